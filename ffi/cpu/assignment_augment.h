@@ -1,0 +1,261 @@
+// Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs from
+// one free row, then a dual update on the settled columns only.
+//
+// A path may end at a free column, or at a row that is dropped at its unmatched cost. `bound` is
+// the best end found so far: columns at `bound` or farther are never looked at again, and
+// `label[j] = v_j + min(dist_j, bound)` makes the test of an edge one comparison.
+//
+// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+
+template <class Acc>
+struct Search {
+  Acc bound;
+  int32_t end_col;   // the free column where the best path ends, or kNone:
+  int32_t end_row;   // the row that it drops
+  int32_t open, settled;
+};
+
+template <class S>
+void open_column(S& s, Search<typename S::Acc>& search, int32_t j, typename S::Acc dist) {
+  int32_t at = s.position[j];
+  if (at == kNone) {
+    at = s.position[j] = search.open++;
+    s.open_col[at] = j;
+  }
+  s.open_key[at] = dist;
+}
+
+template <class S>
+void close_column(S& s, Search<typename S::Acc>& search, int32_t at) {
+  const int32_t last = --search.open;
+  s.position[s.open_col[at]] = kNone;
+  if (at == last) return;
+  s.open_key[at] = s.open_key[last];
+  s.open_col[at] = s.open_col[last];
+  s.position[s.open_col[at]] = at;
+}
+
+// dist of every column from `root`: one edge.
+template <class S>
+void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
+  using L = typename S::Lanes;
+  using Acc = typename S::Acc;
+  search = {s.leave(root), kNone, root, 0, 0};
+  const auto scale = L::splat(s.scale);
+  auto bound = L::splat(search.bound);
+  for_each_vector<L>(s.row(root), s.cols, [&](int64_t j, auto c) {
+    const auto x = L::scale_sub(c, scale, L::load(s.v + j));
+    L::store(s.dist + j, x);
+    const auto to_free = L::add(x, L::load(s.barrier + j));
+    if (const unsigned better = L::bits(L::less(to_free, bound))) {
+      Acc values[L::kWidth];
+      L::store(values, to_free);
+      for_each_bit(better, [&](int k) {
+        if (!(values[k] < search.bound)) return;
+        search.bound = values[k];
+        search.end_col = int32_t(j) + k;
+      });
+      bound = L::splat(search.bound);
+    }
+  });
+  const int64_t end = padded<L>(s.cols);
+  for (int64_t j = 0; j < end; j += L::kWidth) {
+    const auto x = L::load(s.dist + j);
+    L::store(s.label + j, L::add(L::load(s.v + j), L::min(x, bound)));
+    for_each_bit(L::bits(L::less(x, bound)), [&](int k) {
+      s.pred[j + k] = root;
+      open_column(s, search, int32_t(j) + k, s.dist[j + k]);
+    });
+  }
+  if (search.end_col != kNone) s.pred[search.end_col] = root;
+}
+
+// Columns beyond the bound need no look any more.
+template <class S>
+void tighten_labels(S& s, typename S::Acc bound) {
+  using L = typename S::Lanes;
+  const auto least = L::splat(bound);
+  for (int64_t j = 0; j < s.cols; j += L::kWidth) {
+    L::store(s.label + j, L::min(L::load(s.label + j), L::add(L::load(s.v + j), least)));
+  }
+}
+
+// Relaxes the edges of row i; h is its u minus its distance, so that C_ij - v_j - h is the length
+// of the path through it.
+template <class S>
+void relax_row(S& s, Search<typename S::Acc>& search, int32_t i, typename S::Acc h) {
+  using L = typename S::Lanes;
+  using Acc = typename S::Acc;
+  const auto scale = L::splat(s.scale), base = L::splat(h);
+  const auto* row = s.row(i);
+  const Acc old_bound = search.bound;
+  if (s.leave(i) - h < search.bound) {
+    search.bound = s.leave(i) - h;
+    search.end_col = kNone;
+    search.end_row = i;
+  }
+  for_each_vector<L>(row, s.cols, [&](int64_t first, auto c) {
+    const unsigned better = L::bits(L::less(L::scale_sub(c, scale, base), L::load(s.label + first)));
+    if (__builtin_expect(better == 0, 1)) return;
+    for_each_bit(better, [&](int k) {
+      const int32_t j = int32_t(first) + k;
+      const Acc x = Acc(widen(row[j])) * s.scale - s.v[j] - h;
+      if (!(x < search.bound)) return;
+      if (s.barrier[j] == 0) {
+        search.bound = x;
+        search.end_col = j;
+      } else if (x < s.dist[j]) {
+        open_column(s, search, j, x);
+      } else {
+        return;
+      }
+      s.dist[j] = x;
+      s.label[j] = s.v[j] + x;
+      s.pred[j] = i;
+    });
+  });
+  if (search.bound < old_bound) tighten_labels(s, search.bound);
+}
+
+// The least key of the open list; all columns that have it move to the end of `settled`.
+template <class S>
+typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
+  using L = typename S::Lanes;
+  using Acc = typename S::Acc;
+  for (int64_t at = search.open; at % L::kWidth; ++at) s.open_key[at] = kInfinity<Acc>;
+  auto least = L::splat(kInfinity<Acc>);
+  for (int64_t at = 0; at < search.open; at += L::kWidth) {
+    least = L::min(least, L::load(s.open_key + at));
+  }
+  Acc values[L::kWidth];
+  L::store(values, least);
+  Acc nearest = values[0];
+  for (int k = 1; k < L::kWidth; ++k) nearest = values[k] < nearest ? values[k] : nearest;
+  if (!(nearest < search.bound)) return nearest;
+  // From the back: closing a column moves the last one into its place.
+  const auto target = L::splat(nearest);
+  for (int64_t at = (search.open - 1) / L::kWidth * L::kWidth; at >= 0; at -= L::kWidth) {
+    unsigned bits = L::bits(L::equal(L::load(s.open_key + at), target));
+    while (bits) {
+      const int k = 31 - __builtin_clz(bits);
+      bits ^= 1u << k;
+      const int32_t j = s.open_col[at + k];
+      close_column(s, search, int32_t(at) + k);
+      s.settled[search.settled++] = j;
+      s.label[j] = -kInfinity<Acc>;
+    }
+  }
+  return nearest;
+}
+
+// Extends the tree until no open column is nearer than the best end. False: there is no end.
+template <class S>
+bool search_path(S& s, Search<typename S::Acc>& search) {
+  int32_t scanned = search.settled;
+  while (search.open > 0) {
+    const auto nearest = settle_nearest(s, search);
+    while (scanned < search.settled && nearest < search.bound) {
+      const int32_t j = s.settled[scanned++];
+      const int32_t i = s.row4col[j];
+      relax_row(s, search, i, s.entry(i, j) - s.v[j] - s.dist[j]);
+    }
+    if (!(nearest < search.bound)) break;
+  }
+  return search.bound < kInfinity<typename S::Acc>;
+}
+
+// Keeps settled columns tight, then flips the path. Clears what the search left behind.
+template <class S>
+void augment(S& s, Search<typename S::Acc>& search, int32_t root) {
+  for (int32_t k = 0; k < search.settled; ++k) {
+    const int32_t j = s.settled[k];
+    s.v[j] -= search.bound - s.dist[j];
+  }
+  while (search.open > 0) close_column(s, search, search.open - 1);
+
+  int32_t j = search.end_col;
+  if (j == kNone) {  // drop a row, and give its column to the row before it
+    j = s.col4row[search.end_row];
+    s.col4row[search.end_row] = kDropped;
+    if (search.end_row == root) return;
+  } else {
+    s.barrier[j] = kInfinity<typename S::Acc>;
+  }
+  for (;;) {
+    const int32_t i = s.pred[j];
+    const int32_t before = s.col4row[i];
+    s.row4col[j] = i;
+    s.col4row[i] = j;
+    if (i == root) return;
+    j = before;
+  }
+}
+
+// Matches every free row, one shortest path each. False: a row that must be matched cannot be.
+template <class S>
+bool augment_rows(S& s, int32_t free_count) {
+  Search<typename S::Acc> search;
+  for (int32_t k = 0; k < free_count; ++k) {
+    const int32_t root = s.free_rows[k];
+    begin_search(s, search, root);
+    if (!search_path(s, search)) return false;
+    augment(s, search, root);
+  }
+  return true;
+}
+
+// Only after a warm start with optional columns. A column that stays unmatched must have
+// v_j = ceiling; one that the start put lower is reached by a path from the rows' rivals: think of
+// one more row for every unmatched column, with cost 0 everywhere. All of them are alike, so one
+// search starts from `ceiling - v_j` for every column, and a dropped row is theirs at distance 0.
+template <class S>
+void settle_free_columns(S& s) {
+  using Acc = typename S::Acc;
+  S rivals = s;
+  rivals.unmatched = nullptr;  // a row can only be dropped into a rival's place: no end of a path
+  for (;;) {
+    Search<Acc> search{kInfinity<Acc>, kNone, kNone, 0, 0};
+    for (int32_t j = 0; j < s.cols; ++j) {
+      const bool is_free = s.row4col[j] == kNone;
+      s.barrier[j] = is_free && s.v[j] < s.ceiling ? Acc(0) : kInfinity<Acc>;
+      s.pred[j] = kNone;
+      s.dist[j] = s.ceiling - s.v[j];
+      s.label[j] = is_free && !(s.v[j] < s.ceiling) ? -kInfinity<Acc> : s.ceiling;
+      if (s.barrier[j] == 0 && s.dist[j] < search.bound) {
+        search.bound = s.dist[j];
+        search.end_col = j;
+      }
+    }
+    if (search.end_col == kNone) return;
+    for (int32_t j = 0; j < s.cols; ++j) {
+      if (s.row4col[j] != kNone) open_column(rivals, search, j, s.dist[j]);
+    }
+    for (int32_t i = 0; i < s.rows; ++i) {
+      if (s.col4row[i] == kDropped) relax_row(rivals, search, i, s.leave(i));
+    }
+    search_path(rivals, search);
+
+    for (int32_t k = 0; k < search.settled; ++k) {
+      const int32_t j = s.settled[k];
+      s.v[j] -= search.bound - s.dist[j];
+    }
+    while (search.open > 0) close_column(s, search, search.open - 1);
+    const Acc lower = s.ceiling - search.bound;
+    for (int32_t j = 0; j < s.cols; ++j) {
+      if (s.row4col[j] == kNone && !(s.v[j] < s.ceiling)) s.v[j] = lower;
+    }
+    int32_t j = search.end_col;
+    while (j >= 0 && s.pred[j] != kNone) {
+      const int32_t i = s.pred[j];
+      const int32_t before = s.col4row[i];
+      s.row4col[j] = i;
+      s.col4row[i] = j;
+      j = before;
+    }
+    if (j >= 0) {  // given up to a rival, or taken by one
+      s.row4col[j] = kNone;
+      s.v[j] = lower;
+    }
+    s.ceiling = lower;
+  }
+}

@@ -1,0 +1,172 @@
+// From a problem as it was passed in to canonical form and back: masks, orientation, dtypes.
+//
+// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+
+// The arena as a stack of cache-line aligned arrays. Sizes are added up first, by the same code:
+// with no base every array is null and only `used` counts.
+struct Stack {
+  char* base = nullptr;
+  size_t used = 0;
+  template <class T>
+  T* take(int64_t count) {
+    T* array = base ? reinterpret_cast<T*>(base + used) : nullptr;
+    used += (size_t(count) * sizeof(T) + 63) / 64 * 64;
+    return array;
+  }
+};
+
+bool reserve(Arena* arena, size_t bytes, Stack* stack) {
+  if (bytes + 64 > arena->capacity) {
+    if (arena->owned) free(arena->base);
+    arena->base = static_cast<char*>(malloc(bytes + 64));
+    arena->owned = arena->base != nullptr;
+    arena->capacity = arena->owned ? bytes + 64 : 0;
+    if (!arena->owned) return false;
+  }
+  stack->base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena->base) + 63) / 64 * 64);
+  stack->used = 0;
+  return true;
+}
+
+double read_real(const void* array, Dtype dtype, int64_t i) {
+  switch (dtype) {
+    case Dtype::kF32: return static_cast<const float*>(array)[i];
+    case Dtype::kF64: return static_cast<const double*>(array)[i];
+    case Dtype::kS32: return static_cast<const int32_t*>(array)[i];
+    default: return double(static_cast<const int64_t*>(array)[i]);
+  }
+}
+
+void write_real(void* array, Dtype dtype, int64_t i, double x) {
+  if (dtype == Dtype::kF32) {
+    static_cast<float*>(array)[i] = float(x);
+  } else {
+    static_cast<double*>(array)[i] = x;
+  }
+}
+
+// The rows or the columns that a mask leaves.
+struct Used {
+  int64_t count, first;
+  bool contiguous;
+};
+
+Used used_part(const uint8_t* mask, int64_t size) {
+  if (!mask) return {size, 0, true};
+  Used used{0, 0, true};
+  int64_t last = -1;
+  for (int64_t k = 0; k < size; ++k) {
+    if (!mask[k]) continue;
+    if (used.count++ == 0) used.first = k;
+    last = k;
+  }
+  used.contiguous = used.count == 0 || last - used.first + 1 == used.count;
+  return used;
+}
+
+void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
+  for (int64_t k = 0; k < size; ++k) {
+    if (!mask || mask[k]) *list++ = int32_t(k);
+  }
+}
+
+// One problem in canonical orientation: as many columns as rows or more, unless rows may stay
+// unmatched at a cost. Transposed problems and scattered columns are gathered, others read in place.
+struct Frame {
+  explicit Frame(const AssignmentProblem& problem)
+      : p(problem), n(used_part(p.row_mask, p.n)), m(used_part(p.col_mask, p.m)) {
+    flip = !p.unmatched_cost && n.count > m.count;
+    gathered = flip || !m.contiguous;
+    rows = flip ? m.count : n.count;
+    cols = flip ? n.count : m.count;
+  }
+
+  void take_lists(Stack* stack) {
+    int32_t* n_list = stack->take<int32_t>(n.count);
+    int32_t* m_list = stack->take<int32_t>(m.count);
+    if (!stack->base) return;
+    list_used(p.row_mask, p.n, n_list);
+    list_used(p.col_mask, p.m, m_list);
+    row_list = flip ? m_list : n_list;
+    col_list = flip ? n_list : m_list;
+  }
+
+  const AssignmentProblem& p;
+  Used n, m;
+  int64_t rows, cols;
+  bool flip, gathered;
+  const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if flipped)
+  const int32_t* col_list = nullptr;
+};
+
+// Copies the used part, in its own dtype. Blocks of rows keep the transposition in cache.
+template <class Elem>
+void gather(const Frame& f, const Elem* cost, Elem* out) {
+  constexpr int64_t kBlock = 16;
+  const int64_t stride = f.p.m;
+  if (!f.flip) {
+    for (int64_t i = 0; i < f.rows; ++i) {
+      const Elem* row = cost + f.row_list[i] * stride;
+      for (int64_t j = 0; j < f.cols; ++j) out[i * f.cols + j] = row[f.col_list[j]];
+    }
+    return;
+  }
+  for (int64_t first = 0; first < f.cols; first += kBlock) {
+    const int64_t end = first + kBlock < f.cols ? first + kBlock : f.cols;
+    for (int64_t i = 0; i < f.rows; ++i) {
+      const Elem* column = cost + f.row_list[i];
+      for (int64_t j = first; j < end; ++j) out[i * f.cols + j] = column[f.col_list[j] * stride];
+    }
+  }
+}
+
+void write_failure(const AssignmentProblem& p, Status status) {
+  const double nan = __builtin_nan("");
+  for (int64_t i = 0; i < p.n; ++i) {
+    p.col4row[i] = kNone;
+    write_real(p.row_dual, p.result_dtype, i, nan);
+  }
+  for (int64_t j = 0; j < p.m; ++j) {
+    p.row4col[j] = kNone;
+    write_real(p.col_dual, p.result_dtype, j, nan);
+  }
+  write_real(p.value, p.result_dtype, 0, nan);
+  write_real(p.gap, p.result_dtype, 0, nan);
+  *p.status = status;
+}
+
+// What the costs are made of.
+template <class Elem>
+struct Format {  // integers
+  static constexpr bool kInteger = true;
+  static constexpr int kDigits = 0, kLowest = 0;
+};
+template <>
+struct Format<BF16> {
+  static constexpr bool kInteger = false;
+  static constexpr int kDigits = 8, kLowest = -133;  // significand bits, smallest denormal 2^-133
+};
+template <>
+struct Format<F16> {
+  static constexpr bool kInteger = false;
+  static constexpr int kDigits = 11, kLowest = -24;
+};
+template <>
+struct Format<float> {
+  static constexpr bool kInteger = false;
+  static constexpr int kDigits = 24, kLowest = -149;
+};
+template <>
+struct Format<double> {
+  static constexpr bool kInteger = false;
+  static constexpr int kDigits = 53, kLowest = -1074;
+};
+
+// Every finite cost is a multiple of 2^granule, if the least non-zero magnitude is `least`.
+template <class Elem>
+int granule_of(double least) {
+  using F = Format<Elem>;
+  if (F::kInteger || !(least < __builtin_inf())) return F::kLowest;
+  const int granule = ilogb(least) - (F::kDigits - 1);
+  return granule > F::kLowest ? granule : F::kLowest;
+}

@@ -1,0 +1,73 @@
+// The state of one solve in canonical form: minimise, rows are the side that must be matched.
+//
+// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+
+// "No value": farther than any sum of costs.
+template <class Acc>
+constexpr Acc kInfinity = Acc(__builtin_inf());
+template <>
+constexpr __int128 kInfinity<__int128> = __int128(1) << 120;
+
+constexpr int32_t kNone = -1;     // no partner yet
+constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatched cost
+
+// Invariants, from the start to the end of a solve (C is scale * cost, u_i = min_j C_ij - v_j):
+//   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has unmatched[i] - ceiling <= u_i;
+//   - v only decreases, so a lower bound on a reduced cost stays one;
+//   - where columns may stay unmatched, v_j <= ceiling, with equality on a column that never was
+//     matched, unless a warm start put it lower: settle_free_columns() mends that.
+template <class LanesType, class ElemType>
+struct State {
+  using Lanes = LanesType;
+  using Acc = typename Lanes::Acc;
+  using Elem = ElemType;
+
+  // The costs, in place or gathered.
+  const Elem* cost;
+  int64_t stride;         // from one row to the next
+  const int32_t* row_id;  // which row of `cost` is row i, null for i itself
+  int32_t rows, cols;
+  Acc scale;              // -1 to maximise; a power of two keeps huge doubles in range
+  const Acc* unmatched;   // [rows], null where every row must be matched
+  bool cols_optional;
+
+  int32_t* col4row;  // [rows]
+  int32_t* row4col;  // [cols]
+  Acc* v;            // [padded cols] column duals; -infinity in the padding
+  Acc ceiling;       // the dual of an unmatched optional column; 0 but for a warm start
+
+  // One search (assignment_augment.h), and scratch.
+  Acc* dist;         // [padded] shortest reduced path to the column
+  Acc* label;        // [padded] v + dist: an edge helps iff C_ij - h < label; -infinity if settled
+  Acc* barrier;      // [padded] 0 for a free column, infinity for a matched one
+  int32_t* pred;     // [cols] the row before the column on its path
+  int32_t* position; // [cols] its place in the open list, or kNone
+  int32_t* open_col; // [cols]
+  Acc* open_key;     // [padded]
+  int32_t* settled;  // [cols]
+  int32_t* free_rows;// [rows]
+
+  const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
+  Acc entry(int64_t i, int64_t j) const { return Acc(widen(row(i)[j])) * scale; }
+  Acc leave(int64_t i) const { return unmatched ? unmatched[i] - ceiling : kInfinity<Acc>; }
+};
+
+template <class Lanes>
+constexpr int64_t padded(int64_t cols) {
+  return (cols + Lanes::kWidth - 1) / Lanes::kWidth * Lanes::kWidth;
+}
+
+// Calls body(j, costs) for every vector of the row; in the last one the padding lanes hold zeros.
+template <class Lanes, class Elem, class Body>
+inline __attribute__((always_inline)) void for_each_vector(const Elem* row, int64_t cols,
+                                                           const Body& body) {
+  int64_t j = 0;
+  for (; j + Lanes::kWidth <= cols; j += Lanes::kWidth) body(j, Lanes::load_cost(row + j));
+  if (j < cols) body(j, Lanes::load_cost(row + j, int(cols - j)));
+}
+
+// Calls body(k) for every set bit, lowest first.
+template <class Body>
+inline __attribute__((always_inline)) void for_each_bit(unsigned bits, const Body& body) {
+  for (; bits; bits &= bits - 1) body(__builtin_ctz(bits));
+}

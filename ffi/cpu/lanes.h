@@ -1,0 +1,196 @@
+// The vector registers of one instruction set, as far as the assignment solver needs them.
+//
+// Each `Lanes` computes in Acc: double on every instruction set, and __int128 one at a time for
+// 64-bit integers whose sums would round in a double. Costs are converted as they are loaded,
+// exactly; a load of fewer than kWidth costs fills the other lanes with zeros.
+//
+// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+
+struct BF16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+
+inline double double_from_bits(uint64_t bits) {
+  double x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+inline float float_from_bits(uint32_t bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+inline double widen(BF16 x) { return float_from_bits(uint32_t(x.bits) << 16); }
+inline double widen(F16 x) {
+  const uint64_t sign = uint64_t(x.bits & 0x8000) << 48, exponent = (x.bits >> 10) & 31;
+  const uint64_t fraction = x.bits & 1023;
+  if (exponent == 0) {  // zero or denormal: a multiple of 2^-24
+    const double magnitude = double(fraction) * 0x1p-24;
+    return sign ? -magnitude : magnitude;
+  }
+  const uint64_t wide = exponent == 31 ? 0x7ff : exponent + 1008;
+  return double_from_bits(sign | wide << 52 | fraction << 42);
+}
+inline double widen(float x) { return x; }
+inline double widen(double x) { return x; }
+inline int64_t widen(int32_t x) { return x; }
+inline int64_t widen(int64_t x) { return x; }
+
+// One number at a time: any processor, and any Acc with + - * <.
+template <class AccType>
+struct ScalarLanes {
+  using Acc = AccType;
+  using Reg = AccType;
+  using Mask = bool;
+  static constexpr int kWidth = 1;
+  static Reg splat(Acc x) { return x; }
+  static Reg load(const Acc* p) { return *p; }
+  static void store(Acc* p, Reg x) { *p = x; }
+  template <class Elem>
+  static Reg load_cost(const Elem* p) {
+    return Acc(widen(*p));
+  }
+  template <class Elem>
+  static Reg load_cost(const Elem* p, int count) {
+    return count ? Acc(widen(*p)) : Acc(0);
+  }
+  static Reg add(Reg a, Reg b) { return a + b; }
+  static Reg sub(Reg a, Reg b) { return a - b; }
+  static Reg scale_sub(Reg c, Reg scale, Reg v) { return c * scale - v; }
+  static Reg min(Reg a, Reg b) { return b < a ? b : a; }
+  static Reg max(Reg a, Reg b) { return a < b ? b : a; }
+  static Reg abs(Reg a) { return a < 0 ? -a : a; }
+  static Mask less(Reg a, Reg b) { return a < b; }
+  static Mask equal(Reg a, Reg b) { return a == b; }
+  static Reg select(Mask mask, Reg yes, Reg no) { return mask ? yes : no; }
+  static unsigned bits(Mask mask) { return mask; }
+};
+
+#if defined(JAXMATCH_AVX512)
+
+struct Avx512Lanes {
+  using Acc = double;
+  using Reg = __m512d;
+  using Mask = __mmask8;
+  static constexpr int kWidth = 8;
+  static __mmask8 first(int count) { return __mmask8((1u << count) - 1); }
+  static Reg splat(double x) { return _mm512_set1_pd(x); }
+  static Reg load(const double* p) { return _mm512_loadu_pd(p); }
+  static void store(double* p, Reg x) { _mm512_storeu_pd(p, x); }
+  static Reg load_cost(const double* p) { return load(p); }
+  static Reg load_cost(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+  static Reg load_cost(const int32_t* p) {
+    return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static Reg load_cost(const int64_t* p) { return _mm512_cvtepi64_pd(_mm512_loadu_si512(p)); }
+  static Reg load_cost(const F16* p) { return from_f16(_mm_loadu_epi16(p)); }
+  static Reg load_cost(const BF16* p) { return from_bf16(_mm_loadu_epi16(p)); }
+  static Reg load_cost(const double* p, int n) { return _mm512_maskz_loadu_pd(first(n), p); }
+  static Reg load_cost(const float* p, int n) {
+    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(first(n), p));
+  }
+  static Reg load_cost(const int32_t* p, int n) {
+    return _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(first(n), p));
+  }
+  static Reg load_cost(const int64_t* p, int n) {
+    return _mm512_cvtepi64_pd(_mm512_maskz_loadu_epi64(first(n), p));
+  }
+  static Reg load_cost(const F16* p, int n) { return from_f16(_mm_maskz_loadu_epi16(first(n), p)); }
+  static Reg load_cost(const BF16* p, int n) {
+    return from_bf16(_mm_maskz_loadu_epi16(first(n), p));
+  }
+  static Reg from_f16(__m128i x) { return _mm512_cvtps_pd(_mm256_cvtph_ps(x)); }
+  static Reg from_bf16(__m128i x) {
+    return _mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)));
+  }
+  static Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
+  static Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
+  static Reg scale_sub(Reg c, Reg scale, Reg v) { return _mm512_fmsub_pd(c, scale, v); }
+  static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }
+  static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
+  static Reg abs(Reg a) { return _mm512_abs_pd(a); }
+  static Mask less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+  static Mask equal(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
+  static Reg select(Mask mask, Reg yes, Reg no) { return _mm512_mask_blend_pd(mask, no, yes); }
+  static unsigned bits(Mask mask) { return mask; }
+};
+using DoubleLanes = Avx512Lanes;
+
+#elif defined(JAXMATCH_AVX2)
+
+struct Avx2Lanes {
+  using Acc = double;
+  using Reg = __m256d;
+  using Mask = __m256d;
+  static constexpr int kWidth = 4;
+  static __m256i first64(int count) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+  }
+  static __m128i first32(int count) {
+    return _mm_cmpgt_epi32(_mm_set1_epi32(count), _mm_setr_epi32(0, 1, 2, 3));
+  }
+  static __m128i first16(const void* p, int count) {
+    uint64_t four = 0;
+    for (int i = 0; i < count; ++i) four |= uint64_t(static_cast<const uint16_t*>(p)[i]) << 16 * i;
+    return _mm_cvtsi64_si128(int64_t(four));
+  }
+  static __m128i load64bits(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
+  static Reg splat(double x) { return _mm256_set1_pd(x); }
+  static Reg load(const double* p) { return _mm256_loadu_pd(p); }
+  static void store(double* p, Reg x) { _mm256_storeu_pd(p, x); }
+  static Reg load_cost(const double* p) { return load(p); }
+  static Reg load_cost(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+  static Reg load_cost(const int32_t* p) {
+    return _mm256_cvtepi32_pd(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Reg load_cost(const int64_t* p) {
+    return from_int64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static Reg load_cost(const F16* p) { return from_f16(load64bits(p)); }
+  static Reg load_cost(const BF16* p) { return from_bf16(load64bits(p)); }
+  static Reg load_cost(const double* p, int n) { return _mm256_maskload_pd(p, first64(n)); }
+  static Reg load_cost(const float* p, int n) {
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, first32(n)));
+  }
+  static Reg load_cost(const int32_t* p, int n) {
+    return _mm256_cvtepi32_pd(_mm_maskload_epi32(p, first32(n)));
+  }
+  static Reg load_cost(const int64_t* p, int n) {
+    return from_int64(_mm256_maskload_epi64(reinterpret_cast<const long long*>(p), first64(n)));
+  }
+  static Reg load_cost(const F16* p, int n) { return from_f16(first16(p, n)); }
+  static Reg load_cost(const BF16* p, int n) { return from_bf16(first16(p, n)); }
+  static Reg from_f16(__m128i x) { return _mm256_cvtps_pd(_mm_cvtph_ps(x)); }
+  static Reg from_bf16(__m128i x) {
+    return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(x), 16)));
+  }
+  // Right for |x| < 2^51; the solver leaves larger integers to __int128.
+  static Reg from_int64(__m256i x) {
+    const __m256i magic = _mm256_set1_epi64x(0x4338000000000000);
+    return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(x, magic)),
+                         _mm256_castsi256_pd(magic));
+  }
+  static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
+  static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
+  static Reg scale_sub(Reg c, Reg scale, Reg v) { return _mm256_fmsub_pd(c, scale, v); }
+  static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }
+  static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
+  static Reg abs(Reg a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+  static Mask less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
+  static Mask equal(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
+  static Reg select(Mask mask, Reg yes, Reg no) { return _mm256_blendv_pd(no, yes, mask); }
+  static unsigned bits(Mask mask) { return unsigned(_mm256_movemask_pd(mask)); }
+};
+using DoubleLanes = Avx2Lanes;
+
+#else
+
+using DoubleLanes = ScalarLanes<double>;
+
+#endif
+
+using WideLanes = ScalarLanes<__int128>;

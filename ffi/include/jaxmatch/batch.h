@@ -1,0 +1,88 @@
+// A batch spread over XLA's own thread pool, in the floating-point mode that exactness needs.
+#ifndef JAXMATCH_BATCH_H_
+#define JAXMATCH_BATCH_H_
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "jaxmatch/handler.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace jaxmatch {
+
+// Round to nearest, denormals kept, exceptions masked. XLA runs its threads with denormals flushed
+// to zero, and restores nothing for us: the mode that was there comes back at the end of the scope.
+class ExactFloats {
+ public:
+#if defined(__x86_64__)
+  ExactFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ~ExactFloats() { _mm_setcsr(saved_); }
+
+ private:
+  unsigned saved_;
+#elif defined(__aarch64__)
+  ExactFloats() {
+    asm volatile("mrs %0, fpcr" : "=r"(saved_));
+    asm volatile("msr fpcr, %0" ::"r"(uint64_t{0}));
+  }
+  ~ExactFloats() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
+
+ private:
+  uint64_t saved_;
+#endif
+  ExactFloats(const ExactFloats&) = delete;
+  ExactFloats& operator=(const ExactFloats&) = delete;
+};
+
+// Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
+// pool threads that are idle. No task waits for another: whoever comes takes the next range, and
+// the caller waits only for ranges that somebody has begun. `item_ns` is a guess at one item's time.
+template <class Work>
+void ForEachRange(ffi::ThreadPool& pool, int64_t count, double item_ns, const Work& work) {
+  constexpr double kWorthATask = 20'000;
+  const int64_t threads = std::max<int64_t>(1, pool.num_threads());
+  const int64_t grain = std::max<int64_t>(
+      1, std::min(count / (8 * threads), int64_t(kWorthATask / item_ns)));
+  const int64_t ranges = (count + grain - 1) / grain;
+  const int64_t helpers = std::min(threads, ranges) - 1;
+  if (helpers <= 0 || double(count) * item_ns < 2 * kWorthATask) {
+    ExactFloats mode;
+    work(int64_t{0}, count);
+    return;
+  }
+
+  // Outlives this call: a task may start when everything is done, and then finds nothing to take.
+  struct Shared {
+    std::atomic<int64_t> next{0};
+    std::atomic<int64_t> done{0};
+    std::mutex mutex;
+    std::condition_variable all_done;
+  };
+  auto shared = std::make_shared<Shared>();
+  // `work` is only touched for a range taken, and this call does not return before it is done.
+  auto run = [shared, count, grain, ranges, &work] {
+    ExactFloats mode;
+    for (int64_t k; (k = shared->next.fetch_add(1)) < ranges;) {
+      work(k * grain, std::min(count, (k + 1) * grain));
+      if (shared->done.fetch_add(1) + 1 == ranges) {
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        shared->all_done.notify_all();
+      }
+    }
+  };
+  for (int64_t h = 0; h < helpers; ++h) pool.Schedule([run] { run(); });
+  run();
+  std::unique_lock<std::mutex> lock(shared->mutex);
+  shared->all_done.wait(lock, [&] { return shared->done.load() == ranges; });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_BATCH_H_

@@ -1,0 +1,19 @@
+"""Assignment, matching and flow for JAX: exact solvers that live inside a compiled training step."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from jaxmatch import losses as losses
+from jaxmatch._assignment import linear_sum_assignment as linear_sum_assignment
+from jaxmatch._assignment import solve_assignment as solve_assignment
+from jaxmatch._certificates import AssignmentCheck as AssignmentCheck
+from jaxmatch._certificates import check_assignment as check_assignment
+from jaxmatch._native import has_cpu_library as has_cpu_library
+from jaxmatch._native import has_cuda_library as has_cuda_library
+from jaxmatch._result import Assignment as Assignment
+from jaxmatch._status import Status as Status
+
+
+try:
+    __version__ = version("jaxmatch")
+except PackageNotFoundError:  # run from a source tree that was never installed
+    __version__ = "0+unknown"

@@ -1,0 +1,329 @@
+"""Dense assignment: the public functions, from argument checks to the gradient rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch import _native
+from jaxmatch._result import Assignment, result_float
+from jaxmatch._status import Status
+from jaxmatch._xla import assignment as _xla_assignment
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+# One line per algorithm: its name, and the function that solves a batch with it.
+# A name is accepted everywhere: where its kernel does not run, the pure-JAX twin does.
+_METHODS: dict[str, Callable[..., Assignment]] = {}
+
+
+def solve_assignment(
+    cost: ArrayLike,
+    *,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    warm_start: Assignment | ArrayLike | None = None,
+    method: str = "auto",
+) -> Assignment:
+    r"""Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
+
+    Chooses pairs (i, j), each row and each column at most once, of least total cost. As many
+    pairs are chosen as the smaller side has rows or columns, unless `unmatched_cost` says what
+    leaving a row unmatched costs. All leading dimensions are batch, solved by one native call.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    >>> res = jax.jit(jm.solve_assignment)(cost)
+    >>> res.col4row, res.cost, int(res.status) == jm.Status.OPTIMAL
+    (Array([1, 0, 2], dtype=int32), Array(5., dtype=float32), True)
+    >>> jax.grad(lambda c: jm.solve_assignment(c).cost)(cost)
+    Array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+
+    **Arguments:**
+
+    - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64, read in place
+      (bool and 8- and 16-bit integers are widened to int32). +inf forbids a pair (−inf when
+      maximising).
+    - `maximize`: look for the greatest total instead; all inequalities below turn round.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. A row or
+      column that is False does not exist: its costs may be anything, NaN included, and it costs
+      no time. Per-problem sizes are masks.
+    - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`, the cost of leaving that
+      row unmatched (a score when maximising). With it, columns may stay unmatched too, at no cost.
+      +inf (−inf when maximising) means that the row must be matched.
+    - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same;
+      similar costs are solved faster, ties may fall differently. Non-finite duals mean a cold
+      start for that problem. No gradient flows through it.
+    - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU) or `"xla"`, the pure-JAX twin for any
+      platform. `"auto"` takes the native kernel where the platform has one, else the twin.
+
+    **Returns:**
+
+    An [`Assignment`][jaxmatch.Assignment]. Its arrays are float32, or float64 under
+    `jax_enable_x64`, whatever the dtype of `cost`; indices and status are int32.
+
+    **Status:** `OPTIMAL`; `INFEASIBLE` where a row (the smaller side, or unmatched cost +inf) has no
+    partner left; `INVALID_COST` where an unmasked cost is NaN or infinite on the wrong side, or
+    `unmatched_cost` is; `OVERFLOW` where min(n, m)·max|C| ≥ 2^61 for integers. Never an
+    exception: the other problems of the batch are not touched.
+
+    **Duals:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs; a
+    row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its unmatched cost,
+    or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu + Σv is the
+    optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
+
+    **Exactness:** integers are exact. Floating-point costs are solved in float64, and `gap` is a
+    proved bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is
+    exact for integers below 2^24/n (2^53/n under x64) and reads denormal numbers as zero.
+
+    **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
+    and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
+    are zero, and so are all gradients of a problem that is not `OPTIMAL`. Where several assignments
+    are optimal this is one supergradient among several.
+
+    **Deterministic:** the same call gives the same bits, whatever else is in the batch.
+
+    **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
+    The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
+    or with a column mask first gathers its used part into a buffer of the same dtype.
+
+    **Raises:** `ValueError` for shapes that do not fit and unknown methods, `TypeError` for other
+    dtypes.
+
+    **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
+    linear assignment problems*, Computing 38 (1987).
+    """
+    cost = _as_cost(cost)
+    *batch, n, m = cost.shape
+    row_mask = _as_mask("row_mask", row_mask, (*batch, n))
+    col_mask = _as_mask("col_mask", col_mask, (*batch, m))
+    unmatched_cost = _as_unmatched_cost(unmatched_cost, cost)
+    col_dual = _as_col_dual(warm_start, (*batch, m))
+    if method not in ("auto", *_METHODS):
+        raise ValueError(f"`method` must be one of {['auto', *_METHODS]}, got {method!r}.")
+    return _solve(
+        cost, row_mask, col_mask, unmatched_cost, col_dual, maximize=bool(maximize), method=method
+    )
+
+
+def linear_sum_assignment(
+    cost_matrix: ArrayLike, maximize: bool = False
+) -> tuple[Int[Array, "... k"], Int[Array, "... k"]]:
+    """The drop-in for `scipy.optimize.linear_sum_assignment` and `optax.assignment`.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4, 1, 3], [2, 0, 5], [3, 2, 2]])
+    >>> row_ind, col_ind = jm.linear_sum_assignment(cost)
+    >>> col_ind, cost[row_ind, col_ind].sum()
+    (Array([1, 0, 2], dtype=int32), Array(5, dtype=int32))
+
+    **Arguments:**
+
+    - `cost_matrix`: `[..., n, m]`, leading dimensions are batch. +inf forbids a pair (−inf when
+      maximising).
+    - `maximize`: look for the greatest total instead.
+
+    **Returns:**
+
+    `(row_ind, col_ind)`, each `i32[..., min(n, m)]`, rows in increasing order.
+
+    **Raises:** outside of a trace, `ValueError` as scipy does, for NaN, for an infinity of the
+    wrong sign and for infeasible input. Inside `jit` or `vmap` nothing can be raised: the indices
+    of that problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
+    duals, masks and everything else, and documents gradient, cost and exactness.
+    """
+    cost = _as_cost(cost_matrix)
+    res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
+    if not isinstance(res.status, jax.core.Tracer):
+        _raise_for_status(np.asarray(res.status))
+    n, m = cost.shape[-2:]
+    if n <= m:
+        row_ind = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), res.col4row.shape)
+        return jnp.where(res.col4row < 0, -1, row_ind), res.col4row
+    # Tall: the matched rows in increasing order, and the column of each.
+    col_ind = jnp.argsort(res.row4col, axis=-1).astype(jnp.int32)
+    row_ind = jnp.take_along_axis(res.row4col, col_ind, axis=-1)
+    return row_ind, jnp.where(row_ind < 0, -1, col_ind)
+
+
+def _raise_for_status(status: np.ndarray) -> None:
+    messages = {
+        Status.INFEASIBLE: "cost matrix is infeasible",
+        Status.INVALID_COST: "matrix contains invalid numeric entries",
+        Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
+    }
+    for code, message in messages.items():
+        if (bad := np.flatnonzero(status == code)).size:
+            where = f" (problem {int(bad[0])} of the batch)" if status.ndim else ""
+            raise ValueError(f"{message}{where}. {code.advice}")
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+
+_DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
+
+
+def _as_cost(cost: ArrayLike) -> Num[Array, "... n m"]:
+    cost = jnp.asarray(cost)
+    if cost.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
+        cost = cost.astype(jnp.int32)
+    if cost.dtype.name not in _DTYPES:
+        raise TypeError(f"`cost` must have one of the dtypes {_DTYPES}, got {cost.dtype}; cast it.")
+    if cost.ndim < 2:
+        raise ValueError(f"`cost` must have shape [..., n, m], got {cost.shape}.")
+    return cost
+
+
+def _broadcast(name: str, x: Array, shape: tuple[int, ...]) -> Array:
+    try:
+        return jnp.broadcast_to(x, shape)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` has shape {x.shape}, which does not broadcast to {shape} "
+            "(the batch shape of `cost` and one entry per row or column)."
+        ) from None
+
+
+def _as_mask(
+    name: str, mask: ArrayLike | None, shape: tuple[int, ...]
+) -> Bool[Array, "..."] | None:
+    if mask is None:
+        return None
+    mask = jnp.asarray(mask)
+    if mask.dtype != jnp.bool_:
+        raise TypeError(f"`{name}` must be boolean (True: the entry exists), got {mask.dtype}.")
+    return _broadcast(name, mask, shape)
+
+
+def _as_unmatched_cost(unmatched_cost: ArrayLike | None, cost: Array) -> Num[Array, "... n"] | None:
+    if unmatched_cost is None:
+        return None
+    r = jnp.asarray(unmatched_cost)
+    if jnp.issubdtype(r.dtype, jnp.floating):
+        r = r.astype(result_float())
+    elif jnp.issubdtype(r.dtype, jnp.integer) or r.dtype == jnp.bool_:
+        # Integers stay integers beside integer costs: float32 would round them.
+        integral = jnp.issubdtype(cost.dtype, jnp.integer)
+        r = r.astype(cost.dtype if integral else result_float())
+    else:
+        raise TypeError(f"`unmatched_cost` must be real, got {r.dtype}.")
+    return _broadcast("unmatched_cost", r, cost.shape[:-1])
+
+
+def _as_col_dual(
+    warm_start: Assignment | ArrayLike | None, shape: tuple[int, ...]
+) -> Float[Array, "... m"] | None:
+    if warm_start is None:
+        return None
+    v = warm_start.col_dual if isinstance(warm_start, Assignment) else jnp.asarray(warm_start)
+    if not jnp.issubdtype(v.dtype, jnp.floating) and not jnp.issubdtype(v.dtype, jnp.integer):
+        raise TypeError(f"`warm_start` must be an Assignment or real column duals, got {v.dtype}.")
+    return lax.stop_gradient(_broadcast("warm_start", v.astype(result_float()), shape))
+
+
+# ---------------------------------------------------------------------------------------------
+# Solving
+
+
+def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    """The native kernel where the platform has one, the twin elsewhere."""
+    if not _native.has_cpu_library():
+        return _solve_xla(cost, *optional, maximize=maximize)
+    # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
+    given = [x is not None for x in optional]
+
+    def with_none(solve: Callable[..., Assignment]) -> Callable[..., Assignment]:
+        def solver(cost: Array, *arrays: Array) -> Assignment:
+            rest = iter(arrays)
+            return solve(cost, *(next(rest) if g else None for g in given), maximize=maximize)
+
+        return solver
+
+    return lax.platform_dependent(
+        cost,
+        *(x for x in optional if x is not None),
+        cpu=with_none(_native.assignment),
+        default=with_none(_solve_xla),
+    )
+
+
+def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    solve = partial(_xla_assignment.solve, maximize=maximize)
+    for _ in cost.shape[:-2]:
+        solve = jax.vmap(solve, in_axes=(0, *(None if x is None else 0 for x in optional)))
+    return solve(cost, *optional)
+
+
+_METHODS["jonker_volgenant"] = _solve_jonker_volgenant
+_METHODS["xla"] = _solve_xla
+_AUTO = "jonker_volgenant"
+
+
+@partial(jax.jit, static_argnames=("maximize", "method"))
+def _solve(
+    cost: Num[Array, "... n m"],
+    row_mask: Bool[Array, "... n"] | None,
+    col_mask: Bool[Array, "... m"] | None,
+    unmatched_cost: Num[Array, "... n"] | None,
+    col_dual: Float[Array, "... m"] | None,
+    *,
+    maximize: bool,
+    method: str,
+) -> Assignment:
+    solve = _METHODS[_AUTO if method == "auto" else method]
+    fixed = lax.stop_gradient((cost, row_mask, col_mask, unmatched_cost, col_dual))
+    res = solve(*fixed, maximize=maximize)
+    leaves = [x for x in (cost, unmatched_cost) if x is not None]
+    if any(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
+        value = _value(cost, unmatched_cost, res.cost, res.col4row, row_mask, res.status)
+        res = res.replace(cost=value)
+    return res
+
+
+@jax.custom_jvp
+def _value(
+    cost: Array,
+    unmatched_cost: Array | None,
+    optimum: Float[Array, "..."],
+    col4row: Int[Array, "... n"],
+    row_mask: Bool[Array, "... n"] | None,
+    status: Int[Array, "..."],
+) -> Float[Array, "..."]:
+    """The optimum, with the envelope theorem (Danskin) as its derivative."""
+    return optimum
+
+
+@_value.defjvp
+def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+    cost, _, optimum, col4row, row_mask, status = primals
+    cost_dot, unmatched_dot = tangents[:2]
+    solved = (status == Status.OPTIMAL)[..., None]
+    dot = jnp.zeros_like(optimum)
+
+    # `where` and not a product: its transpose stops a NaN that a loss sends back.
+    if cost_dot is not None and cost_dot.dtype != jax.dtypes.float0 and cost.shape[-1]:
+        along = jnp.take_along_axis(cost_dot, jnp.maximum(col4row, 0)[..., None], axis=-1)[..., 0]
+        matched = solved & (col4row >= 0)
+        dot += jnp.where(matched, along.astype(dot.dtype), 0).sum(-1)
+    if unmatched_dot is not None and unmatched_dot.dtype != jax.dtypes.float0:
+        exists = solved & (col4row < 0)
+        if row_mask is not None:
+            exists &= row_mask
+        dot += jnp.where(exists, unmatched_dot.astype(dot.dtype), 0).sum(-1)
+    return optimum, dot

@@ -1,0 +1,99 @@
+"""Finds the native libraries, checks that this jaxlib can run them, and registers their targets."""
+
+import ctypes
+import os
+import re
+from importlib import metadata
+from pathlib import Path
+
+import jax
+
+
+# Every native target and the platforms it has a handler for. The exported C symbol bears the
+# target's name.
+_TARGETS: dict[str, tuple[str, ...]] = {
+    "jaxmatch_assignment": ("cpu",),
+    "jaxmatch_noop": ("cpu", "CUDA"),
+}
+
+_LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
+
+_loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
+
+
+def has_cpu_library() -> bool:
+    """Whether the compiled CPU solvers are there. Without them the pure-JAX ones run instead."""
+    return "cpu" in _loaded
+
+
+def has_cuda_library() -> bool:
+    """Whether the CUDA kernels are there. It does not say whether there is a GPU to run them."""
+    return "CUDA" in _loaded
+
+
+def load() -> None:
+    """Registers what the installed libraries offer.
+
+    A library that is absent is no error. One that this jaxlib cannot run is an `ImportError`,
+    raised before anything is registered: XLA would refuse such a handler by not starting at all.
+    """
+    for platform, file_name in _LIBRARIES.items():
+        path = _find(file_name)
+        if path is not None:
+            _register(platform, path)
+
+
+def _find(file_name: str) -> Path | None:
+    override = os.environ.get("JAXMATCH_LIB_DIR")
+    if override:
+        folders = [Path(override)]
+    else:
+        folders = [Path(__file__).parents[1] / "_lib"]
+        # An editable install has its Python files here and its libraries in site-packages.
+        try:
+            folders.append(
+                Path(str(metadata.distribution("jaxmatch").locate_file("jaxmatch/_lib")))
+            )
+        except metadata.PackageNotFoundError:
+            pass
+    return next((f / file_name for f in folders if (f / file_name).is_file()), None)
+
+
+def _register(platform: str, path: Path) -> None:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as e:
+        raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
+    targets = [t for t, platforms in _TARGETS.items() if platform in platforms]
+    for symbol in ["jaxmatch_ffi_api_minor", *targets]:
+        if not hasattr(library, symbol):
+            raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
+    _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
+    for target in targets:
+        capsule = jax.ffi.pycapsule(getattr(library, target))
+        jax.ffi.register_ffi_target(target, capsule, platform=platform)
+    _loaded[platform] = library
+
+
+def _check_api(library: str, built: int, runtime: int) -> None:
+    if built > runtime:
+        version = metadata.version("jaxlib")
+        raise ImportError(
+            f"`{library}` was compiled for XLA's FFI API 0.{built}, but the installed jaxlib "
+            f"{version} offers 0.{runtime}. Upgrade jaxlib, or compile jaxmatch against "
+            f"older headers. {_REINSTALL}"
+        )
+
+
+def _runtime_api_minor() -> int:
+    header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+    match = re.search(r"^#define XLA_FFI_API_MINOR (\d+)", header.read_text(), re.MULTILINE)
+    if match is None:
+        raise ImportError(f"`{header}` does not name the version of XLA's FFI API.")
+    return int(match[1])
+
+
+_REINSTALL = (
+    "`pip install --force-reinstall --no-deps jaxmatch` (or `pip install .` in a clone) puts a "
+    "matching library in place."
+)

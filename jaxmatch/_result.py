@@ -1,0 +1,72 @@
+"""What a solve returns: registered dataclasses (pytrees) of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch._status import Status
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int
+
+
+def result_float() -> jnp.dtype:
+    """The dtype of costs, duals and gaps: float64 under `jax_enable_x64`, else float32."""
+    return jax.dtypes.canonicalize_dtype(float)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """The result of [`solve_assignment`][jaxmatch.solve_assignment]; leading `...` is batch.
+
+    - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
+    - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
+    - `cost`: `f[...]`, matched plus unmatched costs; the one field that carries a gradient.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the prices that prove the optimum.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: indices −1, everything else NaN.
+    """
+
+    col4row: Int[Array, "... n"]
+    row4col: Int[Array, "... m"]
+    cost: Float[Array, "..."]
+    row_dual: Float[Array, "... n"]
+    col_dual: Float[Array, "... m"]
+    gap: Float[Array, "..."]
+    status: Int[Array, "..."]
+
+    @staticmethod
+    def empty(shape: tuple[int, ...]) -> Assignment:
+        """An unsolved result for costs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
+
+        >>> import jax, jax.numpy as jnp, jaxmatch as jm
+        >>> def step(last, cost):
+        ...     res = jm.solve_assignment(cost, warm_start=last)
+        ...     return res, res.cost
+        >>> costs = jnp.stack([jnp.eye(3), 2 * jnp.eye(3)])
+        >>> jax.lax.scan(step, jm.Assignment.empty((3, 3)), costs)[1]
+        Array([0., 0.], dtype=float32)
+        """
+        *batch, n, m = shape
+        nan = jnp.full(tuple(batch), jnp.nan, result_float())
+        return Assignment(
+            col4row=jnp.full((*batch, n), -1, jnp.int32),
+            row4col=jnp.full((*batch, m), -1, jnp.int32),
+            cost=nan,
+            row_dual=jnp.full((*batch, n), jnp.nan, result_float()),
+            col_dual=jnp.full((*batch, m), jnp.nan, result_float()),
+            gap=nan,
+            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+        )
+
+    def replace(self, **changes: Any) -> Assignment:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
