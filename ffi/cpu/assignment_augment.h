@@ -156,7 +156,7 @@ bool search_path(S& s, Search<typename S::Acc>& search) {
     const auto nearest = settle_nearest(s, search);
     while (scanned < search.settled && nearest < search.bound) {
       const int32_t j = s.settled[scanned++];
-      const int32_t i = s.row4col[j];
+      const int32_t i = s.row4col[j];  // never kNone: free columns end a path, they do not open
       relax_row(s, search, i, s.entry(i, j) - s.v[j] - s.dist[j]);
     }
     if (!(nearest < search.bound)) break;
@@ -164,15 +164,19 @@ bool search_path(S& s, Search<typename S::Acc>& search) {
   return search.bound < kInfinity<typename S::Acc>;
 }
 
-// Keeps settled columns tight, then flips the path. Clears what the search left behind.
+// Keeps settled columns tight, and clears the open list.
 template <class S>
-void augment(S& s, Search<typename S::Acc>& search, int32_t root) {
+void close_search(S& s, Search<typename S::Acc>& search) {
   for (int32_t k = 0; k < search.settled; ++k) {
     const int32_t j = s.settled[k];
     s.v[j] -= search.bound - s.dist[j];
   }
   while (search.open > 0) close_column(s, search, search.open - 1);
+}
 
+// Flips the path that a search from row `root` found.
+template <class S>
+void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
   int32_t j = search.end_col;
   if (j == kNone) {  // drop a row, and give its column to the row before it
     j = s.col4row[search.end_row];
@@ -199,63 +203,8 @@ bool augment_rows(S& s, int32_t free_count) {
     const int32_t root = s.free_rows[k];
     begin_search(s, search, root);
     if (!search_path(s, search)) return false;
+    close_search(s, search);
     augment(s, search, root);
   }
   return true;
-}
-
-// Only after a warm start with optional columns. A column that stays unmatched must have
-// v_j = ceiling; one that the start put lower is reached by a path from the rows' rivals: think of
-// one more row for every unmatched column, with cost 0 everywhere. All of them are alike, so one
-// search starts from `ceiling - v_j` for every column, and a dropped row is theirs at distance 0.
-template <class S>
-void settle_free_columns(S& s) {
-  using Acc = typename S::Acc;
-  S rivals = s;
-  rivals.unmatched = nullptr;  // a row can only be dropped into a rival's place: no end of a path
-  for (;;) {
-    Search<Acc> search{kInfinity<Acc>, kNone, kNone, 0, 0};
-    for (int32_t j = 0; j < s.cols; ++j) {
-      const bool is_free = s.row4col[j] == kNone;
-      s.barrier[j] = is_free && s.v[j] < s.ceiling ? Acc(0) : kInfinity<Acc>;
-      s.pred[j] = kNone;
-      s.dist[j] = s.ceiling - s.v[j];
-      s.label[j] = is_free && !(s.v[j] < s.ceiling) ? -kInfinity<Acc> : s.ceiling;
-      if (s.barrier[j] == 0 && s.dist[j] < search.bound) {
-        search.bound = s.dist[j];
-        search.end_col = j;
-      }
-    }
-    if (search.end_col == kNone) return;
-    for (int32_t j = 0; j < s.cols; ++j) {
-      if (s.row4col[j] != kNone) open_column(rivals, search, j, s.dist[j]);
-    }
-    for (int32_t i = 0; i < s.rows; ++i) {
-      if (s.col4row[i] == kDropped) relax_row(rivals, search, i, s.leave(i));
-    }
-    search_path(rivals, search);
-
-    for (int32_t k = 0; k < search.settled; ++k) {
-      const int32_t j = s.settled[k];
-      s.v[j] -= search.bound - s.dist[j];
-    }
-    while (search.open > 0) close_column(s, search, search.open - 1);
-    const Acc lower = s.ceiling - search.bound;
-    for (int32_t j = 0; j < s.cols; ++j) {
-      if (s.row4col[j] == kNone && !(s.v[j] < s.ceiling)) s.v[j] = lower;
-    }
-    int32_t j = search.end_col;
-    while (j >= 0 && s.pred[j] != kNone) {
-      const int32_t i = s.pred[j];
-      const int32_t before = s.col4row[i];
-      s.row4col[j] = i;
-      s.col4row[i] = j;
-      j = before;
-    }
-    if (j >= 0) {  // given up to a rival, or taken by one
-      s.row4col[j] = kNone;
-      s.v[j] = lower;
-    }
-    s.ceiling = lower;
-  }
 }

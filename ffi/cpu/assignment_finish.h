@@ -2,44 +2,62 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
 
-// What was read in one pass over the costs.
+// What one pass over floating-point costs finds out.
 struct CostRange {
-  double max_abs = 0;                  // over finite costs
-  double min_abs = __builtin_inf();    // over non-zero finite costs
-  bool invalid = false;                // NaN, or an infinity that does not forbid
+  double max_abs = 0;                // over finite costs
+  double min_abs = __builtin_inf();  // over non-zero finite costs
+  bool invalid = false;              // NaN, or an infinity that does not forbid
 };
+
+// The bits of a float without its sign order like magnitudes, and every processor compares
+// integers of that size: a loop that the compiler vectorises.
+template <class Bits>
+void magnitude_range(const Bits* row, int64_t cols, Bits* most, Bits* least) {
+  Bits high = 0, low = Bits(-1);
+  for (int64_t j = 0; j < cols; ++j) {
+    const Bits key = Bits(row[j] << 1), below = Bits(key - 1);  // zero wraps to the top
+    high = key > high ? key : high;
+    low = below < low ? below : low;
+  }
+  *most = high;
+  *least = low;
+}
 
 template <class S>
 CostRange inspect(const S& s) {
-  using L = typename S::Lanes;
+  using Elem = typename S::Elem;
+  using Bits = typename Format<Elem>::Bits;
+  constexpr Bits kInfinite = Bits(Format<Elem>::kInfinityBits << 1);
   CostRange range;
-  const auto infinite = L::splat(__builtin_inf()), zero = L::splat(0);
-  auto most = zero, least = infinite;
+  Bits most = 0, least = Bits(-1);
   for (int32_t i = 0; i < s.rows; ++i) {
-    const auto* row = s.row(i);
-    for_each_vector<L>(row, s.cols, [&](int64_t first, auto c) {
-      const auto x = L::abs(c);
-      const unsigned finite = L::bits(L::less(x, infinite));
-      if (__builtin_expect(finite != (1u << L::kWidth) - 1, 0)) {
-        for (int k = 0; k < L::kWidth && first + k < s.cols; ++k) {
-          const double y = widen(row[first + k]);
-          const double magnitude = y < 0 ? -y : y;
-          if (!(y == y) || y * s.scale == -__builtin_inf()) range.invalid = true;
-          if (!(magnitude < __builtin_inf())) continue;
-          if (magnitude > range.max_abs) range.max_abs = magnitude;
-          if (magnitude > 0 && magnitude < range.min_abs) range.min_abs = magnitude;
-        }
-        return;
-      }
-      most = L::max(most, x);
-      least = L::min(least, L::select(L::equal(x, zero), infinite, x));
-    });
+    Bits high, low;
+    const Elem* row = s.row(i);
+    magnitude_range(reinterpret_cast<const Bits*>(row), s.cols, &high, &low);
+    if (high < kInfinite) {
+      most = high > most ? high : most;
+      least = low < least ? low : least;
+      continue;
+    }
+    for (int64_t j = 0; j < s.cols; ++j) {
+      const double x = widen(row[j]);
+      const double magnitude = x < 0 ? -x : x;
+      if (!(x == x) || x * double(s.scale) == -__builtin_inf()) range.invalid = true;
+      if (!(magnitude < __builtin_inf())) continue;
+      if (magnitude > range.max_abs) range.max_abs = magnitude;
+      if (magnitude > 0 && magnitude < range.min_abs) range.min_abs = magnitude;
+    }
   }
-  double values[L::kWidth];
-  L::store(values, most);
-  for (double x : values) range.max_abs = x > range.max_abs ? x : range.max_abs;
-  L::store(values, least);
-  for (double x : values) range.min_abs = x < range.min_abs ? x : range.min_abs;
+  const auto value = [](Bits key) {
+    const Bits bits = Bits(key >> 1);
+    Elem x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return double(widen(x));
+  };
+  if (value(most) > range.max_abs) range.max_abs = value(most);
+  if (Bits(least + 1) != 0 && value(Bits(least + 1)) < range.min_abs) {
+    range.min_abs = value(Bits(least + 1));
+  }
   return range;
 }
 
@@ -128,11 +146,10 @@ double prove_gap(const S& s) {
 // True where every number that the solve compared was a multiple of 2^granule below 2^(granule+53).
 template <class S>
 bool is_exact(const S& s, double max_abs, int granule) {
-  double most = max_abs + double(s.ceiling < 0 ? -s.ceiling : s.ceiling);
   double most_dual = 0;
   for (int32_t j = 0; j < s.cols; ++j) {
     const double v = double(s.v[j] < 0 ? -s.v[j] : s.v[j]);
     most_dual = v > most_dual ? v : most_dual;
   }
-  return granule > -1020 && 8 * (most + most_dual) < __builtin_ldexp(1, granule + 53);
+  return granule > -1020 && 8 * (max_abs + most_dual) < __builtin_ldexp(1, granule + 53);
 }

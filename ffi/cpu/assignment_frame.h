@@ -144,21 +144,29 @@ struct Format {  // integers
 template <>
 struct Format<BF16> {
   static constexpr bool kInteger = false;
+  using Bits = uint16_t;
+  static constexpr Bits kInfinityBits = 0x7f80;
   static constexpr int kDigits = 8, kLowest = -133;  // significand bits, smallest denormal 2^-133
 };
 template <>
 struct Format<F16> {
   static constexpr bool kInteger = false;
+  using Bits = uint16_t;
+  static constexpr Bits kInfinityBits = 0x7c00;
   static constexpr int kDigits = 11, kLowest = -24;
 };
 template <>
 struct Format<float> {
   static constexpr bool kInteger = false;
+  using Bits = uint32_t;
+  static constexpr Bits kInfinityBits = 0x7f800000;
   static constexpr int kDigits = 24, kLowest = -149;
 };
 template <>
 struct Format<double> {
   static constexpr bool kInteger = false;
+  using Bits = uint64_t;
+  static constexpr Bits kInfinityBits = 0x7ff0000000000000;
   static constexpr int kDigits = 53, kLowest = -1074;
 };
 

@@ -23,6 +23,7 @@ namespace {
 #include "assignment_frame.h"
 #include "assignment_start.h"
 #include "assignment_augment.h"
+#include "assignment_warm.h"
 #include "assignment_finish.h"
 // clang-format on
 
@@ -62,55 +63,6 @@ void clear_state(S& s) {
     s.label[j] = -kInfinity<Acc>;
   }
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
-  s.ceiling = 0;
-}
-
-// Reads the caller's column duals into v. Returns false for a cold start: a dual is not finite, or
-// so far beyond the costs that sums with it would round.
-template <class S>
-bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
-  using Acc = typename S::Acc;
-  const AssignmentProblem& p = f.p;
-  if (!p.start_dual || s.rows == 0 || s.cols == 0) return false;
-  const double scale = double(s.scale), limit = 16 * max_abs * fabs(scale);
-  // On the grid of the costs no later sum rounds (float64 has no common grid).
-  const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
-  const auto snap = [&](double x) { return unit > 0 ? rint(x / unit) * unit : x; };
-
-  const int64_t count = f.flip ? s.rows : s.cols;
-  const int32_t* list = f.flip ? f.row_list : f.col_list;
-  double* start = reinterpret_cast<double*>(f.flip ? s.dist : s.label);
-  double most = -__builtin_inf();
-  for (int64_t k = 0; k < count; ++k) {
-    start[k] = read_real(p.start_dual, p.result_dtype, list[k]) * scale;
-    if (!__builtin_isfinite(start[k])) return false;
-    most = start[k] > most ? start[k] : most;
-  }
-  // Optional columns need v <= 0. A constant may be added unless leaving rows has a price.
-  for (int64_t k = 0; k < count; ++k) {
-    double x = s.unmatched && !f.flip ? (start[k] < 0 ? start[k] : 0) : start[k] - most;
-    if (!(x >= -limit)) return false;
-    start[k] = snap(x);
-  }
-  if (!f.flip) {
-    for (int64_t j = 0; j < s.cols; ++j) s.v[j] = Acc(start[j]);
-    return true;
-  }
-  // Flipped, they belong to canonical rows: v_j = min_i C_ij - start_i, moved down to <= 0.
-  Acc highest = -kInfinity<Acc>;
-  for (int64_t j = 0; j < s.cols; ++j) {
-    Acc least = kInfinity<Acc>;
-    for (int64_t i = 0; i < s.rows; ++i) {
-      const Acc x = s.entry(i, j) - Acc(start[i]);
-      least = x < least ? x : least;
-    }
-    s.v[j] = least < kInfinity<Acc> ? least : -kInfinity<Acc>;
-    highest = s.v[j] > highest ? s.v[j] : highest;
-  }
-  for (int64_t j = 0; j < s.cols; ++j) {
-    s.v[j] = s.v[j] > -kInfinity<Acc> ? s.v[j] - highest : Acc(0);
-  }
-  return true;
 }
 
 // The pairing and its duals. False: infeasible.
@@ -136,11 +88,7 @@ bool solve_canonical(S& s, bool warm) {
     s.barrier[j] = s.row4col[j] == kNone ? Acc(0) : kInfinity<Acc>;
   }
   if (!augment_rows(s, free_count)) return false;
-  if (warm && s.cols_optional) {
-    settle_free_columns(s);
-    for (int64_t j = 0; j < s.cols; ++j) s.v[j] -= s.ceiling;
-  }
-  s.ceiling = 0;
+  if (warm && s.cols_optional) settle_free_columns(s);
   return true;
 }
 
@@ -313,7 +261,7 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   double gap = 0;
   if constexpr (kDouble) {
     if (!is_exact(s, found.max_abs, found.granule)) {
-      if (__is_same(Elem, int64_t)) return Outcome::kNeedsWider;
+      if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
       gap = prove_gap(s);
     }
   }

@@ -12,10 +12,10 @@ constexpr int32_t kNone = -1;     // no partner yet
 constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatched cost
 
 // Invariants, from the start to the end of a solve (C is scale * cost, u_i = min_j C_ij - v_j):
-//   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has unmatched[i] - ceiling <= u_i;
-//   - v only decreases, so a lower bound on a reduced cost stays one;
-//   - where columns may stay unmatched, v_j <= ceiling, with equality on a column that never was
-//     matched, unless a warm start put it lower: settle_free_columns() mends that.
+//   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has unmatched[i] <= u_i;
+//   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
+//   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched,
+//     unless a warm start put it lower: settle_free_columns() mends that.
 template <class LanesType, class ElemType>
 struct State {
   using Lanes = LanesType;
@@ -34,7 +34,6 @@ struct State {
   int32_t* col4row;  // [rows]
   int32_t* row4col;  // [cols]
   Acc* v;            // [padded cols] column duals; -infinity in the padding
-  Acc ceiling;       // the dual of an unmatched optional column; 0 but for a warm start
 
   // One search (assignment_augment.h), and scratch.
   Acc* dist;         // [padded] shortest reduced path to the column
@@ -49,7 +48,7 @@ struct State {
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
   Acc entry(int64_t i, int64_t j) const { return Acc(widen(row(i)[j])) * scale; }
-  Acc leave(int64_t i) const { return unmatched ? unmatched[i] - ceiling : kInfinity<Acc>; }
+  Acc leave(int64_t i) const { return unmatched ? unmatched[i] : kInfinity<Acc>; }
 };
 
 template <class Lanes>

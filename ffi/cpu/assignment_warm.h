@@ -1,0 +1,133 @@
+// A start from given column duals instead of column reduction.
+//
+// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+
+// The k-th largest of values[0, count), k from 0. Reorders them. (Hoare 1961, middle pivot.)
+template <class Acc>
+Acc select_largest(Acc* values, int64_t count, int64_t k) {
+  int64_t low = 0, high = count - 1;
+  while (low < high) {
+    const Acc pivot = values[low + (high - low) / 2];
+    int64_t i = low, j = high;
+    while (i <= j) {
+      while (values[i] > pivot) ++i;
+      while (pivot > values[j]) --j;
+      if (i > j) break;
+      const Acc swapped = values[i];
+      values[i++] = values[j];
+      values[j--] = swapped;
+    }
+    if (k <= j) {
+      high = j;
+    } else if (k >= i) {
+      low = i;
+    } else {
+      break;
+    }
+  }
+  return values[k];
+}
+
+// Fills v with the largest duals that the given duals of the canonical rows allow.
+template <class S>
+void duals_from_rows(S& s, const typename S::Acc* row_dual) {
+  using L = typename S::Lanes;
+  using Acc = typename S::Acc;
+  for (int64_t j = 0; j < s.cols; ++j) s.v[j] = kInfinity<Acc>;
+  const auto scale = L::splat(s.scale);
+  for (int32_t i = 0; i < s.rows; ++i) {
+    const auto u = L::splat(row_dual[i]);
+    for_each_vector<L>(s.row(i), s.cols, [&](int64_t j, auto c) {
+      L::store(s.v + j, L::min(L::load(s.v + j), L::scale_sub(c, scale, u)));
+    });
+  }
+  // The last vector wrote over the padding.
+  for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
+}
+
+// Reads the caller's column duals into v. False, and v = 0: start cold, because a dual is not
+// finite, or so far beyond the costs that sums with it would round, or because there is nothing to
+// gain: with columns to spare, or rows that may leave, a cold start needs little more than one look
+// at each row, while every spare column that these duals put too low costs a search.
+template <class S>
+bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
+  using Acc = typename S::Acc;
+  const AssignmentProblem& p = f.p;
+  if (!p.start_dual || s.rows == 0 || s.unmatched) return false;
+  if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
+  const double scale = double(s.scale), limit = 16 * max_abs * fabs(scale);
+  // On the grid of the costs no later sum rounds (float64 has no common grid).
+  const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
+  const int64_t count = f.flip ? s.rows : s.cols;
+  const int32_t* list = f.flip ? f.row_list : f.col_list;
+  Acc* start = f.flip ? s.dist : s.label;
+  for (int64_t k = 0; k < count; ++k) {
+    const double x = read_real(p.start_dual, p.result_dtype, list[k]) * scale;
+    if (!(fabs(x) <= 16 * limit)) return false;
+    start[k] = Acc(unit > 0 ? rint(x / unit) * unit : x);
+  }
+  if (f.flip) {
+    duals_from_rows(s, start);
+  } else {
+    for (int64_t j = 0; j < s.cols; ++j) s.v[j] = start[j];
+  }
+
+  // A constant may be added to all. As many columns as will stay unmatched must end at 0: that many
+  // are put there, so that few must be brought there.
+  for (int64_t j = 0; j < s.cols; ++j) s.label[j] = s.v[j];
+  const Acc top = select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
+  bool fits = top < kInfinity<Acc>;
+  for (int64_t j = 0; fits && j < s.cols; ++j) {
+    const Acc x = s.v[j] - top;
+    s.v[j] = s.cols_optional && x > 0 ? Acc(0) : x;
+    fits = s.v[j] >= Acc(-limit) && s.v[j] <= Acc(limit);
+  }
+  for (int64_t j = 0; !fits && j < s.cols; ++j) s.v[j] = 0;
+  return fits;
+}
+
+// A column that stays unmatched must have v_j = 0; the start may have put one lower. Think of one
+// more row for every unmatched column, with cost 0 everywhere: all of them are alike, so one search
+// from `ceiling - v_j` for every column finds the shortest path from any of them to a free column
+// that is too low. Each search settles one such column and lowers the ceiling, the dual of those
+// that are settled; the constant is given back at the end.
+template <class S>
+void settle_free_columns(S& s) {
+  using Acc = typename S::Acc;
+  Acc ceiling = 0;
+  for (;;) {
+    Search<Acc> search{kInfinity<Acc>, kNone, kNone, 0, 0};
+    for (int32_t j = 0; j < s.cols; ++j) {
+      const bool is_free = s.row4col[j] == kNone, too_low = s.v[j] < ceiling;
+      s.barrier[j] = is_free && too_low ? Acc(0) : kInfinity<Acc>;
+      s.pred[j] = kNone;
+      s.dist[j] = ceiling - s.v[j];
+      s.label[j] = is_free && !too_low ? -kInfinity<Acc> : ceiling;
+      if (is_free && too_low && s.dist[j] < search.bound) {
+        search.bound = s.dist[j];
+        search.end_col = j;
+      }
+    }
+    if (search.end_col == kNone) break;
+    for (int32_t j = 0; j < s.cols; ++j) {
+      if (s.row4col[j] != kNone) open_column(s, search, j, s.dist[j]);
+    }
+    search_path(s, search);
+    close_search(s, search);
+    const Acc lower = ceiling - search.bound;
+    for (int32_t j = 0; j < s.cols; ++j) {
+      if (s.row4col[j] == kNone && !(s.v[j] < ceiling)) s.v[j] = lower;
+    }
+    int32_t j = search.end_col;
+    while (s.pred[j] != kNone) {
+      const int32_t i = s.pred[j], before = s.col4row[i];
+      s.row4col[j] = i;
+      s.col4row[i] = j;
+      j = before;
+    }
+    s.row4col[j] = kNone;
+    s.v[j] = lower;
+    ceiling = lower;
+  }
+  for (int32_t j = 0; j < s.cols; ++j) s.v[j] -= ceiling;
+}
