@@ -10,8 +10,8 @@
 template <class Acc>
 struct Search {
   Acc bound;
-  int32_t end_col;   // the free column where the best path ends, or kNone:
-  int32_t end_row;   // the row that it drops
+  int32_t end_col;  // the free column where the best path ends, or kNone:
+  int32_t end_row;  // the row that it drops
   int32_t open, settled;
 };
 
@@ -95,7 +95,8 @@ void relax_row(S& s, Search<typename S::Acc>& search, int32_t i, typename S::Acc
     search.end_row = i;
   }
   for_each_vector<L>(row, s.cols, [&](int64_t first, auto c) {
-    const unsigned better = L::bits(L::less(L::scale_sub(c, scale, base), L::load(s.label + first)));
+    const unsigned better =
+        L::bits(L::less(L::scale_sub(c, scale, base), L::load(s.label + first)));
     if (__builtin_expect(better == 0, 1)) return;
     for_each_bit(better, [&](int k) {
       const int32_t j = int32_t(first) + k;
@@ -127,10 +128,7 @@ typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
   for (int64_t at = 0; at < search.open; at += L::kWidth) {
     least = L::min(least, L::load(s.open_key + at));
   }
-  Acc values[L::kWidth];
-  L::store(values, least);
-  Acc nearest = values[0];
-  for (int k = 1; k < L::kWidth; ++k) nearest = values[k] < nearest ? values[k] : nearest;
+  const Acc nearest = L::least(least);
   if (!(nearest < search.bound)) return nearest;
   // From the back: closing a column moves the last one into its place.
   const auto target = L::splat(nearest);

@@ -12,7 +12,9 @@ struct CostRange {
 // The bits of a float without its sign order like magnitudes, and every processor compares
 // integers of that size: a loop that the compiler vectorises.
 template <class Bits>
-void magnitude_range(const Bits* row, int64_t cols, Bits* most, Bits* least) {
+void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
+  using Aliased __attribute__((may_alias)) = Bits;
+  const Aliased* row = static_cast<const Aliased*>(costs);
   Bits high = 0, low = Bits(-1);
   for (int64_t j = 0; j < cols; ++j) {
     const Bits key = Bits(row[j] << 1), below = Bits(key - 1);  // zero wraps to the top
@@ -30,16 +32,19 @@ CostRange inspect(const S& s) {
   constexpr Bits kInfinite = Bits(Format<Elem>::kInfinityBits << 1);
   CostRange range;
   Bits most = 0, least = Bits(-1);
-  for (int32_t i = 0; i < s.rows; ++i) {
+  // Rows that follow each other are one long row.
+  const bool dense = !s.row_id && s.stride == s.cols;
+  const int64_t rows = dense ? 1 : s.rows, cols = dense ? int64_t(s.rows) * s.cols : s.cols;
+  for (int64_t i = 0; i < rows; ++i) {
     Bits high, low;
     const Elem* row = s.row(i);
-    magnitude_range(reinterpret_cast<const Bits*>(row), s.cols, &high, &low);
+    magnitude_range(row, cols, &high, &low);
     if (high < kInfinite) {
       most = high > most ? high : most;
       least = low < least ? low : least;
       continue;
     }
-    for (int64_t j = 0; j < s.cols; ++j) {
+    for (int64_t j = 0; j < cols; ++j) {
       const double x = widen(row[j]);
       const double magnitude = x < 0 ? -x : x;
       if (!(x == x) || x * double(s.scale) == -__builtin_inf()) range.invalid = true;
@@ -91,12 +96,6 @@ inline double difference_error(double a, double b, double d) {
   return (a - a_part) + (b_part - b);
 }
 
-inline double least_lane(const double* values, int width) {
-  double least = values[0];
-  for (int k = 1; k < width; ++k) least = values[k] < least ? values[k] : least;
-  return least;
-}
-
 // The gap that the column duals prove: sum over rows of (what the row pays - the least that any
 // column, or leaving, would cost at these duals) and of -v_j over unmatched optional columns.
 // Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
@@ -112,9 +111,7 @@ double prove_gap(const S& s) {
     for_each_vector<L>(row, s.cols, [&](int64_t j, auto c) {
       least = L::min(least, L::scale_sub(c, scale, L::load(s.v + j)));
     });
-    double values[L::kWidth];
-    L::store(values, least);
-    const double u = least_lane(values, L::kWidth);
+    const double u = L::least(least);
     double u_error = s.leave(i) == u ? 0 : __builtin_inf();
     const auto target = L::splat(u);
     for_each_vector<L>(row, s.cols, [&](int64_t first, auto c) {

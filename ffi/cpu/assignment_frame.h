@@ -30,10 +30,14 @@ bool reserve(Arena* arena, size_t bytes, Stack* stack) {
 
 double read_real(const void* array, Dtype dtype, int64_t i) {
   switch (dtype) {
-    case Dtype::kF32: return static_cast<const float*>(array)[i];
-    case Dtype::kF64: return static_cast<const double*>(array)[i];
-    case Dtype::kS32: return static_cast<const int32_t*>(array)[i];
-    default: return double(static_cast<const int64_t*>(array)[i]);
+    case Dtype::kF32:
+      return static_cast<const float*>(array)[i];
+    case Dtype::kF64:
+      return static_cast<const double*>(array)[i];
+    case Dtype::kS32:
+      return static_cast<const int32_t*>(array)[i];
+    default:
+      return double(static_cast<const int64_t*>(array)[i]);
   }
 }
 
@@ -71,7 +75,8 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
 }
 
 // One problem in canonical orientation: as many columns as rows or more, unless rows may stay
-// unmatched at a cost. Transposed problems and scattered columns are gathered, others read in place.
+// unmatched at a cost. Transposed problems and scattered columns are gathered, others read in
+// place.
 struct Frame {
   explicit Frame(const AssignmentProblem& problem)
       : p(problem), n(used_part(p.row_mask, p.n)), m(used_part(p.col_mask, p.m)) {

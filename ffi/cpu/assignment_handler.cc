@@ -1,5 +1,6 @@
 // The target jaxmatch_assignment on CPU: decodes buffers, picks the instruction set, spreads the
 // batch. Python has checked shapes and dtypes; the checks here are a backstop.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
@@ -12,58 +13,70 @@
 namespace jaxmatch {
 namespace {
 
-SolveAssignment Pick() {
+// The instruction sets that this processor has, best last. JAXMATCH_ISA=portable|avx2|avx512 asks
+// for one of them, for tests and measurements.
+SolveAssignment Pick(int64_t cols) {
+  struct Choice {
+    SolveAssignment narrow, wide;
+  };
+  static const Choice choice = [] {
+    const char* isa = std::getenv("JAXMATCH_ISA");
+    const std::string_view asked(isa != nullptr ? isa : "");
+    Choice best{portable::solve_assignment, portable::solve_assignment};
+    if (asked == "portable") return best;
 #if defined(__x86_64__)
-  __builtin_cpu_init();
+    __builtin_cpu_init();
+    const bool has_fma_f16c = __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#if defined(JAXMATCH_HAVE_AVX2)
+    if (has_fma_f16c && __builtin_cpu_supports("avx2")) {
+      best = {avx2::solve_assignment, avx2::solve_assignment};
+    }
+#endif
 #if defined(JAXMATCH_HAVE_AVX512)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-    return avx512::solve_assignment;
-  }
-#endif
-#if defined(JAXMATCH_HAVE_AVX2)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    return avx2::solve_assignment;
-  }
+    if (asked != "avx2" && has_fma_f16c && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl")) {
+      best.wide = avx512::solve_assignment;
+      if (asked == "avx512") best.narrow = best.wide;
+    }
 #endif
 #endif
-  return portable::solve_assignment;
-}
-
-// JAXMATCH_ISA=portable|avx2 asks for less than the processor can do, for tests and measurements.
-SolveAssignment PickAsked() {
-  const SolveAssignment best = Pick();
-  const char* asked = std::getenv("JAXMATCH_ISA");
-  if (asked == nullptr) return best;
-  const std::string_view isa(asked);
-  if (isa == "portable") return portable::solve_assignment;
-#if defined(JAXMATCH_HAVE_AVX2)
-  if (isa == "avx2" && best != portable::solve_assignment) return avx2::solve_assignment;
-#endif
-  return best;
+    return best;
+  }();
+  // Eight lanes pay where rows are long; all choices give the same bits.
+  constexpr int64_t kWide = 256;
+  return cols < kWide ? choice.narrow : choice.wide;
 }
 
 std::optional<Dtype> DtypeOf(ffi::DataType dtype) {
   switch (dtype) {
-    case ffi::BF16: return Dtype::kBF16;
-    case ffi::F16: return Dtype::kF16;
-    case ffi::F32: return Dtype::kF32;
-    case ffi::F64: return Dtype::kF64;
-    case ffi::S32: return Dtype::kS32;
-    case ffi::S64: return Dtype::kS64;
-    default: return std::nullopt;
+    case ffi::BF16:
+      return Dtype::kBF16;
+    case ffi::F16:
+      return Dtype::kF16;
+    case ffi::F32:
+      return Dtype::kF32;
+    case ffi::F64:
+      return Dtype::kF64;
+    case ffi::S32:
+      return Dtype::kS32;
+    case ffi::S64:
+      return Dtype::kS64;
+    default:
+      return std::nullopt;
   }
 }
 
 size_t SizeOf(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBF16:
-    case Dtype::kF16: return 2;
+    case Dtype::kF16:
+      return 2;
     case Dtype::kF32:
-    case Dtype::kS32: return 4;
-    default: return 8;
+    case Dtype::kS32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
@@ -76,7 +89,6 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args,
                       ffi::Result<ffi::AnyBuffer> row_dual, ffi::Result<ffi::AnyBuffer> col_dual,
                       ffi::Result<ffi::AnyBuffer> gap, ffi::Result<ffi::Buffer<ffi::S32>> status,
                       int64_t given, bool maximize) {
-  static const SolveAssignment solve = PickAsked();
   size_t next = 0;
   const auto take = [&](bool is_given) -> std::optional<ffi::AnyBuffer> {
     if (!is_given || next >= args.size()) return std::nullopt;
@@ -108,6 +120,7 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args,
   const auto at = [](const auto& buffer, size_t offset) {
     return buffer ? static_cast<const char*>(buffer->untyped_data()) + offset : nullptr;
   };
+  const SolveAssignment solve = Pick(std::max(n, m));
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
     alignas(64) char small[16 << 10];

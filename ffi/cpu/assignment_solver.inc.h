@@ -1,7 +1,7 @@
 // Exact assignment by Jonker and Volgenant (1987): canonical form, start, augmentation, finish.
 //
-// Included by assignment_{portable,avx2,avx512}.cc, which define JAXMATCH_ISA_NAMESPACE (the namespace) and
-// are compiled for their instruction set. Nothing here may have external linkage but
+// Included by assignment_{portable,avx2,avx512}.cc, which define JAXMATCH_ISA_NAMESPACE (the
+// namespace) and are compiled for their instruction set. Nothing here may have external linkage but
 // solve_assignment, and nothing may come from the C++ standard library (see assignment.h).
 
 #include <math.h>
@@ -145,9 +145,9 @@ void write_solution(const S& s, const Frame& f, double gap) {
 // What a pass over the costs found out.
 struct Finding {
   Status status = kOptimal;
-  double max_abs = 0;       // of costs and unmatched costs
-  int granule = 0;          // all of them are multiples of 2^granule
-  bool too_wide = false;    // integers that doubles might round
+  double max_abs = 0;     // of costs and unmatched costs
+  int granule = 0;        // all of them are multiples of 2^granule
+  bool too_wide = false;  // integers that doubles might round
 };
 
 template <class S>
@@ -181,8 +181,7 @@ Finding inspect_problem(const S& s, const Frame& f) {
       if (!(signed_r > -__builtin_inf())) found.status = kInvalidCost;
       if (!__builtin_isfinite(r)) continue;
       const int64_t pairs = s.rows < s.cols ? s.rows : s.cols;
-      if (Format<Elem>::kInteger && fabs(r) * double(pairs) >= 0x1p61 &&
-          found.status == kOptimal) {
+      if (Format<Elem>::kInteger && fabs(r) * double(pairs) >= 0x1p61 && found.status == kOptimal) {
         found.status = kOverflow;
       }
       found.max_abs = fabs(r) > found.max_abs ? fabs(r) : found.max_abs;
@@ -227,7 +226,7 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   } else {
     s.cost = cost + f.m.first;
     s.stride = p.m;
-    s.row_id = f.row_list;
+    s.row_id = p.row_mask ? f.row_list : nullptr;
   }
   s.scale = p.maximize ? -1 : 1;
   s.unmatched = nullptr;
@@ -282,12 +281,18 @@ bool solve_as(const AssignmentProblem& p, Arena* arena) {
 
 bool solve_assignment(const AssignmentProblem& p, Arena* arena) {
   switch (p.cost_dtype) {
-    case Dtype::kBF16: return solve_as<BF16>(p, arena);
-    case Dtype::kF16: return solve_as<F16>(p, arena);
-    case Dtype::kF32: return solve_as<float>(p, arena);
-    case Dtype::kF64: return solve_as<double>(p, arena);
-    case Dtype::kS32: return solve_as<int32_t>(p, arena);
-    case Dtype::kS64: return solve_as<int64_t>(p, arena);
+    case Dtype::kBF16:
+      return solve_as<BF16>(p, arena);
+    case Dtype::kF16:
+      return solve_as<F16>(p, arena);
+    case Dtype::kF32:
+      return solve_as<float>(p, arena);
+    case Dtype::kF64:
+      return solve_as<double>(p, arena);
+    case Dtype::kS32:
+      return solve_as<int32_t>(p, arena);
+    case Dtype::kS64:
+      return solve_as<int64_t>(p, arena);
   }
   return false;
 }

@@ -14,8 +14,8 @@ TwoLeast<typename S::Acc> two_least(const S& s, int32_t i) {
   using L = typename S::Lanes;
   using Acc = typename S::Acc;
   const auto scale = L::splat(s.scale);
-  auto first = L::splat(kInfinity<Acc>), second = first, col = L::splat(0), here = L::splat(0);
-  const auto step = L::splat(1);
+  const auto infinity = L::splat(kInfinity<Acc>), step = L::splat(L::kWidth);
+  auto first = infinity, second = infinity, col = infinity, here = L::lane_numbers();
   for_each_vector<L>(s.row(i), s.cols, [&](int64_t j, auto c) {
     const auto x = L::scale_sub(c, scale, L::load(s.v + j));
     const auto better = L::less(x, first);
@@ -24,22 +24,12 @@ TwoLeast<typename S::Acc> two_least(const S& s, int32_t i) {
     col = L::select(better, here, col);
     here = L::add(here, step);
   });
-  constexpr int W = L::kWidth;
-  Acc firsts[W], seconds[W], vectors[W];
-  L::store(firsts, first);
-  L::store(seconds, second);
-  L::store(vectors, col);
-  TwoLeast<Acc> least{firsts[0], seconds[0], int32_t(vectors[0]) * W};
-  for (int k = 1; k < W; ++k) {
-    const int32_t j = int32_t(vectors[k]) * W + k;
-    if (firsts[k] < least.first || (firsts[k] == least.first && j < least.col)) {
-      least.second = least.first < seconds[k] ? least.first : seconds[k];
-      least.first = firsts[k];
-      least.col = j;
-    } else if (firsts[k] < least.second) {
-      least.second = firsts[k];
-    }
-  }
+  // Across lanes without a branch: which lane wins cannot be predicted.
+  TwoLeast<Acc> least;
+  L::least_two(first, second, &least.first, &least.second);
+  const auto tied = L::equal(first, L::splat(least.first));
+  const Acc winner = L::least(L::select(tied, col, infinity));
+  least.col = winner < kInfinity<Acc> ? int32_t(winner) : 0;
   return least;
 }
 
@@ -51,8 +41,8 @@ int32_t find_tied(const S& s, int32_t i, typename S::Acc value, int32_t avoid) {
   const auto* row = s.row(i);
   int32_t tied = kNone;
   for (int64_t j = 0; j < s.cols; j += L::kWidth) {
-    const auto c = j + L::kWidth <= s.cols ? L::load_cost(row + j)
-                                           : L::load_cost(row + j, int(s.cols - j));
+    const auto c =
+        j + L::kWidth <= s.cols ? L::load_cost(row + j) : L::load_cost(row + j, int(s.cols - j));
     unsigned equal = L::bits(L::equal(L::scale_sub(c, scale, L::load(s.v + j)), target));
     for (; equal; equal &= equal - 1) {
       const int32_t k = int32_t(j) + __builtin_ctz(equal);
@@ -70,27 +60,45 @@ template <class S>
 void reduce_columns(S& s, int32_t* count) {
   using L = typename S::Lanes;
   using Acc = typename S::Acc;
-  for (int64_t j = 0; j < s.cols; ++j) s.v[j] = kInfinity<Acc>;
-  int32_t* argmin = s.pred;
+  Acc* argmin = s.dist;
   const auto scale = L::splat(s.scale), zero = L::splat(0);
-  for (int32_t i = 0; i < s.rows; ++i) {
-    count[i] = 0;
+  // A minimum moves often in the first rows, where a branch would be a guess: there a vector of
+  // columns at a time goes down the rows in registers. Later minima move seldom.
+  constexpr int32_t kGuesswork = 24;
+  const int32_t head = s.rows < kGuesswork ? s.rows : kGuesswork;
+  for (int64_t j = 0; j < s.cols; j += L::kWidth) {
+    const bool whole = j + L::kWidth <= s.cols;
+    auto least = L::splat(kInfinity<Acc>), row = zero;
+    for (int32_t i = 0; i < head; ++i) {
+      const auto* here = s.row(i) + j;
+      const auto c = whole ? L::load_cost(here) : L::load_cost(here, int(s.cols - j));
+      const auto x = L::scale_sub(c, scale, zero);
+      row = L::select(L::less(x, least), L::splat(Acc(i)), row);
+      least = L::min(least, x);
+    }
+    L::store(s.v + j, least);
+    L::store(argmin + j, row);
+  }
+  for (int32_t i = head; i < s.rows; ++i) {
+    const auto here = L::splat(Acc(i));
     for_each_vector<L>(s.row(i), s.cols, [&](int64_t j, auto c) {
       const auto x = L::scale_sub(c, scale, zero);
       const auto old = L::load(s.v + j);
       const auto better = L::less(x, old);
-      if (const unsigned bits = L::bits(better)) {
-        L::store(s.v + j, L::select(better, x, old));
-        for_each_bit(bits, [&](int k) { argmin[j + k] = i; });
-      }
+      if (__builtin_expect(L::bits(better) == 0, 1)) return;
+      L::store(s.v + j, L::min(x, old));
+      L::store(argmin + j, L::select(better, here, L::load(argmin + j)));
     });
   }
+  // The last vector wrote over the padding.
+  for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
+  for (int32_t i = 0; i < s.rows; ++i) count[i] = 0;
   for (int64_t j = s.cols - 1; j >= 0; --j) {
     if (!(s.v[j] < kInfinity<Acc>)) {  // all forbidden: any dual will do
       s.v[j] = 0;
       continue;
     }
-    const int32_t i = argmin[j];
+    const int32_t i = int32_t(argmin[j]);
     if (count[i]++ == 0) {
       s.col4row[i] = int32_t(j);
       s.row4col[j] = i;

@@ -27,8 +27,8 @@ struct State {
   int64_t stride;         // from one row to the next
   const int32_t* row_id;  // which row of `cost` is row i, null for i itself
   int32_t rows, cols;
-  Acc scale;              // -1 to maximise; a power of two keeps huge doubles in range
-  const Acc* unmatched;   // [rows], null where every row must be matched
+  Acc scale;             // -1 to maximise; a power of two keeps huge doubles in range
+  const Acc* unmatched;  // [rows], null where every row must be matched
   bool cols_optional;
 
   int32_t* col4row;  // [rows]
@@ -36,15 +36,15 @@ struct State {
   Acc* v;            // [padded cols] column duals; -infinity in the padding
 
   // One search (assignment_augment.h), and scratch.
-  Acc* dist;         // [padded] shortest reduced path to the column
-  Acc* label;        // [padded] v + dist: an edge helps iff C_ij - h < label; -infinity if settled
-  Acc* barrier;      // [padded] 0 for a free column, infinity for a matched one
-  int32_t* pred;     // [cols] the row before the column on its path
-  int32_t* position; // [cols] its place in the open list, or kNone
-  int32_t* open_col; // [cols]
-  Acc* open_key;     // [padded]
-  int32_t* settled;  // [cols]
-  int32_t* free_rows;// [rows]
+  Acc* dist;          // [padded] shortest reduced path to the column
+  Acc* label;         // [padded] v + dist: an edge helps iff C_ij - h < label; -infinity if settled
+  Acc* barrier;       // [padded] 0 for a free column, infinity for a matched one
+  int32_t* pred;      // [cols] the row before the column on its path
+  int32_t* position;  // [cols] its place in the open list, or kNone
+  int32_t* open_col;  // [cols]
+  Acc* open_key;      // [padded]
+  int32_t* settled;   // [cols]
+  int32_t* free_rows;  // [rows]
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
   Acc entry(int64_t i, int64_t j) const { return Acc(widen(row(i)[j])) * scale; }

@@ -40,6 +40,22 @@ inline double widen(double x) { return x; }
 inline int64_t widen(int32_t x) { return x; }
 inline int64_t widen(int64_t x) { return x; }
 
+#if defined(JAXMATCH_AVX512) || defined(JAXMATCH_AVX2)
+inline double least_of_four(__m256d a) {
+  const __m128d two = _mm_min_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+  return _mm_cvtsd_f64(_mm_min_sd(two, _mm_unpackhi_pd(two, two)));
+}
+// The least two of eight numbers, given as pairs (first[k], second[k]) in order.
+inline void least_two_of_four(__m256d first, __m256d second, double* least, double* next) {
+  const __m128d f0 = _mm256_castpd256_pd128(first), f1 = _mm256_extractf128_pd(first, 1);
+  const __m128d s0 = _mm256_castpd256_pd128(second), s1 = _mm256_extractf128_pd(second, 1);
+  const __m128d f = _mm_min_pd(f0, f1), s = _mm_min_pd(_mm_min_pd(s0, s1), _mm_max_pd(f0, f1));
+  const __m128d f_high = _mm_unpackhi_pd(f, f), s_high = _mm_unpackhi_pd(s, s);
+  *least = _mm_cvtsd_f64(_mm_min_sd(f, f_high));
+  *next = _mm_cvtsd_f64(_mm_min_sd(_mm_min_sd(s, s_high), _mm_max_sd(f, f_high)));
+}
+#endif
+
 // One number at a time: any processor, and any Acc with + - * <.
 template <class AccType>
 struct ScalarLanes {
@@ -68,6 +84,12 @@ struct ScalarLanes {
   static Mask equal(Reg a, Reg b) { return a == b; }
   static Reg select(Mask mask, Reg yes, Reg no) { return mask ? yes : no; }
   static unsigned bits(Mask mask) { return mask; }
+  static Reg lane_numbers() { return 0; }
+  static Acc least(Reg a) { return a; }
+  static void least_two(Reg first, Reg second, Acc* least, Acc* next) {
+    *least = first;
+    *next = second;
+  }
 };
 
 #if defined(JAXMATCH_AVX512)
@@ -117,6 +139,15 @@ struct Avx512Lanes {
   static Mask equal(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
   static Reg select(Mask mask, Reg yes, Reg no) { return _mm512_mask_blend_pd(mask, no, yes); }
   static unsigned bits(Mask mask) { return mask; }
+  static Reg lane_numbers() { return _mm512_setr_pd(0, 1, 2, 3, 4, 5, 6, 7); }
+  static __m256d low(Reg a) { return _mm512_castpd512_pd256(a); }
+  static __m256d high(Reg a) { return _mm512_extractf64x4_pd(a, 1); }
+  static double least(Reg a) { return least_of_four(_mm256_min_pd(low(a), high(a))); }
+  static void least_two(Reg first, Reg second, double* least, double* next) {
+    const __m256d f0 = low(first), f1 = high(first);
+    const __m256d s = _mm256_min_pd(low(second), high(second));
+    least_two_of_four(_mm256_min_pd(f0, f1), _mm256_min_pd(s, _mm256_max_pd(f0, f1)), least, next);
+  }
 };
 using DoubleLanes = Avx512Lanes;
 
@@ -138,7 +169,9 @@ struct Avx2Lanes {
     for (int i = 0; i < count; ++i) four |= uint64_t(static_cast<const uint16_t*>(p)[i]) << 16 * i;
     return _mm_cvtsi64_si128(int64_t(four));
   }
-  static __m128i load64bits(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
+  static __m128i load64bits(const void* p) {
+    return _mm_loadl_epi64(static_cast<const __m128i*>(p));
+  }
   static Reg splat(double x) { return _mm256_set1_pd(x); }
   static Reg load(const double* p) { return _mm256_loadu_pd(p); }
   static void store(double* p, Reg x) { _mm256_storeu_pd(p, x); }
@@ -184,6 +217,11 @@ struct Avx2Lanes {
   static Mask equal(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
   static Reg select(Mask mask, Reg yes, Reg no) { return _mm256_blendv_pd(no, yes, mask); }
   static unsigned bits(Mask mask) { return unsigned(_mm256_movemask_pd(mask)); }
+  static Reg lane_numbers() { return _mm256_setr_pd(0, 1, 2, 3); }
+  static double least(Reg a) { return least_of_four(a); }
+  static void least_two(Reg first, Reg second, double* least, double* next) {
+    least_two_of_four(first, second, least, next);
+  }
 };
 using DoubleLanes = Avx2Lanes;
 

@@ -43,13 +43,14 @@ class ExactFloats {
 
 // Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
 // pool threads that are idle. No task waits for another: whoever comes takes the next range, and
-// the caller waits only for ranges that somebody has begun. `item_ns` is a guess at one item's time.
+// the caller waits only for ranges that somebody has begun. `item_ns` is a guess at one item's
+// time.
 template <class Work>
 void ForEachRange(ffi::ThreadPool& pool, int64_t count, double item_ns, const Work& work) {
   constexpr double kWorthATask = 20'000;
   const int64_t threads = std::max<int64_t>(1, pool.num_threads());
-  const int64_t grain = std::max<int64_t>(
-      1, std::min(count / (8 * threads), int64_t(kWorthATask / item_ns)));
+  const int64_t grain =
+      std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kWorthATask / item_ns)));
   const int64_t ranges = (count + grain - 1) / grain;
   const int64_t helpers = std::min(threads, ranges) - 1;
   if (helpers <= 0 || double(count) * item_ns < 2 * kWorthATask) {

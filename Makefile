@@ -1,0 +1,72 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Tests run on the CPU unless the environment says otherwise.
+JAX_PLATFORMS ?= cpu
+
+# What an installed package has to be built again for.
+SOURCES := pyproject.toml $(shell find ffi -type f)
+
+.PHONY: help demo test lint format build bench clean
+
+help:
+	@echo "make demo    install into $(VENV) and run an example"
+	@echo "make test    lint, then run every test and doctest"
+	@echo "make lint    ruff, pyright, clang-format"
+	@echo "make format  rewrite the files as lint wants them"
+	@echo "make build   build the wheel into dist/"
+	@echo "make bench   measure against other solvers"
+	@echo "make clean   remove what was built"
+	@echo "PYTHON=python3.12 picks another Python (3.11 or later)."
+
+demo: $(VENV)/.examples
+	$(BIN)/python examples/digits_detection.py
+
+test: lint
+	JAX_PLATFORMS=$(JAX_PLATFORMS) \
+	XLA_FLAGS="--xla_force_host_platform_device_count=4 $(XLA_FLAGS)" \
+	$(BIN)/python -m pytest -n auto --doctest-modules tests jaxmatch $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	find ffi -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
+	  | xargs $(BIN)/clang-format --dry-run -Werror
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	find ffi -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
+	  | xargs $(BIN)/clang-format -i
+
+build: $(VENV)/.python
+	$(BIN)/pip wheel . --no-deps --wheel-dir dist
+
+bench: $(VENV)/.benchmarks
+	$(BIN)/python benchmarks/assignment.py
+
+clean:
+	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "jaxmatch needs Python 3.11 or later, but $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
+	       "Name another one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# Editable in every case: the targets share one environment and Python files need no reinstall.
+$(VENV)/.examples: $(VENV)/.python $(SOURCES)
+	$(BIN)/pip install -e '.[examples]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.python $(SOURCES)
+	$(BIN)/pip install -e '.[dev,examples]'
+	touch $@
+
+$(VENV)/.benchmarks: $(VENV)/.python $(SOURCES)
+	$(BIN)/pip install -e '.[benchmarks]'
+	touch $@

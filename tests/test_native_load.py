@@ -1,0 +1,120 @@
+"""The native libraries: found, refused before they do harm, and called."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmatch
+from jaxmatch import _native
+from jaxmatch._native import _load
+
+
+def _run(code: str, **environ: object) -> subprocess.CompletedProcess:
+    env = os.environ | {"JAX_PLATFORMS": "cpu"} | {k: str(v) for k, v in environ.items()}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+
+
+def _fake_library(folder, source: str):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    (folder / "fake.c").write_text(source)
+    library = folder / "libjaxmatch_cpu.so"
+    subprocess.run([compiler, "-shared", "-fPIC", folder / "fake.c", "-o", library], check=True)
+
+
+# Catches the ImportError of jaxmatch, then shows that jax itself was left unharmed.
+_IMPORT_THEN_USE_JAX = """
+import jax.numpy as jnp
+try:
+    import jaxmatch
+except ImportError as e:
+    print(e)
+print("sum", int(jnp.arange(4).sum()))
+"""
+
+
+def test_libraries_are_found():
+    assert jaxmatch.has_cpu_library()
+    if shutil.which("nvcc") and os.environ.get("JAXMATCH_CUDA") != "OFF":
+        assert jaxmatch.has_cuda_library()
+
+
+def test_import_without_any_library(tmp_path):
+    code = """
+import jaxmatch, numpy as np
+print(jaxmatch.has_cpu_library(), jaxmatch.has_cuda_library())
+print(jaxmatch.solve_assignment(np.array([[4.0, 1.0], [2.0, 5.0]])).col4row)
+"""
+    done = _run(code, JAXMATCH_LIB_DIR=tmp_path)
+    assert done.stdout.splitlines() == ["False False", "[1 0]"], done.stderr
+
+
+def test_older_runtime_is_refused_before_registration(tmp_path):
+    """The failure this gate is for would stop every later JAX call in the process."""
+    targets = " ".join(f"void {t}(void) {{}}" for t in _load._TARGETS)
+    _fake_library(tmp_path, f"int jaxmatch_ffi_api_minor(void) {{ return 99; }} {targets}")
+    done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+    message, last = done.stdout.splitlines()
+    assert "0.99" in message and f"0.{_load._runtime_api_minor()}" in message
+    assert f"jaxlib {jax.lib.__version__}" in message and "pip install" in message
+    assert last == "sum 6", done.stderr
+
+
+def test_library_of_another_version_is_refused(tmp_path):
+    _fake_library(tmp_path, "int jaxmatch_ffi_api_minor(void) { return 1; }")
+    done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+    message, last = done.stdout.splitlines()
+    assert "jaxmatch_assignment" in message and "pip install" in message
+    assert last == "sum 6", done.stderr
+
+
+def test_broken_library_is_refused(tmp_path):
+    (tmp_path / "libjaxmatch_cpu.so").write_text("not a library")
+    done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+    message, last = done.stdout.splitlines()
+    assert "cannot be loaded" in message and "pip install" in message
+    assert last == "sum 6", done.stderr
+
+
+@pytest.mark.parametrize("minor, accepted", [(2, False), (3, True), (7, True)])
+def test_runtime_version_is_read_from_the_header(tmp_path, monkeypatch, minor, accepted):
+    header = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(f"#define XLA_FFI_API_MAJOR 0\n// more\n#define XLA_FFI_API_MINOR {minor}\n")
+    monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
+    if accepted:
+        _load._check_api("libjaxmatch_cpu.so", 3, _load._runtime_api_minor())
+    else:
+        with pytest.raises(ImportError, match=r"API 0\.3.*offers 0\.2"):
+            _load._check_api("libjaxmatch_cpu.so", 3, _load._runtime_api_minor())
+
+
+def _noop(*operands):
+    specs = (jax.ShapeDtypeStruct((3,), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32))
+    return _native.noop(specs, *operands)
+
+
+def test_noop_takes_any_operands_and_results():
+    a, b = jax.jit(_noop)(jnp.ones((2, 2)), np.arange(3))
+    assert (a.shape, a.dtype, b.shape, b.dtype) == ((3,), jnp.float32, (), jnp.int32)
+    a, b = jax.vmap(_noop)(jnp.ones((5, 2)))
+    assert (a.shape, b.shape) == ((5, 3), (5,))
+
+
+def test_noop_lowers_for_cuda():
+    traced = jax.jit(_noop).trace(jnp.ones(3))
+    assert "jaxmatch_noop" in traced.lower(lowering_platforms=("cuda",)).as_text()
+
+
+@pytest.mark.gpu
+def test_noop_runs_on_gpu():
+    x = jax.device_put(jnp.ones((2, 2)), jax.devices("cuda")[0])
+    a, b = jax.block_until_ready(jax.jit(_noop)(x))
+    assert (a.shape, b.shape) == ((3,), ())
