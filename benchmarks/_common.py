@@ -27,14 +27,18 @@ def pin_to_cores(count: int) -> None:
     os.sched_setaffinity(0, set(cores[:count]))
 
 
-def median_seconds(call: Callable[[], Any], *, budget: float = 1.0, most: int = 200) -> float:
-    """Median wall time of `call`, which must not return before its work is done."""
-    call()
+def median_seconds(
+    call: Callable[..., Any], *args: Any, budget: float = 1.0, most: int = 200
+) -> float:
+    """Median wall time of `call(*args)` until its result is ready."""
+    import jax  # not above: it must not start before pin_to_cores()
+
+    jax.block_until_ready(call(*args))
     times: list[float] = []
     end = time.perf_counter() + budget
     while len(times) < 5 or (time.perf_counter() < end and len(times) < most):
         start = time.perf_counter()
-        call()
+        jax.block_until_ready(call(*args))
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 

@@ -13,6 +13,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._result import Assignment, result_float
+from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
 from jaxmatch._xla import assignment as _xla_assignment
 
@@ -286,14 +287,15 @@ def _solve(
     maximize: bool,
     method: str,
 ) -> Assignment:
-    solve = _METHODS[_AUTO if method == "auto" else method]
-    fixed = lax.stop_gradient((cost, row_mask, col_mask, unmatched_cost, col_dual))
-    res = solve(*fixed, maximize=maximize)
-    leaves = [x for x in (cost, unmatched_cost) if x is not None]
-    if any(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
+    solver = _METHODS[_AUTO if method == "auto" else method]
+
+    def solve(cost: Array, *optional: Array | None) -> Assignment:
+        res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)
+        row_mask, _, unmatched_cost, _ = optional
         value = _value(cost, unmatched_cost, res.cost, res.col4row, row_mask, res.status)
-        res = res.replace(cost=value)
-    return res
+        return res.replace(cost=value)
+
+    return over_batch_shards(solve, cost, row_mask, col_mask, unmatched_cost, col_dual)
 
 
 @jax.custom_jvp

@@ -24,27 +24,24 @@ def assignment(
     maximize: bool,
 ) -> Assignment:
     """Solves every problem of the batch in one native call; arguments are checked already."""
-    *batch, n, m = cost.shape
-    shape = tuple(batch)
+    optional = (row_mask, col_mask, unmatched_cost, col_dual)
+    operands = [x for x in optional if x is not None]
     real = result_float()
 
-    def result(dtype: jnp.dtype, *dims: int) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((*shape, *dims), dtype)
+    # Results as reductions of the operands: that gives them the axes over which a surrounding
+    # `shard_map` varies, in every version of jax that has a word for it.
+    def results(cost: Array, *operands: Array) -> tuple[Array, ...]:
+        nothing = sum((x.sum().astype(real) for x in operands), jnp.zeros((), real))
+        per_row, per_col = cost.sum(-1).astype(real), cost.sum(-2).astype(real)
+        value = per_row.sum(-1)
+        shapes = (per_row, per_col, value, per_row, per_col, value, value)
+        dtypes = (jnp.int32, jnp.int32, real, real, real, real, jnp.int32)
+        return tuple((x + nothing).astype(d) for x, d in zip(shapes, dtypes, strict=True))
 
-    optional = (row_mask, col_mask, unmatched_cost, col_dual)
     call = jax.ffi.ffi_call(
         "jaxmatch_assignment",
-        (
-            result(jnp.int32, n),
-            result(jnp.int32, m),
-            result(real),
-            result(real, n),
-            result(real, m),
-            result(real),
-            result(jnp.int32),
-        ),
+        jax.eval_shape(results, cost, *operands),
         vmap_method="broadcast_all",
     )
-    operands = [x for x in optional if x is not None]
     given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)
     return Assignment(*call(cost, *operands, given=given, maximize=maximize))

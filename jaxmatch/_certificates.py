@@ -1,0 +1,283 @@
+"""Proofs that a result is optimal, checked without trusting the solver that returned it.
+
+Nothing here is shared with a solver: a mistake would have to be made twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment import _as_cost, _as_mask, _as_unmatched_cost
+from jaxmatch._result import Assignment, result_float
+from jaxmatch._status import Status
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class AssignmentCheck:
+    """What [`check_assignment`][jaxmatch.check_assignment] found; leading `...` is batch.
+
+    - `valid`: `bool[...]`, this is an assignment and it claims to be `OPTIMAL`.
+    - `gap`: `f[...]`, a proved bound on its cost − optimum, +inf where nothing is proved.
+    """
+
+    valid: Bool[Array, "..."]
+    gap: Float[Array, "..."]
+
+
+def check_assignment(
+    cost: ArrayLike,
+    result: Assignment,
+    *,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+) -> AssignmentCheck:
+    r"""Verify a result of [`solve_assignment`][jaxmatch.solve_assignment], in jit or out of it.
+
+    Costs one pass over `cost` and trusts nobody: `result` may come from any solver.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    >>> res = jm.solve_assignment(cost)
+    >>> jm.check_assignment(cost, res)
+    AssignmentCheck(valid=Array(True, dtype=bool), gap=Array(0., dtype=float32))
+    >>> other = res.replace(col4row=jnp.array([0, 1, 2]), row4col=jnp.array([0, 1, 2]))
+    >>> jm.check_assignment(cost, other)  # an assignment too, but one that costs 6 and not 5
+    AssignmentCheck(valid=Array(True, dtype=bool), gap=Array(1., dtype=float32))
+
+    **Arguments:**
+
+    - `cost`, `maximize`, `row_mask`, `col_mask`, `unmatched_cost`: as they were passed to the
+      solver.
+    - `result`: what it returned. The proof takes `col4row` and `col_dual`; `row4col` and `status`
+      are compared with them; `cost`, `row_dual` and `gap` are not looked at.
+
+    **Returns:**
+
+    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. A result is proved optimal where `valid` and
+    `gap == 0`, and proved good enough where `valid` and `gap <= tolerance`.
+
+    - `valid`: `status` is `OPTIMAL`, `col4row` and `row4col` are one and the same matching, its
+      pairs are neither masked nor forbidden, and whatever must be matched is: the smaller side, or
+      with `unmatched_cost` the rows for which that is infinite.
+    - `gap`: float32, or float64 under `jax_enable_x64`. It is what the column duals v prove: with
+      v_j ≤ 0 enforced where the column may stay unmatched, u_i = min_j C_ij − v_j (at most r_i
+      where the row may stay unmatched) is feasible by construction, so Σu + Σv is no more than the
+      optimum. +inf where `valid` is false, where an unmasked cost is NaN or infinite on the wrong
+      side, where a dual is not finite, and where the difference of a cost and a dual or the sum of
+      all slacks exceeds the range of the dtype.
+
+    **Rounding:** the bound holds for the numbers passed in. Differences are split into a float and
+    its rounding error, both exact, and what must be rounded is rounded up: 0 means 0. Yet the duals
+    of a result were rounded to its dtype. Where the exact ones do not fit, as in float32 with
+    costs of many digits, the rounded ones prove a little less: the gap grows by up to one rounding
+    of a dual per row and column, while `result.gap` comes from the solver's own, longer duals.
+    Under `jax_enable_x64` both agree in all but extreme cases. XLA takes denormal numbers for zero.
+    Where a cost or a dual is small enough to make one (non-zero and below 1e-30 in float32, 1e-290
+    in float64), the gap is widened by what this may have hidden, at most 1e-36 (1e-305) per row and
+    column. Float64 costs that are denormal themselves are read as zero.
+
+    **Time and memory:** O(n·m) operations, and up to two temporary arrays of the size of `cost`,
+    in the dtype of results, where XLA does not fuse them away.
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
+    """
+    cost = _as_cost(cost)
+    *batch, n, m = cost.shape
+    row_mask = _as_mask("row_mask", row_mask, (*batch, n))
+    col_mask = _as_mask("col_mask", col_mask, (*batch, m))
+    unmatched_cost = _as_unmatched_cost(unmatched_cost, cost)
+    shapes = {
+        "col4row": (*batch, n),
+        "row4col": (*batch, m),
+        "col_dual": (*batch, m),
+        "status": (*batch,),
+    }
+    for name, shape in shapes.items():
+        if getattr(result, name).shape != shape:
+            raise ValueError(
+                f"`result.{name}` must have shape {shape} to go with `cost`, "
+                f"got {getattr(result, name).shape}."
+            )
+    return _check(
+        *lax.stop_gradient((cost, row_mask, col_mask, unmatched_cost)),
+        *lax.stop_gradient((result.col4row, result.row4col, result.col_dual, result.status)),
+        maximize=bool(maximize),
+    )
+
+
+@partial(jax.jit, static_argnames="maximize")
+def _check(
+    cost: Num[Array, "... n m"],
+    row_mask: Bool[Array, "... n"] | None,
+    col_mask: Bool[Array, "... m"] | None,
+    unmatched_cost: Num[Array, "... n"] | None,
+    col4row: Int[Array, "... n"],
+    row4col: Int[Array, "... m"],
+    col_dual: Float[Array, "... m"],
+    status: Int[Array, "..."],
+    *,
+    maximize: bool,
+) -> AssignmentCheck:
+    *batch, n, m = cost.shape
+    rows = jnp.ones((*batch, n), bool) if row_mask is None else row_mask
+    cols = jnp.ones((*batch, m), bool) if col_mask is None else col_mask
+    exists = rows[..., :, None] & cols[..., None, :]
+
+    # Minimise. A cost is a float and a rest, as long integers do not fit into one float.
+    c, c_rest = _split(cost, maximize)
+    c = jnp.where(exists, c, jnp.inf)
+    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # u_i = -inf then, which proves nothing
+
+    # Who may stay unmatched.
+    num_rows, num_cols = rows.sum(-1, keepdims=True), cols.sum(-1, keepdims=True)
+    if unmatched_cost is None:
+        r = jnp.where(num_rows > num_cols, 0, jnp.inf).astype(c.dtype)
+        r, r_rest = jnp.broadcast_to(r, rows.shape), None
+        cols_optional = jnp.broadcast_to(num_rows < num_cols, cols.shape)
+    else:
+        r, r_rest = _split(unmatched_cost, maximize)
+        r = jnp.where(jnp.isnan(r), -jnp.inf, r)
+        cols_optional = jnp.ones_like(cols)
+    r_rest = jnp.zeros_like(r) if r_rest is None else r_rest
+
+    # One matching, of pairs that exist, and without a hole.
+    matched, used = col4row >= 0, row4col >= 0
+    own = partial(_take_pairs, col4row=col4row)
+    pairs = _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)
+    pairs &= (~matched | (rows & jnp.isfinite(own(c)))).all(-1)
+    complete = (~rows | matched | (r < jnp.inf)).all(-1)
+    complete &= (~cols | used | cols_optional).all(-1)
+    valid = (status == Status.OPTIMAL) & pairs & complete
+
+    v = jnp.where(cols, -col_dual if maximize else col_dual, 0).astype(c.dtype)
+    v = jnp.where(cols_optional, jnp.minimum(v, 0), v)
+    # u_i, or a little less: the least of exact pairs (float, rest) in their natural order.
+    x, x_rest = _minus(c, c_rest, v[..., None, :])
+    u = jnp.minimum(x.min(-1, initial=jnp.inf), r)
+    u_rest = jnp.where(x == u[..., None], x_rest, jnp.inf).min(-1, initial=jnp.inf)
+    u_rest = jnp.where(r == u, jnp.minimum(u_rest, r_rest), u_rest)
+
+    # The slack of each row in its own pair and of each column that stays unmatched: a lower bound
+    # of its negative.
+    pair_rest = None if c_rest is None else -own(c_rest)
+    pair, pair_rest = _minus(-own(c), pair_rest, -_take(v, col4row))
+    pair, pair_rest = jnp.where(matched, pair, -r), jnp.where(matched, pair_rest, -r_rest)
+    slack = jnp.where(rows, _sum_down(jnp.stack([pair, u, pair_rest, u_rest], -1)), 0)
+    unused = jnp.where(cols & ~used, v, 0)
+    flushed = _flushed(cost, exists, unmatched_cost, rows, v)
+    gap = 0 - _sum_down(jnp.concatenate([slack, unused, -flushed[..., None]], -1))
+    proved = valid & jnp.isfinite(jnp.where(cols, col_dual, 0)).all(-1) & ~jnp.isnan(gap)
+    return AssignmentCheck(valid=valid, gap=jnp.where(proved, gap, jnp.inf))
+
+
+def _take(x: Num[Array, "... k"], index: Int[Array, "... l"]) -> Num[Array, "... l"]:
+    """x at the indices; anything where an index is none of x."""
+    if x.shape[-1] == 0:
+        return jnp.zeros_like(x, shape=index.shape)
+    return jnp.take_along_axis(x, index.clip(0, x.shape[-1] - 1), axis=-1)
+
+
+def _take_pairs(x: Num[Array, "... n m"], *, col4row: Int[Array, "... n"]) -> Num[Array, "... n"]:
+    return _take(x, col4row[..., None])[..., 0]
+
+
+def _is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Array, "..."]:
+    """Whether every index is −1 or leads to an entry that leads back."""
+    in_range = (there >= -1) & (there < back.shape[-1])
+    returns = _take(back, there) == jnp.arange(there.shape[-1], dtype=back.dtype)
+    return (in_range & ((there < 0) | returns)).all(-1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Arithmetic that knows its rounding errors
+
+
+def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Møller and Knuth: a + b rounded, and the error, itself a float. 0 for infinite sums."""
+    s = a + b
+    a_part = s - b
+    b_part = s - a_part
+    return s, jnp.where(jnp.isfinite(s), (a - a_part) + (b - b_part), 0)
+
+
+def _sum_down(x: Float[Array, "... k"]) -> Float[Array, "..."]:
+    """A lower bound of the sum over the last axis: the sum itself where nothing is rounded.
+
+    Adds neighbours, then their sums, and so on: no batch changes the order.
+    """
+    if x.shape[-1] == 0:
+        return jnp.zeros_like(x, shape=x.shape[:-1])
+    while x.shape[-1] > 1:
+        x = jnp.concatenate([x, jnp.zeros_like(x[..., : x.shape[-1] % 2])], -1)
+        s, error = _exact_sum(x[..., 0::2], x[..., 1::2])
+        below = s - jnp.abs(s) * jnp.finfo(s.dtype).eps  # one or two floats further
+        x = jnp.where(error >= 0, s, below)
+    return x[..., 0]
+
+
+def _split(x: Num[Array, "..."], negate: bool) -> tuple[Array, Array | None]:
+    """x or −x as the nearest float and the rest, None where there never is any."""
+    f, bits = result_float(), 8 * x.dtype.itemsize
+    if not jnp.issubdtype(x.dtype, jnp.integer) or bits <= jnp.finfo(f).nmant:
+        x = x.astype(f)
+        return (-x if negate else x), None
+    # Two halves that are exact as floats.
+    high = lax.shift_right_arithmetic(x, jnp.asarray(bits // 2, x.dtype))
+    low = x - lax.shift_left(high, jnp.asarray(bits // 2, x.dtype))
+    high, low = high.astype(f) * 2.0 ** (bits // 2), low.astype(f)
+    return _exact_sum(-high, -low) if negate else _exact_sum(high, low)
+
+
+def _minus(c: Array, c_rest: Array | None, v: Array) -> tuple[Array, Array]:
+    """c + c_rest − v as a float and a rest: exact, or a lower bound where c_rest is not 0."""
+    x, rest = _exact_sum(c, -v)
+    if c_rest is None:
+        return x, rest
+    rest = _sum_down(jnp.stack(jnp.broadcast_arrays(rest, c_rest), -1))
+    return _exact_sum(x, rest)
+
+
+def _flushed(
+    cost: Array, exists: Array, unmatched_cost: Array | None, rows: Array, v: Array
+) -> Float[Array, "..."]:
+    """What denormal numbers, which XLA takes for 0, may have hidden from the gap.
+
+    Numbers that are 0 or larger than `small` have no denormal sums or rounding errors.
+    """
+    info = jnp.finfo(v.dtype)
+    small = 8 * float(info.tiny) / float(info.eps)
+    found = (exists & _between_0_and(small, cost)).any((-2, -1))
+    if unmatched_cost is not None:
+        found |= (rows & _between_0_and(small, unmatched_cost)).any(-1)
+    found |= _between_0_and(small, v).any(-1)
+    narrow = v.dtype != cost.dtype and jnp.issubdtype(cost.dtype, jnp.floating)
+    tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
+    return jnp.where(found, 32 * sum(cost.shape[-2:]) * tiny, 0).astype(v.dtype)
+
+
+def _between_0_and(limit: float, x: Num[Array, "..."]) -> Bool[Array, "..."]:
+    """Where 0 < |x| < limit, or x is denormal and narrower than 64 bits."""
+    if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype == jnp.float16:
+        return jnp.zeros_like(x, bool)  # the least float16 is an ordinary float32
+    if x.dtype == jnp.float64:  # whose bits not every platform can look at
+        return (x != 0) & (jnp.abs(x) < limit)
+    # By the bits, for XLA may see a 0 where there is none.
+    info = jnp.finfo(x.dtype)
+    as_bits = partial(lax.bitcast_convert_type, new_dtype=jnp.dtype(f"uint{info.bits}"))
+    magnitude = as_bits(x) & (2 ** (info.bits - 1) - 1)
+    limit = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
+    return (magnitude > 0) & (magnitude < as_bits(limit))

@@ -1,0 +1,160 @@
+"""Boxes: conversion, area, IoU and generalised IoU, under torchvision's and DETR's names.
+
+A box is the last axis, of length 4: `cxcywh` (centre, width, height) or `xyxy` (two corners).
+Coordinates may be pixels or normalised to the image; the losses use normalised ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+def box_cxcywh_to_xyxy(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
+    """Corners `(x0, y0, x1, y1)` of boxes given as `(cx, cy, w, h)`.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> jm.losses.box_cxcywh_to_xyxy(jnp.array([0.5, 0.5, 0.5, 0.25])).tolist()
+    [0.25, 0.375, 0.75, 0.625]
+    """
+    centre, size = boxes[..., :2], boxes[..., 2:]
+    return jnp.concatenate([centre - size / 2, centre + size / 2], axis=-1)
+
+
+def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
+    """Centre and size `(cx, cy, w, h)` of boxes given as `(x0, y0, x1, y1)`.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> jm.losses.box_xyxy_to_cxcywh(jnp.array([0.25, 0.375, 0.75, 0.625])).tolist()
+    [0.5, 0.5, 0.5, 0.25]
+    """
+    low, high = boxes[..., :2], boxes[..., 2:]
+    return jnp.concatenate([(low + high) / 2, high - low], axis=-1)
+
+
+def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
+    """Area of `xyxy` boxes; a box whose corners are swapped along an axis is empty, area 0.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> jm.losses.box_area(jnp.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.0, 0.0, 1.0]])).tolist()
+    [0.25, 0.0]
+    """
+    width, height = _size(boxes)
+    return width * height
+
+
+def elementwise_box_iou(
+    boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
+) -> Float[Array, "..."]:
+    """Intersection over union of each box with its counterpart.
+
+    **Arguments:**
+
+    - `boxes1`, `boxes2`: `[..., 4]` in `xyxy`; leading axes broadcast against each other.
+
+    **Returns:**
+
+    `[...]` in [0, 1]. Where the union is empty (two boxes without area) IoU is 0. The gradient is
+    finite for every finite box.
+    """
+    intersection, union = _intersection_union(boxes1, boxes2)
+    return _ratio(intersection, union)
+
+
+def elementwise_generalized_box_iou(
+    boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
+) -> Float[Array, "..."]:
+    r"""Generalised IoU of each box with its counterpart: $\mathrm{IoU} - |H \setminus U| / |H|$.
+
+    $U$ is the union of the two boxes and $H$ the smallest box around both.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> a, b = jnp.array([0.0, 0.0, 0.5, 1.0]), jnp.array([0.5, 0.0, 1.0, 0.5])
+    >>> float(jm.losses.elementwise_generalized_box_iou(a, b))  # they touch: 0 - 1/4
+    -0.25
+
+    **Arguments:**
+
+    - `boxes1`, `boxes2`: `[..., 4]` in `xyxy`; leading axes broadcast against each other.
+
+    **Returns:**
+
+    `[...]` in [−1, 1]. A ratio with an empty denominator counts as 0, so two boxes without area,
+    at the same place or on one axis-parallel line, have generalised IoU 0. The gradient is finite
+    for every finite box.
+
+    **Source:** Rezatofighi et al., *Generalized intersection over union*, CVPR 2019.
+    """
+    intersection, union = _intersection_union(boxes1, boxes2)
+    low = jnp.minimum(boxes1[..., :2], boxes2[..., :2])
+    high = jnp.maximum(boxes1[..., 2:], boxes2[..., 2:])
+    hull = box_area(jnp.concatenate([low, high], axis=-1))
+    return _ratio(intersection, union) - _ratio(hull - union, hull)
+
+
+def box_iou(
+    boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
+) -> Float[Array, "... n m"]:
+    """Intersection over union of every box with every other, as torchvision's `box_iou`.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> a = jnp.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]])
+    >>> jm.losses.box_iou(a, a)
+    Array([[1.  , 0.25],
+           [0.25, 1.  ]], dtype=float32)
+
+    **Arguments:**
+
+    - `boxes1`: `[..., n, 4]` in `xyxy`.
+    - `boxes2`: `[..., m, 4]` in `xyxy`; leading axes broadcast against those of `boxes1`.
+
+    **Returns:**
+
+    `[..., n, m]`; see [`elementwise_box_iou`][jaxmatch.losses.elementwise_box_iou].
+    """
+    return elementwise_box_iou(boxes1[..., :, None, :], boxes2[..., None, :, :])
+
+
+def generalized_box_iou(
+    boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
+) -> Float[Array, "... n m"]:
+    """Generalised IoU of every box with every other, as torchvision's `generalized_box_iou`.
+
+    **Arguments:**
+
+    - `boxes1`: `[..., n, 4]` in `xyxy`.
+    - `boxes2`: `[..., m, 4]` in `xyxy`; leading axes broadcast against those of `boxes1`.
+
+    **Returns:**
+
+    `[..., n, m]`; see
+    [`elementwise_generalized_box_iou`][jaxmatch.losses.elementwise_generalized_box_iou].
+    """
+    return elementwise_generalized_box_iou(boxes1[..., :, None, :], boxes2[..., None, :, :])
+
+
+def _size(boxes: Float[Array, "... 4"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    width = jnp.maximum(boxes[..., 2] - boxes[..., 0], 0)
+    height = jnp.maximum(boxes[..., 3] - boxes[..., 1], 0)
+    return width, height
+
+
+def _intersection_union(
+    boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    low = jnp.maximum(boxes1[..., :2], boxes2[..., :2])
+    high = jnp.minimum(boxes1[..., 2:], boxes2[..., 2:])
+    intersection = box_area(jnp.concatenate([low, high], axis=-1))
+    return intersection, box_area(boxes1) + box_area(boxes2) - intersection
+
+
+def _ratio(part: Float[Array, "..."], whole: Float[Array, "..."]) -> Float[Array, "..."]:
+    """part / whole, and 0 where the whole is empty, in value and gradient."""
+    empty = whole <= 0
+    # Two selects: the inner one keeps 0/0 out of the gradient, the outer one out of the value.
+    return jnp.where(empty, 0, part / jnp.where(empty, 1, whole))

@@ -1,0 +1,282 @@
+"""The set criterion of DETR and its descendants: classification, L1 and generalised IoU."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._result import Assignment
+from jaxmatch._status import Status
+from jaxmatch.losses import boxes as _boxes
+from jaxmatch.losses.hungarian import gather_matched, hungarian_matching
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class DetectionLoss:
+    """The result of a [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion].
+
+    - `total`: `f[]`, the weighted sum of all parts and layers: the number to differentiate.
+    - `classification`, `l1`, `giou`: `f[layers...]`, the parts before their weights; scalars where
+      the predictions have no layer axis.
+    - `num_targets`: `i32[layers...]`, targets in the images that were used.
+    - `num_unsolved`: `i32[]`, images left out, summed over layers; worth a line in the log.
+    - `matching`: the [`Assignment`][jaxmatch.Assignment] `[layers..., images...]`, queries as rows.
+    """
+
+    total: Float[Array, ""]
+    classification: Float[Array, "..."]
+    l1: Float[Array, "..."]
+    giou: Float[Array, "..."]
+    num_targets: Int[Array, "..."]
+    num_unsolved: Int[Array, ""]
+    matching: Assignment
+
+
+@dataclasses.dataclass(frozen=True)
+class DetectionCriterion:
+    """DETR's loss: match queries to objects one to one, then classify and fit the boxes.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> criterion = jm.losses.DetectionCriterion(classification="focal", cost_class=2.0)
+    >>> layers, images, queries, classes, objects = 3, 2, 5, 4, 2
+    >>> logits = jnp.zeros((layers, images, queries, classes))
+    >>> boxes = jnp.full((layers, images, queries, 4), 0.5)
+    >>> labels = jnp.array([[1, 3], [2, 0]])
+    >>> target_boxes = jnp.full((images, objects, 4), 0.5)
+    >>> target_mask = jnp.array([[True, True], [True, False]])  # the second image has one object
+    >>> loss = jax.jit(criterion)(logits, boxes, labels, target_boxes, target_mask)
+    >>> loss.giou.tolist(), loss.num_targets.tolist(), int(loss.num_unsolved)
+    ([0.0, 0.0, 0.0], [3, 3, 3], 0)
+
+    **Arguments:**
+
+    - `classification`: `"cross_entropy"`, the softmax of DETR with a last class "no object"; or
+      `"focal"`, a sigmoid per class with focal loss, as in Deformable DETR.
+    - `cost_class`, `cost_l1`, `cost_giou`: weights of the matching cost: minus the probability of
+      the target's class (for `"focal"`: the focal loss of calling it present, minus that of
+      calling it absent), the L1 distance of the `cxcywh` boxes, minus their generalised IoU.
+    - `loss_class`, `loss_l1`, `loss_giou`: weights of the parts in `total`.
+    - `no_object_weight`: the weight of a query without an object in the cross-entropy.
+    - `focal_alpha`, `focal_gamma`: as in
+      [`sigmoid_focal_loss`][jaxmatch.losses.sigmoid_focal_loss].
+
+    The defaults are DETR's.
+
+    **Sources:** Carion et al., *End-to-end object detection with transformers*, ECCV 2020; Zhu et
+    al., *Deformable DETR*, ICLR 2021.
+    """
+
+    classification: Literal["cross_entropy", "focal"] = "cross_entropy"
+    cost_class: float = 1.0
+    cost_l1: float = 5.0
+    cost_giou: float = 2.0
+    loss_class: float = 1.0
+    loss_l1: float = 5.0
+    loss_giou: float = 2.0
+    no_object_weight: float = 0.1
+    focal_alpha: float = 0.25
+    focal_gamma: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.classification not in ("cross_entropy", "focal"):
+            raise ValueError(
+                f"`classification` must be 'cross_entropy' or 'focal', got {self.classification!r}."
+            )
+
+    def matching_cost(
+        self,
+        logits: Float[Array, "... n c"],
+        boxes: Float[Array, "... n 4"],
+        labels: Int[Array, "... m"],
+        target_boxes: Float[Array, "... m 4"],
+    ) -> Float[Array, "... n m"]:
+        """What it costs to give target j to query i; arguments as in `__call__`, no gradient.
+
+        A label that is no class costs NaN, which makes its image `INVALID_COST` unless the mask
+        says that it is padding.
+        """
+        logits, boxes, target_boxes = lax.stop_gradient((logits, boxes, target_boxes))
+        logits, boxes = _at_least_float32(logits), _at_least_float32(boxes)
+        if self.classification == "focal":
+            num_classes = logits.shape[-1]
+            absent, present = _focal_terms(logits, self.focal_alpha, self.focal_gamma)
+            per_class = present - absent
+        else:
+            num_classes = logits.shape[-1] - 1
+            per_class = -jax.nn.softmax(logits)
+        labels = _lead(labels, logits.shape[:-2])[..., None, :]
+        known = (labels >= 0) & (labels < num_classes)
+        class_cost = jnp.take_along_axis(per_class, jnp.where(known, labels, 0), axis=-1)
+        class_cost = jnp.where(known, class_cost, jnp.nan)
+        l1 = jnp.abs(boxes[..., :, None, :] - target_boxes[..., None, :, :]).sum(-1)
+        giou = _boxes.generalized_box_iou(
+            _boxes.box_cxcywh_to_xyxy(boxes), _boxes.box_cxcywh_to_xyxy(target_boxes)
+        )
+        return self.cost_class * class_cost + self.cost_l1 * l1 - self.cost_giou * giou
+
+    def __call__(
+        self,
+        logits: Float[Array, "... n c"],
+        boxes: Float[Array, "... n 4"],
+        labels: Int[Array, "... m"],
+        target_boxes: Float[Array, "... m 4"],
+        target_mask: ArrayLike | None = None,
+        *,
+        matching: Assignment | None = None,
+        num_targets: ArrayLike | None = None,
+        method: str = "auto",
+    ) -> DetectionLoss:
+        """The loss of one batch.
+
+        Leading axes that the predictions have and the targets have not are decoder layers: each
+        is matched on its own, all in one native call, and their losses are added, as DETR does
+        with its auxiliary losses.
+
+        **Arguments:**
+
+        - `logits`: `[layers..., images..., n, classes]`; one more class, the last, for "no object"
+          with `"cross_entropy"`. Half precision is computed in float32.
+        - `boxes`: `[layers..., images..., n, 4]`, `cxcywh`, normalised to the image.
+        - `labels`: `i32[images..., m]`.
+        - `target_boxes`: `[images..., m, 4]`, `cxcywh`, normalised.
+        - `target_mask`: `bool[images..., m]`; False is padding, which may hold anything.
+        - `matching`: an assignment of queries to targets to use in place of the least-cost one.
+        - `num_targets`: the divisor of L1, generalised IoU and focal loss, if not the number of
+          targets in this batch: for instance its mean over devices.
+        - `method`: as in [`solve_assignment`][jaxmatch.solve_assignment].
+
+        **Returns:**
+
+        A [`DetectionLoss`][jaxmatch.losses.DetectionLoss]. L1, generalised IoU (as 1 − GIoU) and
+        focal loss are sums divided by the number of targets (at least 1); cross-entropy is the
+        mean over queries, weighted with `no_object_weight`.
+
+        **Failed problems:** an image whose status is not `OPTIMAL` (a target with NaN or with a
+        label that is no class), or whose predictions are not all finite, adds nothing to the loss,
+        gets a gradient of 0, and is counted in `num_unsolved`, layer by layer; the others are not
+        touched. An image without targets is a good one: all its queries learn "no object". Of
+        more targets than queries, some go unmatched and add no box loss.
+        """
+        logits, boxes = _at_least_float32(logits), _at_least_float32(boxes)
+        if target_mask is None:
+            target_mask = jnp.ones(labels.shape, bool)
+        target_mask = jnp.broadcast_to(jnp.asarray(target_mask), labels.shape)
+        lead, images = logits.shape[:-2], tuple(range(1 - labels.ndim, 0))
+        if len(lead) < len(images):
+            raise ValueError(
+                f"`logits` {logits.shape} must have the leading axes of `labels` {labels.shape}."
+            )
+        if matching is None:
+            cost = self.matching_cost(logits, boxes, labels, target_boxes)
+            matching = hungarian_matching(cost, target_mask, method=method)
+
+        # What cannot be used is replaced by zeros on the way in, which stops NaN on the way back,
+        # and not counted on the way out.
+        finite = jnp.isfinite(logits).all((-2, -1)) & jnp.isfinite(boxes).all((-2, -1))
+        used = (matching.status == Status.OPTIMAL) & finite
+        logits = jnp.where(used[..., None, None], logits, 0)
+        boxes = jnp.where(used[..., None, None], boxes, 0)
+        target_boxes = jnp.where(target_mask[..., None], target_boxes, 0)
+        target_boxes = _lead(target_boxes, lead, features=2)
+        row4col = jnp.where(used[..., None], matching.row4col, -1)
+        col4row = jnp.where(used[..., None], matching.col4row, -1)
+
+        counted = (used[..., None] & target_mask).sum(-1, dtype=jnp.int32).sum(images)
+        divisor = jnp.maximum(counted if num_targets is None else jnp.asarray(num_targets), 1)
+        classification = self._classification(logits, labels, col4row, used, divisor, images)
+
+        matched = row4col >= 0
+        pairs = gather_matched(boxes, row4col)
+        l1 = jnp.where(matched, jnp.abs(pairs - target_boxes).sum(-1), 0)
+        overlap = _boxes.elementwise_generalized_box_iou(
+            _boxes.box_cxcywh_to_xyxy(pairs), _boxes.box_cxcywh_to_xyxy(target_boxes)
+        )
+        giou = jnp.where(matched, 1 - overlap, 0)
+        l1, giou = (x.sum(-1).sum(images) / divisor for x in (l1, giou))
+        total = self.loss_class * classification + self.loss_l1 * l1 + self.loss_giou * giou
+        return DetectionLoss(
+            total=total.sum(),
+            classification=classification,
+            l1=l1,
+            giou=giou,
+            num_targets=counted,
+            num_unsolved=(~used).sum(dtype=jnp.int32),
+            matching=matching,
+        )
+
+    def _classification(
+        self,
+        logits: Float[Array, "... n c"],
+        labels: Int[Array, "... m"],
+        col4row: Int[Array, "... n"],
+        used: Bool[Array, "..."],
+        divisor: Array,
+        images: tuple[int, ...],
+    ) -> Float[Array, "..."]:
+        label = gather_matched(_lead(labels, logits.shape[:-2]), col4row)
+        matched = col4row >= 0
+        if self.classification == "focal":
+            target = (label[..., None] == jnp.arange(logits.shape[-1])) & matched[..., None]
+            each = sigmoid_focal_loss(logits, target, self.focal_alpha, self.focal_gamma).sum(-1)
+            return jnp.where(used[..., None], each, 0).sum(-1).sum(images) / divisor
+        label = jnp.where(matched, label, logits.shape[-1] - 1)
+        log_likelihood = jnp.take_along_axis(jax.nn.log_softmax(logits), label[..., None], axis=-1)
+        weight = jnp.where(matched, 1.0, self.no_object_weight) * used[..., None]
+        total, norm = (x.sum(-1).sum(images) for x in (-weight * log_likelihood[..., 0], weight))
+        return total / jnp.where(norm > 0, norm, 1)
+
+
+def sigmoid_focal_loss(
+    logits: Float[Array, "..."], targets: ArrayLike, alpha: float = 0.25, gamma: float = 2.0
+) -> Float[Array, "..."]:
+    r"""Binary focal loss, $-\alpha_t (1 - p_t)^\gamma \log p_t$, stable for every finite logit.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> loss = jm.losses.sigmoid_focal_loss(jnp.array([3.0, 3.0]), jnp.array([True, False]))
+    >>> [f"{x:.5f}" for x in loss]
+    ['0.00003', '2.07471']
+
+    **Arguments:**
+
+    - `logits`: any shape.
+    - `targets`: bool, or numbers between 0 and 1, of a shape that broadcasts with `logits`.
+    - `alpha`: the weight of positives; negatives have 1 − alpha.
+    - `gamma`: at least 1; how fast well-classified entries lose weight.
+
+    **Returns:**
+
+    The loss of each entry, not reduced.
+
+    **Source:** Lin et al., *Focal loss for dense object detection*, ICCV 2017.
+    """
+    negative, positive = _focal_terms(logits, alpha, gamma)
+    targets = jnp.asarray(targets, logits.dtype)
+    return targets * positive + (1 - targets) * negative
+
+
+def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Array]:
+    """The focal loss of an entry whose target is 0, and of one whose target is 1."""
+    p = jax.nn.sigmoid(logits)
+    negative = (1 - alpha) * p**gamma * -jax.nn.log_sigmoid(-logits)
+    positive = alpha * (1 - p) ** gamma * -jax.nn.log_sigmoid(logits)
+    return negative, positive
+
+
+def _at_least_float32(x: Array) -> Array:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def _lead(x: Array, lead: tuple[int, ...], features: int = 1) -> Array:
+    """Repeat targets `[images..., *features]` over the layer axes."""
+    x = jnp.asarray(x)
+    return jnp.broadcast_to(x, (*lead, *x.shape[x.ndim - features :]))

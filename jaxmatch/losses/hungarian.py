@@ -1,0 +1,267 @@
+"""Set losses: match predictions to targets at least cost, then sum a loss over the pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment import solve_assignment
+from jaxmatch._result import Assignment
+from jaxmatch._status import Status
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num, PyTree
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class HungarianLoss:
+    """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` is batch.
+
+    - `loss`: `f[...]`, the loss of each problem, 0 where it was left out.
+    - `num_matched`: `i32[...]`, pairs in it: the divisor for a mean over pairs.
+    - `used`: `bool[...]`, False where the problem was left out.
+    - `num_unsolved`: `i32[]`, how many were left out; worth a line in the training log.
+    - `matching`: the [`Assignment`][jaxmatch.Assignment], predictions as rows, targets as columns.
+    """
+
+    loss: Float[Array, "..."]
+    num_matched: Int[Array, "..."]
+    used: Bool[Array, "..."]
+    num_unsolved: Int[Array, ""]
+    matching: Assignment
+
+
+def hungarian_matching(
+    cost: Num[Array, "... n m"],
+    target_mask: ArrayLike | None = None,
+    *,
+    output_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    warm_start: Assignment | ArrayLike | None = None,
+    method: str = "auto",
+) -> Assignment:
+    """Match predictions (rows) to targets (columns) at least total cost, without gradient.
+
+    [`solve_assignment`][jaxmatch.solve_assignment] under `stop_gradient`, in the words of set
+    losses: all leading axes (images, decoder layers) are one batch, solved by one native call.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[3.0, 1.0, 0.0], [1.0, 3.0, 0.0], [2.0, 2.0, 0.0]])
+    >>> mask = jnp.array([True, True, False])  # the third target is padding
+    >>> jm.losses.hungarian_matching(cost, mask).row4col.tolist()
+    [1, 0, -1]
+
+    **Arguments:**
+
+    - `cost`: `[..., n, m]`, the cost of giving target j to prediction i; +inf forbids the pair.
+    - `target_mask`: bool, broadcasts to `[..., m]`; False is padding, whose costs may be anything.
+    - `output_mask`: bool, broadcasts to `[..., n]`; False is a prediction that does not exist.
+    - `unmatched_cost`, `warm_start`, `method`: as in `solve_assignment`.
+
+    **Returns:**
+
+    An [`Assignment`][jaxmatch.Assignment]: `row4col` is the prediction of each target, `col4row`
+    the target of each prediction, −1 for none. Where there are more targets than predictions,
+    some targets go without. Where `status` is not `OPTIMAL`, all indices of that problem are −1.
+    """
+    cost = lax.stop_gradient(jnp.asarray(cost))
+    if unmatched_cost is not None:
+        unmatched_cost = lax.stop_gradient(jnp.asarray(unmatched_cost))
+    return solve_assignment(
+        cost,
+        row_mask=output_mask,
+        col_mask=target_mask,
+        unmatched_cost=unmatched_cost,
+        warm_start=warm_start,
+        method=method,
+    )
+
+
+def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyTree[Array]:
+    """Pick along the axis that was matched; where the index is −1, zeros without gradient.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> labels = jnp.array([7, 8, 9])
+    >>> jm.losses.gather_matched(labels, jnp.array([2, -1, 0, -1])).tolist()
+    [9, 0, 7, 0]
+
+    **Arguments:**
+
+    - `values`: a pytree of arrays `[..., n, *features]`.
+    - `index`: `i32[..., k]` into the axis n, or −1: the `row4col` of a matching gathers
+      predictions per target, its `col4row` targets per prediction. Leading axes are those of
+      `values`, or broadcast against them.
+
+    **Returns:**
+
+    The same pytree of arrays `[..., k, *features]`.
+    """
+    axis = index.ndim - 1
+
+    def gather(x: ArrayLike) -> Array:
+        x = jnp.asarray(x)
+        if x.ndim < index.ndim:
+            raise ValueError(
+                f"`values` holds an array of shape {x.shape}, which has fewer axes than `index` "
+                f"{index.shape}. Give it the same leading axes, for instance `x[None]`."
+            )
+        at = index.reshape(index.shape + (1,) * (x.ndim - index.ndim))
+        if x.shape[axis] == 0:
+            lead = jnp.broadcast_shapes(x.shape[:axis], index.shape[:axis])
+            return jnp.zeros((*lead, index.shape[axis], *x.shape[axis + 1 :]), x.dtype)
+        picked = jnp.take_along_axis(x, jnp.maximum(at, 0), axis=axis)
+        return jnp.where(at >= 0, picked, jnp.zeros((), x.dtype))
+
+    return jax.tree.map(gather, values)
+
+
+def matched_loss(
+    outputs: PyTree[Array],
+    targets: PyTree[Array],
+    matching: Assignment,
+    *,
+    pair_loss: Callable[[Any, Any], Float[Array, "... m"]],
+    unmatched_loss: Callable[[Any], Float[Array, "... n"]] | None = None,
+    output_mask: ArrayLike | None = None,
+) -> HungarianLoss:
+    """The loss of a matching that is already there: the second half of `hungarian_loss`.
+
+    For matchings from elsewhere: a warm start, another solver, another set of costs.
+
+    **Arguments:**
+
+    - `matching`: an [`Assignment`][jaxmatch.Assignment] of outputs (rows) to targets (columns).
+      Only its indices and its status are read.
+    - all others: as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss].
+
+    **Returns:**
+
+    A [`HungarianLoss`][jaxmatch.losses.HungarianLoss].
+    """
+    col4row, row4col = matching.col4row, matching.row4col
+    for x in jax.tree.leaves(outputs):
+        if x.shape[: col4row.ndim] != col4row.shape:
+            raise ValueError(
+                f"`outputs` holds an array of shape {x.shape}, but the matching is of rows "
+                f"{col4row.shape}: every output needs these leading axes."
+            )
+    exists = jnp.ones(col4row.shape, bool)
+    if output_mask is not None:
+        exists &= jnp.asarray(output_mask)
+
+    # A problem that cannot be used is cut off twice: zeros go into the losses in place of its
+    # outputs, which stops NaN on the way back, and its loss is not counted.
+    clean = [~_nan_anywhere(x, exists) for x in jax.tree.leaves(outputs)]
+    used = (matching.status == Status.OPTIMAL) & jnp.all(jnp.array(clean), axis=0)
+    outputs = jax.tree.map(lambda x: _keep(x, exists & used[..., None]), outputs)
+
+    row4col = jnp.where(used[..., None], row4col, -1)
+    matched = row4col >= 0
+    pairs = pair_loss(gather_matched(outputs, row4col), targets)
+    loss = jnp.where(matched, pairs, 0).sum(-1)
+    if unmatched_loss is not None:
+        alone = exists & used[..., None] & (col4row < 0)
+        loss += jnp.where(alone, unmatched_loss(outputs), 0).sum(-1)
+    return HungarianLoss(
+        loss=loss,
+        num_matched=matched.sum(-1, dtype=jnp.int32),
+        used=used,
+        num_unsolved=(~used).sum(dtype=jnp.int32),
+        matching=matching,
+    )
+
+
+def hungarian_loss(
+    outputs: PyTree[Array],
+    targets: PyTree[Array],
+    *,
+    matching_cost: Callable[[Any, Any], Num[Array, "... n m"]],
+    pair_loss: Callable[[Any, Any], Float[Array, "... m"]],
+    unmatched_loss: Callable[[Any], Float[Array, "... n"]] | None = None,
+    target_mask: ArrayLike | None = None,
+    output_mask: ArrayLike | None = None,
+    method: str = "auto",
+) -> HungarianLoss:
+    r"""The loss between two sets: match at least cost, then sum `pair_loss` over the pairs.
+
+    $$\ell = \sum_{j} \mathrm{pair\_loss}(o_{\sigma(j)}, t_j), \qquad
+      \sigma = \mathop{\mathrm{argmin}} \sum_j \mathrm{matching\_cost}(o_{\sigma(j)}, t_j)$$
+
+    The matching is a constant for the gradient, as in DETR. Where cost and loss are one function
+    this is the exact gradient of the optimum (the envelope theorem).
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> outputs = jnp.array([[0.9, 0.1], [0.0, 1.2], [5.0, 5.0]])
+    >>> targets = jnp.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> def set_loss(outputs):
+    ...     return jm.losses.hungarian_loss(
+    ...         outputs,
+    ...         targets,
+    ...         matching_cost=lambda o, t: jnp.abs(o[..., :, None, :] - t[..., None, :, :]).sum(-1),
+    ...         pair_loss=lambda o, t: ((o - t) ** 2).sum(-1),
+    ...     )
+    >>> result = jax.jit(set_loss)(outputs)
+    >>> result.matching.row4col.tolist(), f"{result.loss:.2f}"
+    ([1, 0], '0.06')
+
+    **Arguments:**
+
+    - `outputs`: predictions, a pytree of arrays `[..., n, *features]`.
+    - `targets`: any pytree; arrays `[..., m, *features]` as a rule.
+    - `matching_cost(outputs, targets)`: `[..., n, m]`, any dtype that `solve_assignment` takes;
+      +inf forbids a pair. Its leading axes are the batch, solved by one native call.
+    - `pair_loss(outputs, targets)`: `[..., m]`, where `outputs` are now those matched to each
+      target, `[..., m, *features]`. Targets without a partner get zeros, and are not counted.
+    - `unmatched_loss(outputs)`: `[..., n]`, counted for outputs without a target; none by default.
+    - `target_mask`: bool, broadcasts to `[..., m]`; False is padding.
+    - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
+    - `method`: as in `solve_assignment`.
+
+    Targets may have fewer leading axes, as long as the functions broadcast: outputs
+    `[layers, batch, n, d]` with targets `[batch, m, d]` match every decoder layer in one call.
+
+    **Returns:**
+
+    A [`HungarianLoss`][jaxmatch.losses.HungarianLoss]: the loss per problem, the number of pairs
+    to normalise by, and the matching.
+
+    **Failed problems:** one whose status is not `OPTIMAL` (a cost of NaN or −inf, too many
+    forbidden pairs), or with NaN in an existing output, has loss 0, sends back a gradient of 0,
+    and is counted in `num_unsolved`; the others are not touched. Padding may hold NaN. What a
+    network does with a gradient of 0 is its own affair: if its activations are NaN too, 0·NaN
+    inside of its backward pass is NaN.
+    """
+    cost = matching_cost(*lax.stop_gradient((outputs, targets)))
+    matching = hungarian_matching(cost, target_mask, output_mask=output_mask, method=method)
+    return matched_loss(
+        outputs,
+        targets,
+        matching,
+        pair_loss=pair_loss,
+        unmatched_loss=unmatched_loss,
+        output_mask=output_mask,
+    )
+
+
+def _expand(mask: Bool[Array, "... n"], x: Array) -> Bool[Array, "..."]:
+    return mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
+
+
+def _keep(x: Array, mask: Bool[Array, "... n"]) -> Array:
+    return jnp.where(_expand(mask, x), x, jnp.zeros((), x.dtype))
+
+
+def _nan_anywhere(x: Array, exists: Bool[Array, "... n"]) -> Bool[Array, "..."]:
+    """Per problem: is there a NaN in an output that exists?"""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return jnp.zeros(exists.shape[:-1], bool)
+    nan = jnp.isnan(x) & _expand(exists, x)
+    return nan.any(axis=tuple(range(exists.ndim - 1, x.ndim)))
