@@ -40,7 +40,8 @@ template <class S>
 void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
   using L = typename S::Lanes;
   using Acc = typename S::Acc;
-  search = {s.leave(root), kNone, root, 0, 0};
+  const Acc leave = s.leave(root);
+  search = {leave < kInfinity<Acc> ? leave : kInfinity<Acc>, kNone, root, 0, 0};
   const auto scale = L::splat(s.scale);
   auto bound = L::splat(search.bound);
   for_each_vector<L>(s.row(root), s.cols, [&](int64_t j, auto c) {
@@ -181,7 +182,7 @@ void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
     s.col4row[search.end_row] = kDropped;
     if (search.end_row == root) return;
   } else {
-    s.barrier[j] = kInfinity<typename S::Acc>;
+    s.barrier[j] = kNever<typename S::Acc>;
   }
   for (;;) {
     const int32_t i = s.pred[j];

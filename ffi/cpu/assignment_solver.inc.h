@@ -59,7 +59,8 @@ void clear_state(S& s) {
   }
   for (int64_t j = s.cols; j < padded<typename S::Lanes>(s.cols); ++j) {
     s.v[j] = -kInfinity<Acc>;
-    s.dist[j] = s.barrier[j] = kInfinity<Acc>;
+    s.dist[j] = kInfinity<Acc>;
+    s.barrier[j] = kNever<Acc>;
     s.label[j] = -kInfinity<Acc>;
   }
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
@@ -85,7 +86,7 @@ bool solve_canonical(S& s, bool warm) {
     if (free_count == kNone) return false;
   }
   for (int64_t j = 0; j < s.cols; ++j) {
-    s.barrier[j] = s.row4col[j] == kNone ? Acc(0) : kInfinity<Acc>;
+    s.barrier[j] = s.row4col[j] == kNone ? Acc(0) : kNever<Acc>;
   }
   if (!augment_rows(s, free_count)) return false;
   if (warm && s.cols_optional) settle_free_columns(s);
@@ -113,7 +114,11 @@ void write_solution(const S& s, const Frame& f, double gap) {
     const int32_t row = f.row_list[i];
     const int32_t j = s.col4row[i];
     if (j == kDropped) {
-      sum.add(read_real(p.unmatched_cost, p.unmatched_dtype, row));
+      if (p.unmatched_dtype == Dtype::kS64) {
+        integer_sum += static_cast<const int64_t*>(p.unmatched_cost)[row];
+      } else {
+        sum.add(read_real(p.unmatched_cost, p.unmatched_dtype, row));
+      }
       write_real(row_dual, p.result_dtype, row, double(s.leave(i)) * unscale);
       continue;
     }
@@ -244,11 +249,16 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   if (p.unmatched_cost) {
     for (int64_t i = 0; i < s.rows; ++i) {
       const double r = read_real(p.unmatched_cost, p.unmatched_dtype, f.row_list[i]);
-      if (!kDouble && __builtin_isfinite(r) && r != rint(r)) {
+      unmatched[i] = kNever<Acc>;
+      if (!__builtin_isfinite(r)) continue;
+      if (!kDouble && r != rint(r)) {
         write_failure(p, kInvalidCost);
         return Outcome::kDone;
       }
-      unmatched[i] = __builtin_isfinite(r) ? Acc(r) * s.scale : kInfinity<Acc>;
+      unmatched[i] =
+          s.scale * (p.unmatched_dtype == Dtype::kS64
+                         ? Acc(static_cast<const int64_t*>(p.unmatched_cost)[f.row_list[i]])
+                         : Acc(r));
     }
     s.unmatched = unmatched;
   }

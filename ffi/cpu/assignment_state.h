@@ -8,6 +8,10 @@ constexpr Acc kInfinity = Acc(__builtin_inf());
 template <>
 constexpr __int128 kInfinity<__int128> = __int128(1) << 120;
 
+// Farther than kInfinity, whatever sum of costs is added or taken away.
+template <class Acc>
+constexpr Acc kNever = 4 * kInfinity<Acc>;
+
 constexpr int32_t kNone = -1;     // no partner yet
 constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatched cost
 
@@ -38,7 +42,7 @@ struct State {
   // One search (assignment_augment.h), and scratch.
   Acc* dist;          // [padded] shortest reduced path to the column
   Acc* label;         // [padded] v + dist: an edge helps iff C_ij - h < label; -infinity if settled
-  Acc* barrier;       // [padded] 0 for a free column, infinity for a matched one
+  Acc* barrier;       // [padded] 0 for a free column, kNever for a matched one
   int32_t* pred;      // [cols] the row before the column on its path
   int32_t* position;  // [cols] its place in the open list, or kNone
   int32_t* open_col;  // [cols]
@@ -48,7 +52,7 @@ struct State {
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
   Acc entry(int64_t i, int64_t j) const { return Acc(widen(row(i)[j])) * scale; }
-  Acc leave(int64_t i) const { return unmatched ? unmatched[i] : kInfinity<Acc>; }
+  Acc leave(int64_t i) const { return unmatched ? unmatched[i] : kNever<Acc>; }
 };
 
 template <class Lanes>

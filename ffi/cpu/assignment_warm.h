@@ -99,7 +99,7 @@ void settle_free_columns(S& s) {
     Search<Acc> search{kInfinity<Acc>, kNone, kNone, 0, 0};
     for (int32_t j = 0; j < s.cols; ++j) {
       const bool is_free = s.row4col[j] == kNone, too_low = s.v[j] < ceiling;
-      s.barrier[j] = is_free && too_low ? Acc(0) : kInfinity<Acc>;
+      s.barrier[j] = is_free && too_low ? Acc(0) : kNever<Acc>;
       s.pred[j] = kNone;
       s.dist[j] = ceiling - s.v[j];
       s.label[j] = is_free && !too_low ? -kInfinity<Acc> : ceiling;
