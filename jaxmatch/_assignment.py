@@ -180,8 +180,23 @@ def _raise_for_status(status: np.ndarray) -> None:
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
 
 
+def _as_array(name: str, x: ArrayLike) -> Array:
+    """As `jnp.asarray`, which without x64 would cut long integers to 32 bits in silence."""
+    if not isinstance(x, jax.Array):
+        x = np.asarray(x)
+        kept = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype))
+        if x.dtype.kind in "iu" and kept != x.dtype and x.size:
+            fits = np.iinfo(kept)
+            if x.min() < fits.min or x.max() > fits.max:
+                raise ValueError(
+                    f"`{name}` holds integers that do not fit {kept}, to which JAX would cut "
+                    f"{x.dtype}. Set `jax_enable_x64`, or scale them down."
+                )
+    return jnp.asarray(x)
+
+
 def _as_cost(cost: ArrayLike) -> Num[Array, "... n m"]:
-    cost = jnp.asarray(cost)
+    cost = _as_array("cost", cost)
     if cost.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
         cost = cost.astype(jnp.int32)
     if cost.dtype.name not in _DTYPES:
@@ -215,7 +230,7 @@ def _as_mask(
 def _as_unmatched_cost(unmatched_cost: ArrayLike | None, cost: Array) -> Num[Array, "... n"] | None:
     if unmatched_cost is None:
         return None
-    r = jnp.asarray(unmatched_cost)
+    r = _as_array("unmatched_cost", unmatched_cost)
     if jnp.issubdtype(r.dtype, jnp.floating):
         r = r.astype(result_float())
     elif jnp.issubdtype(r.dtype, jnp.integer) or r.dtype == jnp.bool_:
@@ -328,4 +343,5 @@ def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Arr
         if row_mask is not None:
             exists &= row_mask
         dot += jnp.where(exists, unmatched_dot.astype(dot.dtype), 0).sum(-1)
-    return optimum, dot
+    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
+    return _value(*primals), dot

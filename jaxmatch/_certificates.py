@@ -198,7 +198,8 @@ def _take_pairs(x: Num[Array, "... n m"], *, col4row: Int[Array, "... n"]) -> Nu
 def _is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Array, "..."]:
     """Whether every index is −1 or leads to an entry that leads back."""
     in_range = (there >= -1) & (there < back.shape[-1])
-    returns = _take(back, there) == jnp.arange(there.shape[-1], dtype=back.dtype)
+    entry = lax.broadcasted_iota(back.dtype, there.shape, there.ndim - 1)
+    returns = _take(back, there) == entry
     return (in_range & ((there < 0) | returns)).all(-1)
 
 
@@ -279,5 +280,5 @@ def _between_0_and(limit: float, x: Num[Array, "..."]) -> Bool[Array, "..."]:
     info = jnp.finfo(x.dtype)
     as_bits = partial(lax.bitcast_convert_type, new_dtype=jnp.dtype(f"uint{info.bits}"))
     magnitude = as_bits(x) & (2 ** (info.bits - 1) - 1)
-    limit = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
-    return (magnitude > 0) & (magnitude < as_bits(limit))
+    bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
+    return (magnitude > 0) & (magnitude < as_bits(bound))

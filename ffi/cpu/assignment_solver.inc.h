@@ -155,6 +155,15 @@ struct Finding {
   bool too_wide = false;  // integers that doubles might round
 };
 
+uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
+
+// Whether a sum over all pairs might reach 2^61.
+template <class S>
+bool sums_overflow(const S& s, uint64_t most) {
+  const int64_t pairs = s.rows < s.cols ? s.rows : s.cols;
+  return (unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61;
+}
+
 template <class S>
 Finding inspect_problem(const S& s, const Frame& f) {
   using Elem = typename S::Elem;
@@ -165,13 +174,11 @@ Finding inspect_problem(const S& s, const Frame& f) {
     uint64_t most = 0;
     for (int64_t i = 0; i < s.rows; ++i) {
       for (int64_t j = 0; j < s.cols; ++j) {
-        const int64_t x = s.row(i)[j];
-        const uint64_t magnitude = x < 0 ? 0 - uint64_t(x) : uint64_t(x);
-        most = magnitude > most ? magnitude : most;
+        const uint64_t x = magnitude(s.row(i)[j]);
+        most = x > most ? x : most;
       }
     }
-    const int64_t pairs = s.rows < s.cols ? s.rows : s.cols;
-    if ((unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61) found.status = kOverflow;
+    if (sums_overflow(s, most)) found.status = kOverflow;
     found.max_abs = double(most);
   } else {
     const CostRange range = inspect(s);
@@ -185,8 +192,11 @@ Finding inspect_problem(const S& s, const Frame& f) {
       const double signed_r = f.p.maximize ? -r : r;
       if (!(signed_r > -__builtin_inf())) found.status = kInvalidCost;
       if (!__builtin_isfinite(r)) continue;
-      const int64_t pairs = s.rows < s.cols ? s.rows : s.cols;
-      if (Format<Elem>::kInteger && fabs(r) * double(pairs) >= 0x1p61 && found.status == kOptimal) {
+      if (Format<Elem>::kInteger && found.status == kOptimal &&
+          sums_overflow(
+              s, f.p.unmatched_dtype == Dtype::kS64
+                     ? magnitude(static_cast<const int64_t*>(f.p.unmatched_cost)[f.row_list[i]])
+                     : uint64_t(fmin(fabs(r), 0x1p63)))) {
         found.status = kOverflow;
       }
       found.max_abs = fabs(r) > found.max_abs ? fabs(r) : found.max_abs;
@@ -244,8 +254,11 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
     return Outcome::kDone;
   }
   if (kDouble && found.too_wide) return Outcome::kNeedsWider;
-  // Sums of the largest doubles would overflow to infinity, which forbids.
-  if (kDouble && found.max_abs > 0x1p900) s.scale *= Acc(0x1p-200);
+  if constexpr (kDouble) {
+    // Sums along a path of the largest doubles would overflow to infinity, which forbids.
+    const double longest = 16 * double(s.rows + 1);
+    if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
+  }
   if (p.unmatched_cost) {
     for (int64_t i = 0; i < s.rows; ++i) {
       const double r = read_real(p.unmatched_cost, p.unmatched_dtype, f.row_list[i]);
@@ -272,6 +285,8 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
     if (!is_exact(s, found.max_abs, found.granule)) {
       if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
       gap = prove_gap(s);
+      // Scaled down, the smallest costs lost their last bits.
+      if (fabs(s.scale) < 1) gap += 2 * double(s.rows) * 0x1p-1074;
     }
   }
   write_solution(s, f, gap);

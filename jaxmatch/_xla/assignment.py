@@ -123,7 +123,7 @@ def _overflows(x: Num[Array, "..."], exists: Array, pairs: Int[Array, ""]) -> Ar
     """Whether pairs * max|x| reaches 2^61; 32-bit integers are too small for that."""
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = jnp.where(exists & jnp.isfinite(x), jnp.abs(x), 0)
-        return pairs * x.max() >= 2.0**61
+        return pairs.astype(x.dtype) * x.max(initial=0) >= 2.0**61
     if x.dtype.itemsize < 8:
         return jnp.zeros_like(pairs, bool)
     limit = -((-(2**61)) // jnp.maximum(pairs, 1).astype(x.dtype))

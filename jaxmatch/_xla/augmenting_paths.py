@@ -20,6 +20,7 @@ from jaxmatch._xla.rounding import accurate_sum, add_up, sum_up, two_sum
 
 
 if TYPE_CHECKING:
+    from jax.typing import DTypeLike
     from jaxtyping import Array, Bool, Float, Int
 
 
@@ -76,7 +77,7 @@ def place(
         lambda x: jnp.full_like(zero, jnp.inf if x.dtype == c.dtype else 0, x.dtype, shape=x.shape),
         jax.eval_shape(_place_from, c, leave, active, slop, start),
     )
-    return lax.while_loop(again, attempt, (jnp.where(warm, 0, 1), nothing))[1]
+    return lax.while_loop(again, attempt, (jnp.where(warm, 0, 1).astype(jnp.int32), nothing))[1]
 
 
 class _Search(NamedTuple):
@@ -107,7 +108,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
     count = active.sum(dtype=jnp.int32)
     zero = jnp.zeros_like(c[0, 0] + leave[0] + v[0])  # varies over a mesh as all of them do
 
-    def filled(shape: tuple[int, ...], value: float, dtype: object) -> Array:
+    def filled(shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Array:
         return jnp.full_like(zero, value, dtype, shape=shape)
 
     def search(placed: Array, failed: Array, col4row: Array, row4col: Array, v: Array) -> _Search:
@@ -189,7 +190,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
 
 def _put(x: Array, index: Array, value: Array | int, when: Array) -> Array:
     """x[index] = value; a select, for XLA turns a scatter into a loop on some platforms."""
-    return jnp.where(when & (jnp.arange(x.size) == index), value, x)
+    return jnp.where(when & (jnp.arange(x.size, dtype=index.dtype) == index), value, x)
 
 
 def _select(pred: Array, a: _Search, b: _Search) -> _Search:

@@ -77,5 +77,5 @@ def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
     info = jnp.finfo(x.dtype)
     bits = jnp.dtype(f"uint{info.bits}")
     size = lax.bitcast_convert_type(x, bits) & (2 ** (info.bits - 1) - 1)
-    limit = lax.bitcast_convert_type(jnp.asarray(max(limit, float(info.tiny)), x.dtype), bits)
-    return (size > 0) & (size < limit)
+    bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
+    return (size > 0) & (size < lax.bitcast_convert_type(bound, bits))
