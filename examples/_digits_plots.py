@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TARGET, _RIGHT, _WRONG, _EXTRA = "#1f77b4", "#2a9d4a", "#d62728", "#ff8c00"
-_CONFIDENT = 0.4
+_CONFIDENT = 0.3
 _ROWS, _COLUMNS = 3, 4
 
 

@@ -1,4 +1,4 @@
-"""Assignment, matching and flow for JAX: exact solvers that live inside a compiled training step."""
+"""Assignment, matching and flow for JAX: exact solvers inside a compiled training step."""
 
 from importlib.metadata import PackageNotFoundError, version
 

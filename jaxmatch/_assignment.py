@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -65,10 +66,13 @@ def solve_assignment(
       no time. Per-problem sizes are masks.
     - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`, the cost of leaving that
       row unmatched (a score when maximising). With it, columns may stay unmatched too, at no cost.
-      +inf (−inf when maximising) means that the row must be matched.
-    - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same;
-      similar costs are solved faster, ties may fall differently. Non-finite duals mean a cold
-      start for that problem. No gradient flows through it.
+      +inf (−inf when maximising) means that the row must be matched. Beside integer costs of 2^45
+      or more it must be a whole number.
+    - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
+      ties may fall differently. Similar costs are solved about three times faster where the
+      problem is square or nearly so; with many more columns than rows, or with `unmatched_cost`,
+      a cold start is as fast and is used. Non-finite duals mean a cold start too. No gradient
+      flows through it.
     - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU) or `"xla"`, the pure-JAX twin for any
       platform. `"auto"` takes the native kernel where the platform has one, else the twin.
 
@@ -77,10 +81,11 @@ def solve_assignment(
     An [`Assignment`][jaxmatch.Assignment]. Its arrays are float32, or float64 under
     `jax_enable_x64`, whatever the dtype of `cost`; indices and status are int32.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` where a row (the smaller side, or unmatched cost +inf) has no
-    partner left; `INVALID_COST` where an unmasked cost is NaN or infinite on the wrong side, or
-    `unmatched_cost` is; `OVERFLOW` where min(n, m)·max|C| ≥ 2^61 for integers. Never an
-    exception: the other problems of the batch are not touched.
+    **Status:** `OPTIMAL`; `INFEASIBLE` where something that must be matched (the smaller side, or a
+    row with unmatched cost +inf) has no partner left; `INVALID_COST` where an unmasked cost or an
+    unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` where min(n, m)·max|C| ≥ 2^61
+    for integers (an unmatched cost counts as one). Never an exception: indices are −1 and numbers
+    NaN for that problem, and the others of the batch are not touched.
 
     **Duals:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs; a
     row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its unmatched cost,
@@ -102,8 +107,8 @@ def solve_assignment(
     The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
     or with a column mask first gathers its used part into a buffer of the same dtype.
 
-    **Raises:** `ValueError` for shapes that do not fit and unknown methods, `TypeError` for other
-    dtypes.
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX would
+    cut to 32 bits; `TypeError` for other dtypes.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987).

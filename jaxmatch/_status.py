@@ -37,7 +37,8 @@ _ADVICE = {
         "Mask the entry, or clean the costs."
     ),
     Status.OVERFLOW: (
-        "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. Scale the costs down."
+        "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. "
+        "Scale the costs down."
     ),
     Status.ITERATION_LIMIT: "The solver stopped before it was done; resume it, or raise the limit.",
 }
