@@ -107,8 +107,8 @@ def solve_assignment(
     The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
     or with a column mask first gathers its used part into a buffer of the same dtype.
 
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX would
-    cut to 32 bits; `TypeError` for other dtypes.
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
+    would cut to 32 bits; `TypeError` for other dtypes.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987).
