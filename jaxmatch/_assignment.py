@@ -94,7 +94,7 @@ def solve_assignment(
 
     **Exactness:** integers are exact. Floating-point costs are solved in float64, and `gap` is a
     proved bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is
-    exact for integers below 2^24/n (2^53/n under x64) and reads denormal numbers as zero.
+    exact for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
 
     **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
     and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
@@ -241,7 +241,7 @@ def _as_unmatched_cost(unmatched_cost: ArrayLike | None, cost: Array) -> Num[Arr
     elif jnp.issubdtype(r.dtype, jnp.integer) or r.dtype == jnp.bool_:
         # Integers stay integers beside integer costs: float32 would round them.
         integral = jnp.issubdtype(cost.dtype, jnp.integer)
-        r = r.astype(cost.dtype if integral else result_float())
+        r = r.astype(jax.dtypes.canonicalize_dtype(np.int64) if integral else result_float())
     else:
         raise TypeError(f"`unmatched_cost` must be real, got {r.dtype}.")
     return _broadcast("unmatched_cost", r, cost.shape[:-1])

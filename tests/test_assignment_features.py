@@ -28,7 +28,7 @@ COUNT = 40  # problems in a batch of small ones
 both_ways = pytest.mark.parametrize("maximize", [False, True])
 
 
-def solve_and_compare(costs, oracle, *, maximize=False, size=None, **given):
+def solve_and_compare(costs, oracle, *, size, maximize=False, **given):
     """Solves the batch; every problem has the oracle's optimum, and proves it."""
     given = {name: x for name, x in given.items() if x is not None}
     res = to_numpy(jm.solve_assignment(costs, maximize=maximize, **given))
@@ -39,7 +39,6 @@ def solve_and_compare(costs, oracle, *, maximize=False, size=None, **given):
     solved, kept = problem((res, given), feasible)
     proved = assert_proved(costs[feasible], solved, maximize=maximize, **kept)
     assert proved == [x for x in optima if x is not None]
-    size = size or max(costs.shape[1:])
     assert_checked(costs[feasible], solved, size, block=len(costs), maximize=maximize, **kept)
 
 
@@ -80,8 +79,8 @@ def test_masks_and_unmatched_costs(shape, dtype, maximize):
     }
     masks = [(False, False), (True, False), (False, True), (True, True)]
     for (name, r), (by_row, by_col) in itertools.product(leave.items(), masks):
-        if dtype == "int32" and by_row != by_col:
-            continue
+        if by_row != by_col and (dtype == "int32" or name == "integers"):
+            continue  # enough is enough
         row_mask = rng.random((COUNT, n)) < 0.7 if by_row else None
         col_mask = rng.random((COUNT, m)) < 0.7 if by_col else None
         costs = hide(rng, small_batch(rng, shape, dtype, maximize), row_mask, col_mask)
@@ -90,6 +89,7 @@ def test_masks_and_unmatched_costs(shape, dtype, maximize):
         solve_and_compare(
             costs,
             brute_force,
+            size=5,
             maximize=maximize,
             row_mask=row_mask,
             col_mask=col_mask,
@@ -126,11 +126,11 @@ def test_mask_patterns_of_larger_problems(dtype, shape):
             solve_and_compare(
                 costs,
                 scipy_optimum,
+                size=47,
                 maximize=maximize,
                 row_mask=row_mask,
                 col_mask=col_mask,
                 unmatched_cost=unmatched_cost,
-                size=47,
             )
 
 
