@@ -105,7 +105,7 @@ def batches(quick: bool) -> list[dict[str, Any]]:
         return jax.pure_callback(scipy_loop, (shape, shape), costs)
 
     methods = {
-        "jaxmatch": jm.linear_sum_assignment,
+        "jaxmatch": lambda c: (jnp.arange(c.shape[1]), jm.solve_assignment(c).col4row),
         "pure_callback": scipy_callback,
         "optax": jax.vmap(optax.assignment.hungarian_algorithm),
     }
@@ -224,8 +224,8 @@ def plot(rows: list[dict[str, Any]], batch_rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="leave out n = 5000")
-    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
-    parser.add_argument("--cores", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=PARTS, help="print one part alone, as JSON")
+    parser.add_argument("--cores", type=int, default=1, help="cores for --part")
     args = parser.parse_args()
     if args.part:
         common.pin_to_cores(args.cores)

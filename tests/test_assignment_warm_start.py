@@ -17,7 +17,10 @@ from helpers import (
 import jaxmatch as jm
 
 
-BATCH = 48
+BATCH = 40
+
+# Square, a few spare columns or rows, many: not all of them start from the duals.
+SHAPES = [(9, 9), (18, 20), (20, 18), (6, 11)]
 
 
 def starts(rng: np.random.Generator, good: np.ndarray, spread: float) -> dict[str, np.ndarray]:
@@ -56,7 +59,7 @@ def make(rng: np.random.Generator, dtype: str, shape: tuple[int, int], spread: i
 
 
 @pytest.mark.parametrize("spread", [3, 200], ids=["ties", "spread"])
-@pytest.mark.parametrize("shape", [(9, 9), (6, 11), (11, 6)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16"])
 @pytest.mark.parametrize("leave", [False, True], ids=["plain", "unmatched"])
 def test_any_start(leave, dtype, shape, spread):
@@ -75,20 +78,20 @@ def test_any_start(leave, dtype, shape, spread):
             np.testing.assert_array_equal(res.cost, cold.cost, err_msg=name)
             if dtype == "float64":
                 assert (np.asarray(res.gap) < 1e-11).all()
-                assert_checked(costs, res, 11, most=1e-11, block=BATCH, **given)
+                assert_checked(costs, res, 20, most=1e-11, block=BATCH, **given)
             else:
                 some = problem((res, given), slice(12))
                 assert_proved(costs[:12], some[0], **some[1])
-                assert_checked(costs, res, 11, block=BATCH, **given)
+                assert_checked(costs, res, 20, block=BATCH, **given)
 
 
-@pytest.mark.parametrize("shape", [(9, 9), (6, 11), (11, 6)], ids=str)
+@pytest.mark.parametrize("shape", [(9, 9), (21, 21), (20, 22)], ids=str)
 def test_masked_and_maximised(shape):
     """Duals of masked columns are not looked at, whatever they are."""
     rng = np.random.default_rng([*shape, 2])
     n, m = shape
     costs = rng.integers(0, 20, (BATCH, n, m)).astype(np.float32)
-    masks = {"row_mask": rng.random((BATCH, n)) < 0.7, "col_mask": rng.random((BATCH, m)) < 0.7}
+    masks = {"row_mask": rng.random((BATCH, n)) < 0.9, "col_mask": rng.random((BATCH, m)) < 0.9}
     for r in (None, rng.integers(0, 20, (BATCH, n)).astype(np.float32)):
         given = masks if r is None else masks | {"unmatched_cost": r}
         with x64(True):
