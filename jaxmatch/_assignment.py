@@ -264,7 +264,12 @@ def _as_col_dual(
 
 def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
     """The native kernel where the platform has one, the twin elsewhere."""
-    if not _native.has_cpu_library():
+    native: dict[str, Callable[..., Assignment]] = {}
+    if _native.has_cpu_library():
+        native["cpu"] = partial(_native.assignment, platform="cpu")
+    if _native.has_cuda_library() and _native.fits_cuda(cost.shape):
+        native["cuda"] = partial(_native.assignment, platform="cuda")
+    if not native:
         return _solve_xla(cost, *optional, maximize=maximize)
     # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
     given = [x is not None for x in optional]
@@ -279,8 +284,8 @@ def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool
     return lax.platform_dependent(
         cost,
         *(x for x in optional if x is not None),
-        cpu=with_none(_native.assignment),
         default=with_none(_solve_xla),
+        **{platform: with_none(solve) for platform, solve in native.items()},
     )
 
 

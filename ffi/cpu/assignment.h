@@ -10,11 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "jaxmatch/dtype.h"
 #include "jaxmatch/status.h"
 
 namespace jaxmatch {
-
-enum class Dtype : uint8_t { kBF16, kF16, kF32, kF64, kS32, kS64 };
 
 struct AssignmentProblem {
   const void* cost;  // [n, m] row-major

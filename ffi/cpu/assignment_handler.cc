@@ -1,13 +1,13 @@
-// The target jaxmatch_assignment on CPU: decodes buffers, picks the instruction set, spreads the
-// batch. Python has checked shapes and dtypes; the checks here are a backstop.
+// The target jaxmatch_assignment on CPU: picks the instruction set and spreads the batch.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "assignment.h"
 #include "jaxmatch/batch.h"
+#include "jaxmatch/decode_assignment.h"
 #include "jaxmatch/handler.h"
 
 namespace jaxmatch {
@@ -48,78 +48,21 @@ SolveAssignment Pick(int64_t cols) {
   return cols < kWide ? choice.narrow : choice.wide;
 }
 
-std::optional<Dtype> DtypeOf(ffi::DataType dtype) {
-  switch (dtype) {
-    case ffi::BF16:
-      return Dtype::kBF16;
-    case ffi::F16:
-      return Dtype::kF16;
-    case ffi::F32:
-      return Dtype::kF32;
-    case ffi::F64:
-      return Dtype::kF64;
-    case ffi::S32:
-      return Dtype::kS32;
-    case ffi::S64:
-      return Dtype::kS64;
-    default:
-      return std::nullopt;
-  }
-}
-
-size_t SizeOf(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kBF16:
-    case Dtype::kF16:
-      return 2;
-    case Dtype::kF32:
-    case Dtype::kS32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
-// `given` tells which optional operands follow the costs, in the order of these bits.
-enum Given : int64_t { kRowMask = 1, kColMask = 2, kUnmatchedCost = 4, kColDual = 8 };
-
-ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args,
-                      ffi::Result<ffi::Buffer<ffi::S32>> col4row,
-                      ffi::Result<ffi::Buffer<ffi::S32>> row4col, ffi::Result<ffi::AnyBuffer> value,
-                      ffi::Result<ffi::AnyBuffer> row_dual, ffi::Result<ffi::AnyBuffer> col_dual,
-                      ffi::Result<ffi::AnyBuffer> gap, ffi::Result<ffi::Buffer<ffi::S32>> status,
-                      int64_t given, bool maximize) {
-  size_t next = 0;
-  const auto take = [&](bool is_given) -> std::optional<ffi::AnyBuffer> {
-    if (!is_given || next >= args.size()) return std::nullopt;
-    auto buffer = args.get<ffi::AnyBuffer>(next++);
-    return buffer.has_value() ? std::optional<ffi::AnyBuffer>(*buffer) : std::nullopt;
+ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult col4row,
+                      IndexResult row4col, RealResult value, RealResult row_dual,
+                      RealResult col_dual, RealResult gap, IndexResult status, int64_t given,
+                      bool maximize) {
+  const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
+                                        status, given, maximize);
+  if (!decoded.has_value()) return decoded.error();
+  const AssignmentOperands& o = *decoded;
+  const int64_t n = o.n, m = o.m;
+  const auto at = [](auto* array, int64_t offset) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array)>>,
+                                    const char, char>;
+    return array ? reinterpret_cast<Byte*>(array) + offset : nullptr;
   };
-  const auto cost = take(true);
-  const auto row_mask = take(given & kRowMask), col_mask = take(given & kColMask);
-  const auto unmatched = take(given & kUnmatchedCost), start = take(given & kColDual);
-  if (!cost || cost->dimensions().size() < 2) {
-    return ffi::Error::InvalidArgument("jaxmatch_assignment: costs must have shape [..., n, m]");
-  }
-  const auto cost_dtype = DtypeOf(cost->element_type());
-  const auto result_dtype = DtypeOf(value->element_type());
-  const auto unmatched_dtype =
-      unmatched ? DtypeOf(unmatched->element_type()) : std::optional<Dtype>(Dtype::kF32);
-  if (!cost_dtype || !result_dtype || !unmatched_dtype) {
-    return ffi::Error::InvalidArgument("jaxmatch_assignment: unsupported dtype");
-  }
-  const auto dimensions = cost->dimensions();
-  const int64_t n = dimensions[dimensions.size() - 2], m = dimensions[dimensions.size() - 1];
-  const int64_t batch = BatchSize(dimensions, 2);
-  if (n > INT32_MAX - 64 || m > INT32_MAX - 64) {
-    return ffi::Error::InvalidArgument("jaxmatch_assignment: a side of 2^31 or more");
-  }
-
-  const size_t cost_size = SizeOf(*cost_dtype), size = SizeOf(*result_dtype);
-  const size_t unmatched_size = SizeOf(*unmatched_dtype);
-  const auto at = [](const auto& buffer, size_t offset) {
-    return buffer ? static_cast<const char*>(buffer->untyped_data()) + offset : nullptr;
-  };
+  const int size = size_of(o.result_dtype);
   const SolveAssignment solve = Pick(std::max(n, m));
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
@@ -127,29 +70,29 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args,
     Arena arena{small, sizeof small, false};
     for (int64_t b = first; b < last; ++b) {
       AssignmentProblem p;
-      p.cost = at(cost, size_t(b) * n * m * cost_size);
-      p.cost_dtype = *cost_dtype;
+      p.cost = at(o.cost, b * n * m * size_of(o.cost_dtype));
+      p.cost_dtype = o.cost_dtype;
       p.n = n;
       p.m = m;
       p.maximize = maximize;
-      p.row_mask = reinterpret_cast<const uint8_t*>(at(row_mask, size_t(b) * n));
-      p.col_mask = reinterpret_cast<const uint8_t*>(at(col_mask, size_t(b) * m));
-      p.unmatched_cost = at(unmatched, size_t(b) * n * unmatched_size);
-      p.unmatched_dtype = *unmatched_dtype;
-      p.start_dual = at(start, size_t(b) * m * size);
-      p.result_dtype = *result_dtype;
-      p.col4row = col4row->typed_data() + b * n;
-      p.row4col = row4col->typed_data() + b * m;
-      p.value = static_cast<char*>(value->untyped_data()) + b * size;
-      p.row_dual = static_cast<char*>(row_dual->untyped_data()) + b * n * size;
-      p.col_dual = static_cast<char*>(col_dual->untyped_data()) + b * m * size;
-      p.gap = static_cast<char*>(gap->untyped_data()) + b * size;
-      p.status = status->typed_data() + b;
+      p.row_mask = o.row_mask ? o.row_mask + b * n : nullptr;
+      p.col_mask = o.col_mask ? o.col_mask + b * m : nullptr;
+      p.unmatched_cost = at(o.unmatched_cost, b * n * size_of(o.unmatched_dtype));
+      p.unmatched_dtype = o.unmatched_dtype;
+      p.start_dual = at(o.start_dual, b * m * size);
+      p.result_dtype = o.result_dtype;
+      p.col4row = o.col4row + b * n;
+      p.row4col = o.row4col + b * m;
+      p.value = at(o.value, b * size);
+      p.row_dual = at(o.row_dual, b * n * size);
+      p.col_dual = at(o.col_dual, b * m * size);
+      p.gap = at(o.gap, b * size);
+      p.status = o.status + b;
       if (!solve(p, &arena)) out_of_memory = true;
     }
     if (arena.owned) std::free(arena.base);
   };
-  ForEachRange(pool, batch, 200 + 3.0 * double(n) * double(m), solve_range);
+  ForEachRange(pool, o.batch, 200 + 3.0 * double(n) * double(m), solve_range);
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_assignment: no memory for the workspace");

@@ -1,6 +1,7 @@
 """The only room that knows `jax.ffi`: it loads the libraries and wraps each target once."""
 
 from ._assignment import assignment as assignment
+from ._assignment import fits_cuda as fits_cuda
 from ._load import has_cpu_library as has_cpu_library
 from ._load import has_cuda_library as has_cuda_library
 from ._load import load

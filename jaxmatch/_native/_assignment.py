@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,33 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Num
 
 
+# A CUDA kernel keeps the state of a problem in one multiprocessor's shared memory. The same number
+# stands in ffi/cuda/assignment_batch.h.
+_LONGEST_SIDE_ON_CUDA = 4096
+
+
+def fits_cuda(shape: tuple[int, ...]) -> bool:
+    """Whether the CUDA kernels take problems of this shape."""
+    return max(shape[-2:]) <= _LONGEST_SIDE_ON_CUDA
+
+
+def _workspace_words(
+    cost: Array, row_mask: Array | None, col_mask: Array | None, unmatched_cost: Array | None
+) -> int:
+    """How many int32 a CUDA kernel needs to copy one problem's costs to, beyond shared memory.
+
+    Wide and square problems are read in place; tall ones are transposed, scattered ones gathered,
+    16-bit ones widened. The same rules stand in ffi/cuda/assignment_batched.cu.
+    """
+    n, m = cost.shape[-2:]
+    tall = unmatched_cost is None and n > m
+    if not (tall or row_mask is not None or col_mask is not None or cost.dtype.itemsize == 2):
+        return 0
+    words = n * m * (2 if cost.dtype.itemsize == 8 else 1)
+    in_shared_memory = 4 * words <= (12 << 10 if max(n, m) <= 128 else 96 << 10)
+    return 0 if in_shared_memory else words
+
+
 def assignment(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,
@@ -22,11 +49,14 @@ def assignment(
     col_dual: Float[Array, "... m"] | None,
     *,
     maximize: bool,
+    platform: Literal["cpu", "cuda"],
 ) -> Assignment:
     """Solves every problem of the batch in one native call; arguments are checked already."""
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     operands = [x for x in optional if x is not None]
     real = result_float()
+    batch = cost.shape[:-2]
+    words = _workspace_words(cost, row_mask, col_mask, unmatched_cost)
 
     # Results as reductions of the operands: that gives them the axes over which a surrounding
     # `shard_map` varies, in every version of jax that has a word for it.
@@ -34,9 +64,18 @@ def assignment(
         nothing = sum((x.sum().astype(real) for x in operands), jnp.zeros((), real))
         per_row, per_col = cost.sum(-1).astype(real), cost.sum(-2).astype(real)
         value = per_row.sum(-1)
-        shapes = (per_row, per_col, value, per_row, per_col, value, value)
-        dtypes = (jnp.int32, jnp.int32, real, real, real, real, jnp.int32)
-        return tuple((x + nothing).astype(d) for x, d in zip(shapes, dtypes, strict=True))
+        like = [
+            (per_row, jnp.int32),
+            (per_col, jnp.int32),
+            (value, real),
+            (per_row, real),
+            (per_col, real),
+            (value, real),
+            (value, jnp.int32),
+        ]
+        if platform == "cuda":
+            like.append((jnp.broadcast_to(value[..., None], (*batch, words)), jnp.int32))
+        return tuple((x + nothing).astype(dtype) for x, dtype in like)
 
     call = jax.ffi.ffi_call(
         "jaxmatch_assignment",
@@ -44,4 +83,4 @@ def assignment(
         vmap_method="broadcast_all",
     )
     given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)
-    return Assignment(*call(cost, *operands, given=given, maximize=maximize))
+    return Assignment(*call(cost, *operands, given=given, maximize=maximize)[:7])

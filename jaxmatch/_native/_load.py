@@ -12,7 +12,7 @@ import jax
 # Every native target and the platforms it has a handler for. The exported C symbol bears the
 # target's name.
 _TARGETS: dict[str, tuple[str, ...]] = {
-    "jaxmatch_assignment": ("cpu",),
+    "jaxmatch_assignment": ("cpu", "CUDA"),
     "jaxmatch_noop": ("cpu", "CUDA"),
 }
 

@@ -1,0 +1,221 @@
+// Exact assignment by Jonker and Volgenant (1987), one problem for each warp or block: the whole
+// solve, from the costs to the certificate, in one launch.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
+
+#include "assignment_augment.cuh"
+#include "assignment_finish.cuh"
+#include "assignment_start.cuh"
+#include "assignment_warm.cuh"
+
+namespace jaxmatch {
+
+template <class S>
+__device__ void read_unmatched(const S& s) {
+  using A = typename S::Arithmetic;
+  const AssignmentBatch& b = s.f.b;
+  for (int i = s.group.thread; s.leave && i < s.rows; i += s.group.size) {
+    const int64_t at = s.f.problem * b.n + s.f.problem_row(i);
+    s.leave[i] = b.unmatched_dtype == Dtype::kS64
+                     ? A::from_integer(static_cast<const int64_t*>(b.unmatched_cost)[at], s.scale)
+                     : A::from_real(read_real(b.unmatched_cost, b.unmatched_dtype, at), s.scale);
+  }
+}
+
+// The pairing and its duals, from column minima in v.
+template <class S>
+__device__ Outcome solve_canonical(const S& s, const CostRange& found) {
+  const auto& g = s.group;
+  read_unmatched(s);
+  const WarmStart warm = inspect_duals(s, found);
+  g.sync();
+  if (warm.use) {
+    place_duals(s, warm);
+  } else if (!s.cols_optional) {
+    match_minima(s);
+    transfer_reductions(s);
+  }
+  const int count = list_free_rows(s);
+  const Tuning& t = s.f.b.tuning;
+  const int budget = int(t.rebids * float(s.rows));
+  int kept;
+  if constexpr (S::kAlone) {
+    kept = reduce_rows_alone(s, count, budget);
+  } else {
+    kept = reduce_rows_together(s, count, budget, int(t.crowd * float(g.warps())));
+  }
+  g.sync();
+  if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
+  if (s.control[kTooWideFlag]) return Outcome::kTooWide;
+  match_rows(s);
+  // A search is the work of as many threads as there are packs of columns; the others wait.
+  const int packs = (s.cols + S::K - 1) / S::K;
+  const typename S::G team{g.thread, (packs + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
+  for (int k = 0; k < kept && g.thread < team.size; ++k) {
+    const Outcome outcome = augment(s, team, s.kept_rows[k]);
+    if (outcome == Outcome::kSolved) continue;
+    if (g.thread == 0) s.control[outcome == Outcome::kTooWide ? kTooWideFlag : kInfeasibleFlag] = 1;
+    break;
+  }
+  g.sync();
+  if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
+  return s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
+}
+
+// Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
+// round, or leave their range; a wider arithmetic must decide.
+template <class A, int K, bool kOneWarp, bool kAligned, class F>
+__device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
+                           bool look, CostRange& found) {
+  State<A, F, K, kOneWarp, kAligned> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
+  f.group.sync();
+  if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
+  clear(s);
+  f.group.sync();
+  typename F::Costs::Range range;
+  if (look || !s.cols_optional) scan_costs(s, range);
+  if (look) {
+    using Word = typename F::Costs::Word;
+    f.group.all_max(range.word, f.template shared<Word>(f.b.shared.slots));
+    found = together(F::Costs::result(range), unmatched);
+    if (sizeof(Word) == 8 && F::Costs::kIntegral) {
+      const uint64_t pairs = uint64_t(max(min(f.rows, f.cols), 1)), most = uint64_t(1) << 61;
+      overflow |= uint64_t(range.word[0]) >= most / pairs + (most % pairs != 0);
+    }
+    if (found.invalid || overflow) {
+      write_failure(f, found.invalid ? kInvalidCost : kOverflow);
+      return true;
+    }
+  }
+  if constexpr (A::kWatched) {
+    const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
+    if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100) return false;
+    s.scale.most = float(unit * 0x1p23);
+  } else if (!A::kExact) {
+    if (found.max_abs * fabs(factor) > 0x1p1017 / double(f.rows + 1)) return false;
+    if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45) return false;
+  }
+  const Outcome outcome = solve_canonical(s, found);
+  if (outcome == Outcome::kTooWide) return false;
+  if (outcome == Outcome::kInfeasible) {
+    write_failure(f, kInfeasible);
+    return true;
+  }
+  double gap = 0;
+  if constexpr (!A::kExact) {
+    if (!is_exact(s, found.max_abs, found.lowest_bit)) {
+      if (F::Costs::kIntegral && found.lowest_bit >= 1) return false;
+      gap = prove_gap(s);
+      // Scaled down, the smallest costs lost their last bits.
+      if (fabs(factor) < 1) gap += 2 * double(f.rows) * 0x1p-1074;
+    }
+  }
+  write_solution(s, gap);
+  return true;
+}
+
+// The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61.
+template <class F>
+__device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) {
+  const AssignmentBatch& b = f.b;
+  Doubles::Range range;
+  const uint64_t most = (uint64_t(1) << 61) / uint64_t(max(min(f.rows, f.cols), 1));
+  uint64_t flags[2] = {0, 0};
+  for (int i = f.group.thread; i < f.rows; i += f.group.size) {
+    const int64_t at = f.problem * b.n + f.problem_row(i);
+    const double r = read_real(b.unmatched_cost, b.unmatched_dtype, at);
+    Doubles::look_at(uint64_t(__double_as_longlong(r)), b.maximize, range);
+    if (!isfinite(r)) continue;
+    if (r != rint(r)) flags[1] = 1;
+    uint64_t magnitude = uint64_t(fmin(fabs(r), 0x1p63));
+    if (b.unmatched_dtype == Dtype::kS64) {
+      const int64_t x = static_cast<const int64_t*>(b.unmatched_cost)[at];
+      magnitude = x < 0 ? 0 - uint64_t(x) : uint64_t(x);
+    }
+    if (F::Costs::kIntegral && magnitude >= most) flags[0] = 1;
+  }
+  uint64_t* slots = f.template shared<uint64_t>(b.shared.slots);
+  f.group.all_max(range.word, slots);
+  f.group.all_max(flags, slots);
+  overflow = flags[0] != 0;
+  whole = flags[1] == 0;
+  return Doubles::result(range);
+}
+
+__device__ inline CostRange together(CostRange a, const CostRange& b) {
+  a.invalid |= b.invalid;
+  a.max_abs = fmax(a.max_abs, b.max_abs);
+  if (b.lowest_bit > 0 && (a.lowest_bit == 0 || b.lowest_bit < a.lowest_bit)) {
+    a.lowest_bit = b.lowest_bit;
+  }
+  return a;
+}
+
+// What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
+template <int K, bool kOneWarp, bool kAligned, class F>
+__device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
+                                         bool whole, CostRange found) {
+  constexpr bool kLong = sizeof(typename F::Raw) == 8;
+  const double sign = f.b.maximize ? -1 : 1;
+  double factor = sign;
+#pragma unroll 1
+  for (bool look = kLong;; look = false) {
+    if (solve_with<Real, K, kOneWarp, kAligned>(f, factor, unmatched, overflow, look, found)) return;
+    if (F::Costs::kIntegral || factor != sign) break;
+    // Sums along a path of the largest doubles would overflow to infinity, which forbids.
+    factor = sign * ldexp(1.0, -8 - ilogb(double(f.rows + 1)));
+  }
+  if constexpr (kLong && F::Costs::kIntegral) {
+    if (!whole) return write_failure(f, kInvalidCost);
+    solve_with<Huge, K, kOneWarp, kAligned>(f, sign, unmatched, overflow, false, found);
+  }
+}
+
+template <int K, bool kOneWarp, bool kAligned, class F>
+__device__ void solve_framed(const F& f) {
+  CostRange unmatched{0, 0, false}, found{0, 0, false};
+  bool overflow = false, whole = true;
+  if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
+  if constexpr (sizeof(typename F::Raw) == 4) {
+    const double sign = f.b.maximize ? -1 : 1;
+    if (solve_with<Single, K, kOneWarp, kAligned>(f, sign, unmatched, overflow, true, found)) {
+      return;
+    }
+  }
+  solve_wider<K, kOneWarp, kAligned>(f, unmatched, overflow, whole, found);
+}
+
+template <class Costs, int K, bool kOneWarp>
+__device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thread, int size,
+                              int base) {
+  Frame<Costs, kOneWarp> f{b, {thread, size}, problem, base};
+  if (!take_in(f, K)) return;
+  bring_into_form(f);
+  if (K > 1 && f.aligned) {
+    solve_framed<K, kOneWarp, true>(f);
+  } else {
+    solve_framed<K, kOneWarp, false>(f);
+  }
+}
+
+// One warp for each problem.
+template <class Costs, int K>
+__global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
+    assignment_warp_kernel(const __grid_constant__ AssignmentBatch b) {
+  const int warp = threadIdx.x / kWarpSize;
+  const int64_t problem = int64_t(blockIdx.x) * (blockDim.x / kWarpSize) + warp;
+  if (problem >= b.batch) return;
+  solve_problem<Costs, K, true>(b, problem, threadIdx.x % kWarpSize, kWarpSize,
+                                warp * b.shared.bytes);
+}
+
+// One block for each problem.
+template <class Costs, int K>
+__global__ void __launch_bounds__(1024)
+    assignment_block_kernel(const __grid_constant__ AssignmentBatch b) {
+  solve_problem<Costs, K, false>(b, blockIdx.x, threadIdx.x, blockDim.x, 0);
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_

@@ -1,0 +1,391 @@
+// The start of Jonker and Volgenant (1987), section 4, with the threads of a group side by side:
+// column reduction, reduction transfer and augmenting row reduction.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_CUH_
+
+#include "state.cuh"
+
+namespace jaxmatch {
+
+// Calls body(j, C_ij - v_j) for the columns of row i that this lane looks at, in order; several
+// loads are under way at once. In the padding, which v makes infinitely far, costs are anything.
+template <class S, class Body>
+__device__ void for_each_column(const S& s, int i, const Body& body) {
+  constexpr int kAhead = S::kAlone ? 1 : 2, kStep = S::K * kWarpSize;
+  const int lane = s.group.lane() * S::K;
+  for (int first = lane; first - lane < s.cols; first += kAhead * kStep) {
+    typename S::Raws raws[kAhead];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      raws[a] = s.load(s.start(first + a * kStep), i, first + a * kStep);
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const auto v = s.duals(first + a * kStep);
+#pragma unroll
+      for (int k = 0; k < S::K; ++k) body(first + a * kStep + k, s.less(raws[a].x[k], v.x[k]));
+    }
+    if constexpr (S::kAlone) break;
+  }
+}
+
+// Nothing is matched and every dual is 0.
+template <class S>
+__device__ void clear(const S& s) {
+  using Key = typename S::Key;
+  const auto& g = s.group;
+  constexpr int kWidth = (S::kAlone ? 1 : 2) * S::K * kWarpSize;
+  const int width = (s.cols + kWidth - 1) / kWidth * kWidth;
+  for (int j = g.thread; j < width; j += g.size) {
+    s.v[j] = j < s.cols ? Key(0) : S::Arithmetic::kNowhere;
+    s.row4col[j] = kNone;
+  }
+  for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
+}
+
+// Looks at every cost, to know which numbers can decide, and puts the least of each column in v and
+// its first row in pred.
+template <class S>
+__device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  // A warp alone reads packs of columns; where there are more warps, each thread has one column.
+  constexpr int kColumns = S::kAlone ? S::K : 1, kAhead = S::kAlone ? 8 / S::K : 8;
+  const auto& g = s.group;
+  for (int j = g.thread * kColumns; j < s.cols; j += g.size * kColumns) {
+    const auto* start = S::kAlone ? s.start(j) : s.f.words + j;
+    Key least[kColumns];
+    int argmin[kColumns];
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      least[k] = A::kInfinity;
+      argmin[k] = kNone;
+    }
+    for (int first = 0; first < s.rows; first += kAhead) {
+      typename S::Raw raw[kAhead][kColumns];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        const int i = min(first + a, s.rows - 1);
+        if constexpr (S::kAlone) {
+          const auto raws = s.load(start, i, j);
+#pragma unroll
+          for (int k = 0; k < kColumns; ++k) {
+            raw[a][k] = j + k < s.cols ? raws.x[k] : raws.x[0];
+          }
+        } else {
+          raw[a][0] = start[uint64_t(unsigned(i)) * unsigned(s.f.stride)];
+        }
+      }
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+#pragma unroll
+        for (int k = 0; k < kColumns; ++k) {  // what comes twice changes nothing
+          S::Costs::look_at(raw[a][k], s.f.b.maximize, range);
+          const Key key = s.read(raw[a][k]);
+          argmin[k] = key < least[k] ? first + a : argmin[k];
+          least[k] = key < least[k] ? key : least[k];
+        }
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      if (s.cols_optional || j + k >= s.cols) continue;
+      s.v[j + k] = argmin[k] == kNone ? Key(0) : least[k];
+      s.pred[j + k] = Index(argmin[k]);
+    }
+  }
+}
+
+// A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the
+// minimum); rows with more than one such column are left marked in pred.
+template <class S>
+__device__ void match_minima(const S& s) {
+  const auto& g = s.group;
+  int* chosen = reinterpret_cast<int*>(s.free_rows);  // free and kept rows, 16 bits each
+  for (int i = g.thread; i < s.rows; i += g.size) chosen[i] = kNone;
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.pred[j];
+    if (i != kNone) atomicMax(&chosen[i], j);
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.pred[j];
+    if (i == kNone) continue;
+    if (chosen[i] == j) {
+      s.row4col[j] = Index(i);
+    } else {
+      s.col4row[i] = kDropped;  // for now: more than one
+    }
+  }
+  g.sync();
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    s.pred[i] = s.col4row[i] == kDropped;
+    s.col4row[i] = Index(chosen[i]);
+  }
+  g.sync();
+}
+
+// A row that is the minimum of one column only passes its slack on: v of its column drops as far as
+// the row stays tight there. All rows at once: the duals of other columns only drop meanwhile.
+template <class S>
+__device__ void transfer_reductions(const S& s) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const auto& g = s.group;
+  constexpr int kTogether = S::kAlone && S::K <= 2 ? 4 : 2;
+  for (int first = g.warp() * kTogether; first < s.rows; first += g.warps() * kTogether) {
+    Key least[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const int i = min(first + r, s.rows - 1);
+      const int own = s.col4row[i];
+      least[r] = A::kForbidden;
+      if (own == kNone || s.pred[i]) continue;
+      for_each_column(s, i, [&](int j, Key x) { least[r] = x < least[r] && j != own ? x : least[r]; });
+    }
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const Key x = A::warp_min(least[r]);
+      if (g.lane() == 0 && first + r < s.rows) s.u[first + r] = x < A::kInfinity ? x : Key(0);
+    }
+  }
+  g.sync();
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    const int j = s.col4row[i];
+    if (j == kNone) continue;
+    s.v[j] -= s.u[i];
+    if (A::kWatched && !(s.fits_dual(s.v[j]) && s.fits(s.u[i]))) s.control[kTooWideFlag] = 1;
+  }
+  g.sync();
+}
+
+// Lists the rows that have no column, in order. Returns how many there are.
+template <class S>
+__device__ int list_free_rows(const S& s) {
+  const auto& g = s.group;
+  if (g.warp() == 0) {
+    int count = 0;
+    for (int first = 0; first < s.rows; first += kWarpSize) {
+      const int i = first + g.lane();
+      const bool is_free = i < s.rows && s.col4row[i] == kNone;
+      const unsigned all = __ballot_sync(kAllLanes, is_free);
+      if (is_free) s.free_rows[count + __popc(all & lanes_below(g.lane()))] = Index(i);
+      count += __popc(all);
+    }
+    if constexpr (S::kAlone) {
+      __syncwarp();
+      return count;
+    }
+    if (g.lane() == 0) s.control[kLeft] = count;
+  }
+  g.sync();
+  return s.control[kLeft];
+}
+
+// What a free row sees: its least reduced cost, where, and the next after it.
+template <class Key>
+struct TwoLeast {
+  Key least, next;
+  int col;
+};
+
+// One warp; all lanes get the same.
+template <class S>
+__device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  Key first = A::kForbidden, second = A::kForbidden;
+  int col = s.group.lane() * S::K;
+  for_each_column(s, i, [&](int j, Key x) {
+    const Key higher = x < first ? first : x;
+    second = higher < second ? higher : second;
+    col = x < first ? j : col;
+    first = x < first ? x : first;
+  });
+  const Key least = A::warp_min(first);
+  const int owner = __ffs(__ballot_sync(kAllLanes, first == least)) - 1;
+  const Key next = A::warp_min(s.group.lane() == owner ? second : first);
+  return {least, next, __shfl_sync(kAllLanes, col, owner)};
+}
+
+// What a free row does: it takes a column (and throws out the row that has it), or one of these.
+enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
+
+template <class Key>
+struct Bid {
+  int col;  // or an Offer
+  int thrown_out;
+  Key price, dual;  // v of the column and u of the row afterwards
+};
+
+// The rarer cases: the row may leave, has nowhere to go, or has several best columns.
+template <class S>
+__device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typename S::Key> two) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const int lane = s.group.lane();
+  const Key leave = s.leave ? s.leave[i] : A::kForbidden;
+  Bid<Key> bid{kKeep, kNone, 0, two.least};
+  if (leave < two.least || !(two.least < A::kInfinity)) {
+    if (leave < A::kInfinity) {
+      bid.col = kDrop;
+    } else if (lane == 0) {
+      s.control[kInfeasibleFlag] = 1;
+    }
+    return bid;
+  }
+  const Key next = leave < two.next ? leave : two.next;
+  const int owner = s.row4col[two.col];
+  if (two.least < next && next < A::kInfinity) {
+    bid.price = s.v[two.col] - (next - two.least);
+    bid.dual = next;
+    if (A::kWatched && !(s.fits_dual(bid.price) && s.fits(next) && s.fits(two.least))) {
+      if (lane == 0) s.control[kTooWideFlag] = 1;
+      return bid;
+    }
+    bid.col = two.col;
+    bid.thrown_out = owner;
+    return bid;
+  }
+  // The price cannot move: only a free column will do.
+  if (owner == kNone) {
+    bid.col = two.col;
+  } else if (two.next == two.least) {
+    int spare = INT16_MAX;
+    for_each_column(s, i, [&](int j, Key x) {
+      if (x == two.least && s.row4col[j] == kNone) spare = min(spare, j);
+    });
+    spare = __reduce_min_sync(kAllLanes, spare);
+    if (spare != INT16_MAX) bid.col = spare;
+  }
+  if (bid.col >= 0) bid.price = s.v[bid.col];
+  return bid;
+}
+
+// A free row takes its best column and lowers that column's dual until its second best is as good.
+template <class S>
+__device__ Bid<typename S::Key> make_bid(const S& s, int i) {
+  const auto two = two_least(s, i);
+  if (!s.leave && two.least < two.next && two.next < S::Arithmetic::kInfinity) {
+    const auto price = s.v[two.col] - (two.next - two.least);
+    if (!S::Arithmetic::kWatched || (s.fits_dual(price) && s.fits(two.next) && s.fits(two.least))) {
+      return {two.col, s.row4col[two.col], price, two.next};
+    }
+  }
+  return make_odd_bid(s, i, two);
+}
+
+// One lane.
+template <class S>
+__device__ void carry_out(const S& s, int i, const Bid<typename S::Key>& bid) {
+  if (bid.col >= 0) {
+    s.v[bid.col] = bid.price;
+    s.row4col[bid.col] = Index(i);
+    s.u[i] = bid.dual;
+  } else if (bid.col == kDrop) {
+    s.col4row[i] = kDropped;
+  }
+}
+
+// One warp: a row that is thrown out bids again at once, `budget` times in all. Rows that are still
+// free are left in kept_rows; returns how many.
+template <class S>
+__device__ int reduce_rows_alone(const S& s, int count, int budget) {
+  const int lane = s.group.lane();
+  int kept = 0;
+  for (int next = 0; next < count; ++next) {
+    int i = s.free_rows[next];
+    for (;;) {
+      const auto bid = make_bid(s, i);
+      __syncwarp();
+      if (lane == 0) carry_out(s, i, bid);
+      __syncwarp();
+      const int left = bid.col >= 0 ? bid.thrown_out : bid.col == kKeep ? i : kNone;
+      if (left == kNone) break;
+      if (bid.col < 0 || --budget < 0) {
+        if (lane == 0) s.kept_rows[kept] = Index(left);
+        ++kept;
+        break;
+      }
+      i = left;
+    }
+  }
+  return kept;
+}
+
+// The warps of a block bid at the same prices, in rounds: bids on different columns do not disturb
+// each other, since prices only drop; of several bids on one column the first warp's counts, and
+// the others bid again. Nothing here depends on which warp is faster.
+template <class S>
+__device__ int reduce_rows_together(const S& s, int count, int budget, int crowd) {
+  const auto& g = s.group;
+  const int lane = g.lane(), warps = g.warps();
+  // What each warp does: column << 16 | the row that it throws out, or an Offer.
+  int* slots = s.f.template shared<int>(s.f.b.shared.slots);
+  const unsigned below = lanes_below(lane);
+  int queued = min(warps, count), kept = 0;
+  int row = lane < queued ? s.free_rows[lane] : kNone;  // of the lane-th warp
+  while (__any_sync(kAllLanes, row != kNone)) {
+    const int i = __shfl_sync(kAllLanes, row, g.warp());
+    Bid<typename S::Key> bid{kIdle, kNone, 0, 0};
+    if (i != kNone) bid = make_bid(s, i);
+    if (lane == 0) {
+      slots[g.warp()] = bid.col < 0 ? bid.col : bid.col << 16 | (bid.thrown_out & 0xffff);
+    }
+    g.sync();
+    const int offer = lane < warps ? slots[lane] : int(kIdle);
+    const bool bids = offer >= 0;
+    const unsigned rivals = __match_any_sync(kAllLanes, bids ? offer >> 16 : -1 - lane);
+    const bool wins = bids && (rivals & below) == 0;
+    const unsigned winners = __ballot_sync(kAllLanes, wins);
+    if (lane == 0 && (bid.col == kDrop || (winners >> g.warp() & 1))) carry_out(s, i, bid);
+    // What the lane-th warp does next.
+    const bool throws_out = wins && Index(offer) != kNone;
+    const unsigned thrown = __ballot_sync(kAllLanes, throws_out);
+    const bool again = throws_out && __popc(thrown & below) < budget;
+    budget = max(0, budget - __popc(thrown));
+    const bool keeps = offer == kKeep || (throws_out && !again);
+    const unsigned keepers = __ballot_sync(kAllLanes, keeps);
+    if (keeps && g.warp() == 0) {
+      s.kept_rows[kept + __popc(keepers & below)] = Index(throws_out ? offer : row);
+    }
+    kept += __popc(keepers);
+    if (again) row = Index(offer);
+    const bool needs = lane < warps && !again && (wins || !bids);
+    const unsigned needy = __ballot_sync(kAllLanes, needs);
+    if (needs) {
+      const int next = queued + __popc(needy & below);
+      row = next < count ? s.free_rows[next] : kNone;
+    }
+    queued = min(count, queued + __popc(needy));
+    const unsigned busy = __ballot_sync(kAllLanes, row != kNone);
+    g.sync();
+    // Few bidders are a price war, which a search settles sooner.
+    if (queued == count && __popc(busy) < crowd) {
+      if (row != kNone && g.warp() == 0) s.kept_rows[kept + __popc(busy & below)] = Index(row);
+      kept += __popc(busy);
+      break;
+    }
+  }
+  return kept;
+}
+
+// Matched pairs as the rows see them.
+template <class S>
+__device__ void match_rows(const S& s) {
+  const auto& g = s.group;
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    if (s.col4row[i] != kDropped) s.col4row[i] = kNone;
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.row4col[j];
+    if (i != kNone) s.col4row[i] = Index(j);
+  }
+  g.sync();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_CUH_

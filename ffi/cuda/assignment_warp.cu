@@ -1,0 +1,32 @@
+#include "assignment_kernel.cuh"
+#include "assignment_kernels.h"
+
+namespace jaxmatch {
+namespace {
+
+template <class Costs>
+AssignmentKernel Pick(int columns_per_lane) {
+  switch (columns_per_lane) {
+    case 1:
+      return assignment_warp_kernel<Costs, 1>;
+    case 2:
+      return assignment_warp_kernel<Costs, 2>;
+    default:
+      return assignment_warp_kernel<Costs, 4>;
+  }
+}
+
+}  // namespace
+
+AssignmentKernel WarpKernel(int columns_per_lane, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kS32:
+      return Pick<Integers>(columns_per_lane);
+    case Dtype::kF64:
+      return Pick<Doubles>(columns_per_lane);
+    default:
+      return Pick<Floats>(columns_per_lane);
+  }
+}
+
+}  // namespace jaxmatch

@@ -1,0 +1,225 @@
+// From a problem as it was passed in to canonical form: masks, orientation, what its costs are.
+#ifndef JAXMATCH_CUDA_FRAME_CUH_
+#define JAXMATCH_CUDA_FRAME_CUH_
+
+#include "arithmetic.cuh"
+#include "assignment_batch.h"
+#include "costs.cuh"
+#include "group.cuh"
+
+namespace jaxmatch {
+
+using Index = int16_t;
+constexpr int kNone = -1;     // no partner yet
+constexpr int kDropped = -2;  // a row that stays unmatched, at its unmatched cost
+
+// Canonical form: as many columns as rows or more, unless rows may stay unmatched at a cost; only
+// what the masks leave; words of a size that the solver reads. A problem that has this form already
+// is read in place, others are copied to shared memory or to the workspace.
+template <class CostsType, bool kOneWarp>
+struct Frame {
+  using Costs = CostsType;
+  using Raw = typename Costs::Raw;
+
+  const AssignmentBatch& b;
+  Group<kOneWarp> group;
+  const int64_t problem;
+  const int base;  // of this problem in shared memory
+  int rows, cols;
+  bool flip, copied;
+  const Raw* words;  // the costs in canonical form
+  int stride;        // from one row of them to the next
+  bool aligned;      // every pack of columns is
+
+  template <class T>
+  __device__ T* shared(int offset) const {
+    return reinterpret_cast<T*>(shared_memory + base + offset);
+  }
+  __device__ int problem_row(int k) const {
+    return b.row_mask ? shared<Index>(b.shared.row_ids)[k] : k;
+  }
+  __device__ int problem_col(int k) const {
+    return b.col_mask ? shared<Index>(b.shared.col_ids)[k] : k;
+  }
+  __device__ int row_id(int i) const { return flip ? problem_col(i) : problem_row(i); }
+  __device__ int col_id(int j) const { return flip ? problem_row(j) : problem_col(j); }
+
+  // The used part of the problem, as it was passed in.
+  __device__ int problem_rows() const { return flip ? cols : rows; }
+  __device__ int problem_cols() const { return flip ? rows : cols; }
+  __device__ Raw load(int k, int l) const {
+    const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);
+    return Costs::load(b.cost, at, b.cost_dtype);
+  }
+};
+
+// Lists the true entries of a mask, in order; one warp. Returns how many there are.
+__device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
+  constexpr int kAhead = 8;  // loads under way at once
+  const int lane = threadIdx.x % kWarpSize;
+  int count = 0;
+  for (int first = 0; first < size; first += kAhead * kWarpSize) {
+    bool used[kAhead];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const int k = first + a * kWarpSize + lane;
+      used[a] = k < size && mask[k];
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const unsigned all = __ballot_sync(kAllLanes, used[a]);
+      if (used[a]) {
+        ids[count + __popc(all & lanes_below(lane))] = Index(first + a * kWarpSize + lane);
+      }
+      count += __popc(all);
+    }
+  }
+  return count;
+}
+
+// Words in SharedLayout::control.
+enum Control { kRowCount, kColCount, kTooWideFlag, kInfeasibleFlag, kLeft, kControlWords };
+
+// Reads the masks and decides the form. `pack`: how many columns are read at once. False: this
+// thread is not needed.
+template <class F>
+__device__ bool take_in(F& f, int pack) {
+  using Raw = typename F::Raw;
+  const AssignmentBatch& b = f.b;
+  int n = int(b.n), m = int(b.m), first_row = 0, first_col = 0;
+  f.copied = sizeof(Raw) == 4 && b.cost_dtype < Dtype::kF32;
+  if (b.row_mask || b.col_mask) {
+    int* control = f.template shared<int>(b.shared.control);
+    const Index* row_ids = f.template shared<Index>(b.shared.row_ids);
+    const Index* col_ids = f.template shared<Index>(b.shared.col_ids);
+    const int warp = f.group.warp(), warps = f.group.warps();
+    if (b.row_mask && warp == 0) {
+      const int used = list_used(b.row_mask + f.problem * n, n, const_cast<Index*>(row_ids));
+      if (f.group.lane() == 0) control[kRowCount] = used;
+    }
+    if (b.col_mask && warp == (warps > 1 ? 1 : 0)) {
+      const int used = list_used(b.col_mask + f.problem * m, m, const_cast<Index*>(col_ids));
+      if (f.group.lane() == 0) control[kColCount] = used;
+    }
+    f.group.sync();
+    if (b.row_mask) {
+      n = control[kRowCount];
+      first_row = n ? row_ids[0] : 0;
+      f.copied |= n && row_ids[n - 1] - first_row + 1 != n;
+    }
+    if (b.col_mask) {
+      m = control[kColCount];
+      first_col = m ? col_ids[0] : 0;
+      f.copied |= m && col_ids[m - 1] - first_col + 1 != m;
+    }
+  }
+  f.flip = !b.unmatched_cost && n > m;
+  f.copied |= f.flip;
+  f.rows = f.flip ? m : n;
+  f.cols = f.flip ? n : m;
+  if (f.copied) {
+    f.stride = copied_stride(f.cols);
+    f.words = b.shared.words >= 0
+                  ? f.template shared<Raw>(b.shared.words)
+                  : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
+  } else {
+    f.stride = int(b.m);
+    f.words = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
+  }
+  const int together = max(pack, int(16 / sizeof(Raw)));
+  f.aligned = f.stride > 0 && f.stride % together == 0 &&
+              reinterpret_cast<uintptr_t>(f.words) % 16 == 0;
+  const int width = max((f.cols + kWarpSize - 1) / kWarpSize, 1);
+  f.group.size = min(f.group.size, kWarpSize * width);
+  return f.group.thread < f.group.size;
+}
+
+// Copies a problem that keeps its orientation.
+template <class F>
+__device__ void copy_upright(const F& f) {
+  auto* words = const_cast<typename F::Raw*>(f.words);
+  const auto& g = f.group;
+  for (int i = g.warp(); i < f.rows; i += g.warps()) {
+#pragma unroll 4
+    for (int j = g.lane(); j < f.cols; j += kWarpSize) {
+      words[int64_t(i) * f.stride + j] = f.load(i, j);
+    }
+  }
+}
+
+// Turns a problem into shared memory.
+template <class F>
+__device__ void copy_turned(const F& f) {
+  constexpr int kAhead = 8;
+  auto* words = const_cast<typename F::Raw*>(f.words);
+  const auto& g = f.group;
+  if (f.rows == 0) return;
+  // Thread after thread along the rows of the problem, which are columns here.
+  const int step_col = g.size / f.rows, step_row = g.size % f.rows;
+  int j = g.thread / f.rows, i = g.thread % f.rows;
+  while (j < f.cols) {
+    typename F::Raw raw[kAhead];
+    int to[kAhead];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      to[a] = j < f.cols ? i * f.stride + j : kNone;
+      if (to[a] != kNone) raw[a] = f.load(j, i);
+      i += step_row;
+      j += step_col;
+      if (i >= f.rows) {
+        i -= f.rows;
+        ++j;
+      }
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      if (to[a] != kNone) words[to[a]] = raw[a];
+    }
+  }
+}
+
+// Turns a problem into the workspace, by way of square tiles in shared memory.
+template <class F>
+__device__ void copy_turned_tiles(const F& f) {
+  using Raw = typename F::Raw;
+  auto* words = const_cast<Raw*>(f.words);
+  const auto& g = f.group;
+  constexpr int kPitch = kWarpSize + 1;
+  Raw* tile = f.template shared<Raw>(f.b.shared.tiles) + g.warp() * kWarpSize * kPitch;
+  const int lane = g.lane(), warps = min(g.warps(), kTiles);
+  const int tiles = (f.cols + kWarpSize - 1) / kWarpSize;
+  const int bands = (f.rows + kWarpSize - 1) / kWarpSize;
+  for (int t = g.warp(); g.warp() < warps && t < tiles * bands; t += warps) {
+    const int j0 = t / bands * kWarpSize, i0 = t % bands * kWarpSize;
+    const int i = i0 + lane, height = min(kWarpSize, f.rows - i0);
+#pragma unroll 8
+    for (int k = 0; k < kWarpSize; ++k) {
+      if (i < f.rows && j0 + k < f.cols) tile[k * kPitch + lane] = f.load(j0 + k, i);
+    }
+    __syncwarp();
+#pragma unroll 4
+    for (int k = 0; k < height; ++k) {
+      if (j0 + lane < f.cols) {
+        words[int64_t(i0 + k) * f.stride + j0 + lane] = tile[lane * kPitch + k];
+      }
+    }
+    __syncwarp();
+  }
+}
+
+template <class F>
+__device__ void bring_into_form(const F& f) {
+  if (!f.copied) return;
+  if (!f.flip) {
+    copy_upright(f);
+  } else if (f.b.shared.words >= 0) {
+    copy_turned(f);
+  } else {
+    copy_turned_tiles(f);
+  }
+  f.group.sync();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_FRAME_CUH_

@@ -1,0 +1,79 @@
+// The threads that work on one problem: one warp, or the first warps of a block.
+#ifndef JAXMATCH_CUDA_GROUP_CUH_
+#define JAXMATCH_CUDA_GROUP_CUH_
+
+#include <cstdint>
+
+namespace jaxmatch {
+
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr int kWarpSize = 32;
+
+extern __shared__ __align__(16) char shared_memory[];
+
+template <bool kOneWarp>
+struct Group {
+  int thread, size;
+  int barrier = 1;
+
+  __device__ int lane() const { return kOneWarp ? thread : thread % kWarpSize; }
+  __device__ int warp() const { return kOneWarp ? 0 : thread / kWarpSize; }
+  __device__ int warps() const { return kOneWarp ? 1 : size / kWarpSize; }
+
+  // Only the warps that take part: those that a smaller problem does not need have left, and those
+  // that wait for a search (Team) wait elsewhere.
+  __device__ void sync() const {
+    if (kOneWarp || size == kWarpSize) {
+      __syncwarp();
+    } else {
+      asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(size) : "memory");
+    }
+  }
+
+  // The greatest of each of N numbers over the group; `slots` has room for N words a warp.
+  template <int N, class Word>
+  __device__ void all_max(Word (&x)[N], Word* slots) const {
+    warp_max(x);
+    if constexpr (!kOneWarp) {
+      sync();
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        if (lane() == 0) slots[k * kWarpSize + warp()] = x[k];
+      }
+      sync();
+#pragma unroll
+      for (int k = 0; k < N; ++k) x[k] = lane() < warps() ? slots[k * kWarpSize + lane()] : Word(0);
+      warp_max(x);
+    }
+  }
+
+  template <int N>
+  __device__ static void warp_max(uint32_t (&x)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] = __reduce_max_sync(kAllLanes, x[k]);
+  }
+
+  template <int N>
+  __device__ static void warp_max(uint64_t (&x)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const uint32_t high = uint32_t(x[k] >> 32);
+      const uint32_t most = __reduce_max_sync(kAllLanes, high);
+      const uint32_t low = __reduce_max_sync(kAllLanes, high == most ? uint32_t(x[k]) : 0u);
+      x[k] = uint64_t(most) << 32 | low;
+    }
+  }
+};
+
+// N numbers that are loaded at once.
+template <class T, int N>
+struct alignas(N * sizeof(T) >= 16 ? 16 : N * sizeof(T)) Pack {
+  T x[N];
+};
+
+// The lanes below this one.
+__device__ inline unsigned lanes_below(int lane) { return (1u << lane) - 1; }
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GROUP_CUH_

@@ -1,0 +1,107 @@
+// The state of one solve, in shared memory.
+#ifndef JAXMATCH_CUDA_STATE_CUH_
+#define JAXMATCH_CUDA_STATE_CUH_
+
+#include "frame.cuh"
+
+namespace jaxmatch {
+
+enum class Outcome { kSolved, kInfeasible, kTooWide };
+
+__device__ inline double read_real(const void* array, Dtype dtype, int64_t i) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return static_cast<const float*>(array)[i];
+    case Dtype::kF64:
+      return static_cast<const double*>(array)[i];
+    case Dtype::kS32:
+      return static_cast<const int32_t*>(array)[i];
+    default:
+      return double(static_cast<const int64_t*>(array)[i]);
+  }
+}
+
+__device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x) {
+  if (dtype == Dtype::kF32) {
+    static_cast<float*>(array)[i] = float(x);
+  } else {
+    static_cast<double*>(array)[i] = x;
+  }
+}
+
+// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, kept for rows that are
+// matched):
+//   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
+//   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
+//   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched.
+template <class ArithmeticType, class FrameType, int kPerThread, bool kOneWarp, bool kAligned>
+struct State {
+  using Arithmetic = ArithmeticType;
+  using F = FrameType;
+  using Key = typename Arithmetic::Key;
+  using Raw = typename FrameType::Raw;
+  using Costs = typename FrameType::Costs;
+  // Columns come in packs: K neighbours belong to one thread or lane.
+  static constexpr int K = kPerThread;
+  static constexpr bool kAlone = kOneWarp;
+  using G = Group<kOneWarp>;
+  using Raws = Pack<Raw, K>;
+  using Keys = Pack<Key, K>;
+
+  const F& f;
+  const Group<kOneWarp> group;
+  Scale scale;
+  const int rows, cols;
+  const unsigned stride_bytes;
+  const bool cols_optional;
+  Key *const v, *const u;
+  Key* const leave;  // null where every row must be matched
+  Index *const row4col, *const col4row, *const free_rows, *const kept_rows, *const pred;
+  int* const control;
+
+  __device__ State(const F& frame, const Scale& scale_)
+      : f(frame),
+        group(frame.group),
+        scale(scale_),
+        rows(frame.rows),
+        cols(frame.cols),
+        stride_bytes(unsigned(frame.stride) * unsigned(sizeof(Raw))),
+        cols_optional(frame.b.unmatched_cost || frame.rows < frame.cols),
+        v(frame.template shared<Key>(frame.b.shared.v)),
+        u(frame.template shared<Key>(frame.b.shared.u)),
+        leave(frame.b.unmatched_cost ? frame.template shared<Key>(frame.b.shared.leave) : nullptr),
+        row4col(frame.template shared<Index>(frame.b.shared.row4col)),
+        col4row(frame.template shared<Index>(frame.b.shared.col4row)),
+        free_rows(frame.template shared<Index>(frame.b.shared.free_rows)),
+        kept_rows(frame.template shared<Index>(frame.b.shared.kept_rows)),
+        pred(frame.template shared<Index>(frame.b.shared.pred)),
+        control(frame.template shared<int>(frame.b.shared.control)) {}
+
+  // Column j of row 0, where a thread begins to read.
+  __device__ const Raw* start(int j) const {
+    return f.words + (kAligned ? min(j, f.stride - K) : min(j, cols - 1));
+  }
+  // The pack of row i that begins there; beyond the last column, anything.
+  __device__ Raws load(const Raw* start, int i, int j) const {
+    const auto* here = reinterpret_cast<const Raw*>(reinterpret_cast<const char*>(start) +
+                                                    uint64_t(unsigned(i)) * stride_bytes);
+    if constexpr (kAligned) return *reinterpret_cast<const Raws*>(here);
+    Raws raws;
+    const int last = max(cols - 1 - j, 0);
+#pragma unroll
+    for (int k = 0; k < K; ++k) raws.x[k] = here[min(k, last)];
+    return raws;
+  }
+  __device__ Keys duals(int j) const { return *reinterpret_cast<const Keys*>(v + j); }
+  __device__ Key read(Raw raw) const { return Arithmetic::template read<Costs>(raw, scale); }
+  __device__ Key less(Raw raw, Key dual) const {
+    return Arithmetic::template less<Costs>(raw, dual, scale);
+  }
+  __device__ bool fits(Key x) const { return Arithmetic::fits(x, scale); }
+  __device__ bool fits_dual(Key x) const { return Arithmetic::fits_dual(x, scale); }
+  __device__ Key entry(int i, int j) const { return read(f.words[int64_t(i) * f.stride + j]); }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_STATE_CUH_

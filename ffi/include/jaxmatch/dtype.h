@@ -1,0 +1,21 @@
+// The element types that solvers read and write.
+//
+// Nothing here may come from the C++ standard library: see cpu/assignment.h.
+#ifndef JAXMATCH_DTYPE_H_
+#define JAXMATCH_DTYPE_H_
+
+#include <cstdint>
+
+namespace jaxmatch {
+
+enum class Dtype : uint8_t { kBF16, kF16, kF32, kF64, kS32, kS64 };
+
+constexpr int size_of(Dtype dtype) {
+  return dtype == Dtype::kBF16 || dtype == Dtype::kF16   ? 2
+         : dtype == Dtype::kF32 || dtype == Dtype::kS32 ? 4
+                                                         : 8;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_DTYPE_H_
