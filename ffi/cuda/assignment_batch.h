@@ -27,6 +27,8 @@ struct SharedLayout {
   int pred;
   int row_ids, col_ids;  // only with masks
   int slots, control;    // what the warps tell each other
+  int claim;             // 32 bits for each column: which warp or row is first
+  int tight, visited, end, root, frontier, counter;  // of the stage for ties; tight is -1 without
   int tiles;             // for transposition into the workspace
   int words;             // a copy of the costs in canonical form; -1: in the workspace
   int bytes;
@@ -36,6 +38,8 @@ struct SharedLayout {
 struct Tuning {
   float rebids;  // of rows that are thrown out, per row
   float crowd;   // the least part of the warps that must be busy
+  float tied;    // costs of at most this many units for each row are matched by ties
+  int dual_updates;
 };
 
 struct AssignmentBatch : AssignmentOperands {

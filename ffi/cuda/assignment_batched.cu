@@ -55,13 +55,14 @@ Choice Choose(const AssignmentOperands& o) {
     c.warps = 1;
     c.columns_per_thread = sides.cols <= 32 ? 1 : sides.cols <= 64 ? 2 : 4;
     c.problems_per_block = int(Env("JM_PER_BLOCK", 2));
-    c.tuning = {float(Env("JM_REBIDS", 1)), 0};
+    c.tuning = {float(Env("JM_REBIDS", 1)), 0, 0, 0};
   } else {
     c.columns_per_thread = 4;
     c.warps = int(std::min<int64_t>(width, int64_t(Env("JM_WARPS", 32))));
     c.warps = std::max<int>(c.warps, int((sides.cols + 127) / 128));
     c.problems_per_block = 1;
-    c.tuning = {float(Env("JM_REBIDS", 4)), float(Env("JM_CROWD", 0.25))};
+    c.tuning = {float(Env("JM_REBIDS", 2)), float(Env("JM_CROWD", 0.5)), float(Env("JM_TIED", 1)),
+                int(Env("JM_UPDATES", 64))};
   }
   return c;
 }
@@ -95,6 +96,17 @@ SharedLayout Layout(const AssignmentOperands& o, bool alone, bool in_shared) {
   s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
   s.slots = stack.take(alone ? 0 : 2048);
   s.control = stack.take(kControlBytes);
+  s.claim = stack.take(alone ? 0 : cols * 4);
+  s.tight = -1;
+  if (!alone && o.n == o.m && cols <= 1024 && !o.unmatched_cost && stored == 4) {
+    const int64_t words = (cols + 127) / 128 * 4;
+    s.tight = stack.take(rows * words * 4);
+    s.visited = stack.take(words * 4);
+    s.end = stack.take(rows * 4);
+    s.root = stack.take(rows * 2);
+    s.frontier = stack.take(rows * 4);
+    s.counter = stack.take(16);
+  }
   s.tiles = stack.take(MayTurn(o) && !in_shared ? (alone ? 1 : kTiles) * 32 * 33 * stored : 0);
   s.words = in_shared ? stack.take(rows * copied_stride(cols) * stored) : -1;
   s.bytes = stack.used;

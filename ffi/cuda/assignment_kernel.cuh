@@ -6,6 +6,7 @@
 #include "assignment_augment.cuh"
 #include "assignment_finish.cuh"
 #include "assignment_start.cuh"
+#include "assignment_ties.cuh"
 #include "assignment_warm.cuh"
 
 namespace jaxmatch {
@@ -29,30 +30,36 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
   g.sync();
+  const Tuning& t = s.f.b.tuning;
+  bool tied = false;
   if (warm.use) {
     place_duals(s, warm);
   } else if (!s.cols_optional) {
     match_minima(s);
-    transfer_reductions(s);
+    tied = S::Arithmetic::kWatched && !S::kAlone && s.f.b.shared.tight >= 0 &&
+           found.max_abs <= found.lowest_bit * double(t.tied) * s.rows;
+    if (!tied) transfer_reductions(s);
   }
-  const int count = list_free_rows(s);
-  const Tuning& t = s.f.b.tuning;
   const int budget = int(t.rebids * float(s.rows));
   int kept;
+  const Index* kept_rows = s.kept_rows;
   if constexpr (S::kAlone) {
-    kept = reduce_rows_alone(s, count, budget);
+    kept = reduce_rows_alone(s, list_free_rows(s), budget);
+  } else if (S::Arithmetic::kWatched && tied) {
+    if constexpr (S::Arithmetic::kWatched) kept = match_tied(s);
+    kept_rows = s.free_rows;
   } else {
-    kept = reduce_rows_together(s, count, budget, int(t.crowd * float(g.warps())));
+    kept = reduce_rows_together(s, list_free_rows(s), budget, int(t.crowd * float(g.warps())));
   }
   g.sync();
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
   if (s.control[kTooWideFlag]) return Outcome::kTooWide;
-  match_rows(s);
+  if (!tied) match_rows(s);
   // A search is the work of as many threads as there are packs of columns; the others wait.
   const int packs = (s.cols + S::K - 1) / S::K;
   const typename S::G team{g.thread, (packs + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
   for (int k = 0; k < kept && g.thread < team.size; ++k) {
-    const Outcome outcome = augment(s, team, s.kept_rows[k]);
+    const Outcome outcome = augment(s, team, kept_rows[k]);
     if (outcome == Outcome::kSolved) continue;
     if (g.thread == 0) s.control[outcome == Outcome::kTooWide ? kTooWideFlag : kInfeasibleFlag] = 1;
     break;

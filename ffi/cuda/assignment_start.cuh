@@ -324,20 +324,24 @@ __device__ int reduce_rows_together(const S& s, int count, int budget, int crowd
   // What each warp does: column << 16 | the row that it throws out, or an Offer.
   int* slots = s.f.template shared<int>(s.f.b.shared.slots);
   const unsigned below = lanes_below(lane);
+  // The first warp that bids on a column, in a number that later rounds undercut.
+  int* claim = s.f.template shared<int>(s.f.b.shared.claim);
+  for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
+  g.sync();
   int queued = min(warps, count), kept = 0;
   int row = lane < queued ? s.free_rows[lane] : kNone;  // of the lane-th warp
-  while (__any_sync(kAllLanes, row != kNone)) {
+  for (int tag = INT32_MAX / kWarpSize - 1; __any_sync(kAllLanes, row != kNone); --tag) {
     const int i = __shfl_sync(kAllLanes, row, g.warp());
     Bid<typename S::Key> bid{kIdle, kNone, 0, 0};
     if (i != kNone) bid = make_bid(s, i);
     if (lane == 0) {
       slots[g.warp()] = bid.col < 0 ? bid.col : bid.col << 16 | (bid.thrown_out & 0xffff);
+      if (bid.col >= 0) atomicMin(&claim[bid.col], tag * kWarpSize + g.warp());
     }
     g.sync();
     const int offer = lane < warps ? slots[lane] : int(kIdle);
     const bool bids = offer >= 0;
-    const unsigned rivals = __match_any_sync(kAllLanes, bids ? offer >> 16 : -1 - lane);
-    const bool wins = bids && (rivals & below) == 0;
+    const bool wins = bids && claim[offer >> 16] % kWarpSize == lane;
     const unsigned winners = __ballot_sync(kAllLanes, wins);
     if (lane == 0 && (bid.col == kDrop || (winners >> g.warp() & 1))) carry_out(s, i, bid);
     // What the lane-th warp does next.
