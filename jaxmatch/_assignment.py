@@ -267,7 +267,7 @@ def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool
     native: dict[str, Callable[..., Assignment]] = {}
     if _native.has_cpu_library():
         native["cpu"] = partial(_native.assignment, platform="cpu")
-    if _native.has_cuda_library() and _native.fits_cuda(cost.shape):
+    if _native.has_cuda_library() and _native.fits_cuda(cost):
         native["cuda"] = partial(_native.assignment, platform="cuda")
     if not native:
         return _solve_xla(cost, *optional, maximize=maximize)

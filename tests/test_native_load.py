@@ -113,6 +113,20 @@ def test_noop_lowers_for_cuda():
     assert "jaxmatch_noop" in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
+@pytest.mark.parametrize(
+    "shape, native",
+    [((3, 8, 8), True), ((4096, 2), True), ((2, 7, 4096), True), ((2, 4097), False)],
+    ids=str,
+)
+def test_assignment_lowers_for_cuda(shape, native):
+    """To the kernel where it takes the shape, to the twin beyond; a GPU is not needed to see it."""
+    if not jaxmatch.has_cuda_library():
+        pytest.skip("built without CUDA")
+    traced = jax.jit(jaxmatch.solve_assignment).trace(jax.ShapeDtypeStruct(shape, jnp.float32))
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert ("custom_call @jaxmatch_assignment(" in text) == native
+
+
 @pytest.mark.gpu
 def test_noop_runs_on_gpu():
     x = jax.device_put(jnp.ones((2, 2)), jax.devices("cuda")[0])

@@ -3,7 +3,7 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 
-#include "state.cuh"
+#include "assignment_state.cuh"
 
 namespace jaxmatch {
 

@@ -8,15 +8,22 @@
 
 namespace jaxmatch {
 
-// Indices have 16 bits, and the state of a problem must fit shared memory. The same number stands
+// Indices have 16 bits, and the state of a problem must fit shared memory. The same numbers stand
 // in jaxmatch/_native/_assignment.py.
-constexpr int kLongestSide = 4096;
+constexpr int64_t longest_side(Dtype dtype) { return dtype == Dtype::kS64 ? 2048 : 4096; }
 
-// From one row of a copy to the next: rows stay aligned to 16 bytes, and a transposing store
-// spreads over the banks of shared memory.
-__host__ __device__ constexpr int copied_stride(int64_t cols) { return int((cols + 27) / 32 * 32 + 4); }
+// From one row of a copy to the next: rows stay aligned to 16 bytes, and in shared memory a
+// transposing store spreads over the banks.
+__host__ __device__ constexpr int64_t copied_stride(int64_t cols, bool in_shared) {
+  return in_shared ? (cols + 27) / 32 * 32 + 4 : (cols + 3) / 4 * 4;
+}
 
 constexpr int kTiles = 8;  // of 32 x 33 entries, for transposition
+
+// Words in SharedLayout::control and ::counter; bytes of ::slots.
+enum Control { kRowCount, kColCount, kTooWideFlag, kInfeasibleFlag, kLeft, kControls };
+enum Counter { kFrontier0, kFrontier1, kPaths, kSlack, kCounters };
+constexpr int kSlotBytes = 2048;
 
 // Where the state of one problem lies in shared memory: byte offsets from its base.
 struct SharedLayout {
@@ -28,25 +35,25 @@ struct SharedLayout {
   int row_ids, col_ids;  // only with masks
   int slots, control;    // what the warps tell each other
   int claim;             // 32 bits for each column: which warp or row is first
-  int tight, visited, end, root, frontier, counter;  // of the stage for ties; tight is -1 without
-  int tiles;             // for transposition into the workspace
-  int words;             // a copy of the costs in canonical form; -1: in the workspace
+  int tight, visited, end, root, frontiers, counter;  // of the stage for ties; tight: -1 without
+  int tiles;                                          // for transposition into the workspace
+  int words;  // a copy of the costs in canonical form; -1: in the workspace
   int bytes;
 };
 
-// How much augmenting row reduction is worth before searches take over.
-struct Tuning {
-  float rebids;  // of rows that are thrown out, per row
-  float crowd;   // the least part of the warps that must be busy
-  float tied;    // costs of at most this many units for each row are matched by ties
-  int dual_updates;
+// How much the start is worth before searches take over.
+struct Effort {
+  float rebids;      // of rows that augmenting row reduction throws out, per row
+  float crowd;       // it goes on while this part of the warps is busy
+  float tied;        // costs of at most this many units for each row count as tied
+  int dual_updates;  // at most, of the stage for ties
 };
 
 struct AssignmentBatch : AssignmentOperands {
   void* workspace;          // a copy of the costs in canonical form, if one may be needed
   int64_t workspace_words;  // for one problem
   SharedLayout shared;
-  Tuning tuning;
+  Effort effort;
 };
 
 }  // namespace jaxmatch

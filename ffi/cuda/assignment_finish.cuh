@@ -174,7 +174,7 @@ __device__ double optimum(const S& s, double unscale) {
     CompensatedSum sum;
     for (int i = g.thread; i < f.rows; i += g.size) {
       const int j = s.col4row[i];
-      const double term = j == kDropped            ? double(s.leave[i])
+      const double term = j == kDropped           ? double(s.leave[i])
                           : S::Arithmetic::kExact ? double(s.u[i]) + double(s.v[j])
                                                   : double(s.entry(i, j));
       sum.add(term * unscale);

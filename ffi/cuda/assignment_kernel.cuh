@@ -30,17 +30,17 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
   g.sync();
-  const Tuning& t = s.f.b.tuning;
+  const Effort& effort = s.f.b.effort;
   bool tied = false;
   if (warm.use) {
     place_duals(s, warm);
   } else if (!s.cols_optional) {
     match_minima(s);
     tied = S::Arithmetic::kWatched && !S::kAlone && s.f.b.shared.tight >= 0 &&
-           found.max_abs <= found.lowest_bit * double(t.tied) * s.rows;
+           found.max_abs <= found.lowest_bit * double(effort.tied) * s.rows;
     if (!tied) transfer_reductions(s);
   }
-  const int budget = int(t.rebids * float(s.rows));
+  const int budget = int(effort.rebids * float(s.rows));
   int kept;
   const Index* kept_rows = s.kept_rows;
   if constexpr (S::kAlone) {
@@ -49,7 +49,7 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
     if constexpr (S::Arithmetic::kWatched) kept = match_tied(s);
     kept_rows = s.free_rows;
   } else {
-    kept = reduce_rows_together(s, list_free_rows(s), budget, int(t.crowd * float(g.warps())));
+    kept = reduce_rows_together(s, list_free_rows(s), budget, int(effort.crowd * float(g.warps())));
   }
   g.sync();
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
@@ -100,7 +100,8 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
     if (found.max_abs * fabs(factor) > 0x1p1017 / double(f.rows + 1)) return false;
-    if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45) return false;
+    if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
+      return false;
   }
   const Outcome outcome = solve_canonical(s, found);
   if (outcome == Outcome::kTooWide) return false;
@@ -167,7 +168,8 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   double factor = sign;
 #pragma unroll 1
   for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, kOneWarp, kAligned>(f, factor, unmatched, overflow, look, found)) return;
+    if (solve_with<Real, K, kOneWarp, kAligned>(f, factor, unmatched, overflow, look, found))
+      return;
     if (F::Costs::kIntegral || factor != sign) break;
     // Sums along a path of the largest doubles would overflow to infinity, which forbids.
     factor = sign * ldexp(1.0, -8 - ilogb(double(f.rows + 1)));

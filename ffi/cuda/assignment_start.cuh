@@ -3,7 +3,7 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_START_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_START_CUH_
 
-#include "state.cuh"
+#include "assignment_state.cuh"
 
 namespace jaxmatch {
 
@@ -142,7 +142,8 @@ __device__ void transfer_reductions(const S& s) {
       const int own = s.col4row[i];
       least[r] = A::kForbidden;
       if (own == kNone || s.pred[i]) continue;
-      for_each_column(s, i, [&](int j, Key x) { least[r] = x < least[r] && j != own ? x : least[r]; });
+      for_each_column(s, i,
+                      [&](int j, Key x) { least[r] = x < least[r] && j != own ? x : least[r]; });
     }
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {

@@ -23,8 +23,8 @@ struct Forest {
   int* const claim;         // [cols] the least row that reaches the column
   int* const end;           // [rows] by root: the least free column of its tree
   Index* const root;        // [rows]
-  Index* const frontier[2];
-  int* const counter;  // sizes of the frontiers, the number of paths, the least slack
+  Index* const frontiers;   // two of [rows], in turn
+  int* const counter;       // sizes of the frontiers, the number of paths, the least slack
 
   __device__ explicit Forest(const S& state)
       : s(state),
@@ -34,7 +34,7 @@ struct Forest {
         claim(at<int>(s.f.b.shared.claim)),
         end(at<int>(s.f.b.shared.end)),
         root(at<Index>(s.f.b.shared.root)),
-        frontier{at<Index>(s.f.b.shared.frontier), at<Index>(s.f.b.shared.frontier) + s.rows},
+        frontiers(at<Index>(s.f.b.shared.frontiers)),
         counter(at<int>(s.f.b.shared.counter)) {}
 
   template <class T>
@@ -42,8 +42,6 @@ struct Forest {
     return s.f.template shared<T>(offset);
   }
 };
-
-enum Counter { kFrontier0, kFrontier1, kPaths, kSlack, kCounters };
 
 // One warp: the bits of the columns of row i for which `test(j, C_ij - v_j)`; lane w keeps word w.
 template <class S, class Test>
@@ -76,8 +74,7 @@ __device__ void find_tight_pairs(const Forest<S>& t) {
     least = A::warp_min(least);
     if (!(least < A::kInfinity) && g.lane() == 0) s.control[kInfeasibleFlag] = 1;
     if (!s.fits(least) && g.lane() == 0) s.control[kTooWideFlag] = 1;
-    const uint32_t bits =
-        collect_bits(s, i, [&](int, typename S::Key x) { return x == least; });
+    const uint32_t bits = collect_bits(s, i, [&](int, typename S::Key x) { return x == least; });
     if (g.lane() < t.words) t.tight[i * t.words + g.lane()] = bits;
     if (g.lane() == 0) s.u[i] = least;
   }
@@ -102,13 +99,13 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
   for (int k = g.thread; k < free_count; k += g.size) {
     const Index i = s.free_rows[k];
     t.root[i] = i;
-    t.frontier[0][k] = i;
+    t.frontiers[k] = i;
   }
   int count = free_count;
   g.sync();
   for (int level = 0; count > 0; ++level) {
-    const Index* frontier = t.frontier[level & 1];
-    Index* next = t.frontier[~level & 1];
+    const Index* frontier = t.frontiers + (level & 1) * s.rows;
+    Index* next = t.frontiers + (~level & 1) * s.rows;
     int* next_count = &t.counter[~level & 1];
     // Several rows for a warp: a lane for each word of each row.
     for (int at = g.thread; at < count * t.words; at += g.size) {
@@ -220,7 +217,7 @@ __device__ int match_tied(const S& s) {
     if (s.control[kInfeasibleFlag] || s.control[kTooWideFlag]) break;
     if (grow_forest(t, count) > 0) {
       count = flip_paths(t, count);
-    } else if (updates++ < s.f.b.tuning.dual_updates) {
+    } else if (updates++ < s.f.b.effort.dual_updates) {
       update_duals(t);
     } else {
       break;

@@ -2,7 +2,7 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
 
-#include "state.cuh"
+#include "assignment_state.cuh"
 
 namespace jaxmatch {
 
@@ -15,8 +15,8 @@ struct WarmStart {
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
-  const double x = read_real(f.b.start_dual, f.b.result_dtype, f.problem * f.b.m + f.col_id(j)) *
-                   s.scale.factor;
+  const double x =
+      read_real(f.b.start_dual, f.b.result_dtype, f.problem * f.b.m + f.col_id(j)) * s.scale.factor;
   return unit > 0 ? rint(x / unit) * unit : x;
 }
 

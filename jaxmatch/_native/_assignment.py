@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Num
 
 
-# A CUDA kernel keeps the state of a problem in one multiprocessor's shared memory. The same number
-# stands in ffi/cuda/assignment_batch.h.
-_LONGEST_SIDE_ON_CUDA = 4096
+def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
+    """Whether the CUDA kernels take these costs.
 
-
-def fits_cuda(shape: tuple[int, ...]) -> bool:
-    """Whether the CUDA kernels take problems of this shape."""
-    return max(shape[-2:]) <= _LONGEST_SIDE_ON_CUDA
+    They keep the state of a problem in one multiprocessor's shared memory, where 64-bit integers
+    need twice the room. The same limits stand in ffi/cuda/assignment_batch.h.
+    """
+    return max(cost.shape[-2:]) <= (2048 if cost.dtype == jnp.int64 else 4096)
 
 
 def _workspace_words(
@@ -36,8 +35,10 @@ def _workspace_words(
     tall = unmatched_cost is None and n > m
     if not (tall or row_mask is not None or col_mask is not None or cost.dtype.itemsize == 2):
         return 0
-    words = n * m * (2 if cost.dtype.itemsize == 8 else 1)
-    in_shared_memory = 4 * words <= (12 << 10 if max(n, m) <= 128 else 96 << 10)
+    rows, cols = (min(n, m), max(n, m)) if unmatched_cost is None else (n, m)
+    words = rows * -(-cols // 4) * 4 * (2 if cost.dtype.itemsize == 8 else 1)
+    # Beside the state of about 40 bytes a column; one warp for each problem has to share.
+    in_shared_memory = 4 * words <= 12 << 10 if cols <= 128 else 4 * words + 40 * cols <= 72 << 10
     return 0 if in_shared_memory else words
 
 

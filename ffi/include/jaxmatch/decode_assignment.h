@@ -37,10 +37,12 @@ inline std::optional<Dtype> DtypeOf(ffi::DataType dtype) {
 using IndexResult = ffi::Result<ffi::Buffer<ffi::S32>>;
 using RealResult = ffi::Result<ffi::AnyBuffer>;
 
-inline ffi::ErrorOr<AssignmentOperands> DecodeAssignment(
-    ffi::RemainingArgs args, IndexResult col4row, IndexResult row4col, RealResult value,
-    RealResult row_dual, RealResult col_dual, RealResult gap, IndexResult status, int64_t given,
-    bool maximize) {
+inline ffi::ErrorOr<AssignmentOperands> DecodeAssignment(ffi::RemainingArgs args,
+                                                         IndexResult col4row, IndexResult row4col,
+                                                         RealResult value, RealResult row_dual,
+                                                         RealResult col_dual, RealResult gap,
+                                                         IndexResult status, int64_t given,
+                                                         bool maximize) {
   size_t next = 0;
   const auto take = [&](bool is_given) -> std::optional<ffi::AnyBuffer> {
     if (!is_given || next >= args.size()) return std::nullopt;
@@ -59,8 +61,7 @@ inline ffi::ErrorOr<AssignmentOperands> DecodeAssignment(
   const auto unmatched_dtype =
       unmatched ? DtypeOf(unmatched->element_type()) : std::optional<Dtype>(Dtype::kF32);
   if (!cost_dtype || !result_dtype || !unmatched_dtype) {
-    return ffi::Unexpected(
-        ffi::Error::InvalidArgument("jaxmatch_assignment: unsupported dtype"));
+    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_assignment: unsupported dtype"));
   }
   const auto dimensions = cost->dimensions();
   const int64_t n = dimensions[dimensions.size() - 2], m = dimensions[dimensions.size() - 1];

@@ -1,6 +1,6 @@
 // From a problem as it was passed in to canonical form: masks, orientation, what its costs are.
-#ifndef JAXMATCH_CUDA_FRAME_CUH_
-#define JAXMATCH_CUDA_FRAME_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
 
 #include "arithmetic.cuh"
 #include "assignment_batch.h"
@@ -77,9 +77,6 @@ __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
   return count;
 }
 
-// Words in SharedLayout::control.
-enum Control { kRowCount, kColCount, kTooWideFlag, kInfeasibleFlag, kLeft, kControlWords };
-
 // Reads the masks and decides the form. `pack`: how many columns are read at once. False: this
 // thread is not needed.
 template <class F>
@@ -118,17 +115,16 @@ __device__ bool take_in(F& f, int pack) {
   f.rows = f.flip ? m : n;
   f.cols = f.flip ? n : m;
   if (f.copied) {
-    f.stride = copied_stride(f.cols);
-    f.words = b.shared.words >= 0
-                  ? f.template shared<Raw>(b.shared.words)
-                  : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
+    f.stride = int(copied_stride(f.cols, b.shared.words >= 0));
+    f.words = b.shared.words >= 0 ? f.template shared<Raw>(b.shared.words)
+                                  : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
   } else {
     f.stride = int(b.m);
     f.words = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
   }
   const int together = max(pack, int(16 / sizeof(Raw)));
-  f.aligned = f.stride > 0 && f.stride % together == 0 &&
-              reinterpret_cast<uintptr_t>(f.words) % 16 == 0;
+  f.aligned =
+      f.stride > 0 && f.stride % together == 0 && reinterpret_cast<uintptr_t>(f.words) % 16 == 0;
   const int width = max((f.cols + kWarpSize - 1) / kWarpSize, 1);
   f.group.size = min(f.group.size, kWarpSize * width);
   return f.group.thread < f.group.size;
@@ -222,4 +218,4 @@ __device__ void bring_into_form(const F& f) {
 
 }  // namespace jaxmatch
 
-#endif  // JAXMATCH_CUDA_FRAME_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_

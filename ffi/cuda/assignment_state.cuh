@@ -1,8 +1,8 @@
 // The state of one solve, in shared memory.
-#ifndef JAXMATCH_CUDA_STATE_CUH_
-#define JAXMATCH_CUDA_STATE_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
 
-#include "frame.cuh"
+#include "assignment_frame.cuh"
 
 namespace jaxmatch {
 
@@ -104,4 +104,4 @@ struct State {
 
 }  // namespace jaxmatch
 
-#endif  // JAXMATCH_CUDA_STATE_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
