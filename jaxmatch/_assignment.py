@@ -70,11 +70,16 @@ def solve_assignment(
       or more it must be a whole number.
     - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
       ties may fall differently. Similar costs are solved about three times faster where the
-      problem is square or nearly so; with many more columns than rows, or with `unmatched_cost`,
-      a cold start is as fast and is used. Non-finite duals mean a cold start too. No gradient
-      flows through it.
-    - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU) or `"xla"`, the pure-JAX twin for any
-      platform. `"auto"` takes the native kernel where the platform has one, else the twin.
+      problem is square (on CPU also where it is nearly so); with more columns than rows, or with
+      `unmatched_cost`, a cold start is as fast and is used. Non-finite duals mean a cold start
+      too. No gradient flows through it.
+    - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU, CUDA on NVIDIA GPUs) or `"xla"`, the
+      pure-JAX twin for any platform. `"auto"` takes the native kernel where the platform has one,
+      else the twin. On CUDA there are two kernels, one warp and one block for each problem: up to
+      32 columns it is a warp, beyond 128 a block, and between them `"auto"` looks at the batch
+      size too, `"jonker_volgenant"` does not. Sides beyond 4096 (2048 for int64) are left to the
+      twin there, and GPUs with less than 160 KB of shared memory may ask for it from about half of
+      that, with an error that says so.
 
     **Returns:**
 
@@ -101,11 +106,15 @@ def solve_assignment(
     are zero, and so are all gradients of a problem that is not `OPTIMAL`. Where several assignments
     are optimal this is one supergradient among several.
 
-    **Deterministic:** the same call gives the same bits, whatever else is in the batch.
+    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
+    platform, or with `"auto"` for another batch size, ties may fall differently.
 
     **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
     The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
-    or with a column mask first gathers its used part into a buffer of the same dtype.
+    or with a column mask first gathers its used part into a buffer of the same dtype. On CUDA such
+    a buffer, of 4 or 8 bytes for each cost, is part of the call wherever it may be needed: for
+    tall problems, with masks and for 16-bit costs; small problems do without. A masked problem
+    costs what its real size costs.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
     would cut to 32 bits; `TypeError` for other dtypes.
@@ -119,8 +128,8 @@ def solve_assignment(
     col_mask = _as_mask("col_mask", col_mask, (*batch, m))
     unmatched_cost = _as_unmatched_cost(unmatched_cost, cost)
     col_dual = _as_col_dual(warm_start, (*batch, m))
-    if method not in ("auto", *_METHODS):
-        raise ValueError(f"`method` must be one of {['auto', *_METHODS]}, got {method!r}.")
+    if method not in _METHODS:
+        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
     return _solve(
         cost, row_mask, col_mask, unmatched_cost, col_dual, maximize=bool(maximize), method=method
     )
@@ -262,13 +271,18 @@ def _as_col_dual(
 # Solving
 
 
-def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
-    """The native kernel where the platform has one, the twin elsewhere."""
+def _solve_jonker_volgenant(
+    cost: Array, *optional: Array | None, maximize: bool, by_batch: bool = False
+) -> Assignment:
+    """The native kernel where the platform has one, the twin elsewhere.
+
+    With `by_batch` the choice of the kernel may depend on the size of the batch.
+    """
     native: dict[str, Callable[..., Assignment]] = {}
     if _native.has_cpu_library():
         native["cpu"] = partial(_native.assignment, platform="cpu")
     if _native.has_cuda_library() and _native.fits_cuda(cost):
-        native["cuda"] = partial(_native.assignment, platform="cuda")
+        native["cuda"] = partial(_native.assignment, platform="cuda", by_batch=by_batch)
     if not native:
         return _solve_xla(cost, *optional, maximize=maximize)
     # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
@@ -296,9 +310,9 @@ def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignme
     return solve(cost, *optional)
 
 
+_METHODS["auto"] = partial(_solve_jonker_volgenant, by_batch=True)
 _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
-_AUTO = "jonker_volgenant"
 
 
 @partial(jax.jit, static_argnames=("maximize", "method"))
@@ -312,7 +326,7 @@ def _solve(
     maximize: bool,
     method: str,
 ) -> Assignment:
-    solver = _METHODS[_AUTO if method == "auto" else method]
+    solver = _METHODS[method]
 
     def solve(cost: Array, *optional: Array | None) -> Assignment:
         res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)

@@ -119,6 +119,9 @@ def test_a_problem_does_not_see_its_neighbours():
             order = rng.permutation(b)
             shuffled = jax.tree.map(lambda x: x[np.argsort(order)], solve_on("cuda", costs[order]))  # noqa: B023
             assert_same_bits(first, shuffled)
+            # A method that is asked for by name does not look at the size of the batch.
+            named = [solve_on("cuda", c, method="jonker_volgenant") for c in (costs, costs[:2])]
+            assert_same_bits(*(jax.tree.map(lambda x: x[:2], res) for res in named))
 
 
 def test_mixed_sizes_are_as_good_as_alone():

@@ -33,6 +33,7 @@ struct Choice {
 constexpr int64_t kAnyBatch = 0;
 // Above this many warps a GPU has enough to do with one warp for each problem.
 constexpr int64_t kFullGpu = 4096;
+constexpr int64_t kTypicalBatch = 256;  // where the real one must not matter
 
 constexpr Choice kChoices[] = {
     {32, kAnyBatch, 1, true, {1, 0, 0, 0}},
@@ -43,11 +44,11 @@ constexpr Choice kChoices[] = {
 };
 
 // JAXMATCH_CUDA_KERNEL=warp|block asks for one of them where it fits, for tests and measurements.
-const Choice& Choose(const AssignmentOperands& o) {
+const Choice& Choose(const AssignmentOperands& o, bool by_batch) {
   const char* kernel = std::getenv("JAXMATCH_CUDA_KERNEL");
   const std::string_view asked(kernel != nullptr ? kernel : "");
   const Sides sides(o);
-  const int64_t warps = o.batch * ((sides.cols + 31) / 32);
+  const int64_t warps = (by_batch ? o.batch : kTypicalBatch) * ((sides.cols + 31) / 32);
   for (const Choice& choice : kChoices) {
     if (o.cost_dtype == Dtype::kS64 && choice.alone) continue;  // 128-bit sums: blocks only
     if (asked == "block" && choice.alone) continue;
@@ -132,7 +133,7 @@ SharedLayout Layout(const AssignmentOperands& o, const Choice& choice, bool copy
 ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
                       IndexResult row4col, RealResult value, RealResult row_dual,
                       RealResult col_dual, RealResult gap, IndexResult status, RealResult workspace,
-                      int64_t given, bool maximize) {
+                      int64_t given, bool maximize, bool by_batch) {
   const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                         status, given, maximize);
   if (!decoded.has_value()) return decoded.error();
@@ -150,7 +151,7 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult 
       b.workspace_words < sides.rows * copied_stride(sides.cols, false)) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: the workspace is too small");
   }
-  const Choice& choice = Choose(b);
+  const Choice& choice = Choose(b, by_batch);
   const int problems = choice.alone ? kProblemsPerBlock : 1;
   int device, most_bytes;
   JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
@@ -198,5 +199,6 @@ JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::Assignment,
                      .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
                      .Ret<xla::ffi::AnyBuffer>()
                      .Attr<int64_t>("given")
-                     .Attr<bool>("maximize"),
+                     .Attr<bool>("maximize")
+                     .Attr<bool>("by_batch"),
                  {xla::ffi::Traits::kCmdBufferCompatible});

@@ -51,8 +51,12 @@ def assignment(
     *,
     maximize: bool,
     platform: Literal["cpu", "cuda"],
+    by_batch: bool = False,
 ) -> Assignment:
-    """Solves every problem of the batch in one native call; arguments are checked already."""
+    """Solves every problem of the batch in one native call; arguments are checked already.
+
+    `by_batch`: on CUDA the size of the batch may decide which kernel runs.
+    """
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     operands = [x for x in optional if x is not None]
     real = result_float()
@@ -84,4 +88,7 @@ def assignment(
         vmap_method="broadcast_all",
     )
     given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)
-    return Assignment(*call(cost, *operands, given=given, maximize=maximize)[:7])
+    attributes = {"given": given, "maximize": maximize}
+    if platform == "cuda":
+        attributes["by_batch"] = by_batch
+    return Assignment(*call(cost, *operands, **attributes)[:7])
