@@ -6,6 +6,13 @@
 
 #include "jaxmatch/assignment_operands.h"
 
+// Called by the host and by kernels.
+#if defined(__CUDACC__)
+#define JAXMATCH_ON_BOTH __host__ __device__
+#else
+#define JAXMATCH_ON_BOTH
+#endif
+
 namespace jaxmatch {
 
 // Indices have 16 bits, and the state of a problem must fit shared memory. The same numbers stand
@@ -14,7 +21,7 @@ constexpr int64_t longest_side(Dtype dtype) { return dtype == Dtype::kS64 ? 2048
 
 // From one row of a copy to the next: rows stay aligned to 16 bytes, and in shared memory a
 // transposing store spreads over the banks.
-__host__ __device__ constexpr int64_t copied_stride(int64_t cols, bool in_shared) {
+JAXMATCH_ON_BOTH constexpr int64_t copied_stride(int64_t cols, bool in_shared) {
   return in_shared ? (cols + 27) / 32 * 32 + 4 : (cols + 3) / 4 * 4;
 }
 

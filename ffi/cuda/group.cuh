@@ -26,7 +26,7 @@ struct Group {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
     } else {
-      asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(size) : "memory");
+      __barrier_sync_count(barrier, size);
     }
   }
 

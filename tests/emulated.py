@@ -1,0 +1,130 @@
+"""The CUDA kernels on the CPU: compiles tests/emulation and calls it as `solve_assignment`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import jaxmatch as jm
+
+
+ROOT = Path(__file__).parents[1]
+_DTYPES = ["bfloat16", "float16", "float32", "float64", "int32", "int64"]
+_ptr, _byte, _long = ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64
+
+
+class _Operands(ctypes.Structure):
+    """As in ffi/include/jaxmatch/assignment_operands.h."""
+
+    _fields_ = [
+        *((name, _long) for name in ("batch", "n", "m")),
+        ("cost", _ptr),
+        ("cost_dtype", _byte),
+        ("maximize", ctypes.c_bool),
+        *((name, _ptr) for name in ("row_mask", "col_mask", "unmatched_cost")),
+        ("unmatched_dtype", _byte),
+        ("start_dual", _ptr),
+        ("result_dtype", _byte),
+        *((name, _ptr) for name in ("col4row", "row4col", "value", "row_dual", "col_dual", "gap")),
+        ("status", _ptr),
+    ]
+
+
+def compiler() -> str | None:
+    return shutil.which("g++")
+
+
+@cache
+def library(folder: Path) -> Any:
+    path = folder / f"emulated_{os.getpid()}.so"
+    include = [ROOT / "tests/emulation", ROOT / "tests/emulation/include"]
+    include += [ROOT / "ffi/include", ROOT / "ffi/cuda"]
+    command = [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
+    command += ["-w", *(f"-I{i}" for i in include), "-o", str(path)]
+    command += [str(ROOT / "tests/emulation/assignment_emulated.cc")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = ctypes.CDLL(str(path))
+    loaded.emulate_assignment.restype = _long
+    return loaded
+
+
+def solve(
+    folder: Path, costs: Any, *, kernel: str = "", seed: int = 0, wide: bool = False, **given: Any
+) -> jm.Assignment:
+    """Solves a batch `[b, n, m]` with `kernel` ("warp", "block" or "": as on a GPU)."""
+    costs = np.ascontiguousarray(costs)
+    b, n, m = costs.shape
+    real = np.float64 if wide else np.float32
+    keep: list[np.ndarray] = []  # alive until the call is over
+
+    def pointer(array: Any, shape: tuple[int, ...], dtype: Any = None) -> int | None:
+        if array is None:
+            return None
+        keep.append(np.ascontiguousarray(np.broadcast_to(array, shape), dtype))
+        return keep[-1].ctypes.data
+
+    def result(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.full(shape, 0x55, dtype)  # poison
+
+    unmatched = given.pop("unmatched_cost", None)
+    if unmatched is not None:
+        unmatched = np.asarray(unmatched)
+        whole = unmatched.dtype.kind in "iu"
+        integral = np.dtype(costs.dtype).kind == "i"
+        longest = np.int64 if wide else np.int32
+        unmatched = unmatched.astype(longest if whole and integral else real)
+    start = given.pop("warm_start", None)
+    results = {
+        "col4row": result((b, n), np.int32),
+        "row4col": result((b, m), np.int32),
+        "value": result((b,), real),
+        "row_dual": result((b, n), real),
+        "col_dual": result((b, m), real),
+        "gap": result((b,), real),
+        "status": result((b,), np.int32),
+    }
+    operands = _Operands(
+        batch=b,
+        n=n,
+        m=m,
+        cost=pointer(costs, costs.shape),
+        cost_dtype=_DTYPES.index(costs.dtype.name),
+        maximize=given.pop("maximize", False),
+        row_mask=pointer(given.pop("row_mask", None), (b, n), np.uint8),
+        col_mask=pointer(given.pop("col_mask", None), (b, m), np.uint8),
+        unmatched_cost=pointer(unmatched, (b, n)),
+        unmatched_dtype=0 if unmatched is None else _DTYPES.index(unmatched.dtype.name),
+        start_dual=pointer(start, (b, m), real),
+        result_dtype=_DTYPES.index(np.dtype(real).name),
+        **{name: x.ctypes.data for name, x in results.items()},
+    )
+    in_workspace = given.pop("in_workspace", False)
+    assert not given
+    wide_side = m if unmatched is not None else max(n, m)
+    words = (n if unmatched is not None else min(n, m)) * -(-wide_side // 4) * 4
+    words = words if in_workspace else 0
+    size = 8 if costs.dtype.itemsize == 8 else 4
+    # A page of its own at the end would be better still: a pattern tells of writes beyond it.
+    workspace = np.full(b * words * size + 64, 0xAB, np.uint8)
+    at = workspace.ctypes.data
+    aligned = at + (-at) % 16
+    done = library(folder).emulate_assignment(
+        ctypes.byref(operands), _ptr(aligned), _long(words), kernel.encode() or None, seed
+    )
+    assert done >= 0, "too little shared memory"
+    end = aligned - at + b * words * size
+    assert (workspace[end:] == 0xAB).all(), "written beyond the workspace"
+    results["cost"] = results.pop("value")
+    return jm.Assignment(**results)
+
+
+assert ml_dtypes.bfloat16  # gives numpy the name

@@ -1,0 +1,54 @@
+// The CUDA kernels for assignments, run on the CPU: one C function for tests/test_assignment_emulated.py.
+#include <algorithm>
+
+#include "cuda_emulator.h"
+// The emulator comes first.
+#include "assignment_kernel.cuh"
+#include "assignment_plan.h"
+
+namespace jaxmatch {
+char shared_memory[227 << 10] __attribute__((aligned(16)));
+
+namespace {
+
+using Kernel = void (*)(AssignmentBatch);
+
+Kernel kernel_of(const Plan& plan, Dtype dtype) {
+  if (plan.alone) {
+    switch (plan.columns_per_lane) {
+      case 1:
+        return assignment_warp_kernel<Floats, 1>;
+      case 2:
+        return assignment_warp_kernel<Floats, 2>;
+      default:
+        return assignment_warp_kernel<Floats, 4>;
+    }
+  }
+  switch (dtype) {
+    case Dtype::kS32:
+      return assignment_block_kernel<Integers, 4>;
+    case Dtype::kF64:
+      return assignment_block_kernel<Doubles, 4>;
+    case Dtype::kS64:
+      return assignment_block_kernel<LongIntegers, 4>;
+    default:
+      return assignment_block_kernel<Floats, 4>;
+  }
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+// How many words of the workspace a problem needs; 0 if a copy is kept in shared memory.
+extern "C" int64_t emulate_assignment(const jaxmatch::AssignmentOperands* operands, void* workspace,
+                                      int64_t workspace_words, const char* kernel, unsigned seed) {
+  using namespace jaxmatch;
+  AssignmentBatch b{*operands, workspace, workspace_words, {}, {}};
+  const bool floats = b.cost_dtype < Dtype::kF64;
+  const Plan plan = make_plan(b, true, floats ? kernel : "block", int(sizeof shared_memory));
+  if (plan.bytes > int(sizeof shared_memory)) return -1;
+  std::memset(shared_memory, 0x5a, sizeof shared_memory);  // nothing is zero by luck
+  const Kernel run = kernel_of(plan, b.cost_dtype);
+  emulator::launch(unsigned(plan.blocks), plan.threads, seed, [&] { run(b); });
+  return plan.bytes;
+}

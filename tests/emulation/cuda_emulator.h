@@ -1,0 +1,282 @@
+// Runs CUDA kernels on the CPU, to test them where there is no GPU: included before a kernel's
+// header, it stands in for the language extensions and functions that the kernels use.
+//
+// A thread is a fiber. Fibers of a block take turns in a random order and change at every warp-wide
+// function and barrier, so that a result that depends on which warp is faster shows up as a
+// difference between seeds. Warps must be converged at warp-wide functions, all 32 lanes; a function
+// that some lanes call while others call another one, or a barrier that not everybody reaches, ends
+// the process with a message.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#define __device__
+#define __host__
+#define __global__
+#define __shared__
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+
+struct Dim {
+  unsigned x = 0;
+};
+
+namespace emulator {
+
+constexpr int kLanes = 32;
+
+// What the lanes of a warp tell each other.
+struct Warp {
+  int arrived = 0, operation = 0;
+  unsigned round = 0;
+  uint64_t given[kLanes], taken[kLanes];
+  int other[kLanes];  // a lane
+};
+
+struct Barrier {
+  int arrived = 0;
+  unsigned round = 0;
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  int thread = 0;
+  bool done = false;
+};
+
+struct Block {
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier barriers[16];
+  ucontext_t scheduler;
+  Fiber* running = nullptr;
+  unsigned long progress = 0;  // how often somebody arrived or finished
+};
+
+inline Block* block;
+inline Dim block_idx, block_dim;
+
+inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
+
+inline void yield() { swapcontext(&block->running->context, &block->scheduler); }
+
+[[noreturn]] inline void fail(const char* message) {
+  std::fprintf(stderr, "emulated kernel, block %u, thread %d: %s\n", block_idx.x,
+               block->running ? block->running->thread : -1, message);
+  std::abort();
+}
+
+// One warp-wide function: the last lane to arrive computes what all of them get.
+template <class Compute>
+uint64_t together(int operation, uint64_t given, int other, const Compute& compute) {
+  Warp& warp = block->warps[block->running->thread / kLanes];
+  const int lane = block->running->thread % kLanes;
+  if (warp.arrived == 0) {
+    warp.operation = operation;
+  } else if (warp.operation != operation) {
+    fail("lanes of a warp call different functions");
+  }
+  warp.given[lane] = given;
+  warp.other[lane] = other;
+  ++block->progress;
+  const unsigned round = warp.round;
+  if (++warp.arrived == kLanes) {
+    compute(warp);
+    warp.arrived = 0;
+    ++warp.round;
+  }
+  // Always, so that nobody runs ahead of a memory access that is not synchronised.
+  do {
+    yield();
+  } while (warp.round == round);
+  return warp.taken[lane];
+}
+
+template <class T, class Combine>
+T reduce(int operation, T x, const Combine& combine) {
+  return T(together(operation, uint64_t(std::make_unsigned_t<T>(x)), 0, [&](Warp& warp) {
+    T all = T(warp.given[0]);
+    for (int lane = 1; lane < kLanes; ++lane) all = combine(all, T(warp.given[lane]));
+    for (uint64_t& taken : warp.taken) taken = uint64_t(std::make_unsigned_t<T>(all));
+  }));
+}
+
+template <class T>
+T move(int operation, T x, int lane) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &x, sizeof x);
+  bits = together(operation, bits, lane, [](Warp& warp) {
+    for (int i = 0; i < kLanes; ++i) {
+      const int from = warp.other[i];
+      warp.taken[i] = warp.given[from >= 0 && from < kLanes ? from : i];
+    }
+  });
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+inline void barrier(int id, int count) {
+  Barrier& b = block->barriers[id];
+  const unsigned round = b.round;
+  ++block->progress;
+  if (++b.arrived == count) {
+    b.arrived = 0;
+    ++b.round;
+  }
+  do {
+    yield();
+  } while (b.round == round);
+}
+
+// Runs `kernel` for every block of a grid, `threads` each. The order of fibers follows `seed`.
+template <class Kernel>
+void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
+  constexpr size_t kStack = 64 << 10;
+  std::mt19937 random(seed);
+  static const Kernel* body;  // makecontext passes integers only
+  body = &kernel;
+  block_dim.x = unsigned(threads);
+  for (block_idx.x = 0; block_idx.x < blocks; ++block_idx.x) {
+    Block here;
+    block = &here;
+    here.fibers.resize(size_t(threads));
+    here.warps.resize(size_t(threads + kLanes - 1) / kLanes);
+    std::vector<Fiber*> waiting;
+    for (int thread = 0; thread < threads; ++thread) {
+      Fiber& fiber = here.fibers[size_t(thread)];
+      fiber.thread = thread;
+      fiber.stack.reset(new char[kStack]);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.get();
+      fiber.context.uc_stack.ss_size = kStack;
+      fiber.context.uc_link = &here.scheduler;
+      makecontext(
+          &fiber.context,
+          +[] {
+            (*body)();
+            block->running->done = true;
+            ++block->progress;
+          },
+          0);
+      waiting.push_back(&fiber);
+    }
+    while (!waiting.empty()) {
+      const unsigned long before = here.progress;
+      std::shuffle(waiting.begin(), waiting.end(), random);
+      for (Fiber* fiber : waiting) {
+        here.running = fiber;
+        swapcontext(&here.scheduler, &fiber->context);
+      }
+      std::erase_if(waiting, [](const Fiber* fiber) { return fiber->done; });
+      if (here.progress == before && !waiting.empty()) fail("nobody can go on");
+    }
+  }
+}
+
+}  // namespace emulator
+
+#define threadIdx emulator::thread_idx()
+#define blockIdx emulator::block_idx
+#define blockDim emulator::block_dim
+
+enum { kReduceMin = 1, kReduceMax, kBallot, kShuffle, kSyncWarp };
+
+template <class T>
+T __reduce_min_sync(unsigned, T x) {
+  return emulator::reduce(kReduceMin, x, [](T a, T b) { return b < a ? b : a; });
+}
+template <class T>
+T __reduce_max_sync(unsigned, T x) {
+  return emulator::reduce(kReduceMax, x, [](T a, T b) { return a < b ? b : a; });
+}
+inline unsigned __ballot_sync(unsigned, bool x) {
+  return unsigned(emulator::together(kBallot, x, 0, [](emulator::Warp& warp) {
+    uint64_t all = 0;
+    for (int lane = 0; lane < emulator::kLanes; ++lane) all |= warp.given[lane] << lane;
+    for (uint64_t& taken : warp.taken) taken = all;
+  }));
+}
+inline bool __any_sync(unsigned mask, bool x) { return __ballot_sync(mask, x) != 0; }
+template <class T>
+T __shfl_sync(unsigned, T x, int lane) {
+  return emulator::move(kShuffle, x, lane);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T x, int step) {
+  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 + step);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T x, int step) {
+  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 ^ step);
+}
+inline void __syncwarp() {
+  emulator::together(kSyncWarp, 0, 0, [](emulator::Warp&) {});
+}
+inline void __barrier_sync_count(unsigned id, unsigned count) {
+  emulator::barrier(int(id), int(count));
+}
+
+inline int atomicAdd(int* at, int x) { return *at += x, *at - x; }
+inline int atomicMin(int* at, int x) {
+  const int old = *at;
+  *at = x < old ? x : old;
+  return old;
+}
+inline int atomicMax(int* at, int x) {
+  const int old = *at;
+  *at = x > old ? x : old;
+  return old;
+}
+inline unsigned atomicOr(unsigned* at, unsigned x) {
+  const unsigned old = *at;
+  *at |= x;
+  return old;
+}
+
+inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+template <class To, class From>
+To bits_as(From x) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &x, sizeof to);
+  return to;
+}
+inline float __uint_as_float(uint32_t x) { return bits_as<float>(x); }
+inline float __int_as_float(int32_t x) { return bits_as<float>(x); }
+inline uint32_t __float_as_uint(float x) { return bits_as<uint32_t>(x); }
+inline int32_t __float_as_int(float x) { return bits_as<int32_t>(x); }
+inline double __longlong_as_double(int64_t x) { return bits_as<double>(x); }
+inline int64_t __double_as_longlong(double x) { return bits_as<int64_t>(x); }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+
+template <class A, class B>
+std::common_type_t<A, B> min(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return T(b) < T(a) ? T(b) : T(a);
+}
+template <class A, class B>
+std::common_type_t<A, B> max(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return T(a) < T(b) ? T(b) : T(a);
+}
+using std::fmax;
+using std::fmin;
+using std::ilogb;
+using std::isfinite;
+using std::ldexp;
+using std::rint;

@@ -1,0 +1,107 @@
+"""The CUDA kernels, emulated on the CPU: their logic and their synchronisation, without a GPU.
+
+Threads take turns in a random order, so that two seeds differ where a race decides.
+"""
+
+import emulated
+import jax
+import numpy as np
+import pytest
+from helpers import assert_same_bits, numpy_dtype, x64
+from test_assignment_families import batch, families
+
+import jaxmatch as jm
+
+
+pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("emulated")
+
+
+def assert_agree(folder, costs, kernel, *, wide=False, in_workspace=False, exact=False, **given):
+    """As the CPU solver, whatever the order of the threads; bits where nothing was rounded."""
+    how = {"kernel": kernel, "wide": wide, "in_workspace": in_workspace}
+    first, second = (emulated.solve(folder, costs, seed=s, **how, **given) for s in (1, 2))
+    assert_same_bits(first, second)
+    with x64(wide):
+        cpu = jax.tree.map(np.asarray, jm.solve_assignment(costs, **given))
+    np.testing.assert_array_equal(first.status, cpu.status)
+    solved = cpu.status == jm.Status.OPTIMAL
+    unrounded = solved & (first.gap == 0) & (cpu.gap == 0)
+    np.testing.assert_array_equal(first.cost[unrounded], cpu.cost[unrounded])
+    if exact:
+        assert (first.gap[solved] == 0).all()
+    with x64(wide):
+        masks = {k: x for k, x in given.items() if k in ("row_mask", "col_mask", "unmatched_cost")}
+        maximize = given.get("maximize", False)
+        check = jm.check_assignment(costs, first, maximize=maximize, **masks)
+    assert np.asarray(check.valid)[solved].all()
+    return first
+
+
+KERNELS = [
+    *(("warp", shape) for shape in [(4, 1, 1), (3, 8, 8), (3, 7, 20), (2, 40, 9), (2, 64, 64)]),
+    *(("warp", shape) for shape in [(2, 100, 100), (1, 20, 100), (1, 100, 20)]),
+    *(("block", shape) for shape in [(2, 5, 5), (2, 33, 33), (1, 100, 20), (1, 130, 140)]),
+    *(("block", shape) for shape in [(1, 200, 200), (1, 60, 300), (1, 300, 60)]),
+]
+
+
+@pytest.mark.parametrize("most", [3, 10**3, 2**24 - 1], ids=str)
+@pytest.mark.parametrize("kernel, shape", KERNELS, ids=str)
+def test_kernels(folder, kernel, shape, most):
+    """Many ties, few ties, and as many digits as float32 has."""
+    costs = np.random.default_rng(shape).integers(0, most + 1, shape).astype(np.float32)
+    assert_agree(folder, costs, kernel, exact=True)
+
+
+@pytest.mark.parametrize("in_workspace", [False, True])
+@pytest.mark.parametrize("given", ["", "maximize", "masks", "unmatched", "masks unmatched", "warm"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int32", "float64", "int64"])
+def test_features(folder, dtype, given, in_workspace):
+    rng = np.random.default_rng(len(given))
+    for kernel, shape in (("warp", (3, 9, 6)), ("block", (2, 24, 40)), ("block", (1, 140, 50))):
+        b, n, m = shape
+        costs = rng.normal(size=shape) * 9
+        costs[0] = np.round(costs[0])  # ties
+        costs = costs.astype(numpy_dtype(dtype))
+        args = {"maximize": "maximize" in given}
+        if "masks" in given:
+            args |= {"row_mask": rng.random((b, n)) < 0.7, "col_mask": rng.random((b, m)) < 0.6}
+        if "unmatched" in given:
+            integral = dtype.startswith("int")
+            args["unmatched_cost"] = np.full((b, n), -2, np.int32 if integral else np.float32)
+            if not integral:
+                args["unmatched_cost"][:, ::5] = np.inf
+        if "warm" in given:
+            args["warm_start"] = rng.normal(size=(b, m)).astype(np.float32)
+        wide = dtype in ("float64", "int64")
+        assert_agree(folder, costs, kernel, wide=wide, in_workspace=in_workspace, **args)
+
+
+@pytest.mark.parametrize("shape", [(20, 20), (12, 35), (35, 12)], ids=str)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int32", "float64", "int64"])
+def test_families(folder, dtype, shape):
+    exact, spread = families(dtype)
+    wide = dtype in ("float64", "int64")
+    for family, is_exact in ((exact, True), (spread, False)):
+        if family:
+            costs = batch(family, dtype, shape, False)
+            assert_agree(folder, costs, "", wide=wide, exact=is_exact)
+
+
+@pytest.mark.parametrize("kernel, n", [("warp", 3), ("warp", 40), ("block", 40), ("block", 150)])
+def test_statuses(folder, kernel, n):
+    costs = np.random.default_rng(7).random((6, n, n)).astype(np.float32)
+    costs[1, n // 2] = np.inf
+    costs[2, 0, 0] = np.nan
+    costs[3, 1, 2] = -np.inf
+    costs[4, :, n - 1] = np.inf
+    expected = [jm.Status.OPTIMAL, jm.Status.INFEASIBLE, jm.Status.INVALID_COST]
+    expected += [jm.Status.INVALID_COST, jm.Status.INFEASIBLE, jm.Status.OPTIMAL]
+    assert assert_agree(folder, costs, kernel).status.tolist() == expected
+    tied = np.where(np.isfinite(costs), np.round(3 * costs), costs)  # the stage for ties
+    assert assert_agree(folder, tied, kernel).status.tolist() == expected
