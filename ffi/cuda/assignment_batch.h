@@ -37,7 +37,7 @@ struct SharedLayout {
   int v, u;                  // duals, 8 bytes each (16 for 64-bit integers)
   int leave;                 // unmatched costs, likewise; only where given
   int row4col, col4row;      // 16 bits, like all below
-  int free_rows, kept_rows;  // adjacent
+  int free_rows;  // twice the room
   int pred;
   int row_ids, col_ids;  // only with masks
   int slots, control;    // what the warps tell each other

@@ -40,26 +40,21 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
            found.max_abs <= found.lowest_bit * double(effort.tied) * s.rows;
     if (!tied) transfer_reductions(s);
   }
-  const int budget = int(effort.rebids * float(s.rows));
-  int kept;
-  const Index* kept_rows = s.kept_rows;
-  if constexpr (S::kAlone) {
-    kept = reduce_rows_alone(s, list_free_rows(s), budget);
-  } else if (S::Arithmetic::kWatched && tied) {
-    if constexpr (S::Arithmetic::kWatched) kept = match_tied(s);
-    kept_rows = s.free_rows;
+  if (tied) {
+    if constexpr (S::Arithmetic::kWatched && !S::kAlone) match_tied(s);
   } else {
-    kept = reduce_rows_together(s, list_free_rows(s), budget, int(effort.crowd * float(g.warps())));
+    const int budget = int(effort.rebids * float(s.rows));
+    reduce_rows(s, list_free_rows(s), budget, int(effort.crowd * float(g.warps())));
+    match_rows(s);
   }
-  g.sync();
+  const int count = list_free_rows(s);
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
   if (s.control[kTooWideFlag]) return Outcome::kTooWide;
-  if (!tied) match_rows(s);
   // A search is the work of as many threads as there are packs of columns; the others wait.
   const int packs = (s.cols + S::K - 1) / S::K;
   const typename S::G team{g.thread, (packs + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
-  for (int k = 0; k < kept && g.thread < team.size; ++k) {
-    const Outcome outcome = augment(s, team, kept_rows[k]);
+  for (int k = 0; k < count && g.thread < team.size; ++k) {
+    const Outcome outcome = augment(s, team, s.free_rows[k]);
     if (outcome == Outcome::kSolved) continue;
     if (g.thread == 0) s.control[outcome == Outcome::kTooWide ? kTooWideFlag : kInfeasibleFlag] = 1;
     break;

@@ -104,7 +104,6 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.row4col = stack.take(width * 2);
   s.col4row = stack.take(rows * 2);
   s.free_rows = stack.take(rows * 4);
-  s.kept_rows = int(s.free_rows + rows * 2);
   s.pred = stack.take(std::max(rows, cols) * 2);
   s.row_ids = stack.take(o.row_mask ? o.n * 2 : 0);
   s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);

@@ -101,7 +101,7 @@ __device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
 template <class S>
 __device__ void match_minima(const S& s) {
   const auto& g = s.group;
-  int* chosen = reinterpret_cast<int*>(s.free_rows);  // free and kept rows, 16 bits each
+  int* chosen = reinterpret_cast<int*>(s.free_rows);  // which has room for 32 bits a row
   for (int i = g.thread; i < s.rows; i += g.size) chosen[i] = kNone;
   g.sync();
   for (int j = g.thread; j < s.cols; j += g.size) {
@@ -289,91 +289,51 @@ __device__ void carry_out(const S& s, int i, const Bid<typename S::Key>& bid) {
   }
 }
 
-// One warp: a row that is thrown out bids again at once, `budget` times in all. Rows that are still
-// free are left in kept_rows; returns how many.
+// Each warp lets every so many-th free row bid; a row that is thrown out bids again at once, by the
+// warp that threw it out, `budget` times in all. The warps of a block bid at the same prices, in
+// rounds: bids on different columns do not disturb each other, since prices only drop; of several
+// bids on one column the first warp's counts, and the others bid again. Nothing here depends on
+// which warp is faster. Fewer than `crowd` bidders are a price war, which searches settle sooner.
 template <class S>
-__device__ int reduce_rows_alone(const S& s, int count, int budget) {
-  const int lane = s.group.lane();
-  int kept = 0;
-  for (int next = 0; next < count; ++next) {
-    int i = s.free_rows[next];
-    for (;;) {
-      const auto bid = make_bid(s, i);
-      __syncwarp();
-      if (lane == 0) carry_out(s, i, bid);
-      __syncwarp();
-      const int left = bid.col >= 0 ? bid.thrown_out : bid.col == kKeep ? i : kNone;
-      if (left == kNone) break;
-      if (bid.col < 0 || --budget < 0) {
-        if (lane == 0) s.kept_rows[kept] = Index(left);
-        ++kept;
-        break;
-      }
-      i = left;
-    }
-  }
-  return kept;
-}
-
-// The warps of a block bid at the same prices, in rounds: bids on different columns do not disturb
-// each other, since prices only drop; of several bids on one column the first warp's counts, and
-// the others bid again. Nothing here depends on which warp is faster.
-template <class S>
-__device__ int reduce_rows_together(const S& s, int count, int budget, int crowd) {
+__device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
   const auto& g = s.group;
   const int lane = g.lane(), warps = g.warps();
-  // What each warp does: column << 16 | the row that it throws out, or an Offer.
-  int* slots = s.f.template shared<int>(s.f.b.shared.slots);
-  const unsigned below = lanes_below(lane);
   // The first warp that bids on a column, in a number that later rounds undercut.
-  int* claim = s.f.template shared<int>(s.f.b.shared.claim);
-  for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
-  g.sync();
-  int queued = min(warps, count), kept = 0;
-  int row = lane < queued ? s.free_rows[lane] : kNone;  // of the lane-th warp
-  for (int tag = INT32_MAX / kWarpSize - 1; __any_sync(kAllLanes, row != kNone); --tag) {
-    const int i = __shfl_sync(kAllLanes, row, g.warp());
-    Bid<typename S::Key> bid{kIdle, kNone, 0, 0};
-    if (i != kNone) bid = make_bid(s, i);
-    if (lane == 0) {
-      slots[g.warp()] = bid.col < 0 ? bid.col : bid.col << 16 | (bid.thrown_out & 0xffff);
-      if (bid.col >= 0) atomicMin(&claim[bid.col], tag * kWarpSize + g.warp());
-    }
+  int* claim = nullptr;
+  if constexpr (!S::kAlone) {
+    claim = s.f.template shared<int>(s.f.b.shared.claim);
+    for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
     g.sync();
-    const int offer = lane < warps ? slots[lane] : int(kIdle);
-    const bool bids = offer >= 0;
-    const bool wins = bids && claim[offer >> 16] % kWarpSize == lane;
-    const unsigned winners = __ballot_sync(kAllLanes, wins);
-    if (lane == 0 && (bid.col == kDrop || (winners >> g.warp() & 1))) carry_out(s, i, bid);
-    // What the lane-th warp does next.
-    const bool throws_out = wins && Index(offer) != kNone;
-    const unsigned thrown = __ballot_sync(kAllLanes, throws_out);
-    const bool again = throws_out && __popc(thrown & below) < budget;
-    budget = max(0, budget - __popc(thrown));
-    const bool keeps = offer == kKeep || (throws_out && !again);
-    const unsigned keepers = __ballot_sync(kAllLanes, keeps);
-    if (keeps && g.warp() == 0) {
-      s.kept_rows[kept + __popc(keepers & below)] = Index(throws_out ? offer : row);
+  }
+  int left = budget / warps, next = g.warp();
+  int row = next < count ? s.free_rows[next] : kNone;
+  for (int tag = INT32_MAX / kWarpSize - 1;; --tag) {
+    Bid<typename S::Key> bid{kIdle, kNone, 0, 0};
+    if (row != kNone) bid = make_bid(s, row);
+    bool wins = bid.col >= 0;
+    int bidders = 1;
+    if constexpr (S::kAlone) {
+      if (row == kNone) break;
+      __syncwarp();
+    } else {
+      if (lane == 0 && wins) atomicMin(&claim[bid.col], tag * kWarpSize + g.warp());
+      bidders = g.sync_and_count(row != kNone);
+      if (bidders == 0) break;
+      wins = wins && claim[bid.col] % kWarpSize == g.warp();
     }
-    kept += __popc(keepers);
-    if (again) row = Index(offer);
-    const bool needs = lane < warps && !again && (wins || !bids);
-    const unsigned needy = __ballot_sync(kAllLanes, needs);
-    if (needs) {
-      const int next = queued + __popc(needy & below);
+    if (lane == 0 && (wins || bid.col == kDrop)) carry_out(s, row, bid);
+    const bool again = wins && bid.thrown_out != kNone && left-- > 0;
+    const bool lost = bid.col >= 0 && !wins;
+    if (again) {
+      row = bid.thrown_out;
+    } else if (!lost && row != kNone) {
+      next += warps;
       row = next < count ? s.free_rows[next] : kNone;
     }
-    queued = min(count, queued + __popc(needy));
-    const unsigned busy = __ballot_sync(kAllLanes, row != kNone);
-    g.sync();
-    // Few bidders are a price war, which a search settles sooner.
-    if (queued == count && __popc(busy) < crowd) {
-      if (row != kNone && g.warp() == 0) s.kept_rows[kept + __popc(busy & below)] = Index(row);
-      kept += __popc(busy);
-      break;
-    }
+    const int waiting = g.sync_and_count(next + warps < count);
+    if (!S::kAlone && waiting == 0 && bidders < crowd) break;
   }
-  return kept;
+  g.sync();
 }
 
 // Matched pairs as the rows see them.

@@ -56,7 +56,7 @@ struct State {
   const bool cols_optional;
   Key *const v, *const u;
   Key* const leave;  // null where every row must be matched
-  Index *const row4col, *const col4row, *const free_rows, *const kept_rows, *const pred;
+  Index *const row4col, *const col4row, *const free_rows, *const pred;
   int* const control;
 
   __device__ State(const F& frame, const Scale& scale_)
@@ -73,7 +73,6 @@ struct State {
         row4col(frame.template shared<Index>(frame.b.shared.row4col)),
         col4row(frame.template shared<Index>(frame.b.shared.col4row)),
         free_rows(frame.template shared<Index>(frame.b.shared.free_rows)),
-        kept_rows(frame.template shared<Index>(frame.b.shared.kept_rows)),
         pred(frame.template shared<Index>(frame.b.shared.pred)),
         control(frame.template shared<int>(frame.b.shared.control)) {}
 

@@ -207,9 +207,8 @@ __device__ void update_duals(const Forest<S>& t) {
   g.sync();
 }
 
-// Leaves the rows that are still free in free_rows; returns how many.
 template <class S>
-__device__ int match_tied(const S& s) {
+__device__ void match_tied(const S& s) {
   const Forest<S> t(s);
   int count = list_free_rows(s);
   find_tight_pairs(t);
@@ -224,7 +223,6 @@ __device__ int match_tied(const S& s) {
     }
   }
   s.group.sync();
-  return count;
 }
 
 }  // namespace jaxmatch

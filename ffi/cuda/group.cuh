@@ -11,6 +11,19 @@ constexpr int kWarpSize = 32;
 
 extern __shared__ __align__(16) char shared_memory[];
 
+#if defined(__CUDACC__)
+// How many of the `count` threads that meet at a barrier come with `x` set.
+__device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
+  unsigned set;
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %1, 0; barrier.red.popc.u32 %0, %2, %3, p; }"
+      : "=r"(set)
+      : "r"(unsigned(x)), "r"(id), "r"(count)
+      : "memory");
+  return set;
+}
+#endif
+
 template <bool kOneWarp>
 struct Group {
   int thread, size;
@@ -28,6 +41,15 @@ struct Group {
     } else {
       __barrier_sync_count(barrier, size);
     }
+  }
+
+  // The same, and the number of warps that come with `x` set.
+  __device__ int sync_and_count(bool x) const {
+    if (kOneWarp || size == kWarpSize) {
+      __syncwarp();
+      return x;
+    }
+    return int(barrier_popc(barrier, size, x)) / kWarpSize;
   }
 
   // The greatest of each of N numbers over the group; `slots` has room for N words a warp.

@@ -48,6 +48,7 @@ struct Warp {
 struct Barrier {
   int arrived = 0;
   unsigned round = 0;
+  unsigned set = 0, all_set = 0;  // threads that came with something set, now and the last time
 };
 
 struct Fiber {
@@ -128,17 +129,21 @@ T move(int operation, T x, int lane) {
   return x;
 }
 
-inline void barrier(int id, int count) {
+inline unsigned barrier(unsigned id, unsigned count, bool x) {
   Barrier& b = block->barriers[id];
   const unsigned round = b.round;
   ++block->progress;
-  if (++b.arrived == count) {
+  b.set += x;
+  if (++b.arrived == int(count)) {
+    b.all_set = b.set;
+    b.set = 0;
     b.arrived = 0;
     ++b.round;
   }
   do {
     yield();
   } while (b.round == round);
+  return b.all_set;
 }
 
 // Runs `kernel` for every block of a grid, `threads` each. The order of fibers follows `seed`.
@@ -226,7 +231,10 @@ inline void __syncwarp() {
   emulator::together(kSyncWarp, 0, 0, [](emulator::Warp&) {});
 }
 inline void __barrier_sync_count(unsigned id, unsigned count) {
-  emulator::barrier(int(id), int(count));
+  emulator::barrier(id, count, false);
+}
+inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
+  return emulator::barrier(id, count, x);
 }
 
 inline int atomicAdd(int* at, int x) { return *at += x, *at - x; }
