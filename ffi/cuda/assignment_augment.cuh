@@ -47,45 +47,53 @@ template <class S>
 __device__ Outcome augment(const S& s, const typename S::G& g, int root) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
-  constexpr int K = S::K;
-  const int j0 = g.thread * K;
-  const auto* start = s.start(j0);
-  Key dist[K], settled_at[K];
-  int pred[K], pair[K];
-  auto v = s.duals(j0);
-  {
-    const auto raws = s.load(start, root, j0);
+  constexpr int K = S::K, C = S::kSearchPacks;
+  const typename S::Raw* start[C];
+  Key dist[C][K], v[C][K];
+  int pred[C][K];
+  const auto column = [&](int c) { return (c * g.size + g.thread) * K; };  // the first of a pack
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const int j = column(c);
+    start[c] = s.start(j);
+    const auto raws = s.load(start[c], root, j);
+    const auto duals = s.duals(j);
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      const bool exists = j0 + k < s.cols;
-      pair[k] = (j0 + k) << 16 | (s.row4col[j0 + k] & 0xffff);
-      dist[k] = exists ? s.less(raws.x[k], v.x[k]) : A::kForbidden;
-      pred[k] = root;
+      v[c][k] = duals.x[k];
+      dist[c][k] = j + k < s.cols ? s.less(raws.x[k], v[c][k]) : A::kForbidden;
+      pred[c][k] = root;
     }
   }
   Key drop = s.leave ? s.leave[root] : A::kForbidden;
   int drop_row = root, end_col = kNone;
   Key bound;
   for (int round = 0;; ++round) {
-    Nearest<Key> own{dist[0], pair[0]};
+    Nearest<Key> own{dist[0][0], column(0)};
 #pragma unroll
-    for (int k = 1; k < K; ++k) {
-      own.pair = dist[k] < own.dist ? pair[k] : own.pair;
-      own.dist = dist[k] < own.dist ? dist[k] : own.dist;
+    for (int c = 0; c < C; ++c) {
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+        own.pair = dist[c][k] < own.dist ? column(c) + k : own.pair;
+        own.dist = dist[c][k] < own.dist ? dist[c][k] : own.dist;
+      }
     }
+    own.pair = own.pair << 16 | (s.row4col[own.pair] & 0xffff);
     const Nearest<Key> nearest = find_nearest(s, g, own, round);
     if (s.leave && drop < A::kInfinity && !(nearest.dist < drop)) {
       bound = drop;
       break;
     }
     if (!(nearest.dist < A::kInfinity)) return Outcome::kInfeasible;
-    const int i = Index(nearest.pair);
+    const int i = Index(nearest.pair), col = nearest.pair >> 16;
     if (i == kNone) {
       bound = nearest.dist;
-      end_col = nearest.pair >> 16;
+      end_col = col;
       break;
     }
-    const auto raws = s.load(start, i, j0);
+    typename S::Raws raws[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) raws[c] = s.load(start[c], i, column(c));
     // C_ij - v_j - height is the length of the path through the row.
     const Key height = s.u[i] - nearest.dist;
     if (A::kWatched && !s.fits(height)) return Outcome::kTooWide;
@@ -93,31 +101,38 @@ __device__ Outcome augment(const S& s, const typename S::G& g, int root) {
       drop = s.leave[i] - height;
       drop_row = i;
     }
+    if (g.thread == 0) s.reach[col] = nearest.dist;
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      if (pair[k] == nearest.pair) {  // settled: no path is shorter any more
-        settled_at[k] = nearest.dist;
-        v.x[k] = A::kNowhere;
-        dist[k] = A::kForbidden;
+    for (int c = 0; c < C; ++c) {
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+        if (column(c) + k == col) {  // settled: no path is shorter any more
+          v[c][k] = A::kNowhere;
+          dist[c][k] = A::kForbidden;
+        }
+        const Key x = s.less(raws[c].x[k], v[c][k]) - height;
+        pred[c][k] = x < dist[c][k] ? i : pred[c][k];
+        dist[c][k] = x < dist[c][k] ? x : dist[c][k];
       }
-      const Key x = s.less(raws.x[k], v.x[k]) - height;
-      pred[k] = x < dist[k] ? i : pred[k];
-      dist[k] = x < dist[k] ? x : dist[k];
     }
   }
+  g.sync();
   bool fits = s.fits(bound);
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const int j = j0 + k;
-    if (j >= s.cols) continue;
-    s.pred[j] = Index(pred[k]);
-    if (v.x[k] != A::kNowhere) continue;
-    const Key drops = bound - settled_at[k];
-    const int i = Index(pair[k]);
-    const Key lowered = s.v[j] - drops, raised = s.u[i] + drops;
-    s.v[j] = lowered;
-    s.u[i] = raised;
-    fits = fits && s.fits_dual(lowered) && s.fits(raised);
+  for (int c = 0; c < C; ++c) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const int j = column(c) + k;
+      if (j >= s.cols) continue;
+      s.pred[j] = Index(pred[c][k]);
+      if (v[c][k] != A::kNowhere) continue;
+      const Key drops = bound - s.reach[j];
+      const int i = s.row4col[j];
+      const Key lowered = s.v[j] - drops, raised = s.u[i] + drops;
+      s.v[j] = lowered;
+      s.u[i] = raised;
+      fits = fits && s.fits_dual(lowered) && s.fits(raised);
+    }
   }
   if (g.thread == 0) s.u[root] = bound;
   if (A::kWatched && !fits) s.control[kTooWideFlag] = 1;

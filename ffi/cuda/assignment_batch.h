@@ -34,10 +34,11 @@ constexpr int kSlotBytes = 2048;
 
 // Where the state of one problem lies in shared memory: byte offsets from its base.
 struct SharedLayout {
-  int v, u;                  // duals, 8 bytes each (16 for 64-bit integers)
-  int leave;                 // unmatched costs, likewise; only where given
-  int row4col, col4row;      // 16 bits, like all below
-  int free_rows;  // twice the room
+  int v, u;              // duals, 8 bytes each (16 for 64-bit integers)
+  int leave;             // unmatched costs, likewise; only where given
+  int reach;             // distances, likewise
+  int row4col, col4row;  // 16 bits, like all below
+  int free_rows;         // twice the room
   int pred;
   int row_ids, col_ids;  // only with masks
   int slots, control;    // what the warps tell each other

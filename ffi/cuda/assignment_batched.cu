@@ -43,8 +43,8 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult 
   if (plan.blocks > INT32_MAX) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: too many problems in one batch");
   }
-  const AssignmentKernel kernel =
-      plan.alone ? WarpKernel(plan.columns_per_lane, b.cost_dtype) : BlockKernel(b.cost_dtype);
+  const AssignmentKernel kernel = plan.alone ? WarpKernel(plan.columns_per_lane, b.cost_dtype)
+                                             : BlockKernel(plan.threads / 32, b.cost_dtype);
   JAXMATCH_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.bytes));
   kernel<<<unsigned(plan.blocks), plan.threads, plan.bytes, stream>>>(b);

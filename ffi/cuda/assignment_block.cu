@@ -2,17 +2,27 @@
 #include "assignment_kernels.h"
 
 namespace jaxmatch {
+namespace {
 
-AssignmentKernel BlockKernel(Dtype dtype) {
+template <class Costs>
+AssignmentKernel Pick(int warps) {
+  if (warps <= 4) return assignment_block_kernel<Costs, 1, 4>;
+  if (warps <= 8) return assignment_block_kernel<Costs, 2, 8>;
+  return assignment_block_kernel<Costs, 1, 32>;
+}
+
+}  // namespace
+
+AssignmentKernel BlockKernel(int warps, Dtype dtype) {
   switch (dtype) {
     case Dtype::kS32:
-      return assignment_block_kernel<Integers, 4>;
+      return Pick<Integers>(warps);
     case Dtype::kF64:
-      return assignment_block_kernel<Doubles, 4>;
+      return Pick<Doubles>(warps);
     case Dtype::kS64:
-      return assignment_block_kernel<LongIntegers, 4>;
+      return assignment_block_kernel<LongIntegers, 1, 32>;
     default:
-      return assignment_block_kernel<Floats, 4>;
+      return Pick<Floats>(warps);
   }
 }
 

@@ -50,9 +50,10 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   const int count = list_free_rows(s);
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
   if (s.control[kTooWideFlag]) return Outcome::kTooWide;
-  // A search is the work of as many threads as there are packs of columns; the others wait.
-  const int packs = (s.cols + S::K - 1) / S::K;
-  const typename S::G team{g.thread, (packs + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
+  // A search is the work of as many threads as have columns; the others wait.
+  constexpr int kColumns = S::K * S::kSearchPacks;
+  const int threads = (s.cols + kColumns - 1) / kColumns;
+  const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
   for (int k = 0; k < count && g.thread < team.size; ++k) {
     const Outcome outcome = augment(s, team, s.free_rows[k]);
     if (outcome == Outcome::kSolved) continue;
@@ -66,10 +67,10 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
 
 // Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
 // round, or leave their range; a wider arithmetic must decide.
-template <class A, int K, bool kOneWarp, bool kAligned, class F>
+template <class A, int K, int C, bool kOneWarp, bool kAligned, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
                            bool look, CostRange& found) {
-  State<A, F, K, kOneWarp, kAligned> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
+  State<A, F, K, C, kOneWarp, kAligned> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
   clear(s);
@@ -155,7 +156,7 @@ __device__ inline CostRange together(CostRange a, const CostRange& b) {
 }
 
 // What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
-template <int K, bool kOneWarp, bool kAligned, class F>
+template <int K, int C, bool kOneWarp, bool kAligned, class F>
 __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
                                          bool whole, CostRange found) {
   constexpr bool kLong = sizeof(typename F::Raw) == 8;
@@ -163,7 +164,7 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   double factor = sign;
 #pragma unroll 1
   for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, kOneWarp, kAligned>(f, factor, unmatched, overflow, look, found))
+    if (solve_with<Real, K, C, kOneWarp, kAligned>(f, factor, unmatched, overflow, look, found))
       return;
     if (F::Costs::kIntegral || factor != sign) break;
     // Sums along a path of the largest doubles would overflow to infinity, which forbids.
@@ -171,34 +172,34 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
-    solve_with<Huge, K, kOneWarp, kAligned>(f, sign, unmatched, overflow, false, found);
+    solve_with<Huge, K, C, kOneWarp, kAligned>(f, sign, unmatched, overflow, false, found);
   }
 }
 
-template <int K, bool kOneWarp, bool kAligned, class F>
+template <int K, int C, bool kOneWarp, bool kAligned, class F>
 __device__ void solve_framed(const F& f) {
   CostRange unmatched{0, 0, false}, found{0, 0, false};
   bool overflow = false, whole = true;
   if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;
-    if (solve_with<Single, K, kOneWarp, kAligned>(f, sign, unmatched, overflow, true, found)) {
+    if (solve_with<Single, K, C, kOneWarp, kAligned>(f, sign, unmatched, overflow, true, found)) {
       return;
     }
   }
-  solve_wider<K, kOneWarp, kAligned>(f, unmatched, overflow, whole, found);
+  solve_wider<K, C, kOneWarp, kAligned>(f, unmatched, overflow, whole, found);
 }
 
-template <class Costs, int K, bool kOneWarp>
+template <class Costs, int K, int C, bool kOneWarp>
 __device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thread, int size,
                               int base) {
   Frame<Costs, kOneWarp> f{b, {thread, size}, problem, base};
   if (!take_in(f, K)) return;
   bring_into_form(f);
   if (K > 1 && f.aligned) {
-    solve_framed<K, kOneWarp, true>(f);
+    solve_framed<K, C, kOneWarp, true>(f);
   } else {
-    solve_framed<K, kOneWarp, false>(f);
+    solve_framed<K, C, kOneWarp, false>(f);
   }
 }
 
@@ -209,15 +210,16 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
   const int warp = threadIdx.x / kWarpSize;
   const int64_t problem = int64_t(blockIdx.x) * (blockDim.x / kWarpSize) + warp;
   if (problem >= b.batch) return;
-  solve_problem<Costs, K, true>(b, problem, threadIdx.x % kWarpSize, kWarpSize,
-                                warp * b.shared.bytes);
+  solve_problem<Costs, K, 1, true>(b, problem, threadIdx.x % kWarpSize, kWarpSize,
+                                   warp * b.shared.bytes);
 }
 
-// One block for each problem.
-template <class Costs, int K>
-__global__ void __launch_bounds__(1024)
+// One block for each problem, of `kMostWarps` at most: where they are few, each may have more
+// registers.
+template <class Costs, int C, int kMostWarps>
+__global__ void __launch_bounds__(kMostWarps* kWarpSize, kMostWarps > 8 ? 1 : 24 / kMostWarps)
     assignment_block_kernel(const __grid_constant__ AssignmentBatch b) {
-  solve_problem<Costs, K, false>(b, blockIdx.x, threadIdx.x, blockDim.x, 0);
+  solve_problem<Costs, 4, C, false>(b, blockIdx.x, threadIdx.x, blockDim.x, 0);
 }
 
 }  // namespace jaxmatch

@@ -11,8 +11,8 @@ using AssignmentKernel = void (*)(AssignmentBatch);
 // One warp for each problem, by columns for each lane; not for int64.
 AssignmentKernel WarpKernel(int columns_per_lane, Dtype dtype);
 
-// One block for each problem.
-AssignmentKernel BlockKernel(Dtype dtype);
+// One block for each problem, by its size.
+AssignmentKernel BlockKernel(int warps, Dtype dtype);
 
 }  // namespace jaxmatch
 

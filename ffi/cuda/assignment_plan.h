@@ -101,6 +101,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.v = stack.take(width * key);
   s.u = stack.take(rows * key);
   s.leave = stack.take(o.unmatched_cost ? rows * key : 0);
+  s.reach = stack.take(cols * key);
   s.row4col = stack.take(width * 2);
   s.col4row = stack.take(rows * 2);
   s.free_rows = stack.take(rows * 4);

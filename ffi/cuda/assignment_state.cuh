@@ -34,7 +34,9 @@ __device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x)
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
 //   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
 //   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched.
-template <class ArithmeticType, class FrameType, int kPerThread, bool kOneWarp, bool kAligned>
+// `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
+template <class ArithmeticType, class FrameType, int kPack, int kPacks, bool kOneWarp,
+          bool kAligned>
 struct State {
   using Arithmetic = ArithmeticType;
   using F = FrameType;
@@ -42,7 +44,7 @@ struct State {
   using Raw = typename FrameType::Raw;
   using Costs = typename FrameType::Costs;
   // Columns come in packs: K neighbours belong to one thread or lane.
-  static constexpr int K = kPerThread;
+  static constexpr int K = kPack, kSearchPacks = kPacks;
   static constexpr bool kAlone = kOneWarp;
   using G = Group<kOneWarp>;
   using Raws = Pack<Raw, K>;
@@ -56,6 +58,7 @@ struct State {
   const bool cols_optional;
   Key *const v, *const u;
   Key* const leave;  // null where every row must be matched
+  Key* const reach;  // the distance of settled columns, in a search
   Index *const row4col, *const col4row, *const free_rows, *const pred;
   int* const control;
 
@@ -70,6 +73,7 @@ struct State {
         v(frame.template shared<Key>(frame.b.shared.v)),
         u(frame.template shared<Key>(frame.b.shared.u)),
         leave(frame.b.unmatched_cost ? frame.template shared<Key>(frame.b.shared.leave) : nullptr),
+        reach(frame.template shared<Key>(frame.b.shared.reach)),
         row4col(frame.template shared<Index>(frame.b.shared.row4col)),
         col4row(frame.template shared<Index>(frame.b.shared.col4row)),
         free_rows(frame.template shared<Index>(frame.b.shared.free_rows)),

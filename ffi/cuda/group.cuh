@@ -15,11 +15,10 @@ extern __shared__ __align__(16) char shared_memory[];
 // How many of the `count` threads that meet at a barrier come with `x` set.
 __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
   unsigned set;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.u32 p, %1, 0; barrier.red.popc.u32 %0, %2, %3, p; }"
-      : "=r"(set)
-      : "r"(unsigned(x)), "r"(id), "r"(count)
-      : "memory");
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; barrier.red.popc.u32 %0, %2, %3, p; }"
+               : "=r"(set)
+               : "r"(unsigned(x)), "r"(id), "r"(count)
+               : "memory");
   return set;
 }
 #endif

@@ -1,4 +1,5 @@
-// The CUDA kernels for assignments, run on the CPU: one C function for tests/test_assignment_emulated.py.
+// The CUDA kernels for assignments, run on the CPU: one C function for
+// tests/test_assignment_emulated.py.
 #include <algorithm>
 
 #include "cuda_emulator.h"
@@ -24,15 +25,21 @@ Kernel kernel_of(const Plan& plan, Dtype dtype) {
         return assignment_warp_kernel<Floats, 4>;
     }
   }
+  // As BlockKernel() in ffi/cuda, which has one more of each.
+  const int warps = plan.threads / 32;
   switch (dtype) {
     case Dtype::kS32:
-      return assignment_block_kernel<Integers, 4>;
+      return warps <= 8 ? assignment_block_kernel<Integers, 2, 8>
+                        : assignment_block_kernel<Integers, 1, 32>;
     case Dtype::kF64:
-      return assignment_block_kernel<Doubles, 4>;
+      return warps <= 4 ? assignment_block_kernel<Doubles, 1, 4>
+                        : assignment_block_kernel<Doubles, 1, 32>;
     case Dtype::kS64:
-      return assignment_block_kernel<LongIntegers, 4>;
+      return assignment_block_kernel<LongIntegers, 1, 32>;
     default:
-      return assignment_block_kernel<Floats, 4>;
+      return warps <= 4   ? assignment_block_kernel<Floats, 1, 4>
+             : warps <= 8 ? assignment_block_kernel<Floats, 2, 8>
+                          : assignment_block_kernel<Floats, 1, 32>;
   }
 }
 

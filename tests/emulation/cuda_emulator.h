@@ -3,9 +3,9 @@
 //
 // A thread is a fiber. Fibers of a block take turns in a random order and change at every warp-wide
 // function and barrier, so that a result that depends on which warp is faster shows up as a
-// difference between seeds. Warps must be converged at warp-wide functions, all 32 lanes; a function
-// that some lanes call while others call another one, or a barrier that not everybody reaches, ends
-// the process with a message.
+// difference between seeds. Warps must be converged at warp-wide functions, all 32 lanes; a
+// function that some lanes call while others call another one, or a barrier that not everybody
+// reaches, ends the process with a message.
 #pragma once
 
 #include <ucontext.h>
