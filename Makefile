@@ -32,13 +32,13 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	find ffi -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
+	find ffi tests -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs $(BIN)/clang-format --dry-run -Werror
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	find ffi -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
+	find ffi tests -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs $(BIN)/clang-format -i
 
 build: $(VENV)/.python

@@ -25,7 +25,8 @@ JAXMATCH_ON_BOTH constexpr int64_t copied_stride(int64_t cols, bool in_shared) {
   return in_shared ? (cols + 27) / 32 * 32 + 4 : (cols + 3) / 4 * 4;
 }
 
-constexpr int kTiles = 8;  // of 32 x 33 entries, for transposition
+// Tiles for transposition: one for a warp, as many as fit.
+constexpr int kTileEntries = 32 * 33, kTileBytes = 16 * kTileEntries * 4;
 
 // Words in SharedLayout::control and ::counter; bytes of ::slots.
 enum Control { kRowCount, kColCount, kTooWideFlag, kInfeasibleFlag, kLeft, kControls };

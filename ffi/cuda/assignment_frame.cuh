@@ -130,22 +130,34 @@ __device__ bool take_in(F& f, int pack) {
   return f.group.thread < f.group.size;
 }
 
-// Copies a problem that keeps its orientation.
+// Copies of a problem, made while looking at every cost. Loads of several words are under way at
+// once; the compiler cannot move them over the stores of others.
+
+// Keeps the orientation.
 template <class F>
-__device__ void copy_upright(const F& f) {
+__device__ void copy_upright(const F& f, typename F::Costs::Range& range) {
+  constexpr int kAhead = 4;
   auto* words = const_cast<typename F::Raw*>(f.words);
   const auto& g = f.group;
   for (int i = g.warp(); i < f.rows; i += g.warps()) {
-#pragma unroll 4
-    for (int j = g.lane(); j < f.cols; j += kWarpSize) {
-      words[int64_t(i) * f.stride + j] = f.load(i, j);
+    for (int first = g.lane(); first < f.cols; first += kAhead * kWarpSize) {
+      typename F::Raw raw[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        raw[a] = f.load(i, min(first + a * kWarpSize, f.cols - 1));
+      }
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {  // what comes twice changes nothing
+        F::Costs::look_at(raw[a], f.b.maximize, range);
+        words[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
+      }
     }
   }
 }
 
-// Turns a problem into shared memory.
+// Turns it, into shared memory.
 template <class F>
-__device__ void copy_turned(const F& f) {
+__device__ void copy_turned(const F& f, typename F::Costs::Range& range) {
   constexpr int kAhead = 8;
   auto* words = const_cast<typename F::Raw*>(f.words);
   const auto& g = f.group;
@@ -158,8 +170,8 @@ __device__ void copy_turned(const F& f) {
     int to[kAhead];
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      to[a] = j < f.cols ? i * f.stride + j : kNone;
-      if (to[a] != kNone) raw[a] = f.load(j, i);
+      to[a] = j < f.cols ? i * f.stride + j : to[0];
+      raw[a] = j < f.cols ? f.load(j, i) : raw[0];
       i += step_row;
       j += step_col;
       if (i >= f.rows) {
@@ -169,51 +181,65 @@ __device__ void copy_turned(const F& f) {
     }
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      if (to[a] != kNone) words[to[a]] = raw[a];
+      F::Costs::look_at(raw[a], f.b.maximize, range);
+      words[to[a]] = raw[a];
     }
   }
 }
 
-// Turns a problem into the workspace, by way of square tiles in shared memory.
+// Turns it, into the workspace, by way of square tiles in shared memory.
 template <class F>
-__device__ void copy_turned_tiles(const F& f) {
+__device__ void copy_turned_tiles(const F& f, typename F::Costs::Range& range) {
   using Raw = typename F::Raw;
+  constexpr int kAhead = 8, kPitch = kWarpSize + 1;
   auto* words = const_cast<Raw*>(f.words);
   const auto& g = f.group;
-  constexpr int kPitch = kWarpSize + 1;
   Raw* tile = f.template shared<Raw>(f.b.shared.tiles) + g.warp() * kWarpSize * kPitch;
-  const int lane = g.lane(), warps = min(g.warps(), kTiles);
+  const int lane = g.lane(), warps = min(g.warps(), kTileBytes / (kTileEntries * int(sizeof(Raw))));
   const int tiles = (f.cols + kWarpSize - 1) / kWarpSize;
   const int bands = (f.rows + kWarpSize - 1) / kWarpSize;
   for (int t = g.warp(); g.warp() < warps && t < tiles * bands; t += warps) {
     const int j0 = t / bands * kWarpSize, i0 = t % bands * kWarpSize;
-    const int i = i0 + lane, height = min(kWarpSize, f.rows - i0);
-#pragma unroll 8
-    for (int k = 0; k < kWarpSize; ++k) {
-      if (i < f.rows && j0 + k < f.cols) tile[k * kPitch + lane] = f.load(j0 + k, i);
+    const int i = min(i0 + lane, f.rows - 1);
+    for (int first = 0; first < kWarpSize; first += kAhead) {
+      Raw raw[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) raw[a] = f.load(min(j0 + first + a, f.cols - 1), i);
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        F::Costs::look_at(raw[a], f.b.maximize, range);
+        tile[(first + a) * kPitch + lane] = raw[a];
+      }
     }
     __syncwarp();
-#pragma unroll 4
-    for (int k = 0; k < height; ++k) {
-      if (j0 + lane < f.cols) {
-        words[int64_t(i0 + k) * f.stride + j0 + lane] = tile[lane * kPitch + k];
+    for (int first = 0; first < kWarpSize; first += kAhead) {
+      Raw raw[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) raw[a] = tile[lane * kPitch + first + a];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        if (i0 + first + a < f.rows && j0 + lane < f.cols) {
+          words[int64_t(i0 + first + a) * f.stride + j0 + lane] = raw[a];
+        }
       }
     }
     __syncwarp();
   }
 }
 
+// Makes the copy, if one is needed, and looks at every cost on the way; else false.
 template <class F>
-__device__ void bring_into_form(const F& f) {
-  if (!f.copied) return;
+__device__ bool bring_into_form(const F& f, typename F::Costs::Range& range) {
+  if (!f.copied) return false;
   if (!f.flip) {
-    copy_upright(f);
+    copy_upright(f, range);
   } else if (f.b.shared.words >= 0) {
-    copy_turned(f);
+    copy_turned(f, range);
   } else {
-    copy_turned_tiles(f);
+    copy_turned_tiles(f, range);
   }
   f.group.sync();
+  return true;
 }
 
 }  // namespace jaxmatch

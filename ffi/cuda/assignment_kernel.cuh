@@ -68,15 +68,18 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
 // Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
 // round, or leave their range; a wider arithmetic must decide.
 template <class A, int K, int C, bool kOneWarp, bool kAligned, class F>
-__device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
-                           bool look, CostRange& found) {
+__device__ bool solve_with(const F& f, double factor, typename F::Costs::Range range, bool looked,
+                           const CostRange& unmatched, bool overflow, bool look, CostRange& found) {
   State<A, F, K, C, kOneWarp, kAligned> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
   clear(s);
   f.group.sync();
-  typename F::Costs::Range range;
-  if (look || !s.cols_optional) scan_costs(s, range);
+  if (!s.cols_optional) {
+    scan_costs<true>(s, range);
+  } else if (look && !looked) {
+    scan_costs<false>(s, range);
+  }
   if (look) {
     using Word = typename F::Costs::Word;
     f.group.all_max(range.word, f.template shared<Word>(f.b.shared.slots));
@@ -157,14 +160,16 @@ __device__ inline CostRange together(CostRange a, const CostRange& b) {
 
 // What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
 template <int K, int C, bool kOneWarp, bool kAligned, class F>
-__device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
+__device__ __noinline__ void solve_wider(const F f, const typename F::Costs::Range range,
+                                         bool looked, const CostRange unmatched, bool overflow,
                                          bool whole, CostRange found) {
   constexpr bool kLong = sizeof(typename F::Raw) == 8;
   const double sign = f.b.maximize ? -1 : 1;
   double factor = sign;
 #pragma unroll 1
   for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, C, kOneWarp, kAligned>(f, factor, unmatched, overflow, look, found))
+    if (solve_with<Real, K, C, kOneWarp, kAligned>(f, factor, range, looked, unmatched, overflow,
+                                                   look, found))
       return;
     if (F::Costs::kIntegral || factor != sign) break;
     // Sums along a path of the largest doubles would overflow to infinity, which forbids.
@@ -172,22 +177,24 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
-    solve_with<Huge, K, C, kOneWarp, kAligned>(f, sign, unmatched, overflow, false, found);
+    solve_with<Huge, K, C, kOneWarp, kAligned>(f, sign, range, looked, unmatched, overflow, false,
+                                               found);
   }
 }
 
 template <int K, int C, bool kOneWarp, bool kAligned, class F>
-__device__ void solve_framed(const F& f) {
+__device__ void solve_framed(const F& f, const typename F::Costs::Range& range, bool looked) {
   CostRange unmatched{0, 0, false}, found{0, 0, false};
   bool overflow = false, whole = true;
   if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;
-    if (solve_with<Single, K, C, kOneWarp, kAligned>(f, sign, unmatched, overflow, true, found)) {
+    if (solve_with<Single, K, C, kOneWarp, kAligned>(f, sign, range, looked, unmatched, overflow,
+                                                     true, found)) {
       return;
     }
   }
-  solve_wider<K, C, kOneWarp, kAligned>(f, unmatched, overflow, whole, found);
+  solve_wider<K, C, kOneWarp, kAligned>(f, range, looked, unmatched, overflow, whole, found);
 }
 
 template <class Costs, int K, int C, bool kOneWarp>
@@ -195,11 +202,12 @@ __device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thr
                               int base) {
   Frame<Costs, kOneWarp> f{b, {thread, size}, problem, base};
   if (!take_in(f, K)) return;
-  bring_into_form(f);
+  typename Costs::Range range;
+  const bool looked = bring_into_form(f, range);
   if (K > 1 && f.aligned) {
-    solve_framed<K, C, kOneWarp, true>(f);
+    solve_framed<K, C, kOneWarp, true>(f, range, looked);
   } else {
-    solve_framed<K, C, kOneWarp, false>(f);
+    solve_framed<K, C, kOneWarp, false>(f, range, looked);
   }
 }
 

@@ -124,7 +124,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
     }
   }
   if (may_turn(o) && !copy_in_shared) {
-    s.tiles = stack.take((choice.alone ? 1 : kTiles) * 32 * 33 * word);
+    s.tiles = stack.take(choice.alone ? kTileEntries * word : kTileBytes);
   }
   s.words = copy_in_shared ? stack.take(rows * copied_stride(cols, true) * word) : -1;
   s.bytes = int(stack.used);

@@ -43,9 +43,9 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Looks at every cost, to know which numbers can decide, and puts the least of each column in v and
-// its first row in pred.
-template <class S>
+// Looks at every cost, to know which numbers can decide; with `kMinima` it puts the least of each
+// column in v and its first row in pred.
+template <bool kMinima, class S>
 __device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
@@ -81,6 +81,7 @@ __device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
 #pragma unroll
         for (int k = 0; k < kColumns; ++k) {  // what comes twice changes nothing
           S::Costs::look_at(raw[a][k], s.f.b.maximize, range);
+          if constexpr (!kMinima) continue;
           const Key key = s.read(raw[a][k]);
           argmin[k] = key < least[k] ? first + a : argmin[k];
           least[k] = key < least[k] ? key : least[k];
@@ -89,7 +90,7 @@ __device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
     }
 #pragma unroll
     for (int k = 0; k < kColumns; ++k) {
-      if (s.cols_optional || j + k >= s.cols) continue;
+      if (!kMinima || j + k >= s.cols) continue;
       s.v[j + k] = argmin[k] == kNone ? Key(0) : least[k];
       s.pred[j + k] = Index(argmin[k]);
     }
