@@ -78,8 +78,9 @@ def solve_assignment(
       else the twin. On CUDA there are two kernels, one warp and one block for each problem: up to
       32 columns it is a warp, beyond 128 a block, and between them `"auto"` looks at the batch
       size too, `"jonker_volgenant"` does not. Sides beyond 4096 (2048 for int64) are left to the
-      twin there, and GPUs with less than 160 KB of shared memory may ask for it from about half of
-      that, with an error that says so.
+      twin there. GPUs with less shared memory than an H100 do not reach that far, an A100 about
+      3000 and others about 1900: beyond, the call fails with an error that says so, and `"xla"`
+      is what remains.
 
     **Returns:**
 
@@ -97,8 +98,9 @@ def solve_assignment(
     or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu + Σv is the
     optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
 
-    **Exactness:** integers are exact. Floating-point costs are solved in float64, and `gap` is a
-    proved bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is
+    **Exactness:** integers are exact. Floating-point costs are solved in float64 (on CUDA in
+    float32 where that provably does not round), and `gap` is a proved bound on cost − optimum: 0
+    where no rounding occurred, else a few roundings. The twin is
     exact for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
 
     **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import shutil
 import subprocess
@@ -57,11 +58,38 @@ def library(folder: Path) -> Any:
     return loaded
 
 
+def guarded(array: np.ndarray) -> np.ndarray:
+    """A copy with an unreadable page right behind it, aligned as XLA aligns if its size allows."""
+    page = mmap.PAGESIZE
+    pages = -(-max(array.nbytes, 1) // page)
+    memory = mmap.mmap(-1, (pages + 1) * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(_ptr(start + pages * page), ctypes.c_size_t(page), 0) == 0
+    copy = np.frombuffer(memory, np.uint8)[pages * page - array.nbytes : pages * page]
+    copy[:] = array.reshape(-1).view(np.uint8)
+    return copy.view(array.dtype).reshape(array.shape)
+
+
+def plan(folder: Path, shape: tuple[int, int], most_bytes: int, **kinds: Any) -> int:
+    """Bytes of shared memory that one problem of this shape asks for on such a GPU."""
+    n, m = shape
+    here = _ptr(64)  # given, but never looked at
+    operands = _Operands(batch=1, n=n, m=m, cost_dtype=_DTYPES.index(kinds["dtype"]))
+    for name in kinds["given"]:
+        setattr(operands, name, here)
+    rows, cols = (n, m) if "unmatched_cost" in kinds["given"] else (min(n, m), max(n, m))
+    words = _long(rows * -(-cols // 4) * 4)
+    call = library(folder).plan_assignment
+    call.restype = _long
+    return call(ctypes.byref(operands), words, most_bytes)
+
+
 def solve(
     folder: Path, costs: Any, *, kernel: str = "", seed: int = 0, wide: bool = False, **given: Any
 ) -> jm.Assignment:
     """Solves a batch `[b, n, m]` with `kernel` ("warp", "block" or "": as on a GPU)."""
-    costs = np.ascontiguousarray(costs)
+    costs = guarded(np.ascontiguousarray(costs))
     b, n, m = costs.shape
     real = np.float64 if wide else np.float32
     keep: list[np.ndarray] = []  # alive until the call is over
@@ -113,7 +141,7 @@ def solve(
     words = (n if unmatched is not None else min(n, m)) * -(-wide_side // 4) * 4
     words = words if in_workspace else 0
     size = 8 if costs.dtype.itemsize == 8 else 4
-    # A page of its own at the end would be better still: a pattern tells of writes beyond it.
+    # A pattern tells of writes beyond it.
     workspace = np.full(b * words * size + 64, 0xAB, np.uint8)
     at = workspace.ctypes.data
     aligned = at + (-at) % 16

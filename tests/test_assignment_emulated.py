@@ -105,3 +105,60 @@ def test_statuses(folder, kernel, n):
     assert assert_agree(folder, costs, kernel).status.tolist() == expected
     tied = np.where(np.isfinite(costs), np.round(3 * costs), costs)  # the stage for ties
     assert assert_agree(folder, tied, kernel).status.tolist() == expected
+
+
+EDGES = {
+    "a leave that only 64 bits hold": ("int32", [[1, 2], [3, 4]], 1e16),
+    "a bid without a second choice, too wide for float32": (
+        "float32",
+        [[-16777215, 0, np.inf], [16777216, np.inf, np.inf], [np.inf, np.inf, -16777216]],
+        None,
+    ),
+    "a dual one unit too wide for float32": ("int32", [[-16777216, 1], [-16777116, 0]], None),
+    "a unit below float32": ("float32", [[0.0]], -(2.0**-200)),
+    "more rows leave than the sums were checked for": ("int64", [[0]] * 16, 2**60),
+    "the largest sum that is no overflow": ("int64", [[0] * 3] * 3, 768614336404564650),
+    "no column": ("int64", np.zeros((3, 0)), 2**61),
+    "huge and denormal": ("float64", [[1.7e308, 5e-324], [5e-324, 1.7e308]], None),
+}
+
+
+@pytest.mark.parametrize("kernel", ["warp", "block"])
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(folder, name, kernel):
+    dtype, costs, leave = EDGES[name]
+    costs = np.asarray(costs).astype(dtype)[None]
+    given = {} if leave is None else {"unmatched_cost": np.full((1, costs.shape[1]), leave)}
+    assert_agree(folder, costs, kernel, wide=True, **given)
+
+
+@pytest.mark.parametrize("shape", [(3, 64, 128), (1, 8, 60), (1, 200, 400)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nothing_beyond_the_costs_is_read(folder, dtype, shape):
+    """A mask that leaves the end of each row; behind the costs nothing can be read."""
+    b, n, m = shape
+    costs = np.random.default_rng(3).random(shape).astype(dtype)
+    for first in (m // 2, m // 4 + 2, m - 5, 0):
+        mask = np.broadcast_to(np.arange(m) >= first, (b, m))
+        for kernel in ("warp", "block"):
+            how = {"wide": dtype == "float64", "in_workspace": n > 100}
+            assert_agree(folder, costs, kernel, col_mask=mask, **how)
+
+
+@pytest.mark.parametrize(
+    "gpu, most_bytes, longest, shortest",
+    [
+        ("H100", 232_448, 4096, 2048),
+        ("A100", 166_912, 3000, 1500),
+        ("consumer", 101_376, 1900, 950),
+    ],
+)
+def test_sides_that_are_promised_fit(folder, gpu, most_bytes, longest, shortest):
+    """`shortest` is the side for int64."""
+    for dtype in ("bfloat16", "float32", "float64", "int32", "int64"):
+        side = shortest if dtype == "int64" else longest
+        for given in ([], ["row_mask", "col_mask"], ["row_mask", "col_mask", "unmatched_cost"]):
+            for shape in ((side, side), (side, 30), (30, side), (side, 128), (1000, 1000)):
+                if max(shape) <= side:
+                    asked = emulated.plan(folder, shape, most_bytes, dtype=dtype, given=given)
+                    assert asked <= most_bytes, (dtype, given, shape, asked)

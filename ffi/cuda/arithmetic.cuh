@@ -18,9 +18,9 @@ struct Scale {
 
 // Where every cost is a multiple of some unit and at most 2^24 of it, float32 sums and differences
 // within 2^24 units are exact, and rounding keeps larger ones where they are: at 2^24 or beyond. So
-// all that decides is exact as long as v stays within 2^24 units, and u, path lengths and heights
-// below 2^23 (`most`): if C_ij - v_j was rounded, then C_ij - v_j - height is 2^23 units or more,
-// and does not win. The solver watches them and gives up otherwise (kWatched).
+// all that decides is exact as long as v, once it has moved, stays below 2^24 units, and u, path
+// lengths and heights below 2^23 (`most`): if C_ij - v_j was rounded, then C_ij - v_j - height is
+// 2^23 units or more, and does not win. The solver watches them and gives up otherwise (kWatched).
 struct Single {
   using Key = float;
   static constexpr bool kWatched = true, kExact = true;
@@ -45,7 +45,7 @@ struct Single {
     return __int_as_float(least ^ ((least >> 31) & INT32_MAX));
   }
   __device__ static bool fits(Key x, const Scale& s) { return fabsf(x) < s.most; }
-  __device__ static bool fits_dual(Key v, const Scale& s) { return fabsf(v) <= 2 * s.most; }
+  __device__ static bool fits_dual(Key v, const Scale& s) { return fabsf(v) < 2 * s.most; }
 };
 
 struct Real {

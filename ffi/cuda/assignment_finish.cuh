@@ -47,26 +47,27 @@ __device__ CompensatedSum group_sum(const Group<kOneWarp>& g, CompensatedSum x, 
   return x;
 }
 
-template <bool kOneWarp, class Integer>
-__device__ Integer group_sum(const Group<kOneWarp>& g, Integer x, int64_t* slots) {
-  const auto over_lanes = [](Integer y) {
+template <bool kOneWarp>
+__device__ __int128 group_sum(const Group<kOneWarp>& g, __int128 x, uint64_t* slots) {
+  const auto over_lanes = [](__int128 y) {
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      if constexpr (sizeof(Integer) == 8) {
-        y += __shfl_down_sync(kAllLanes, y, step);
-      } else {
-        const uint64_t low = __shfl_down_sync(kAllLanes, uint64_t(y), step);
-        y += Integer(__shfl_down_sync(kAllLanes, int64_t(y >> 64), step)) << 64 | low;
-      }
+      const uint64_t low = __shfl_down_sync(kAllLanes, uint64_t(y), step);
+      const uint64_t high = __shfl_down_sync(kAllLanes, uint64_t(y >> 64), step);
+      y += __int128(high) << 64 | low;
     }
     return y;
   };
   x = over_lanes(x);
   if constexpr (!kOneWarp) {
-    // A problem's sum fits 64 bits: beyond 2^61 its status is OVERFLOW.
     g.sync();
-    if (g.lane() == 0) slots[g.warp()] = int64_t(x);
+    if (g.lane() == 0) {
+      slots[2 * g.warp()] = uint64_t(x);
+      slots[2 * g.warp() + 1] = uint64_t(x >> 64);
+    }
     g.sync();
-    x = over_lanes(g.lane() < g.warps() ? Integer(slots[g.lane()]) : Integer(0));
+    x = 0;
+    if (g.lane() < g.warps()) x = __int128(slots[2 * g.lane() + 1]) << 64 | slots[2 * g.lane()];
+    x = over_lanes(x);
   }
   return x;
 }
@@ -168,16 +169,22 @@ __device__ double optimum(const S& s, double unscale) {
       const int j = s.col4row[i];
       sum += j == kDropped ? s.leave[i] : s.u[i] + s.v[j];
     }
-    const Key total = group_sum(g, sum, f.template shared<int64_t>(f.b.shared.slots));
-    return double(int64_t(total)) * unscale;
+    return double(group_sum(g, sum, f.template shared<uint64_t>(f.b.shared.slots))) * unscale;
   } else {
     CompensatedSum sum;
     for (int i = g.thread; i < f.rows; i += g.size) {
       const int j = s.col4row[i];
-      const double term = j == kDropped           ? double(s.leave[i])
-                          : S::Arithmetic::kExact ? double(s.u[i]) + double(s.v[j])
-                                                  : double(s.entry(i, j));
-      sum.add(term * unscale);
+      double term;
+      if (S::Arithmetic::kExact) {
+        term = j == kDropped ? double(s.leave[i]) : double(s.u[i]) + double(s.v[j]);
+        term *= unscale;
+      } else if (j == kDropped) {
+        const int64_t at = f.problem * f.b.n + f.problem_row(i);
+        term = read_real(f.b.unmatched_cost, f.b.unmatched_dtype, at);
+      } else {
+        term = S::Costs::real(f.words[int64_t(i) * f.stride + j]);
+      }
+      sum.add(term);
     }
     return group_sum(g, sum, f.template shared<double>(f.b.shared.slots)).value();
   }

@@ -122,9 +122,9 @@ __device__ bool take_in(F& f, int pack) {
     f.stride = int(b.m);
     f.words = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
   }
-  const int together = max(pack, int(16 / sizeof(Raw)));
-  f.aligned =
-      f.stride > 0 && f.stride % together == 0 && reinterpret_cast<uintptr_t>(f.words) % 16 == 0;
+  const unsigned bytes = max(unsigned(pack * sizeof(Raw)), 16u);
+  f.aligned = f.stride % pack == 0 && f.stride * sizeof(Raw) % 16 == 0 &&
+              reinterpret_cast<uintptr_t>(f.words) % bytes == 0;
   const int width = max((f.cols + kWarpSize - 1) / kWarpSize, 1);
   f.group.size = min(f.group.size, kWarpSize * width);
   return f.group.thread < f.group.size;

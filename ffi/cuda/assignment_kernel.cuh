@@ -48,8 +48,10 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
     match_rows(s);
   }
   const int count = list_free_rows(s);
-  if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
-  if (s.control[kTooWideFlag]) return Outcome::kTooWide;
+  const bool infeasible = s.control[kInfeasibleFlag], too_wide = s.control[kTooWideFlag];
+  g.sync();  // before a search sets one of them
+  if (infeasible) return Outcome::kInfeasible;
+  if (too_wide) return Outcome::kTooWide;
   // A search is the work of as many threads as have columns; the others wait.
   constexpr int kColumns = S::K * S::kSearchPacks;
   const int threads = (s.cols + kColumns - 1) / kColumns;
@@ -63,6 +65,14 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   g.sync();
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;
   return s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
+}
+
+// Whether a sum over all pairs might reach 2^61.
+template <class F>
+__device__ bool sums_overflow(const F& f, uint64_t magnitude) {
+  constexpr uint64_t kMost = uint64_t(1) << 61;
+  const uint64_t pairs = uint64_t(min(f.rows, f.cols));
+  return pairs > 0 && magnitude >= kMost / pairs + (kMost % pairs != 0);
 }
 
 // Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
@@ -85,8 +95,7 @@ __device__ bool solve_with(const F& f, double factor, typename F::Costs::Range r
     f.group.all_max(range.word, f.template shared<Word>(f.b.shared.slots));
     found = together(F::Costs::result(range), unmatched);
     if (sizeof(Word) == 8 && F::Costs::kIntegral) {
-      const uint64_t pairs = uint64_t(max(min(f.rows, f.cols), 1)), most = uint64_t(1) << 61;
-      overflow |= uint64_t(range.word[0]) >= most / pairs + (most % pairs != 0);
+      overflow |= sums_overflow(f, range.word[0]);
     }
     if (found.invalid || overflow) {
       write_failure(f, found.invalid ? kInvalidCost : kOverflow);
@@ -95,7 +104,7 @@ __device__ bool solve_with(const F& f, double factor, typename F::Costs::Range r
   }
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
-    if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100) return false;
+    if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
     if (found.max_abs * fabs(factor) > 0x1p1017 / double(f.rows + 1)) return false;
@@ -111,7 +120,8 @@ __device__ bool solve_with(const F& f, double factor, typename F::Costs::Range r
   double gap = 0;
   if constexpr (!A::kExact) {
     if (!is_exact(s, found.max_abs, found.lowest_bit)) {
-      if (F::Costs::kIntegral && found.lowest_bit >= 1) return false;
+      if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.lowest_bit >= 1)
+        return false;
       gap = prove_gap(s);
       // Scaled down, the smallest costs lost their last bits.
       if (fabs(factor) < 1) gap += 2 * double(f.rows) * 0x1p-1074;
@@ -126,7 +136,6 @@ template <class F>
 __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) {
   const AssignmentBatch& b = f.b;
   Doubles::Range range;
-  const uint64_t most = (uint64_t(1) << 61) / uint64_t(max(min(f.rows, f.cols), 1));
   uint64_t flags[2] = {0, 0};
   for (int i = f.group.thread; i < f.rows; i += f.group.size) {
     const int64_t at = f.problem * b.n + f.problem_row(i);
@@ -139,7 +148,7 @@ __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) 
       const int64_t x = static_cast<const int64_t*>(b.unmatched_cost)[at];
       magnitude = x < 0 ? 0 - uint64_t(x) : uint64_t(x);
     }
-    if (F::Costs::kIntegral && magnitude >= most) flags[0] = 1;
+    if (F::Costs::kIntegral && sums_overflow(f, magnitude)) flags[0] = 1;
   }
   uint64_t* slots = f.template shared<uint64_t>(b.shared.slots);
   f.group.all_max(range.word, slots);

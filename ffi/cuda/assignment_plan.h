@@ -98,6 +98,15 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   const int key = o.cost_dtype == Dtype::kS64 ? 16 : 8;
   SharedStack stack;
   SharedLayout s{};
+  s.row_ids = stack.take(o.row_mask ? o.n * 2 : 0);
+  s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
+  s.control = stack.take(kControls * 4);
+  s.slots = stack.take(choice.alone ? 0 : kSlotBytes);
+  s.words = copy_in_shared ? stack.take(rows * copied_stride(cols, true) * word) : -1;
+  SharedStack tiles = stack;  // gone when the solve begins: the rest lies over them
+  if (may_turn(o) && !copy_in_shared) {
+    s.tiles = tiles.take(choice.alone ? kTileEntries * word : kTileBytes);
+  }
   s.v = stack.take(width * key);
   s.u = stack.take(rows * key);
   s.leave = stack.take(o.unmatched_cost ? rows * key : 0);
@@ -106,12 +115,8 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.col4row = stack.take(rows * 2);
   s.free_rows = stack.take(rows * 4);
   s.pred = stack.take(std::max(rows, cols) * 2);
-  s.row_ids = stack.take(o.row_mask ? o.n * 2 : 0);
-  s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
-  s.control = stack.take(kControls * 4);
   s.tight = -1;
   if (!choice.alone) {
-    s.slots = stack.take(kSlotBytes);
     s.claim = stack.take(cols * 4);
     if (ties && o.n == o.m && !o.unmatched_cost && cols <= kMostTiedCols && word == 4) {
       const int64_t words = (cols + 127) / 128 * 4;
@@ -123,11 +128,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
       s.counter = stack.take(kCounters * 4);
     }
   }
-  if (may_turn(o) && !copy_in_shared) {
-    s.tiles = stack.take(choice.alone ? kTileEntries * word : kTileBytes);
-  }
-  s.words = copy_in_shared ? stack.take(rows * copied_stride(cols, true) * word) : -1;
-  s.bytes = int(stack.used);
+  s.bytes = int(std::max(stack.used, tiles.used));
   return s;
 }
 
@@ -148,10 +149,11 @@ struct Plan {
 // if it must.
 inline Plan make_plan(AssignmentBatch& b, bool by_batch, const char* asked, int most_bytes) {
   const Choice& choice = choose(b, by_batch, asked);
-  const int problems = choice.alone ? kProblemsPerBlock : 1;
   const bool in_shared = may_copy(b) && b.workspace_words == 0;
   b.shared = lay_out(b, choice, in_shared, true);
-  if (b.shared.bytes * problems > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
+  if (b.shared.bytes > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
+  const bool share = choice.alone && b.shared.bytes * kProblemsPerBlock <= most_bytes;
+  const int problems = share ? kProblemsPerBlock : 1;
   b.effort = choice.effort;
   return {choice.alone, choice.columns_per_lane, (b.batch + problems - 1) / problems,
           32 * problems * warps_per_problem(choice, Sides(b).cols), b.shared.bytes * problems};

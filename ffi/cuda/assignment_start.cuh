@@ -237,12 +237,16 @@ __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typenam
     }
     return bid;
   }
+  if (A::kWatched && !s.fits(two.least)) {
+    if (lane == 0) s.control[kTooWideFlag] = 1;
+    return bid;
+  }
   const Key next = leave < two.next ? leave : two.next;
   const int owner = s.row4col[two.col];
   if (two.least < next && next < A::kInfinity) {
     bid.price = s.v[two.col] - (next - two.least);
     bid.dual = next;
-    if (A::kWatched && !(s.fits_dual(bid.price) && s.fits(next) && s.fits(two.least))) {
+    if (A::kWatched && !(s.fits_dual(bid.price) && s.fits(next))) {
       if (lane == 0) s.control[kTooWideFlag] = 1;
       return bid;
     }

@@ -82,7 +82,8 @@ struct State {
 
   // Column j of row 0, where a thread begins to read.
   __device__ const Raw* start(int j) const {
-    return f.words + (kAligned ? min(j, f.stride - K) : min(j, cols - 1));
+    // No further than the last pack that holds a column: the buffer may end there.
+    return f.words + min(j, kAligned ? (cols - 1) / K * K : cols - 1);
   }
   // The pack of row i that begins there; beyond the last column, anything.
   __device__ Raws load(const Raw* start, int i, int j) const {

@@ -29,7 +29,7 @@ def _workspace_words(
     """How many int32 a CUDA kernel needs to copy one problem's costs to, beyond shared memory.
 
     Wide and square problems are read in place; tall ones are transposed, scattered ones gathered,
-    16-bit ones widened. The same rules stand in ffi/cuda/assignment_batched.cu.
+    16-bit ones widened. The same rules stand in ffi/cuda/assignment_plan.h.
     """
     n, m = cost.shape[-2:]
     tall = unmatched_cost is None and n > m

@@ -46,7 +46,7 @@ Kernel kernel_of(const Plan& plan, Dtype dtype) {
 }  // namespace
 }  // namespace jaxmatch
 
-// How many words of the workspace a problem needs; 0 if a copy is kept in shared memory.
+// Solves a batch. Returns the bytes of shared memory that the plan asks for; -1: too many.
 extern "C" int64_t emulate_assignment(const jaxmatch::AssignmentOperands* operands, void* workspace,
                                       int64_t workspace_words, const char* kernel, unsigned seed) {
   using namespace jaxmatch;
@@ -58,4 +58,12 @@ extern "C" int64_t emulate_assignment(const jaxmatch::AssignmentOperands* operan
   const Kernel run = kernel_of(plan, b.cost_dtype);
   emulator::launch(unsigned(plan.blocks), plan.threads, seed, [&] { run(b); });
   return plan.bytes;
+}
+
+// What a launch would ask for on a GPU with `most_bytes` of shared memory.
+extern "C" int64_t plan_assignment(const jaxmatch::AssignmentOperands* operands,
+                                   int64_t workspace_words, int most_bytes) {
+  using namespace jaxmatch;
+  AssignmentBatch b{*operands, nullptr, workspace_words, {}, {}};
+  return make_plan(b, true, nullptr, most_bytes).bytes;
 }
