@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import DTYPES, assert_inverse, assert_same_bits, numpy_dtype, to_numpy, x64
 from jax import lax
+from test_assignment_emulated import EDGES
 from test_assignment_families import batch, families, few_roundings
 
 import jaxmatch as jm
@@ -151,6 +152,15 @@ def test_statuses(n):
     with x64(True):
         long = np.full((1, n, n), 2**61 // n + 1)
         assert assert_agree(long, {}).status.tolist() == [jm.Status.OVERFLOW]
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name):
+    dtype, costs, leave = EDGES[name]
+    costs = np.asarray(costs).astype(dtype)[None]
+    given = {} if leave is None else {"unmatched_cost": np.full((1, costs.shape[1]), leave)}
+    with x64(True):
+        assert_agree(costs, given)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)], ids=str)
