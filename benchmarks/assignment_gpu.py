@@ -220,10 +220,11 @@ def kernel(name: str) -> Iterator[None]:
 
 def sweep(quick: bool) -> Iterator[dict[str, Any]]:
     """One warp for each problem against one block: what the kernel table is made of."""
-    for n in (16, 64, 128) if quick else (8, 16, 32, 48, 64, 96, 128):
+    squares = (16, 64, 128) if quick else (8, 16, 32, 48, 64, 96, 128)
+    for n, m in (*((n, n) for n in squares), (100, 20)):
         for batch in (16, 1024, 8192) if quick else (16, 128, 1024, 4096, 16384):
-            inputs = [costs_of(n, n, batch, UNIFORM, seed) for seed in range(6)]
-            row: dict[str, Any] = {"n": n, "batch": batch}
+            inputs = [costs_of(n, m, batch, UNIFORM, seed) for seed in range(6)]
+            row: dict[str, Any] = {"shape": f"{n}x{m}", "batch": batch}
             for name in ("warp", "block"):
                 with kernel(name):
                     row[f"{name}_ms"] = device_ms(cost_and_status, inputs * 3)
@@ -274,17 +275,19 @@ def main() -> None:
         rows.append(row)
         print(row, flush=True)
     common.print_table("Batches (ratio: fastest peer over one call)", rows)
-    mixed, warm = mixed_sizes(), warm_start()
-    common.print_table("256 problems of 50 to 450 rows, padded to 450", [mixed])
-    common.print_table("Warm start, 256 of 256x256", [warm])
-    kernels = list(sweep(quick))
-    common.print_table("One warp or one block for a problem, uniform n x n", kernels)
-    packages = ["jax", "jaxlib", "numpy", "scipy", "optax"]
-    content = gpu() | common.environment(packages)
-    content |= {"batches": rows, "mixed_sizes": mixed, "warm_start": warm, "kernels": kernels}
+    content = gpu() | common.environment(["jax", "jaxlib", "numpy", "scipy", "optax"])
+    # Written after every part: the last one takes the longest.
+    content["batches"] = rows
     path = common.write_json("assignment_gpu", content)
     plot(rows, path.with_suffix(".png"))
-    print(f"\nwrote {path}")
+    content["mixed_sizes"] = mixed_sizes()
+    common.print_table("256 problems of 50 to 450, padded to 450", [content["mixed_sizes"]])
+    content["warm_start"] = warm_start()
+    common.print_table("Warm start, 256 of 256x256", [content["warm_start"]])
+    common.write_json("assignment_gpu", content)
+    content["kernels"] = list(sweep(quick))
+    common.print_table("One warp or one block for a problem, uniform", content["kernels"])
+    print(f"\nwrote {common.write_json('assignment_gpu', content)}")
 
 
 if __name__ == "__main__":
