@@ -275,7 +275,9 @@ def main() -> None:
         rows.append(row)
         print(row, flush=True)
     common.print_table("Batches (ratio: fastest peer over one call)", rows)
-    content = gpu() | common.environment(["jax", "jaxlib", "numpy", "scipy", "optax"])
+    packages = ["jax", "jaxlib", "numpy", "scipy", "optax", "torch-linear-assignment"]
+    installed = [p for p in packages if importlib.util.find_spec(p.replace("-", "_"))]
+    content = gpu() | common.environment(installed)
     # Written after every part: the last one takes the longest.
     content["batches"] = rows
     path = common.write_json("assignment_gpu", content)

@@ -54,7 +54,7 @@ def library(folder: Path) -> Any:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     loaded = ctypes.CDLL(str(path))
-    loaded.emulate_assignment.restype = _long
+    loaded.emulate_assignment.restype = loaded.plan_assignment.restype = _long
     return loaded
 
 
@@ -71,18 +71,18 @@ def guarded(array: np.ndarray) -> np.ndarray:
     return copy.view(array.dtype).reshape(array.shape)
 
 
-def plan(folder: Path, shape: tuple[int, int], most_bytes: int, **kinds: Any) -> int:
+def plan(
+    folder: Path, shape: tuple[int, int], most_bytes: int, *, dtype: str, given: list[str]
+) -> int:
     """Bytes of shared memory that one problem of this shape asks for on such a GPU."""
     n, m = shape
     here = _ptr(64)  # given, but never looked at
-    operands = _Operands(batch=1, n=n, m=m, cost_dtype=_DTYPES.index(kinds["dtype"]))
-    for name in kinds["given"]:
+    operands = _Operands(batch=1, n=n, m=m, cost_dtype=_DTYPES.index(dtype))
+    for name in given:
         setattr(operands, name, here)
-    rows, cols = (n, m) if "unmatched_cost" in kinds["given"] else (min(n, m), max(n, m))
+    rows, cols = (n, m) if "unmatched_cost" in given else (min(n, m), max(n, m))
     words = _long(rows * -(-cols // 4) * 4)
-    call = library(folder).plan_assignment
-    call.restype = _long
-    return call(ctypes.byref(operands), words, most_bytes)
+    return library(folder).plan_assignment(ctypes.byref(operands), words, most_bytes)
 
 
 def solve(

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import assert_same_bits, numpy_dtype, x64
-from test_assignment_families import batch, families
+from test_assignment_families import batch, families, hidden
 
 import jaxmatch as jm
 
@@ -32,6 +32,10 @@ def assert_agree(folder, costs, kernel, *, wide=False, in_workspace=False, exact
     solved = cpu.status == jm.Status.OPTIMAL
     unrounded = solved & (first.gap == 0) & (cpu.gap == 0)
     np.testing.assert_array_equal(first.cost[unrounded], cpu.cost[unrounded])
+    rounded = solved & ~unrounded & np.isfinite(cpu.cost)
+    eps = np.finfo(first.cost.dtype).eps
+    apart = np.abs(first.cost[rounded].astype(np.float64) - cpu.cost[rounded])
+    assert (apart <= (first.gap + cpu.gap + 4 * eps * np.abs(cpu.cost))[rounded]).all()
     if exact:
         assert (first.gap[solved] == 0).all()
     with x64(wide):
@@ -39,6 +43,13 @@ def assert_agree(folder, costs, kernel, *, wide=False, in_workspace=False, exact
         maximize = given.get("maximize", False)
         check = jm.check_assignment(costs, first, maximize=maximize, **masks)
     assert np.asarray(check.valid)[solved].all()
+    # What the duals prove, as far as their dtype and XLA's denormals let them.
+    if solved.any() and min(costs.shape[1:]):
+        with np.errstate(over="ignore", invalid="ignore"):
+            duals = np.abs(first.col_dual).max(-1) + np.abs(first.row_dual).max(-1)
+            most = first.gap + 4 * sum(costs.shape[1:]) * eps * duals
+        proved = solved & np.isfinite(most)
+        assert (np.asarray(check.gap) <= most + hidden(costs, wide))[proved].all()
     return first
 
 
@@ -93,15 +104,20 @@ def test_families(folder, dtype, shape):
             assert_agree(folder, costs, "", wide=wide, exact=is_exact)
 
 
-@pytest.mark.parametrize("kernel, n", [("warp", 3), ("warp", 40), ("block", 40), ("block", 150)])
-def test_statuses(folder, kernel, n):
+def one_of_each_status(n):
+    """Costs that end in different ways, and how."""
     costs = np.random.default_rng(7).random((6, n, n)).astype(np.float32)
     costs[1, n // 2] = np.inf
     costs[2, 0, 0] = np.nan
     costs[3, 1, 2] = -np.inf
     costs[4, :, n - 1] = np.inf
     expected = [jm.Status.OPTIMAL, jm.Status.INFEASIBLE, jm.Status.INVALID_COST]
-    expected += [jm.Status.INVALID_COST, jm.Status.INFEASIBLE, jm.Status.OPTIMAL]
+    return costs, [*expected, jm.Status.INVALID_COST, jm.Status.INFEASIBLE, jm.Status.OPTIMAL]
+
+
+@pytest.mark.parametrize("kernel, n", [("warp", 3), ("warp", 40), ("block", 40), ("block", 150)])
+def test_statuses(folder, kernel, n):
+    costs, expected = one_of_each_status(n)
     assert assert_agree(folder, costs, kernel).status.tolist() == expected
     tied = np.where(np.isfinite(costs), np.round(3 * costs), costs)  # the stage for ties
     assert assert_agree(folder, tied, kernel).status.tolist() == expected

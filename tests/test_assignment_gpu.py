@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import DTYPES, assert_inverse, assert_same_bits, numpy_dtype, to_numpy, x64
 from jax import lax
-from test_assignment_emulated import EDGES
+from test_assignment_emulated import EDGES, one_of_each_status
 from test_assignment_families import batch, families, few_roundings
 
 import jaxmatch as jm
@@ -140,14 +140,7 @@ def test_mixed_sizes_are_as_good_as_alone():
 
 @pytest.mark.parametrize("n", [3, 40, 150])
 def test_statuses(n):
-    rng = np.random.default_rng(7)
-    costs = rng.random((6, n, n)).astype(np.float32)
-    costs[1, n // 2] = np.inf
-    costs[2, 0, 0] = np.nan
-    costs[3, 1, 2] = -np.inf
-    costs[4, :, n - 1] = np.inf
-    expected = [jm.Status.OPTIMAL, jm.Status.INFEASIBLE, jm.Status.INVALID_COST]
-    expected += [jm.Status.INVALID_COST, jm.Status.INFEASIBLE, jm.Status.OPTIMAL]
+    costs, expected = one_of_each_status(n)
     assert assert_agree(costs, {}).status.tolist() == expected
     with x64(True):
         long = np.full((1, n, n), 2**61 // n + 1)

@@ -137,18 +137,13 @@ __device__ Outcome augment(const S& s, const typename S::G& g, int root) {
   if (g.thread == 0) s.u[root] = bound;
   if (A::kWatched && !fits) s.control[kTooWideFlag] = 1;
   g.sync();
-  if (g.thread == 0) {  // flip the path
-    int j = end_col;
-    if (j == kNone) {  // drop a row, and give its column to the row before it
-      j = s.col4row[drop_row];
+  if (g.thread == 0) {
+    if (end_col != kNone) {
+      flip_path(s, root, end_col);
+    } else {  // drop a row, and give its column to the row before it
+      const int j = s.col4row[drop_row];
       s.col4row[drop_row] = kDropped;
-    }
-    while (end_col != kNone || drop_row != root) {
-      const int i = s.pred[j], before = s.col4row[i];
-      s.row4col[j] = Index(i);
-      s.col4row[i] = Index(j);
-      if (i == root) break;
-      j = before;
+      if (drop_row != root) flip_path(s, root, j);
     }
   }
   g.sync();

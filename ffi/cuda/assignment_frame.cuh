@@ -44,9 +44,7 @@ struct Frame {
   __device__ int row_id(int i) const { return flip ? problem_col(i) : problem_row(i); }
   __device__ int col_id(int j) const { return flip ? problem_row(j) : problem_col(j); }
 
-  // The used part of the problem, as it was passed in.
-  __device__ int problem_rows() const { return flip ? cols : rows; }
-  __device__ int problem_cols() const { return flip ? rows : cols; }
+  // From the used part of the problem, as it was passed in.
   __device__ Raw load(int k, int l) const {
     const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);
     return Costs::load(b.cost, at, b.cost_dtype);

@@ -21,7 +21,8 @@ struct Sides {
 };
 
 // One line for each kernel and how it is used; the first that fits is taken.
-// benchmarks/notes/assignment_gpu.md tells how each number was found.
+// benchmarks/notes/assignment_gpu.md tells how the efforts were found; the limits are estimates
+// that the sweep of benchmarks/assignment_gpu.py is there to check.
 struct Choice {
   int64_t most_cols;
   int64_t least_warps;  // in a whole batch with one warp for every 32 columns

@@ -106,6 +106,19 @@ struct State {
   __device__ Key entry(int i, int j) const { return read(f.words[int64_t(i) * f.stride + j]); }
 };
 
+// One thread: gives each column of a path, from its end `j` back to row `root`, to the row before
+// it.
+template <class S>
+__device__ void flip_path(const S& s, int root, int j) {
+  for (;;) {
+    const int i = s.pred[j], before = s.col4row[i];
+    s.row4col[j] = Index(i);
+    s.col4row[i] = Index(j);
+    if (i == root) return;
+    j = before;
+  }
+}
+
 }  // namespace jaxmatch
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_

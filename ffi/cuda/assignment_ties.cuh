@@ -144,12 +144,7 @@ __device__ int flip_paths(const Forest<S>& t, int free_count) {
   const auto& g = s.group;
   for (int k = g.thread; k < free_count; k += g.size) {
     const int root = s.free_rows[k];
-    for (int j = t.end[root]; j != INT32_MAX;) {
-      const int i = s.pred[j], before = s.col4row[i];
-      s.row4col[j] = Index(i);
-      s.col4row[i] = Index(j);
-      j = i == root ? INT32_MAX : before;
-    }
+    if (t.end[root] != INT32_MAX) flip_path(s, root, t.end[root]);
   }
   g.sync();
   return list_free_rows(s);

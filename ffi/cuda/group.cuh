@@ -33,7 +33,7 @@ struct Group {
   __device__ int warps() const { return kOneWarp ? 1 : size / kWarpSize; }
 
   // Only the warps that take part: those that a smaller problem does not need have left, and those
-  // that wait for a search (Team) wait elsewhere.
+  // that wait for a search meet at a barrier of their own.
   __device__ void sync() const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
