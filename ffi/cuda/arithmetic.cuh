@@ -9,6 +9,12 @@
 
 namespace jaxmatch {
 
+// The lesser of two; of a NaN and a number, the number.
+__device__ inline float lesser(float a, float b) { return fminf(a, b); }
+__device__ inline double lesser(double a, double b) { return fmin(a, b); }
+__device__ inline int lesser(int a, int b) { return b < a ? b : a; }
+__device__ inline __int128 lesser(__int128 a, __int128 b) { return b < a ? b : a; }
+
 // From costs to keys.
 struct Scale {
   double factor;  // +-2^k
@@ -26,6 +32,11 @@ struct Single {
   static constexpr bool kWatched = true, kExact = true;
   static constexpr Key kInfinity = __builtin_huge_valf(), kForbidden = __builtin_huge_valf();
   static constexpr Key kNowhere = -__builtin_huge_valf();  // a dual: farther than any other
+  // The distance of a settled column: not less than any, and no distance is less than it.
+  static constexpr Key kGone = __builtin_nanf("");
+  static constexpr bool kGoneIsFar = true;
+  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
+  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -44,6 +55,10 @@ struct Single {
     const int32_t least = __reduce_min_sync(kAllLanes, bits ^ ((bits >> 31) & INT32_MAX));
     return __int_as_float(least ^ ((least >> 31) & INT32_MAX));
   }
+  // Of distances: none is negative.
+  __device__ static Key warp_min_path(Key x) {
+    return __int_as_float(__reduce_min_sync(kAllLanes, __float_as_int(x)));
+  }
   __device__ static bool fits(Key x, const Scale& s) { return fabsf(x) < s.most; }
   __device__ static bool fits_dual(Key v, const Scale& s) { return fabsf(v) < 2 * s.most; }
 };
@@ -53,6 +68,10 @@ struct Real {
   static constexpr bool kWatched = false, kExact = false;
   static constexpr Key kInfinity = __builtin_huge_val(), kForbidden = __builtin_huge_val();
   static constexpr Key kNowhere = -__builtin_huge_val();
+  static constexpr Key kGone = __builtin_nan("");
+  static constexpr bool kGoneIsFar = true;
+  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
+  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -64,15 +83,23 @@ struct Real {
   }
   __device__ static Key from_real(double x, const Scale& s) { return x * s.factor; }
   __device__ static Key from_integer(int64_t x, const Scale& s) { return double(x) * s.factor; }
-  __device__ static Key warp_min(Key x) {
-    // In the order of the numbers as integers, the high halves first.
-    const int64_t bits = __double_as_longlong(x), ordered = bits ^ ((bits >> 63) & INT64_MAX);
-    const int32_t high = int32_t(ordered >> 32);
+  // The high halves first.
+  __device__ static int64_t warp_min_bits(int64_t bits) {
+    const int32_t high = int32_t(bits >> 32);
     const int32_t least = __reduce_min_sync(kAllLanes, high);
     const uint32_t low =
-        __reduce_min_sync(kAllLanes, high == least ? uint32_t(ordered) : ~uint32_t(0));
-    const int64_t both = int64_t(uint64_t(uint32_t(least)) << 32 | low);
-    return __longlong_as_double(both ^ ((both >> 63) & INT64_MAX));
+        __reduce_min_sync(kAllLanes, high == least ? uint32_t(bits) : ~uint32_t(0));
+    return int64_t(uint64_t(uint32_t(least)) << 32 | low);
+  }
+  __device__ static Key warp_min(Key x) {
+    // In the order of the numbers as integers.
+    const int64_t bits = __double_as_longlong(x);
+    const int64_t least = warp_min_bits(bits ^ ((bits >> 63) & INT64_MAX));
+    return __longlong_as_double(least ^ ((least >> 63) & INT64_MAX));
+  }
+  // Of distances: what is negative came from rounding, and its order does not matter.
+  __device__ static Key warp_min_path(Key x) {
+    return __longlong_as_double(warp_min_bits(__double_as_longlong(x)));
   }
   __device__ static bool fits(Key, const Scale&) { return true; }
   __device__ static bool fits_dual(Key, const Scale&) { return true; }
@@ -84,6 +111,13 @@ struct Huge {
   static constexpr bool kWatched = false, kExact = true;
   static constexpr Key kInfinity = Key(1) << 120, kForbidden = Key(1) << 122;
   static constexpr Key kNowhere = -(Key(1) << 124);
+  static constexpr Key kGone = Key(1) << 123;
+  static constexpr bool kGoneIsFar = false;
+  __device__ static void let_go(Key& dist, Key& v) {
+    dist = kGone;
+    v = kNowhere;
+  }
+  __device__ static bool is_gone(Key, Key v) { return v == kNowhere; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -109,6 +143,7 @@ struct Huge {
     }
     return x;
   }
+  __device__ static Key warp_min_path(Key x) { return warp_min(x); }
   __device__ static bool fits(Key, const Scale&) { return true; }
   __device__ static bool fits_dual(Key, const Scale&) { return true; }
 };

@@ -3,8 +3,9 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
 
-#include "assignment_augment.cuh"
+#include "assignment_alone.cuh"
 #include "assignment_finish.cuh"
+#include "assignment_search.cuh"
 #include "assignment_start.cuh"
 #include "assignment_ties.cuh"
 #include "assignment_warm.cuh"
@@ -23,6 +24,56 @@ __device__ void read_unmatched(const S& s) {
   }
 }
 
+// One warp: everything up to the searches, and who has which of its columns.
+template <class S>
+__device__ void start_alone(const S& s, Columns<S>& c, const WarmStart& warm) {
+  int count;
+  if (warm.use || s.cols_optional) {
+    if (warm.use) place_duals(s, warm);
+    c.take();
+    count = list_free_rows(s);
+  } else {
+    int* single = reinterpret_cast<int*>(s.reach);  // not in use before a search
+    const int singles = match_minima_alone(s, c, single, count);
+    transfer_reductions_alone(s, c, single, singles);
+  }
+  reduce_rows_alone(s, c, count, int(s.f.b.effort.rebids * float(s.rows)));
+  share(s, c);
+}
+
+// The warps of a block: the same.
+template <class S>
+__device__ void start_together(const S& s, const WarmStart& warm, const CostRange& found) {
+  const Effort& effort = s.f.b.effort;
+  if (warm.use) {
+    place_duals(s, warm);
+  } else if (!s.cols_optional) {
+    match_minima(s);
+    if constexpr (S::Arithmetic::kWatched) {
+      if (s.f.b.shared.tight >= 0 &&
+          found.max_abs <= found.lowest_bit * double(effort.tied) * s.rows) {
+        return match_tied(s);
+      }
+    }
+    transfer_reductions(s);
+  }
+  const int budget = int(effort.rebids * float(s.rows));
+  reduce_rows(s, list_free_rows(s), budget, int(effort.crowd * float(s.group.warps())));
+  match_rows(s);
+}
+
+// Searches from each of the first `count` free rows; the threads that have columns.
+template <class S>
+__device__ void search(const S& s, Columns<S>& c, int count) {
+  for (int k = 0; k < count; ++k) {
+    const Outcome outcome = augment(s, c, s.free_rows[k]);
+    if (outcome == Outcome::kSolved) continue;
+    const int flag = outcome == Outcome::kTooWide ? kTooWideFlag : kInfeasibleFlag;
+    if (c.g.thread == 0) s.control[flag] = 1;
+    break;
+  }
+}
+
 // The pairing and its duals, from column minima in v.
 template <class S>
 __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
@@ -30,37 +81,24 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
   g.sync();
-  const Effort& effort = s.f.b.effort;
-  bool tied = false;
-  if (warm.use) {
-    place_duals(s, warm);
-  } else if (!s.cols_optional) {
-    match_minima(s);
-    tied = S::Arithmetic::kWatched && !S::kAlone && s.f.b.shared.tight >= 0 &&
-           found.max_abs <= found.lowest_bit * double(effort.tied) * s.rows;
-    if (!tied) transfer_reductions(s);
-  }
-  if (tied) {
-    if constexpr (S::Arithmetic::kWatched && !S::kAlone) match_tied(s);
+  // A search is the work of as many threads as have columns; the others wait.
+  constexpr int kColumns = Columns<S>::N;
+  const int threads = (s.cols + kColumns - 1) / kColumns;
+  const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
+  Columns<S> columns(s, team);
+  if constexpr (S::kAlone) {
+    start_alone(s, columns, warm);
   } else {
-    const int budget = int(effort.rebids * float(s.rows));
-    reduce_rows(s, list_free_rows(s), budget, int(effort.crowd * float(g.warps())));
-    match_rows(s);
+    start_together(s, warm, found);
   }
   const int count = list_free_rows(s);
   const bool infeasible = s.control[kInfeasibleFlag], too_wide = s.control[kTooWideFlag];
   g.sync();  // before a search sets one of them
   if (infeasible) return Outcome::kInfeasible;
   if (too_wide) return Outcome::kTooWide;
-  // A search is the work of as many threads as have columns; the others wait.
-  constexpr int kColumns = S::K * S::kSearchPacks;
-  const int threads = (s.cols + kColumns - 1) / kColumns;
-  const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
-  for (int k = 0; k < count && g.thread < team.size; ++k) {
-    const Outcome outcome = augment(s, team, s.free_rows[k]);
-    if (outcome == Outcome::kSolved) continue;
-    if (g.thread == 0) s.control[outcome == Outcome::kTooWide ? kTooWideFlag : kInfeasibleFlag] = 1;
-    break;
+  if (S::kAlone || g.thread < team.size) {
+    if constexpr (!S::kAlone) columns.take();
+    search(s, columns, count);
   }
   g.sync();
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;

@@ -14,18 +14,30 @@ namespace {
 
 using Kernel = void (*)(AssignmentBatch);
 
+template <class Costs>
+Kernel warp_kernel(int columns_per_lane) {
+  switch (columns_per_lane) {
+    case 1:
+      return assignment_warp_kernel<Costs, 1>;
+    case 2:
+      return assignment_warp_kernel<Costs, 2>;
+    default:
+      return assignment_warp_kernel<Costs, 4>;
+  }
+}
+
+// As WarpKernel() and BlockKernel() in ffi/cuda, which have a few more.
 Kernel kernel_of(const Plan& plan, Dtype dtype) {
   if (plan.alone) {
-    switch (plan.columns_per_lane) {
-      case 1:
-        return assignment_warp_kernel<Floats, 1>;
-      case 2:
-        return assignment_warp_kernel<Floats, 2>;
+    switch (dtype) {
+      case Dtype::kS32:
+        return warp_kernel<Integers>(plan.columns_per_lane);
+      case Dtype::kF64:
+        return warp_kernel<Doubles>(plan.columns_per_lane);
       default:
-        return assignment_warp_kernel<Floats, 4>;
+        return warp_kernel<Floats>(plan.columns_per_lane);
     }
   }
-  // As BlockKernel() in ffi/cuda, which has one more of each.
   const int warps = plan.threads / 32;
   switch (dtype) {
     case Dtype::kS32:
@@ -51,8 +63,7 @@ extern "C" int64_t emulate_assignment(const jaxmatch::AssignmentOperands* operan
                                       int64_t workspace_words, const char* kernel, unsigned seed) {
   using namespace jaxmatch;
   AssignmentBatch b{*operands, workspace, workspace_words, {}, {}};
-  const bool floats = b.cost_dtype < Dtype::kF64;
-  const Plan plan = make_plan(b, true, floats ? kernel : "block", int(sizeof shared_memory));
+  const Plan plan = make_plan(b, true, kernel, int(sizeof shared_memory));
   if (plan.bytes > int(sizeof shared_memory)) return -1;
   std::memset(shared_memory, 0x5a, sizeof shared_memory);  // nothing is zero by luck
   const Kernel run = kernel_of(plan, b.cost_dtype);
