@@ -67,7 +67,6 @@ __device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* 
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N, kTogether = N <= 2 ? 4 : 2;
-  bool fits = true;
   for (int first = 0; first < count; first += kTogether) {
     Key least[kTogether];
     int own[kTogether];
@@ -85,38 +84,54 @@ __device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* 
     for (int r = 0; r < kTogether; ++r) {
       Key x = A::warp_min(least[r]);
       if (!(x < A::kInfinity) || first + r >= count) x = 0;
-      fits = fits && s.fits(x);
+      if (A::kWatched && !s.fits(x)) s.control[kTooWideFlag] = 1;
 #pragma unroll
-      for (int n = 0; n < N; ++n) {
-        if (c.at(n) != own[r]) continue;
-        c.v[n] -= x;
-        fits = fits && s.fits_dual(c.v[n]);
-      }
+      for (int n = 0; n < N; ++n) c.v[n] = c.at(n) == own[r] ? c.v[n] - x : c.v[n];
     }
   }
-  if (A::kWatched && !fits) s.control[kTooWideFlag] = 1;
+}
+
+// The least over the warp of numbers that may be negative only where `kSigned`.
+template <class A, bool kSigned>
+__device__ typename A::Key least_bid(typename A::Key x) {
+  if constexpr (kSigned) return A::warp_min(x);
+  return A::warp_min_path(x);
+}
+
+// The rarer cases: the row may leave, has nowhere to go, or has several best columns. Whether it
+// takes the column, and by how much the column's dual drops.
+template <class S>
+__device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key least,
+                                typename S::Key next, typename S::Key& drop) {
+  using A = typename S::Arithmetic;
+  const auto leave = s.leave ? s.leave[row] : A::kForbidden;
+  if (leave < A::kInfinity && leave < least) {
+    s.col4row[row] = kDropped;
+    return false;
+  }
+  if (!(least < A::kInfinity)) {
+    s.control[kInfeasibleFlag] = 1;
+    return false;
+  }
+  next = leave < next ? leave : next;
+  const bool moves = least < next && next < A::kInfinity;
+  if (A::kWatched && !(s.fits(least) && (!moves || s.fits(next)))) {
+    s.control[kTooWideFlag] = 1;
+    return false;
+  }
+  drop = moves ? next - least : typename S::Key(0);
+  return moves || row_of(pair) == kNone;  // where the price cannot move, only a free column
 }
 
 // Each of the first `count` free rows takes its best column and lowers that column's dual until its
 // second best is as good; a row that is thrown out bids again at once, `budget` times in all.
-template <class S>
+template <bool kSigned, class S>
 __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budget) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N;
-  if (s.cols == 0) {  // nothing to read
-    for (int i = c.g.lane(); i < s.rows; i += kWarpSize) {
-      if (s.leave && s.leave[i] < A::kInfinity) {
-        s.col4row[i] = kDropped;
-      } else {
-        s.control[kInfeasibleFlag] = 1;
-      }
-    }
-  }
-  if (s.cols == 0 || count == 0) return;
-  bool fits = true;
   int at = 0, left = budget;
-  int row = s.free_rows[0], upcoming = s.free_rows[min(1, max(count - 1, 0))];
+  int row = s.free_rows[0], upcoming = s.free_rows[min(1, count - 1)];
   while (at < count) {
     Key x[N];
     c.reduced(row, x);
@@ -126,40 +141,27 @@ __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budg
       second = lesser(second, x[n] < first ? first : x[n]);
       first = lesser(first, x[n]);
     }
-    const Key least = A::warp_min(first);
+    const Key least = least_bid<A, kSigned>(first);
     const int pair = c.pair_with(x, least);
     bool mine = false;
 #pragma unroll
     for (int n = 0; n < N; ++n) mine = mine || c.pair[n] == pair;
-    Key next = A::warp_min(mine ? second : first);
-    bool drops = false;
-    if (s.leave) {
-      const Key leave = s.leave[row];
-      drops = leave < least && leave < A::kInfinity;
-      next = leave < next ? leave : next;
+    const Key next = least_bid<A, kSigned>(mine ? second : first);
+    Key drop = next - least;
+    bool takes = true;
+    if (s.leave || !(least < next && next < A::kInfinity && s.fits(next) && s.fits(least))) {
+      takes = is_odd_bid_good(s, row, pair, least, next, drop);
     }
-    if (!(least < A::kInfinity)) {
-      if (!drops) s.control[kInfeasibleFlag] = 1;
-    } else {
-      fits = fits && s.fits(least);
-    }
-    // Where the price cannot move, only a free column will do.
-    const bool moves = least < next && next < A::kInfinity;
-    const bool takes = least < A::kInfinity && !drops && (moves || row_of(pair) == kNone);
     if (takes) {
-      const Key price_drop = moves ? next - least : Key(0);
-      fits = fits && (!moves || s.fits(next));
+      const int taken = pair_up(row, col_of(pair));
 #pragma unroll
       for (int n = 0; n < N; ++n) {
-        if (c.pair[n] != pair) continue;
-        c.v[n] -= price_drop;
-        fits = fits && s.fits_dual(c.v[n]);
-        c.pair[n] = pair_up(row, col_of(pair));
+        const bool won = c.pair[n] == pair;
+        c.v[n] = won ? c.v[n] - drop : c.v[n];
+        c.pair[n] = won ? taken : c.pair[n];
       }
-    } else if (drops) {
-      s.col4row[row] = kDropped;
     }
-    if (takes && row_of(pair) != kNone && left > 0) {
+    if (takes && pair >= pair_up(0, 0) && left > 0) {
       row = row_of(pair);
       --left;
     } else {
@@ -168,10 +170,22 @@ __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budg
       upcoming = s.free_rows[min(at + 1, count - 1)];
     }
   }
-  if (A::kWatched && !fits) s.control[kTooWideFlag] = 1;
 }
 
-// Writes down what a search and the end need to know.
+// Every row drops out; where there is no column.
+template <class S>
+__device__ void drop_rows(const S& s) {
+  for (int i = s.group.lane(); i < s.rows; i += kWarpSize) {
+    if (s.leave && s.leave[i] < S::Arithmetic::kInfinity) {
+      s.col4row[i] = kDropped;
+    } else {
+      s.control[kInfeasibleFlag] = 1;
+    }
+  }
+}
+
+// Writes down what a search and the end need to know. Duals only drop: if one fits now, it always
+// did.
 template <class S>
 __device__ void share(const S& s, const Columns<S>& c) {
 #pragma unroll
@@ -180,6 +194,7 @@ __device__ void share(const S& s, const Columns<S>& c) {
     if (j >= s.cols) continue;
     const int i = row_of(c.pair[n]);
     s.v[j] = c.v[n];
+    if (S::Arithmetic::kWatched && !s.fits_dual(c.v[n])) s.control[kTooWideFlag] = 1;
     s.row4col[j] = Index(i);
     if (i == kNone) continue;
     s.col4row[i] = Index(j);

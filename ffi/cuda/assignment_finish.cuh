@@ -182,7 +182,7 @@ __device__ double optimum(const S& s, double unscale) {
         const int64_t at = f.problem * f.b.n + f.problem_row(i);
         term = read_real(f.b.unmatched_cost, f.b.unmatched_dtype, at);
       } else {
-        term = S::Costs::real(f.words[int64_t(i) * f.stride + j]);
+        term = S::Costs::real(s.words[int64_t(i) * f.stride + j]);
       }
       sum.add(term);
     }

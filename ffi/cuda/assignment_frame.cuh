@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
 
+#include <cuda_pipeline_primitives.h>
+
 #include "arithmetic.cuh"
 #include "assignment_batch.h"
 #include "costs.cuh"
@@ -20,6 +22,7 @@ template <class CostsType, bool kOneWarp>
 struct Frame {
   using Costs = CostsType;
   using Raw = typename Costs::Raw;
+  static constexpr bool kAlone = kOneWarp;
 
   const AssignmentBatch& b;
   Group<kOneWarp> group;
@@ -27,6 +30,7 @@ struct Frame {
   const int base;  // of this problem in shared memory
   int rows, cols;
   bool flip, copied;
+  bool whole;        // the copy is the problem as it is
   const Raw* words;  // the costs in canonical form
   int stride;        // from one row of them to the next
   bool aligned;      // every pack of columns is
@@ -80,6 +84,7 @@ __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
 template <class F>
 __device__ bool take_in(F& f, int pack) {
   using Raw = typename F::Raw;
+  constexpr bool kAlone = F::kAlone;
   const AssignmentBatch& b = f.b;
   int n = int(b.n), m = int(b.m), first_row = 0, first_col = 0;
   f.copied = sizeof(Raw) == 4 && b.cost_dtype < Dtype::kF32;
@@ -112,29 +117,30 @@ __device__ bool take_in(F& f, int pack) {
   f.copied |= f.flip;
   f.rows = f.flip ? m : n;
   f.cols = f.flip ? n : m;
+  const auto* first = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m;
+  f.whole = !f.copied && n == b.n && m == b.m && m % pack == 0 && n * m * sizeof(Raw) % 16 == 0 &&
+            reinterpret_cast<uintptr_t>(first) % 16 == 0;
+  // A warp alone copies whatever has room.
+  f.copied |= kAlone && b.shared.words >= 0;
   if (f.copied) {
-    f.stride = int(copied_stride(f.cols, b.shared.words >= 0));
+    f.stride = f.whole ? f.cols : int(copied_stride(f.cols, pack, b.shared.words >= 0));
     f.words = b.shared.words >= 0 ? f.template shared<Raw>(b.shared.words)
                                   : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
   } else {
     f.stride = int(b.m);
-    f.words = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
+    f.words = first + first_col;
   }
   const unsigned bytes = max(unsigned(pack * sizeof(Raw)), 16u);
-  f.aligned = f.stride % pack == 0 && f.stride * sizeof(Raw) % 16 == 0 &&
-              reinterpret_cast<uintptr_t>(f.words) % bytes == 0;
+  f.aligned = f.stride % pack == 0 && reinterpret_cast<uintptr_t>(f.words) % bytes == 0;
   const int width = max((f.cols + kWarpSize - 1) / kWarpSize, 1);
   f.group.size = min(f.group.size, kWarpSize * width);
   return f.group.thread < f.group.size;
 }
 
-// Copies of a problem, made while looking at every cost. Loads of several words are under way at
-// once; the compiler cannot move them over the stores of others.
-
 // Keeps the orientation.
 template <class F>
-__device__ void copy_upright(const F& f, typename F::Costs::Range& range) {
-  constexpr int kAhead = 4;
+__device__ void copy_upright(const F& f) {
+  constexpr int kAhead = 4;  // loads under way at once
   auto* words = const_cast<typename F::Raw*>(f.words);
   const auto& g = f.group;
   for (int i = g.warp(); i < f.rows; i += g.warps()) {
@@ -146,48 +152,64 @@ __device__ void copy_upright(const F& f, typename F::Costs::Range& range) {
       }
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {  // what comes twice changes nothing
-        F::Costs::look_at(raw[a], f.b.maximize, range);
         words[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
       }
     }
   }
 }
 
-// Turns it, into shared memory.
-template <class F>
-__device__ void copy_turned(const F& f, typename F::Costs::Range& range) {
-  constexpr int kAhead = 8;
-  auto* words = const_cast<typename F::Raw*>(f.words);
+// Calls body(i, j) for every entry, in the order of the problem as it was passed in, from thread to
+// thread.
+template <class F, class Body>
+__device__ void for_each_entry(const F& f, const Body& body) {
   const auto& g = f.group;
-  if (f.rows == 0) return;
-  // Thread after thread along the rows of the problem, which are columns here.
-  const int step_col = g.size / f.rows, step_row = g.size % f.rows;
-  int j = g.thread / f.rows, i = g.thread % f.rows;
-  while (j < f.cols) {
-    typename F::Raw raw[kAhead];
-    int to[kAhead];
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      to[a] = j < f.cols ? i * f.stride + j : to[0];
-      raw[a] = j < f.cols ? f.load(j, i) : raw[0];
-      i += step_row;
-      j += step_col;
-      if (i >= f.rows) {
-        i -= f.rows;
-        ++j;
-      }
-    }
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      F::Costs::look_at(raw[a], f.b.maximize, range);
-      words[to[a]] = raw[a];
+  const int across = f.flip ? f.rows : f.cols, down = f.flip ? f.cols : f.rows;
+  if (across == 0) return;
+  const int step_down = g.size / across, step_across = g.size % across;
+  int k = g.thread / across, l = g.thread % across;
+#pragma unroll 4
+  while (k < down) {
+    body(f.flip ? l : k, f.flip ? k : l);
+    k += step_down;
+    l += step_across;
+    if (l >= across) {
+      l -= across;
+      ++k;
     }
   }
 }
 
+// Into shared memory, without a detour through registers where the words have their size already;
+// all loads are under way at once.
+template <class F>
+__device__ void copy_to_shared(const F& f) {
+  using Raw = typename F::Raw;
+  const AssignmentBatch& b = f.b;
+  Raw* words = f.template shared<Raw>(b.shared.words);
+  if (f.whole) {
+    constexpr int kChunk = 16 / sizeof(Raw);
+    const Raw* from = static_cast<const Raw*>(b.cost) + f.problem * b.n * b.m;
+    for (int k = f.group.thread * kChunk; k < f.rows * f.cols; k += f.group.size * kChunk) {
+      __pipeline_memcpy_async(words + k, from + k, 16);
+    }
+  } else if (b.cost_dtype < Dtype::kF32) {  // 16 bits
+    for_each_entry(f, [&](int i, int j) {
+      words[i * f.stride + j] = f.flip ? f.load(j, i) : f.load(i, j);
+    });
+  } else {
+    for_each_entry(f, [&](int i, int j) {
+      const int k = f.problem_row(f.flip ? j : i), l = f.problem_col(f.flip ? i : j);
+      const Raw* from = static_cast<const Raw*>(b.cost) + (f.problem * b.n + k) * b.m + l;
+      __pipeline_memcpy_async(words + i * f.stride + j, from, sizeof(Raw));
+    });
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+}
+
 // Turns it, into the workspace, by way of square tiles in shared memory.
 template <class F>
-__device__ void copy_turned_tiles(const F& f, typename F::Costs::Range& range) {
+__device__ void copy_turned_tiles(const F& f) {
   using Raw = typename F::Raw;
   constexpr int kAhead = 8, kPitch = kWarpSize + 1;
   auto* words = const_cast<Raw*>(f.words);
@@ -204,10 +226,7 @@ __device__ void copy_turned_tiles(const F& f, typename F::Costs::Range& range) {
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) raw[a] = f.load(min(j0 + first + a, f.cols - 1), i);
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        F::Costs::look_at(raw[a], f.b.maximize, range);
-        tile[(first + a) * kPitch + lane] = raw[a];
-      }
+      for (int a = 0; a < kAhead; ++a) tile[(first + a) * kPitch + lane] = raw[a];
     }
     __syncwarp();
     for (int first = 0; first < kWarpSize; first += kAhead) {
@@ -225,19 +244,18 @@ __device__ void copy_turned_tiles(const F& f, typename F::Costs::Range& range) {
   }
 }
 
-// Makes the copy, if one is needed, and looks at every cost on the way; else false.
+// Makes the copy, if one is needed.
 template <class F>
-__device__ bool bring_into_form(const F& f, typename F::Costs::Range& range) {
-  if (!f.copied) return false;
-  if (!f.flip) {
-    copy_upright(f, range);
-  } else if (f.b.shared.words >= 0) {
-    copy_turned(f, range);
+__device__ void bring_into_form(const F& f) {
+  if (!f.copied) return;
+  if (f.b.shared.words >= 0) {
+    copy_to_shared(f);
+  } else if (f.flip) {
+    copy_turned_tiles(f);
   } else {
-    copy_turned_tiles(f, range);
+    copy_upright(f);
   }
   f.group.sync();
-  return true;
 }
 
 }  // namespace jaxmatch

@@ -37,7 +37,17 @@ __device__ void start_alone(const S& s, Columns<S>& c, const WarmStart& warm) {
     const int singles = match_minima_alone(s, c, single, count);
     transfer_reductions_alone(s, c, single, singles);
   }
-  reduce_rows_alone(s, c, count, int(s.f.b.effort.rebids * float(s.rows)));
+  const int budget = int(s.f.b.effort.rebids * float(s.rows));
+  if (s.cols == 0) {
+    drop_rows(s);
+  } else if (count > 0) {
+    // Above the minima of columns no reduced cost is negative.
+    if (warm.use || s.cols_optional) {
+      reduce_rows_alone<true>(s, c, count, budget);
+    } else {
+      reduce_rows_alone<false>(s, c, count, budget);
+    }
+  }
   share(s, c);
 }
 
@@ -115,30 +125,27 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
 
 // Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
 // round, or leave their range; a wider arithmetic must decide.
-template <class A, int K, int C, bool kOneWarp, bool kAligned, class F>
-__device__ bool solve_with(const F& f, double factor, typename F::Costs::Range range, bool looked,
-                           const CostRange& unmatched, bool overflow, bool look, CostRange& found) {
-  State<A, F, K, C, kOneWarp, kAligned> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
+template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
+__device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
+                           bool look, CostRange& found) {
+  State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
   clear(s);
   f.group.sync();
-  if (!s.cols_optional) {
-    scan_costs<true>(s, range);
-  } else if (look && !looked) {
-    scan_costs<false>(s, range);
-  }
   if (look) {
-    using Word = typename F::Costs::Word;
-    f.group.all_max(range.word, f.template shared<Word>(f.b.shared.slots));
-    found = together(F::Costs::result(range), unmatched);
-    if (sizeof(Word) == 8 && F::Costs::kIntegral) {
-      overflow |= sums_overflow(f, range.word[0]);
+    found = look_at_costs(s);
+    if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral) {
+      overflow |= sums_overflow(f, found.magnitude);
     }
+    found = together(found, unmatched);
     if (found.invalid || overflow) {
       write_failure(f, found.invalid ? kInvalidCost : kOverflow);
       return true;
     }
+  } else if (!s.cols_optional) {
+    typename F::Costs::Range again;
+    scan_costs<true>(s, again);
   }
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
@@ -178,7 +185,7 @@ __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) 
   for (int i = f.group.thread; i < f.rows; i += f.group.size) {
     const int64_t at = f.problem * b.n + f.problem_row(i);
     const double r = read_real(b.unmatched_cost, b.unmatched_dtype, at);
-    Doubles::look_at(uint64_t(__double_as_longlong(r)), b.maximize, range);
+    range.look_at(uint64_t(__double_as_longlong(r)), b.maximize);
     if (!isfinite(r)) continue;
     if (r != rint(r)) flags[1] = 1;
     uint64_t magnitude = uint64_t(fmin(fabs(r), 0x1p63));
@@ -189,59 +196,48 @@ __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) 
     if (F::Costs::kIntegral && sums_overflow(f, magnitude)) flags[0] = 1;
   }
   uint64_t* slots = f.template shared<uint64_t>(b.shared.slots);
-  f.group.all_max(range.word, slots);
+  CostRange found;
+  range.agree(f.group, slots, found);
   f.group.all_max(flags, slots);
   overflow = flags[0] != 0;
   whole = flags[1] == 0;
-  return Doubles::result(range);
-}
-
-__device__ inline CostRange together(CostRange a, const CostRange& b) {
-  a.invalid |= b.invalid;
-  a.max_abs = fmax(a.max_abs, b.max_abs);
-  if (b.lowest_bit > 0 && (a.lowest_bit == 0 || b.lowest_bit < a.lowest_bit)) {
-    a.lowest_bit = b.lowest_bit;
-  }
-  return a;
+  return found;
 }
 
 // What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
-template <int K, int C, bool kOneWarp, bool kAligned, class F>
-__device__ __noinline__ void solve_wider(const F f, const typename F::Costs::Range range,
-                                         bool looked, const CostRange unmatched, bool overflow,
+template <int K, int C, bool kOneWarp, Place kPlace, class F>
+__device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
                                          bool whole, CostRange found) {
   constexpr bool kLong = sizeof(typename F::Raw) == 8;
   const double sign = f.b.maximize ? -1 : 1;
   double factor = sign;
 #pragma unroll 1
   for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, C, kOneWarp, kAligned>(f, factor, range, looked, unmatched, overflow,
-                                                   look, found))
+    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, look, found)) {
       return;
+    }
     if (F::Costs::kIntegral || factor != sign) break;
     // Sums along a path of the largest doubles would overflow to infinity, which forbids.
     factor = sign * ldexp(1.0, -8 - ilogb(double(f.rows + 1)));
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
-    solve_with<Huge, K, C, kOneWarp, kAligned>(f, sign, range, looked, unmatched, overflow, false,
-                                               found);
+    solve_with<Huge, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, false, found);
   }
 }
 
-template <int K, int C, bool kOneWarp, bool kAligned, class F>
-__device__ void solve_framed(const F& f, const typename F::Costs::Range& range, bool looked) {
-  CostRange unmatched{0, 0, false}, found{0, 0, false};
+template <int K, int C, bool kOneWarp, Place kPlace, class F>
+__device__ void solve_framed(const F& f) {
+  CostRange unmatched{0, 0, false, 0}, found{0, 0, false, 0};
   bool overflow = false, whole = true;
   if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;
-    if (solve_with<Single, K, C, kOneWarp, kAligned>(f, sign, range, looked, unmatched, overflow,
-                                                     true, found)) {
+    if (solve_with<Single, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, true, found)) {
       return;
     }
   }
-  solve_wider<K, C, kOneWarp, kAligned>(f, range, looked, unmatched, overflow, whole, found);
+  solve_wider<K, C, kOneWarp, kPlace>(f, unmatched, overflow, whole, found);
 }
 
 template <class Costs, int K, int C, bool kOneWarp>
@@ -249,12 +245,13 @@ __device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thr
                               int base) {
   Frame<Costs, kOneWarp> f{b, {thread, size}, problem, base};
   if (!take_in(f, K)) return;
-  typename Costs::Range range;
-  const bool looked = bring_into_form(f, range);
-  if (K > 1 && f.aligned) {
-    solve_framed<K, C, kOneWarp, true>(f, range, looked);
+  bring_into_form(f);
+  if (kOneWarp && b.shared.words >= 0) {
+    solve_framed<K, C, kOneWarp, Place::kShared>(f);
+  } else if (K == 1 || f.aligned) {
+    solve_framed<K, C, kOneWarp, Place::kAligned>(f);
   } else {
-    solve_framed<K, C, kOneWarp, false>(f, range, looked);
+    solve_framed<K, C, kOneWarp, Place::kAnywhere>(f);
   }
 }
 

@@ -58,6 +58,8 @@ inline const Choice& choose(const AssignmentOperands& o, bool by_batch, const ch
   return *(std::end(kChoices) - 1);
 }
 
+constexpr int64_t kMostShared = 17 << 10;  // of the costs of one problem
+
 // Problems of one warp that share a block: as many blocks fit a multiprocessor as it has warps for.
 constexpr int kProblemsPerBlock = 2;
 
@@ -86,6 +88,12 @@ struct SharedStack {
   }
 };
 
+inline int64_t shared_copy_bytes(const AssignmentOperands& o, const Choice& choice) {
+  const auto [rows, cols] = Sides(o);
+  const int word = size_of(o.cost_dtype) == 8 ? 8 : 4;
+  return rows * copied_stride(cols, choice.columns_per_lane, true) * word;
+}
+
 // `ties`: with room for the stage for ties, where it may be of use.
 inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, bool copy_in_shared,
                             bool ties) {
@@ -103,7 +111,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
   s.control = stack.take(kControls * 4);
   s.slots = stack.take(choice.alone ? 0 : kSlotBytes);
-  s.words = copy_in_shared ? stack.take(rows * copied_stride(cols, true) * word) : -1;
+  s.words = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
   SharedStack tiles = stack;  // gone when the solve begins: the rest lies over them
   if (may_turn(o) && !copy_in_shared) {
     s.tiles = tiles.take(choice.alone ? kTileEntries * word : kTileBytes);
@@ -136,7 +144,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
 // Words of a copy in the workspace, for each problem; 0 if none is ever needed.
 inline int64_t words_of_copy(const AssignmentOperands& o) {
   const Sides sides(o);
-  return may_copy(o) ? sides.rows * copied_stride(sides.cols, false) : 0;
+  return may_copy(o) ? sides.rows * copied_stride(sides.cols, 4, false) : 0;
 }
 
 struct Plan {
@@ -150,7 +158,9 @@ struct Plan {
 // if it must.
 inline Plan make_plan(AssignmentBatch& b, bool by_batch, const char* asked, int most_bytes) {
   const Choice& choice = choose(b, by_batch, asked);
-  const bool in_shared = may_copy(b) && b.workspace_words == 0;
+  // A warp alone reads its costs from shared memory, as long as that leaves room for others.
+  const bool in_shared = (may_copy(b) && b.workspace_words == 0) ||
+                         (choice.alone && shared_copy_bytes(b, choice) <= kMostShared);
   b.shared = lay_out(b, choice, in_shared, true);
   if (b.shared.bytes > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
   const bool share = choice.alone && b.shared.bytes * kProblemsPerBlock <= most_bytes;

@@ -84,6 +84,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   Key drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
   int drop_row = root, end = kNone;
   Key bound;
+  bool fits = true;  // if not, the search goes on to its end, for nothing
   for (int round = 0;; ++round) {
     const Nearest<Key> nearest = find_nearest(c, dist, round);
     if (s.leave && drop < A::kInfinity && !(nearest.dist < drop)) {
@@ -101,7 +102,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
     c.reduced(i, x);
     // C_ij - v_j - height is the length of the path through the row.
     const Key height = s.u[i] - nearest.dist;
-    if (A::kWatched && !s.fits(height)) return Outcome::kTooWide;
+    fits = fits && s.fits(height);
     if (s.leave && s.leave[i] < A::kInfinity && s.leave[i] - height < drop) {
       drop = s.leave[i] - height;
       drop_row = i;
@@ -117,7 +118,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
     }
   }
   g.sync();
-  bool fits = s.fits(bound) && s.fits(base + bound);
+  fits = fits && s.fits(bound) && s.fits(base + bound);
   bool on_path[N];
 #pragma unroll
   for (int n = 0; n < N; ++n) {

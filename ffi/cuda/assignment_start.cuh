@@ -43,17 +43,19 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Looks at every cost, to know which numbers can decide; with `kMinima` it puts the least of each
-// column in v and its first row in pred.
-template <bool kMinima, class S>
-__device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
+// Shows every cost to `range`; with `kMinima` it puts the least of each column in v and its first row
+// in pred.
+template <bool kMinima, class S, class Range>
+__device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   // A warp alone reads packs of columns; where there are more warps, each thread has one column.
   constexpr int kColumns = S::kAlone ? S::K : 1, kAhead = S::kAlone ? 8 / S::K : 8;
   const auto& g = s.group;
-  for (int j = g.thread * kColumns; j < s.cols; j += g.size * kColumns) {
-    const auto* start = S::kAlone ? s.start(j) : s.f.words + j;
+  bool begun = false;
+  // Whole warps; beyond the last column they see it again, which changes nothing.
+  for (int j = g.thread * kColumns; j - g.lane() * kColumns < s.cols; j += g.size * kColumns) {
+    const auto* start = S::kAlone ? s.start(j) : s.words + min(j, s.cols - 1);
     Key least[kColumns];
     int argmin[kColumns];
 #pragma unroll
@@ -76,11 +78,13 @@ __device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
           raw[a][0] = start[uint64_t(unsigned(i)) * unsigned(s.f.stride)];
         }
       }
+      if (!begun) range.begin(raw[0][0]);
+      begun = true;
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
 #pragma unroll
         for (int k = 0; k < kColumns; ++k) {  // what comes twice changes nothing
-          S::Costs::look_at(raw[a][k], s.f.b.maximize, range);
+          range.look_at(raw[a][k], s.f.b.maximize);
           if constexpr (!kMinima) continue;
           const Key key = s.read(raw[a][k]);
           argmin[k] = key < least[k] ? first + a : argmin[k];
@@ -95,6 +99,25 @@ __device__ void scan_costs(const S& s, typename S::F::Costs::Range& range) {
       s.pred[j + k] = Index(argmin[k]);
     }
   }
+}
+
+// What the costs are, and the minima of the columns where they are of use.
+template <class S>
+__device__ CostRange look_at_costs(const S& s) {
+  using Costs = typename S::Costs;
+  auto* slots = s.f.template shared<typename Costs::Word>(s.f.b.shared.slots);
+  CostRange found;
+  typename Costs::Guess guess;
+  if (s.cols_optional) {
+    scan_costs<false>(s, guess);
+  } else {
+    scan_costs<true>(s, guess);
+  }
+  if (guess.agree(s.group, slots, found)) return found;
+  typename Costs::Range range;
+  scan_costs<false>(s, range);
+  range.agree(s.group, slots, found);
+  return found;
 }
 
 // A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the

@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
 
+#include <type_traits>
+
 #include "assignment_frame.cuh"
 
 namespace jaxmatch {
@@ -29,14 +31,16 @@ __device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x)
   }
 }
 
+// Where the costs lie: in shared memory; elsewhere, with every pack aligned; elsewhere.
+enum class Place { kShared, kAligned, kAnywhere };
+
 // Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, kept for rows that are
 // matched):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
 //   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
 //   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched.
 // `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
-template <class ArithmeticType, class FrameType, int kPack, int kPacks, bool kOneWarp,
-          bool kAligned>
+template <class ArithmeticType, class FrameType, int kPack, int kPacks, bool kOneWarp, Place kPlace>
 struct State {
   using Arithmetic = ArithmeticType;
   using F = FrameType;
@@ -54,6 +58,7 @@ struct State {
   const Group<kOneWarp> group;
   Scale scale;
   const int rows, cols;
+  const Raw* const words;
   const unsigned stride_bytes;
   const bool cols_optional;
   Key *const v, *const u;
@@ -68,6 +73,8 @@ struct State {
         scale(scale_),
         rows(frame.rows),
         cols(frame.cols),
+        words(kPlace == Place::kShared ? frame.template shared<Raw>(frame.b.shared.words)
+                                       : frame.words),
         stride_bytes(unsigned(frame.stride) * unsigned(sizeof(Raw))),
         cols_optional(frame.b.unmatched_cost || frame.rows < frame.cols),
         v(frame.template shared<Key>(frame.b.shared.v)),
@@ -83,13 +90,15 @@ struct State {
   // Column j of row 0, where a thread begins to read.
   __device__ const Raw* start(int j) const {
     // No further than the last pack that holds a column: the buffer may end there.
-    return f.words + min(j, kAligned ? (cols - 1) / K * K : cols - 1);
+    return words + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
   }
   // The pack of row i that begins there; beyond the last column, anything.
   __device__ Raws load(const Raw* start, int i, int j) const {
+    // In shared memory offsets have 32 bits.
+    using Offset = std::conditional_t<kPlace == Place::kShared, unsigned, uint64_t>;
     const auto* here = reinterpret_cast<const Raw*>(reinterpret_cast<const char*>(start) +
-                                                    uint64_t(unsigned(i)) * stride_bytes);
-    if constexpr (kAligned) return *reinterpret_cast<const Raws*>(here);
+                                                    Offset(unsigned(i)) * stride_bytes);
+    if constexpr (kPlace != Place::kAnywhere) return *reinterpret_cast<const Raws*>(here);
     Raws raws;
     const int last = max(cols - 1 - j, 0);
 #pragma unroll
@@ -103,7 +112,7 @@ struct State {
   }
   __device__ bool fits(Key x) const { return Arithmetic::fits(x, scale); }
   __device__ bool fits_dual(Key x) const { return Arithmetic::fits_dual(x, scale); }
-  __device__ Key entry(int i, int j) const { return read(f.words[int64_t(i) * f.stride + j]); }
+  __device__ Key entry(int i, int j) const { return read(words[int64_t(i) * f.stride + j]); }
 };
 
 // One thread: gives each column of a path, from its end `j` back to row `root`, to the row before

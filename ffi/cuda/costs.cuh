@@ -13,13 +13,24 @@ namespace jaxmatch {
 
 // What the costs of one problem are made of.
 struct CostRange {
-  double max_abs;     // over finite costs
-  double lowest_bit;  // every finite cost is a multiple of it; 0 if all are zero
-  bool invalid;       // NaN, or an infinity that does not forbid
+  double max_abs;      // over finite costs
+  double lowest_bit;   // every finite cost is a multiple of it; 0 if all are zero
+  bool invalid;        // NaN, or an infinity that does not forbid
+  uint64_t magnitude;  // max_abs of 64-bit integers, which a double would round
 };
 
-// How costs of one kind are read. `Raw` is the word that the solver reads; `Range` accumulates the
-// greatest magnitude, the negated lowest bit, and what is invalid, all as maxima.
+__device__ inline CostRange together(CostRange a, const CostRange& b) {
+  a.invalid |= b.invalid;
+  a.max_abs = fmax(a.max_abs, b.max_abs);
+  if (b.lowest_bit > 0 && (a.lowest_bit == 0 || b.lowest_bit < a.lowest_bit)) {
+    a.lowest_bit = b.lowest_bit;
+  }
+  return a;
+}
+
+// How costs of one kind are read. `Raw` is the word that the solver reads. A `Range` sees every
+// cost and accumulates the greatest magnitude, the negated lowest bit, and what is invalid, all as
+// maxima; a `Guess` is faster, but does not always come to a result.
 
 // float32; bfloat16 and float16 are copied to it first.
 struct Floats {
@@ -38,25 +49,64 @@ struct Floats {
 
   struct Range {
     Word word[3] = {0, 0, 0};
+
+    __device__ void begin(Raw) {}
+    __device__ void look_at(Raw raw, bool maximize) {
+      const uint32_t magnitude = raw & 0x7fffffffu;
+      const bool finite = magnitude < 0x7f800000u;
+      if (finite) word[0] = max(word[0], magnitude);
+      // x without its lowest bit, and the difference, which is exact. For a power of two a bit of
+      // the exponent goes instead: the difference is then at least half of x, and lowest_bit()
+      // rounds it down to a power of two. A zero has no bit at all: the negated zero is no maximum.
+      const float rest = __uint_as_float(magnitude & (magnitude - 1));
+      const uint32_t lowest = __float_as_uint(__uint_as_float(magnitude) - rest);
+      if (finite) word[1] = max(word[1], 0u - lowest);
+      if (!finite) word[2] |= raw ^ (maximize ? 0xff800000u : 0x7f800000u);
+    }
+    __device__ float lowest_bit() const {
+      uint32_t lowest = 0u - word[1];
+      if (lowest & 0x7f800000u) lowest &= 0x7f800000u;
+      return __uint_as_float(lowest);
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+      group.all_max(word, slots);
+      found = {double(__uint_as_float(word[0])), double(lowest_bit()), word[2] != 0, 0};
+      return true;
+    }
   };
-  __device__ static void look_at(Raw raw, bool maximize, Range& range) {
-    const uint32_t magnitude = raw & 0x7fffffffu;
-    const bool finite = magnitude < 0x7f800000u;
-    if (finite) range.word[0] = max(range.word[0], magnitude);
-    // x without its lowest bit, and the difference, which is exact. For a power of two a bit of the
-    // exponent goes instead: the difference is then at least half of x, and result() rounds it down
-    // to a power of two. A zero has no bit at all: the negated zero is no maximum.
-    const float rest = __uint_as_float(magnitude & (magnitude - 1));
-    const uint32_t lowest = __float_as_uint(__uint_as_float(magnitude) - rest);
-    if (finite) range.word[1] = max(range.word[1], 0u - lowest);
-    if (!finite) range.word[2] |= raw ^ (maximize ? 0xff800000u : 0x7f800000u);
-  }
-  __device__ static CostRange result(const Range& range) {
-    uint32_t lowest = 0u - range.word[1];
-    if (lowest & 0x7f800000u) lowest &= 0x7f800000u;
-    const double bit = range.word[1] == 0 ? 0 : double(__uint_as_float(lowest));
-    return {double(__uint_as_float(range.word[0])), bit, range.word[2] != 0};
-  }
+
+  // Takes the lowest bit of a few costs for that of all, and checks that others are multiples. No
+  // result if one is not, or not finite; maybe none if one is beyond 2^23 units.
+  struct Guess {
+    float unit = 0, magic = 0, most = 0;
+    bool fails = false;
+
+    // All lanes.
+    __device__ void begin(Raw raw) {
+      Range few;
+      few.look_at(raw, false);
+      few.word[1] = __reduce_max_sync(kAllLanes, few.word[1]);
+      unit = few.lowest_bit();
+      magic = unit * 0x1p23f;
+    }
+    __device__ void look_at(Raw raw, bool) {
+      // Between 2^23 and 2^24 units a float32 has no bit below the unit.
+      const float x = fabsf(__uint_as_float(raw));
+      fails = fails || !((x + magic) - magic == x);
+      most = fmaxf(most, x);
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) const {
+      // The same unit everywhere: its bits and their complement both have the same maximum.
+      const uint32_t bits = __float_as_uint(unit);
+      const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
+      Word word[3] = {__float_as_uint(most), stop ? ~0u : bits, stop ? ~0u : ~bits};
+      group.all_max(word, slots);
+      found = {double(__uint_as_float(word[0])), double(__uint_as_float(word[1])), false, 0};
+      return word[1] == ~word[2] && word[0] < 0x7f800000u;
+    }
+  };
 };
 
 struct Integers {
@@ -72,13 +122,19 @@ struct Integers {
 
   struct Range {
     Word word[1] = {0};
+
+    __device__ void begin(Raw) {}
+    __device__ void look_at(Raw raw, bool) {
+      word[0] = max(word[0], int32_t(raw) < 0 ? 0u - raw : raw);
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+      group.all_max(word, slots);
+      found = {double(word[0]), 1, false, word[0]};
+      return true;
+    }
   };
-  __device__ static void look_at(Raw raw, bool, Range& range) {
-    range.word[0] = max(range.word[0], int32_t(raw) < 0 ? 0u - raw : raw);
-  }
-  __device__ static CostRange result(const Range& range) {
-    return {double(range.word[0]), 1, false};
-  }
+  using Guess = Range;
 };
 
 struct Doubles {
@@ -93,26 +149,32 @@ struct Doubles {
 
   struct Range {
     Word word[3] = {0, 0, 0};
-  };
-  __device__ static void look_at(Raw raw, bool maximize, Range& range) {
-    constexpr uint64_t kInfinite = uint64_t(0x7ff) << 52;
-    const uint64_t magnitude = raw & INT64_MAX;
-    if (magnitude >= kInfinite) {
-      range.word[2] |= raw ^ (maximize ? uint64_t(0xfff) << 52 : kInfinite);
-      return;
+
+    __device__ void begin(Raw) {}
+    __device__ void look_at(Raw raw, bool maximize) {
+      constexpr uint64_t kInfinite = uint64_t(0x7ff) << 52;
+      const uint64_t magnitude = raw & INT64_MAX;
+      if (magnitude >= kInfinite) {
+        word[2] |= raw ^ (maximize ? uint64_t(0xfff) << 52 : kInfinite);
+        return;
+      }
+      word[0] = max(word[0], magnitude);
+      const double rest = __longlong_as_double(int64_t(magnitude & (magnitude - 1)));
+      const double bit = __longlong_as_double(int64_t(magnitude)) - rest;
+      word[1] = max(word[1], 0 - uint64_t(__double_as_longlong(bit)));
     }
-    range.word[0] = max(range.word[0], magnitude);
-    const double rest = __longlong_as_double(int64_t(magnitude & (magnitude - 1)));
-    const double bit = __longlong_as_double(int64_t(magnitude)) - rest;
-    range.word[1] = max(range.word[1], 0 - uint64_t(__double_as_longlong(bit)));
-  }
-  __device__ static CostRange result(const Range& range) {
-    constexpr uint64_t kExponent = uint64_t(0x7ff) << 52;
-    uint64_t lowest = 0 - range.word[1];
-    if (lowest & kExponent) lowest &= kExponent;
-    const double bit = range.word[1] == 0 ? 0 : __longlong_as_double(int64_t(lowest));
-    return {__longlong_as_double(int64_t(range.word[0])), bit, range.word[2] != 0};
-  }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+      constexpr uint64_t kExponent = uint64_t(0x7ff) << 52;
+      group.all_max(word, slots);
+      uint64_t lowest = 0 - word[1];
+      if (lowest & kExponent) lowest &= kExponent;
+      found = {__longlong_as_double(int64_t(word[0])), __longlong_as_double(int64_t(lowest)),
+               word[2] != 0, 0};
+      return true;
+    }
+  };
+  using Guess = Range;
 };
 
 struct LongIntegers {
@@ -128,13 +190,19 @@ struct LongIntegers {
 
   struct Range {
     Word word[1] = {0};
+
+    __device__ void begin(Raw) {}
+    __device__ void look_at(Raw raw, bool) {
+      word[0] = max(word[0], int64_t(raw) < 0 ? 0 - raw : raw);
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+      group.all_max(word, slots);
+      found = {double(word[0]), 1, false, word[0]};
+      return true;
+    }
   };
-  __device__ static void look_at(Raw raw, bool, Range& range) {
-    range.word[0] = max(range.word[0], int64_t(raw) < 0 ? 0 - raw : raw);
-  }
-  __device__ static CostRange result(const Range& range) {
-    return {double(range.word[0]), 1, false};
-  }
+  using Guess = Range;
 };
 
 }  // namespace jaxmatch
