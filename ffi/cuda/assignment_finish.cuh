@@ -48,6 +48,22 @@ __device__ CompensatedSum group_sum(const Group<kOneWarp>& g, CompensatedSum x, 
 }
 
 template <bool kOneWarp>
+__device__ double group_sum(const Group<kOneWarp>& g, double x, double* slots) {
+  const auto over_lanes = [](double y) {
+    for (int step = kWarpSize / 2; step > 0; step /= 2) y += __shfl_down_sync(kAllLanes, y, step);
+    return y;
+  };
+  x = over_lanes(x);
+  if constexpr (!kOneWarp) {
+    g.sync();
+    if (g.lane() == 0) slots[g.warp()] = x;
+    g.sync();
+    x = over_lanes(g.lane() < g.warps() ? slots[g.lane()] : 0);
+  }
+  return x;
+}
+
+template <bool kOneWarp>
 __device__ __int128 group_sum(const Group<kOneWarp>& g, __int128 x, uint64_t* slots) {
   const auto over_lanes = [](__int128 y) {
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
@@ -170,15 +186,19 @@ __device__ double optimum(const S& s, double unscale) {
       sum += j == kDropped ? s.leave[i] : s.u[i] + s.v[j];
     }
     return double(group_sum(g, sum, f.template shared<uint64_t>(f.b.shared.slots))) * unscale;
+  } else if constexpr (S::Arithmetic::kExact) {
+    double sum = 0;  // of multiples of one unit, far below 2^53 of them
+    for (int i = g.thread; i < f.rows; i += g.size) {
+      const int j = s.col4row[i];
+      sum += j == kDropped ? double(s.leave[i]) : double(s.u[i]) + double(s.v[j]);
+    }
+    return group_sum(g, sum, f.template shared<double>(f.b.shared.slots)) * unscale;
   } else {
     CompensatedSum sum;
     for (int i = g.thread; i < f.rows; i += g.size) {
       const int j = s.col4row[i];
       double term;
-      if (S::Arithmetic::kExact) {
-        term = j == kDropped ? double(s.leave[i]) : double(s.u[i]) + double(s.v[j]);
-        term *= unscale;
-      } else if (j == kDropped) {
+      if (j == kDropped) {
         const int64_t at = f.problem * f.b.n + f.problem_row(i);
         term = read_real(f.b.unmatched_cost, f.b.unmatched_dtype, at);
       } else {

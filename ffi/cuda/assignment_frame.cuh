@@ -31,6 +31,7 @@ struct Frame {
   int rows, cols;
   bool flip, copied;
   bool whole;        // the copy is the problem as it is
+  const Raw* dense;  // the first cost, if no others lie between those of a row, or null
   const Raw* words;  // the costs in canonical form
   int stride;        // from one row of them to the next
   bool aligned;      // every pack of columns is
@@ -114,12 +115,15 @@ __device__ bool take_in(F& f, int pack) {
     }
   }
   f.flip = !b.unmatched_cost && n > m;
+  f.dense = nullptr;
+  if (!f.copied) {
+    f.dense = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
+  }
   f.copied |= f.flip;
   f.rows = f.flip ? m : n;
   f.cols = f.flip ? n : m;
-  const auto* first = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m;
   f.whole = !f.copied && n == b.n && m == b.m && m % pack == 0 && n * m * sizeof(Raw) % 16 == 0 &&
-            reinterpret_cast<uintptr_t>(first) % 16 == 0;
+            reinterpret_cast<uintptr_t>(f.dense) % 16 == 0;
   // A warp alone copies whatever has room.
   f.copied |= kAlone && b.shared.words >= 0;
   if (f.copied) {
@@ -128,7 +132,7 @@ __device__ bool take_in(F& f, int pack) {
                                   : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
   } else {
     f.stride = int(b.m);
-    f.words = first + first_col;
+    f.words = f.dense;
   }
   const unsigned bytes = max(unsigned(pack * sizeof(Raw)), 16u);
   f.aligned = f.stride % pack == 0 && reinterpret_cast<uintptr_t>(f.words) % bytes == 0;
@@ -158,50 +162,47 @@ __device__ void copy_upright(const F& f) {
   }
 }
 
-// Calls body(i, j) for every entry, in the order of the problem as it was passed in, from thread to
-// thread.
-template <class F, class Body>
-__device__ void for_each_entry(const F& f, const Body& body) {
-  const auto& g = f.group;
-  const int across = f.flip ? f.rows : f.cols, down = f.flip ? f.cols : f.rows;
-  if (across == 0) return;
-  const int step_down = g.size / across, step_across = g.size % across;
-  int k = g.thread / across, l = g.thread % across;
-#pragma unroll 4
-  while (k < down) {
-    body(f.flip ? l : k, f.flip ? k : l);
-    k += step_down;
-    l += step_across;
-    if (l >= across) {
-      l -= across;
-      ++k;
-    }
-  }
-}
-
 // Into shared memory, without a detour through registers where the words have their size already;
 // all loads are under way at once.
 template <class F>
 __device__ void copy_to_shared(const F& f) {
   using Raw = typename F::Raw;
   const AssignmentBatch& b = f.b;
+  const auto& g = f.group;
   Raw* words = f.template shared<Raw>(b.shared.words);
   if (f.whole) {
     constexpr int kChunk = 16 / sizeof(Raw);
     const Raw* from = static_cast<const Raw*>(b.cost) + f.problem * b.n * b.m;
-    for (int k = f.group.thread * kChunk; k < f.rows * f.cols; k += f.group.size * kChunk) {
+    for (int k = g.thread * kChunk; k < f.rows * f.cols; k += g.size * kChunk) {
       __pipeline_memcpy_async(words + k, from + k, 16);
     }
-  } else if (b.cost_dtype < Dtype::kF32) {  // 16 bits
-    for_each_entry(f, [&](int i, int j) {
-      words[i * f.stride + j] = f.flip ? f.load(j, i) : f.load(i, j);
-    });
   } else {
-    for_each_entry(f, [&](int i, int j) {
-      const int k = f.problem_row(f.flip ? j : i), l = f.problem_col(f.flip ? i : j);
-      const Raw* from = static_cast<const Raw*>(b.cost) + (f.problem * b.n + k) * b.m + l;
-      __pipeline_memcpy_async(words + i * f.stride + j, from, sizeof(Raw));
-    });
+    // In the order of the problem as it was passed in, from thread to thread.
+    const int across = max(f.flip ? f.rows : f.cols, 1), down = f.flip ? f.cols : f.rows;
+    const int to_next = f.flip ? f.stride : 1, to_below = f.flip ? 1 : f.stride;
+    const int step_down = g.size / across, step_across = g.size % across;
+    int k = g.thread / across, l = g.thread % across;
+    Raw* to = words + k * to_below + l * to_next;
+    const int step_to = step_down * to_below + step_across * to_next;
+    const int wrap_to = to_below - across * to_next;
+    const Raw* from = f.dense ? f.dense + k * b.m + l : nullptr;
+    const int64_t step_from = step_down * b.m + step_across, wrap_from = b.m - across;
+#pragma unroll 2
+    while (k < down) {
+      if (f.dense) {
+        __pipeline_memcpy_async(to, from, sizeof(Raw));
+      } else if (b.cost_dtype < Dtype::kF32) {  // 16 bits
+        *to = f.load(k, l);
+      } else {
+        const int64_t at = (f.problem * b.n + f.problem_row(k)) * b.m + f.problem_col(l);
+        __pipeline_memcpy_async(to, static_cast<const Raw*>(b.cost) + at, sizeof(Raw));
+      }
+      const bool wraps = l + step_across >= across;
+      k += step_down + wraps;
+      l += step_across - (wraps ? across : 0);
+      to += step_to + (wraps ? wrap_to : 0);
+      from += step_from + (wraps ? wrap_from : 0);
+    }
   }
   __pipeline_commit();
   __pipeline_wait_prior(0);

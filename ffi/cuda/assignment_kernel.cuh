@@ -266,10 +266,13 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
                                    warp * b.shared.bytes);
 }
 
+// What a multiprocessor should be able to hold, for which registers are limited.
+constexpr int blocks_at_once(int warps) { return warps <= 4 ? 8 : warps <= 8 ? 2 : 1; }
+
 // One block for each problem, of `kMostWarps` at most: where they are few, each may have more
 // registers.
 template <class Costs, int C, int kMostWarps>
-__global__ void __launch_bounds__(kMostWarps* kWarpSize, kMostWarps > 8 ? 1 : 24 / kMostWarps)
+__global__ void __launch_bounds__(kMostWarps* kWarpSize, blocks_at_once(kMostWarps))
     assignment_block_kernel(const __grid_constant__ AssignmentBatch b) {
   solve_problem<Costs, 4, C, false>(b, blockIdx.x, threadIdx.x, blockDim.x, 0);
 }

@@ -27,8 +27,10 @@ struct Choice {
   int64_t most_cols;
   int64_t least_warps;  // in a whole batch with one warp for every 32 columns
   int columns_per_lane;
-  bool alone;  // one warp for each problem; else one for every 32 columns, 32 at most
+  int most_warps;  // for each problem, one for every 32 columns
   Effort effort;
+
+  bool alone() const { return most_warps == 1; }
 };
 
 constexpr int64_t kAnyBatch = 0;
@@ -37,11 +39,12 @@ constexpr int64_t kFullGpu = 4096;
 constexpr int64_t kTypicalBatch = 256;  // where the real one must not matter
 
 constexpr Choice kChoices[] = {
-    {32, kAnyBatch, 1, true, {1, 0, 0, 0}},
-    {64, kFullGpu, 2, true, {1, 0, 0, 0}},
-    {128, 2 * kFullGpu, 4, true, {1, 0, 0, 0}},
-    {128, kAnyBatch, 4, false, {1, 0.25, 1, 64}},
-    {INT32_MAX, kAnyBatch, 4, false, {4, 0.5, 1, 64}},
+    {32, kAnyBatch, 1, 1, {1, 0, 0, 0}},
+    {64, kFullGpu, 2, 1, {1, 0, 0, 0}},
+    {128, 2 * kFullGpu, 4, 1, {1, 0, 0, 0}},
+    {128, kAnyBatch, 4, 4, {1, 0.25, 1, 64}},
+    {512, kAnyBatch, 4, 8, {4, 0.5, 1, 64}},
+    {INT32_MAX, kAnyBatch, 4, 32, {4, 0.5, 1, 64}},
 };
 
 // `asked`: "warp" or "block" where it fits, for tests and measurements; or null.
@@ -50,22 +53,21 @@ inline const Choice& choose(const AssignmentOperands& o, bool by_batch, const ch
   const Sides sides(o);
   const int64_t warps = (by_batch ? o.batch : kTypicalBatch) * ((sides.cols + 31) / 32);
   for (const Choice& choice : kChoices) {
-    if (o.cost_dtype == Dtype::kS64 && choice.alone) continue;  // 128-bit sums: blocks only
-    if (kind == "block" && choice.alone) continue;
-    const bool enough = warps >= choice.least_warps || (kind == "warp" && choice.alone);
+    if (o.cost_dtype == Dtype::kS64 && choice.alone()) continue;  // 128-bit sums: blocks only
+    if (kind == "block" && choice.alone()) continue;
+    const bool enough = warps >= choice.least_warps || (kind == "warp" && choice.alone());
     if (sides.cols <= choice.most_cols && enough) return choice;
   }
   return *(std::end(kChoices) - 1);
 }
 
-constexpr int64_t kMostShared = 17 << 10;  // of the costs of one problem
+constexpr int64_t kMostShared = 10 << 10;  // of the costs of one problem
 
 // Problems of one warp that share a block: as many blocks fit a multiprocessor as it has warps for.
 constexpr int kProblemsPerBlock = 2;
 
 inline int warps_per_problem(const Choice& choice, int64_t cols) {
-  if (choice.alone) return 1;
-  return int(std::min<int64_t>(std::max<int64_t>((cols + 31) / 32, 1), 32));
+  return int(std::min<int64_t>(std::max<int64_t>((cols + 31) / 32, 1), choice.most_warps));
 }
 
 inline bool may_turn(const AssignmentOperands& o) {
@@ -101,7 +103,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   constexpr int64_t kMostTiedCols = 1024;
   const auto [rows, cols] = Sides(o);
   // v is read a pack of every lane at a time, two at a time by blocks.
-  const int64_t step = 32 * choice.columns_per_lane * (choice.alone ? 1 : 2);
+  const int64_t step = 32 * choice.columns_per_lane * (choice.alone() ? 1 : 2);
   const int64_t width = (cols + step - 1) / step * step;
   const int word = size_of(o.cost_dtype) == 8 ? 8 : 4;
   const int key = o.cost_dtype == Dtype::kS64 ? 16 : 8;
@@ -110,11 +112,11 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.row_ids = stack.take(o.row_mask ? o.n * 2 : 0);
   s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
   s.control = stack.take(kControls * 4);
-  s.slots = stack.take(choice.alone ? 0 : kSlotBytes);
+  s.slots = stack.take(choice.alone() ? 0 : kSlotBytes);
   s.words = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
   SharedStack tiles = stack;  // gone when the solve begins: the rest lies over them
   if (may_turn(o) && !copy_in_shared) {
-    s.tiles = tiles.take(choice.alone ? kTileEntries * word : kTileBytes);
+    s.tiles = tiles.take(choice.alone() ? kTileEntries * word : kTileBytes);
   }
   s.v = stack.take(width * key);
   s.u = stack.take(rows * key);
@@ -125,7 +127,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.free_rows = stack.take(rows * 4);
   s.pred = stack.take(std::max(rows, cols) * 2);
   s.tight = -1;
-  if (!choice.alone) {
+  if (!choice.alone()) {
     s.claim = stack.take(cols * 4);
     if (ties && o.n == o.m && !o.unmatched_cost && cols <= kMostTiedCols && word == 4) {
       const int64_t words = (cols + 127) / 128 * 4;
@@ -160,13 +162,13 @@ inline Plan make_plan(AssignmentBatch& b, bool by_batch, const char* asked, int 
   const Choice& choice = choose(b, by_batch, asked);
   // A warp alone reads its costs from shared memory, as long as that leaves room for others.
   const bool in_shared = (may_copy(b) && b.workspace_words == 0) ||
-                         (choice.alone && shared_copy_bytes(b, choice) <= kMostShared);
+                         (choice.alone() && shared_copy_bytes(b, choice) <= kMostShared);
   b.shared = lay_out(b, choice, in_shared, true);
   if (b.shared.bytes > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
-  const bool share = choice.alone && b.shared.bytes * kProblemsPerBlock <= most_bytes;
+  const bool share = choice.alone() && b.shared.bytes * kProblemsPerBlock <= most_bytes;
   const int problems = share ? kProblemsPerBlock : 1;
   b.effort = choice.effort;
-  return {choice.alone, choice.columns_per_lane, (b.batch + problems - 1) / problems,
+  return {choice.alone(), choice.columns_per_lane, (b.batch + problems - 1) / problems,
           32 * problems * warps_per_problem(choice, Sides(b).cols), b.shared.bytes * problems};
 }
 

@@ -50,12 +50,13 @@ __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   // A warp alone reads packs of columns; where there are more warps, each thread has one column.
-  constexpr int kColumns = S::kAlone ? S::K : 1, kAhead = S::kAlone ? 8 / S::K : 8;
+  constexpr int kColumns = S::kAlone ? S::K : 1, kAhead = S::kAlone ? 8 / S::K : 16;
   const auto& g = s.group;
-  bool begun = false;
+  if (s.rows == 0) return;
+  const int lane_j = g.lane() * kColumns;
+  if (g.thread * kColumns - lane_j < s.cols) range.begin(s.words[min(g.thread, s.cols - 1)]);
   // Whole warps; beyond the last column they see it again, which changes nothing.
-  for (int j = g.thread * kColumns; j - g.lane() * kColumns < s.cols; j += g.size * kColumns) {
-    const auto* start = S::kAlone ? s.start(j) : s.words + min(j, s.cols - 1);
+  for (int j = g.thread * kColumns; j - lane_j < s.cols; j += g.size * kColumns) {
     Key least[kColumns];
     int argmin[kColumns];
 #pragma unroll
@@ -63,34 +64,41 @@ __device__ void scan_costs(const S& s, Range& range) {
       least[k] = A::kInfinity;
       argmin[k] = kNone;
     }
-    for (int first = 0; first < s.rows; first += kAhead) {
+    const auto look_at = [&](int i, int k, typename S::Raw raw) {
+      range.look_at(raw, s.f.b.maximize);
+      if constexpr (kMinima) {
+        const Key key = s.read(raw);
+        argmin[k] = key < least[k] ? i : argmin[k];
+        least[k] = lesser(least[k], key);
+      }
+    };
+    const auto* start = S::kAlone ? s.start(j) : s.words + min(j, s.cols - 1);
+    const auto load = [&](int i, typename S::Raw (&raw)[kColumns]) {
+      if constexpr (S::kAlone) {
+        const auto raws = s.load(start, i, j);
+#pragma unroll
+        for (int k = 0; k < kColumns; ++k) raw[k] = j + k < s.cols ? raws.x[k] : raws.x[0];
+      } else {
+        raw[0] = start[uint64_t(unsigned(i)) * unsigned(s.f.stride)];
+      }
+    };
+    int first = 0;
+    for (; first + kAhead <= s.rows; first += kAhead) {
       typename S::Raw raw[kAhead][kColumns];
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        const int i = min(first + a, s.rows - 1);
-        if constexpr (S::kAlone) {
-          const auto raws = s.load(start, i, j);
-#pragma unroll
-          for (int k = 0; k < kColumns; ++k) {
-            raw[a][k] = j + k < s.cols ? raws.x[k] : raws.x[0];
-          }
-        } else {
-          raw[a][0] = start[uint64_t(unsigned(i)) * unsigned(s.f.stride)];
-        }
-      }
-      if (!begun) range.begin(raw[0][0]);
-      begun = true;
+      for (int a = 0; a < kAhead; ++a) load(first + a, raw[a]);
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
 #pragma unroll
-        for (int k = 0; k < kColumns; ++k) {  // what comes twice changes nothing
-          range.look_at(raw[a][k], s.f.b.maximize);
-          if constexpr (!kMinima) continue;
-          const Key key = s.read(raw[a][k]);
-          argmin[k] = key < least[k] ? first + a : argmin[k];
-          least[k] = key < least[k] ? key : least[k];
-        }
+        for (int k = 0; k < kColumns; ++k) look_at(first + a, k, raw[a][k]);
       }
+    }
+#pragma unroll 1
+    for (; first < s.rows; ++first) {
+      typename S::Raw raw[kColumns];
+      load(first, raw);
+#pragma unroll
+      for (int k = 0; k < kColumns; ++k) look_at(first, k, raw[k]);
     }
 #pragma unroll
     for (int k = 0; k < kColumns; ++k) {

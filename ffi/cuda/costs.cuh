@@ -77,7 +77,7 @@ struct Floats {
   };
 
   // Takes the lowest bit of a few costs for that of all, and checks that others are multiples. No
-  // result if one is not, or not finite; maybe none if one is beyond 2^23 units.
+  // result if one is not, or not finite.
   struct Guess {
     float unit = 0, magic = 0, most = 0;
     bool fails = false;
@@ -91,9 +91,9 @@ struct Floats {
       magic = unit * 0x1p23f;
     }
     __device__ void look_at(Raw raw, bool) {
-      // Between 2^23 and 2^24 units a float32 has no bit below the unit.
-      const float x = fabsf(__uint_as_float(raw));
-      fails = fails || !((x + magic) - magic == x);
+      // From 2^23 units on a float32 has no bit below the unit, and up to 2^24 it has that bit.
+      const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
+      fails = fails || !((small + magic) - magic == small);
       most = fmaxf(most, x);
     }
     template <class G>

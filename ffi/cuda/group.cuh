@@ -12,6 +12,13 @@ constexpr int kWarpSize = 32;
 extern __shared__ __align__(16) char shared_memory[];
 
 #if defined(__CUDACC__)
+// The lesser of two; NaN if one is.
+__device__ inline float min_or_nan(float a, float b) {
+  float least;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+  return least;
+}
+
 // How many of the `count` threads that meet at a barrier come with `x` set.
 __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
   unsigned set;
