@@ -105,6 +105,7 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
                                 typename S::Key next, typename S::Key& drop) {
   using A = typename S::Arithmetic;
   const auto leave = s.leave ? s.leave[row] : A::kForbidden;
+  drop = 0;
   if (leave < A::kInfinity && leave < least) {
     s.col4row[row] = kDropped;
     return false;
@@ -119,7 +120,7 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
     s.control[kTooWideFlag] = 1;
     return false;
   }
-  drop = moves ? next - least : typename S::Key(0);
+  if (moves) drop = next - least;
   return moves || row_of(pair) == kNone;  // where the price cannot move, only a free column
 }
 
@@ -130,9 +131,9 @@ __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budg
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N;
-  int at = 0, left = budget;
-  int row = s.free_rows[0], upcoming = s.free_rows[min(1, count - 1)];
+  int at = 0, left = budget, row = s.free_rows[0];
   while (at < count) {
+    const int upcoming = s.free_rows[min(at + 1, count - 1)];
     Key x[N];
     c.reduced(row, x);
     Key first = x[0], second = A::kForbidden;
@@ -142,33 +143,29 @@ __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budg
       first = lesser(first, x[n]);
     }
     const Key least = least_bid<A, kSigned>(first);
+    const bool has_least = first == least;
     const int pair = c.pair_with(x, least);
-    bool mine = false;
-#pragma unroll
-    for (int n = 0; n < N; ++n) mine = mine || c.pair[n] == pair;
-    const Key next = least_bid<A, kSigned>(mine ? second : first);
+    Key next = least_bid<A, kSigned>(has_least ? second : first);
+    const unsigned tied = __ballot_sync(kAllLanes, has_least);
     Key drop = next - least;
     bool takes = true;
-    if (s.leave || !(least < next && next < A::kInfinity && s.fits(next) && s.fits(least))) {
+    if ((tied & (tied - 1)) != 0 || s.leave || !(least < next && next < A::kInfinity) ||
+        !(s.fits(next) && s.fits(least))) {
+      if (tied & (tied - 1)) next = least;
       takes = is_odd_bid_good(s, row, pair, least, next, drop);
     }
-    if (takes) {
-      const int taken = pair_up(row, col_of(pair));
+    // A bid that is not good leaves the column as it is.
+    const int taken = takes ? pair_up(row, col_of(pair)) : pair;
 #pragma unroll
-      for (int n = 0; n < N; ++n) {
-        const bool won = c.pair[n] == pair;
-        c.v[n] = won ? c.v[n] - drop : c.v[n];
-        c.pair[n] = won ? taken : c.pair[n];
-      }
+    for (int n = 0; n < N; ++n) {
+      const bool is_best = c.pair[n] == pair;
+      c.v[n] = is_best ? c.v[n] - drop : c.v[n];
+      c.pair[n] = is_best ? taken : c.pair[n];
     }
-    if (takes && pair >= pair_up(0, 0) && left > 0) {
-      row = row_of(pair);
-      --left;
-    } else {
-      ++at;
-      row = upcoming;
-      upcoming = s.free_rows[min(at + 1, count - 1)];
-    }
+    const bool again = takes && pair >= pair_up(0, 0) && left > 0;
+    row = again ? row_of(pair) : upcoming;
+    left -= again;
+    at += !again;
   }
 }
 

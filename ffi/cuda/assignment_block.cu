@@ -7,8 +7,9 @@ namespace {
 template <class Costs>
 AssignmentKernel Pick(int warps) {
   if (warps <= 4) return assignment_block_kernel<Costs, 1, 4>;
-  if (warps <= 8) return assignment_block_kernel<Costs, 4, 8>;
-  return assignment_block_kernel<Costs, 1, 32>;
+  if (warps <= 8) return assignment_block_kernel<Costs, 2, 8>;
+  if (warps <= 12) return assignment_block_kernel<Costs, 1, 12>;
+  return assignment_block_kernel<Costs, 2, 16>;
 }
 
 }  // namespace
@@ -20,7 +21,7 @@ AssignmentKernel BlockKernel(int warps, Dtype dtype) {
     case Dtype::kF64:
       return Pick<Doubles>(warps);
     case Dtype::kS64:
-      return assignment_block_kernel<LongIntegers, 1, 32>;
+      return assignment_block_kernel<LongIntegers, 2, 16>;
     default:
       return Pick<Floats>(warps);
   }

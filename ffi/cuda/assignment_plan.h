@@ -43,8 +43,9 @@ constexpr Choice kChoices[] = {
     {64, kFullGpu, 2, 1, {1, 0, 0, 0}},
     {128, 2 * kFullGpu, 4, 1, {1, 0, 0, 0}},
     {128, kAnyBatch, 4, 4, {1, 0.25, 1, 64}},
-    {512, kAnyBatch, 4, 8, {4, 0.5, 1, 64}},
-    {INT32_MAX, kAnyBatch, 4, 32, {4, 0.5, 1, 64}},
+    {256, kAnyBatch, 4, 8, {4, 0.5, 1, 64}},
+    {512, kAnyBatch, 4, 12, {4, 0.5, 1, 64}},
+    {INT32_MAX, kAnyBatch, 4, 16, {4, 0.5, 1, 64}},
 };
 
 // `asked`: "warp" or "block" where it fits, for tests and measurements; or null.
@@ -61,7 +62,10 @@ inline const Choice& choose(const AssignmentOperands& o, bool by_batch, const ch
   return *(std::end(kChoices) - 1);
 }
 
-constexpr int64_t kMostShared = 10 << 10;  // of the costs of one problem
+#ifndef MOSTSHARED
+#define MOSTSHARED 10
+#endif
+constexpr int64_t kMostShared = MOSTSHARED << 10;  // of the costs of one problem
 
 // Problems of one warp that share a block: as many blocks fit a multiprocessor as it has warps for.
 constexpr int kProblemsPerBlock = 2;

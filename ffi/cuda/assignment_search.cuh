@@ -82,32 +82,16 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
     pred[n] = root;
   }
   Key drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
-  int drop_row = root, end = kNone;
-  Key bound;
+  int drop_row = root;
   bool fits = true;  // if not, the search goes on to its end, for nothing
-  for (int round = 0;; ++round) {
-    const Nearest<Key> nearest = find_nearest(c, dist, round);
-    if (s.leave && drop < A::kInfinity && !(nearest.dist < drop)) {
-      bound = drop;
-      break;
-    }
-    if (!(nearest.dist < A::kInfinity)) return Outcome::kInfeasible;
+  Nearest<Key> nearest = find_nearest(c, dist, 0);
+  for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
     const int i = row_of(nearest.pair);
-    if (i == kNone) {
-      bound = nearest.dist;
-      end = nearest.pair;
-      break;
-    }
     Key x[N];
     c.reduced(i, x);
     // C_ij - v_j - height is the length of the path through the row.
     const Key height = s.u[i] - nearest.dist;
     fits = fits && s.fits(height);
-    if (s.leave && s.leave[i] < A::kInfinity && s.leave[i] - height < drop) {
-      drop = s.leave[i] - height;
-      drop_row = i;
-    }
-    if (g.thread == 0) s.reach[col_of(nearest.pair)] = nearest.dist;
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       if (c.pair[n] == nearest.pair) A::let_go(dist[n], c.v[n]);  // no path is shorter any more
@@ -116,7 +100,17 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
       pred[n] = shorter ? i : pred[n];
       dist[n] = shorter ? length : dist[n];
     }
+    if (g.thread == 0) s.reach[col_of(nearest.pair)] = nearest.dist;
+    if (s.leave && s.leave[i] < A::kInfinity && s.leave[i] - height < drop) {
+      drop = s.leave[i] - height;
+      drop_row = i;
+    }
+    nearest = find_nearest(c, dist, round);
   }
+  const bool drops_out = !(nearest.dist < drop);
+  if (drops_out && !(drop < A::kInfinity)) return Outcome::kInfeasible;
+  const Key bound = drops_out ? drop : nearest.dist;
+  const int end = drops_out ? kNone : nearest.pair;
   g.sync();
   fits = fits && s.fits(bound) && s.fits(base + bound);
   bool on_path[N];

@@ -84,10 +84,11 @@ struct Floats {
 
     // All lanes.
     __device__ void begin(Raw raw) {
-      Range few;
-      few.look_at(raw, false);
-      few.word[1] = __reduce_max_sync(kAllLanes, few.word[1]);
-      unit = few.lowest_bit();
+      const uint32_t magnitude = raw & 0x7fffffffu;
+      const float x = __uint_as_float(magnitude), rest = __uint_as_float(magnitude & (magnitude - 1));
+      // The lowest bit of the fraction, or that of a power of two. Not of zero.
+      const float lowest = magnitude & 0x7fffffu ? x - rest : x;
+      unit = __uint_as_float(0u - __reduce_max_sync(kAllLanes, 0u - __float_as_uint(lowest)));
       magic = unit * 0x1p23f;
     }
     __device__ void look_at(Raw raw, bool) {
@@ -98,13 +99,12 @@ struct Floats {
     }
     template <class G>
     __device__ bool agree(const G& group, Word* slots, CostRange& found) const {
-      // The same unit everywhere: its bits and their complement both have the same maximum.
-      const uint32_t bits = __float_as_uint(unit);
       const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
-      Word word[3] = {__float_as_uint(most), stop ? ~0u : bits, stop ? ~0u : ~bits};
+      Word word[3] = {__float_as_uint(most), ~__float_as_uint(unit), stop};
       group.all_max(word, slots);
-      found = {double(__uint_as_float(word[0])), double(__uint_as_float(word[1])), false, 0};
-      return word[1] == ~word[2] && word[0] < 0x7f800000u;
+      // Of several powers of two the others are multiples of the least.
+      found = {double(__uint_as_float(word[0])), double(__uint_as_float(~word[1])), false, 0};
+      return word[2] == 0 && word[0] < 0x7f800000u;
     }
   };
 };

@@ -41,17 +41,17 @@ Kernel kernel_of(const Plan& plan, Dtype dtype) {
   const int warps = plan.threads / 32;
   switch (dtype) {
     case Dtype::kS32:
-      return warps <= 8 ? assignment_block_kernel<Integers, 4, 8>
-                        : assignment_block_kernel<Integers, 1, 32>;
+      return warps <= 8 ? assignment_block_kernel<Integers, 2, 8>
+                        : assignment_block_kernel<Integers, 2, 16>;
     case Dtype::kF64:
       return warps <= 4 ? assignment_block_kernel<Doubles, 1, 4>
-                        : assignment_block_kernel<Doubles, 1, 32>;
+                        : assignment_block_kernel<Doubles, 2, 16>;
     case Dtype::kS64:
-      return assignment_block_kernel<LongIntegers, 1, 32>;
+      return assignment_block_kernel<LongIntegers, 2, 16>;
     default:
       return warps <= 4   ? assignment_block_kernel<Floats, 1, 4>
-             : warps <= 8 ? assignment_block_kernel<Floats, 4, 8>
-                          : assignment_block_kernel<Floats, 1, 32>;
+             : warps <= 8 ? assignment_block_kernel<Floats, 2, 8>
+                          : assignment_block_kernel<Floats, 1, 12>;
   }
 }
 
