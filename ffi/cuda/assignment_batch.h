@@ -25,6 +25,13 @@ JAXMATCH_ON_BOTH constexpr int64_t copied_stride(int64_t cols, int pack, bool in
   return in_shared ? ((cols + pack - 1) / pack | 1) * pack : (cols + 3) / 4 * 4;
 }
 
+// The duals of how many columns are kept: as many as are read at once, 1, 2 or 4 packs of a warp.
+JAXMATCH_ON_BOTH constexpr int padded_width(int64_t cols, int pack, bool alone) {
+  const int step = 32 * pack * (alone ? 1 : 2);
+  const int width = int((cols + step - 1) / step) * step;
+  return alone || width <= step ? width : int((cols + 2 * step - 1) / (2 * step)) * 2 * step;
+}
+
 // Tiles for transposition: one for a warp, as many as fit.
 constexpr int kTileEntries = 32 * 33, kTileBytes = 16 * kTileEntries * 4;
 

@@ -49,6 +49,7 @@ struct Columns {
     typename S::Raws raws[kPacks];
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) raws[c] = s.load(start[c], i, first(c));
+    if constexpr (kPacks > 1) keep_loads_together();
 #pragma unroll
     for (int n = 0; n < N; ++n) x[n] = s.less(raws[n / K].x[n % K], v[n]);
   }

@@ -106,9 +106,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   // The stage for ties holds a bit for every pair.
   constexpr int64_t kMostTiedCols = 1024;
   const auto [rows, cols] = Sides(o);
-  // v is read a pack of every lane at a time, two at a time by blocks.
-  const int64_t step = 32 * choice.columns_per_lane * (choice.alone() ? 1 : 2);
-  const int64_t width = (cols + step - 1) / step * step;
+  const int64_t width = padded_width(cols, choice.columns_per_lane, choice.alone());
   const int word = size_of(o.cost_dtype) == 8 ? 8 : 4;
   const int key = o.cost_dtype == Dtype::kS64 ? 16 : 8;
   SharedStack stack;

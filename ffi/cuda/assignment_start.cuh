@@ -7,26 +7,38 @@
 
 namespace jaxmatch {
 
-// Calls body(j, C_ij - v_j) for the columns of row i that this lane looks at, in order; several
-// loads are under way at once. In the padding, which v makes infinitely far, costs are anything.
+// Calls body(j, C_ij - v_j) for the columns of row i that this lane has in `kPacks` packs from
+// column `first` on, in order. In the padding, which v makes infinitely far, costs are anything.
+template <int kPacks, class S, class Body>
+__device__ void for_some_columns(const S& s, int i, int first, const Body& body) {
+  constexpr int kStep = S::K * kWarpSize;
+  const int mine = first + s.group.lane() * S::K;
+  typename S::Raws raws[kPacks];
+#pragma unroll
+  for (int c = 0; c < kPacks; ++c) {
+    raws[c] = s.load(s.start(mine + c * kStep), i, mine + c * kStep);
+  }
+  if constexpr (kPacks > 1) keep_loads_together();
+#pragma unroll
+  for (int c = 0; c < kPacks; ++c) {
+    const int j = mine + c * kStep;
+    const auto v = s.duals(j);
+#pragma unroll
+    for (int k = 0; k < S::K; ++k) body(j + k, s.less(raws[c].x[k], v.x[k]));
+  }
+}
+
+// The same for all columns of the row; several loads are under way at once.
 template <class S, class Body>
 __device__ void for_each_column(const S& s, int i, const Body& body) {
-  constexpr int kAhead = S::kAlone ? 1 : 2, kStep = S::K * kWarpSize;
-  const int lane = s.group.lane() * S::K;
-  for (int first = lane; first - lane < s.cols; first += kAhead * kStep) {
-    typename S::Raws raws[kAhead];
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      raws[a] = s.load(s.start(first + a * kStep), i, first + a * kStep);
-    }
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const auto v = s.duals(first + a * kStep);
-#pragma unroll
-      for (int k = 0; k < S::K; ++k) body(first + a * kStep + k, s.less(raws[a].x[k], v.x[k]));
-    }
-    if constexpr (S::kAlone) break;
+  constexpr int kStep = S::K * kWarpSize;
+  if constexpr (S::kAlone) {
+    if (s.cols > 0) for_some_columns<1>(s, i, 0, body);
+    return;
   }
+  int first = 0;
+  for (; first + 2 * kStep < s.cols; first += 4 * kStep) for_some_columns<4>(s, i, first, body);
+  if (first < s.cols) for_some_columns<2>(s, i, first, body);
 }
 
 // Nothing is matched and every dual is 0.
@@ -34,8 +46,7 @@ template <class S>
 __device__ void clear(const S& s) {
   using Key = typename S::Key;
   const auto& g = s.group;
-  constexpr int kWidth = (S::kAlone ? 1 : 2) * S::K * kWarpSize;
-  const int width = (s.cols + kWidth - 1) / kWidth * kWidth;
+  const int width = padded_width(s.cols, S::K, S::kAlone);
   for (int j = g.thread; j < width; j += g.size) {
     s.v[j] = j < s.cols ? Key(0) : S::Arithmetic::kNowhere;
     s.row4col[j] = kNone;

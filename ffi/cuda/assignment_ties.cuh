@@ -62,7 +62,24 @@ __device__ uint32_t collect_bits(const S& s, int i, const Test& test) {
   return mine;
 }
 
-// u_i = min_j C_ij - v_j and the columns that attain it.
+// u_i = min_j C_ij - v_j, and the bits of the columns that attain it, which fit the registers.
+template <int kPacks, class S>
+__device__ typename S::Key find_tight_row(const S& s, int i, uint32_t& mine) {
+  typename S::Key x[kPacks * kTightPack], least = S::Arithmetic::kForbidden;
+  int at = 0;
+  for_some_columns<kPacks>(s, i, 0, [&](int, typename S::Key y) {
+    x[at++] = y;
+    least = y < least ? y : least;
+  });
+  least = S::Arithmetic::warp_min(least);
+#pragma unroll
+  for (int n = 0; n < kPacks * kTightPack; ++n) {  // the padding is infinitely far
+    const uint32_t bits = __ballot_sync(kAllLanes, x[n] == least);
+    if (s.group.lane() == n) mine = bits;
+  }
+  return least;
+}
+
 template <class S>
 __device__ void find_tight_pairs(const Forest<S>& t) {
   using A = typename S::Arithmetic;
@@ -70,11 +87,18 @@ __device__ void find_tight_pairs(const Forest<S>& t) {
   const auto& g = s.group;
   for (int i = g.warp(); i < s.rows; i += g.warps()) {
     typename S::Key least = A::kForbidden;
-    for_each_column(s, i, [&](int, typename S::Key x) { least = x < least ? x : least; });
-    least = A::warp_min(least);
+    uint32_t bits = 0;
+    if (s.cols <= 2 * kTightPack * kWarpSize) {
+      least = find_tight_row<2>(s, i, bits);
+    } else if (s.cols <= 4 * kTightPack * kWarpSize) {
+      least = find_tight_row<4>(s, i, bits);
+    } else {
+      for_each_column(s, i, [&](int, typename S::Key x) { least = x < least ? x : least; });
+      least = A::warp_min(least);
+      bits = collect_bits(s, i, [&](int, typename S::Key x) { return x == least; });
+    }
     if (!(least < A::kInfinity) && g.lane() == 0) s.control[kInfeasibleFlag] = 1;
     if (!s.fits(least) && g.lane() == 0) s.control[kTooWideFlag] = 1;
-    const uint32_t bits = collect_bits(s, i, [&](int, typename S::Key x) { return x == least; });
     if (g.lane() < t.words) t.tight[i * t.words + g.lane()] = bits;
     if (g.lane() == 0) s.u[i] = least;
   }

@@ -99,6 +99,10 @@ struct alignas(N * sizeof(T) >= 16 ? 16 : N * sizeof(T)) Pack {
   T x[N];
 };
 
+// Between loads and the first use of what they bring: the compiler would save registers by starting
+// one load after another, each with the full latency. All lanes.
+__device__ inline void keep_loads_together() { __syncwarp(); }
+
 // The lanes below this one.
 __device__ inline unsigned lanes_below(int lane) { return (1u << lane) - 1; }
 
