@@ -44,14 +44,20 @@ struct Columns {
     }
   }
 
-  // C_ij - v_j for the columns of row i.
-  __device__ void reduced(int i, Key (&x)[N]) const {
-    typename S::Raws raws[kPacks];
+  // The costs of row i, and C_ij - v_j of them.
+  __device__ void load(int i, typename S::Raws (&raws)[kPacks]) const {
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) raws[c] = s.load(start[c], i, first(c));
     if constexpr (kPacks > 1) keep_loads_together();
+  }
+  __device__ void reduce(const typename S::Raws (&raws)[kPacks], Key (&x)[N]) const {
 #pragma unroll
     for (int n = 0; n < N; ++n) x[n] = s.less(raws[n / K].x[n % K], v[n]);
+  }
+  __device__ void reduced(int i, Key (&x)[N]) const {
+    typename S::Raws raws[kPacks];
+    load(i, raws);
+    reduce(raws, x);
   }
 
   // The least pair of this warp whose number is `least`.

@@ -13,7 +13,18 @@ struct Nearest {
   int pair;  // the column, and the row that has it
 };
 
-// The nearest column of the team that is not settled; a free one if several are as near.
+// The nearest column of this warp that is not settled; a free one if several are as near.
+template <class S>
+__device__ Nearest<typename S::Key> find_own_nearest(
+    const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
+  typename S::Key least[Columns<S>::N];
+#pragma unroll
+  for (int n = 0; n < c.N; ++n) least[n] = dist[n];
+  const typename S::Key nearest = S::Arithmetic::warp_min_path(c.least_of(least));
+  return {nearest, c.pair_with(dist, nearest)};
+}
+
+// The same for the team.
 template <class S>
 __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
                                                  const typename S::Key (&dist)[Columns<S>::N],
@@ -21,11 +32,7 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   const auto& g = c.g;
-  Key least[Columns<S>::N];
-#pragma unroll
-  for (int n = 0; n < c.N; ++n) least[n] = dist[n];
-  const Key near = A::warp_min_path(c.least_of(least));
-  const Nearest<Key> own{near, c.pair_with(dist, near)};
+  const Nearest<Key> own = find_own_nearest(c, dist);
   if (S::kAlone || g.size == kWarpSize) return own;
   // Two buffers in turn, so that one barrier a round is enough.
   struct alignas(sizeof(Key) == 4 ? 8 : 16) Slot {
@@ -39,6 +46,18 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   if (g.lane() < g.warps()) slot = slots[g.lane()];
   const Key nearest = A::warp_min_path(slot.dist);
   return {nearest, __reduce_min_sync(kAllLanes, slot.dist == nearest ? slot.pair : kNoPair)};
+}
+
+// While the costs of one row are on their way: has those of the row come nearer that is next unless
+// the first one shortens a path.
+template <class S>
+__device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
+  constexpr int kLine = 128 / sizeof(typename S::Raw);
+  const int i = row_of(find_own_nearest(c, dist).pair);
+  if (i < 0 || i >= c.s.rows) return;
+  for (int j = c.g.lane() * kLine; j < c.s.cols; j += kWarpSize * kLine) {
+    prefetch_to_l1(c.s.words + int64_t(i) * c.s.f.stride + j);
+  }
 }
 
 // The least of any numbers over the team.
@@ -87,14 +106,20 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   Nearest<Key> nearest = find_nearest(c, dist, 0);
   for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
     const int i = row_of(nearest.pair);
+    typename S::Raws raws[Columns<S>::kPacks];
+    c.load(i, raws);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {  // no path is shorter any more
+      if (c.pair[n] == nearest.pair) A::let_go(dist[n], c.v[n]);
+    }
+    if constexpr (!S::kAlone) fetch_ahead(c, dist);
     Key x[N];
-    c.reduced(i, x);
+    c.reduce(raws, x);
     // C_ij - v_j - height is the length of the path through the row.
     const Key height = s.u[i] - nearest.dist;
     fits = fits && s.fits(height);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      if (c.pair[n] == nearest.pair) A::let_go(dist[n], c.v[n]);  // no path is shorter any more
       const Key length = x[n] - height;
       const bool shorter = length < dist[n] && (A::kGoneIsFar || !A::is_gone(dist[n], c.v[n]));
       pred[n] = shorter ? i : pred[n];

@@ -234,6 +234,7 @@ inline void __barrier_sync_count(unsigned id, unsigned count) {
   emulator::barrier(id, count, false);
 }
 inline float min_or_nan(float a, float b) { return std::isnan(a) || b < a ? a != a ? a : b : a; }
+inline void prefetch_to_l1(const void*) {}
 inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
   return emulator::barrier(id, count, x);
 }
