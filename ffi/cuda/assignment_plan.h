@@ -62,10 +62,7 @@ inline const Choice& choose(const AssignmentOperands& o, bool by_batch, const ch
   return *(std::end(kChoices) - 1);
 }
 
-#ifndef MOSTSHARED
-#define MOSTSHARED 10
-#endif
-constexpr int64_t kMostShared = MOSTSHARED << 10;  // of the costs of one problem
+constexpr int64_t kMostShared = 10 << 10;  // of the costs of one problem
 
 // Problems of one warp that share a block: as many blocks fit a multiprocessor as it has warps for.
 constexpr int kProblemsPerBlock = 2;

@@ -104,7 +104,9 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   int drop_row = root;
   bool fits = true;  // if not, the search goes on to its end, for nothing
   Nearest<Key> nearest = find_nearest(c, dist, 0);
+  // Every round settles a column: the number of rounds is bounded, whatever the numbers are.
   for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
+    if (round > s.cols) return Outcome::kInfeasible;
     const int i = row_of(nearest.pair);
     typename S::Raws raws[Columns<S>::kPacks];
     c.load(i, raws);
@@ -112,7 +114,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
     for (int n = 0; n < N; ++n) {  // no path is shorter any more
       if (c.pair[n] == nearest.pair) A::let_go(dist[n], c.v[n]);
     }
-    if constexpr (!S::kAlone) fetch_ahead(c, dist);
+    if (!S::kAlone && g.size > kWarpSize) fetch_ahead(c, dist);
     Key x[N];
     c.reduce(raws, x);
     // C_ij - v_j - height is the length of the path through the row.

@@ -116,10 +116,10 @@ struct State {
 };
 
 // One thread: gives each column of a path, from its end `j` back to row `root`, to the row before
-// it.
+// it. Every row is on it once at most.
 template <class S>
 __device__ void flip_path(const S& s, int root, int j) {
-  for (;;) {
+  for (int left = s.rows; left > 0; --left) {
     const int i = s.pred[j], before = s.col4row[i];
     s.row4col[j] = Index(i);
     s.col4row[i] = Index(j);
