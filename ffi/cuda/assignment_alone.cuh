@@ -49,7 +49,7 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
     const bool is_single = i < s.rows && !is_free && s.col4row[i] == kNone;
     const unsigned all_free = __ballot_sync(kAllLanes, is_free);
     const unsigned all_single = __ballot_sync(kAllLanes, is_single);
-    // Over the part of `chosen` that has been read.
+    __syncwarp();  // over the part of `chosen` that has been read
     if (is_free) s.free_rows[free_count + __popc(all_free & lanes_below(lane))] = Index(i);
     if (is_single) single[singles + __popc(all_single & lanes_below(lane))] = i << 16 | j;
     if (i < s.rows) s.col4row[i] = kNone;
@@ -107,17 +107,17 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
   const auto leave = s.leave ? s.leave[row] : A::kForbidden;
   drop = 0;
   if (leave < A::kInfinity && leave < least) {
-    s.col4row[row] = kDropped;
+    if (s.group.lane() == 0) s.col4row[row] = kDropped;
     return false;
   }
   if (!(least < A::kInfinity)) {
-    s.control[kInfeasibleFlag] = 1;
+    if (s.group.lane() == 0) s.control[kInfeasibleFlag] = 1;
     return false;
   }
   next = leave < next ? leave : next;
   const bool moves = least < next && next < A::kInfinity;
   if (A::kWatched && !(s.fits(least) && (!moves || s.fits(next)))) {
-    s.control[kTooWideFlag] = 1;
+    if (s.group.lane() == 0) s.control[kTooWideFlag] = 1;
     return false;
   }
   if (moves) drop = next - least;

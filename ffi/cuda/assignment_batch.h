@@ -19,8 +19,8 @@ namespace jaxmatch {
 // in jaxmatch/_native/_assignment.py.
 constexpr int64_t longest_side(Dtype dtype) { return dtype == Dtype::kS64 ? 2048 : 4096; }
 
-// From one row of a copy to the next: rows that are read in packs stay aligned, and in shared memory
-// a transposing store spreads over the banks.
+// From one row of a copy to the next: rows that are read in packs stay aligned, and in shared
+// memory a transposing store spreads over the banks.
 JAXMATCH_ON_BOTH constexpr int64_t copied_stride(int64_t cols, int pack, bool in_shared) {
   return in_shared ? ((cols + pack - 1) / pack | 1) * pack : (cols + 3) / 4 * 4;
 }

@@ -15,8 +15,8 @@ struct Nearest {
 
 // The nearest column of this warp that is not settled; a free one if several are as near.
 template <class S>
-__device__ Nearest<typename S::Key> find_own_nearest(
-    const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
+__device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
+                                                     const typename S::Key (&dist)[Columns<S>::N]) {
   typename S::Key least[Columns<S>::N];
 #pragma unroll
   for (int n = 0; n < c.N; ++n) least[n] = dist[n];

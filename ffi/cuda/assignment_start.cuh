@@ -54,8 +54,8 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Shows every cost to `range`; with `kMinima` it puts the least of each column in v and its first row
-// in pred.
+// Shows every cost to `range`; with `kMinima` it puts the least of each column in v and its first
+// row in pred.
 template <bool kMinima, class S, class Range>
 __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
@@ -84,7 +84,7 @@ __device__ void scan_costs(const S& s, Range& range) {
       }
     };
     const auto* start = S::kAlone ? s.start(j) : s.words + min(j, s.cols - 1);
-    const auto load = [&](int i, typename S::Raw (&raw)[kColumns]) {
+    const auto load = [&](int i, typename S::Raw(&raw)[kColumns]) {
       if constexpr (S::kAlone) {
         const auto raws = s.load(start, i, j);
 #pragma unroll

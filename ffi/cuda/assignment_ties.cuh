@@ -144,7 +144,8 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
     if (g.thread == 0) t.counter[level & 1] = 0;
     for (int j = g.thread; j < s.cols; j += g.size) {
       const int i = t.claim[j];
-      if (i == INT32_MAX || (t.visited[tight_word(j)] & tight_bit(j))) continue;
+      if (i == INT32_MAX || i == kNone) continue;
+      t.claim[j] = kNone;  // less than any row: it joins no other tree
       atomicOr(&t.visited[tight_word(j)], tight_bit(j));
       s.pred[j] = Index(i);
       const int owner = s.row4col[j], root = t.root[i];

@@ -85,7 +85,8 @@ struct Floats {
     // All lanes.
     __device__ void begin(Raw raw) {
       const uint32_t magnitude = raw & 0x7fffffffu;
-      const float x = __uint_as_float(magnitude), rest = __uint_as_float(magnitude & (magnitude - 1));
+      const float x = __uint_as_float(magnitude),
+                  rest = __uint_as_float(magnitude & (magnitude - 1));
       // The lowest bit of the fraction, or that of a power of two. Not of zero.
       const float lowest = magnitude & 0x7fffffu ? x - rest : x;
       unit = __uint_as_float(0u - __reduce_max_sync(kAllLanes, 0u - __float_as_uint(lowest)));

@@ -19,7 +19,9 @@ __device__ inline float min_or_nan(float a, float b) {
   return least;
 }
 
-__device__ inline void prefetch_to_l1(const void* at) { asm volatile("prefetch.L1 [%0];" ::"l"(at)); }
+__device__ inline void prefetch_to_l1(const void* at) {
+  asm volatile("prefetch.L1 [%0];" ::"l"(at));
+}
 
 // How many of the `count` threads that meet at a barrier come with `x` set.
 __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {

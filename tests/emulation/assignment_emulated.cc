@@ -42,7 +42,8 @@ Kernel kernel_of(const Plan& plan, Dtype dtype) {
       return plan.alone ? warp_kernel<Integers>(plan.columns_per_lane)
                         : block_kernel<Integers>(warps);
     case Dtype::kF64:
-      return plan.alone ? warp_kernel<Doubles>(plan.columns_per_lane) : block_kernel<Doubles>(warps);
+      return plan.alone ? warp_kernel<Doubles>(plan.columns_per_lane)
+                        : block_kernel<Doubles>(warps);
     case Dtype::kS64:
       return assignment_block_kernel<LongIntegers, 2, 16>;
     default:
