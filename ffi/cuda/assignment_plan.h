@@ -39,10 +39,13 @@ constexpr int64_t kFullGpu = 4096;
 constexpr int64_t kTypicalBatch = 256;  // where the real one must not matter
 
 constexpr Choice kChoices[] = {
-    {32, kAnyBatch, 1, 1, {0.5, 0, 0, 0}},           {64, kFullGpu, 2, 1, {0.5, 0, 0, 0}},
-    {128, kFullGpu, 4, 1, {0.5, 0, 0, 0}},           {128, kAnyBatch, 4, 4, {1, 0.25, 1, 64}},
-    {256, kAnyBatch, 4, 8, {4, 0.25, 1, 64}},        {512, kAnyBatch, 4, 12, {4, 0.25, 1, 64}},
-    {INT32_MAX, kAnyBatch, 4, 16, {8, 0.25, 1, 64}},
+    {32, kAnyBatch, 1, 1, {0.5, 0, 0, 0}},           // alone, in shared memory
+    {64, kFullGpu, 2, 1, {0.5, 0, 0, 0}},            // alone, where there are many
+    {128, kFullGpu, 4, 1, {0.5, 0, 0, 0}},           //
+    {128, kAnyBatch, 4, 4, {1, 0.25, 1, 64}},        // blocks: one warp searches
+    {256, kAnyBatch, 4, 8, {4, 0.25, 1, 64}},        //
+    {512, kAnyBatch, 4, 12, {4, 0.25, 1, 64}},       // three or four warps search
+    {INT32_MAX, kAnyBatch, 4, 16, {8, 0.25, 1, 64}}  // more
 };
 
 // `asked`: "warp" or "block" where it fits, for tests and measurements; or null.
