@@ -75,10 +75,8 @@ def solve_assignment(
       too. No gradient flows through it.
     - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU, CUDA on NVIDIA GPUs) or `"xla"`, the
       pure-JAX twin for any platform. `"auto"` takes the native kernel where the platform has one,
-      else the twin. On CUDA there are two kernels, one warp and one block for each problem: up to
-      32 columns it is a warp, beyond 128 a block, and between them `"auto"` looks at the batch
-      size too, `"jonker_volgenant"` does not. Sides beyond 4096 (2048 for int64) are left to the
-      twin there. GPUs with less shared memory than an H100 do not reach that far, an A100 about
+      else the twin. On CUDA one warp solves a problem of up to 128 columns, a block of 8 to 16
+      warps a larger one. Sides beyond 4096 (2048 for int64) are left to the twin there. GPUs with less shared memory than an H100 do not reach that far, an A100 about
       3000 and others about 1900: beyond, the call fails with an error that says so, and `"xla"`
       is what remains.
 
@@ -109,7 +107,7 @@ def solve_assignment(
     are optimal this is one supergradient among several.
 
     **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
-    platform, or with `"auto"` for another batch size, ties may fall differently.
+    platform ties may fall differently.
 
     **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
     The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
@@ -274,17 +272,14 @@ def _as_col_dual(
 
 
 def _solve_jonker_volgenant(
-    cost: Array, *optional: Array | None, maximize: bool, by_batch: bool = False
+    cost: Array, *optional: Array | None, maximize: bool
 ) -> Assignment:
-    """The native kernel where the platform has one, the twin elsewhere.
-
-    With `by_batch` the choice of the kernel may depend on the size of the batch.
-    """
+    """The native kernel where the platform has one, the twin elsewhere."""
     native: dict[str, Callable[..., Assignment]] = {}
     if _native.has_cpu_library():
         native["cpu"] = partial(_native.assignment, platform="cpu")
     if _native.has_cuda_library() and _native.fits_cuda(cost):
-        native["cuda"] = partial(_native.assignment, platform="cuda", by_batch=by_batch)
+        native["cuda"] = partial(_native.assignment, platform="cuda")
     if not native:
         return _solve_xla(cost, *optional, maximize=maximize)
     # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
@@ -312,7 +307,7 @@ def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignme
     return solve(cost, *optional)
 
 
-_METHODS["auto"] = partial(_solve_jonker_volgenant, by_batch=True)
+_METHODS["auto"] = _solve_jonker_volgenant
 _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 

@@ -13,7 +13,7 @@ namespace {
 ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
                       IndexResult row4col, RealResult value, RealResult row_dual,
                       RealResult col_dual, RealResult gap, IndexResult status, RealResult workspace,
-                      int64_t given, bool maximize, bool by_batch) {
+                      int64_t given, bool maximize) {
   const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                         status, given, maximize);
   if (!decoded.has_value()) return decoded.error();
@@ -32,7 +32,7 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult 
   JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
   JAXMATCH_CUDA_CHECK(
       cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const Plan plan = make_plan(b, by_batch, std::getenv("JAXMATCH_CUDA_KERNEL"), most_bytes);
+  const Plan plan = make_plan(b, std::getenv("JAXMATCH_CUDA_KERNEL"), most_bytes);
   if (plan.bytes > most_bytes) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_assignment: problems of " + std::to_string(b.n) + " x " +
@@ -69,6 +69,5 @@ JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::Assignment,
                      .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
                      .Ret<xla::ffi::AnyBuffer>()
                      .Attr<int64_t>("given")
-                     .Attr<bool>("maximize")
-                     .Attr<bool>("by_batch"),
+                     .Attr<bool>("maximize"),
                  {xla::ffi::Traits::kCmdBufferCompatible});

@@ -6,7 +6,6 @@ namespace {
 
 template <class Costs>
 AssignmentKernel Pick(int warps) {
-  if (warps <= 4) return assignment_block_kernel<Costs, 1, 4>;
   if (warps <= 8) return assignment_block_kernel<Costs, 2, 8>;
   if (warps <= 12) return assignment_block_kernel<Costs, 1, 12>;
   return assignment_block_kernel<Costs, 2, 16>;

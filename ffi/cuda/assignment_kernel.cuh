@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
 }
 
 // What a multiprocessor should be able to hold, for which registers are limited.
-constexpr int blocks_at_once(int warps) { return warps <= 4 ? 8 : warps <= 12 ? 2 : 1; }
+constexpr int blocks_at_once(int warps) { return warps <= 12 ? 2 : 1; }
 
 // One block for each problem, of `kMostWarps` at most: where they are few, each may have more
 // registers.

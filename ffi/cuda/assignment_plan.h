@@ -20,12 +20,12 @@ struct Sides {
         cols(o.unmatched_cost ? o.m : std::max(o.n, o.m)) {}
 };
 
-// One line for each kernel and how it is used; the first that fits is taken.
-// benchmarks/notes/assignment_gpu.md tells how the efforts were found; the limits are estimates
-// that the sweep of benchmarks/assignment_gpu.py is there to check.
+// One line for each kernel and how it is used; the first that fits is taken. The size of the batch
+// does not matter: a warp alone wins over a block of four from one problem to thousands
+// (`kernels` in benchmarks/results/assignment_gpu.json). How the efforts were found is in
+// benchmarks/notes/assignment_gpu.md.
 struct Choice {
   int64_t most_cols;
-  int64_t least_warps;  // in a whole batch with one warp for every 32 columns
   int columns_per_lane;
   int most_warps;  // for each problem, one for every 32 columns
   Effort effort;
@@ -33,39 +33,34 @@ struct Choice {
   bool alone() const { return most_warps == 1; }
 };
 
-constexpr int64_t kAnyBatch = 0;
-// Above this many warps a GPU has enough to do with one warp for each problem.
-constexpr int64_t kFullGpu = 4096;
-constexpr int64_t kTypicalBatch = 256;  // where the real one must not matter
-
 constexpr Choice kChoices[] = {
-    {32, kAnyBatch, 1, 1, {0.5, 0, 0, 0}},           // alone, in shared memory
-    {64, kFullGpu, 2, 1, {0.5, 0, 0, 0}},            // alone, where there are many
-    {128, kFullGpu, 4, 1, {0.5, 0, 0, 0}},           //
-    {128, kAnyBatch, 4, 4, {1, 0.25, 1, 64}},        // blocks: one warp searches
-    {256, kAnyBatch, 4, 8, {4, 0.25, 1, 64}},        //
-    {512, kAnyBatch, 4, 12, {4, 0.25, 1, 64}},       // three or four warps search
-    {INT32_MAX, kAnyBatch, 4, 16, {8, 0.25, 1, 64}}  // more
+    {32, 1, 1, {0.5, 0, 0, 0}},           // alone
+    {64, 2, 1, {0.5, 0, 0, 0}},           //
+    {128, 4, 1, {0.5, 0, 0, 0}},          //
+    {256, 4, 8, {4, 0.25, 1, 64}},        // eight warps bid, one searches
+    {512, 4, 12, {4, 0.25, 1, 64}},       // three or four search
+    {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one for every 256 columns
 };
 
-// `asked`: "warp" or "block" where it fits, for tests and measurements; or null.
-inline const Choice& choose(const AssignmentOperands& o, bool by_batch, const char* asked) {
-  const std::string_view kind(asked != nullptr ? asked : "");
+// `asked`: "block" for a block where a warp would do, for tests and measurements; or null.
+inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
+  const bool block = asked != nullptr && std::string_view(asked) == "block";
   const Sides sides(o);
-  const int64_t warps = (by_batch ? o.batch : kTypicalBatch) * ((sides.cols + 31) / 32);
   for (const Choice& choice : kChoices) {
-    if (o.cost_dtype == Dtype::kS64 && choice.alone()) continue;  // 128-bit sums: blocks only
-    if (kind == "block" && choice.alone()) continue;
-    const bool enough = warps >= choice.least_warps || (kind == "warp" && choice.alone());
-    if (sides.cols <= choice.most_cols && enough) return choice;
+    // 128-bit sums and a request: blocks only.
+    if (choice.alone() && (block || o.cost_dtype == Dtype::kS64)) continue;
+    if (sides.cols <= choice.most_cols) return choice;
   }
   return *(std::end(kChoices) - 1);
 }
 
-constexpr int64_t kMostShared = 10 << 10;  // of the costs of one problem
+// A warp alone reads costs from shared memory that could be read in place, as long as they take no
+// more bytes than that: more would leave too little room for other problems.
+constexpr int64_t kMostShared = 10 << 10;
 
-// Problems of one warp that share a block: as many blocks fit a multiprocessor as it has warps for.
-constexpr int kProblemsPerBlock = 2;
+// Problems of one warp that share a block, where a multiprocessor has room for as many as it has
+// warps: it takes half as many blocks.
+constexpr int kProblemsPerBlock = 2, kProblemsAtOnce = 32;
 
 inline int warps_per_problem(const Choice& choice, int64_t cols) {
   return int(std::min<int64_t>(std::max<int64_t>((cols + 31) / 32, 1), choice.most_warps));
@@ -157,14 +152,13 @@ struct Plan {
 
 // Fills in the layout and the effort of `b`. `most_bytes`: of shared memory; the plan may need more
 // if it must.
-inline Plan make_plan(AssignmentBatch& b, bool by_batch, const char* asked, int most_bytes) {
-  const Choice& choice = choose(b, by_batch, asked);
-  // A warp alone reads its costs from shared memory, as long as that leaves room for others.
+inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
+  const Choice& choice = choose(b, asked);
   const bool in_shared = (may_copy(b) && b.workspace_words == 0) ||
                          (choice.alone() && shared_copy_bytes(b, choice) <= kMostShared);
   b.shared = lay_out(b, choice, in_shared, true);
   if (b.shared.bytes > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
-  const bool share = choice.alone() && b.shared.bytes * kProblemsPerBlock <= most_bytes;
+  const bool share = choice.alone() && b.shared.bytes * kProblemsAtOnce <= most_bytes;
   const int problems = share ? kProblemsPerBlock : 1;
   b.effort = choice.effort;
   return {choice.alone(), choice.columns_per_lane, (b.batch + problems - 1) / problems,

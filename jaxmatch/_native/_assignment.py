@@ -38,7 +38,7 @@ def _workspace_words(
     rows, cols = (min(n, m), max(n, m)) if unmatched_cost is None else (n, m)
     words = rows * -(-cols // 4) * 4 * (2 if cost.dtype.itemsize == 8 else 1)
     # Beside the state of about 40 bytes a column; one warp for each problem has to share.
-    in_shared_memory = 4 * words <= 12 << 10 if cols <= 128 else 4 * words + 40 * cols <= 72 << 10
+    in_shared_memory = 4 * words <= 48 << 10 if cols <= 128 else 4 * words + 40 * cols <= 72 << 10
     return 0 if in_shared_memory else words
 
 
@@ -51,12 +51,8 @@ def assignment(
     *,
     maximize: bool,
     platform: Literal["cpu", "cuda"],
-    by_batch: bool = False,
 ) -> Assignment:
-    """Solves every problem of the batch in one native call; arguments are checked already.
-
-    `by_batch`: on CUDA the size of the batch may decide which kernel runs.
-    """
+    """Solves every problem of the batch in one native call; arguments are checked already."""
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     operands = [x for x in optional if x is not None]
     real = result_float()
@@ -88,7 +84,4 @@ def assignment(
         vmap_method="broadcast_all",
     )
     given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)
-    attributes = {"given": given, "maximize": maximize}
-    if platform == "cuda":
-        attributes["by_batch"] = by_batch
-    return Assignment(*call(cost, *operands, **attributes)[:7])
+    return Assignment(*call(cost, *operands, given=given, maximize=maximize)[:7])

@@ -28,7 +28,6 @@ Kernel warp_kernel(int columns_per_lane) {
 
 template <class Costs>
 Kernel block_kernel(int warps) {
-  if (warps <= 4) return assignment_block_kernel<Costs, 1, 4>;
   if (warps <= 8) return assignment_block_kernel<Costs, 2, 8>;
   if (warps <= 12) return assignment_block_kernel<Costs, 1, 12>;
   return assignment_block_kernel<Costs, 2, 16>;
@@ -59,7 +58,7 @@ extern "C" int64_t emulate_assignment(const jaxmatch::AssignmentOperands* operan
                                       int64_t workspace_words, const char* kernel, unsigned seed) {
   using namespace jaxmatch;
   AssignmentBatch b{*operands, workspace, workspace_words, {}, {}};
-  const Plan plan = make_plan(b, true, kernel, int(sizeof shared_memory));
+  const Plan plan = make_plan(b, kernel, int(sizeof shared_memory));
   if (plan.bytes > int(sizeof shared_memory)) return -1;
   // Nothing is zero by luck; the second seed begins with NaN.
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
@@ -73,5 +72,5 @@ extern "C" int64_t plan_assignment(const jaxmatch::AssignmentOperands* operands,
                                    int64_t workspace_words, int most_bytes) {
   using namespace jaxmatch;
   AssignmentBatch b{*operands, nullptr, workspace_words, {}, {}};
-  return make_plan(b, true, nullptr, most_bytes).bytes;
+  return make_plan(b, nullptr, most_bytes).bytes;
 }
