@@ -124,10 +124,11 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
 }
 
 // Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
-// round, or leave their range; a wider arithmetic must decide.
+// round, or leave their range; a wider arithmetic must decide. `minima`: the rows of the columns'
+// minima are in pred.
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
-                           bool look, CostRange& found) {
+                           bool look, CostRange& found, bool& minima) {
   State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
@@ -144,9 +145,14 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       return true;
     }
   } else if (!s.cols_optional) {
-    typename F::Costs::Range again;
-    scan_costs<true>(s, again);
+    if (minima) {
+      take_minima(s);
+    } else {
+      typename F::Costs::Range again;
+      scan_costs<true>(s, again);
+    }
   }
+  minima = true;
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
@@ -156,6 +162,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
       return false;
   }
+  minima = false;
   const Outcome outcome = solve_canonical(s, found);
   if (outcome == Outcome::kTooWide) return false;
   if (outcome == Outcome::kInfeasible) {
@@ -207,13 +214,14 @@ __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) 
 // What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
-                                         bool whole, CostRange found) {
+                                         bool whole, CostRange found, bool minima) {
   constexpr bool kLong = sizeof(typename F::Raw) == 8;
   const double sign = f.b.maximize ? -1 : 1;
   double factor = sign;
 #pragma unroll 1
   for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, look, found)) {
+    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, look, found,
+                                                 minima)) {
       return;
     }
     if (F::Costs::kIntegral || factor != sign) break;
@@ -222,22 +230,23 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
-    solve_with<Huge, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, false, found);
+    solve_with<Huge, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, false, found, minima);
   }
 }
 
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ void solve_framed(const F& f) {
   CostRange unmatched{0, 0, false, 0}, found{0, 0, false, 0};
-  bool overflow = false, whole = true;
+  bool overflow = false, whole = true, minima = false;
   if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;
-    if (solve_with<Single, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, true, found)) {
+    if (solve_with<Single, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, true, found,
+                                                   minima)) {
       return;
     }
   }
-  solve_wider<K, C, kOneWarp, kPlace>(f, unmatched, overflow, whole, found);
+  solve_wider<K, C, kOneWarp, kPlace>(f, unmatched, overflow, whole, found, minima);
 }
 
 template <class Costs, int K, int C, bool kOneWarp>

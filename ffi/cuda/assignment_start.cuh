@@ -54,8 +54,8 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Shows every cost to `range`; with `kMinima` it puts the least of each column in v and its first
-// row in pred.
+// Shows every cost to `range`, unless that gives up; with `kMinima` it puts the least of each
+// column in v and its first row in pred.
 template <bool kMinima, class S, class Range>
 __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
@@ -103,6 +103,7 @@ __device__ void scan_costs(const S& s, Range& range) {
 #pragma unroll
         for (int k = 0; k < kColumns; ++k) look_at(first + a, k, raw[a][k]);
       }
+      if (range.gives_up()) return;
     }
 #pragma unroll 1
     for (; first < s.rows; ++first) {
@@ -120,23 +121,33 @@ __device__ void scan_costs(const S& s, Range& range) {
   }
 }
 
-// What the costs are, and the minima of the columns where they are of use.
+// The same, with the minima of columns where they are of use.
+template <class S, class Range>
+__device__ bool look_with(const S& s, Range range, CostRange& found) {
+  if (s.cols_optional) {
+    scan_costs<false>(s, range);
+  } else {
+    scan_costs<true>(s, range);
+  }
+  using Word = typename S::Costs::Word;
+  return range.agree(s.group, s.f.template shared<Word>(s.f.b.shared.slots), found);
+}
+
 template <class S>
 __device__ CostRange look_at_costs(const S& s) {
-  using Costs = typename S::Costs;
-  auto* slots = s.f.template shared<typename Costs::Word>(s.f.b.shared.slots);
   CostRange found;
-  typename Costs::Guess guess;
-  if (s.cols_optional) {
-    scan_costs<false>(s, guess);
-  } else {
-    scan_costs<true>(s, guess);
-  }
-  if (guess.agree(s.group, slots, found)) return found;
-  typename Costs::Range range;
-  scan_costs<false>(s, range);
-  range.agree(s.group, slots, found);
+  if (look_with(s, typename S::Costs::Guess(), found)) return found;
+  look_with(s, typename S::Costs::Range(), found);
   return found;
+}
+
+// Brings the minima of columns back, from their rows in pred.
+template <class S>
+__device__ void take_minima(const S& s) {
+  for (int j = s.group.thread; j < s.cols; j += s.group.size) {
+    const int i = s.pred[j];
+    s.v[j] = i == kNone ? typename S::Key(0) : s.entry(i, j);
+  }
 }
 
 // A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the

@@ -30,7 +30,7 @@ __device__ inline CostRange together(CostRange a, const CostRange& b) {
 
 // How costs of one kind are read. `Raw` is the word that the solver reads. A `Range` sees every
 // cost and accumulates the greatest magnitude, the negated lowest bit, and what is invalid, all as
-// maxima; a `Guess` is faster, but does not always come to a result.
+// maxima; a `Guess` is faster, but may give up on the way.
 
 // float32; bfloat16 and float16 are copied to it first.
 struct Floats {
@@ -51,6 +51,7 @@ struct Floats {
     Word word[3] = {0, 0, 0};
 
     __device__ void begin(Raw) {}
+    __device__ bool gives_up() const { return false; }
     __device__ void look_at(Raw raw, bool maximize) {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const bool finite = magnitude < 0x7f800000u;
@@ -92,6 +93,7 @@ struct Floats {
       unit = __uint_as_float(0u - __reduce_max_sync(kAllLanes, 0u - __float_as_uint(lowest)));
       magic = unit * 0x1p23f;
     }
+    __device__ bool gives_up() const { return fails; }
     __device__ void look_at(Raw raw, bool) {
       // From 2^23 units on a float32 has no bit below the unit, and up to 2^24 it has that bit.
       const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
@@ -125,6 +127,7 @@ struct Integers {
     Word word[1] = {0};
 
     __device__ void begin(Raw) {}
+    __device__ bool gives_up() const { return false; }
     __device__ void look_at(Raw raw, bool) {
       word[0] = max(word[0], int32_t(raw) < 0 ? 0u - raw : raw);
     }
@@ -152,6 +155,7 @@ struct Doubles {
     Word word[3] = {0, 0, 0};
 
     __device__ void begin(Raw) {}
+    __device__ bool gives_up() const { return false; }
     __device__ void look_at(Raw raw, bool maximize) {
       constexpr uint64_t kInfinite = uint64_t(0x7ff) << 52;
       const uint64_t magnitude = raw & INT64_MAX;
@@ -193,6 +197,7 @@ struct LongIntegers {
     Word word[1] = {0};
 
     __device__ void begin(Raw) {}
+    __device__ bool gives_up() const { return false; }
     __device__ void look_at(Raw raw, bool) {
       word[0] = max(word[0], int64_t(raw) < 0 ? 0 - raw : raw);
     }
