@@ -76,9 +76,9 @@ def solve_assignment(
     - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU, CUDA on NVIDIA GPUs) or `"xla"`, the
       pure-JAX twin for any platform. `"auto"` takes the native kernel where the platform has one,
       else the twin. On CUDA one warp solves a problem of up to 128 columns, a block of 8 to 16
-      warps a larger one. Sides beyond 4096 (2048 for int64) are left to the twin there. GPUs with less shared memory than an H100 do not reach that far, an A100 about
-      3000 and others about 1900: beyond, the call fails with an error that says so, and `"xla"`
-      is what remains.
+      warps a larger one. Sides beyond 4096 (2048 for int64) are left to the twin there. GPUs with
+      less shared memory than an H100 do not reach that far, an A100 about 3000 and others about
+      1900: beyond, the call fails with an error that says so, and `"xla"` is what remains.
 
     **Returns:**
 

@@ -2,7 +2,7 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 
-#include "assignment_start.cuh"
+#include "assignment_scan.cuh"
 #include "jaxmatch/status.h"
 
 namespace jaxmatch {

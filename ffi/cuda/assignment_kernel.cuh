@@ -6,8 +6,8 @@
 #include "assignment_alone.cuh"
 #include "assignment_finish.cuh"
 #include "assignment_search.cuh"
-#include "assignment_start.cuh"
 #include "assignment_ties.cuh"
+#include "assignment_together.cuh"
 #include "assignment_warm.cuh"
 
 namespace jaxmatch {

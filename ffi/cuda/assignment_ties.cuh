@@ -4,7 +4,7 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
 
-#include "assignment_start.cuh"
+#include "assignment_scan.cuh"
 
 namespace jaxmatch {
 
