@@ -69,7 +69,7 @@ def solve_assignment(
       +inf (−inf when maximising) means that the row must be matched. Beside integer costs of 2^45
       or more it must be a whole number.
     - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
-      ties may fall differently. Similar costs are solved about three times faster where the
+      ties may fall differently. Similar costs are solved two to three times faster where the
       problem is square (on CPU also where it is nearly so); with more columns than rows, or with
       `unmatched_cost`, a cold start is as fast and is used. Non-finite duals mean a cold start
       too. No gradient flows through it.
@@ -271,9 +271,7 @@ def _as_col_dual(
 # Solving
 
 
-def _solve_jonker_volgenant(
-    cost: Array, *optional: Array | None, maximize: bool
-) -> Assignment:
+def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
     """The native kernel where the platform has one, the twin elsewhere."""
     native: dict[str, Callable[..., Assignment]] = {}
     if _native.has_cpu_library():
