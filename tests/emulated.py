@@ -11,14 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 
 import jaxmatch as jm
+from jaxmatch._native._assignment import _workspace_words
 
 
 ROOT = Path(__file__).parents[1]
 _DTYPES = ["bfloat16", "float16", "float32", "float64", "int32", "int64"]
+_OPTIONAL = ["row_mask", "col_mask", "unmatched_cost"]
 _ptr, _byte, _long = ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64
 
 
@@ -80,15 +83,16 @@ def plan(
     operands = _Operands(batch=1, n=n, m=m, cost_dtype=_DTYPES.index(dtype))
     for name in given:
         setattr(operands, name, here)
-    rows, cols = (n, m) if "unmatched_cost" in given else (min(n, m), max(n, m))
-    words = _long(rows * -(-cols // 4) * 4)
-    return library(folder).plan_assignment(ctypes.byref(operands), words, most_bytes)
+    given_or_none = [here if name in given else None for name in _OPTIONAL]
+    words = _workspace_words(jax.ShapeDtypeStruct(shape, dtype), *given_or_none)
+    words //= 2 if np.dtype(dtype).itemsize == 8 else 1
+    return library(folder).plan_assignment(ctypes.byref(operands), _long(words), most_bytes)
 
 
 def solve(
     folder: Path, costs: Any, *, kernel: str = "", seed: int = 0, wide: bool = False, **given: Any
 ) -> jm.Assignment:
-    """Solves a batch `[b, n, m]` with `kernel` ("warp", "block" or "": as on a GPU)."""
+    """Solves a batch `[b, n, m]` with `kernel` ("block", or "" as on a GPU)."""
     costs = guarded(np.ascontiguousarray(costs))
     b, n, m = costs.shape
     real = np.float64 if wide else np.float32

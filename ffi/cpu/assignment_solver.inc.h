@@ -157,10 +157,10 @@ struct Finding {
 
 uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
 
-// Whether a sum over all pairs might reach 2^61.
+// Whether a sum over all pairs, or one number, might reach 2^61.
 template <class S>
 bool sums_overflow(const S& s, uint64_t most) {
-  const int64_t pairs = s.rows < s.cols ? s.rows : s.cols;
+  const int64_t least = s.rows < s.cols ? s.rows : s.cols, pairs = least > 1 ? least : 1;
   return (unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61;
 }
 

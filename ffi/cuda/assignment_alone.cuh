@@ -181,8 +181,8 @@ __device__ void drop_rows(const S& s) {
   }
 }
 
-// Writes down what a search and the end need to know. Duals only drop: if one fits now, it always
-// did.
+// Writes down what a search and the end need to know. Duals only drop: one that left the range of
+// exact numbers is still outside.
 template <class S>
 __device__ void share(const S& s, const Columns<S>& c) {
 #pragma unroll

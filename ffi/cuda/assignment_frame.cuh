@@ -170,6 +170,7 @@ __device__ void copy_to_shared(const F& f) {
   const AssignmentBatch& b = f.b;
   const auto& g = f.group;
   Raw* words = f.template shared<Raw>(b.shared.words);
+  if (f.rows == 0 || f.cols == 0) return;  // the lists of rows and columns may be empty
   if (f.whole) {
     constexpr int kChunk = 16 / sizeof(Raw);
     const Raw* from = static_cast<const Raw*>(b.cost) + f.problem * b.n * b.m;
@@ -178,7 +179,7 @@ __device__ void copy_to_shared(const F& f) {
     }
   } else {
     // In the order of the problem as it was passed in, from thread to thread.
-    const int across = max(f.flip ? f.rows : f.cols, 1), down = f.flip ? f.cols : f.rows;
+    const int across = f.flip ? f.rows : f.cols, down = f.flip ? f.cols : f.rows;
     const int to_next = f.flip ? f.stride : 1, to_below = f.flip ? 1 : f.stride;
     const int step_down = g.size / across, step_across = g.size % across;
     int k = g.thread / across, l = g.thread % across;

@@ -57,6 +57,7 @@ __device__ void start_together(const S& s, const WarmStart& warm, const CostRang
   const Effort& effort = s.f.b.effort;
   if (warm.use) {
     place_duals(s, warm);
+    match_best(s);
   } else if (!s.cols_optional) {
     match_minima(s);
     if constexpr (S::Arithmetic::kWatched) {
@@ -115,12 +116,12 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   return s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
 }
 
-// Whether a sum over all pairs might reach 2^61.
+// Whether a sum over all pairs, or one number, might reach 2^61.
 template <class F>
 __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   constexpr uint64_t kMost = uint64_t(1) << 61;
-  const uint64_t pairs = uint64_t(min(f.rows, f.cols));
-  return pairs > 0 && magnitude >= kMost / pairs + (kMost % pairs != 0);
+  const uint64_t pairs = uint64_t(max(min(f.rows, f.cols), 1));
+  return magnitude >= kMost / pairs + (kMost % pairs != 0);
 }
 
 // Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
@@ -152,7 +153,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       scan_costs<true>(s, again);
     }
   }
-  minima = true;
+  minima = !F::Costs::kIntegral;  // whose keys may be rounded: a wider arithmetic looks again
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
@@ -231,6 +232,8 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
     solve_with<Huge, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, false, found, minima);
+  } else {
+    write_failure(f, kOverflow);  // never, but nothing may stay unwritten
   }
 }
 

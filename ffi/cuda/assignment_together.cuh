@@ -98,6 +98,44 @@ __device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
   return {least, next, __shfl_sync(kAllLanes, col, owner)};
 }
 
+// Matched pairs as the rows see them.
+template <class S>
+__device__ void match_rows(const S& s) {
+  const auto& g = s.group;
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    if (s.col4row[i] != kDropped) s.col4row[i] = kNone;
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.row4col[j];
+    if (i != kNone) s.col4row[i] = Index(j);
+  }
+  g.sync();
+}
+
+// From good duals: every row takes the column that is best for it, the least row where several do;
+// no dual moves.
+template <class S>
+__device__ void match_best(const S& s) {
+  const auto& g = s.group;
+  int* claim = s.f.template shared<int>(s.f.b.shared.claim);
+  for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
+  g.sync();
+  for (int i = g.warp(); i < s.rows; i += g.warps()) {
+    const auto two = two_least(s, i);
+    if (g.lane() == 0 && two.least < S::Arithmetic::kInfinity && s.fits(two.least)) {
+      atomicMin(&claim[two.col], i);
+      s.u[i] = two.least;
+    }
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    if (claim[j] != INT32_MAX) s.row4col[j] = Index(claim[j]);
+  }
+  g.sync();
+  match_rows(s);
+}
+
 // What a free row does: it takes a column (and throws out the row that has it), or one of these.
 enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
 
@@ -215,21 +253,6 @@ __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
     }
     const int waiting = g.sync_and_count(next + warps < count);
     if (waiting == 0 && bidders < crowd) break;
-  }
-  g.sync();
-}
-
-// Matched pairs as the rows see them.
-template <class S>
-__device__ void match_rows(const S& s) {
-  const auto& g = s.group;
-  for (int i = g.thread; i < s.rows; i += g.size) {
-    if (s.col4row[i] != kDropped) s.col4row[i] = kNone;
-  }
-  g.sync();
-  for (int j = g.thread; j < s.cols; j += g.size) {
-    const int i = s.row4col[j];
-    if (i != kNone) s.col4row[i] = Index(j);
   }
   g.sync();
 }

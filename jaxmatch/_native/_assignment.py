@@ -36,10 +36,15 @@ def _workspace_words(
     if not (tall or row_mask is not None or col_mask is not None or cost.dtype.itemsize == 2):
         return 0
     rows, cols = (min(n, m), max(n, m)) if unmatched_cost is None else (n, m)
-    words = rows * -(-cols // 4) * 4 * (2 if cost.dtype.itemsize == 8 else 1)
-    # Beside the state of about 40 bytes a column; one warp for each problem has to share.
-    in_shared_memory = 4 * words <= 48 << 10 if cols <= 128 else 4 * words + 40 * cols <= 72 << 10
-    return 0 if in_shared_memory else words
+    longs = 2 if cost.dtype.itemsize == 8 else 1
+    # In shared memory, beside the state of a problem, at most 42 bytes for each row and column. One
+    # warp for each problem has to share with others.
+    pack = 1 if cols <= 32 else 2 if cols <= 64 else 4
+    copy = 4 * longs * rows * pack * (-(-cols // pack) | 1)
+    most = 48 << 10 if cols <= 128 else 72 << 10
+    if copy <= most and copy + 42 * (rows + cols) <= 80 << 10:
+        return 0
+    return longs * rows * -(-cols // 4) * 4
 
 
 def assignment(
