@@ -143,6 +143,7 @@ def main() -> None:
         rows[-1]["over_given_ms"] = rows[-1]["step_ms"] - rows[0]["step_ms"]
         rows[-1]["share"] = rows[-1]["over_given_ms"] / rows[-1]["step_ms"]
         rows[-1]["same_pairs"] = float(same)
+        print(rows[-1], flush=True)  # each step compiles for a while
     common.print_table(f"A training step, {layers * images} problems {queries}x{targets}", rows)
     if small:
         return
