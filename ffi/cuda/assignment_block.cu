@@ -5,7 +5,7 @@ namespace jaxmatch {
 namespace {
 
 template <class Costs>
-AssignmentKernel Pick(int warps) {
+AssignmentKernel PickBlock(int warps) {
   if (warps <= 8) return assignment_block_kernel<Costs, 2, 8>;
   if (warps <= 12) return assignment_block_kernel<Costs, 1, 12>;
   return assignment_block_kernel<Costs, 2, 16>;
@@ -16,13 +16,13 @@ AssignmentKernel Pick(int warps) {
 AssignmentKernel BlockKernel(int warps, Dtype dtype) {
   switch (dtype) {
     case Dtype::kS32:
-      return Pick<Integers>(warps);
+      return PickBlock<Integers>(warps);
     case Dtype::kF64:
-      return Pick<Doubles>(warps);
+      return PickBlock<Doubles>(warps);
     case Dtype::kS64:
       return assignment_block_kernel<LongIntegers, 2, 16>;
     default:
-      return Pick<Floats>(warps);
+      return PickBlock<Floats>(warps);
   }
 }
 

@@ -5,7 +5,7 @@ namespace jaxmatch {
 namespace {
 
 template <class Costs>
-AssignmentKernel Pick(int columns_per_lane) {
+AssignmentKernel PickWarp(int columns_per_lane) {
   switch (columns_per_lane) {
     case 1:
       return assignment_warp_kernel<Costs, 1>;
@@ -21,11 +21,11 @@ AssignmentKernel Pick(int columns_per_lane) {
 AssignmentKernel WarpKernel(int columns_per_lane, Dtype dtype) {
   switch (dtype) {
     case Dtype::kS32:
-      return Pick<Integers>(columns_per_lane);
+      return PickWarp<Integers>(columns_per_lane);
     case Dtype::kF64:
-      return Pick<Doubles>(columns_per_lane);
+      return PickWarp<Doubles>(columns_per_lane);
     default:
-      return Pick<Floats>(columns_per_lane);
+      return PickWarp<Floats>(columns_per_lane);
   }
 }
 

@@ -112,6 +112,24 @@ struct Floats {
   };
 };
 
+template <class Word>
+struct IntegerRange {
+  Word word[1] = {0};
+
+  __device__ void begin(Word) {}
+  __device__ bool gives_up() const { return false; }
+  __device__ void look_at(Word raw, bool) {
+    const bool negative = raw >> (8 * sizeof(Word) - 1);
+    word[0] = max(word[0], negative ? Word(0) - raw : raw);
+  }
+  template <class G>
+  __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+    group.all_max(word, slots);
+    found = {double(word[0]), 1, false, word[0]};
+    return true;
+  }
+};
+
 struct Integers {
   using Raw = uint32_t;
   using Word = uint32_t;
@@ -123,21 +141,7 @@ struct Integers {
   __device__ static float single(Raw raw) { return float(int32_t(raw)); }  // exact up to 2^24
   __device__ static double real(Raw raw) { return double(int32_t(raw)); }
 
-  struct Range {
-    Word word[1] = {0};
-
-    __device__ void begin(Raw) {}
-    __device__ bool gives_up() const { return false; }
-    __device__ void look_at(Raw raw, bool) {
-      word[0] = max(word[0], int32_t(raw) < 0 ? 0u - raw : raw);
-    }
-    template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
-      group.all_max(word, slots);
-      found = {double(word[0]), 1, false, word[0]};
-      return true;
-    }
-  };
+  using Range = IntegerRange<Word>;
   using Guess = Range;
 };
 
@@ -193,21 +197,7 @@ struct LongIntegers {
   __device__ static double real(Raw raw) { return double(int64_t(raw)); }
   __device__ static int64_t integer(Raw raw) { return int64_t(raw); }
 
-  struct Range {
-    Word word[1] = {0};
-
-    __device__ void begin(Raw) {}
-    __device__ bool gives_up() const { return false; }
-    __device__ void look_at(Raw raw, bool) {
-      word[0] = max(word[0], int64_t(raw) < 0 ? 0 - raw : raw);
-    }
-    template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
-      group.all_max(word, slots);
-      found = {double(word[0]), 1, false, word[0]};
-      return true;
-    }
-  };
+  using Range = IntegerRange<Word>;
   using Guess = Range;
 };
 
