@@ -75,10 +75,11 @@ def solve_assignment(
       too. No gradient flows through it.
     - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU, CUDA on NVIDIA GPUs) or `"xla"`, the
       pure-JAX twin for any platform. `"auto"` takes the native kernel where the platform has one,
-      else the twin. On CUDA one warp solves a problem of up to 128 columns, a block of 8 to 16
-      warps a larger one. Sides beyond 4096 (2048 for int64) are left to the twin there. GPUs with
-      less shared memory than an H100 do not reach that far, an A100 about 3000 and others about
-      1900: beyond, the call fails with an error that says so, and `"xla"` is what remains.
+      else the twin. On CUDA one warp solves a problem of up to 128 columns, a block of up to 16
+      warps a larger one and any of int64. Sides beyond 4096 (2048 for int64) are left to the twin
+      there. GPUs with less shared memory than an H100 do not reach that far, an A100 about 3000
+      and others about 1900: beyond, the call fails with an error that says so, and `"xla"` is what
+      remains.
 
     **Returns:**
 
@@ -88,8 +89,9 @@ def solve_assignment(
     **Status:** `OPTIMAL`; `INFEASIBLE` where something that must be matched (the smaller side, or a
     row with unmatched cost +inf) has no partner left; `INVALID_COST` where an unmasked cost or an
     unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` where min(n, m)·max|C| ≥ 2^61
-    for integers (an unmatched cost counts as one). Never an exception: indices are −1 and numbers
-    NaN for that problem, and the others of the batch are not touched.
+    for integers (an unmatched cost counts as one, also where there is no column). Never an
+    exception: indices are −1 and numbers NaN for that problem, and the others of the batch are not
+    touched.
 
     **Duals:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs; a
     row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its unmatched cost,

@@ -265,6 +265,17 @@ def test_status():
             assert_unsolved(res, status)
 
 
+@pytest.mark.parametrize("method", ["auto", "xla"])
+@pytest.mark.parametrize("leave, status", [(1e15, Status.OPTIMAL), (1e308, Status.OVERFLOW)])
+def test_overflow_without_a_column(method, leave, status):
+    with jax.enable_x64(True):
+        cost = np.zeros((3, 0), np.int32)
+        res = jm.solve_assignment(cost, unmatched_cost=leave, method=method)
+    assert int(res.status) == status
+    if status is Status.OPTIMAL:
+        assert float(res.cost) == 3 * leave
+
+
 def test_overflow():
     """min(rows, columns) * max|C| >= 2^61, evaluated without overflowing."""
     problem = random_problem(7, (4, 5), "int64", unmatched=True, maximize=True)

@@ -120,11 +120,12 @@ def solve(
 
 
 def _overflows(x: Num[Array, "..."], exists: Array, pairs: Int[Array, ""]) -> Array:
-    """Whether pairs * max|x| reaches 2^61; 32-bit integers are too small for that."""
+    """Whether pairs * max|x|, or max|x| itself, reaches 2^61; 32-bit integers are too small."""
+    pairs = jnp.maximum(pairs, 1)
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = jnp.where(exists & jnp.isfinite(x), jnp.abs(x), 0)
         return pairs.astype(x.dtype) * x.max(initial=0) >= 2.0**61
     if x.dtype.itemsize < 8:
         return jnp.zeros_like(pairs, bool)
-    limit = -((-(2**61)) // jnp.maximum(pairs, 1).astype(x.dtype))
-    return (pairs > 0) & (exists & ((x >= limit) | (x <= -limit))).any()
+    limit = -((-(2**61)) // pairs.astype(x.dtype))
+    return (exists & ((x >= limit) | (x <= -limit))).any()
