@@ -1,6 +1,6 @@
 """Small batches of every kernel and feature on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck --kernel-name kns=assignment python tests/sweep_gpu.py
+    compute-sanitizer --tool memcheck python tests/sweep_gpu.py
 
 test_assignment_sanitizer.py runs it.
 """

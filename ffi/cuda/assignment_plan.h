@@ -21,9 +21,9 @@ struct Sides {
 };
 
 // One line for each kernel and how it is used; the first that fits is taken. The size of the batch
-// does not matter: a warp alone wins over a block of four from one problem to thousands
-// (`kernels` in benchmarks/results/assignment_gpu.json). How the efforts were found is in
-// benchmarks/notes/assignment_gpu.md.
+// does not matter: up to 128 columns a warp alone is faster than a block of four for 16 to 4096
+// problems, or within 4 % (`kernels` in benchmarks/results/assignment_gpu.json). How the efforts
+// were found is in benchmarks/notes/assignment_gpu.md.
 struct Choice {
   int64_t most_cols;
   int columns_per_lane;
@@ -34,9 +34,9 @@ struct Choice {
 };
 
 constexpr Choice kChoices[] = {
-    {32, 1, 1, {0.5, 0, 0, 0}},           // alone
-    {64, 2, 1, {0.5, 0, 0, 0}},           //
-    {128, 4, 1, {0.5, 0, 0, 0}},          //
+    {32, 1, 1, {0.5, 0, 0, 0}},           // a warp alone
+    {64, 2, 1, {0.5, 0, 0, 0}},           // a warp alone
+    {128, 4, 1, {0.5, 0, 0, 0}},          // a warp alone
     {256, 4, 8, {4, 0.25, 1, 64}},        // eight warps bid, one searches
     {512, 4, 12, {4, 0.25, 1, 64}},       // three or four search
     {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one for every 256 columns
