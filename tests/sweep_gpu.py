@@ -1,11 +1,12 @@
 """Small batches of every kernel and feature on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_gpu.py
+    compute-sanitizer --tool memcheck python tests/sweep_gpu.py [asked for of every kernel]
 
 test_assignment_sanitizer.py runs it.
 """
 
 import os
+import sys
 
 import jax
 import numpy as np
@@ -28,7 +29,7 @@ def features(shape: tuple[int, int, int], rng: np.random.Generator) -> list[dict
     return [{"maximize": True}, masks, leave, masks | leave, warm]
 
 
-def main() -> None:
+def main(asked: str) -> None:
     rng = np.random.default_rng(0)
     solved = 0
 
@@ -39,7 +40,7 @@ def main() -> None:
         solved += len(costs)
 
     for kernel, shapes in SHAPES.items():
-        os.environ["JAXMATCH_CUDA_KERNEL"] = kernel
+        os.environ["JAXMATCH_CUDA_KERNEL"] = f"{kernel},{asked}"
         for shape in shapes:
             random = rng.random(shape).astype(np.float32)
             normal = rng.normal(size=shape)
@@ -55,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:] or [""])

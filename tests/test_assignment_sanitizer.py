@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 
+# What the library does; but racecheck does not follow blocks of which a part meets at a barrier of
+# its own, see `asks_for` in ffi/cuda/assignment_plan.h.
+ASKED = {"memcheck": "", "racecheck": "all-search"}
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+@pytest.mark.parametrize("tool", ASKED)
 def test_sweep_is_clean(tool):
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not Path(sanitizer).exists():
@@ -18,7 +23,7 @@ def test_sweep_is_clean(tool):
     sweep = Path(__file__).parent / "sweep_gpu.py"
     command = [sanitizer, "--tool", tool, "--error-exitcode=1"]
     done = subprocess.run(
-        [*command, sys.executable, str(sweep)],
+        [*command, sys.executable, str(sweep), ASKED[tool]],
         env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
         capture_output=True,
         text=True,

@@ -70,6 +70,7 @@ struct AssignmentBatch : AssignmentOperands {
   int64_t workspace_words;  // for one problem
   SharedLayout shared;
   Effort effort;
+  bool all_search;  // all warps of a block, not only those that have columns
 };
 
 }  // namespace jaxmatch

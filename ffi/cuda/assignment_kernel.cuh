@@ -94,7 +94,7 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   g.sync();
   // A search is the work of as many threads as have columns; the others wait.
   constexpr int kColumns = Columns<S>::N;
-  const int threads = (s.cols + kColumns - 1) / kColumns;
+  const int threads = s.f.b.all_search ? g.size : (s.cols + kColumns - 1) / kColumns;
   const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
   Columns<S> columns(s, team);
   if constexpr (S::kAlone) {

@@ -42,9 +42,16 @@ constexpr Choice kChoices[] = {
     {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one for every 256 columns
 };
 
-// `asked`: "block" for a block where a warp would do, for tests and measurements; or null.
+// What tests and measurements ask for, separated by commas; or null. "block": where a warp would
+// do. "all-search": no warp waits while others search. compute-sanitizer's racecheck reports
+// hazards across a barrier of the whole block once a part of it has met at another one, in any
+// program.
+inline bool asks_for(const char* asked, std::string_view what) {
+  return asked != nullptr && std::string_view(asked).find(what) != std::string_view::npos;
+}
+
 inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
-  const bool block = asked != nullptr && std::string_view(asked) == "block";
+  const bool block = asks_for(asked, "block");
   const Sides sides(o);
   for (const Choice& choice : kChoices) {
     // 128-bit sums and a request: blocks only.
@@ -161,6 +168,7 @@ inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
   const bool share = choice.alone() && b.shared.bytes * kProblemsAtOnce <= most_bytes;
   const int problems = share ? kProblemsPerBlock : 1;
   b.effort = choice.effort;
+  b.all_search = asks_for(asked, "all-search");
   return {choice.alone(), choice.columns_per_lane, (b.batch + problems - 1) / problems,
           32 * problems * warps_per_problem(choice, Sides(b).cols), b.shared.bytes * problems};
 }
