@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from jaxmatch import losses as losses
+from jaxmatch import stepping as stepping
 from jaxmatch._assignment import linear_sum_assignment as linear_sum_assignment
 from jaxmatch._assignment import solve_assignment as solve_assignment
 from jaxmatch._certificates import AssignmentCheck as AssignmentCheck

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from jaxmatch import _native
+from jaxmatch._large import Progress, solve_in_steps
 from jaxmatch._result import Assignment, result_float
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
@@ -38,6 +40,8 @@ def solve_assignment(
     unmatched_cost: ArrayLike | None = None,
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
+    rounds_per_call: int | None = None,
+    progress: Progress | None = None,
 ) -> Assignment:
     r"""Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
 
@@ -73,13 +77,21 @@ def solve_assignment(
       problem is square (on CPU also where it is nearly so); with more columns than rows, or with
       `unmatched_cost`, a cold start is as fast and is used. Non-finite duals mean a cold start
       too. No gradient flows through it.
-    - `method`: `"auto"`, `"jonker_volgenant"` (C++ on CPU, CUDA on NVIDIA GPUs) or `"xla"`, the
-      pure-JAX twin for any platform. `"auto"` takes the native kernel where the platform has one,
-      else the twin. On CUDA one warp solves a problem of up to 128 columns, a block of up to 16
-      warps a larger one and any of int64. Sides beyond 4096 (2048 for int64) are left to the twin
-      there. GPUs with less shared memory than an H100 do not reach that far, an A100 about 3000
-      and others about 1900: beyond, the call fails with an error that says so, and `"xla"` is what
-      remains.
+    - `method`: `"auto"`; `"jonker_volgenant"` (C++ on CPU, one warp or block for each problem on
+      NVIDIA GPUs); `"core"`, for one large problem (the whole GPU, or the threads of the CPU, solve
+      one problem after another); or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
+      `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
+      (2048 for int64), and `"core"` for longer sides and for few problems: at most one for every
+      256 rows. `"core"` takes no int64 and no `unmatched_cost`, and has no use for a warm start;
+      what neither takes is left to the twin. GPUs with less shared memory than an H100 do not
+      reach 4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that
+      says so, and `"core"` or `"xla"` is what remains.
+
+    - `rounds_per_call`: `"core"` in steps of so many phases, each a native call in a
+      `jax.lax.while_loop`, instead of all in one call. [`jaxmatch.stepping`][jaxmatch.stepping]
+      holds the steps themselves.
+    - `progress`: a function of (matched rows, rows) that is called after each step, by
+      `jax.debug.callback`; asks for steps of one phase if `rounds_per_call` does not say.
 
     **Returns:**
 
@@ -121,8 +133,13 @@ def solve_assignment(
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
     would cut to 32 bits; `TypeError` for other dtypes.
 
+    `"core"` reads the costs in place, three or four times in all, and needs 3 KB for each row:
+    for a matrix of 128 candidates a row, which is solved exactly and then held against all costs,
+    until none asks for a change.
+
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
-    linear assignment problems*, Computing 38 (1987).
+    linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
+    semi-assignment problems: a core oriented approach*, Computers & Operations Research 23 (1996).
     """
     cost = _as_cost(cost)
     *batch, n, m = cost.shape
@@ -132,8 +149,23 @@ def solve_assignment(
     col_dual = _as_col_dual(warm_start, (*batch, m))
     if method not in _METHODS:
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    if rounds_per_call is not None and rounds_per_call < 1:
+        raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
+    if (rounds_per_call is not None or progress is not None) and method != "core":
+        raise ValueError(
+            '`rounds_per_call` and `progress` belong to `method="core"`, which works in steps; '
+            f"got method={method!r}."
+        )
     return _solve(
-        cost, row_mask, col_mask, unmatched_cost, col_dual, maximize=bool(maximize), method=method
+        cost,
+        row_mask,
+        col_mask,
+        unmatched_cost,
+        col_dual,
+        maximize=bool(maximize),
+        method=method,
+        rounds_per_call=rounds_per_call,
+        progress=progress,
     )
 
 
@@ -273,13 +305,85 @@ def _as_col_dual(
 # Solving
 
 
+def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    """On GPUs one large problem is solved by the whole device; see `_pays_off_on_core`."""
+    if not _pays_off_on_core(cost, optional[2]):
+        return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
+    cpu = {"cpu": _on_cpu} if _native.has_cpu_library() else {}
+    cuda = {"cuda": _on_core} if _native.has_cuda_library() else {}
+    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
+    """Whether problems one after another, each by the whole GPU, beat one block for each.
+
+    Measured in benchmarks/assignment_large.py.
+    """
+    *batch, n, m = cost.shape
+    shorter = min(n, m)
+    many = math.prod(batch) > shorter // 256
+    return _native.fits_core(cost, unmatched_cost) and (
+        not _native.fits_cuda(cost) or (shorter >= 512 and not many)
+    )
+
+
 def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
     """The native kernel where the platform has one, the twin elsewhere."""
-    native: dict[str, Callable[..., Assignment]] = {}
-    if _native.has_cpu_library():
-        native["cpu"] = partial(_native.assignment, platform="cpu")
-    if _native.has_cuda_library() and _native.fits_cuda(cost):
-        native["cuda"] = partial(_native.assignment, platform="cuda")
+    cpu = {"cpu": _on_cpu} if _native.has_cpu_library() else {}
+    has_cuda = _native.has_cuda_library() and _native.fits_cuda(cost)
+    cuda = {"cuda": partial(_native.assignment, platform="cuda")} if has_cuda else {}
+    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+def _solve_on_core(
+    cost: Array,
+    *optional: Array | None,
+    maximize: bool,
+    phases: int | None = None,
+    progress: Progress | None = None,
+) -> Assignment:
+    *_, n, m = cost.shape
+    if min(n, m) == 0:
+        return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
+    if not _native.fits_core(cost, optional[2]):
+        raise ValueError(
+            f'`method="core"` takes costs of up to 64-bit floats and 32-bit integers with sides '
+            f"below 2^18 and no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
+            f"{' and an unmatched cost' if optional[2] is not None else ''}; "
+            'use `method="auto"`.'
+        )
+    if phases is not None:
+        return solve_in_steps(
+            cost, *optional[:2], maximize=maximize, phases=phases, progress=progress
+        )
+    cpu = {"cpu": _on_core} if _native.has_cpu_library() else {}
+    cuda = {"cuda": _on_core} if _native.has_cuda_library() else {}
+    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+def _on_cpu(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    return _native.assignment(cost, *optional, maximize=maximize, platform="cpu")
+
+
+def _on_core(
+    cost: Array,
+    row_mask: Array | None,
+    col_mask: Array | None,
+    unmatched_cost: Array | None,
+    col_dual: Array | None,
+    *,
+    maximize: bool,
+) -> Assignment:
+    return _native.core(cost, row_mask, col_mask, maximize=maximize)[0]
+
+
+def _by_platform(
+    native: Mapping[str, Callable[..., Assignment]],
+    cost: Array,
+    *optional: Array | None,
+    maximize: bool,
+) -> Assignment:
+    """What `native` has for the platform, chosen at lowering; the twin elsewhere."""
     if not native:
         return _solve_xla(cost, *optional, maximize=maximize)
     # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
@@ -307,12 +411,13 @@ def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignme
     return solve(cost, *optional)
 
 
-_METHODS["auto"] = _solve_jonker_volgenant
+_METHODS["auto"] = _solve_auto
+_METHODS["core"] = _solve_on_core
 _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 
 
-@partial(jax.jit, static_argnames=("maximize", "method"))
+@partial(jax.jit, static_argnames=("maximize", "method", "rounds_per_call", "progress"))
 def _solve(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,
@@ -322,8 +427,12 @@ def _solve(
     *,
     maximize: bool,
     method: str,
+    rounds_per_call: int | None = None,
+    progress: Progress | None = None,
 ) -> Assignment:
     solver = _METHODS[method]
+    if rounds_per_call is not None or progress is not None:
+        solver = partial(solver, phases=rounds_per_call or 1, progress=progress)
 
     def solve(cost: Array, *optional: Array | None) -> Assignment:
         res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)

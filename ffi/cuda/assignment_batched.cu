@@ -17,7 +17,7 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult 
   const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                         status, given, maximize);
   if (!decoded.has_value()) return decoded.error();
-  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}};
+  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
   if (b.batch == 0) return ffi::Error::Success();
   if (const int64_t longest = longest_side(b.cost_dtype); std::max(b.n, b.m) > longest) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: a side longer than " +

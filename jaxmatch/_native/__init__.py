@@ -2,6 +2,10 @@
 
 from ._assignment import assignment as assignment
 from ._assignment import fits_cuda as fits_cuda
+from ._large import Buffers as Buffers
+from ._large import core as core
+from ._large import empty_buffers as empty_buffers
+from ._large import fits_core as fits_core
 from ._load import has_cpu_library as has_cpu_library
 from ._load import has_cuda_library as has_cuda_library
 from ._load import load

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import jax
 import jax.numpy as jnp
 
-from jaxmatch._result import Assignment, result_float
+from jaxmatch._native._results import assignment_results
+from jaxmatch._result import Assignment
 
 
 if TYPE_CHECKING:
@@ -60,32 +61,10 @@ def assignment(
     """Solves every problem of the batch in one native call; arguments are checked already."""
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     operands = [x for x in optional if x is not None]
-    real = result_float()
-    batch = cost.shape[:-2]
     words = _workspace_words(cost, row_mask, col_mask, unmatched_cost)
-
-    # Results as reductions of the operands: that gives them the axes over which a surrounding
-    # `shard_map` varies, in every version of jax that has a word for it.
-    def results(cost: Array, *operands: Array) -> tuple[Array, ...]:
-        nothing = sum((x.sum().astype(real) for x in operands), jnp.zeros((), real))
-        per_row, per_col = cost.sum(-1).astype(real), cost.sum(-2).astype(real)
-        value = per_row.sum(-1)
-        like = [
-            (per_row, jnp.int32),
-            (per_col, jnp.int32),
-            (value, real),
-            (per_row, real),
-            (per_col, real),
-            (value, real),
-            (value, jnp.int32),
-        ]
-        if platform == "cuda":
-            like.append((jnp.broadcast_to(value[..., None], (*batch, words)), jnp.int32))
-        return tuple((x + nothing).astype(dtype) for x, dtype in like)
-
     call = jax.ffi.ffi_call(
         "jaxmatch_assignment",
-        jax.eval_shape(results, cost, *operands),
+        assignment_results(cost, operands, [words] if platform == "cuda" else []),
         vmap_method="broadcast_all",
     )
     given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)

@@ -13,6 +13,7 @@ import jax
 # target's name.
 _TARGETS: dict[str, tuple[str, ...]] = {
     "jaxmatch_assignment": ("cpu", "CUDA"),
+    "jaxmatch_assignment_core": ("cpu", "CUDA"),
     "jaxmatch_noop": ("cpu", "CUDA"),
 }
 

@@ -1,0 +1,141 @@
+// The team that solves one large problem on the CPU: threads of XLA's pool, led by the caller.
+#ifndef JAXMATCH_CPU_POOL_TEAM_H_
+#define JAXMATCH_CPU_POOL_TEAM_H_
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "../large/core_state.h"
+#include "jaxmatch/batch.h"
+
+namespace jaxmatch {
+
+// Every function returns when the work is done by all: there is nothing to wait for in sync().
+class PoolTeam {
+ public:
+  explicit PoolTeam(ffi::ThreadPool* pool) : pool_(pool) {}
+
+  void sync() {}
+  static int64_t now() {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
+  template <class F>
+  void leader(F f) {
+    f();
+  }
+  template <class F>
+  void leader_lanes(F f) {
+    f(Lanes{});
+  }
+
+  template <class F>
+  void each(int64_t count, F f) {
+    spread(count, 3, [&](int64_t k) { f(k); });
+  }
+  template <class F>
+  void rows(int64_t count, F f) {
+    spread(count, 300, [&](int64_t i) { f(Lanes{}, i); });
+  }
+  template <class F>
+  int64_t sum(int64_t count, F f) {
+    return spread_sum(count, 3, [&](int64_t k) { return int64_t(f(k)); });
+  }
+  template <class F>
+  int64_t sum_rows(int64_t count, F f) {
+    return spread_sum(count, 300, [&](int64_t i) { return int64_t(f(Lanes{}, i)); });
+  }
+  template <class F>
+  int64_t wide_sum(int64_t count, F f) {
+    return sum(count, f);
+  }
+  // Work for each row whose label is not negative, until there is none left. A row's memo is what it
+  // remembers from one look to the next. Work may return kNews, and then news() comes before the
+  // next look. Returns the number of rounds.
+  template <class Memo, class Init, class Check, class Work, class News>
+  int64_t settle(int64_t count, Init init, Check check, Work work, News news) {
+    std::vector<Memo> memos(count);
+    spread(count, 3, [&](int64_t i) { memos[i] = init(i); });
+    for (int64_t rounds = 0;; ++rounds) {
+      std::atomic<int> all{0};
+      ForEachRange(*pool_, count, 30, [&](int64_t first, int64_t last) {
+        int part = 0;
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t label = check(i, memos[i]);
+          if (label >= 0) part |= kWorked | work(Lanes{}, i, label);
+        }
+        all.fetch_or(part, std::memory_order_relaxed);
+      });
+      if (all == 0) return rounds;
+      if (all >= kNews) news();
+    }
+  }
+
+  // The range of all costs, and the least of each column in v_real: a task takes some columns of all
+  // rows, and reads them row by row.
+  template <class P>
+  void look_at_costs(P& p) {
+    constexpr int64_t kWidth = 256;
+    const double sign = p.maximize ? -1 : 1;
+    GridRange& all = p.s.control->range;
+    all = GridRange{};
+    spread((p.s.m + kWidth - 1) / kWidth, 1e5, [&](int64_t block) {
+      typename P::Range range;
+      double least[kWidth];
+      const int64_t first = block * kWidth, last = std::min(p.s.m, first + kWidth);
+      std::fill(least, least + kWidth, infinity());
+      for (int64_t i = 0; i < p.s.n; ++i) {
+        if (!p.has_row(i)) continue;
+        for (int64_t j = first; j < last; ++j) {
+          if (!p.has_col(j)) continue;
+          const auto raw = p.costs.raw(i, j);
+          p.look_at(range, raw);
+          const double x = sign * widen(raw);
+          if (x < least[j - first]) least[j - first] = x;
+        }
+      }
+      std::copy(least, least + (last - first), p.s.v_real + first);
+      const GridRange found = GridRange::of(range);
+      raise_to(&all.most, found.most);
+      lower_to(&all.lowest, found.lowest);
+      lower_to(&all.invalid, found.invalid);
+    });
+  }
+
+  double ordered_sum(int64_t count, const double* x) {
+    double sum = 0, error = 0;
+    for (int64_t k = 0; k < count; ++k) {
+      const double total = sum + x[k];
+      error += (sum < 0 ? -sum : sum) >= (x[k] < 0 ? -x[k] : x[k]) ? (sum - total) + x[k]
+                                                                  : (x[k] - total) + sum;
+      sum = total;
+    }
+    return sum + error;
+  }
+
+ private:
+  template <class F>
+  void spread(int64_t count, double item_ns, const F& f) {
+    ForEachRange(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) f(k);
+    });
+  }
+  template <class F>
+  int64_t spread_sum(int64_t count, double item_ns, const F& f) {
+    std::atomic<int64_t> total{0};
+    ForEachRange(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
+      int64_t part = 0;
+      for (int64_t k = first; k < last; ++k) part += f(k);
+      total.fetch_add(part, std::memory_order_relaxed);
+    });
+    return total.load();
+  }
+
+  ffi::ThreadPool* pool_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_POOL_TEAM_H_

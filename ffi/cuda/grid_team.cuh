@@ -1,0 +1,229 @@
+// The team that solves one large problem on a GPU: all threads of a cooperative launch.
+#ifndef JAXMATCH_CUDA_GRID_TEAM_CUH_
+#define JAXMATCH_CUDA_GRID_TEAM_CUH_
+
+#include "../large/core_state.h"
+
+namespace jaxmatch {
+
+// Every thread of the grid calls every function, in the same order. each() and rows() do not wait
+// for others; whatever returns a sum does, and so does sync().
+class GridTeam {
+ public:
+  // `polls`: how often poll() looks for work before the grid meets again.
+  __device__ GridTeam(Meeting* meeting, int polls)
+      : meeting_(meeting),
+        thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
+        threads_(int64_t(gridDim.x) * blockDim.x),
+        polls_(polls) {
+    if (threadIdx.x < 2) shared().part[threadIdx.x] = 0;
+    __syncthreads();
+  }
+
+  __device__ void sync() { meet<true>(0); }
+  __device__ static int64_t now() {  // nanoseconds
+    int64_t time;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+    return time;
+  }
+  template <class F>
+  __device__ void leader(F f) {
+    if (thread_ == 0) f();
+  }
+  template <class F>
+  __device__ void leader_lanes(F f) {
+    if (warp() == 0) f(lanes());
+  }
+
+  template <class F>
+  __device__ void each(int64_t count, F f) {
+    for (int64_t k = thread_; k < count; k += threads_) f(k);
+  }
+  // Rows belong to warps, always the same ones.
+  template <class F>
+  __device__ void rows(int64_t count, F f) {
+    for (int64_t i = warp(); i < count; i += warps()) f(lanes(), i);
+  }
+  template <class F>
+  __device__ int64_t sum(int64_t count, F f) {
+    int part = 0;
+    for (int64_t k = thread_; k < count; k += threads_) part += int(f(k));
+    return meet<true>(__reduce_add_sync(kAll, part));
+  }
+  // The same where the sum may exceed 31 bits.
+  template <class F>
+  __device__ int64_t wide_sum(int64_t count, F f) {
+    int64_t part = 0;
+    for (int64_t k = thread_; k < count; k += threads_) part += f(k);
+    auto* const sum = reinterpret_cast<unsigned long long*>(&meeting_->sum);
+    leader([&] { *sum = 0; });
+    sync();
+    atomicAdd(sum, (unsigned long long)part);
+    sync();
+    return int64_t(peek(sum));
+  }
+  template <class F>
+  __device__ int64_t sum_rows(int64_t count, F f) {
+    int part = 0;
+    for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
+    return meet<true>(part);
+  }
+  // Work for each row whose label is not negative, until there is none left. A row's memo is what it
+  // remembers from one look to the next. The lanes look, each at its rows, and the warp works. What
+  // others wrote must be read with peek(). Work may return kNews, and then news() comes before the
+  // next look. Returns the number of rounds.
+  template <class Memo, class Init, class Check, class Work, class News>
+  __device__ int64_t settle(int64_t count, Init init, Check check, Work work, News news) {
+    Memo memo[kRowsPerLane];
+#pragma unroll
+    for (int c = 0; c < kRowsPerLane; ++c) {
+      if (row_of_lane(c) < count) memo[c] = init(row_of_lane(c));
+    }
+    for (int64_t rounds = 0;; ++rounds) {
+      int part = 0;
+      for (int k = 0; k < polls_; ++k) {
+#pragma unroll
+        for (int c = 0; c < kRowsPerLane; ++c) {
+          if (first_row(c) >= count) break;
+          const int64_t mine = row_of_lane(c);
+          const int64_t label = mine < count ? check(mine, memo[c]) : -1;
+          for (unsigned found = __ballot_sync(kAll, label >= 0); found; found &= found - 1) {
+            const int lane = __ffs(found) - 1;
+            const int64_t row = first_row(c) + lane * warps();
+            part |= kWorked | work(lanes(), row, __shfl_sync(kAll, label, lane));
+          }
+        }
+      }
+      const uint32_t total = meet<false>(part);
+      if (total == 0) return rounds;
+      if (total >= kNews) news();
+    }
+  }
+  __device__ static int64_t most_rows(int64_t warps) { return warps * kWarp * kRowsPerLane; }
+
+  // In an order that depends on nothing but the count.
+  __device__ double ordered_sum(int64_t count, const double* x) {
+    sync();
+    leader_lanes([&](Lanes g) {
+      double sum = 0, error = 0;
+      const auto add = [&](double y) {
+        const double total = sum + y;
+        error += fabs(sum) >= fabs(y) ? (sum - total) + y : (y - total) + sum;
+        sum = total;
+      };
+      for (int64_t k = g.lane; k < count; k += kWarp) add(peek(x + k));
+      for (int step = kWarp / 2; step > 0; step /= 2) {
+        const double other = __shfl_down_sync(kAll, sum, step);
+        const double other_error = __shfl_down_sync(kAll, error, step);
+        add(other);
+        error += other_error;
+      }
+      if (g.lane == 0) control_of(meeting_)->sum = sum + error;
+    });
+    sync();
+    return peek(&control_of(meeting_)->sum);
+  }
+
+  // The range of all costs, and the least of each column in v_real.
+  template <class P>
+  __device__ void look_at_costs(P& p) {
+    int64_t* const least = reinterpret_cast<int64_t*>(p.s.v_real);
+    // As integers, numbers below zero come in the other order.
+    const auto turn = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
+    leader([&] { p.s.control->range = GridRange{}; });
+    each(p.s.m, [&](int64_t j) { put(least + j, turn(__double_as_longlong(infinity()))); });
+    sync();
+    const int64_t width = (p.s.m + kWarp - 1) / kWarp * kWarp;
+    const int64_t groups = width < threads_ ? threads_ / width : 1;
+    typename P::Range range;
+    for (int64_t k = thread_; k < width * groups; k += threads_) {
+      const int64_t j = k % width, group = k / width;
+      if (j < p.s.m && p.has_col(j)) {
+        const double x = p.least_of_column(j, group, groups, range);
+        lower_to(least + j, turn(__double_as_longlong(x)));
+      }
+    }
+    const GridRange found = GridRange::of(range);
+    const int64_t most = -Lanes::min(-found.most), lowest = Lanes::min(found.lowest);
+    const int32_t invalid = Lanes::min(found.invalid);
+    if (lanes().lane == 0) {
+      raise_to(&p.s.control->range.most, most);
+      lower_to(&p.s.control->range.lowest, lowest);
+      lower_to(&p.s.control->range.invalid, invalid);
+    }
+    sync();
+    each(p.s.m, [&](int64_t j) {
+      put(p.s.v_real + j, __longlong_as_double(turn(peek(least + j))));
+    });
+    sync();
+  }
+
+ private:
+  static constexpr unsigned kAll = 0xffffffffu;
+  static constexpr int kWarp = 32;
+
+  static constexpr int kRowsPerLane = 3;
+
+  struct Shared {
+    uint32_t part[2], total;
+  };
+  __device__ static Shared& shared() {
+    __shared__ Shared s;
+    return s;
+  }
+  __device__ static Control* control_of(Meeting* meeting) {
+    return reinterpret_cast<Control*>(reinterpret_cast<int32_t*>(meeting) - kMeetingAt);
+  }
+  __device__ Lanes lanes() const { return {int(threadIdx.x % kWarp)}; }
+  // Neighbouring rows belong to different multiprocessors.
+  __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
+  __device__ int64_t warps() const { return threads_ / kWarp; }
+
+  // The row that lane 0 looks at, and that of this lane.
+  __device__ int64_t first_row(int chunk) const { return warp() + chunk * kWarp * warps(); }
+  __device__ int64_t row_of_lane(int chunk) const {
+    return first_row(chunk) + lanes().lane * warps();
+  }
+
+  // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block that
+  // is early at the next one does not disturb those that have still to read the sum of this one.
+  // One word holds both the number of blocks that have come and the sum. After a meeting that is not
+  // kFresh, the L1 cache may hold what others have changed since: only peek() sees that.
+  template <bool kFresh>
+  __device__ uint32_t meet(int part_of_warp) {
+    Shared& s = shared();
+    const int turn = epoch_ & 1;
+    if (threadIdx.x % kWarp == 0 && part_of_warp != 0) atomicAdd(&s.part[turn], part_of_warp);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      uint64_t* const word = &meeting_->word[turn];
+      const uint64_t mine = uint64_t(s.part[turn]) << 32 | 1;
+      s.part[turn] = 0;
+      asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(mine) : "memory");
+      const uint32_t all = gridDim.x * (epoch_ / 2 + 1);
+      uint64_t now;
+      do {
+        if (kFresh) {
+          asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
+        } else {
+          asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
+        }
+      } while (int32_t(uint32_t(now) - all) < 0);
+      s.total = uint32_t(now >> 32) - before_[turn];
+      before_[turn] = uint32_t(now >> 32);
+    }
+    __syncthreads();
+    ++epoch_;
+    return s.total;
+  }
+
+  Meeting* meeting_;
+  int64_t thread_, threads_;
+  int polls_;
+  uint32_t epoch_ = 0;
+  uint32_t before_[2] = {0, 0};
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_TEAM_CUH_

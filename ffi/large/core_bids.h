@@ -1,0 +1,97 @@
+// A parallel start on the core: free rows bid for columns, as in augmenting row reduction (Jonker and
+// Volgenant 1987) and in the auction with epsilon zero (Bertsekas 1988), all at the same prices.
+#ifndef JAXMATCH_LARGE_CORE_BIDS_H_
+#define JAXMATCH_LARGE_CORE_BIDS_H_
+
+#include "core_select.h"
+
+namespace jaxmatch {
+
+constexpr int kRowBits = 18;
+constexpr int64_t kMostRows = int64_t{1} << kRowBits;
+constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
+constexpr uint64_t kNoBid = ~uint64_t{0};
+
+// The greatest raise wins; of several the first row. A smaller raise than a row could afford is as
+// valid.
+JAXMATCH_FN inline uint64_t pack_bid(int64_t raise, int64_t row) {
+  return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
+}
+JAXMATCH_FN inline int64_t raise_of(uint64_t bid) { return kMostRaise - int64_t(bid >> kRowBits); }
+JAXMATCH_FN inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
+
+// Every free row bids for its best column what it could pay more there than elsewhere; for a column
+// that somebody has, only a raise counts. Returns kWorked for each that bids and kNews for each that
+// raises.
+template <class Team, class T>
+JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
+        if (peek(s.col4row + i) != kFree) return 0;
+        int64_t first = kFar, second = kFar;
+        int32_t place = kCore << 1;  // an edge; free columns come first
+        for (int e = g.lane; e < kCore; e += g.kCount) {
+          const int32_t j = s.core_col[i * kCore + e];
+          if (j < 0) continue;
+          const int64_t x = s.core_key[i * kCore + e] - peek(s.v + j);
+          // Rows begin at different places, so that ties spread.
+          const int32_t at = (peek(s.row4col + j) >= 0 ? kCore : 0) + ((e + int(i)) & (kCore - 1));
+          if (x < first || (x == first && at < place)) {
+            second = first;
+            first = x;
+            place = at;
+          } else {
+            second = lesser(second, x);
+          }
+        }
+        const int64_t least = g.min(first);
+        const int32_t chosen = g.min(first == least ? place : kCore << 1);
+        const bool mine = first == least && place == chosen;
+        const int64_t next = g.min(mine ? second : first);
+        const int e = ((chosen & (kCore - 1)) - int(i)) & (kCore - 1);
+        const int32_t j = s.core_col[i * kCore + e];
+        const bool bids = next > least || chosen < kCore;
+        if (g.lane == 0 && bids) lower_to(s.bid + j, pack_bid(next - least, i));
+        return bids ? kWorked + (next > least ? kNews : 0) : 0;
+      });
+}
+
+// The best bid for each column wins it, and its price falls by the raise.
+template <class Team, class T>
+JAXMATCH_FN void take_bids(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t j) {
+    const uint64_t bid = peek(s.bid + j);
+    if (bid == kNoBid) return;
+    put(s.bid + j, kNoBid);
+    const int64_t i = row_of_bid(bid);
+    const int32_t loser = peek(s.row4col + j);
+    if (loser >= 0) put(s.col4row + loser, int32_t(kFree));
+    put(s.row4col + j, int32_t(i));
+    put(s.col4row + i, int32_t(j));
+    put(s.v + j, peek(s.v + j) - raise_of(bid));
+  });
+  team.sync();
+}
+
+// Row prices under the columns' new prices; those that have a column are tight there. Returns the
+// number of free rows.
+template <class Team, class T>
+JAXMATCH_FN int64_t settle_row_prices(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
+    if (!p.has_row(i)) return 0;
+    int64_t least = kFar;
+    for (int e = g.lane; e < kCore; e += g.kCount) {
+      const int32_t j = s.core_col[i * kCore + e];
+      if (j >= 0) least = lesser(least, s.core_key[i * kCore + e] - peek(s.v + j));
+    }
+    least = g.min(least);
+    if (g.lane == 0) put(s.u + i, least);
+    return int(peek(s.col4row + i) == kFree);
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_BIDS_H_

@@ -1,0 +1,109 @@
+// What a solve on the core reports: pairs, value, duals, and a proved bound on the gap.
+#ifndef JAXMATCH_LARGE_CORE_FINISH_H_
+#define JAXMATCH_LARGE_CORE_FINISH_H_
+
+#include "core_select.h"
+#include "jaxmatch/dtype.h"
+#include "jaxmatch/status.h"
+
+namespace jaxmatch {
+
+// Where the results of one problem go; canonical rows and columns change places if `flip`.
+struct CoreResults {
+  int32_t *col4row, *row4col, *status;
+  void *value, *row_dual, *col_dual, *gap;
+  bool wide;  // float64, else float32
+
+  JAXMATCH_FN void write(void* array, int64_t at, double x) const {
+    if (wide) {
+      static_cast<double*>(array)[at] = x;
+    } else {
+      static_cast<float*>(array)[at] = float(x);
+    }
+  }
+};
+
+// A bound on what row i pays beyond the least that it could at the prices of the columns, in the
+// problem's own numbers. Not negative, and 0 where the grid holds the costs exactly.
+template <class T>
+JAXMATCH_FN double row_gap(const Core<T>& p, Lanes g, int64_t i, double unscale, int64_t base) {
+  const double sign = p.maximize ? -1 : 1;
+  double least = infinity();
+  for (int64_t j = g.lane; j < p.s.m; j += g.kCount) {
+    if (!p.has_col(j)) continue;
+    const double x = sign * p.costs.real(i, j) - double(peek(p.s.v + j) - base) * unscale;
+    least = x < least ? x : least;
+  }
+  least = g.min_real(least);
+  const int32_t mine = peek(p.s.col4row + i);
+  const double paid = sign * p.costs.real(i, mine) - double(peek(p.s.v + mine) - base) * unscale;
+  // Each difference is rounded once, and so are this one and a sum of those of all rows.
+  const double gap = paid - least + 0x1p-51 * (fabs(paid) + fabs(least));
+  return gap > 0 ? gap : 0;
+}
+
+// Writes all results; every thread of the team calls it. Unfinished problems show their pairs so
+// far.
+template <class Team, class T>
+JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& r) {
+  const CoreState& s = p.s;
+  const bool flip = peek(&s.control->flip);
+  const bool finished = peek(&s.control->stage) >= kFinish;
+  const int32_t status = finished ? peek(&s.control->status) : int32_t(kIterationLimit);
+  const bool begun = peek(&s.control->stage) > kSelect;
+  const bool shows_pairs = begun && (status == kOptimal || status == kIterationLimit);
+  const bool optimal = status == kOptimal;
+  const double nan = real_of(uint64_t{0x7ff8} << 48);
+  const double unscale = 1 / fabs(p.costs.factor) / p.costs.boost, sign = p.maximize ? -1 : 1;
+  const int64_t base = peek(&s.control->spare_price);
+  const bool empty = peek(&s.control->rows) == 0;
+  team.each(s.n, [&](int64_t i) {
+    const int32_t j = shows_pairs && !empty ? peek(s.col4row + i) : -1;
+    (flip ? r.row4col : r.col4row)[i] = greater(j, -1);
+    const double u = empty || !p.has_row(i) ? 0 : double(peek(s.u + i) + base) * unscale;
+    r.write(flip ? r.col_dual : r.row_dual, i, optimal ? sign * u : nan);
+  });
+  team.each(s.m, [&](int64_t j) {
+    const int32_t i = shows_pairs && !empty ? peek(s.row4col + j) : -1;
+    (flip ? r.col4row : r.row4col)[j] = greater(i, -1);
+    const double v = empty || !p.has_col(j) ? 0 : double(peek(s.v + j) - base) * unscale;
+    r.write(flip ? r.row_dual : r.col_dual, j, optimal ? sign * v : nan);
+  });
+  // Sums of whole numbers, in two halves, do not depend on their order.
+  constexpr int64_t kHalf = int64_t{1} << 26;
+  double value = 0, gap = 0;
+  if (optimal && !empty) {
+    const auto key = [&](int64_t i) {
+      const int32_t j = peek(s.col4row + i);
+      return j >= 0 ? int64_t(p.costs.key(i, j)) : 0;
+    };
+    const int64_t high = team.wide_sum(s.n, [&](int64_t i) { return key(i) >> 26; });
+    const int64_t low = team.wide_sum(s.n, [&](int64_t i) { return key(i) & (kHalf - 1); });
+    value = (double(high) * double(kHalf) + double(low)) * unscale * sign;
+    if (!peek(&s.control->exact)) {
+      double* const parts = reinterpret_cast<double*>(s.nearest);
+      team.each(s.n, [&](int64_t i) {
+        const int32_t j = peek(s.col4row + i);
+        parts[i] = j >= 0 ? p.costs.real(i, j) : 0;
+      });
+      value = team.ordered_sum(s.n, parts);
+      team.rows(s.n, [&](Lanes g, int64_t i) {
+        const double x = p.has_row(i) ? row_gap(p, g, i, unscale, base) : 0;
+        if (g.lane == 0) parts[i] = x;
+      });
+      gap = team.ordered_sum(s.n, parts) * (1 + 0x1p-30);
+    }
+  }
+  team.sync();
+  team.leader([&] {
+    r.write(r.value, 0, optimal ? value : nan);
+    // A bound is rounded up.
+    r.write(r.gap, 0, optimal ? (r.wide ? gap : gap * (1 + 0x1p-23)) : nan);
+    *r.status = status;
+    if (finished) s.control->stage = kDone;
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_FINISH_H_

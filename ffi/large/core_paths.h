@@ -1,0 +1,226 @@
+// Augmenting along many disjoint shortest paths at once.
+//
+// Distances of all columns from all free rows, by label correcting: with whole numbers the shortest
+// distances do not depend on the order of the steps, and neither does anything that follows. Prices
+// then move as in the Hungarian method; afterwards every arc of a shortest path is tight, and each
+// tree that holds a free column gives one path.
+#ifndef JAXMATCH_LARGE_CORE_PATHS_H_
+#define JAXMATCH_LARGE_CORE_PATHS_H_
+
+#include "core_select.h"
+
+namespace jaxmatch {
+
+constexpr uint32_t kSpareRow = 0x7fffffff;  // stands for all rows of zeros
+
+JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
+  return uint64_t(hops) << 32 | uint64_t(row);
+}
+JAXMATCH_FN inline int64_t hops_of(uint64_t parent) { return int64_t(parent >> 32); }
+JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
+
+// How a phase looks for paths.
+struct Search {
+  bool dense;   // over all costs, not only the core
+  bool tight;   // along tight arcs only: no price will move
+  bool spares;  // there are rows of zeros
+};
+
+template <class Team, class T>
+JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bool refresh) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t j) {
+    put(s.dist + j, how.tight ? 0 : kFar);
+    put(s.parent + j, kNoParent);
+  });
+  team.each(s.n, [&](int64_t i) {
+    put(s.nearest + i, kFar);
+    put(s.end + i, INT32_MAX);
+  });
+  team.leader([&] {
+    s.control->reach = 0;
+    s.control->spare_dist = how.tight ? 0 : kFar;
+    s.control->spare_parent = kNoParent;
+  });
+  if (refresh && !how.dense) {
+    team.rows(s.n, [&](Lanes g, int64_t i) {
+      if (!p.has_row(i)) return;
+      const int64_t u = peek(s.u + i);
+      for (int e = g.lane; e < kCore; e += g.kCount) {
+        const int32_t j = s.core_col[i * kCore + e];
+        if (j >= 0) s.core_slack[i * kCore + e] = s.core_key[i * kCore + e] - u - peek(s.v + j);
+      }
+    });
+  }
+  team.sync();
+}
+
+// What a row remembers while distances or hops settle: its column, and what it has passed on.
+struct PassedOn {
+  int32_t col;
+  int64_t label;
+};
+
+// Shortest distances. Returns the number of rounds.
+template <class Team, class T>
+JAXMATCH_FN int64_t find_distances(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  return team.template settle<PassedOn>(
+      s.n, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+      [&](int64_t, PassedOn& memo) -> int64_t {
+        if (memo.col == kAbsent) return -1;
+        const int64_t d = memo.col >= 0 ? peek(s.dist + memo.col) : 0;
+        if (d >= memo.label) return -1;
+        memo.label = d;
+        return d;
+      },
+      [&](Lanes g, int64_t i, int64_t d) {
+        bool news = false;
+        p.for_each_slack(g, i, how.dense, [&](int32_t j, int64_t slack) {
+          const int64_t there = lesser(d + slack, kTooFar);
+          if (there == kTooFar) put(&s.control->too_wide, 1);
+          lower_to(s.dist + j, there);
+          if (how.spares && peek(s.row4col + j) == kSpare &&
+              there < peek(&s.control->spare_dist)) {
+            lower_to(&s.control->spare_dist, there);
+            news = true;
+          }
+        });
+        return how.spares && g.any(news) ? kNews : 0;
+      },
+      [&] {
+        // From a spare column its row of zeros leads to every column.
+        team.each(s.m, [&](int64_t j) {
+          if (!p.has_col(j)) return;
+          const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
+          lower_to(s.dist + j, lesser(peek(&s.control->spare_dist) + step, kTooFar));
+        });
+        team.sync();
+      });
+}
+
+// Each column's parent: of the rows from which it is as near as it can be, the first that is the
+// fewest hops away, so that parents make no circle.
+template <class Team, class T>
+JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  return team.template settle<PassedOn>(
+      s.n, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+      [&](int64_t, PassedOn& memo) -> int64_t {
+        if (memo.col == kAbsent) return -1;
+        const uint64_t mine = memo.col >= 0 ? peek(s.parent + memo.col) : 0;
+        const int64_t hops = hops_of(mine);
+        if (mine == kNoParent || hops >= memo.label) return -1;
+        memo.label = hops;
+        return hops;
+      },
+      [&](Lanes g, int64_t i, int64_t hops) {
+        const int32_t mine = peek(s.col4row + i);
+        const int64_t d = mine >= 0 ? peek(s.dist + mine) : 0;
+        const uint64_t parent = pack_parent(hops + 1, i);
+        bool news = false;
+        p.for_each_slack(g, i, how.dense, [&](int32_t j, int64_t slack) {
+          if (j == mine || (how.tight ? slack != 0 : d + slack != peek(s.dist + j))) return;
+          lower_to(s.parent + j, parent);
+          if (!how.spares || peek(s.row4col + j) != kSpare) return;
+          if (d + slack != peek(&s.control->spare_dist)) return;
+          const uint64_t entry = pack_parent(hops + 1, j);
+          if (entry < peek(&s.control->spare_parent)) {
+            lower_to(&s.control->spare_parent, entry);
+            news = true;
+          }
+        });
+        return how.spares && g.any(news) ? kNews : 0;
+      },
+      [&] {
+        team.each(s.m, [&](int64_t j) {
+          const int64_t from = peek(&s.control->spare_dist), d = peek(s.dist + j);
+          const uint64_t entry = peek(&s.control->spare_parent);
+          if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
+          if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
+          lower_to(s.parent + j, pack_parent(hops_of(entry) + 1, kSpareRow));
+        });
+        team.sync();
+      });
+}
+
+// One step from column j towards the root of its tree: the row that would get it, and the column
+// that this row has now (negative at the root).
+struct Step {
+  int64_t row;
+  int32_t col;
+};
+
+JAXMATCH_FN inline Step step_up(const CoreState& s, int32_t j) {
+  const uint32_t row = row_of_parent(peek(s.parent + j));
+  if (row == kSpareRow) return {kSpareRow, int32_t(row_of_parent(peek(&s.control->spare_parent)))};
+  return {int64_t(row), peek(s.col4row + row)};
+}
+
+// The prices within reach of the free rows, so that all shortest paths up to there become tight.
+template <class Team, class T>
+JAXMATCH_FN void move_prices(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  const int64_t reach = peek(&s.control->reach), spare_dist = peek(&s.control->spare_dist);
+  team.each(s.n, [&](int64_t i) {
+    const int32_t j = peek(s.col4row + i);
+    if (j == kAbsent) return;
+    const int64_t d = j >= 0 ? peek(s.dist + j) : 0;
+    if (d < reach) put(s.u + i, peek(s.u + i) + (reach - d));
+  });
+  team.each(s.m, [&](int64_t j) {
+    const int64_t d = peek(s.dist + j);
+    if (d < reach) put(s.v + j, peek(s.v + j) - (reach - d));
+  });
+  team.sync();
+  team.leader([&] { if (spare_dist < reach) s.control->spare_price -= reach - spare_dist; });
+}
+
+// Each tree's nearest free column ends its path; prices within the farthest of them move. Returns
+// the number of paths.
+template <class Team, class T>
+JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  const auto is_end = [&](int64_t j) {
+    return peek(s.row4col + j) == kFree && peek(s.dist + j) < kTooFar &&
+           peek(s.parent + j) != kNoParent;
+  };
+  // Of a tight path the hops count.
+  const auto length = [&](int64_t j) {
+    return how.tight ? hops_of(peek(s.parent + j)) : peek(s.dist + j);
+  };
+  team.each(s.m, [&](int64_t j) {
+    if (!is_end(j)) return;
+    Step step = step_up(s, int32_t(j));
+    while (step.col >= 0) step = step_up(s, step.col);
+    s.root[j] = int32_t(step.row);
+    lower_to(s.nearest + step.row, length(j));
+  });
+  team.sync();
+  team.each(s.m, [&](int64_t j) {
+    if (!is_end(j)) return;
+    if (length(j) != peek(s.nearest + s.root[j])) return;
+    lower_to(s.end + s.root[j], int32_t(j));
+    if (!how.tight) raise_to(&s.control->reach, peek(s.dist + j));
+  });
+  team.sync();
+  if (!how.tight) move_prices(team, p);
+  return team.sum(s.n, [&](int64_t i) {
+    if (peek(s.end + i) == INT32_MAX) return 0;
+    for (int32_t j = peek(s.end + i); j >= 0;) {
+      const Step step = step_up(s, j);
+      if (step.row == kSpareRow) {
+        put(s.row4col + j, int32_t(kSpare));
+      } else {
+        put(s.row4col + j, int32_t(step.row));
+        put(s.col4row + step.row, j);
+      }
+      j = step.col;
+    }
+    return 1;
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_PATHS_H_

@@ -1,0 +1,186 @@
+// Passes over all costs: what they are, column minima, each row's core, and pricing.
+//
+// Core-oriented assignment: Volgenant, Linear and semi-assignment problems: a core oriented approach,
+// Computers and Operations Research 23 (1996).
+#ifndef JAXMATCH_LARGE_CORE_SELECT_H_
+#define JAXMATCH_LARGE_CORE_SELECT_H_
+
+#include "core_state.h"
+
+namespace jaxmatch {
+
+template <class T>
+struct Core {
+  CoreState s;
+  GridCosts<T> costs;
+  const uint8_t *row_mask, *col_mask;  // canonical, or null
+  bool maximize;
+  int bid_rounds;  // at most
+
+  using Range = typename RangeFor<T>::Type;
+  JAXMATCH_FN void look_at(Range& range, T cost) const {
+    if constexpr (!Integral<T>::value) range.look_at(single(cost), maximize);
+  }
+  JAXMATCH_FN bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
+  JAXMATCH_FN bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
+
+  // The least cost in every `step`-th row of column j, negated to maximise; `range` sees them.
+  JAXMATCH_FN double least_of_column(int64_t j, int64_t first, int64_t step, Range& range) const {
+    constexpr int kAtOnce = 8;
+    const double sign = maximize ? -1 : 1;
+    const T* at = costs.at + first * costs.row_stride + j * costs.col_stride;
+    const int64_t stride = step * costs.row_stride;
+    double least = infinity();
+    const auto see = [&](T cost, int64_t i) {
+      if (!has_row(i)) return;
+      look_at(range, cost);
+      const double x = sign * widen(cost);
+      least = x < least ? x : least;
+    };
+    int64_t i = first;
+    for (; i + (kAtOnce - 1) * step < s.n; i += kAtOnce * step) {
+      T cost[kAtOnce];
+JAXMATCH_UNROLL
+      for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
+      at += kAtOnce * stride;
+JAXMATCH_UNROLL
+      for (int a = 0; a < kAtOnce; ++a) see(cost[a], i + a * step);
+    }
+    for (; i < s.n; i += step, at += stride) see(*at, i);
+    return least;
+  }
+
+  // Calls f(reduced cost, column) for columns first, first + step, ... of row i, as the passes over
+  // all costs see them: +inf where there is nothing.
+  template <class F>
+  JAXMATCH_FN void for_each_reduced(int64_t i, int64_t first, int64_t step, F f) const {
+    constexpr int kAtOnce = 4;
+    const T* at = costs.at + i * costs.row_stride + first * costs.col_stride;
+    const int64_t stride = step * costs.col_stride;
+    int64_t j = first;
+    for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step) {
+      T cost[kAtOnce];
+      double v[kAtOnce];
+JAXMATCH_UNROLL
+      for (int a = 0; a < kAtOnce; ++a) {
+        cost[a] = at[a * stride];
+        v[a] = s.v_real[j + a * step];
+      }
+      at += kAtOnce * stride;
+JAXMATCH_UNROLL
+      for (int a = 0; a < kAtOnce; ++a) f(costs.key_of(cost[a]) - v[a], int32_t(j + a * step));
+    }
+    for (; j < s.m; j += step, at += stride) f(costs.key_of(*at) - s.v_real[j], int32_t(j));
+  }
+
+  // Calls f(j, reduced cost) for the core of a row, or for all that is not forbidden.
+  template <class F>
+  JAXMATCH_FN void for_each_slack(Lanes g, int64_t i, bool dense, F f) const {
+    if (!dense) {
+      for (int e = g.lane; e < kCore; e += g.kCount) {
+        const int32_t j = s.core_col[i * kCore + e];
+        if (j >= 0) f(j, s.core_slack[i * kCore + e]);
+      }
+      return;
+    }
+    const int64_t u = peek(s.u + i);
+    for (int64_t j = g.lane; j < s.m; j += g.kCount) {
+      if (!has_col(j)) continue;
+      const double key = costs.key(i, j);
+      if (key < infinity()) f(int32_t(j), int64_t(key) - u - peek(s.v + j));
+    }
+  }
+};
+
+// Prices as the passes read them. Returns the number of those that a double would round.
+template <class Team, class T>
+JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
+  return team.sum(p.s.m, [&](int64_t j) {
+    const int64_t v = peek(p.s.v + j);
+    put(p.s.v_real + j, p.has_col(j) ? double(v) : -infinity());
+    return int64_t(v > kMostPrice || v < -kMostPrice);
+  });
+}
+
+// The four least reduced costs of each class of columns, from now on the core of row i. Returns the
+// least of all: the greatest price that the row may have, kFar if everything is forbidden.
+template <class T>
+JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
+  double least = infinity();
+  for (int c = g.lane; c < kClasses; c += g.kCount) {
+    double best[kBest];
+    int32_t col[kBest];
+JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      best[b] = infinity();
+      col[b] = -1;
+    }
+    p.for_each_reduced(i, c, kClasses, [&](double x, int32_t at) {
+      if (!(x < best[kBest - 1])) return;
+JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const bool swap = x < best[b];
+        const double kept = swap ? x : best[b];
+        const int32_t kept_col = swap ? at : col[b];
+        x = swap ? best[b] : x;
+        at = swap ? col[b] : at;
+        best[b] = kept;
+        col[b] = kept_col;
+      }
+    });
+JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      const int64_t e = i * kCore + b * kClasses + c;
+      p.s.core_col[e] = col[b];
+      p.s.core_key[e] = col[b] < 0 ? 0 : int64_t(best[b] + p.s.v_real[col[b]]);
+    }
+    least = best[0] < least ? best[0] : least;
+  }
+  return g.min(least < infinity() ? int64_t(least) : kFar);
+}
+
+// The least reduced cost of row i over all columns.
+template <class T>
+JAXMATCH_FN int64_t least_reduced(const Core<T>& p, Lanes g, int64_t i) {
+  double least = infinity();
+  p.for_each_reduced(i, g.lane, g.kCount,
+                     [&](double x, int32_t) { least = x < least ? x : least; });
+  return g.min(least < infinity() ? int64_t(least) : kFar);
+}
+
+// First cores and row prices. Returns the number of rows without any partner.
+template <class Team, class T>
+JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
+  return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
+    if (!p.has_row(i)) return 0;
+    const int64_t least = select_core(p, g, i);
+    if (g.lane == 0) put(p.s.u + i, least);
+    return int(least == kFar);
+  });
+}
+
+// Row prices that hold for all columns and not only for the core. A row whose price was too high
+// gets a new core, and loses a partner that is not tight any more. Returns how many rows did.
+template <class Team, class T>
+JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p) {
+  return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
+    if (!p.has_row(i)) return 0;
+    const int64_t least = least_reduced(p, g, i);
+    if (least >= peek(p.s.u + i)) return 0;
+    select_core(p, g, i);
+    const int32_t j = peek(p.s.col4row + i);
+    const bool loses = j >= 0 && int64_t(p.costs.key(i, j)) - peek(p.s.v + j) > least;
+    if (g.lane == 0) {
+      put(p.s.u + i, least);
+      if (loses) {
+        put(p.s.col4row + i, int32_t(kFree));
+        put(p.s.row4col + j, int32_t(kFree));
+      }
+    }
+    return int(loses);
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_SELECT_H_

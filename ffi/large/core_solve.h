@@ -1,0 +1,295 @@
+// One large assignment, exactly: solve a sparse core, price all costs, and repeat until no price has
+// to change.
+//
+// Each round of paths on the core is valid by itself (core_paths.h). Pricing makes the duals feasible
+// for all costs and frees the rows whose partner is not tight any more. Where the core holds no path,
+// or cores have changed too often, a phase looks at all costs instead: it keeps the duals feasible
+// and adds a pair, or proves that there is no assignment. So the end comes after at most kMostPricings
+// pricings and n such phases.
+#ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
+#define JAXMATCH_LARGE_CORE_SOLVE_H_
+
+#include "core_bids.h"
+#include "core_paths.h"
+#include "core_select.h"
+#include "jaxmatch/status.h"
+
+namespace jaxmatch {
+
+constexpr int kMostPricings = 40, kMostBidRounds = 64;
+
+// Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10 times
+// what the dearest column costs at least, or where a solution has shown that this was too low. After
+// a number grew too large, a coarser grid on which none can.
+template <class T>
+JAXMATCH_FN void choose_grid(const Core<T>& p) {
+  Control& c = *p.s.control;
+  c.exact = 1;
+  c.factor = p.maximize ? -1 : 1;
+  c.boost = 1;
+  if (Integral<T>::value || c.range.most == 0) return;
+  const auto exponent = [](int64_t bits) { return ilogb(real_of(uint64_t(bits))); };
+  int bits = kGridBits;
+  for (int64_t n = p.s.n; c.coarse && n > 0; n >>= 1) --bits;
+  int unit = exponent(c.range.lowest), top = exponent(c.range.most) + 1;
+  if (top - unit > bits) {
+    int cut = c.columns_most > 0 ? exponent(c.columns_most) + 11 : unit + bits;
+    if (c.used_most > 0) cut = greater(cut, exponent(c.used_most) + 1);
+    if (!c.coarse) top = lesser(top, cut);
+    if (top - unit > bits) {
+      unit = top - bits;
+      c.exact = 0;
+    }
+  }
+  const int half = unit < -1000 ? 500 : 0;
+  c.factor = ldexp(c.factor, -unit - half);
+  c.boost = ldexp(1.0, half);
+}
+
+// Everybody unmatched, prices as the columns' minima leave them: a problem with as many rows as
+// columns begins there, a wide one at zero.
+template <class Team, class T>
+JAXMATCH_FN void begin(Team& team, Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.n, [&](int64_t i) { put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent)); });
+  const bool square = s.control->rows == s.control->cols;
+  team.each(s.m, [&](int64_t j) {
+    put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
+    put(s.bid + j, kNoBid);
+    // The team left the least cost of each column in v_real, negated costs to maximise.
+    const double key = p.costs.whole(peek(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost);
+    const bool used = square && p.has_col(j) && key < infinity();
+    put(s.v + j, used ? int64_t(key) : 0);
+  });
+  team.sync();
+}
+
+// Makes a wide problem square: all but as many free columns as there are free rows get a row of
+// zeros. Their common price is the greatest.
+template <class Team, class T>
+JAXMATCH_FN void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
+  const CoreState& s = p.s;
+  team.leader_lanes([&](Lanes g) {
+    int64_t left = free_rows;
+    for (int64_t first = 0; first < s.m; first += g.kCount) {
+      const int64_t j = first + g.lane;
+      const bool open = j < s.m && peek(s.row4col + j) == kFree;
+      const int rank = g.rank(open), count = g.sum(int(open));
+      if (open && rank >= left) put(s.row4col + j, int32_t(kSpare));
+      left = greater(left - count, int64_t{0});
+    }
+    if (g.lane == 0) s.control->spare_price = 0;
+  });
+  team.sync();
+}
+
+// Which side is canonical rows: the one with fewer that exist. Swaps the sides of `p` if it must.
+template <class Team, class T>
+JAXMATCH_FN void orient(Team& team, Core<T>& p) {
+  Control* const c = p.s.control;
+  const int64_t rows = team.sum(p.s.n, [&](int64_t i) { return p.has_row(i); });
+  const int64_t cols = team.sum(p.s.m, [&](int64_t j) { return p.has_col(j); });
+  const bool flip = rows > cols;
+  team.leader([&] {
+    c->rows = int32_t(lesser(rows, cols));
+    c->cols = int32_t(greater(rows, cols));
+    c->flip = flip;
+  });
+  if (flip) {
+    const auto swap = [](auto& a, auto& b) {
+      const auto kept = a;
+      a = b;
+      b = kept;
+    };
+    swap(p.s.n, p.s.m);
+    swap(p.costs.row_stride, p.costs.col_stride);
+    swap(p.row_mask, p.col_mask);
+  }
+  team.sync();
+}
+
+// One phase: a search, and the paths it found. Returns their number.
+template <class Team, class T>
+JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, const Search& how, bool refresh,
+                              int64_t& rounds) {
+  begin_phase(team, p, how, refresh);
+  if (!how.tight) rounds += find_distances(team, p, how);
+  rounds += find_parents(team, p, how);
+  return augment(team, p, how);
+}
+
+// What the next stage is after some stage. Every thread of the team calls these; what they branch on
+// is the same for all.
+
+template <class Team, class T>
+JAXMATCH_FN int look_stage(Team& team, Core<T>& p) {
+  const CoreState& s = p.s;
+  team.look_at_costs(p);  // ends with a barrier; column minima are in v_real
+  const bool invalid = peek(&s.control->range.invalid);
+  const bool empty = peek(&s.control->rows) == 0;
+  team.each(s.m, [&](int64_t j) {
+    const double least = fabs(peek(s.v_real + j));
+    if (p.has_col(j) && least < infinity()) {
+      raise_to(&s.control->columns_most, int64_t(bits_of(least)));
+    }
+  });
+  team.sync();
+  team.leader([&] {
+    s.control->status = int32_t(invalid ? kInvalidCost : kOptimal);
+    choose_grid(p);
+  });
+  return invalid || empty ? kFinish : kSelect;
+}
+
+template <class Team, class T>
+JAXMATCH_FN int select_stage(Team& team, Core<T>& p) {
+  begin(team, p);
+  publish_prices(team, p);
+  if (select_cores(team, p) == 0) return kBid;
+  team.leader([&] { p.s.control->status = kInfeasible; });
+  return kFinish;
+}
+
+template <class Team, class T>
+JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  int64_t rounds = 0;
+  bool raised = false;
+  for (int64_t bids; rounds < p.bid_rounds && (bids = make_bids(team, p)) != 0; ++rounds) {
+    take_bids(team, p);
+    raised |= bids >= kNews;
+  }
+  const int64_t free_rows = settle_row_prices(team, p);
+  if (peek(&s.control->rows) < peek(&s.control->cols)) place_spares(team, p, free_rows);
+  team.leader([&] {
+    s.control->bid_rounds = int32_t(rounds);
+    s.control->free_rows = int32_t(free_rows);
+    s.control->stale = raised;
+    s.control->tight = 1;
+    s.control->refreshed = 0;
+    s.control->recent_pricings = 0;
+  });
+  return kAugment;
+}
+
+template <class Team, class T>
+JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  const int64_t free_rows = peek(&s.control->free_rows);
+  const bool stale = peek(&s.control->stale), refreshed = peek(&s.control->refreshed);
+  const bool only_dense = peek(&s.control->recent_pricings) >= kMostPricings;
+  if (free_rows == 0 || (only_dense && stale)) return stale ? kPrice : kFinish;
+  Search how{only_dense, !only_dense && peek(&s.control->tight) != 0,
+             peek(&s.control->rows) < peek(&s.control->cols)};
+  int64_t rounds = 0;
+  int64_t paths = run_phase(team, p, how, !refreshed, rounds);
+  int next = kAugment;
+  if (paths == 0 && !how.tight) {
+    if (!how.dense && stale) {
+      next = kPrice;  // perhaps there are better arcs than those of the cores
+    } else if (!how.dense) {
+      how.dense = true;
+      paths = run_phase(team, p, how, false, rounds);
+    }
+  }
+  const bool too_wide = peek(&s.control->too_wide);
+  if (too_wide) {
+    next = kBegin;
+  } else if (how.dense && paths == 0) {
+    next = kFinish;
+  }
+  team.sync();
+  team.leader([&] {
+    Control& c = *s.control;
+    c.free_rows = int32_t(free_rows - paths);
+    c.phases += 1;
+    c.rounds += int32_t(rounds);
+    c.dense_phases += how.dense;
+    c.tight_phases += how.tight;
+    if (!how.tight && !how.dense && paths > 0) c.stale = 1;
+    c.refreshed = how.tight;
+    c.tight = how.tight && 4 * paths >= free_rows;  // else prices have to move
+    c.too_wide = 0;
+    c.coarse |= too_wide;
+    if (next == kFinish) c.status = kInfeasible;
+  });
+  return next;
+}
+
+template <class Team, class T>
+JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  const int64_t free_rows = peek(&s.control->free_rows);
+  const bool too_wide = publish_prices(team, p) > 0;
+  const int64_t freed = too_wide ? 0 : price_rows(team, p);
+  team.leader([&] {
+    s.control->pricings += 1;
+    s.control->recent_pricings += 1;
+    s.control->free_rows = int32_t(free_rows + freed);
+    s.control->stale = 0;
+    s.control->refreshed = 0;
+    s.control->coarse |= too_wide;
+  });
+  return too_wide ? kBegin : kAugment;
+}
+
+// Whether a solution uses costs that the grid has cut: then how large they are.
+template <class Team, class T>
+JAXMATCH_FN bool uses_cut_costs(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  if (Integral<T>::value) return false;
+  return team.sum(s.n, [&](int64_t i) {
+    const int32_t j = peek(s.col4row + i);
+    if (j < 0 || p.costs.key(i, j) < kMostKey) return 0;
+    const double cost = fabs(p.costs.real(i, j));
+    if (cost * fabs(p.costs.factor) * p.costs.boost <= kMostKey) return 0;
+    raise_to(&s.control->used_most, int64_t(bits_of(cost)));
+    return 1;
+  }) != 0;
+}
+
+// Runs until the problem is solved or `budget` phases are over.
+template <class Team, class T>
+JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
+  Control* const c = p.s.control;
+  int stage = peek(&c->stage);
+  bool coarse = peek(&c->coarse);
+  int64_t since = team.now();
+  const auto read_grid = [&] {
+    p.costs.factor = peek(&c->factor);
+    p.costs.boost = peek(&c->boost);
+  };
+  if (stage > kBegin) read_grid();
+  team.sync();
+  while (stage != kFinish && stage != kDone) {
+    if (stage == kAugment && budget-- == 0) return;
+    int next = stage == kBegin     ? look_stage(team, p)
+               : stage == kSelect  ? select_stage(team, p)
+               : stage == kBid     ? bid_stage(team, p)
+               : stage == kAugment ? augment_stage(team, p)
+                                   : price_stage(team, p);
+    // On the coarse grid nothing can grow too large; never, but nothing may run for ever.
+    const bool again = next == kBegin && coarse;
+    coarse |= next == kBegin;
+    if (again) next = kFinish;
+    // Each such solution is followed by a grid that cuts less.
+    if (next == kFinish && stage == kAugment && peek(&c->status) == kOptimal &&
+        uses_cut_costs(team, p)) {
+      next = kBegin;
+    }
+    team.leader([&] {
+      const int64_t now = team.now();
+      c->spent[stage] += now - since;
+      since = now;
+      c->stage = next;
+      if (again) c->status = kOverflow;
+    });
+    stage = next;
+    team.sync();
+    read_grid();
+  }
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_SOLVE_H_

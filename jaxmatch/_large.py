@@ -1,0 +1,158 @@
+"""One large assignment step by step: a state that can be inspected, stopped and resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch import _native
+from jaxmatch._native import Buffers
+from jaxmatch._result import Assignment
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int, Num
+
+Progress = Callable[["Array", "Array"], None]
+
+_DONE = 6  # the stage; the words of `control` are those of ffi/large/core_state.h
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class AssignmentState:
+    """A solve on its way, from [`init`][jaxmatch.stepping.init]; leading `...` is batch.
+
+    - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
+      is `ITERATION_LIMIT`.
+    - `buffers`: what the kernels keep: prices, cores, counters.
+
+    A pytree of arrays: it can go through `jit` and `while_loop`, or into a checkpoint.
+    """
+
+    result: Assignment
+    buffers: Buffers
+    maximize: bool = dataclasses.field(metadata={"static": True})
+
+    def _word(self, at: int) -> Int[Array, "..."]:
+        return self.buffers.control[..., at]
+
+    @property
+    def done(self) -> Bool[Array, "..."]:
+        """Whether the result is final."""
+        return self._word(0) == _DONE
+
+    @property
+    def matched_rows(self) -> Int[Array, "..."]:
+        """Of the shorter side, masks aside, how many have a partner."""
+        return (self.result.col4row >= 0).sum(-1, dtype=jnp.int32)
+
+    @property
+    def phases(self) -> Int[Array, "..."]:
+        """Searches so far; each matches many rows at once."""
+        return self._word(3)
+
+    @property
+    def pricings(self) -> Int[Array, "..."]:
+        """Passes over all costs that held the prices against them."""
+        return self._word(4)
+
+    @property
+    def dense_phases(self) -> Int[Array, "..."]:
+        """Of the phases, those that had to look at all costs."""
+        return self._word(5)
+
+    @property
+    def rounds(self) -> Int[Array, "..."]:
+        """Dependent rounds of label correcting in all phases."""
+        return self._word(7)
+
+
+def init(
+    cost: Num[Array, "... n m"],
+    *,
+    maximize: bool = False,
+    row_mask: Bool[Array, "... n"] | None = None,
+    col_mask: Bool[Array, "... m"] | None = None,
+) -> AssignmentState:
+    """A state in which nothing has been done. Masks must be those of every later step."""
+    masked = row_mask is not None or col_mask is not None
+    return AssignmentState(
+        Assignment.empty(cost.shape), _native.empty_buffers(cost, masked), maximize
+    )
+
+
+def step(
+    cost: Num[Array, "... n m"],
+    state: AssignmentState,
+    *,
+    phases: int = 1,
+    row_mask: Bool[Array, "... n"] | None = None,
+    col_mask: Bool[Array, "... m"] | None = None,
+) -> AssignmentState:
+    """Up to `phases` more phases; a state that is done stays as it is.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from jaxmatch import stepping
+    >>> cost = jax.random.uniform(jax.random.key(0), (50, 50))
+    >>> state = stepping.init(cost)
+    >>> while not state.done:
+    ...     state = stepping.step(cost, state)
+    >>> int(state.matched_rows), int(state.result.status)
+    (50, 0)
+    """
+    result, buffers = lax.platform_dependent(
+        cost,
+        state.buffers,
+        row_mask,
+        col_mask,
+        **{p: partial(_native_step, state.maximize, phases) for p in _platforms()},
+    )
+    return dataclasses.replace(state, result=result, buffers=buffers)
+
+
+def _native_step(
+    maximize: bool,
+    phases: int,
+    cost: Array,
+    buffers: Buffers,
+    row_mask: Array | None,
+    col_mask: Array | None,
+) -> tuple[Assignment, Buffers]:
+    return _native.core(cost, row_mask, col_mask, maximize=maximize, buffers=buffers, phases=phases)
+
+
+def _platforms() -> list[str]:
+    found = ["cpu"] * _native.has_cpu_library() + ["cuda"] * _native.has_cuda_library()
+    if not found:
+        raise NotImplementedError("Stepping needs the native libraries; reinstall jaxmatch.")
+    return found
+
+
+def solve_in_steps(
+    cost: Array,
+    row_mask: Array | None,
+    col_mask: Array | None,
+    *,
+    maximize: bool,
+    phases: int,
+    progress: Progress | None,
+) -> Assignment:
+    """Steps until all problems of the batch are done, as one `while_loop`."""
+    masks = {"row_mask": row_mask, "col_mask": col_mask}
+    rows = min(cost.shape[-2:])
+
+    def body(state: AssignmentState) -> AssignmentState:
+        state = step(cost, state, phases=phases, **masks)
+        if progress is not None:
+            jax.debug.callback(progress, state.matched_rows, jnp.int32(rows))
+        return state
+
+    start = init(cost, maximize=maximize, **masks)
+    return lax.while_loop(lambda state: ~state.done.all(), body, start).result

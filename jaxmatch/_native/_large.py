@@ -1,0 +1,85 @@
+"""The targets that solve one large assignment, in one go or step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch._native._results import assignment_results
+from jaxmatch._result import Assignment
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int, Num
+
+_CONTROL_WORDS = 96
+
+
+class Buffers(NamedTuple):
+    """What a kernel keeps between two steps."""
+
+    control: Int[Array, "... 96"]
+    scratch: Int[Array, "... s"]
+
+
+def fits_core(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
+    """Whether the solver on a core takes these costs.
+
+    Rows are packed into 18 bits, see ffi/large/core_bids.h.
+    """
+    *_, n, m = cost.shape
+    longest = max(n, m)
+    return unmatched_cost is None and cost.dtype != jnp.int64 and 0 < min(n, m) <= longest < 1 << 18
+
+
+def _core_words(n: int, m: int, masked: bool) -> int:
+    """The size of one problem's scratch in int32, as in ffi/large/core_layout.h."""
+    cols, core = max(n, m), 128
+    rows = cols if masked else min(n, m)
+    parts = [8 * cols, 8 * rows, 8 * cols, 4 * rows, 4 * cols]
+    parts += [8 * rows * core, 8 * rows * core, 4 * rows * core]
+    parts += [8 * cols, 8 * rows, 8 * cols, 8 * cols, 8 * rows, 8 * rows, 4 * rows, 4 * cols]
+    return sum(-(-part // 256) * 64 for part in parts)
+
+
+def empty_buffers(cost: Num[Array, "... n m"], masked: bool) -> Buffers:
+    """A state in which nothing has been done."""
+    *batch, n, m = cost.shape
+    return Buffers(
+        jnp.zeros((*batch, _CONTROL_WORDS), jnp.int32),
+        jnp.zeros((*batch, _core_words(n, m, masked)), jnp.int32),
+    )
+
+
+def core(
+    cost: Num[Array, "... n m"],
+    row_mask: Bool[Array, "... n"] | None,
+    col_mask: Bool[Array, "... m"] | None,
+    *,
+    maximize: bool,
+    buffers: Buffers | None = None,
+    phases: int = 0,
+) -> tuple[Assignment, Buffers]:
+    """At most `phases` more from `buffers` on (0: to the end); arguments are checked already."""
+    *_, n, m = cost.shape
+    masks = (row_mask, col_mask)
+    operands = [x for x in masks if x is not None]
+    given = sum(1 << bit for bit, x in enumerate(masks) if x is not None)
+    sizes = [_CONTROL_WORDS, _core_words(n, m, bool(operands))]
+    results = assignment_results(cost, operands, sizes)
+    aliases = {}
+    if buffers is not None:
+        first = 1 + len(operands)
+        aliases = {first: 7, first + 1: 8}
+        operands += buffers
+        given |= 16
+    call = jax.ffi.ffi_call(
+        "jaxmatch_assignment_core",
+        results,
+        vmap_method="broadcast_all",
+        input_output_aliases=aliases,
+    )
+    out = call(cost, *operands, given=given, maximize=maximize, rounds=phases)
+    return Assignment(*out[:7]), Buffers(*out[7:])
