@@ -29,14 +29,9 @@ void Solve(PoolTeam& team, const LargeOperands& o, int64_t b) {
   solve_core(team, p, o.rounds > 0 ? o.rounds : std::numeric_limits<int64_t>::max());
   const int size = size_of(a.result_dtype);
   const auto real = [&](void* array, int64_t at) { return static_cast<char*>(array) + at * size; };
-  const CoreResults results{a.col4row + b * n,
-                            a.row4col + b * m,
-                            a.status + b,
-                            real(a.value, b),
-                            real(a.row_dual, b * n),
-                            real(a.col_dual, b * m),
-                            real(a.gap, b),
-                            size == 8};
+  const CoreResults results{
+      a.col4row + b * n,       a.row4col + b * m,       a.status + b,   real(a.value, b),
+      real(a.row_dual, b * n), real(a.col_dual, b * m), real(a.gap, b), size == 8};
   write_results(team, p, results);
 }
 
@@ -48,9 +43,13 @@ ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexRe
   const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                         status, given, maximize);
   if (!decoded.has_value()) return decoded.error();
-  LargeOperands o{*decoded, control->typed_data(), kControlWords,
-                  reinterpret_cast<char*>(scratch->typed_data()), 0,
-                  (given & kGivenState) != 0, rounds};
+  LargeOperands o{*decoded,
+                  control->typed_data(),
+                  kControlWords,
+                  reinterpret_cast<char*>(scratch->typed_data()),
+                  0,
+                  (given & kGivenState) != 0,
+                  rounds};
   const int64_t batch = o.batch.batch;
   if (batch == 0) return ffi::Error::Success();
   o.scratch_bytes = int64_t(scratch->size_bytes()) / batch;

@@ -51,8 +51,8 @@ class PoolTeam {
   int64_t wide_sum(int64_t count, F f) {
     return sum(count, f);
   }
-  // Work for each row whose label is not negative, until there is none left. A row's memo is what it
-  // remembers from one look to the next. Work may return kNews, and then news() comes before the
+  // Work for each row whose label is not negative, until there is none left. A row's memo is what
+  // it remembers from one look to the next. Work may return kNews, and then news() comes before the
   // next look. Returns the number of rounds.
   template <class Memo, class Init, class Check, class Work, class News>
   int64_t settle(int64_t count, Init init, Check check, Work work, News news) {
@@ -73,8 +73,8 @@ class PoolTeam {
     }
   }
 
-  // The range of all costs, and the least of each column in v_real: a task takes some columns of all
-  // rows, and reads them row by row.
+  // The range of all costs, and the least of each column in v_real: a task takes some columns of
+  // all rows, and reads them row by row.
   template <class P>
   void look_at_costs(P& p) {
     constexpr int64_t kWidth = 256;
@@ -109,7 +109,7 @@ class PoolTeam {
     for (int64_t k = 0; k < count; ++k) {
       const double total = sum + x[k];
       error += (sum < 0 ? -sum : sum) >= (x[k] < 0 ? -x[k] : x[k]) ? (sum - total) + x[k]
-                                                                  : (x[k] - total) + sum;
+                                                                   : (x[k] - total) + sum;
       sum = total;
     }
     return sum + error;

@@ -53,21 +53,15 @@ ffi::Error Launch(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   const auto real = [&](void* array, int64_t at) -> void* {
     return static_cast<char*>(array) + at * size;
   };
-  CoreResults results{a.col4row + b * n,
-                      a.row4col + b * m,
-                      a.status + b,
-                      real(a.value, b),
-                      real(a.row_dual, b * n),
-                      real(a.col_dual, b * m),
-                      real(a.gap, b),
-                      size == 8};
+  CoreResults results{
+      a.col4row + b * n,       a.row4col + b * m,       a.status + b,   real(a.value, b),
+      real(a.row_dual, b * n), real(a.col_dual, b * m), real(a.gap, b), size == 8};
   JAXMATCH_CUDA_CHECK(cudaMemsetAsync(control + kMeetingAt, 0, sizeof(Meeting), stream));
   bool resumed = o.resumed;
   int64_t budget = o.rounds > 0 ? o.rounds : std::numeric_limits<int64_t>::max();
   int device, processors;
   JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
-  JAXMATCH_CUDA_CHECK(
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+  JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
   int polls = Asked("JAXMATCH_POLLS", 8);
   const int blocks = std::min(processors, Asked("JAXMATCH_BLOCKS", processors));
   const int threads = std::min(kThreads, Asked("JAXMATCH_THREADS", kThreads));
@@ -102,9 +96,13 @@ ffi::Error AssignmentCore(cudaStream_t stream, ffi::RemainingArgs args, IndexRes
   const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                         status, given, maximize);
   if (!decoded.has_value()) return decoded.error();
-  LargeOperands o{*decoded, control->typed_data(), kControlWords,
-                  reinterpret_cast<char*>(scratch->typed_data()), 0,
-                  (given & kGivenState) != 0, rounds};
+  LargeOperands o{*decoded,
+                  control->typed_data(),
+                  kControlWords,
+                  reinterpret_cast<char*>(scratch->typed_data()),
+                  0,
+                  (given & kGivenState) != 0,
+                  rounds};
   const int64_t batch = o.batch.batch;
   if (batch == 0) return ffi::Error::Success();
   o.scratch_bytes = int64_t(scratch->size_bytes()) / batch;

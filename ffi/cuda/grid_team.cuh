@@ -68,10 +68,10 @@ class GridTeam {
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
     return meet<true>(part);
   }
-  // Work for each row whose label is not negative, until there is none left. A row's memo is what it
-  // remembers from one look to the next. The lanes look, each at its rows, and the warp works. What
-  // others wrote must be read with peek(). Work may return kNews, and then news() comes before the
-  // next look. Returns the number of rounds.
+  // Work for each row whose label is not negative, until there is none left. A row's memo is what
+  // it remembers from one look to the next. The lanes look, each at its rows, and the warp works.
+  // What others wrote must be read with peek(). Work may return kNews, and then news() comes before
+  // the next look. Returns the number of rounds.
   template <class Memo, class Init, class Check, class Work, class News>
   __device__ int64_t settle(int64_t count, Init init, Check check, Work work, News news) {
     Memo memo[kRowsPerLane];
@@ -152,9 +152,8 @@ class GridTeam {
       lower_to(&p.s.control->range.invalid, invalid);
     }
     sync();
-    each(p.s.m, [&](int64_t j) {
-      put(p.s.v_real + j, __longlong_as_double(turn(peek(least + j))));
-    });
+    each(p.s.m,
+         [&](int64_t j) { put(p.s.v_real + j, __longlong_as_double(turn(peek(least + j)))); });
     sync();
   }
 
@@ -185,10 +184,10 @@ class GridTeam {
     return first_row(chunk) + lanes().lane * warps();
   }
 
-  // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block that
-  // is early at the next one does not disturb those that have still to read the sum of this one.
-  // One word holds both the number of blocks that have come and the sum. After a meeting that is not
-  // kFresh, the L1 cache may hold what others have changed since: only peek() sees that.
+  // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
+  // that is early at the next one does not disturb those that have still to read the sum of this
+  // one. One word holds both the number of blocks that have come and the sum. After a meeting that
+  // is not kFresh, the L1 cache may hold what others have changed since: only peek() sees that.
   template <bool kFresh>
   __device__ uint32_t meet(int part_of_warp) {
     Shared& s = shared();

@@ -1,5 +1,6 @@
-// A parallel start on the core: free rows bid for columns, as in augmenting row reduction (Jonker and
-// Volgenant 1987) and in the auction with epsilon zero (Bertsekas 1988), all at the same prices.
+// A parallel start on the core: free rows bid for columns, as in augmenting row reduction (Jonker
+// and Volgenant 1987) and in the auction with epsilon zero (Bertsekas 1988), all at the same
+// prices.
 #ifndef JAXMATCH_LARGE_CORE_BIDS_H_
 #define JAXMATCH_LARGE_CORE_BIDS_H_
 
@@ -21,39 +22,41 @@ JAXMATCH_FN inline int64_t raise_of(uint64_t bid) { return kMostRaise - int64_t(
 JAXMATCH_FN inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
 // Every free row bids for its best column what it could pay more there than elsewhere; for a column
-// that somebody has, only a raise counts. Returns kWorked for each that bids and kNews for each that
-// raises.
+// that somebody has, only a raise counts. Returns kWorked for each that bids and kNews for each
+// that raises.
 template <class Team, class T>
 JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
-        if (peek(s.col4row + i) != kFree) return 0;
-        int64_t first = kFar, second = kFar;
-        int32_t place = kCore << 1;  // an edge; free columns come first
-        for (int e = g.lane; e < kCore; e += g.kCount) {
-          const int32_t j = s.core_col[i * kCore + e];
-          if (j < 0) continue;
-          const int64_t x = s.core_key[i * kCore + e] - peek(s.v + j);
-          // Rows begin at different places, so that ties spread.
-          const int32_t at = (peek(s.row4col + j) >= 0 ? kCore : 0) + ((e + int(i)) & (kCore - 1));
-          if (x < first || (x == first && at < place)) {
-            second = first;
-            first = x;
-            place = at;
-          } else {
-            second = lesser(second, x);
-          }
-        }
-        const int64_t least = g.min(first);
-        const int32_t chosen = g.min(first == least ? place : kCore << 1);
-        const bool mine = first == least && place == chosen;
-        const int64_t next = g.min(mine ? second : first);
-        const int e = ((chosen & (kCore - 1)) - int(i)) & (kCore - 1);
-        const int32_t j = s.core_col[i * kCore + e];
-        const bool bids = next > least || chosen < kCore;
-        if (g.lane == 0 && bids) lower_to(s.bid + j, pack_bid(next - least, i));
-        return bids ? kWorked + (next > least ? kNews : 0) : 0;
-      });
+    if (peek(s.col4row + i) != kFree) return 0;
+    int64_t first = kFar, second = kFar;
+    int32_t place = kCore << 1;  // an edge; free columns come first
+    for (int e = g.lane; e < kCore; e += g.kCount) {
+      const int32_t j = s.core_col[i * kCore + e];
+      if (j < 0) continue;
+      const int64_t x = s.core_key[i * kCore + e] - peek(s.v + j);
+      // Rows begin at different places, so that ties spread.
+      const int32_t at = (peek(s.row4col + j) >= 0 ? kCore : 0) + ((e + int(i)) & (kCore - 1));
+      if (x < first || (x == first && at < place)) {
+        second = first;
+        first = x;
+        place = at;
+      } else {
+        second = lesser(second, x);
+      }
+    }
+    const int64_t least = g.min(first);
+    const int32_t chosen = g.min(first == least ? place : kCore << 1);
+    const bool mine = first == least && place == chosen;
+    const int64_t next = g.min(mine ? second : first);
+    const int e = ((chosen & (kCore - 1)) - int(i)) & (kCore - 1);
+    const int32_t j = s.core_col[i * kCore + e];
+    // A row that has no second choice could pay anything: it does not, and searches.
+    const int64_t raise = next < kFar ? next - least : 0;
+    const bool bids = raise > 0 || chosen < kCore;
+    if (g.lane == 0 && bids) lower_to(s.bid + j, pack_bid(raise, i));
+    return bids ? kWorked + (raise > 0 ? kNews : 0) : 0;
+  });
 }
 
 // The best bid for each column wins it, and its price falls by the raise.

@@ -80,8 +80,7 @@ JAXMATCH_FN int64_t find_distances(Team& team, const Core<T>& p, const Search& h
           const int64_t there = lesser(d + slack, kTooFar);
           if (there == kTooFar) put(&s.control->too_wide, 1);
           lower_to(s.dist + j, there);
-          if (how.spares && peek(s.row4col + j) == kSpare &&
-              there < peek(&s.control->spare_dist)) {
+          if (how.spares && peek(s.row4col + j) == kSpare && there < peek(&s.control->spare_dist)) {
             lower_to(&s.control->spare_dist, there);
             news = true;
           }
@@ -173,7 +172,9 @@ JAXMATCH_FN void move_prices(Team& team, const Core<T>& p) {
     if (d < reach) put(s.v + j, peek(s.v + j) - (reach - d));
   });
   team.sync();
-  team.leader([&] { if (spare_dist < reach) s.control->spare_price -= reach - spare_dist; });
+  team.leader([&] {
+    if (spare_dist < reach) s.control->spare_price -= reach - spare_dist;
+  });
 }
 
 // Each tree's nearest free column ends its path; prices within the farthest of them move. Returns

@@ -1,7 +1,7 @@
 // Passes over all costs: what they are, column minima, each row's core, and pricing.
 //
-// Core-oriented assignment: Volgenant, Linear and semi-assignment problems: a core oriented approach,
-// Computers and Operations Research 23 (1996).
+// Core-oriented assignment: Volgenant, Linear and semi-assignment problems: a core oriented
+// approach, Computers and Operations Research 23 (1996).
 #ifndef JAXMATCH_LARGE_CORE_SELECT_H_
 #define JAXMATCH_LARGE_CORE_SELECT_H_
 
@@ -40,10 +40,10 @@ struct Core {
     int64_t i = first;
     for (; i + (kAtOnce - 1) * step < s.n; i += kAtOnce * step) {
       T cost[kAtOnce];
-JAXMATCH_UNROLL
+      JAXMATCH_UNROLL
       for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
       at += kAtOnce * stride;
-JAXMATCH_UNROLL
+      JAXMATCH_UNROLL
       for (int a = 0; a < kAtOnce; ++a) see(cost[a], i + a * step);
     }
     for (; i < s.n; i += step, at += stride) see(*at, i);
@@ -61,13 +61,13 @@ JAXMATCH_UNROLL
     for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step) {
       T cost[kAtOnce];
       double v[kAtOnce];
-JAXMATCH_UNROLL
+      JAXMATCH_UNROLL
       for (int a = 0; a < kAtOnce; ++a) {
         cost[a] = at[a * stride];
         v[a] = s.v_real[j + a * step];
       }
       at += kAtOnce * stride;
-JAXMATCH_UNROLL
+      JAXMATCH_UNROLL
       for (int a = 0; a < kAtOnce; ++a) f(costs.key_of(cost[a]) - v[a], int32_t(j + a * step));
     }
     for (; j < s.m; j += step, at += stride) f(costs.key_of(*at) - s.v_real[j], int32_t(j));
@@ -110,14 +110,14 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
   for (int c = g.lane; c < kClasses; c += g.kCount) {
     double best[kBest];
     int32_t col[kBest];
-JAXMATCH_UNROLL
+    JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
       best[b] = infinity();
       col[b] = -1;
     }
     p.for_each_reduced(i, c, kClasses, [&](double x, int32_t at) {
       if (!(x < best[kBest - 1])) return;
-JAXMATCH_UNROLL
+      JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
         const bool swap = x < best[b];
         const double kept = swap ? x : best[b];
@@ -128,7 +128,7 @@ JAXMATCH_UNROLL
         col[b] = kept_col;
       }
     });
-JAXMATCH_UNROLL
+    JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
       const int64_t e = i * kCore + b * kClasses + c;
       p.s.core_col[e] = col[b];

@@ -1,11 +1,11 @@
-// One large assignment, exactly: solve a sparse core, price all costs, and repeat until no price has
-// to change.
+// One large assignment, exactly: solve a sparse core, price all costs, and repeat until no price
+// has to change.
 //
-// Each round of paths on the core is valid by itself (core_paths.h). Pricing makes the duals feasible
-// for all costs and frees the rows whose partner is not tight any more. Where the core holds no path,
-// or cores have changed too often, a phase looks at all costs instead: it keeps the duals feasible
-// and adds a pair, or proves that there is no assignment. So the end comes after at most kMostPricings
-// pricings and n such phases.
+// Each round of paths on the core is valid by itself (core_paths.h). Pricing makes the duals
+// feasible for all costs and frees the rows whose partner is not tight any more. Where the core
+// holds no path, or cores have changed too often, a phase looks at all costs instead: it keeps the
+// duals feasible and adds a pair, or proves that there is no assignment. So the end comes after at
+// most kMostPricings pricings and n such phases.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -18,9 +18,9 @@ namespace jaxmatch {
 
 constexpr int kMostPricings = 40, kMostBidRounds = 64;
 
-// Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10 times
-// what the dearest column costs at least, or where a solution has shown that this was too low. After
-// a number grew too large, a coarser grid on which none can.
+// Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10
+// times what the dearest column costs at least, or where a solution has shown that this was too
+// low. After a number grew too large, a coarser grid on which none can.
 template <class T>
 JAXMATCH_FN void choose_grid(const Core<T>& p) {
   Control& c = *p.s.control;
@@ -118,8 +118,8 @@ JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, const Search& how, b
   return augment(team, p, how);
 }
 
-// What the next stage is after some stage. Every thread of the team calls these; what they branch on
-// is the same for all.
+// What the next stage is after some stage. Every thread of the team calls these; what they branch
+// on is the same for all.
 
 template <class Team, class T>
 JAXMATCH_FN int look_stage(Team& team, Core<T>& p) {

@@ -8,13 +8,13 @@ namespace jaxmatch {
 
 // Each row's core: 4 candidates from each of 32 classes of columns (j modulo 32).
 constexpr int kClasses = 32, kBest = 4, kCore = kClasses * kBest;
-constexpr int64_t kFar = int64_t{1} << 62;       // no path
-constexpr int64_t kTooFar = int64_t{1} << 60;    // a finite distance that long must not be added to
+constexpr int64_t kFar = int64_t{1} << 62;     // no path
+constexpr int64_t kTooFar = int64_t{1} << 60;  // a finite distance that long must not be added to
 constexpr int64_t kMostPrice = int64_t{1} << 51;  // with more, a double would round C - v
 constexpr uint64_t kNoParent = ~uint64_t{0};
 
-// Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a wide
-// problem square, or it is masked.
+// Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a
+// wide problem square, or it is masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
 enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone };
@@ -24,24 +24,24 @@ enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone }
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0, tight_phases = 0;
-  int32_t rows = 0, cols = 0;  // that exist, canonical
-  int32_t flip = 0;     // canonical rows are the problem's columns
-  int32_t coarse = 0;     // numbers became too large for the fine grid
-  int32_t stale = 0;     // duals have moved since the costs were priced
-  int32_t exact = 0;     // costs lie on the grid
-  int32_t tight = 0;      // the next search looks along tight arcs only
-  int32_t refreshed = 0;  // reduced costs of the cores are those of the prices
+  int32_t rows = 0, cols = 0;   // that exist, canonical
+  int32_t flip = 0;             // canonical rows are the problem's columns
+  int32_t coarse = 0;           // numbers became too large for the fine grid
+  int32_t stale = 0;            // duals have moved since the costs were priced
+  int32_t exact = 0;            // costs lie on the grid
+  int32_t tight = 0;            // the next search looks along tight arcs only
+  int32_t refreshed = 0;        // reduced costs of the cores are those of the prices
   int32_t recent_pricings = 0;  // on this grid
   int32_t too_wide = 0;
   GridRange range;
   double factor = 1, boost = 1;
   int64_t columns_most = 0;  // the bits of the greatest magnitude of a column's least cost
   int64_t used_most = 0;     // likewise of the costs cut by the grid that a solution used
-  int64_t reach = 0;      // distances up to it move prices
-  int64_t spare_price = 0;  // of every spare column: the greatest
+  int64_t reach = 0;         // distances up to it move prices
+  int64_t spare_price = 0;   // of every spare column: the greatest
   int64_t spare_dist = 0;
   uint64_t spare_parent = 0;
-  double sum = 0;  // what ordered_sum() leaves for everybody
+  double sum = 0;               // what ordered_sum() leaves for everybody
   int64_t spent[kFinish] = {};  // nanoseconds in each stage
 };
 
@@ -58,17 +58,17 @@ static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 // Pointers into the buffer; n canonical rows and m columns, masked ones included.
 struct CoreState {
   Control* control;
-  int64_t *v, *u;               // prices of columns and rows, in grid units
-  double* v_real;               // the same for the passes over all costs; -inf where masked
-  int32_t *col4row, *row4col;   // or a Partner
-  int64_t* core_key;            // [n, kCore]: costs in grid units
-  int64_t* core_slack;          // [n, kCore]: reduced
-  int32_t* core_col;            // [n, kCore]; -1: none
-  int64_t *dist, *seen;         // of columns; and what of it a row has passed on
-  uint64_t *parent, *bid;       // of columns: hops << 32 | row; and offers
-  uint64_t* seen_parent;        // of rows
-  int64_t* nearest;             // of free rows: the distance of the nearest end of their tree
-  int32_t *end, *root;          // of free rows: that end; of columns: whose tree
+  int64_t *v, *u;              // prices of columns and rows, in grid units
+  double* v_real;              // the same for the passes over all costs; -inf where masked
+  int32_t *col4row, *row4col;  // or a Partner
+  int64_t* core_key;           // [n, kCore]: costs in grid units
+  int64_t* core_slack;         // [n, kCore]: reduced
+  int32_t* core_col;           // [n, kCore]; -1: none
+  int64_t *dist, *seen;        // of columns; and what of it a row has passed on
+  uint64_t *parent, *bid;      // of columns: hops << 32 | row; and offers
+  uint64_t* seen_parent;       // of rows
+  int64_t* nearest;            // of free rows: the distance of the nearest end of their tree
+  int32_t *end, *root;         // of free rows: that end; of columns: whose tree
   int64_t n, m;
 };
 

@@ -2,10 +2,10 @@
 //
 // Integers are what they are. Floating-point costs become multiples of a power of two: all of them
 // exactly where they have one in common and span no more than 50 bits. Else the least bits are
-// rounded, of which the gap of the result then tells, and costs far above what columns cost at least
-// are cut to the greatest number of the grid. A solution that uses none of these is as good for the
-// costs themselves; for another one there is a coarser grid. Everything that decides is an exact
-// 64-bit integer.
+// rounded, of which the gap of the result then tells, and costs far above what columns cost at
+// least are cut to the greatest number of the grid. A solution that uses none of these is as good
+// for the costs themselves; for another one there is a coarser grid. Everything that decides is an
+// exact 64-bit integer.
 #ifndef JAXMATCH_LARGE_GRID_COSTS_H_
 #define JAXMATCH_LARGE_GRID_COSTS_H_
 
@@ -57,8 +57,8 @@ JAXMATCH_FN inline float single(BFloat16 x) {
 JAXMATCH_FN inline float single(Float16 x) {
   const uint32_t sign = uint32_t(x.bits >> 15) << 31, exponent = x.bits >> 10 & 31,
                  fraction = x.bits & 1023;
-  const uint32_t bits = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) |
-                        fraction << 13;
+  const uint32_t bits =
+      sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
   float single;
   memcpy(&single, &bits, sizeof single);
   return exponent ? single : (sign ? -0x1p-24f : 0x1p-24f) * float(fraction);
@@ -123,9 +123,9 @@ struct RangeFor<double> {
 
 // The range of all threads' costs.
 struct GridRange {
-  int64_t most = 0;       // the bits of the greatest magnitude, a double
+  int64_t most = 0;            // the bits of the greatest magnitude, a double
   int64_t lowest = INT64_MAX;  // likewise of the lowest bit, or of up to twice that
-  int32_t invalid = 0;    // −1: so it is
+  int32_t invalid = 0;         // −1: so it is
 
   template <class Bits, class Real>
   JAXMATCH_FN static GridRange of(const RangeOf<Bits, Real>& r) {

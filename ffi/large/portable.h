@@ -77,15 +77,15 @@ inline void put(T* at, T x) {
 template <class T>
 inline void lower_to(T* at, T x) {
   T old = peek(at);
-  while (x < old && !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED,
-                                                 __ATOMIC_RELAXED)) {
+  while (x < old &&
+         !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
 template <class T>
 inline void raise_to(T* at, T x) {
   T old = peek(at);
-  while (x > old && !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED,
-                                                 __ATOMIC_RELAXED)) {
+  while (x > old &&
+         !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
 inline void add_to(int32_t* at, int32_t x) { __atomic_fetch_add(at, x, __ATOMIC_RELAXED); }

@@ -11,12 +11,12 @@ constexpr int64_t kGivenState = 16;
 
 struct LargeOperands {
   AssignmentOperands batch;
-  int32_t* control;         // [batch, control words]
-  int64_t control_words;    // of one problem
-  char* scratch;            // [batch, bytes]
-  int64_t scratch_bytes;    // of one problem
-  bool resumed;             // control and scratch are those of an earlier step
-  int64_t rounds;           // at most; 0: to the end
+  int32_t* control;       // [batch, control words]
+  int64_t control_words;  // of one problem
+  char* scratch;          // [batch, bytes]
+  int64_t scratch_bytes;  // of one problem
+  bool resumed;           // control and scratch are those of an earlier step
+  int64_t rounds;         // at most; 0: to the end
 };
 
 }  // namespace jaxmatch
