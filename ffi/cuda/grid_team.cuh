@@ -58,7 +58,8 @@ class GridTeam {
     auto* const sum = reinterpret_cast<unsigned long long*>(&meeting_->sum);
     leader([&] { *sum = 0; });
     sync();
-    atomicAdd(sum, (unsigned long long)part);
+    for (int step = kWarp / 2; step > 0; step /= 2) part += __shfl_xor_sync(kAll, part, step);
+    if (lanes().lane == 0 && part != 0) atomicAdd(sum, (unsigned long long)part);
     sync();
     return int64_t(peek(sum));
   }

@@ -30,19 +30,29 @@ JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
   return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
     if (peek(s.col4row + i) != kFree) return 0;
     int64_t first = kFar, second = kFar;
-    int32_t place = kCore << 1;  // an edge; free columns come first
-    for (int e = g.lane; e < kCore; e += g.kCount) {
-      const int32_t j = s.core_col[i * kCore + e];
-      if (j < 0) continue;
-      const int64_t x = s.core_key[i * kCore + e] - peek(s.v + j);
-      // Rows begin at different places, so that ties spread.
-      const int32_t at = (peek(s.row4col + j) >= 0 ? kCore : 0) + ((e + int(i)) & (kCore - 1));
-      if (x < first || (x == first && at < place)) {
-        second = first;
-        first = x;
-        place = at;
-      } else {
-        second = lesser(second, x);
+    int32_t place = kCore << 1;  // in the core; free columns come first
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kClasses + c];
+      const ClassKeys key = s.core_key[i * kClasses + c];
+      int64_t x[kBest];
+      int32_t at[kBest];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const int32_t j = greater(col.x[b], 0);
+        const bool taken = peek(s.row4col + j) >= 0;
+        x[b] = col.x[b] < 0 ? kFar : key.x[b] - peek(s.v + j);
+        // Rows begin at different places, so that ties spread.
+        at[b] = (taken ? kCore : 0) + ((c * kBest + b + int(i)) & (kCore - 1));
+      }
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        if (x[b] < first || (x[b] == first && at[b] < place)) {
+          second = first;
+          first = x[b];
+          place = at[b];
+        } else {
+          second = lesser(second, x[b]);
+        }
       }
     }
     const int64_t least = g.min(first);
@@ -50,7 +60,7 @@ JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
     const bool mine = first == least && place == chosen;
     const int64_t next = g.min(mine ? second : first);
     const int e = ((chosen & (kCore - 1)) - int(i)) & (kCore - 1);
-    const int32_t j = s.core_col[i * kCore + e];
+    const int32_t j = s.core_col[i * kClasses + e / kBest].x[e % kBest];
     // A row that has no second choice could pay anything: it does not, and searches.
     const int64_t raise = next < kFar ? next - least : 0;
     const bool bids = raise > 0 || chosen < kCore;
@@ -85,9 +95,14 @@ JAXMATCH_FN int64_t settle_row_prices(Team& team, const Core<T>& p) {
   return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;
     int64_t least = kFar;
-    for (int e = g.lane; e < kCore; e += g.kCount) {
-      const int32_t j = s.core_col[i * kCore + e];
-      if (j >= 0) least = lesser(least, s.core_key[i * kCore + e] - peek(s.v + j));
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kClasses + c];
+      const ClassKeys key = s.core_key[i * kClasses + c];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const int64_t x = key.x[b] - peek(s.v + greater(col.x[b], 0));
+        if (col.x[b] >= 0) least = lesser(least, x);
+      }
     }
     least = g.min(least);
     if (g.lane == 0) put(s.u + i, least);

@@ -19,9 +19,9 @@ inline CoreState lay_out_core(char* base, Control* control, int64_t n, int64_t m
   s.v_real = parts.take<double>(cols);
   s.col4row = parts.take<int32_t>(rows);
   s.row4col = parts.take<int32_t>(cols);
-  s.core_key = parts.take<int64_t>(rows * kCore);
-  s.core_slack = parts.take<int64_t>(rows * kCore);
-  s.core_col = parts.take<int32_t>(rows * kCore);
+  s.core_key = parts.take<ClassKeys>(rows * kClasses);
+  s.core_slack = parts.take<ClassKeys>(rows * kClasses);
+  s.core_col = parts.take<ClassCols>(rows * kClasses);
   s.dist = parts.take<int64_t>(cols);
   s.seen = parts.take<int64_t>(rows);
   s.parent = parts.take<uint64_t>(cols);

@@ -46,9 +46,12 @@ JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bo
     team.rows(s.n, [&](Lanes g, int64_t i) {
       if (!p.has_row(i)) return;
       const int64_t u = peek(s.u + i);
-      for (int e = g.lane; e < kCore; e += g.kCount) {
-        const int32_t j = s.core_col[i * kCore + e];
-        if (j >= 0) s.core_slack[i * kCore + e] = s.core_key[i * kCore + e] - u - peek(s.v + j);
+      for (int c = g.lane; c < kClasses; c += g.kCount) {
+        const ClassCols col = s.core_col[i * kClasses + c];
+        ClassKeys key = s.core_key[i * kClasses + c];
+        JAXMATCH_UNROLL
+        for (int b = 0; b < kBest; ++b) key.x[b] -= u + peek(s.v + greater(col.x[b], 0));
+        s.core_slack[i * kClasses + c] = key;
       }
     });
   }

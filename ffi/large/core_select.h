@@ -77,9 +77,13 @@ struct Core {
   template <class F>
   JAXMATCH_FN void for_each_slack(Lanes g, int64_t i, bool dense, F f) const {
     if (!dense) {
-      for (int e = g.lane; e < kCore; e += g.kCount) {
-        const int32_t j = s.core_col[i * kCore + e];
-        if (j >= 0) f(j, s.core_slack[i * kCore + e]);
+      for (int c = g.lane; c < kClasses; c += g.kCount) {
+        const ClassCols col = s.core_col[i * kClasses + c];
+        const ClassKeys slack = s.core_slack[i * kClasses + c];
+        JAXMATCH_UNROLL
+        for (int b = 0; b < kBest; ++b) {
+          if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
+        }
       }
       return;
     }
@@ -128,12 +132,15 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
         col[b] = kept_col;
       }
     });
+    ClassCols cols;
+    ClassKeys keys;
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
-      const int64_t e = i * kCore + b * kClasses + c;
-      p.s.core_col[e] = col[b];
-      p.s.core_key[e] = col[b] < 0 ? 0 : int64_t(best[b] + p.s.v_real[col[b]]);
+      cols.x[b] = col[b];
+      keys.x[b] = col[b] < 0 ? 0 : int64_t(best[b] + p.s.v_real[col[b]]);
     }
+    p.s.core_col[i * kClasses + c] = cols;
+    p.s.core_key[i * kClasses + c] = keys;
     least = best[0] < least ? best[0] : least;
   }
   return g.min(least < infinity() ? int64_t(least) : kFar);

@@ -178,7 +178,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
   const int64_t free_rows = peek(&s.control->free_rows);
   const bool stale = peek(&s.control->stale), refreshed = peek(&s.control->refreshed);
   const bool only_dense = peek(&s.control->recent_pricings) >= kMostPricings;
-  if (free_rows == 0 || (only_dense && stale)) return stale ? kPrice : kFinish;
+  if (free_rows == 0 || (only_dense && stale)) return stale ? kPrice : kCheckGrid;
   Search how{only_dense, !only_dense && peek(&s.control->tight) != 0,
              peek(&s.control->rows) < peek(&s.control->cols)};
   int64_t rounds = 0;
@@ -272,11 +272,8 @@ JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
     const bool again = next == kBegin && coarse;
     coarse |= next == kBegin;
     if (again) next = kFinish;
-    // Each such solution is followed by a grid that cuts less.
-    if (next == kFinish && stage == kAugment && peek(&c->status) == kOptimal &&
-        uses_cut_costs(team, p)) {
-      next = kBegin;
-    }
+    // A solution with cut costs is followed by a grid that cuts less.
+    if (next == kCheckGrid) next = uses_cut_costs(team, p) ? kBegin : kFinish;
     team.leader([&] {
       const int64_t now = team.now();
       c->spent[stage] += now - since;

@@ -8,6 +8,15 @@ namespace jaxmatch {
 
 // Each row's core: 4 candidates from each of 32 classes of columns (j modulo 32).
 constexpr int kClasses = 32, kBest = 4, kCore = kClasses * kBest;
+
+// What a lane reads at once of a core: the candidates of one class.
+struct alignas(16) ClassCols {
+  int32_t x[kBest];
+};
+struct alignas(16) ClassKeys {
+  int64_t x[kBest];
+};
+
 constexpr int64_t kFar = int64_t{1} << 62;     // no path
 constexpr int64_t kTooFar = int64_t{1} << 60;  // a finite distance that long must not be added to
 constexpr int64_t kMostPrice = int64_t{1} << 51;  // with more, a double would round C - v
@@ -17,7 +26,7 @@ constexpr uint64_t kNoParent = ~uint64_t{0};
 // wide problem square, or it is masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
-enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone };
+enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckGrid };
 
 // What is decided for all threads; every word is read after a barrier only. The first words are
 // what Python shows of a state (jaxmatch/_large.py).
@@ -61,9 +70,9 @@ struct CoreState {
   int64_t *v, *u;              // prices of columns and rows, in grid units
   double* v_real;              // the same for the passes over all costs; -inf where masked
   int32_t *col4row, *row4col;  // or a Partner
-  int64_t* core_key;           // [n, kCore]: costs in grid units
-  int64_t* core_slack;         // [n, kCore]: reduced
-  int32_t* core_col;           // [n, kCore]; -1: none
+  ClassKeys* core_key;         // [n, kClasses]: costs in grid units
+  ClassKeys* core_slack;       // [n, kClasses]: reduced
+  ClassCols* core_col;         // [n, kClasses]; -1: none
   int64_t *dist, *seen;        // of columns; and what of it a row has passed on
   uint64_t *parent, *bid;      // of columns: hops << 32 | row; and offers
   uint64_t* seen_parent;       // of rows
