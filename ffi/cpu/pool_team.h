@@ -22,6 +22,9 @@ class PoolTeam {
   static int64_t now() {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
+  static ReducedCore reduced_core(const CoreState& s, int64_t i) {
+    return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
+  }
   template <class F>
   void leader(F f) {
     f();

@@ -17,10 +17,10 @@ constexpr int kThreads = 512;
 template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     assignment_core_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
-                           int polls) {
+                           int polls, int cached_rows) {
   Control* const control = p.s.control;
-  GridTeam team(reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt),
-                polls);
+  GridTeam team(reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt), polls,
+                cached_rows);
   if (!resumed) {
     team.leader([&] { *control = Control{}; });
     team.sync();
@@ -65,9 +65,20 @@ ffi::Error Launch(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   int polls = Asked("JAXMATCH_POLLS", 8);
   const int blocks = std::min(processors, Asked("JAXMATCH_BLOCKS", processors));
   const int threads = std::min(kThreads, Asked("JAXMATCH_THREADS", kThreads));
-  void* arguments[] = {&p, &results, &resumed, &budget, &polls};
-  JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(
-      reinterpret_cast<void*>(assignment_core_kernel<T>), blocks, threads, arguments, 0, stream));
+  int most_bytes;
+  JAXMATCH_CUDA_CHECK(
+      cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  constexpr int kStaticBytes = 64;
+  const int64_t rows = std::min((std::min(n, m) + blocks - 1) / blocks,
+                                int64_t(most_bytes - kStaticBytes) / GridTeam::kBytesOfRow);
+  int cached_rows = int(rows);
+  const auto kernel = reinterpret_cast<void*>(assignment_core_kernel<T>);
+  // Always the same value: another thread may launch the same kernel.
+  JAXMATCH_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           most_bytes - kStaticBytes));
+  void* arguments[] = {&p, &results, &resumed, &budget, &polls, &cached_rows};
+  JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, threads, arguments,
+                                                  cached_rows * GridTeam::kBytesOfRow, stream));
   return ffi::Error::Success();
 }
 

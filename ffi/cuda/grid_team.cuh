@@ -10,12 +10,14 @@ namespace jaxmatch {
 // for others; whatever returns a sum does, and so does sync().
 class GridTeam {
  public:
-  // `polls`: how often poll() looks for work before the grid meets again.
-  __device__ GridTeam(Meeting* meeting, int polls)
+  // `polls`: how often settle() looks for work before the grid meets again. `cached_rows`: for how
+  // many of a block's rows there is room in its shared memory.
+  __device__ GridTeam(Meeting* meeting, int polls, int cached_rows)
       : meeting_(meeting),
         thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
         threads_(int64_t(gridDim.x) * blockDim.x),
-        polls_(polls) {
+        polls_(polls),
+        cached_rows_(cached_rows) {
     if (threadIdx.x < 2) shared().part[threadIdx.x] = 0;
     __syncthreads();
   }
@@ -26,6 +28,14 @@ class GridTeam {
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
     return time;
   }
+  // In shared memory of the block that the row belongs to, as far as there is room.
+  __device__ ReducedCore reduced_core(const CoreState& s, int64_t i) const {
+    const int64_t slot = i / gridDim.x;
+    if (slot >= cached_rows_) return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
+    return {cols_in_shared() + slot * kClasses, slack_in_shared() + slot * kClasses};
+  }
+  static constexpr int kBytesOfRow = kClasses * (sizeof(ClassCols) + sizeof(ClassKeys));
+
   template <class F>
   __device__ void leader(F f) {
     if (thread_ == 0) f();
@@ -164,6 +174,14 @@ class GridTeam {
 
   static constexpr int kRowsPerLane = 3;
 
+  __device__ ClassKeys* slack_in_shared() const {
+    extern __shared__ ClassKeys slacks[];
+    return slacks;
+  }
+  __device__ ClassCols* cols_in_shared() const {
+    return reinterpret_cast<ClassCols*>(slack_in_shared() + cached_rows_ * kClasses);
+  }
+
   struct Shared {
     uint32_t part[2], total;
   };
@@ -219,7 +237,7 @@ class GridTeam {
 
   Meeting* meeting_;
   int64_t thread_, threads_;
-  int polls_;
+  int polls_, cached_rows_;
   uint32_t epoch_ = 0;
   uint32_t before_[2] = {0, 0};
 };

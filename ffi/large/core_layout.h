@@ -22,11 +22,9 @@ inline CoreState lay_out_core(char* base, Control* control, int64_t n, int64_t m
   s.core_key = parts.take<ClassKeys>(rows * kClasses);
   s.core_slack = parts.take<ClassKeys>(rows * kClasses);
   s.core_col = parts.take<ClassCols>(rows * kClasses);
-  s.dist = parts.take<int64_t>(cols);
-  s.seen = parts.take<int64_t>(rows);
+  s.label = parts.take<int64_t>(cols);
   s.parent = parts.take<uint64_t>(cols);
   s.bid = parts.take<uint64_t>(cols);
-  s.seen_parent = parts.take<uint64_t>(rows);
   s.nearest = parts.take<int64_t>(rows);
   s.end = parts.take<int32_t>(rows);
   s.root = parts.take<int32_t>(cols);

@@ -24,13 +24,21 @@ struct Search {
   bool dense;   // over all costs, not only the core
   bool tight;   // along tight arcs only: no price will move
   bool spares;  // there are rows of zeros
+  int shift;    // a label is a distance, and hops in so many bits below; 0: no room for hops
+
+  // The label at the end of an arc.
+  JAXMATCH_FN int64_t extend(int64_t label, int64_t slack) const {
+    return lesser(label + lesser(slack, kTooFar >> shift) * (int64_t{1} << shift) + (shift > 0),
+                  kTooFar);
+  }
+  JAXMATCH_FN int64_t distance_of(int64_t label) const { return label >> shift; }
 };
 
 template <class Team, class T>
 JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bool refresh) {
   const CoreState& s = p.s;
   team.each(s.m, [&](int64_t j) {
-    put(s.dist + j, how.tight ? 0 : kFar);
+    put(s.label + j, kFar);
     put(s.parent + j, kNoParent);
   });
   team.each(s.n, [&](int64_t i) {
@@ -39,52 +47,56 @@ JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bo
   });
   team.leader([&] {
     s.control->reach = 0;
-    s.control->spare_dist = how.tight ? 0 : kFar;
+    s.control->spare_label = kFar;
     s.control->spare_parent = kNoParent;
   });
   if (refresh && !how.dense) {
     team.rows(s.n, [&](Lanes g, int64_t i) {
       if (!p.has_row(i)) return;
       const int64_t u = peek(s.u + i);
+      const auto reduced = team.reduced_core(s, i);
       for (int c = g.lane; c < kClasses; c += g.kCount) {
         const ClassCols col = s.core_col[i * kClasses + c];
         ClassKeys key = s.core_key[i * kClasses + c];
         JAXMATCH_UNROLL
         for (int b = 0; b < kBest; ++b) key.x[b] -= u + peek(s.v + greater(col.x[b], 0));
-        s.core_slack[i * kClasses + c] = key;
+        reduced.cols[c] = col;
+        reduced.slack[c] = key;
       }
     });
   }
   team.sync();
 }
 
-// What a row remembers while distances or hops settle: its column, and what it has passed on.
+// What a row remembers while labels settle: its column, and what it has passed on.
 struct PassedOn {
   int32_t col;
   int64_t label;
 };
 
-// Shortest distances. Returns the number of rounds.
+// Shortest distances, and of the shortest paths the fewest hops. Returns the number of rounds.
 template <class Team, class T>
-JAXMATCH_FN int64_t find_distances(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   return team.template settle<PassedOn>(
       s.n, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
       [&](int64_t, PassedOn& memo) -> int64_t {
         if (memo.col == kAbsent) return -1;
-        const int64_t d = memo.col >= 0 ? peek(s.dist + memo.col) : 0;
-        if (d >= memo.label) return -1;
-        memo.label = d;
-        return d;
+        const int64_t label = memo.col >= 0 ? peek(s.label + memo.col) : 0;
+        if (label >= memo.label) return -1;
+        memo.label = label;
+        return label;
       },
-      [&](Lanes g, int64_t i, int64_t d) {
+      [&](Lanes g, int64_t i, int64_t label) {
         bool news = false;
-        p.for_each_slack(g, i, how.dense, [&](int32_t j, int64_t slack) {
-          const int64_t there = lesser(d + slack, kTooFar);
+        p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+          if (how.tight && slack != 0) return;
+          const int64_t there = how.extend(label, slack);
           if (there == kTooFar) put(&s.control->too_wide, 1);
-          lower_to(s.dist + j, there);
-          if (how.spares && peek(s.row4col + j) == kSpare && there < peek(&s.control->spare_dist)) {
-            lower_to(&s.control->spare_dist, there);
+          lower_to(s.label + j, there);
+          if (how.spares && peek(s.row4col + j) == kSpare &&
+              there < peek(&s.control->spare_label)) {
+            lower_to(&s.control->spare_label, there);
             news = true;
           }
         });
@@ -95,14 +107,48 @@ JAXMATCH_FN int64_t find_distances(Team& team, const Core<T>& p, const Search& h
         team.each(s.m, [&](int64_t j) {
           if (!p.has_col(j)) return;
           const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
-          lower_to(s.dist + j, lesser(peek(&s.control->spare_dist) + step, kTooFar));
+          if (how.tight && step != 0) return;
+          lower_to(s.label + j, how.extend(peek(&s.control->spare_label), step));
         });
         team.sync();
       });
 }
 
-// Each column's parent: of the rows from which it is as near as it can be, the first that is the
-// fewest hops away, so that parents make no circle.
+// Each column's parent: the first row from which it has its label. With hops in the labels, parents
+// make no circle.
+template <class Team, class T>
+JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  const int64_t spare_label = how.spares ? peek(&s.control->spare_label) : kFar;
+  team.rows(s.n, [&](Lanes g, int64_t i) {
+    const int32_t mine = peek(s.col4row + i);
+    if (mine == kAbsent) return;
+    const int64_t label = mine >= 0 ? peek(s.label + mine) : 0;
+    if (label >= kTooFar) return;
+    p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+      if (j == mine || (how.tight && slack != 0)) return;
+      if (how.extend(label, slack) == peek(s.label + j)) {
+        lower_to(s.parent + j, pack_parent(0, i));
+      }
+    });
+  });
+  if (spare_label < kTooFar) {
+    team.each(s.m, [&](int64_t j) {
+      if (!p.has_col(j)) return;
+      const int64_t label = peek(s.label + j);
+      const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
+      if (label == spare_label && peek(s.row4col + j) == kSpare) {
+        lower_to(&s.control->spare_parent, pack_parent(0, j));
+      }
+      if (how.tight && step != 0) return;
+      if (label == how.extend(spare_label, step)) lower_to(s.parent + j, pack_parent(0, kSpareRow));
+    });
+  }
+  team.sync();
+}
+
+// The same where labels have no room for hops: of the rows from which a column is as near as it can
+// be, the first that is the fewest hops away.
 template <class Team, class T>
 JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
@@ -118,14 +164,14 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
       },
       [&](Lanes g, int64_t i, int64_t hops) {
         const int32_t mine = peek(s.col4row + i);
-        const int64_t d = mine >= 0 ? peek(s.dist + mine) : 0;
+        const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
         const uint64_t parent = pack_parent(hops + 1, i);
         bool news = false;
-        p.for_each_slack(g, i, how.dense, [&](int32_t j, int64_t slack) {
-          if (j == mine || (how.tight ? slack != 0 : d + slack != peek(s.dist + j))) return;
+        p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+          if (j == mine || d + slack != peek(s.label + j)) return;
           lower_to(s.parent + j, parent);
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
-          if (d + slack != peek(&s.control->spare_dist)) return;
+          if (d + slack != peek(&s.control->spare_label)) return;
           const uint64_t entry = pack_parent(hops + 1, j);
           if (entry < peek(&s.control->spare_parent)) {
             lower_to(&s.control->spare_parent, entry);
@@ -136,7 +182,7 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
       },
       [&] {
         team.each(s.m, [&](int64_t j) {
-          const int64_t from = peek(&s.control->spare_dist), d = peek(s.dist + j);
+          const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
           const uint64_t entry = peek(&s.control->spare_parent);
           if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
           if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
@@ -161,22 +207,23 @@ JAXMATCH_FN inline Step step_up(const CoreState& s, int32_t j) {
 
 // The prices within reach of the free rows, so that all shortest paths up to there become tight.
 template <class Team, class T>
-JAXMATCH_FN void move_prices(Team& team, const Core<T>& p) {
+JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
-  const int64_t reach = peek(&s.control->reach), spare_dist = peek(&s.control->spare_dist);
+  const int64_t reach = peek(&s.control->reach);
+  const int64_t spare_distance = how.distance_of(peek(&s.control->spare_label));
   team.each(s.n, [&](int64_t i) {
     const int32_t j = peek(s.col4row + i);
     if (j == kAbsent) return;
-    const int64_t d = j >= 0 ? peek(s.dist + j) : 0;
+    const int64_t d = j >= 0 ? how.distance_of(peek(s.label + j)) : 0;
     if (d < reach) put(s.u + i, peek(s.u + i) + (reach - d));
   });
   team.each(s.m, [&](int64_t j) {
-    const int64_t d = peek(s.dist + j);
+    const int64_t d = how.distance_of(peek(s.label + j));
     if (d < reach) put(s.v + j, peek(s.v + j) - (reach - d));
   });
   team.sync();
   team.leader([&] {
-    if (spare_dist < reach) s.control->spare_price -= reach - spare_dist;
+    if (spare_distance < reach) s.control->spare_price -= reach - spare_distance;
   });
 }
 
@@ -186,29 +233,26 @@ template <class Team, class T>
 JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const auto is_end = [&](int64_t j) {
-    return peek(s.row4col + j) == kFree && peek(s.dist + j) < kTooFar &&
+    return peek(s.row4col + j) == kFree && peek(s.label + j) < kTooFar &&
            peek(s.parent + j) != kNoParent;
-  };
-  // Of a tight path the hops count.
-  const auto length = [&](int64_t j) {
-    return how.tight ? hops_of(peek(s.parent + j)) : peek(s.dist + j);
   };
   team.each(s.m, [&](int64_t j) {
     if (!is_end(j)) return;
     Step step = step_up(s, int32_t(j));
     while (step.col >= 0) step = step_up(s, step.col);
     s.root[j] = int32_t(step.row);
-    lower_to(s.nearest + step.row, length(j));
+    lower_to(s.nearest + step.row, peek(s.label + j));
   });
   team.sync();
   team.each(s.m, [&](int64_t j) {
     if (!is_end(j)) return;
-    if (length(j) != peek(s.nearest + s.root[j])) return;
+    const int64_t label = peek(s.label + j);
+    if (label != peek(s.nearest + s.root[j])) return;
     lower_to(s.end + s.root[j], int32_t(j));
-    if (!how.tight) raise_to(&s.control->reach, peek(s.dist + j));
+    if (!how.tight) raise_to(&s.control->reach, how.distance_of(label));
   });
   team.sync();
-  if (!how.tight) move_prices(team, p);
+  if (!how.tight) move_prices(team, p, how);
   return team.sum(s.n, [&](int64_t i) {
     if (peek(s.end + i) == INT32_MAX) return 0;
     for (int32_t j = peek(s.end + i); j >= 0;) {

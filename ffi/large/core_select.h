@@ -74,12 +74,13 @@ struct Core {
   }
 
   // Calls f(j, reduced cost) for the core of a row, or for all that is not forbidden.
-  template <class F>
-  JAXMATCH_FN void for_each_slack(Lanes g, int64_t i, bool dense, F f) const {
+  template <class Team, class F>
+  JAXMATCH_FN void for_each_slack(const Team& team, Lanes g, int64_t i, bool dense, F f) const {
     if (!dense) {
+      const ReducedCore reduced = team.reduced_core(s, i);
       for (int c = g.lane; c < kClasses; c += g.kCount) {
-        const ClassCols col = s.core_col[i * kClasses + c];
-        const ClassKeys slack = s.core_slack[i * kClasses + c];
+        const ClassCols col = reduced.cols[c];
+        const ClassKeys slack = reduced.slack[c];
         JAXMATCH_UNROLL
         for (int b = 0; b < kBest; ++b) {
           if (col.x[b] >= 0) f(col.x[b], slack.x[b]);

@@ -113,8 +113,12 @@ template <class Team, class T>
 JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, const Search& how, bool refresh,
                               int64_t& rounds) {
   begin_phase(team, p, how, refresh);
-  if (!how.tight) rounds += find_distances(team, p, how);
-  rounds += find_parents(team, p, how);
+  rounds += find_labels(team, p, how);
+  if (how.shift > 0) {
+    set_parents(team, p, how);
+  } else {
+    rounds += find_parents(team, p, how);
+  }
   return augment(team, p, how);
 }
 
@@ -168,6 +172,7 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
     s.control->tight = 1;
     s.control->refreshed = 0;
     s.control->recent_pricings = 0;
+    s.control->split = 0;
   });
   return kAugment;
 }
@@ -180,7 +185,10 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
   const bool only_dense = peek(&s.control->recent_pricings) >= kMostPricings;
   if (free_rows == 0 || (only_dense && stale)) return stale ? kPrice : kCheckGrid;
   Search how{only_dense, !only_dense && peek(&s.control->tight) != 0,
-             peek(&s.control->rows) < peek(&s.control->cols)};
+             peek(&s.control->rows) < peek(&s.control->cols), 0};
+  if (how.tight || !peek(&s.control->split)) {
+    for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.shift;
+  }
   int64_t rounds = 0;
   int64_t paths = run_phase(team, p, how, !refreshed, rounds);
   int next = kAugment;
@@ -192,12 +200,10 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
       paths = run_phase(team, p, how, false, rounds);
     }
   }
+  // Distances that do not fit do no harm as long as there are nearer ends.
   const bool too_wide = peek(&s.control->too_wide);
-  if (too_wide) {
-    next = kBegin;
-  } else if (how.dense && paths == 0) {
-    next = kFinish;
-  }
+  const bool lost = how.dense && paths == 0;
+  if (lost) next = !too_wide ? kFinish : how.shift > 0 ? kAugment : kBegin;
   team.sync();
   team.leader([&] {
     Control& c = *s.control;
@@ -210,7 +216,8 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
     c.refreshed = how.tight;
     c.tight = how.tight && 4 * paths >= free_rows;  // else prices have to move
     c.too_wide = 0;
-    c.coarse |= too_wide;
+    c.split |= lost && too_wide;
+    c.coarse |= next == kBegin;
     if (next == kFinish) c.status = kInfeasible;
   });
   return next;
@@ -260,6 +267,8 @@ JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
     p.costs.boost = peek(&c->boost);
   };
   if (stage > kBegin) read_grid();
+  team.sync();
+  team.leader([&] { c->refreshed = 0; });  // what shared memory held is gone
   team.sync();
   while (stage != kFinish && stage != kDone) {
     if (stage == kAugment && budget-- == 0) return;

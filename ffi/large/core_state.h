@@ -41,6 +41,7 @@ struct Control {
   int32_t tight = 0;            // the next search looks along tight arcs only
   int32_t refreshed = 0;        // reduced costs of the cores are those of the prices
   int32_t recent_pricings = 0;  // on this grid
+  int32_t split = 0;            // labels have no room for hops
   int32_t too_wide = 0;
   GridRange range;
   double factor = 1, boost = 1;
@@ -48,7 +49,7 @@ struct Control {
   int64_t used_most = 0;     // likewise of the costs cut by the grid that a solution used
   int64_t reach = 0;         // distances up to it move prices
   int64_t spare_price = 0;   // of every spare column: the greatest
-  int64_t spare_dist = 0;
+  int64_t spare_label = 0;
   uint64_t spare_parent = 0;
   double sum = 0;               // what ordered_sum() leaves for everybody
   int64_t spent[kFinish] = {};  // nanoseconds in each stage
@@ -73,12 +74,17 @@ struct CoreState {
   ClassKeys* core_key;         // [n, kClasses]: costs in grid units
   ClassKeys* core_slack;       // [n, kClasses]: reduced
   ClassCols* core_col;         // [n, kClasses]; -1: none
-  int64_t *dist, *seen;        // of columns; and what of it a row has passed on
+  int64_t *label, *seen;       // of columns; and what of it a row has passed on
   uint64_t *parent, *bid;      // of columns: hops << 32 | row; and offers
-  uint64_t* seen_parent;       // of rows
   int64_t* nearest;            // of free rows: the distance of the nearest end of their tree
   int32_t *end, *root;         // of free rows: that end; of columns: whose tree
   int64_t n, m;
+};
+
+// Where the reduced costs of one row's core are.
+struct ReducedCore {
+  ClassCols* cols;
+  ClassKeys* slack;
 };
 
 // What work() of a team's settle() returns, for the team and for those who hear news.
