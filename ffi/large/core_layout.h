@@ -27,7 +27,8 @@ inline CoreState lay_out_core(char* base, Control* control, int64_t n, int64_t m
   s.bid = parts.take<uint64_t>(cols);
   s.nearest = parts.take<int64_t>(rows);
   s.end = parts.take<int32_t>(rows);
-  s.root = parts.take<int32_t>(cols);
+  s.ancestor = parts.take<int32_t>(cols * kLevels);
+  s.on_path = parts.take<int32_t>(cols);
   s.n = n;
   s.m = m;
   *bytes = parts.used;

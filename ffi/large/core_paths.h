@@ -192,19 +192,6 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
       });
 }
 
-// One step from column j towards the root of its tree: the row that would get it, and the column
-// that this row has now (negative at the root).
-struct Step {
-  int64_t row;
-  int32_t col;
-};
-
-JAXMATCH_FN inline Step step_up(const CoreState& s, int32_t j) {
-  const uint32_t row = row_of_parent(peek(s.parent + j));
-  if (row == kSpareRow) return {kSpareRow, int32_t(row_of_parent(peek(&s.control->spare_parent)))};
-  return {int64_t(row), peek(s.col4row + row)};
-}
-
 // The prices within reach of the free rows, so that all shortest paths up to there become tight.
 template <class Team, class T>
 JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how) {
@@ -227,46 +214,88 @@ JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how) {
   });
 }
 
+// The column one step closer to the root of its tree: the one that the parent row has now, or the
+// root itself, as −1 − row.
+JAXMATCH_FN inline int32_t step_up(const CoreState& s, int64_t j) {
+  const uint64_t parent = peek(s.parent + j);
+  if (parent == kNoParent) return -1;
+  const uint32_t row = row_of_parent(parent);
+  if (row == kSpareRow) return int32_t(row_of_parent(peek(&s.control->spare_parent)));
+  const int32_t col = peek(s.col4row + row);
+  return col >= 0 ? col : -1 - int32_t(row);
+}
+
+// All columns' ancestors 1, 2, 4 ... steps up, until all are roots. Returns the number of levels;
+// in the last one are the roots.
+template <class Team>
+JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s) {
+  const auto count = [&](int32_t* level, auto find) {
+    return team.sum(s.m, [&](int64_t j) {
+      const int32_t up = find(j);
+      put(level + j, up);
+      return up >= 0;
+    });
+  };
+  int levels = 1;
+  int64_t left = count(s.ancestor, [&](int64_t j) { return step_up(s, j); });
+  for (; left > 0 && levels < kLevels; ++levels) {
+    const int32_t* const below = s.ancestor + (levels - 1) * s.m;
+    left = count(s.ancestor + levels * s.m, [&](int64_t j) {
+      const int32_t up = peek(below + j);
+      return up >= 0 ? peek(below + up) : up;
+    });
+  }
+  return levels;
+}
+
 // Each tree's nearest free column ends its path; prices within the farthest of them move. Returns
 // the number of paths.
 template <class Team, class T>
 JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
+  const int levels = find_ancestors(team, s);
+  const int32_t* const roots = s.ancestor + (levels - 1) * s.m;
   const auto is_end = [&](int64_t j) {
     return peek(s.row4col + j) == kFree && peek(s.label + j) < kTooFar &&
            peek(s.parent + j) != kNoParent;
   };
   team.each(s.m, [&](int64_t j) {
-    if (!is_end(j)) return;
-    Step step = step_up(s, int32_t(j));
-    while (step.col >= 0) step = step_up(s, step.col);
-    s.root[j] = int32_t(step.row);
-    lower_to(s.nearest + step.row, peek(s.label + j));
+    if (is_end(j)) lower_to(s.nearest + (-1 - peek(roots + j)), peek(s.label + j));
   });
   team.sync();
   team.each(s.m, [&](int64_t j) {
     if (!is_end(j)) return;
     const int64_t label = peek(s.label + j);
-    if (label != peek(s.nearest + s.root[j])) return;
-    lower_to(s.end + s.root[j], int32_t(j));
+    const int32_t root = -1 - peek(roots + j);
+    if (label != peek(s.nearest + root)) return;
+    lower_to(s.end + root, int32_t(j));
     if (!how.tight) raise_to(&s.control->reach, how.distance_of(label));
   });
   team.sync();
   if (!how.tight) move_prices(team, p, how);
-  return team.sum(s.n, [&](int64_t i) {
-    if (peek(s.end + i) == INT32_MAX) return 0;
-    for (int32_t j = peek(s.end + i); j >= 0;) {
-      const Step step = step_up(s, j);
-      if (step.row == kSpareRow) {
-        put(s.row4col + j, int32_t(kSpare));
-      } else {
-        put(s.row4col + j, int32_t(step.row));
-        put(s.col4row + step.row, j);
-      }
-      j = step.col;
-    }
-    return 1;
+  const int64_t paths = team.sum(s.m, [&](int64_t j) {
+    const bool chosen = is_end(j) && peek(s.end + (-1 - peek(roots + j))) == j;
+    put(s.on_path + j, int32_t(chosen));
+    return chosen;
   });
+  // Who is on a path marks ancestors ever fewer steps up: in the end all of them are marked.
+  for (int k = levels - 1; k-- > 0;) {
+    const int32_t* const level = s.ancestor + k * s.m;
+    team.each(s.m, [&](int64_t j) {
+      if (peek(s.on_path + j) == 0) return;
+      const int32_t up = peek(level + j);
+      if (up >= 0) put(s.on_path + up, 1);
+    });
+    team.sync();
+  }
+  team.each(s.m, [&](int64_t j) {
+    if (peek(s.on_path + j) == 0) return;
+    const uint32_t row = row_of_parent(peek(s.parent + j));
+    put(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
+    if (row != kSpareRow) put(s.col4row + row, int32_t(j));
+  });
+  team.sync();
+  return paths;
 }
 
 }  // namespace jaxmatch

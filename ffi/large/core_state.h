@@ -20,6 +20,7 @@ struct alignas(16) ClassKeys {
 constexpr int64_t kFar = int64_t{1} << 62;     // no path
 constexpr int64_t kTooFar = int64_t{1} << 60;  // a finite distance that long must not be added to
 constexpr int64_t kMostPrice = int64_t{1} << 51;  // with more, a double would round C - v
+constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
 constexpr uint64_t kNoParent = ~uint64_t{0};
 
 // Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a
@@ -77,7 +78,9 @@ struct CoreState {
   int64_t *label, *seen;       // of columns; and what of it a row has passed on
   uint64_t *parent, *bid;      // of columns: hops << 32 | row; and offers
   int64_t* nearest;            // of free rows: the distance of the nearest end of their tree
-  int32_t *end, *root;         // of free rows: that end; of columns: whose tree
+  int32_t* end;                // of free rows: that end
+  int32_t* ancestor;           // [kLevels, m]: of columns, 2^k steps up
+  int32_t* on_path;            // of columns
   int64_t n, m;
 };
 

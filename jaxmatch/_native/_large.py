@@ -40,7 +40,8 @@ def _core_words(n: int, m: int, masked: bool) -> int:
     rows = cols if masked else min(n, m)
     parts = [8 * cols, 8 * rows, 8 * cols, 4 * rows, 4 * cols]
     parts += [8 * rows * core, 8 * rows * core, 4 * rows * core]
-    parts += [8 * cols, 8 * cols, 8 * cols, 8 * rows, 4 * rows, 4 * cols]
+    parts += [8 * cols, 8 * cols, 8 * cols, 8 * rows, 4 * rows]
+    parts += [4 * cols * 19, 4 * cols]
     return sum(-(-part // 256) * 64 for part in parts)
 
 
