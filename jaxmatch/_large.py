@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch import _native
@@ -72,6 +73,12 @@ class AssignmentState:
     def rounds(self) -> Int[Array, "..."]:
         """Dependent rounds of label correcting in all phases."""
         return self._word(7)
+
+    def stage_ms(self) -> dict[str, float]:
+        """Milliseconds in each stage, of one problem whose state is no tracer."""
+        stages = ("look", "select", "bid", "augment", "price")
+        spent = np.asarray(self.buffers.control)[10:22].view(np.int64)
+        return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
 
 
 def init(

@@ -12,8 +12,9 @@ class GridTeam {
  public:
   // `polls`: how often settle() looks for work before the grid meets again. `cached_rows`: for how
   // many of a block's rows there is room in its shared memory.
-  __device__ GridTeam(Meeting* meeting, int polls, int cached_rows)
-      : meeting_(meeting),
+  __device__ GridTeam(Control* control, int polls, int cached_rows)
+      : control_(control),
+        meeting_(meeting_of(control)),
         thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
         threads_(int64_t(gridDim.x) * blockDim.x),
         polls_(polls),
@@ -21,6 +22,11 @@ class GridTeam {
     if (threadIdx.x < 2) shared().part[threadIdx.x] = 0;
     __syncthreads();
   }
+
+  __host__ __device__ static Meeting* meeting_of(Control* control) {
+    return reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt);
+  }
+  static constexpr int kStaticBytes = 64;  // at most, of shared memory
 
   __device__ void sync() { meet<true>(0); }
   __device__ static int64_t now() {  // nanoseconds
@@ -110,7 +116,9 @@ class GridTeam {
       if (total >= kNews) news();
     }
   }
-  __device__ static int64_t most_rows(int64_t warps) { return warps * kWarp * kRowsPerLane; }
+  __host__ __device__ static int64_t most_rows(int64_t warps) {
+    return warps * kWarp * kRowsPerLane;
+  }
 
   // In an order that depends on nothing but the count.
   __device__ double ordered_sum(int64_t count, const double* x) {
@@ -129,10 +137,10 @@ class GridTeam {
         add(other);
         error += other_error;
       }
-      if (g.lane == 0) control_of(meeting_)->sum = sum + error;
+      if (g.lane == 0) control_->sum = sum + error;
     });
     sync();
-    return peek(&control_of(meeting_)->sum);
+    return peek(&control_->sum);
   }
 
   // The range of all costs, and the least of each column in v_real.
@@ -189,9 +197,6 @@ class GridTeam {
     __shared__ Shared s;
     return s;
   }
-  __device__ static Control* control_of(Meeting* meeting) {
-    return reinterpret_cast<Control*>(reinterpret_cast<int32_t*>(meeting) - kMeetingAt);
-  }
   __device__ Lanes lanes() const { return {int(threadIdx.x % kWarp)}; }
   // Neighbouring rows belong to different multiprocessors.
   __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
@@ -235,6 +240,7 @@ class GridTeam {
     return s.total;
   }
 
+  Control* control_;
   Meeting* meeting_;
   int64_t thread_, threads_;
   int polls_, cached_rows_;

@@ -15,7 +15,6 @@ struct Core {
   GridCosts<T> costs;
   const uint8_t *row_mask, *col_mask;  // canonical, or null
   bool maximize;
-  int bid_rounds;  // at most
 
   using Range = typename RangeFor<T>::Type;
   JAXMATCH_FN void look_at(Range& range, T cost) const {

@@ -159,7 +159,7 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   int64_t rounds = 0;
   bool raised = false;
-  for (int64_t bids; rounds < p.bid_rounds && (bids = make_bids(team, p)) != 0; ++rounds) {
+  for (int64_t bids; rounds < kMostBidRounds && (bids = make_bids(team, p)) != 0; ++rounds) {
     take_bids(team, p);
     raised |= bids >= kNews;
   }

@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_LARGE_CORE_STATE_H_
 #define JAXMATCH_LARGE_CORE_STATE_H_
 
+#include <cstddef>
+
 #include "grid_costs.h"
 
 namespace jaxmatch {
@@ -34,7 +36,9 @@ enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, 
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0, tight_phases = 0;
-  int32_t rows = 0, cols = 0;   // that exist, canonical
+  int32_t rows = 0;             // that exist, canonical
+  int64_t spent[kFinish] = {};  // nanoseconds in each stage
+  int32_t cols = 0;
   int32_t flip = 0;             // canonical rows are the problem's columns
   int32_t coarse = 0;           // numbers became too large for the fine grid
   int32_t stale = 0;            // duals have moved since the costs were priced
@@ -52,8 +56,7 @@ struct Control {
   int64_t spare_price = 0;   // of every spare column: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
-  double sum = 0;               // what ordered_sum() leaves for everybody
-  int64_t spent[kFinish] = {};  // nanoseconds in each stage
+  double sum = 0;  // what ordered_sum() leaves for everybody
 };
 
 // Where threads of several blocks meet, behind the control words: see cuda/grid_team.cuh.
@@ -63,6 +66,7 @@ struct Meeting {
 };
 
 constexpr int64_t kControlWords = 96, kMeetingAt = 64;
+static_assert(offsetof(Control, spent) == 40, "jaxmatch/_large.py reads the words up to there");
 static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
 static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 

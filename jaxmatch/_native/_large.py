@@ -82,5 +82,5 @@ def core(
         vmap_method="broadcast_all",
         input_output_aliases=aliases,
     )
-    out = call(cost, *operands, given=given, maximize=maximize, rounds=phases)
+    out = call(cost, *operands, given=given, maximize=maximize, phases=phases)
     return Assignment(*out[:7]), Buffers(*out[7:])

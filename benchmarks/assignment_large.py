@@ -1,0 +1,250 @@
+"""One large assignment on a GPU: `method="core"`, which is `"auto"` there.
+
+    python benchmarks/assignment_large.py [--quick]
+
+Integers uniform on the ranges of Date and Nagi 2016, continuous costs, squared distances of points,
+other dtypes, and what fits into one GPU. Device time by the GPU's own clock where torch is there to
+ask for it (CUPTI), else the wall time of a call. Beside it the counters of the solve: searches,
+rounds of label correcting, passes over all costs and their bytes, and the share of each stage.
+Every answer is checked: optimal by its own duals, held against every cost, and the known optimum
+where there is one. The peers' times were measured on such a card, but not in this run. Writes `benchmarks/results/assignment_large.json` and `.png`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import _common as common
+import jax
+import jax.numpy as jnp
+import numpy as np
+from assignment_gpu import gpu, kernel_ms
+
+import jaxmatch as jm
+from jaxmatch import stepping
+
+
+# n, range: device ms to reach, and the optimum of the generator with seed 1.
+RANGES: dict[tuple[int, str], tuple[float, int | None]] = {
+    (1000, "n/10"): (0.10, 0), (1000, "n"): (0.40, 1196),
+    (1000, "10n"): (1.2, 16084), (1000, "1e9"): (3, 1658574507),
+    (5000, "n/10"): (0.35, 1), (5000, "n"): (1.6, 5742),
+    (5000, "10n"): (5, 78955), (5000, "1e9"): (15, 1628569104),
+    (10000, "n/10"): (0.85, 1), (10000, "n"): (3.3, 11496),
+    (10000, "10n"): (10, 157958), (10000, "1e9"): (40, None),
+    (20000, "n/10"): (2.2, 1), (20000, "n"): (10, 23646),
+    (20000, "10n"): (30, 322810), (20000, "1e9"): (90, None),
+}  # fmt: skip
+
+# HyLAC on one H200, device ms; for 1e9 lapx (lapjvs) on one core of the same host.
+PEERS = {
+    1000: {"n/10": 0.8, "n": 5.4, "10n": 16.9, "1e9": 20},
+    5000: {"n/10": 4.9, "n": 21, "10n": 81, "1e9": 567},
+    10000: {"n/10": 7.4, "n": 44, "10n": 197},
+    20000: {"n/10": 13.5, "n": 117, "10n": 628},
+}
+
+# Other costs: n, what, device ms to reach.
+OTHERS: list[tuple[int, str, float | None]] = [
+    (5000, "uniform float32", 1.3 * 15), (20000, "uniform float32", 1.3 * 90),
+    (5000, "uniform float64", 2.5 * 15), (20000, "uniform float64", 2.5 * 90),
+    (5000, "normal float32", None), (5000, "points 2D", 3 * 15), (5000, "points 8D", 3 * 15),
+    (20000, "points 2D", 3 * 90), (20000, "points 8D", 3 * 90),
+    (50000, "uniform float32", None), (100000, "uniform float32", None),
+    (150000, "uniform bfloat16", None),
+]  # fmt: skip
+
+
+def greatest(n: int, name: str) -> int:
+    return {"n/10": n // 10, "n": n, "10n": 10 * n}.get(name) or int(float(name))
+
+
+def integers(n: int, most: int, seed: int = 1) -> jax.Array:
+    """`_common.uniform_integers`, made on the device."""
+
+    @jax.jit
+    def make() -> jax.Array:
+        z = jnp.arange(n * n, dtype=jnp.uint64) + jnp.uint64(seed * 0xD1342543DE82EF95 % 2**64)
+        z += jnp.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> 30)) * jnp.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> 27)) * jnp.uint64(0x94D049BB133111EB)
+        z ^= z >> 31
+        return (((z >> 32) * jnp.uint64(most + 1)) >> 32).astype(jnp.int32).reshape(n, n)
+
+    with jax.enable_x64(True):
+        return jax.block_until_ready(make())
+
+
+def floats(n: int, what: str) -> jax.Array:
+    kind, variant = what.split()
+    key = jax.random.key(n)
+    if kind == "points":
+        a, b = jax.random.uniform(key, (2, n, int(variant[0])))
+        distances = jax.jit(lambda: sum((x[:, None] - y) ** 2 for x, y in zip(a.T, b.T)))  # noqa: B905
+        return jax.block_until_ready(distances())
+
+    @jax.jit
+    def make() -> jax.Array:  # one fused loop: nothing of this size but the result
+        i, j = (jax.lax.broadcasted_iota(jnp.uint32, (n, n), d) for d in (0, 1))
+        z = i * jnp.uint32(0x9E3779B1) + j * jnp.uint32(0x85EBCA77)
+        for factor in (0x7FEB352D, 0x846CA68B):
+            z = (z ^ (z >> 16)) * jnp.uint32(factor)
+        x = (z >> 8).astype(variant) * jnp.asarray(2.0**-24, variant)
+        return jax.scipy.stats.norm.ppf(x * 0.999 + 5e-4) if kind == "normal" else x
+
+    with jax.enable_x64(variant == "float64"):
+        return jax.block_until_ready(make())
+
+
+@jax.jit
+def least_reduced(cost: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
+    return (cost.astype(u.dtype) - u[:, None] - v).min()
+
+
+@jax.jit
+def matched_reduced(cost: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> jax.Array:
+    matched = jnp.take_along_axis(cost, col4row[:, None], 1)[:, 0]
+    return jnp.abs(matched.astype(u.dtype) - u - v[col4row]).sum()
+
+
+def check(cost: jax.Array, res: jm.Assignment, optimum: int | None) -> None:
+    """Optimal by its duals, whatever the solver thinks."""
+    assert int(res.status) == jm.Status.OPTIMAL
+    n = len(cost)
+    assert (np.sort(np.asarray(res.col4row)) == np.arange(n)).all()
+    if optimum is not None:
+        assert int(res.cost) == optimum, (res.cost, optimum)
+    least = least_reduced(cost, res.row_dual, res.col_dual)
+    matched = matched_reduced(cost, res.row_dual, res.col_dual, res.col4row)
+    most = float(jnp.max(jnp.abs(res.row_dual)) + jnp.max(jnp.abs(res.col_dual)))
+    # Duals are exact up to 53 bits of the grid, and are compared after one rounding.
+    assert float(least) >= -8e-16 * most, (least, most)
+    assert abs(float(matched)) <= n * 8e-16 * most + float(res.gap), (matched, most)
+
+
+def measure(cost: jax.Array, optimum: int | None, target: float | None) -> dict[str, Any]:
+    with jax.enable_x64(True):
+        solve = jax.jit(lambda c: jm.solve_assignment(c, method="core"))
+        res = jax.block_until_ready(solve(cost))
+        check(cost, res, optimum)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            jax.block_until_ready(solve(cost))
+            times.append(1e3 * (time.perf_counter() - start))
+        device = kernel_ms(lambda: solve(cost), 3)
+        state = stepping.step(cost, stepping.init(cost), phases=10**6)
+    assert bool(state.done) and int(state.result.col4row[0]) == int(res.col4row[0])
+    passes = 2 + int(state.pricings) + 2 * int(state.dense_phases)
+    return {
+        "device_ms": device or statistics.median(times),
+        "to_reach": target or "",
+        "call_ms": statistics.median(times),
+        "phases": int(state.phases),
+        "rounds": int(state.rounds),
+        "pricings": int(state.pricings),
+        "dense": int(state.dense_phases),
+        "gigabytes": passes * cost.nbytes / 1e9,
+        "gap": float(res.gap),
+        "stages_ms": {k: round(x, 4) for k, x in state.stage_ms().items()},
+    }
+
+
+def ranges(quick: bool) -> Iterator[dict[str, Any]]:
+    for (n, name), (target, optimum) in RANGES.items():
+        if quick and n > 5000:
+            continue
+        row = {"n": n, "costs": name, **measure(integers(n, greatest(n, name)), optimum, target)}
+        peer = PEERS[n].get(name)
+        row["peer_ratio"] = peer / row["device_ms"] if peer else ""
+        print(row, flush=True)
+        yield row
+
+
+def others(quick: bool) -> Iterator[dict[str, Any]]:
+    for n, what, target in OTHERS:
+        if quick and n > 5000:
+            continue
+        row = {"n": n, "costs": what, **measure(floats(n, what), None, target)}
+        print(row, flush=True)
+        yield row
+
+
+def methods(quick: bool) -> Iterator[dict[str, Any]]:
+    """Batches by one block for each problem, or by the whole GPU one after another."""
+    for n in (512, 1000, 2000) if quick else (512, 1000, 2000, 4000):
+        for batch in (1, 2, 4, 8, 16):
+            if batch * n > 20_000:
+                continue
+            costs = jax.random.uniform(jax.random.key(n), (batch, n, n))
+            row: dict[str, Any] = {"n": n, "batch": batch}
+            for method in ("jonker_volgenant", "core"):
+                solve = jax.jit(partial(jm.solve_assignment, method=method))
+                assert (np.asarray(solve(costs).status) == jm.Status.OPTIMAL).all()
+                row[method] = wall_ms(lambda: solve(costs))  # noqa: B023
+            row["auto_is"] = "core" if batch <= n // 256 else "jonker_volgenant"
+            print(row, flush=True)
+            yield row
+
+
+def wall_ms(call: Callable[[], Any], times: int = 3) -> float:
+    spent = []
+    for _ in range(times):
+        start = time.perf_counter()
+        jax.block_until_ready(call())
+        spent.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(spent)
+
+
+def plot(rows: list[dict[str, Any]]) -> None:
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(11, 4.2))
+    for k, name in enumerate(("n/10", "n", "10n", "1e9")):
+        mine = [r for r in rows if r["costs"] == name]
+        sizes = [r["n"] for r in mine]
+        axes[0].plot(sizes, [r["device_ms"] for r in mine], f"C{k}o-", label=f"to {name}")
+        peer = [(n, PEERS[n][name]) for n in sizes if name in PEERS[n]]
+        axes[0].plot(*zip(*peer, strict=True), f"C{k}x:")
+    axes[0].set(xscale="log", yscale="log", xlabel="n", ylabel="device ms")
+    axes[0].set_title("integers; crosses: the fastest peer", fontsize=10)
+    axes[0].legend()
+    last = [r for r in rows if r["n"] == max(x["n"] for x in rows)]
+    bottom = np.zeros(len(last))
+    for stage in last[0]["stages_ms"]:
+        share = np.array([r["stages_ms"][stage] / sum(r["stages_ms"].values()) for r in last])
+        axes[1].bar([r["costs"] for r in last], share, bottom=bottom, label=stage)
+        bottom += share
+    axes[1].set(ylabel="share of the time", title=f"stages, n = {last[0]['n']}")
+    axes[1].legend(loc="lower right")
+    fig.tight_layout()
+    fig.savefig(common.RESULTS / "assignment_large.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="nothing larger than 5000")
+    quick = parser.parse_args().quick
+    if jax.default_backend() != "gpu":
+        raise SystemExit("This benchmark needs a GPU.")
+    found = [p for p in ("torch",) if importlib.util.find_spec(p)]
+    content = gpu() | common.environment(["jax", "jaxlib", "numpy", *found])
+    for name, part in (("ranges", ranges), ("others", others), ("methods", methods)):
+        content[name] = list(part(quick))
+        common.write_json("assignment_large", content)
+    for name in ("ranges", "others"):
+        table = [{k: x for k, x in r.items() if k != "stages_ms"} for r in content[name]]
+        common.print_table(name, table)
+    common.print_table("methods, wall ms of a call", content["methods"])
+    if importlib.util.find_spec("matplotlib"):
+        plot(content["ranges"])
+
+
+if __name__ == "__main__":
+    main()

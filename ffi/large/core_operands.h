@@ -1,0 +1,130 @@
+// Decodes the buffers of the target jaxmatch_assignment_core, for both platforms.
+#ifndef JAXMATCH_LARGE_CORE_OPERANDS_H_
+#define JAXMATCH_LARGE_CORE_OPERANDS_H_
+
+#include <limits>
+
+#include "core_bids.h"
+#include "core_finish.h"
+#include "core_layout.h"
+#include "jaxmatch/decode_assignment.h"
+
+namespace jaxmatch {
+
+// The bit of `given` that follows those of the optional operands of jaxmatch_assignment: the state
+// of an earlier step comes last.
+constexpr int64_t kGivenState = 16;
+
+struct CoreOperands {
+  AssignmentOperands batch;
+  int32_t* control;  // [batch, kControlWords]
+  char* scratch;     // [batch, scratch_bytes]
+  int64_t scratch_bytes;
+  bool resumed;    // control and scratch are those of an earlier step
+  int64_t budget;  // of phases
+
+  Control* control_of(int64_t b) const {
+    return reinterpret_cast<Control*>(control + b * kControlWords);
+  }
+
+  template <class T>
+  Core<T> problem(int64_t b) const {
+    const int64_t n = batch.n, m = batch.m;
+    int64_t bytes;
+    Core<T> p;
+    p.s = lay_out_core(scratch + b * scratch_bytes, control_of(b), n, m,
+                       batch.row_mask || batch.col_mask, &bytes);
+    p.costs = {static_cast<const T*>(batch.cost) + b * n * m, m, 1, 1, 1};
+    p.row_mask = batch.row_mask ? batch.row_mask + b * n : nullptr;
+    p.col_mask = batch.col_mask ? batch.col_mask + b * m : nullptr;
+    p.maximize = batch.maximize;
+    return p;
+  }
+
+  CoreResults results(int64_t b) const {
+    const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
+    const auto at = [&](void* array, int64_t k) -> void* {
+      return static_cast<char*>(array) + k * size;
+    };
+    return {
+        batch.col4row + b * n,     batch.row4col + b * m,     batch.status + b, at(batch.value, b),
+        at(batch.row_dual, b * n), at(batch.col_dual, b * m), at(batch.gap, b), size == 8};
+  }
+
+  // solve(an element of the dtype of the costs, b) for each problem, until one fails.
+  template <class Solve>
+  ffi::Error for_each_problem(Solve solve) const {
+    for (int64_t b = 0; b < batch.batch; ++b) {
+      const ffi::Error error = [&] {
+        switch (batch.cost_dtype) {
+          case Dtype::kBF16:
+            return solve(BFloat16{}, b);
+          case Dtype::kF16:
+            return solve(Float16{}, b);
+          case Dtype::kF32:
+            return solve(float{}, b);
+          case Dtype::kF64:
+            return solve(double{}, b);
+          case Dtype::kS32:
+            return solve(int32_t{}, b);
+          default:
+            return ffi::Error::InvalidArgument("jaxmatch_assignment_core: unsupported dtype");
+        }
+      }();
+      if (error.failure()) return error;
+    }
+    return ffi::Error::Success();
+  }
+};
+
+inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResult col4row,
+                                             IndexResult row4col, RealResult value,
+                                             RealResult row_dual, RealResult col_dual,
+                                             RealResult gap, IndexResult status,
+                                             IndexResult control, IndexResult scratch,
+                                             int64_t given, bool maximize, int64_t phases) {
+  const auto batch = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
+                                      status, given, maximize);
+  if (!batch.has_value()) return ffi::Unexpected(batch.error());
+  CoreOperands o{*batch,
+                 control->typed_data(),
+                 static_cast<char*>(scratch->untyped_data()),
+                 0,
+                 (given & kGivenState) != 0,
+                 phases > 0 ? phases : std::numeric_limits<int64_t>::max()};
+  if (batch->batch == 0) return o;
+  if (std::max(batch->n, batch->m) >= kMostRows) {
+    return ffi::Unexpected(
+        ffi::Error::InvalidArgument("jaxmatch_assignment_core: a side of 2^18 or more"));
+  }
+  o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch;
+  int64_t needed;
+  lay_out_core(nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask, &needed);
+  if (o.scratch_bytes < needed ||
+      int64_t(control->size_bytes()) < 4 * kControlWords * batch->batch) {
+    return ffi::Unexpected(
+        ffi::Error::InvalidArgument("jaxmatch_assignment_core: the state is too small"));
+  }
+  return o;
+}
+
+}  // namespace jaxmatch
+
+// The arguments and results of both handlers, behind the platform's context.
+#define JAXMATCH_BIND_CORE(binding)           \
+  (binding)                                   \
+      .RemainingArgs()                        \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Attr<int64_t>("given")                 \
+      .Attr<bool>("maximize")                 \
+      .Attr<int64_t>("phases")
+
+#endif  // JAXMATCH_LARGE_CORE_OPERANDS_H_
