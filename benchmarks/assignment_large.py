@@ -7,7 +7,8 @@ other dtypes, and what fits into one GPU. Device time by the GPU's own clock whe
 ask for it (CUPTI), else the wall time of a call. Beside it the counters of the solve: searches,
 rounds of label correcting, passes over all costs and their bytes, and the share of each stage.
 Every answer is checked: optimal by its own duals, held against every cost, and the known optimum
-where there is one. The peers' times were measured on such a card, but not in this run. Writes `benchmarks/results/assignment_large.json` and `.png`.
+where there is one. The peers' times were measured on such a card, but not in this run. Writes
+`benchmarks/results/assignment_large.json` and `.png`.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def methods(quick: bool) -> Iterator[dict[str, Any]]:
                 solve = jax.jit(partial(jm.solve_assignment, method=method))
                 assert (np.asarray(solve(costs).status) == jm.Status.OPTIMAL).all()
                 row[method] = wall_ms(lambda: solve(costs))  # noqa: B023
-            row["auto_is"] = "core" if batch <= n // 256 else "jonker_volgenant"
+            row["auto_is"] = "core" if batch <= max(2, n * n // 300_000) else "jonker_volgenant"
             print(row, flush=True)
             yield row
 

@@ -81,8 +81,8 @@ def solve_assignment(
       NVIDIA GPUs); `"core"`, for one large problem (the whole GPU, or the threads of the CPU, solve
       one problem after another); or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
       `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
-      (2048 for int64), and `"core"` for longer sides and for few problems: at most one for every
-      256 rows. `"core"` takes no int64 and no `unmatched_cost`, and has no use for a warm start;
+      (2048 for int64), and `"core"` for longer sides and for few problems: n²/300,000, and two from
+      512 rows on. `"core"` takes no int64 and no `unmatched_cost`, and has no use for a warm start;
       what neither takes is left to the twin. GPUs with less shared memory than an H100 do not
       reach 4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that
       says so, and `"core"` or `"xla"` is what remains.
@@ -321,7 +321,7 @@ def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
     """
     *batch, n, m = cost.shape
     shorter = min(n, m)
-    many = math.prod(batch) > shorter // 256
+    many = math.prod(batch) > max(2, shorter * shorter // 300_000)
     return _native.fits_core(cost, unmatched_cost) and (
         not _native.fits_cuda(cost) or (shorter >= 512 and not many)
     )
