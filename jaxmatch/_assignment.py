@@ -79,17 +79,18 @@ def solve_assignment(
       too. No gradient flows through it.
     - `method`: `"auto"`; `"jonker_volgenant"` (C++ on CPU, one warp or block for each problem on
       NVIDIA GPUs); `"core"`, for one large problem (the whole GPU, or the threads of the CPU, solve
-      one problem after another); or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
+      one problem after another); `"classical"` and `"tree"`, the Hungarian algorithms of Date and
+      Nagi, solved in the same way; or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
       `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
       (2048 for int64), and `"core"` for longer sides and for few problems: n²/300,000, and two from
-      512 rows on. `"core"` takes no int64 and no `unmatched_cost`, and has no use for a warm start;
-      what neither takes is left to the twin. GPUs with less shared memory than an H100 do not
-      reach 4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that
-      says so, and `"core"` or `"xla"` is what remains.
+      512 rows on. The methods for large problems take no int64 and no `unmatched_cost`, and have
+      no use for a warm start; what neither kind takes is left to the twin. GPUs with less shared
+      memory than an H100 do not reach 4096, an A100 about 3000 and others about 1900: beyond, a
+      batch fails with an error that says so, and `"core"` or `"xla"` is what remains.
 
-    - `rounds_per_call`: `"core"` in steps of so many phases, each a native call in a
-      `jax.lax.while_loop`, instead of all in one call. [`jaxmatch.stepping`][jaxmatch.stepping]
-      holds the steps themselves.
+    - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
+      native call in a `jax.lax.while_loop`, instead of all in one call.
+      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps themselves.
     - `progress`: a function of (matched rows, rows) that is called after each step, by
       `jax.debug.callback`; asks for steps of one phase if `rounds_per_call` does not say.
 
@@ -135,11 +136,14 @@ def solve_assignment(
 
     `"core"` reads the costs in place, three or four times in all, and needs 3 KB for each row:
     for a matrix of 128 candidates a row, which is solved exactly and then held against all costs,
-    until none asks for a change.
+    until none asks for a change. `"tree"` needs O(n + m) beside the costs, `"classical"` a bit for
+    each pair; both read all costs many times.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
     semi-assignment problems: a core oriented approach*, Computers & Operations Research 23 (1996).
+    `"classical"` and `"tree"`: Date and Nagi, *GPU-accelerated Hungarian algorithms for the linear
+    assignment problem*, Parallel Computing 57 (2016).
     """
     cost = _as_cost(cost)
     *batch, n, m = cost.shape
@@ -151,10 +155,12 @@ def solve_assignment(
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
     if rounds_per_call is not None and rounds_per_call < 1:
         raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
-    if (rounds_per_call is not None or progress is not None) and method != "core":
+    if (rounds_per_call is not None or progress is not None) and (
+        method not in _native.LARGE_METHODS
+    ):
         raise ValueError(
-            '`rounds_per_call` and `progress` belong to `method="core"`, which works in steps; '
-            f"got method={method!r}."
+            "`rounds_per_call` and `progress` belong to the methods that work in steps, "
+            f"{[*_native.LARGE_METHODS]}; got method={method!r}."
         )
     return _solve(
         cost,
@@ -310,7 +316,8 @@ def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignm
     if not _pays_off_on_core(cost, optional[2]):
         return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
     cpu = {"cpu": _on_cpu} if _native.has_cpu_library() else {}
-    cuda = {"cuda": _on_core} if _native.has_cuda_library() else {}
+    has_cuda = _native.has_cuda_library()
+    cuda = {"cuda": partial(_on_large, method="core")} if has_cuda else {}
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
 
 
@@ -322,7 +329,7 @@ def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
     *batch, n, m = cost.shape
     shorter = min(n, m)
     many = math.prod(batch) > max(2, shorter * shorter // 300_000)
-    return _native.fits_core(cost, unmatched_cost) and (
+    return _native.fits_large(cost, unmatched_cost) and (
         not _native.fits_cuda(cost) or (shorter >= 512 and not many)
     )
 
@@ -335,29 +342,36 @@ def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
 
 
-def _solve_on_core(
+def _solve_large(
     cost: Array,
     *optional: Array | None,
     maximize: bool,
+    large_method: str,
     phases: int | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
     *_, n, m = cost.shape
     if min(n, m) == 0:
         return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
-    if not _native.fits_core(cost, optional[2]):
+    if not _native.fits_large(cost, optional[2]):
         raise ValueError(
-            f'`method="core"` takes costs of up to 64-bit floats and 32-bit integers with sides '
-            f"below 2^18 and no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
+            f"`method={large_method!r}` takes floats and 32-bit integers with sides below 2^18 and "
+            f"no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
             f"{' and an unmatched cost' if optional[2] is not None else ''}; "
             'use `method="auto"`.'
         )
     if phases is not None:
         return solve_in_steps(
-            cost, *optional[:2], maximize=maximize, phases=phases, progress=progress
+            cost,
+            *optional[:2],
+            method=large_method,
+            maximize=maximize,
+            phases=phases,
+            progress=progress,
         )
-    cpu = {"cpu": _on_core} if _native.has_cpu_library() else {}
-    cuda = {"cuda": _on_core} if _native.has_cuda_library() else {}
+    solve = partial(_on_large, method=large_method)
+    cpu = {"cpu": solve} if _native.has_cpu_library() else {}
+    cuda = {"cuda": solve} if _native.has_cuda_library() else {}
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
 
 
@@ -365,7 +379,7 @@ def _on_cpu(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
     return _native.assignment(cost, *optional, maximize=maximize, platform="cpu")
 
 
-def _on_core(
+def _on_large(
     cost: Array,
     row_mask: Array | None,
     col_mask: Array | None,
@@ -373,8 +387,9 @@ def _on_core(
     col_dual: Array | None,
     *,
     maximize: bool,
+    method: str,
 ) -> Assignment:
-    return _native.core(cost, row_mask, col_mask, maximize=maximize)[0]
+    return _native.large(cost, row_mask, col_mask, maximize=maximize, method=method)[0]
 
 
 def _by_platform(
@@ -412,7 +427,8 @@ def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignme
 
 
 _METHODS["auto"] = _solve_auto
-_METHODS["core"] = _solve_on_core
+for _name in _native.LARGE_METHODS:
+    _METHODS[_name] = partial(_solve_large, large_method=_name)
 _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 

@@ -40,6 +40,7 @@ class AssignmentState:
     result: Assignment
     buffers: Buffers
     maximize: bool = dataclasses.field(metadata={"static": True})
+    method: str = dataclasses.field(metadata={"static": True})
 
     def _word(self, at: int) -> Int[Array, "..."]:
         return self.buffers.control[..., at]
@@ -56,26 +57,29 @@ class AssignmentState:
 
     @property
     def phases(self) -> Int[Array, "..."]:
-        """Searches so far; each matches many rows at once."""
+        """Searches so far, the paper's iterations; each matches many rows at once."""
         return self._word(3)
 
     @property
     def pricings(self) -> Int[Array, "..."]:
-        """Passes over all costs that held the prices against them."""
+        """Passes of `"core"` over all costs; dual updates of the Hungarian methods."""
         return self._word(4)
 
     @property
     def dense_phases(self) -> Int[Array, "..."]:
-        """Of the phases, those that had to look at all costs."""
+        """Of the phases of `"core"`, those that had to look at all costs."""
         return self._word(5)
 
     @property
     def rounds(self) -> Int[Array, "..."]:
-        """Dependent rounds of label correcting in all phases."""
+        """Dependent rounds in all phases: of label correcting, or levels of a search."""
         return self._word(7)
 
     def stage_ms(self) -> dict[str, float]:
-        """Milliseconds in each stage, of one problem whose state is no tracer."""
+        """Milliseconds in each stage, of one problem whose state is no tracer.
+
+        The Hungarian methods reduce in `select` and do all the rest in `augment`.
+        """
         stages = ("look", "select", "bid", "augment", "price")
         spent = np.asarray(self.buffers.control)[10:22].view(np.int64)
         return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
@@ -84,15 +88,22 @@ class AssignmentState:
 def init(
     cost: Num[Array, "... n m"],
     *,
+    method: str = "core",
     maximize: bool = False,
     row_mask: Bool[Array, "... n"] | None = None,
     col_mask: Bool[Array, "... m"] | None = None,
 ) -> AssignmentState:
     """A state in which nothing has been done. Masks must be those of every later step."""
+    if method not in _native.LARGE_METHODS:
+        raise ValueError(f"`method` must be one of {[*_native.LARGE_METHODS]}, got {method!r}.")
+    if not _native.fits_large(cost, None):
+        raise ValueError(
+            f"`cost` must have sides from 1 to 2^18 - 1 and no 64-bit integers, got "
+            f"{cost.dtype}{[*cost.shape]}."
+        )
     masked = row_mask is not None or col_mask is not None
-    return AssignmentState(
-        Assignment.empty(cost.shape), _native.empty_buffers(cost, masked), maximize
-    )
+    buffers = _native.empty_buffers(cost, masked, method)
+    return AssignmentState(Assignment.empty(cost.shape), buffers, maximize, method)
 
 
 def step(
@@ -119,20 +130,21 @@ def step(
         state.buffers,
         row_mask,
         col_mask,
-        **{p: partial(_native_step, state.maximize, phases) for p in _platforms()},
+        **{p: partial(_native_step, state, phases) for p in _platforms()},
     )
     return dataclasses.replace(state, result=result, buffers=buffers)
 
 
 def _native_step(
-    maximize: bool,
+    state: AssignmentState,
     phases: int,
     cost: Array,
     buffers: Buffers,
     row_mask: Array | None,
     col_mask: Array | None,
 ) -> tuple[Assignment, Buffers]:
-    return _native.core(cost, row_mask, col_mask, maximize=maximize, buffers=buffers, phases=phases)
+    how = {"maximize": state.maximize, "method": state.method}
+    return _native.large(cost, row_mask, col_mask, buffers=buffers, phases=phases, **how)
 
 
 def _platforms() -> list[str]:
@@ -147,6 +159,7 @@ def solve_in_steps(
     row_mask: Array | None,
     col_mask: Array | None,
     *,
+    method: str,
     maximize: bool,
     phases: int,
     progress: Progress | None,
@@ -161,5 +174,5 @@ def solve_in_steps(
             jax.debug.callback(progress, state.matched_rows, jnp.int32(rows))
         return state
 
-    start = init(cost, maximize=maximize, **masks)
+    start = init(cost, method=method, maximize=maximize, **masks)
     return lax.while_loop(lambda state: ~state.done.all(), body, start).result

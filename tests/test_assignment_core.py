@@ -20,7 +20,7 @@ import jaxmatch as jm
 from jaxmatch import stepping
 
 
-METHODS = ["core"]
+METHODS = ["core", "classical", "tree"]
 DTYPES = [("bfloat16", False), ("float16", True), ("float32", False), ("float32", True)]
 DTYPES += [("float64", True), ("int32", False), ("int32", True)]
 
@@ -212,11 +212,10 @@ def test_steps_end_where_one_call_does(method):
 
 
 def test_a_state_can_be_stopped_inspected_and_resumed(method):
-    del method
     costs = jax.random.uniform(jax.random.key(0), (200, 200))
     mask = jnp.arange(200) < 180
     masks = {"row_mask": mask, "col_mask": mask[::-1]}
-    state = stepping.init(costs, **masks)
+    state = stepping.init(costs, method=method, **masks)
     seen = []
     while not state.done:
         state = jax.jit(stepping.step)(costs, state, **masks)
@@ -227,7 +226,7 @@ def test_a_state_can_be_stopped_inspected_and_resumed(method):
     assert seen[-1] == 180 and seen[0] < 180 and len(seen) >= 3
     assert 3 <= int(state.phases) <= len(seen) and int(state.pricings) >= 1
     assert_same_bits(state.result, stepping.step(costs, state, **masks).result)
-    assert_same_bits(state.result, jm.solve_assignment(costs, **masks, method="core"))
+    assert_same_bits(state.result, jm.solve_assignment(costs, **masks, method=method))
 
 
 def test_progress_is_reported(method):

@@ -1,7 +1,7 @@
 // The target jaxmatch_assignment_core on CPU: all threads of XLA's pool for one problem after
 // another.
 #include "../large/core_operands.h"
-#include "../large/core_solve.h"
+#include "../large/hungarian_solve.h"
 #include "pool_team.h"
 
 namespace jaxmatch {
@@ -11,9 +11,9 @@ ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexRe
                           IndexResult row4col, RealResult value, RealResult row_dual,
                           RealResult col_dual, RealResult gap, IndexResult status,
                           IndexResult control, IndexResult scratch, int64_t given, bool maximize,
-                          int64_t phases) {
+                          int64_t phases, int64_t method) {
   const auto o = DecodeCore(args, col4row, row4col, value, row_dual, col_dual, gap, status, control,
-                            scratch, given, maximize, phases);
+                            scratch, given, maximize, phases, method);
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
@@ -21,7 +21,7 @@ ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexRe
     auto p = o->template problem<decltype(element)>(b);
     if (!o->resumed) *p.s.control = Control{};
     orient(team, p);
-    solve_core(team, p, o->budget);
+    solve_large(team, p, o->method, o->budget);
     write_results(team, p, o->results(b));
     return ffi::Error::Success();
   });

@@ -38,6 +38,13 @@ class PoolTeam {
   void each(int64_t count, F f) {
     spread(count, 3, [&](int64_t k) { f(k); });
   }
+  // f(first, last) for ranges of columns, of which one thread looks at all rows.
+  template <class F>
+  void tiles(int64_t count, F f) {
+    constexpr int64_t kWidth = 256;
+    spread((count + kWidth - 1) / kWidth, 1e4,
+           [&](int64_t k) { f(k * kWidth, std::min(count, (k + 1) * kWidth)); });
+  }
   template <class F>
   void rows(int64_t count, F f) {
     spread(count, 300, [&](int64_t i) { f(Lanes{}, i); });

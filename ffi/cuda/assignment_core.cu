@@ -4,7 +4,7 @@
 #include <string>
 
 #include "../large/core_operands.h"
-#include "../large/core_solve.h"
+#include "../large/hungarian_solve.h"
 #include "grid_team.cuh"
 #include "jaxmatch/cuda_check.h"
 
@@ -31,6 +31,20 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 template <class T>
+__global__ void __launch_bounds__(kThreads, 1)
+    assignment_hungarian_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
+                                LargeMethod method) {
+  GridTeam team(p.s.control, kPolls, 0);
+  if (!resumed) {
+    team.leader([&] { *p.s.control = Control{}; });
+    team.sync();
+  }
+  orient(team, p);
+  solve_hungarian(team, p, method == LargeMethod::kTree, budget);
+  write_results(team, p, results);
+}
+
+template <class T>
 ffi::Error Launch(cudaStream_t stream, const CoreOperands& o, int64_t b) {
   int device, blocks, most_bytes;
   JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
@@ -49,17 +63,22 @@ ffi::Error Launch(cudaStream_t stream, const CoreOperands& o, int64_t b) {
   auto results = o.results(b);
   bool resumed = o.resumed;
   int64_t budget = o.budget;
+  LargeMethod method = o.method;
+  const bool core = method == LargeMethod::kCore;
   int cached_rows =
       int(std::min<int64_t>((side + blocks - 1) / blocks, most_bytes / GridTeam::kBytesOfRow));
-  const auto kernel = reinterpret_cast<void*>(assignment_core_kernel<T>);
+  const auto kernel = core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
+                           : reinterpret_cast<void*>(assignment_hungarian_kernel<T>);
   JAXMATCH_CUDA_CHECK(
       cudaMemsetAsync(GridTeam::meeting_of(p.s.control), 0, sizeof(Meeting), stream));
   // Always the same value: another thread may launch the same kernel.
   JAXMATCH_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
-  void* arguments[] = {&p, &results, &resumed, &budget, &cached_rows};
-  JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments,
-                                                  cached_rows * GridTeam::kBytesOfRow, stream));
+  void* last = core ? static_cast<void*>(&cached_rows) : static_cast<void*>(&method);
+  void* arguments[] = {&p, &results, &resumed, &budget, last};
+  const int bytes = core ? cached_rows * GridTeam::kBytesOfRow : 0;
+  JAXMATCH_CUDA_CHECK(
+      cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, bytes, stream));
   return ffi::Error::Success();
 }
 
@@ -67,9 +86,9 @@ ffi::Error AssignmentCore(cudaStream_t stream, ffi::RemainingArgs args, IndexRes
                           IndexResult row4col, RealResult value, RealResult row_dual,
                           RealResult col_dual, RealResult gap, IndexResult status,
                           IndexResult control, IndexResult scratch, int64_t given, bool maximize,
-                          int64_t phases) {
+                          int64_t phases, int64_t method) {
   const auto o = DecodeCore(args, col4row, row4col, value, row_dual, col_dual, gap, status, control,
-                            scratch, given, maximize, phases);
+                            scratch, given, maximize, phases, method);
   if (!o.has_value()) return o.error();
   return o->for_each_problem(
       [&](auto element, int64_t b) { return Launch<decltype(element)>(stream, *o, b); });

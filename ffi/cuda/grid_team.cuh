@@ -55,6 +55,11 @@ class GridTeam {
   __device__ void each(int64_t count, F f) {
     for (int64_t k = thread_; k < count; k += threads_) f(k);
   }
+  // f(first, last) for ranges of columns, of which one thread looks at all rows.
+  template <class F>
+  __device__ void tiles(int64_t count, F f) {
+    each(count, [&](int64_t k) { f(k, k + 1); });
+  }
   // Rows belong to warps, always the same ones.
   template <class F>
   __device__ void rows(int64_t count, F f) {

@@ -12,7 +12,7 @@ inline CoreState lay_out_core(char* base, Control* control, int64_t n, int64_t m
                               int64_t* bytes) {
   const int64_t cols = n < m ? m : n, rows = masked ? cols : n < m ? n : m;
   Parts parts{base};
-  CoreState s;
+  CoreState s{};
   s.control = control;
   s.v = parts.take<int64_t>(cols);
   s.u = parts.take<int64_t>(rows);
@@ -29,6 +29,32 @@ inline CoreState lay_out_core(char* base, Control* control, int64_t n, int64_t m
   s.end = parts.take<int32_t>(rows);
   s.ancestor = parts.take<int32_t>(cols * kLevels);
   s.on_path = parts.take<int32_t>(cols);
+  s.n = n;
+  s.m = m;
+  *bytes = parts.used;
+  return s;
+}
+
+// Likewise for the Hungarian methods.
+inline CoreState lay_out_hungarian(char* base, Control* control, int64_t n, int64_t m, bool masked,
+                                   bool tree, int64_t* bytes) {
+  const int64_t cols = n < m ? m : n, rows = masked ? cols : n < m ? n : m;
+  Parts parts{base};
+  CoreState s{};
+  s.control = control;
+  s.v = parts.take<int64_t>(cols);
+  s.u = parts.take<int64_t>(rows);
+  s.v_real = parts.take<double>(cols);
+  s.col4row = parts.take<int32_t>(rows);
+  s.row4col = parts.take<int32_t>(cols);
+  s.label = parts.take<int64_t>(cols);
+  s.parent = parts.take<uint64_t>(cols);
+  s.nearest = parts.take<int64_t>(rows);
+  s.end = parts.take<int32_t>(rows);
+  s.on_path = parts.take<int32_t>(cols);
+  s.in_tree = parts.take<int32_t>(rows);
+  s.frontier = parts.take<int32_t>(rows * 2);
+  s.zeros = parts.take<uint32_t>(tree ? 0 : rows * ((cols + 31) / 32));
   s.n = n;
   s.m = m;
   *bytes = parts.used;

@@ -15,7 +15,18 @@ namespace jaxmatch {
 // of an earlier step comes last.
 constexpr int64_t kGivenState = 16;
 
+// The methods for one large problem; the same numbers stand in jaxmatch/_native/_large.py.
+enum class LargeMethod : int64_t { kCore, kClassical, kTree };
+
+inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
+                         bool masked, int64_t* bytes) {
+  return method == LargeMethod::kCore
+             ? lay_out_core(base, control, n, m, masked, bytes)
+             : lay_out_hungarian(base, control, n, m, masked, method == LargeMethod::kTree, bytes);
+}
+
 struct CoreOperands {
+  LargeMethod method;
   AssignmentOperands batch;
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
@@ -32,8 +43,8 @@ struct CoreOperands {
     const int64_t n = batch.n, m = batch.m;
     int64_t bytes;
     Core<T> p;
-    p.s = lay_out_core(scratch + b * scratch_bytes, control_of(b), n, m,
-                       batch.row_mask || batch.col_mask, &bytes);
+    p.s = lay_out(method, scratch + b * scratch_bytes, control_of(b), n, m,
+                  batch.row_mask || batch.col_mask, &bytes);
     p.costs = {static_cast<const T*>(batch.cost) + b * n * m, m, 1, 1, 1};
     p.row_mask = batch.row_mask ? batch.row_mask + b * n : nullptr;
     p.col_mask = batch.col_mask ? batch.col_mask + b * m : nullptr;
@@ -82,11 +93,13 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResul
                                              RealResult row_dual, RealResult col_dual,
                                              RealResult gap, IndexResult status,
                                              IndexResult control, IndexResult scratch,
-                                             int64_t given, bool maximize, int64_t phases) {
+                                             int64_t given, bool maximize, int64_t phases,
+                                             int64_t method) {
   const auto batch = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                       status, given, maximize);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
-  CoreOperands o{*batch,
+  CoreOperands o{LargeMethod(method),
+                 *batch,
                  control->typed_data(),
                  static_cast<char*>(scratch->untyped_data()),
                  0,
@@ -99,7 +112,8 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResul
   }
   o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch;
   int64_t needed;
-  lay_out_core(nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask, &needed);
+  lay_out(o.method, nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask,
+          &needed);
   if (o.scratch_bytes < needed ||
       int64_t(control->size_bytes()) < 4 * kControlWords * batch->batch) {
     return ffi::Unexpected(
@@ -125,6 +139,7 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResul
       .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
       .Attr<int64_t>("given")                 \
       .Attr<bool>("maximize")                 \
-      .Attr<int64_t>("phases")
+      .Attr<int64_t>("phases")                \
+      .Attr<int64_t>("method")
 
 #endif  // JAXMATCH_LARGE_CORE_OPERANDS_H_

@@ -255,9 +255,10 @@ JAXMATCH_FN bool uses_cut_costs(Team& team, const Core<T>& p) {
   }) != 0;
 }
 
-// Runs until the problem is solved or `budget` phases are over.
-template <class Team, class T>
-JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
+// Runs `run_stage`, which returns the next stage, until the problem is solved or kAugment was
+// entered `budget` times.
+template <class Team, class T, class RunStage>
+JAXMATCH_FN void run_stages(Team& team, Core<T>& p, int64_t budget, RunStage run_stage) {
   Control* const c = p.s.control;
   int stage = peek(&c->stage);
   bool coarse = peek(&c->coarse);
@@ -268,15 +269,9 @@ JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
   };
   if (stage > kBegin) read_grid();
   team.sync();
-  team.leader([&] { c->refreshed = 0; });  // what shared memory held is gone
-  team.sync();
   while (stage != kFinish && stage != kDone) {
     if (stage == kAugment && budget-- == 0) return;
-    int next = stage == kBegin     ? look_stage(team, p)
-               : stage == kSelect  ? select_stage(team, p)
-               : stage == kBid     ? bid_stage(team, p)
-               : stage == kAugment ? augment_stage(team, p)
-                                   : price_stage(team, p);
+    int next = run_stage(stage);
     // On the coarse grid nothing can grow too large; never, but nothing may run for ever.
     const bool again = next == kBegin && coarse;
     coarse |= next == kBegin;
@@ -294,6 +289,18 @@ JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
     team.sync();
     read_grid();
   }
+}
+
+template <class Team, class T>
+JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
+  team.leader([&] { p.s.control->refreshed = 0; });  // what shared memory held is gone
+  run_stages(team, p, budget, [&](int stage) {
+    return stage == kBegin     ? look_stage(team, p)
+           : stage == kSelect  ? select_stage(team, p)
+           : stage == kBid     ? bid_stage(team, p)
+           : stage == kAugment ? augment_stage(team, p)
+                               : price_stage(team, p);
+  });
 }
 
 }  // namespace jaxmatch

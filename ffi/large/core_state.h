@@ -56,7 +56,8 @@ struct Control {
   int64_t spare_price = 0;   // of every spare column: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
-  double sum = 0;  // what ordered_sum() leaves for everybody
+  int32_t frontier[2] = {0, 0}, ends = 0;  // of the Hungarian methods: how many there are
+  double sum = 0;                          // what ordered_sum() leaves for everybody
 };
 
 // Where threads of several blocks meet, behind the control words: see cuda/grid_team.cuh.
@@ -73,18 +74,20 @@ static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 // Pointers into the buffer; n canonical rows and m columns, masked ones included.
 struct CoreState {
   Control* control;
-  int64_t *v, *u;              // prices of columns and rows, in grid units
-  double* v_real;              // the same for the passes over all costs; -inf where masked
-  int32_t *col4row, *row4col;  // or a Partner
-  ClassKeys* core_key;         // [n, kClasses]: costs in grid units
-  ClassKeys* core_slack;       // [n, kClasses]: reduced
-  ClassCols* core_col;         // [n, kClasses]; -1: none
-  int64_t *label, *seen;       // of columns; and what of it a row has passed on
-  uint64_t *parent, *bid;      // of columns: hops << 32 | row; and offers
-  int64_t* nearest;            // of free rows: the distance of the nearest end of their tree
-  int32_t* end;                // of free rows: that end
-  int32_t* ancestor;           // [kLevels, m]: of columns, 2^k steps up
-  int32_t* on_path;            // of columns
+  int64_t *v, *u;               // prices of columns and rows, in grid units
+  double* v_real;               // the same for the passes over all costs; -inf where masked
+  int32_t *col4row, *row4col;   // or a Partner
+  ClassKeys* core_key;          // [n, kClasses]: costs in grid units
+  ClassKeys* core_slack;        // [n, kClasses]: reduced
+  ClassCols* core_col;          // [n, kClasses]; -1: none
+  int64_t *label, *seen;        // of columns; and what of it a row has passed on
+  uint64_t *parent, *bid;       // of columns: hops << 32 | row; and offers
+  int64_t* nearest;             // of free rows: the distance of the nearest end of their tree
+  int32_t* end;                 // of free rows: that end
+  int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
+  int32_t* on_path;             // of columns
+  int32_t *in_tree, *frontier;  // of the Hungarian methods: [n], [2, n] rows
+  uint32_t* zeros;              // [n, m / 32]: pairs without slack
   int64_t n, m;
 };
 

@@ -36,7 +36,7 @@ __device__ inline void lower_to(uint64_t* at, uint64_t x) {
 __device__ inline void raise_to(int64_t* at, int64_t x) {
   atomicMax(reinterpret_cast<long long*>(at), (long long)x);
 }
-__device__ inline void add_to(int32_t* at, int32_t x) { atomicAdd(at, x); }
+__device__ inline int32_t count_up(int32_t* at) { return atomicAdd(at, 1); }
 
 // The lanes of a warp.
 struct Lanes {
@@ -88,7 +88,7 @@ inline void raise_to(T* at, T x) {
          !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
-inline void add_to(int32_t* at, int32_t x) { __atomic_fetch_add(at, x, __ATOMIC_RELAXED); }
+inline int32_t count_up(int32_t* at) { return __atomic_fetch_add(at, 1, __ATOMIC_RELAXED); }
 
 // One thread looks at a row alone.
 struct Lanes {

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _CONTROL_WORDS = 96
 
+# The methods, by the numbers of LargeMethod in ffi/large/core_operands.h.
+LARGE_METHODS = {"core": 0, "classical": 1, "tree": 2}
+
 
 class Buffers(NamedTuple):
     """What a kernel keeps between two steps."""
@@ -24,8 +27,8 @@ class Buffers(NamedTuple):
     scratch: Int[Array, "... s"]
 
 
-def fits_core(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
-    """Whether the solver on a core takes these costs.
+def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
+    """Whether the solvers for one large problem take these costs.
 
     Rows are packed into 18 bits, see ffi/large/core_bids.h.
     """
@@ -34,32 +37,37 @@ def fits_core(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool
     return unmatched_cost is None and cost.dtype != jnp.int64 and 0 < min(n, m) <= longest < 1 << 18
 
 
-def _core_words(n: int, m: int, masked: bool) -> int:
+def _scratch_words(n: int, m: int, masked: bool, method: str) -> int:
     """The size of one problem's scratch in int32, as in ffi/large/core_layout.h."""
-    cols, core = max(n, m), 128
+    cols = max(n, m)
     rows = cols if masked else min(n, m)
     parts = [8 * cols, 8 * rows, 8 * cols, 4 * rows, 4 * cols]
-    parts += [8 * rows * core, 8 * rows * core, 4 * rows * core]
-    parts += [8 * cols, 8 * cols, 8 * cols, 8 * rows, 4 * rows]
-    parts += [4 * cols * 19, 4 * cols]
+    if method == "core":
+        core = 128 * rows
+        parts += [8 * core, 8 * core, 4 * core, 8 * cols, 8 * cols, 8 * cols, 8 * rows, 4 * rows]
+        parts += [4 * cols * 19, 4 * cols]
+    else:
+        parts += [8 * cols, 8 * cols, 8 * rows, 4 * rows, 4 * cols, 4 * rows, 8 * rows]
+        parts += [4 * rows * -(-cols // 32)] if method == "classical" else []
     return sum(-(-part // 256) * 64 for part in parts)
 
 
-def empty_buffers(cost: Num[Array, "... n m"], masked: bool) -> Buffers:
+def empty_buffers(cost: Num[Array, "... n m"], masked: bool, method: str) -> Buffers:
     """A state in which nothing has been done."""
     *batch, n, m = cost.shape
     return Buffers(
         jnp.zeros((*batch, _CONTROL_WORDS), jnp.int32),
-        jnp.zeros((*batch, _core_words(n, m, masked)), jnp.int32),
+        jnp.zeros((*batch, _scratch_words(n, m, masked, method)), jnp.int32),
     )
 
 
-def core(
+def large(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,
     col_mask: Bool[Array, "... m"] | None,
     *,
     maximize: bool,
+    method: str,
     buffers: Buffers | None = None,
     phases: int = 0,
 ) -> tuple[Assignment, Buffers]:
@@ -68,7 +76,7 @@ def core(
     masks = (row_mask, col_mask)
     operands = [x for x in masks if x is not None]
     given = sum(1 << bit for bit, x in enumerate(masks) if x is not None)
-    sizes = [_CONTROL_WORDS, _core_words(n, m, bool(operands))]
+    sizes = [_CONTROL_WORDS, _scratch_words(n, m, bool(operands), method)]
     results = assignment_results(cost, operands, sizes)
     aliases = {}
     if buffers is not None:
@@ -82,5 +90,6 @@ def core(
         vmap_method="broadcast_all",
         input_output_aliases=aliases,
     )
-    out = call(cost, *operands, given=given, maximize=maximize, phases=phases)
+    number = LARGE_METHODS[method]
+    out = call(cost, *operands, given=given, maximize=maximize, phases=phases, method=number)
     return Assignment(*out[:7]), Buffers(*out[7:])

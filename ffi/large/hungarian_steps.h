@@ -1,0 +1,246 @@
+// The steps of Date and Nagi, GPU-accelerated Hungarian algorithms for the linear assignment
+// problem, Parallel Computing 57 (2016), for both of their variants: classical and alternating
+// tree.
+//
+// Numbers of algorithms are the paper's. Where its threads race for a vertex, the least row or
+// column wins here, so that a run can be repeated bit for bit; and theta goes to the rows and
+// columns of the trees as a whole instead of by halves to all, which is the same up to a shift and
+// stays whole.
+#ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
+#define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
+
+#include "core_select.h"
+
+namespace jaxmatch {
+
+// What a forward pass knows of a column: not reached, in a tree with the row that has it, or free
+// and the end of a path.
+enum ColMark : int32_t { kInactive, kCovered, kReverse };
+
+constexpr int kNoStep = INT32_MAX;
+
+// Reduced cost of a pair; kFar where forbidden or masked.
+template <class T>
+JAXMATCH_FN int64_t slack_of(const Core<T>& p, int64_t i, int64_t j, int64_t u) {
+  if (!p.has_col(j)) return kFar;
+  const double key = p.costs.key(i, j);
+  return key < infinity() ? int64_t(key) - u - peek(p.s.v + j) : kFar;
+}
+
+// Algorithm 1: the least of each row, and of what is left the least of each column. A wide problem
+// keeps its columns' duals at zero. Returns the number of rows without any partner.
+template <class Team, class T>
+JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t j) {
+    put(s.v + j, int64_t{0});
+    put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
+  });
+  team.sync();
+  const int64_t alone = team.sum_rows(s.n, [&](Lanes g, int64_t i) {
+    int64_t least = kFar;
+    for (int64_t j = g.lane; p.has_row(i) && j < s.m; j += g.kCount) {
+      least = lesser(least, slack_of(p, i, j, 0));
+    }
+    least = g.min(least);
+    if (g.lane == 0) {
+      put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
+      put(s.u + i, p.has_row(i) ? least : 0);
+    }
+    return p.has_row(i) && least == kFar;
+  });
+  if (alone > 0 || peek(&s.control->rows) < peek(&s.control->cols)) return alone;
+  team.tiles(s.m, [&](int64_t first, int64_t last) {
+    for (int64_t j = first; j < last; ++j) s.label[j] = kFar;
+    for (int64_t i = 0; i < s.n; ++i) {
+      if (!p.has_row(i)) continue;
+      const int64_t u = peek(s.u + i);
+      for (int64_t j = first; j < last; ++j) {
+        s.label[j] = lesser(s.label[j], slack_of(p, i, j, u));
+      }
+    }
+    for (int64_t j = first; j < last; ++j) {
+      if (s.label[j] < kFar) put(s.v + j, s.label[j]);
+    }
+  });
+  team.sync();
+  return 0;
+}
+
+// Algorithm 2, and everything back to inactive. Every free row is the root of a tree. Returns their
+// number, which is the length of the first frontier.
+template <class Team, class T>
+JAXMATCH_FN int64_t check_optimality(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.leader([&] { s.control->frontier[0] = s.control->frontier[1] = 0; });
+  team.each(s.m, [&](int64_t j) {
+    put(s.on_path + j, int32_t(kInactive));
+    put(s.parent + j, kNoParent);
+    put(s.label + j, kFar);
+  });
+  team.sync();
+  return team.sum(s.n, [&](int64_t i) {
+    const bool root = peek(s.col4row + i) == kFree;
+    put(s.end + i, kNoStep);
+    put(s.in_tree + i, int32_t(root));
+    if (root) put(s.frontier + count_up(&s.control->frontier[0]), int32_t(i));
+    return root;
+  });
+}
+
+// The classical variant's list of zeros, one bit for each pair: it holds until duals change.
+template <class Team, class T>
+JAXMATCH_FN void compress_zeros(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  const int64_t words = (s.m + 31) / 32;
+  team.rows(s.n, [&](Lanes g, int64_t i) {
+    if (!p.has_row(i)) return;
+    const int64_t u = peek(s.u + i);
+    for (int64_t w = g.lane; w < words; w += g.kCount) {
+      uint32_t zeros = 0;
+      for (int b = 0; b < 32 && w * 32 + b < s.m; ++b) {
+        zeros |= uint32_t(slack_of(p, i, w * 32 + b, u) == 0) << b;
+      }
+      s.zeros[i * words + w] = zeros;
+    }
+  });
+  team.sync();
+}
+
+// Contraction: columns that were reached in this level are covered and give the next frontier, or
+// are ends. Returns the length of the frontier, and counts ends.
+template <class Team, class T, class Reached>
+JAXMATCH_FN int64_t contract(Team& team, const Core<T>& p, int64_t level, Reached reached) {
+  const CoreState& s = p.s;
+  int32_t* const next = s.frontier + ((level + 1) & 1) * s.n;
+  team.leader([&] { s.control->frontier[level & 1] = 0; });
+  return team.sum(s.m, [&](int64_t j) {
+    if (peek(s.on_path + j) != kInactive || !reached(j)) return 0;
+    const int32_t i = peek(s.row4col + j);
+    if (i < 0) {
+      put(s.on_path + j, int32_t(kReverse));
+      put(&s.control->ends, 1);
+      return 0;
+    }
+    put(s.on_path + j, int32_t(kCovered));
+    put(s.in_tree + i, 1);
+    put(next + count_up(&s.control->frontier[(level + 1) & 1]), i);
+    return 1;
+  });
+}
+
+// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier.
+template <class Team, class T>
+JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, int64_t count) {
+  const CoreState& s = p.s;
+  const int32_t* const frontier = s.frontier + (level & 1) * s.n;
+  const int64_t words = (s.m + 31) / 32;
+  team.rows(count, [&](Lanes g, int64_t k) {
+    const int64_t i = peek(frontier + k);
+    for (int64_t w = g.lane; w < words; w += g.kCount) {
+      for (uint32_t zeros = peek(s.zeros + i * words + w); zeros; zeros &= zeros - 1) {
+        const int64_t j = w * 32 + trailing_zeros(zeros);
+        if (peek(s.on_path + j) == kInactive) lower_to(s.parent + j, uint64_t(i));
+      }
+    }
+  });
+  team.sync();
+}
+
+// Algorithm 4, expansion of the tree variant: every column not covered keeps the least slack that a
+// row of the trees offers it, and the first such row.
+template <class Team, class T>
+JAXMATCH_FN void expand_tree(Team& team, const Core<T>& p, int64_t level, int64_t count) {
+  const CoreState& s = p.s;
+  const int32_t* const frontier = s.frontier + (level & 1) * s.n;
+  team.tiles(s.m, [&](int64_t first, int64_t last) {
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t i = peek(frontier + k), u = peek(s.u + i);
+      for (int64_t j = first; j < last; ++j) {
+        if (s.on_path[j] != kInactive) continue;
+        const int64_t slack = slack_of(p, i, j, u);
+        if (slack < s.label[j] || (slack == s.label[j] && uint64_t(i) < s.parent[j])) {
+          s.label[j] = slack;
+          s.parent[j] = uint64_t(i);
+        }
+      }
+    }
+  });
+  team.sync();
+}
+
+// Algorithms 5 and 6: from each end back to its root, where paths meet the least column wins; then
+// from each root along what is left. Returns the number of paths.
+template <class Team, class T>
+JAXMATCH_FN int64_t reverse_and_augment(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t end) {
+    if (peek(s.on_path + end) != kReverse) return;
+    for (int32_t j = int32_t(end); j >= 0;) {
+      const int64_t i = int64_t(peek(s.parent + j));
+      lower_to(s.end + i, j);
+      j = peek(s.col4row + i);
+    }
+  });
+  team.sync();
+  return team.sum(s.n, [&](int64_t root) {
+    if (peek(s.col4row + root) != kFree || peek(s.end + root) == kNoStep) return 0;
+    for (int32_t i = int32_t(root); i >= 0;) {
+      const int32_t j = peek(s.end + i), next = peek(s.row4col + j);
+      put(s.col4row + i, j);
+      put(s.row4col + j, i);
+      i = next;
+    }
+    return 1;
+  });
+}
+
+// Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
+// outside. kFar if there is none.
+template <class Team, class T>
+JAXMATCH_FN int64_t least_outside_classical(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.rows(s.n, [&](Lanes g, int64_t i) {
+    if (peek(s.in_tree + i) == 0) return;
+    int64_t least = kFar;
+    const int64_t u = peek(s.u + i);
+    for (int64_t j = g.lane; j < s.m; j += g.kCount) {
+      if (peek(s.on_path + j) == kInactive) least = lesser(least, slack_of(p, i, j, u));
+    }
+    least = g.min(least);
+    if (g.lane == 0) lower_to(&s.control->reach, least);
+  });
+  team.sync();
+  return peek(&s.control->reach);
+}
+
+// The same for the tree variant, in O(n): the slacks are known.
+template <class Team, class T>
+JAXMATCH_FN int64_t least_outside_tree(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t j) {
+    if (peek(s.on_path + j) == kInactive) lower_to(&s.control->reach, peek(s.label + j));
+  });
+  team.sync();
+  return peek(&s.control->reach);
+}
+
+// Algorithms 8 and 9. Returns the number of duals that a double would round.
+template <class Team, class T>
+JAXMATCH_FN int64_t move_duals(Team& team, const Core<T>& p, int64_t theta) {
+  const CoreState& s = p.s;
+  team.each(s.n, [&](int64_t i) {
+    if (peek(s.in_tree + i) != 0) put(s.u + i, peek(s.u + i) + theta);
+  });
+  return team.sum(s.m, [&](int64_t j) {
+    const int32_t mark = peek(s.on_path + j);
+    const int64_t v = peek(s.v + j), label = peek(s.label + j);
+    if (mark == kCovered) put(s.v + j, v - theta);
+    if (mark == kInactive && label < kFar) put(s.label + j, label - theta);
+    return v - theta < -kMostPrice;
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
