@@ -7,8 +7,9 @@ other dtypes, and what fits into one GPU. Device time by the GPU's own clock whe
 ask for it (CUPTI), else the wall time of a call. Beside it the counters of the solve: searches,
 rounds of label correcting, passes over all costs and their bytes, and the share of each stage.
 Every answer is checked: optimal by its own duals, held against every cost, and the known optimum
-where there is one. The peers' times were measured on such a card, but not in this run. Writes
-`benchmarks/results/assignment_large.json` and `.png`.
+where there is one. The peers' times were measured on such a card, but not in this run. Tables
+1 to 3 and figures 2 and 3 of Date and Nagi are made again with `"classical"` and `"tree"`. Writes
+`benchmarks/results/assignment_large.json`, `.png` and `_hungarian.png`.
 """
 
 from __future__ import annotations
@@ -177,6 +178,48 @@ def others(quick: bool) -> Iterator[dict[str, Any]]:
         yield row
 
 
+def hungarian(cost: jax.Array, method: str) -> tuple[stepping.AssignmentState, float]:
+    solve = jax.jit(
+        lambda c: stepping.step(c, stepping.init(c, method=method), phases=10**6)  # all
+    )
+    state = jax.block_until_ready(solve(cost))
+    assert int(state.result.status) == jm.Status.OPTIMAL and float(state.result.gap) == 0
+    return state, wall_ms(lambda: solve(cost))
+
+
+def tables(quick: bool) -> Iterator[dict[str, Any]]:
+    """Tables 1 and 3 and figure 3 of Date and Nagi 2016: which variant wins where."""
+    small = [(n, "n") for n in range(500, 5001, 500)]
+    large = [(n, r) for r in ("n/10", "n", "10n") for n in (5000, 10000, 15000, 20000)]
+    for n, name in small if quick else small + large:
+        cost = integers(n, greatest(n, name))
+        row: dict[str, Any] = {"n": n, "costs": name}
+        for method in ("classical", "tree", "core"):
+            state, row[f"{method}_ms"] = hungarian(cost, method)
+            row["objective"] = float(state.result.cost)
+            if method != "core":
+                row[f"{method}_steps_ms"] = {k: round(x, 3) for k, x in state.stage_ms().items()}
+                row[f"{method}_iterations"] = int(state.phases)
+                row[f"{method}_updates"] = int(state.pricings)
+                row[f"{method}_levels"] = int(state.rounds)
+        print(row, flush=True)
+        yield row
+
+
+def found_by_iteration(quick: bool) -> Iterator[dict[str, Any]]:
+    """Table 2: how many assignments the tree variant finds when."""
+    step = jax.jit(stepping.step)
+    for n in (1000, 2000) if quick else (1000, 2000, 3000, 4000, 5000):
+        cost = integers(n, n)
+        state, matched = stepping.init(cost, method="tree"), [0]
+        while not state.done:
+            state = step(cost, state)
+            matched.append(int(state.matched_rows))
+        found = np.diff(matched)
+        later = {f"{k + 1}-{k + 5}": int(found[k + 1 : k + 6].sum()) for k in range(0, 35, 5)}
+        yield {"n": n, "initial": int(found[0]), **later}
+
+
 def methods(quick: bool) -> Iterator[dict[str, Any]]:
     """Batches by one block for each problem, or by the whole GPU one after another."""
     for n in (512, 1000, 2000) if quick else (512, 1000, 2000, 4000):
@@ -228,6 +271,33 @@ def plot(rows: list[dict[str, Any]]) -> None:
     fig.savefig(common.RESULTS / "assignment_large.png", dpi=110)
 
 
+def plot_tables(rows: list[dict[str, Any]]) -> None:
+    """Figures 2 and 3 of the paper."""
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(11, 4.2))
+    small = [r for r in rows if r["n"] <= 5000 and r["costs"] == "n"][:10]
+    for method in ("classical", "tree", "core"):
+        axes[0].plot(
+            [r["n"] for r in small], [r[f"{method}_ms"] for r in small], "o-", label=method
+        )
+    axes[0].set(yscale="log", xlabel="n, costs to n", ylabel="ms of a call")
+    axes[0].legend()
+    last = [r for r in rows if r["n"] == max(x["n"] for x in rows)]
+    names = [(r["costs"], method) for r in last for method in ("classical", "tree")]
+    for step in ("look", "reduce", "compress", "search", "dual_update"):
+        parts = [(r[f"{m}_steps_ms"], m) for r in last for m in ("classical", "tree")]
+        share = np.array([x[step] / sum(x.values()) for x, _ in parts])
+        before = [
+            sum(x[s] for s in list(x)[: list(x).index(step)]) / sum(x.values()) for x, _ in parts
+        ]
+        axes[1].bar([f"{m}\n{c}" for c, m in names], share, bottom=before, label=step)
+    axes[1].set(ylabel="share of the time", title=f"steps, n = {last[0]['n']}")
+    axes[1].legend(loc="lower right")
+    fig.tight_layout()
+    fig.savefig(common.RESULTS / "assignment_large_hungarian.png", dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="nothing larger than 5000")
@@ -236,15 +306,20 @@ def main() -> None:
         raise SystemExit("This benchmark needs a GPU.")
     found = [p for p in ("torch",) if importlib.util.find_spec(p)]
     content = gpu() | common.environment(["jax", "jaxlib", "numpy", *found])
-    for name, part in (("ranges", ranges), ("others", others), ("methods", methods)):
+    for name, part in (("ranges", ranges), ("others", others), ("methods", methods),
+                       ("tables_1_and_3", tables), ("table_2", found_by_iteration)):  # fmt: skip
         content[name] = list(part(quick))
         common.write_json("assignment_large", content)
     for name in ("ranges", "others"):
         table = [{k: x for k, x in r.items() if k != "stages_ms"} for r in content[name]]
         common.print_table(name, table)
     common.print_table("methods, wall ms of a call", content["methods"])
+    table = [{k: x for k, x in r.items() if "steps" not in k} for r in content["tables_1_and_3"]]
+    common.print_table("tables 1 and 3 of Date and Nagi, wall ms", table)
+    common.print_table("table 2: assignments found by the tree variant", content["table_2"])
     if importlib.util.find_spec("matplotlib"):
         plot(content["ranges"])
+        plot_tables(content["tables_1_and_3"])
 
 
 if __name__ == "__main__":

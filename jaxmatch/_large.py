@@ -76,11 +76,10 @@ class AssignmentState:
         return self._word(7)
 
     def stage_ms(self) -> dict[str, float]:
-        """Milliseconds in each stage, of one problem whose state is no tracer.
-
-        The Hungarian methods reduce in `select` and do all the rest in `augment`.
-        """
+        """Milliseconds in each stage, of one problem whose state is no tracer."""
         stages = ("look", "select", "bid", "augment", "price")
+        if self.method != "core":
+            stages = ("look", "reduce", "compress", "search", "dual_update")
         spent = np.asarray(self.buffers.control)[10:22].view(np.int64)
         return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
 

@@ -45,6 +45,11 @@ class PoolTeam {
     spread((count + kWidth - 1) / kWidth, 1e4,
            [&](int64_t k) { f(k * kWidth, std::min(count, (k + 1) * kWidth)); });
   }
+  // f(column, first row, step): as many threads for each column as there are.
+  template <class F>
+  void row_groups(int64_t cols, F f) {
+    spread(cols, 1e4, [&](int64_t j) { f(j, 0, 1); });
+  }
   template <class F>
   void rows(int64_t count, F f) {
     spread(count, 300, [&](int64_t i) { f(Lanes{}, i); });

@@ -60,6 +60,15 @@ class GridTeam {
   __device__ void tiles(int64_t count, F f) {
     each(count, [&](int64_t k) { f(k, k + 1); });
   }
+  // f(column, first row, step): as many threads for each column as there are.
+  template <class F>
+  __device__ void row_groups(int64_t cols, F f) {
+    const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
+    const int64_t groups = width < threads_ ? threads_ / width : 1;
+    each(width * groups, [&](int64_t k) {
+      if (k % width < cols) f(k % width, k / width, groups);
+    });
+  }
   // Rows belong to warps, always the same ones.
   template <class F>
   __device__ void rows(int64_t count, F f) {

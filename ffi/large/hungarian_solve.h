@@ -19,7 +19,7 @@ JAXMATCH_FN int iterate(Team& team, const Core<T>& p, bool tree) {
   const bool first = peek(&s.control->phases) == 0;
   team.sync();
   if (free_rows == 0) return kCheckGrid;
-  int64_t levels = 0, updates = 0, paths = 0;
+  int64_t levels = 0, updates = 0, paths = 0, compress_ns = 0, update_ns = 0;
   int next = kAugment;
   bool outdated = peek(&s.control->stale);  // the list of zeros
   team.sync();
@@ -28,7 +28,11 @@ JAXMATCH_FN int iterate(Team& team, const Core<T>& p, bool tree) {
       s.control->reach = kFar;
       if (level == 0) s.control->ends = 0;
     });
-    if (!tree && outdated) compress_zeros(team, p);
+    const int64_t start = team.now();
+    if (!tree && outdated) {
+      compress_zeros(team, p);
+      compress_ns += team.now() - start;
+    }
     outdated = false;
     team.sync();
     if (count > 0) {
@@ -46,13 +50,16 @@ JAXMATCH_FN int iterate(Team& team, const Core<T>& p, bool tree) {
       paths = reverse_and_augment(team, p);
       break;
     }
+    const int64_t update_start = team.now();
     const int64_t theta = tree ? least_outside_tree(team, p) : least_outside_classical(team, p);
     if (theta >= kFar) {
       next = kFinish;
       break;
     }
     ++updates;
-    if (move_duals(team, p, theta) > 0) {
+    const bool too_wide = move_duals(team, p, theta) > 0;
+    update_ns += team.now() - update_start;
+    if (too_wide) {
       next = kBegin;
       break;
     }
@@ -78,6 +85,9 @@ JAXMATCH_FN int iterate(Team& team, const Core<T>& p, bool tree) {
     c.pricings += int32_t(updates);
     c.rounds += int32_t(levels);
     c.stale = outdated;
+    c.spent[kBid] += compress_ns;
+    c.spent[kPrice] += update_ns;
+    c.spent[kAugment] -= compress_ns + update_ns;
     c.coarse |= next == kBegin;
     if (next == kFinish) c.status = kInfeasible;
   });

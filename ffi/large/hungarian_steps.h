@@ -50,18 +50,19 @@ JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
     return p.has_row(i) && least == kFar;
   });
   if (alone > 0 || peek(&s.control->rows) < peek(&s.control->cols)) return alone;
-  team.tiles(s.m, [&](int64_t first, int64_t last) {
-    for (int64_t j = first; j < last; ++j) s.label[j] = kFar;
-    for (int64_t i = 0; i < s.n; ++i) {
-      if (!p.has_row(i)) continue;
-      const int64_t u = peek(s.u + i);
-      for (int64_t j = first; j < last; ++j) {
-        s.label[j] = lesser(s.label[j], slack_of(p, i, j, u));
-      }
+  team.each(s.m, [&](int64_t j) { put(s.label + j, kFar); });
+  team.sync();
+  team.row_groups(s.m, [&](int64_t j, int64_t first, int64_t step) {
+    int64_t least = kFar;
+    for (int64_t i = first; i < s.n; i += step) {
+      if (p.has_row(i)) least = lesser(least, slack_of(p, i, j, peek(s.u + i)));
     }
-    for (int64_t j = first; j < last; ++j) {
-      if (s.label[j] < kFar) put(s.v + j, s.label[j]);
-    }
+    lower_to(s.label + j, least);
+  });
+  team.sync();
+  team.each(s.m, [&](int64_t j) {
+    const int64_t least = peek(s.label + j);
+    if (least < kFar) put(s.v + j, least);
   });
   team.sync();
   return 0;
