@@ -60,6 +60,9 @@ def main(asked: str) -> None:
         solve(np.round(9 * random).astype(np.int32), method="core")
         with jax.enable_x64(True):
             solve(rng.normal(size=shape), method="core")
+        for method in ("classical", "tree"):
+            solve(random, method=method)
+            solve(np.round(9 * random).astype(np.int32), method=method, **masks)
     print(f"solved {solved} problems")
 
 
