@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -113,18 +114,23 @@ def test_noop_lowers_for_cuda():
     assert "jaxmatch_noop" in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
-@pytest.mark.parametrize(
-    "shape, native",
-    [((3, 8, 8), True), ((4096, 2), True), ((2, 7, 4096), True), ((2, 4097), False)],
-    ids=str,
-)
-def test_assignment_lowers_for_cuda(shape, native):
-    """To the kernel where it takes the shape, to the twin beyond; a GPU is not needed to see it."""
+@pytest.mark.parametrize("shape, method, target", [
+    ((3, 8, 8), "auto", "assignment"), ((4096, 2), "auto", "assignment"),
+    ((2, 7, 4096), "auto", "assignment"), ((4, 600, 600), "auto", "assignment"),
+    ((2, 600, 600), "auto", "assignment_core"), ((2, 4097), "auto", "assignment_core"),
+    ((90_000, 100_000), "auto", "assignment_core"), ((9, 4000, 4000), "auto", "assignment_core"),
+    ((20, 20), "classical", "assignment_core"), ((20, 20), "tree", "assignment_core"),
+    ((2, 1 << 18), "auto", None), ((20, 20), "xla", None),
+], ids=str)  # fmt: skip
+def test_assignment_lowers_for_cuda(shape, method, target):
+    """To a kernel that takes the shape, to the twin beyond; a GPU is not needed to see it."""
     if not jaxmatch.has_cuda_library():
         pytest.skip("built without CUDA")
-    traced = jax.jit(jaxmatch.solve_assignment).trace(jax.ShapeDtypeStruct(shape, jnp.float32))
+    solve = jax.jit(partial(jaxmatch.solve_assignment, method=method))
+    traced = solve.trace(jax.ShapeDtypeStruct(shape, jnp.float32))
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
-    assert ("custom_call @jaxmatch_assignment(" in text) == native
+    for name in ("assignment", "assignment_core"):
+        assert (f"custom_call @jaxmatch_{name}(" in text) == (name == target)
 
 
 @pytest.mark.gpu
