@@ -232,7 +232,9 @@ def methods(quick: bool) -> Iterator[dict[str, Any]]:
                 solve = jax.jit(partial(jm.solve_assignment, method=method))
                 assert (np.asarray(solve(costs).status) == jm.Status.OPTIMAL).all()
                 row[method] = wall_ms(lambda: solve(costs))  # noqa: B023
-            row["auto_is"] = "core" if batch <= max(2, n * n // 300_000) else "jonker_volgenant"
+            row["auto_is"] = (
+                "core" if n >= 1000 and batch <= n * n // 300_000 else "jonker_volgenant"
+            )
             print(row, flush=True)
             yield row
 

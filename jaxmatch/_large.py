@@ -56,6 +56,11 @@ class AssignmentState:
         return (self.result.col4row >= 0).sum(-1, dtype=jnp.int32)
 
     @property
+    def rows(self) -> Int[Array, "..."]:
+        """How many have to be matched: the shorter side, masks aside; 0 before the first step."""
+        return self._word(9)
+
+    @property
     def phases(self) -> Int[Array, "..."]:
         """Searches so far, the paper's iterations; each matches many rows at once."""
         return self._word(3)
@@ -165,12 +170,11 @@ def solve_in_steps(
 ) -> Assignment:
     """Steps until all problems of the batch are done, as one `while_loop`."""
     masks = {"row_mask": row_mask, "col_mask": col_mask}
-    rows = min(cost.shape[-2:])
 
     def body(state: AssignmentState) -> AssignmentState:
         state = step(cost, state, phases=phases, **masks)
         if progress is not None:
-            jax.debug.callback(progress, state.matched_rows, jnp.int32(rows))
+            jax.debug.callback(progress, state.matched_rows, state.rows)
         return state
 
     start = init(cost, method=method, maximize=maximize, **masks)

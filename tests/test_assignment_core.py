@@ -186,6 +186,23 @@ def test_walls_do_not_blunt_the_rest(method):
         assert float(res.gap) <= 1e-10 * wall
 
 
+@pytest.mark.parametrize("maximize", [False, True])
+def test_finite_costs_are_never_forbidden(method, maximize):
+    """Costs beyond every double on the grid of the small ones still can be paid."""
+    rng = np.random.default_rng(9)
+    most = np.finfo(np.float64).max
+    walled = np.where(rng.random((40, 40)) < 0.5, most / 64, rng.random((40, 40)))
+    walled[3] = most / 64
+    with x64(True):
+        for costs in (walled, np.array([[1e-271, 1e-271], [1e60, 1e60]])):
+            res = jm.solve_assignment(
+                -costs if maximize else costs, maximize=maximize, method=method
+            )
+            other = jm.solve_assignment(costs, method="jonker_volgenant")
+            assert int(res.status) == int(other.status) == jm.Status.OPTIMAL
+            np.testing.assert_allclose(abs(res.cost), other.cost, rtol=1e-12)
+
+
 def test_same_bits_again_alone_and_under_vmap(method):
     rng = np.random.default_rng(4)
     costs = rng.integers(0, 30, (3, 60, 70)).astype(np.float32)

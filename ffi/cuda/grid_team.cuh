@@ -91,7 +91,9 @@ class GridTeam {
     for (int step = kWarp / 2; step > 0; step /= 2) part += __shfl_xor_sync(kAll, part, step);
     if (lanes().lane == 0 && part != 0) atomicAdd(sum, (unsigned long long)part);
     sync();
-    return int64_t(peek(sum));
+    const int64_t total = int64_t(peek(sum));
+    sync();  // before the next one begins
+    return total;
   }
   template <class F>
   __device__ int64_t sum_rows(int64_t count, F f) {
@@ -246,8 +248,8 @@ class GridTeam {
           asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
         }
       } while (int32_t(uint32_t(now) - all) < 0);
-      s.total = uint32_t(now >> 32) - before_[turn];
-      before_[turn] = uint32_t(now >> 32);
+      s.total = uint32_t((now - before_[turn]) >> 32);  // the count may have carried
+      before_[turn] = now;
     }
     __syncthreads();
     ++epoch_;
@@ -259,7 +261,7 @@ class GridTeam {
   int64_t thread_, threads_;
   int polls_, cached_rows_;
   uint32_t epoch_ = 0;
-  uint32_t before_[2] = {0, 0};
+  uint64_t before_[2] = {0, 0};
 };
 
 }  // namespace jaxmatch

@@ -22,8 +22,7 @@ JAXMATCH_FN inline int64_t raise_of(uint64_t bid) { return kMostRaise - int64_t(
 JAXMATCH_FN inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
 // Every free row bids for its best column what it could pay more there than elsewhere; for a column
-// that somebody has, only a raise counts. Returns kWorked for each that bids and kNews for each
-// that raises.
+// that somebody has, only a raise counts, and makes the duals stale. Returns how many bid.
 template <class Team, class T>
 JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
@@ -65,7 +64,8 @@ JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
     const int64_t raise = next < kFar ? next - least : 0;
     const bool bids = raise > 0 || chosen < kCore;
     if (g.lane == 0 && bids) lower_to(s.bid + j, pack_bid(raise, i));
-    return bids ? kWorked + (raise > 0 ? kNews : 0) : 0;
+    if (g.lane == 0 && raise > 0) put(&s.control->stale, 1);
+    return int(bids);
   });
 }
 

@@ -98,7 +98,7 @@ JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& 
   team.leader([&] {
     r.write(r.value, 0, optimal ? value : nan);
     // A bound is rounded up.
-    r.write(r.gap, 0, optimal ? (r.wide ? gap : gap * (1 + 0x1p-23)) : nan);
+    r.write(r.gap, 0, optimal ? (r.wide || gap == 0 ? gap : gap * (1 + 0x1p-23) + 0x1p-149) : nan);
     *r.status = status;
     if (finished) s.control->stage = kDone;
   });

@@ -108,7 +108,9 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
           if (!p.has_col(j)) return;
           const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
           if (how.tight && step != 0) return;
-          lower_to(s.label + j, how.extend(peek(&s.control->spare_label), step));
+          const int64_t there = how.extend(peek(&s.control->spare_label), step);
+          if (there == kTooFar) put(&s.control->too_wide, 1);
+          lower_to(s.label + j, there);
         });
         team.sync();
       });

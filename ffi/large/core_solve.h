@@ -158,17 +158,14 @@ template <class Team, class T>
 JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   int64_t rounds = 0;
-  bool raised = false;
-  for (int64_t bids; rounds < kMostBidRounds && (bids = make_bids(team, p)) != 0; ++rounds) {
-    take_bids(team, p);
-    raised |= bids >= kNews;
-  }
+  team.leader([&] { s.control->stale = 0; });
+  team.sync();
+  for (; rounds < kMostBidRounds && make_bids(team, p) > 0; ++rounds) take_bids(team, p);
   const int64_t free_rows = settle_row_prices(team, p);
   if (peek(&s.control->rows) < peek(&s.control->cols)) place_spares(team, p, free_rows);
   team.leader([&] {
     s.control->bid_rounds = int32_t(rounds);
     s.control->free_rows = int32_t(free_rows);
-    s.control->stale = raised;
     s.control->tight = 1;
     s.control->refreshed = 0;
     s.control->recent_pricings = 0;
@@ -240,6 +237,15 @@ JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
   return too_wide ? kBegin : kAugment;
 }
 
+// Whether a double would round a price.
+template <class Team, class T>
+JAXMATCH_FN bool has_large_prices(Team& team, const Core<T>& p) {
+  return team.sum(p.s.m, [&](int64_t j) {
+    const int64_t v = peek(p.s.v + j);
+    return v > kMostPrice || v < -kMostPrice;
+  }) != 0;
+}
+
 // Whether a solution uses costs that the grid has cut: then how large they are.
 template <class Team, class T>
 JAXMATCH_FN bool uses_cut_costs(Team& team, const Core<T>& p) {
@@ -272,17 +278,23 @@ JAXMATCH_FN void run_stages(Team& team, Core<T>& p, int64_t budget, RunStage run
   while (stage != kFinish && stage != kDone) {
     if (stage == kAugment && budget-- == 0) return;
     int next = run_stage(stage);
+    // A solution with cut costs is followed by a grid that cuts less.
+    bool cut_less = false;
+    if (next == kCheckGrid) {
+      next = has_large_prices(team, p) ? kBegin : kFinish;
+      cut_less = next == kFinish && uses_cut_costs(team, p);
+    }
     // On the coarse grid nothing can grow too large; never, but nothing may run for ever.
     const bool again = next == kBegin && coarse;
     coarse |= next == kBegin;
     if (again) next = kFinish;
-    // A solution with cut costs is followed by a grid that cuts less.
-    if (next == kCheckGrid) next = uses_cut_costs(team, p) ? kBegin : kFinish;
+    if (cut_less) next = kBegin;
     team.leader([&] {
       const int64_t now = team.now();
       c->spent[stage] += now - since;
       since = now;
       c->stage = next;
+      c->coarse = coarse;
       if (again) c->status = kOverflow;
     });
     stage = next;

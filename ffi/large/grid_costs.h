@@ -153,7 +153,12 @@ struct GridCosts {
     return (cut + 0x1.8p52) - 0x1.8p52;
   }
   // Whole, at most kMostKey; +inf where forbidden.
-  JAXMATCH_FN double key_of(T cost) const { return whole(widen(cost) * factor * boost); }
+  JAXMATCH_FN double key_of(T cost) const {
+    const double real = widen(cost), x = real * factor * boost;
+    // Beyond all doubles, and still no infinity that forbids.
+    if (!Integral<T>::value && x == infinity() && fabs(real) < infinity()) return kMostKey;
+    return whole(x);
+  }
   JAXMATCH_FN T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
   JAXMATCH_FN double key(int64_t i, int64_t j) const { return key_of(raw(i, j)); }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
