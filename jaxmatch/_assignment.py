@@ -86,8 +86,8 @@ def solve_assignment(
       most n²/300,000. Under `vmap` it sees one problem: name the method there, or hand over the
       batch. The methods for large problems take no int64 and no `unmatched_cost`, and have no use
       for a warm start; what neither kind takes is left to the twin. GPUs with less shared memory
-      than an H100 do not reach 4096, an A100 about 3000 and others about 1900: beyond, a batch fails
-      with an error that says so, and `"core"` or `"xla"` is what remains.
+      than an H100 do not reach 4096, an A100 about 3000 and others about 1900: beyond, a batch
+      fails with an error that says so, and `"core"` or `"xla"` is what remains.
 
     - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
       native call in a `jax.lax.while_loop`, instead of all in one call.
