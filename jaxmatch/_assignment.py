@@ -135,7 +135,8 @@ def solve_assignment(
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
     would cut to 32 bits; `TypeError` for other dtypes.
 
-    `"core"` reads the costs in place, three or four times in all, and needs 3 KB for each row:
+    `"core"` reads the costs in place, three to five times in all (more where
+    the first candidates mislead), and needs 3 KB for each row:
     for a matrix of 128 candidates a row, which is solved exactly and then held against all costs,
     until none asks for a change. `"tree"` needs O(n + m) beside the costs, `"classical"` a bit for
     each pair; both read all costs many times.

@@ -58,7 +58,7 @@ class AssignmentState:
     @property
     def rows(self) -> Int[Array, "..."]:
         """How many have to be matched: the shorter side, masks aside; 0 before the first step."""
-        return self._word(9)
+        return self._word(8)
 
     @property
     def phases(self) -> Int[Array, "..."]:

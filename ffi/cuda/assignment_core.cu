@@ -13,7 +13,7 @@ namespace {
 
 // One block for each multiprocessor: registers for twice as many threads would not suffice.
 constexpr int kThreads = 512;
-// Looks between two meetings: 4 to 16 are within 10 % of each other, one costs a quarter more.
+// Looks between two meetings: 4 to 16 are within 10 % of each other, one costs 10 to 15 % more.
 constexpr int kPolls = 16;
 
 template <class T>

@@ -18,11 +18,17 @@ constexpr int64_t kGivenState = 16;
 // The methods for one large problem; the same numbers stand in jaxmatch/_native/_large.py.
 enum class LargeMethod : int64_t { kCore, kClassical, kTree };
 
+// The state of one problem, and with `bytes` the size of its buffer.
 inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
                          bool masked, int64_t* bytes) {
-  return method == LargeMethod::kCore
-             ? lay_out_core(base, control, n, m, masked, bytes)
-             : lay_out_hungarian(base, control, n, m, masked, method == LargeMethod::kTree, bytes);
+  Layout layout(base, control, n, m, masked);
+  if (method == LargeMethod::kCore) {
+    lay_out_core(layout);
+  } else {
+    lay_out_hungarian(layout, method == LargeMethod::kTree);
+  }
+  *bytes = layout.parts.used;
+  return layout.s;
 }
 
 struct CoreOperands {

@@ -96,13 +96,15 @@ struct Core {
   }
 };
 
+JAXMATCH_FN inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
+
 // Prices as the passes read them. Returns the number of those that a double would round.
 template <class Team, class T>
 JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) {
     const int64_t v = peek(p.s.v + j);
     put(p.s.v_real + j, p.has_col(j) ? double(v) : -infinity());
-    return int64_t(v > kMostPrice || v < -kMostPrice);
+    return is_large_price(v);
   });
 }
 

@@ -52,7 +52,7 @@ template <class Team, class T>
 JAXMATCH_FN void begin(Team& team, Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.n, [&](int64_t i) { put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent)); });
-  const bool square = s.control->rows == s.control->cols;
+  const bool square = peek(&s.control->rows) == peek(&s.control->cols);
   team.each(s.m, [&](int64_t j) {
     put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
     put(s.bid + j, kNoBid);
@@ -208,13 +208,11 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
     c.phases += 1;
     c.rounds += int32_t(rounds);
     c.dense_phases += how.dense;
-    c.tight_phases += how.tight;
     if (!how.tight && !how.dense && paths > 0) c.stale = 1;
     c.refreshed = how.tight;
     c.tight = how.tight && 4 * paths >= free_rows;  // else prices have to move
     c.too_wide = 0;
     c.split |= lost && too_wide;
-    c.coarse |= next == kBegin;
     if (next == kFinish) c.status = kInfeasible;
   });
   return next;
@@ -232,7 +230,6 @@ JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
     s.control->free_rows = int32_t(free_rows + freed);
     s.control->stale = 0;
     s.control->refreshed = 0;
-    s.control->coarse |= too_wide;
   });
   return too_wide ? kBegin : kAugment;
 }
@@ -240,10 +237,7 @@ JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
 // Whether a double would round a price.
 template <class Team, class T>
 JAXMATCH_FN bool has_large_prices(Team& team, const Core<T>& p) {
-  return team.sum(p.s.m, [&](int64_t j) {
-    const int64_t v = peek(p.s.v + j);
-    return v > kMostPrice || v < -kMostPrice;
-  }) != 0;
+  return team.sum(p.s.m, [&](int64_t j) { return is_large_price(peek(p.s.v + j)); }) != 0;
 }
 
 // Whether a solution uses costs that the grid has cut: then how large they are.

@@ -35,7 +35,7 @@ enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, 
 // what Python shows of a state (jaxmatch/_large.py).
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
-          bid_rounds = 0, rounds = 0, tight_phases = 0;
+          bid_rounds = 0, rounds = 0;
   int32_t rows = 0;             // that exist, canonical
   int64_t spent[kFinish] = {};  // nanoseconds in each stage
   int32_t cols = 0;
@@ -67,7 +67,8 @@ struct Meeting {
 };
 
 constexpr int64_t kControlWords = 96, kMeetingAt = 64;
-static_assert(offsetof(Control, spent) == 40, "jaxmatch/_large.py reads the words up to there");
+static_assert(offsetof(Control, rows) == 32 && offsetof(Control, spent) == 40,
+              "jaxmatch/_large.py reads the words up to there");
 static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
 static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 
@@ -80,7 +81,7 @@ struct CoreState {
   ClassKeys* core_key;          // [n, kClasses]: costs in grid units
   ClassKeys* core_slack;        // [n, kClasses]: reduced
   ClassCols* core_col;          // [n, kClasses]; -1: none
-  int64_t *label, *seen;        // of columns; and what of it a row has passed on
+  int64_t* label;               // of columns: distance << shift | hops, or the least slack
   uint64_t *parent, *bid;       // of columns: hops << 32 | row; and offers
   int64_t* nearest;             // of free rows: the distance of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
@@ -112,12 +113,6 @@ struct Parts {
     return base ? reinterpret_cast<T*>(base + at) : nullptr;
   }
 };
-
-#if defined(__CUDACC__)
-#define JAXMATCH_FN_ON_BOTH __host__ __device__
-#else
-#define JAXMATCH_FN_ON_BOTH
-#endif
 
 }  // namespace jaxmatch
 

@@ -88,7 +88,6 @@ JAXMATCH_FN int iterate(Team& team, const Core<T>& p, bool tree) {
     c.spent[kBid] += compress_ns;
     c.spent[kPrice] += update_ns;
     c.spent[kAugment] -= compress_ns + update_ns;
-    c.coarse |= next == kBegin;
     if (next == kFinish) c.status = kInfeasible;
   });
   return next;
