@@ -62,29 +62,38 @@ class PoolTeam {
   int64_t sum_rows(int64_t count, F f) {
     return spread_sum(count, 300, [&](int64_t i) { return int64_t(f(Lanes{}, i)); });
   }
+  // The same for rows of which check(i) is true.
+  template <class Check, class F>
+  int64_t sum_rows(int64_t count, Check check, F f) {
+    return spread_sum(count, 300, [&](int64_t i) { return check(i) ? int64_t(f(Lanes{}, i)) : 0; });
+  }
   template <class F>
   int64_t wide_sum(int64_t count, F f) {
     return sum(count, f);
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next. Work may return kNews, and then news() comes before the
-  // next look. Returns the number of rounds.
-  template <class Memo, class Init, class Check, class Work, class News>
-  int64_t settle(int64_t count, Init init, Check check, Work work, News news) {
-    std::vector<Memo> memos(count);
-    spread(count, 3, [&](int64_t i) { memos[i] = init(i); });
+  // it remembers from one look to the next. Whoever looks has seen what watch() has; hear() is for
+  // each column when that is news. Returns the number of rounds.
+  template <class Memo, class Init, class Watch, class Check, class Work, class Hear>
+  int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check, Work work,
+                 Hear hear) {
+    std::vector<Memo> memos(rows);
+    spread(rows, 3, [&](int64_t i) { memos[i] = init(i); });
+    int64_t heard = kFar;
     for (int64_t rounds = 0;; ++rounds) {
-      std::atomic<int> all{0};
-      ForEachRange(*pool_, count, 30, [&](int64_t first, int64_t last) {
-        int part = 0;
+      const Seen seen = watch(Lanes{}, true);
+      std::atomic<bool> worked{seen.spare != heard};
+      if (worked) spread(cols, 3, [&](int64_t j) { hear(j, seen); });
+      heard = seen.spare;
+      ForEachRange(*pool_, rows, 30, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
-          const int64_t label = check(i, memos[i]);
-          if (label >= 0) part |= kWorked | work(Lanes{}, i, label);
+          const int64_t label = check(i, memos[i], seen);
+          if (label < 0) continue;
+          work(Lanes{}, i, label, seen);
+          worked.store(true, std::memory_order_relaxed);
         }
-        all.fetch_or(part, std::memory_order_relaxed);
       });
-      if (all == 0) return rounds;
-      if (all >= kNews) news();
+      if (!worked) return rounds;
     }
   }
 

@@ -13,14 +13,12 @@ namespace {
 
 // One block for each multiprocessor: registers for twice as many threads would not suffice.
 constexpr int kThreads = 512;
-// Looks between two meetings: 4 to 16 are within 10 % of each other, one costs 10 to 15 % more.
-constexpr int kPolls = 16;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     assignment_core_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
                            int cached_rows) {
-  GridTeam team(p.s.control, kPolls, cached_rows);
+  GridTeam team(p.s.control, cached_rows);
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();
@@ -34,7 +32,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     assignment_hungarian_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
                                 LargeMethod method) {
-  GridTeam team(p.s.control, kPolls, 0);
+  GridTeam team(p.s.control, 0);
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();

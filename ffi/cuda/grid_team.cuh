@@ -10,16 +10,14 @@ namespace jaxmatch {
 // for others; whatever returns a sum does, and so does sync().
 class GridTeam {
  public:
-  // `polls`: how often settle() looks for work before the grid meets again. `cached_rows`: for how
-  // many of a block's rows there is room in its shared memory.
-  __device__ GridTeam(Control* control, int polls, int cached_rows)
+  // `cached_rows`: for how many of a block's rows there is room in its shared memory.
+  __device__ GridTeam(Control* control, int cached_rows)
       : control_(control),
         meeting_(meeting_of(control)),
         thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
         threads_(int64_t(gridDim.x) * blockDim.x),
-        polls_(polls),
         cached_rows_(cached_rows) {
-    if (threadIdx.x < 2) shared().part[threadIdx.x] = 0;
+    if (threadIdx.x == 0) shared() = Shared{};
     __syncthreads();
   }
 
@@ -101,36 +99,73 @@ class GridTeam {
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
     return meet<true>(part);
   }
+  // The same for rows of which check(i) is true; the lanes look, each at its rows.
+  template <class Check, class F>
+  __device__ int64_t sum_rows(int64_t count, Check check, F f) {
+    int part = 0;
+    for (int c = 0; c < kRowsPerLane && first_row(c) < count; ++c) {
+      const int64_t mine = row_of_lane(c);
+      const bool found = mine < count && check(mine);
+      for (unsigned all = __ballot_sync(kAll, found); all; all &= all - 1) {
+        part += int(f(lanes(), first_row(c) + (__ffs(all) - 1) * warps()));
+      }
+    }
+    return meet<true>(part);
+  }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next. The lanes look, each at its rows, and the warp works.
-  // What others wrote must be read with peek(). Work may return kNews, and then news() comes before
-  // the next look. Returns the number of rounds.
-  template <class Memo, class Init, class Check, class Work, class News>
-  __device__ int64_t settle(int64_t count, Init init, Check check, Work work, News news) {
+  // it remembers from one look to the next. Whoever looks has seen what watch() has, which one warp
+  // of all does in earnest; hear() is for each column when that is news. The lanes look, each at
+  // its rows, and the warp works. What others wrote must be read with peek(). Returns the number of
+  // censuses.
+  //
+  // Nobody waits: a warp that has looked at all its rows since the last census is counted in the
+  // next one, and goes on looking. There is none left when nobody has worked from one to the next.
+  template <class Memo, class Init, class Watch, class Check, class Work, class Hear>
+  __device__ int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check,
+                            Work work, Hear hear) {
     Memo memo[kRowsPerLane];
 #pragma unroll
     for (int c = 0; c < kRowsPerLane; ++c) {
-      if (row_of_lane(c) < count) memo[c] = init(row_of_lane(c));
+      if (row_of_lane(c) < rows) memo[c] = init(row_of_lane(c));
     }
-    for (int64_t rounds = 0;; ++rounds) {
-      int part = 0;
-      for (int k = 0; k < polls_; ++k) {
+    if (threadIdx.x == 0) shared().seen = Seen{};
+    __syncthreads();
+    int64_t heard = kFar;
+    int32_t worked = 0;
+    bool counted = false;
+    int64_t censuses = 0;
+    for (;;) {
+      const Seen seen = look(watch);
+      if (seen.spare != heard) {
+        heard = seen.spare;
+        worked = 1;
+        for (int64_t k = thread_; k < cols; k += threads_) hear(k, seen);
+      }
 #pragma unroll
-        for (int c = 0; c < kRowsPerLane; ++c) {
-          if (first_row(c) >= count) break;
-          const int64_t mine = row_of_lane(c);
-          const int64_t label = mine < count ? check(mine, memo[c]) : -1;
-          for (unsigned found = __ballot_sync(kAll, label >= 0); found; found &= found - 1) {
-            const int lane = __ffs(found) - 1;
-            const int64_t row = first_row(c) + lane * warps();
-            part |= kWorked | work(lanes(), row, __shfl_sync(kAll, label, lane));
-          }
+      for (int c = 0; c < kRowsPerLane; ++c) {
+        if (first_row(c) >= rows) break;
+        const int64_t mine = row_of_lane(c);
+        const int64_t label = mine < rows ? check(mine, memo[c], seen) : -1;
+        for (unsigned found = __ballot_sync(kAll, label >= 0); found; found &= found - 1) {
+          const int lane = __ffs(found) - 1;
+          const int64_t row = first_row(c) + lane * warps();
+          work(lanes(), row, __shfl_sync(kAll, label, lane), seen);
+          worked = 1;
         }
       }
-      const uint32_t total = meet<false>(part);
-      if (total == 0) return rounds;
-      if (total >= kNews) news();
+      if (!counted) {
+        come_to_census(worked);
+        counted = true;
+        worked = 0;
+      } else if (census_is_over()) {
+        ++censuses;
+        ++epoch_;
+        counted = false;
+        if (shared().total == 0) break;
+      }
     }
+    __syncthreads();  // before anything of this is used again
+    return censuses;
   }
   __host__ __device__ static int64_t most_rows(int64_t warps) {
     return warps * kWarp * kRowsPerLane;
@@ -208,6 +243,8 @@ class GridTeam {
 
   struct Shared {
     uint32_t part[2], total;
+    uint32_t come, done;  // to a census: warps, and those that worked above; and its number
+    Seen seen;
   };
   __device__ static Shared& shared() {
     __shared__ Shared s;
@@ -256,10 +293,52 @@ class GridTeam {
     return s.total;
   }
 
+  // What watch() has seen, as the block's first warp has it.
+  template <class Watch>
+  __device__ Seen look(Watch watch) {
+    volatile Seen& mine = shared().seen;
+    if (threadIdx.x >= kWarp) return {mine.bound, mine.spare};
+    const Seen seen = watch(lanes(), blockIdx.x == gridDim.x - 1);
+    if (lanes().lane == 0) {
+      mine.bound = seen.bound;
+      mine.spare = seen.spare;
+    }
+    return seen;
+  }
+  // The last warp of a block to come tells the other blocks.
+  __device__ void come_to_census(int32_t worked) {
+    __syncwarp();
+    if (lanes().lane != 0) return;
+    __threadfence();
+    const uint32_t before = atomicAdd(&shared().come, uint32_t(worked) << 16 | 1);
+    if ((before & 0xffff) + 1 < blockDim.x / kWarp) return;
+    shared().come = 0;
+    __threadfence();
+    const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
+    atomicAdd(reinterpret_cast<unsigned long long*>(&meeting_->word[epoch_ & 1]), sum);
+  }
+  // The block's first thread sees it, and leaves the sum for the others.
+  __device__ bool census_is_over() {
+    volatile Shared& s = shared();
+    if (threadIdx.x == 0) {
+      const int turn = epoch_ & 1;
+      const uint64_t now = peek(&meeting_->word[turn]);
+      if (int32_t(uint32_t(now) - gridDim.x * (epoch_ / 2 + 1)) >= 0) {
+        s.total = uint32_t((now - before_[turn]) >> 32);
+        before_[turn] = now;
+        __threadfence_block();
+        s.done = epoch_ + 1;
+      }
+    }
+    const bool over = __any_sync(kAll, s.done == epoch_ + 1);
+    __threadfence_block();
+    return over;
+  }
+
   Control* control_;
   Meeting* meeting_;
   int64_t thread_, threads_;
-  int polls_, cached_rows_;
+  int cached_rows_;
   uint32_t epoch_ = 0;
   uint64_t before_[2] = {0, 0};
 };

@@ -19,6 +19,8 @@ JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
 JAXMATCH_FN inline int64_t hops_of(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
 
+constexpr int32_t kMostWatched = 256;
+
 // How a phase looks for paths.
 struct Search {
   bool dense;   // over all costs, not only the core
@@ -49,6 +51,12 @@ JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bo
     s.control->reach = 0;
     s.control->spare_label = kFar;
     s.control->spare_parent = kNoParent;
+    s.control->bound = kFar;
+  });
+  team.each(s.m, [&](int64_t j) {
+    if (peek(s.row4col + j) != kFree) return;
+    const int32_t at = count_up(&s.control->open_cols);
+    if (at < kMostWatched) s.bid[at] = uint64_t(j);  // nobody bids now
   });
   if (refresh && !how.dense) {
     team.rows(s.n, [&](Lanes g, int64_t i) {
@@ -74,45 +82,56 @@ struct PassedOn {
   int64_t label;
 };
 
+// What a search watches; the one who leads also finds the bound: no path is longer than the one to
+// the farthest free column, as far as it is known.
+JAXMATCH_FN inline Seen watch_labels(Lanes g, const CoreState& s, bool leads) {
+  const Seen seen{peek(&s.control->bound), peek(&s.control->spare_label)};
+  const int32_t watched = peek(&s.control->open_cols);
+  if (!leads || watched > kMostWatched) return seen;
+  int64_t least = kFar;
+  JAXMATCH_UNROLL
+  for (int32_t k = g.lane; k < kMostWatched; k += g.kCount) {
+    if (k < watched) least = lesser(least, -peek(s.label + s.bid[k]));
+  }
+  least = g.min(least);
+  if (g.lane == 0) put(&s.control->bound, -least);
+  return seen;
+}
+
 // Shortest distances, and of the shortest paths the fewest hops. Returns the number of rounds.
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
+  const auto pass_on = [&](int32_t j, int64_t label, int64_t slack, const Seen& seen) {
+    if (how.tight && slack != 0) return false;
+    const int64_t there = how.extend(label, slack);
+    if (there > seen.bound) return false;
+    if (there == kTooFar) put(&s.control->too_wide, 1);
+    lower_to(s.label + j, there);
+    return true;
+  };
   return team.template settle<PassedOn>(
-      s.n, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
-      [&](int64_t, PassedOn& memo) -> int64_t {
+      s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+      [&](Lanes g, bool leads) { return watch_labels(g, s, leads); },
+      [&](int64_t, PassedOn& memo, const Seen& seen) -> int64_t {
         if (memo.col == kAbsent) return -1;
         const int64_t label = memo.col >= 0 ? peek(s.label + memo.col) : 0;
-        if (label >= memo.label) return -1;
+        if (label >= lesser(memo.label, seen.bound)) return -1;
         memo.label = label;
         return label;
       },
-      [&](Lanes g, int64_t i, int64_t label) {
-        bool news = false;
+      [&](Lanes g, int64_t i, int64_t label, const Seen& seen) {
         p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
-          if (how.tight && slack != 0) return;
-          const int64_t there = how.extend(label, slack);
-          if (there == kTooFar) put(&s.control->too_wide, 1);
-          lower_to(s.label + j, there);
-          if (how.spares && peek(s.row4col + j) == kSpare &&
-              there < peek(&s.control->spare_label)) {
-            lower_to(&s.control->spare_label, there);
-            news = true;
+          if (!pass_on(j, label, slack, seen) || !how.spares) return;
+          if (peek(s.row4col + j) == kSpare) {
+            lower_to(&s.control->spare_label, how.extend(label, slack));
           }
         });
-        return how.spares && g.any(news) ? kNews : 0;
       },
-      [&] {
+      [&](int64_t j, const Seen& seen) {
         // From a spare column its row of zeros leads to every column.
-        team.each(s.m, [&](int64_t j) {
-          if (!p.has_col(j)) return;
-          const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
-          if (how.tight && step != 0) return;
-          const int64_t there = how.extend(peek(&s.control->spare_label), step);
-          if (there == kTooFar) put(&s.control->too_wide, 1);
-          lower_to(s.label + j, there);
-        });
-        team.sync();
+        if (!p.has_col(j)) return;
+        pass_on(int32_t(j), seen.spare, peek(&s.control->spare_price) - peek(s.v + j), seen);
       });
 }
 
@@ -155,8 +174,12 @@ template <class Team, class T>
 JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   return team.template settle<PassedOn>(
-      s.n, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
-      [&](int64_t, PassedOn& memo) -> int64_t {
+      s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+      [&](Lanes, bool) {
+        const uint64_t entry = peek(&s.control->spare_parent);
+        return Seen{kFar, entry == kNoParent ? kFar : int64_t(entry)};
+      },
+      [&](int64_t, PassedOn& memo, const Seen&) -> int64_t {
         if (memo.col == kAbsent) return -1;
         const uint64_t mine = memo.col >= 0 ? peek(s.parent + memo.col) : 0;
         const int64_t hops = hops_of(mine);
@@ -164,33 +187,24 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
         memo.label = hops;
         return hops;
       },
-      [&](Lanes g, int64_t i, int64_t hops) {
+      [&](Lanes g, int64_t i, int64_t hops, const Seen&) {
         const int32_t mine = peek(s.col4row + i);
         const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
         const uint64_t parent = pack_parent(hops + 1, i);
-        bool news = false;
         p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
           if (j == mine || d + slack != peek(s.label + j)) return;
           lower_to(s.parent + j, parent);
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
           if (d + slack != peek(&s.control->spare_label)) return;
-          const uint64_t entry = pack_parent(hops + 1, j);
-          if (entry < peek(&s.control->spare_parent)) {
-            lower_to(&s.control->spare_parent, entry);
-            news = true;
-          }
+          lower_to(&s.control->spare_parent, pack_parent(hops + 1, j));
         });
-        return how.spares && g.any(news) ? kNews : 0;
       },
-      [&] {
-        team.each(s.m, [&](int64_t j) {
-          const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
-          const uint64_t entry = peek(&s.control->spare_parent);
-          if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
-          if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
-          lower_to(s.parent + j, pack_parent(hops_of(entry) + 1, kSpareRow));
-        });
-        team.sync();
+      [&](int64_t j, const Seen& seen) {
+        const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
+        const uint64_t entry = uint64_t(seen.spare);
+        if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
+        if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
+        lower_to(s.parent + j, pack_parent(hops_of(entry) + 1, kSpareRow));
       });
 }
 

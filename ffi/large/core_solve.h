@@ -212,6 +212,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
     c.refreshed = how.tight;
     c.tight = how.tight && 4 * paths >= free_rows;  // else prices have to move
     c.too_wide = 0;
+    c.open_cols = 0;
     c.split |= lost && too_wide;
     if (next == kFinish) c.status = kInfeasible;
   });

@@ -56,6 +56,8 @@ struct Control {
   int64_t spare_price = 0;   // of every spare column: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
+  int64_t bound = 0;                       // of the labels, see Seen
+  int32_t open_cols = 0;                   // how many columns are free
   int32_t frontier[2] = {0, 0}, ends = 0;  // of the Hungarian methods: how many there are
   double sum = 0;                          // what ordered_sum() leaves for everybody
 };
@@ -98,8 +100,11 @@ struct ReducedCore {
   ClassKeys* slack;
 };
 
-// What work() of a team's settle() returns, for the team and for those who hear news.
-constexpr int kWorked = 1, kNews = 1 << 16;
+// What a team's settle() keeps an eye on while labels fall.
+struct Seen {
+  int64_t bound = kFar;  // labels beyond it decide nothing
+  int64_t spare = kFar;  // what the rows of zeros have to pass on
+};
 
 // Hands out a buffer; also with a null base, to learn its size.
 struct Parts {
