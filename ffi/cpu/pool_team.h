@@ -25,6 +25,7 @@ class PoolTeam {
   static ReducedCore reduced_core(const CoreState& s, int64_t i) {
     return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
   }
+  static const double* prices(const CoreState& s) { return s.v_real; }
   template <class F>
   void leader(F f) {
     f();
@@ -62,18 +63,28 @@ class PoolTeam {
   int64_t sum_rows(int64_t count, F f) {
     return spread_sum(count, 300, [&](int64_t i) { return int64_t(f(Lanes{}, i)); });
   }
-  // The same for rows of which check(i) is true.
-  template <class Check, class F>
-  int64_t sum_rows(int64_t count, Check check, F f) {
-    return spread_sum(count, 300, [&](int64_t i) { return check(i) ? int64_t(f(Lanes{}, i)) : 0; });
+  // The same for rows whose label is not negative.
+  template <class Label, class F>
+  int64_t sum_rows(int64_t count, Label label_of, F f) {
+    return spread_sum(count, 30, [&](int64_t i) {
+      const int64_t label = label_of(i);
+      return label >= 0 ? int64_t(f(Lanes{}, i, label)) : 0;
+    });
+  }
+  template <class Label, class F>
+  void rows(int64_t count, Label label_of, F f) {
+    spread(count, 300, [&](int64_t i) {
+      const int64_t label = label_of(i);
+      if (label >= 0) f(Lanes{}, i, label);
+    });
   }
   template <class F>
   int64_t wide_sum(int64_t count, F f) {
     return sum(count, f);
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next. Whoever looks has seen what watch() has; hear() is for
-  // each column when that is news. Returns the number of rounds.
+  // it remembers from one look to the next; hear() is for each column when watch() tells news.
+  // Returns the number of rounds.
   template <class Memo, class Init, class Watch, class Check, class Work, class Hear>
   int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check, Work work,
                  Hear hear) {
@@ -81,15 +92,17 @@ class PoolTeam {
     spread(rows, 3, [&](int64_t i) { memos[i] = init(i); });
     int64_t heard = kFar;
     for (int64_t rounds = 0;; ++rounds) {
-      const Seen seen = watch(Lanes{}, true);
-      std::atomic<bool> worked{seen.spare != heard};
-      if (worked) spread(cols, 3, [&](int64_t j) { hear(j, seen); });
-      heard = seen.spare;
+      std::atomic<bool> worked{false};
+      if (const int64_t news = watch(); news != heard) {
+        heard = news;
+        worked = true;
+        spread(cols, 3, [&](int64_t j) { hear(j, heard); });
+      }
       ForEachRange(*pool_, rows, 30, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
-          const int64_t label = check(i, memos[i], seen);
+          const int64_t label = check(i, memos[i]);
           if (label < 0) continue;
-          work(Lanes{}, i, label, seen);
+          work(Lanes{}, i, label);
           worked.store(true, std::memory_order_relaxed);
         }
       });

@@ -34,9 +34,17 @@ class GridTeam {
   }
   // In shared memory of the block that the row belongs to, as far as there is room.
   __device__ ReducedCore reduced_core(const CoreState& s, int64_t i) const {
-    const int64_t slot = i / gridDim.x;
+    const int slot = int(i) / int(gridDim.x);
     if (slot >= cached_rows_) return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
     return {cols_in_shared() + slot * kClasses, slack_in_shared() + slot * kClasses};
+  }
+  // Prices for a pass over all costs, where there are no reduced cores until the next phase.
+  __device__ const double* prices(const CoreState& s) {
+    if (s.m * int64_t(sizeof(double)) > cached_rows_ * kBytesOfRow) return s.v_real;
+    double* const mine = reinterpret_cast<double*>(slack_in_shared());
+    for (int64_t j = threadIdx.x; j < s.m; j += blockDim.x) mine[j] = peek(s.v_real + j);
+    __syncthreads();
+    return mine;
   }
   static constexpr int kBytesOfRow = kClasses * (sizeof(ClassCols) + sizeof(ClassKeys));
 
@@ -99,24 +107,23 @@ class GridTeam {
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
     return meet<true>(part);
   }
-  // The same for rows of which check(i) is true; the lanes look, each at its rows.
-  template <class Check, class F>
-  __device__ int64_t sum_rows(int64_t count, Check check, F f) {
+  // The same for rows whose label is not negative; the lanes look, each at its rows.
+  template <class Label, class F>
+  __device__ int64_t sum_rows(int64_t count, Label label_of, F f) {
     int part = 0;
-    for (int c = 0; c < kRowsPerLane && first_row(c) < count; ++c) {
-      const int64_t mine = row_of_lane(c);
-      const bool found = mine < count && check(mine);
-      for (unsigned all = __ballot_sync(kAll, found); all; all &= all - 1) {
-        part += int(f(lanes(), first_row(c) + (__ffs(all) - 1) * warps()));
-      }
-    }
+    rows(count, label_of, [&](Lanes g, int64_t i, int64_t label) { part += int(f(g, i, label)); });
     return meet<true>(part);
   }
+  template <class Label, class F>
+  __device__ void rows(int64_t count, Label label_of, F f) {
+    for (int c = 0; c < kRowsPerLane && first_row(c) < count; ++c) {
+      const int64_t mine = row_of_lane(c);
+      work_on(c, mine < count ? int64_t(label_of(mine)) : -1, f);
+    }
+  }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next. Whoever looks has seen what watch() has, which one warp
-  // of all does in earnest; hear() is for each column when that is news. The lanes look, each at
-  // its rows, and the warp works. What others wrote must be read with peek(). Returns the number of
-  // censuses.
+  // it remembers from one look to the next; hear() is for each column when watch() tells news. What
+  // others wrote must be read with peek(). Returns the number of censuses.
   //
   // Nobody waits: a warp that has looked at all its rows since the last census is counted in the
   // next one, and goes on looking. There is none left when nobody has worked from one to the next.
@@ -128,44 +135,34 @@ class GridTeam {
     for (int c = 0; c < kRowsPerLane; ++c) {
       if (row_of_lane(c) < rows) memo[c] = init(row_of_lane(c));
     }
-    if (threadIdx.x == 0) shared().seen = Seen{};
-    __syncthreads();
     int64_t heard = kFar;
-    int32_t worked = 0;
-    bool counted = false;
-    int64_t censuses = 0;
-    for (;;) {
-      const Seen seen = look(watch);
-      if (seen.spare != heard) {
-        heard = seen.spare;
-        worked = 1;
-        for (int64_t k = thread_; k < cols; k += threads_) hear(k, seen);
+    bool worked = false, counted = false;
+    for (int64_t censuses = 0;;) {
+      if (cols > 0) {
+        const int64_t news = watch();
+        if (news != heard) {
+          heard = news;
+          worked = true;
+          for (int64_t k = thread_; k < cols; k += threads_) hear(k, heard);
+        }
       }
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
         if (first_row(c) >= rows) break;
         const int64_t mine = row_of_lane(c);
-        const int64_t label = mine < rows ? check(mine, memo[c], seen) : -1;
-        for (unsigned found = __ballot_sync(kAll, label >= 0); found; found &= found - 1) {
-          const int lane = __ffs(found) - 1;
-          const int64_t row = first_row(c) + lane * warps();
-          work(lanes(), row, __shfl_sync(kAll, label, lane), seen);
-          worked = 1;
-        }
+        worked |= work_on(c, mine < rows ? check(mine, memo[c]) : -1, work);
       }
       if (!counted) {
         come_to_census(worked);
         counted = true;
-        worked = 0;
+        worked = false;
       } else if (census_is_over()) {
-        ++censuses;
         ++epoch_;
+        ++censuses;
         counted = false;
-        if (shared().total == 0) break;
+        if (shared().total == 0) return censuses;
       }
     }
-    __syncthreads();  // before anything of this is used again
-    return censuses;
   }
   __host__ __device__ static int64_t most_rows(int64_t warps) {
     return warps * kWarp * kRowsPerLane;
@@ -244,7 +241,6 @@ class GridTeam {
   struct Shared {
     uint32_t part[2], total;
     uint32_t come, done;  // to a census: warps, and those that worked above; and its number
-    Seen seen;
   };
   __device__ static Shared& shared() {
     __shared__ Shared s;
@@ -293,20 +289,19 @@ class GridTeam {
     return s.total;
   }
 
-  // What watch() has seen, as the block's first warp has it.
-  template <class Watch>
-  __device__ Seen look(Watch watch) {
-    volatile Seen& mine = shared().seen;
-    if (threadIdx.x >= kWarp) return {mine.bound, mine.spare};
-    const Seen seen = watch(lanes(), blockIdx.x == gridDim.x - 1);
-    if (lanes().lane == 0) {
-      mine.bound = seen.bound;
-      mine.spare = seen.spare;
+  // f(lanes, row, label) for those of this warp's rows in a chunk that have a label; whether any
+  // has.
+  template <class F>
+  __device__ bool work_on(int chunk, int64_t label, F f) {
+    const unsigned all = __ballot_sync(kAll, label >= 0);
+    for (unsigned left = all; left; left &= left - 1) {
+      const int lane = __ffs(left) - 1;
+      f(lanes(), first_row(chunk) + lane * warps(), __shfl_sync(kAll, label, lane));
     }
-    return seen;
+    return all != 0;
   }
   // The last warp of a block to come tells the other blocks.
-  __device__ void come_to_census(int32_t worked) {
+  __device__ void come_to_census(bool worked) {
     __syncwarp();
     if (lanes().lane != 0) return;
     __threadfence();

@@ -26,8 +26,8 @@ JAXMATCH_FN inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMos
 template <class Team, class T>
 JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
-  const auto is_free = [&](int64_t i) { return peek(s.col4row + i) == kFree; };
-  return team.sum_rows(s.n, is_free, [&](Lanes g, int64_t i) {
+  const auto free_or_not = [&](int64_t i) { return peek(s.col4row + i) == kFree ? 0 : -1; };
+  return team.sum_rows(s.n, free_or_not, [&](Lanes g, int64_t i, int64_t) {
     int64_t first = kFar, second = kFar;
     int32_t place = kCore << 1;  // in the core; free columns come first
     for (int c = g.lane; c < kClasses; c += g.kCount) {

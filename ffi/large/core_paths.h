@@ -19,15 +19,26 @@ JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
 JAXMATCH_FN inline int64_t hops_of(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
 
-constexpr int32_t kMostWatched = 256;
-
 // How a phase looks for paths.
 struct Search {
   bool dense;   // over all costs, not only the core
   bool tight;   // along tight arcs only: no price will move
   bool spares;  // there are rows of zeros
   int shift;    // a label is a distance, and hops in so many bits below; 0: no room for hops
+  int64_t bound = kFar;  // no label exceeds it
 
+  JAXMATCH_FN bool is_bounded() const { return tight || bound < kTooFar; }
+  // No distance exceeds it; without a limit if it is negative.
+  JAXMATCH_FN void set_bound(int64_t distance) {
+    const bool fits = distance >= 0 && distance < kTooFar >> (shift + 1);
+    bound = fits ? ((distance + 1) << shift) - 1 : kFar;
+  }
+  // The greatest slack of an arc behind which a label does not exceed the bound.
+  JAXMATCH_FN int64_t room(int64_t label) const {
+    if (tight) return 0;
+    return bound >= kTooFar ? INT64_MAX : (bound - label - (shift > 0)) >> shift;
+  }
+  JAXMATCH_FN int64_t hops_of(int64_t label) const { return label & ((int64_t{1} << shift) - 1); }
   // The label at the end of an arc.
   JAXMATCH_FN int64_t extend(int64_t label, int64_t slack) const {
     return lesser(label + lesser(slack, kTooFar >> shift) * (int64_t{1} << shift) + (shift > 0),
@@ -49,14 +60,10 @@ JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bo
   });
   team.leader([&] {
     s.control->reach = 0;
+    s.control->most_hops = 0;
+    s.control->too_wide = 0;
     s.control->spare_label = kFar;
     s.control->spare_parent = kNoParent;
-    s.control->bound = kFar;
-  });
-  team.each(s.m, [&](int64_t j) {
-    if (peek(s.row4col + j) != kFree) return;
-    const int32_t at = count_up(&s.control->open_cols);
-    if (at < kMostWatched) s.bid[at] = uint64_t(j);  // nobody bids now
   });
   if (refresh && !how.dense) {
     team.rows(s.n, [&](Lanes g, int64_t i) {
@@ -82,57 +89,49 @@ struct PassedOn {
   int64_t label;
 };
 
-// What a search watches; the one who leads also finds the bound: no path is longer than the one to
-// the farthest free column, as far as it is known.
-JAXMATCH_FN inline Seen watch_labels(Lanes g, const CoreState& s, bool leads) {
-  const Seen seen{peek(&s.control->bound), peek(&s.control->spare_label)};
-  const int32_t watched = peek(&s.control->open_cols);
-  if (!leads || watched > kMostWatched) return seen;
-  int64_t least = kFar;
-  JAXMATCH_UNROLL
-  for (int32_t k = g.lane; k < kMostWatched; k += g.kCount) {
-    if (k < watched) least = lesser(least, -peek(s.label + s.bid[k]));
-  }
-  least = g.min(least);
-  if (g.lane == 0) put(&s.control->bound, -least);
-  return seen;
-}
-
 // Shortest distances, and of the shortest paths the fewest hops. Returns the number of rounds.
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
-  const auto pass_on = [&](int32_t j, int64_t label, int64_t slack, const Seen& seen) {
-    if (how.tight && slack != 0) return false;
+  const auto pass_on = [&](int64_t j, int64_t label, int64_t slack) {
     const int64_t there = how.extend(label, slack);
-    if (there > seen.bound) return false;
     if (there == kTooFar) put(&s.control->too_wide, 1);
     lower_to(s.label + j, there);
-    return true;
+    return there;
   };
   return team.template settle<PassedOn>(
       s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
-      [&](Lanes g, bool leads) { return watch_labels(g, s, leads); },
-      [&](int64_t, PassedOn& memo, const Seen& seen) -> int64_t {
+      [&] { return peek(&s.control->spare_label); },
+      [&](int64_t, PassedOn& memo) -> int64_t {
         if (memo.col == kAbsent) return -1;
         const int64_t label = memo.col >= 0 ? peek(s.label + memo.col) : 0;
-        if (label >= lesser(memo.label, seen.bound)) return -1;
+        if (label >= lesser(memo.label, how.bound)) return -1;
         memo.label = label;
         return label;
       },
-      [&](Lanes g, int64_t i, int64_t label, const Seen& seen) {
+      [&](Lanes g, int64_t i, int64_t label) {
+        const int64_t room = how.room(label);
         p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
-          if (!pass_on(j, label, slack, seen) || !how.spares) return;
-          if (peek(s.row4col + j) == kSpare) {
-            lower_to(&s.control->spare_label, how.extend(label, slack));
+          if (slack > room) return;
+          const int64_t there = pass_on(j, label, slack);
+          if (how.spares && peek(s.row4col + j) == kSpare) {
+            lower_to(&s.control->spare_label, there);
           }
         });
       },
-      [&](int64_t j, const Seen& seen) {
+      [&](int64_t j, int64_t spare_label) {
         // From a spare column its row of zeros leads to every column.
-        if (!p.has_col(j)) return;
-        pass_on(int32_t(j), seen.spare, peek(&s.control->spare_price) - peek(s.v + j), seen);
+        const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
+        if (p.has_col(j) && slack <= how.room(spare_label)) pass_on(j, spare_label, slack);
       });
+}
+
+// How many of the free columns have been reached.
+template <class Team, class T>
+JAXMATCH_FN int64_t count_reached(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  return team.sum(
+      s.m, [&](int64_t j) { return peek(s.row4col + j) == kFree && peek(s.label + j) < kTooFar; });
 }
 
 // Each column's parent: the first row from which it has its label. With hops in the labels, parents
@@ -141,17 +140,34 @@ template <class Team, class T>
 JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const int64_t spare_label = how.spares ? peek(&s.control->spare_label) : kFar;
-  team.rows(s.n, [&](Lanes g, int64_t i) {
-    const int32_t mine = peek(s.col4row + i);
-    if (mine == kAbsent) return;
-    const int64_t label = mine >= 0 ? peek(s.label + mine) : 0;
-    if (label >= kTooFar) return;
-    p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
-      if (j == mine || (how.tight && slack != 0)) return;
-      if (how.extend(label, slack) == peek(s.label + j)) {
-        lower_to(s.parent + j, pack_parent(0, i));
+  const auto label_of = [&](int64_t i) -> int64_t {
+    const int32_t j = peek(s.col4row + i);
+    if (j == kAbsent) return -1;
+    const int64_t label = j >= 0 ? peek(s.label + j) : 0;
+    return label <= how.bound && label < kTooFar ? label : -1;
+  };
+  team.rows(s.n, label_of, [&](Lanes g, int64_t i, int64_t label) {
+    const int64_t room = how.room(label);
+    p.for_each_few(team, g, i, how.dense, [&](const ClassCols& col, const ClassKeys& slack) {
+      int64_t there[kBest];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const bool near = col.x[b] >= 0 && slack.x[b] <= room;
+        there[b] = near ? peek(s.label + col.x[b]) : -1;
+      }
+      // Not its own column: an arc makes a label longer.
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        if (there[b] < 0 || how.extend(label, slack.x[b]) != there[b]) continue;
+        lower_to(s.parent + col.x[b], pack_parent(0, i));
       }
     });
+  });
+  team.each(s.m, [&](int64_t j) {
+    const int64_t label = peek(s.label + j);
+    if (peek(s.row4col + j) == kFree && label < kTooFar) {
+      raise_to(&s.control->most_hops, how.hops_of(label));
+    }
   });
   if (spare_label < kTooFar) {
     team.each(s.m, [&](int64_t j) {
@@ -175,11 +191,11 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
   const CoreState& s = p.s;
   return team.template settle<PassedOn>(
       s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
-      [&](Lanes, bool) {
+      [&] {
         const uint64_t entry = peek(&s.control->spare_parent);
-        return Seen{kFar, entry == kNoParent ? kFar : int64_t(entry)};
+        return entry == kNoParent ? kFar : int64_t(entry);
       },
-      [&](int64_t, PassedOn& memo, const Seen&) -> int64_t {
+      [&](int64_t, PassedOn& memo) -> int64_t {
         if (memo.col == kAbsent) return -1;
         const uint64_t mine = memo.col >= 0 ? peek(s.parent + memo.col) : 0;
         const int64_t hops = hops_of(mine);
@@ -187,7 +203,7 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
         memo.label = hops;
         return hops;
       },
-      [&](Lanes g, int64_t i, int64_t hops, const Seen&) {
+      [&](Lanes g, int64_t i, int64_t hops) {
         const int32_t mine = peek(s.col4row + i);
         const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
         const uint64_t parent = pack_parent(hops + 1, i);
@@ -199,31 +215,50 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
           lower_to(&s.control->spare_parent, pack_parent(hops + 1, j));
         });
       },
-      [&](int64_t j, const Seen& seen) {
+      [&](int64_t j, int64_t heard) {
         const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
-        const uint64_t entry = uint64_t(seen.spare);
+        const uint64_t entry = uint64_t(heard);
         if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
         if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
         lower_to(s.parent + j, pack_parent(hops_of(entry) + 1, kSpareRow));
       });
 }
 
-// The prices within reach of the free rows, so that all shortest paths up to there become tight.
+// The prices within reach of the free rows, so that all shortest paths up to there become tight;
+// and what that makes of the reduced costs.
 template <class Team, class T>
 JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const int64_t reach = peek(&s.control->reach);
+  if (reach == 0) return;
   const int64_t spare_distance = how.distance_of(peek(&s.control->spare_label));
-  team.each(s.n, [&](int64_t i) {
+  const auto fall_of = [&](int64_t j) {
+    return greater(reach - how.distance_of(peek(s.label + j)), int64_t{0});
+  };
+  const auto rise_of = [&](int64_t i) -> int64_t {
     const int32_t j = peek(s.col4row + i);
-    if (j == kAbsent) return;
-    const int64_t d = j >= 0 ? how.distance_of(peek(s.label + j)) : 0;
-    if (d < reach) put(s.u + i, peek(s.u + i) + (reach - d));
+    return j == kAbsent ? -1 : j >= 0 ? fall_of(j) : reach;
+  };
+  team.each(s.n, [&](int64_t i) {
+    const int64_t rise = rise_of(i);
+    if (rise > 0) put(s.u + i, peek(s.u + i) + rise);
   });
   team.each(s.m, [&](int64_t j) {
-    const int64_t d = how.distance_of(peek(s.label + j));
-    if (d < reach) put(s.v + j, peek(s.v + j) - (reach - d));
+    const int64_t fall = fall_of(j);
+    if (fall > 0) put(s.v + j, peek(s.v + j) - fall);
   });
+  if (!how.dense) {
+    team.rows(s.n, rise_of, [&](Lanes g, int64_t i, int64_t rise) {
+      const ReducedCore reduced = team.reduced_core(s, i);
+      for (int c = g.lane; c < kClasses; c += g.kCount) {
+        const ClassCols col = reduced.cols[c];
+        ClassKeys slack = reduced.slack[c];
+        JAXMATCH_UNROLL
+        for (int b = 0; b < kBest; ++b) slack.x[b] += fall_of(greater(col.x[b], 0)) - rise;
+        reduced.slack[c] = slack;
+      }
+    });
+  }
   team.sync();
   team.leader([&] {
     if (spare_distance < reach) s.control->spare_price -= reach - spare_distance;

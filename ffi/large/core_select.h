@@ -25,7 +25,7 @@ struct Core {
 
   // The least cost in every `step`-th row of column j, negated to maximise; `range` sees them.
   JAXMATCH_FN double least_of_column(int64_t j, int64_t first, int64_t step, Range& range) const {
-    constexpr int kAtOnce = 8;
+    constexpr int kAtOnce = 16;
     const double sign = maximize ? -1 : 1;
     const T* at = costs.at + first * costs.row_stride + j * costs.col_stride;
     const int64_t stride = step * costs.row_stride;
@@ -50,49 +50,59 @@ struct Core {
   }
 
   // Calls f(reduced cost, column) for columns first, first + step, ... of row i, as the passes over
-  // all costs see them: +inf where there is nothing.
+  // all costs see them: +inf where there is nothing. `v` is what team.prices() returned.
   template <class F>
-  JAXMATCH_FN void for_each_reduced(int64_t i, int64_t first, int64_t step, F f) const {
-    constexpr int kAtOnce = 4;
+  JAXMATCH_FN void for_each_reduced(const double* v, int64_t i, int64_t first, int64_t step,
+                                    F f) const {
+    constexpr int kAtOnce = 16;
     const T* at = costs.at + i * costs.row_stride + first * costs.col_stride;
     const int64_t stride = step * costs.col_stride;
     int64_t j = first;
     for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step) {
       T cost[kAtOnce];
-      double v[kAtOnce];
       JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) {
-        cost[a] = at[a * stride];
-        v[a] = s.v_real[j + a * step];
-      }
+      for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
       at += kAtOnce * stride;
       JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) f(costs.key_of(cost[a]) - v[a], int32_t(j + a * step));
+      for (int a = 0; a < kAtOnce; ++a) {
+        f(costs.key_of(cost[a]) - v[j + a * step], int32_t(j + a * step));
+      }
     }
-    for (; j < s.m; j += step, at += stride) f(costs.key_of(*at) - s.v_real[j], int32_t(j));
+    for (; j < s.m; j += step, at += stride) f(costs.key_of(*at) - v[j], int32_t(j));
   }
 
-  // Calls f(j, reduced cost) for the core of a row, or for all that is not forbidden.
+  // Calls f(columns, reduced costs) for a few columns of row i at a time, of the core or of all; a
+  // column of -1 stands for nothing.
   template <class Team, class F>
-  JAXMATCH_FN void for_each_slack(const Team& team, Lanes g, int64_t i, bool dense, F f) const {
+  JAXMATCH_FN void for_each_few(const Team& team, Lanes g, int64_t i, bool dense, F f) const {
     if (!dense) {
       const ReducedCore reduced = team.reduced_core(s, i);
-      for (int c = g.lane; c < kClasses; c += g.kCount) {
-        const ClassCols col = reduced.cols[c];
-        const ClassKeys slack = reduced.slack[c];
-        JAXMATCH_UNROLL
-        for (int b = 0; b < kBest; ++b) {
-          if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
-        }
-      }
+      for (int c = g.lane; c < kClasses; c += g.kCount) f(reduced.cols[c], reduced.slack[c]);
       return;
     }
     const int64_t u = peek(s.u + i);
-    for (int64_t j = g.lane; j < s.m; j += g.kCount) {
-      if (!has_col(j)) continue;
-      const double key = costs.key(i, j);
-      if (key < infinity()) f(int32_t(j), int64_t(key) - u - peek(s.v + j));
+    for (int64_t first = g.lane; first < s.m; first += kBest * g.kCount) {
+      ClassCols col;
+      ClassKeys slack;
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const int64_t j = first + b * g.kCount;
+        const double key = j < s.m && has_col(j) ? costs.key(i, j) : infinity();
+        col.x[b] = key < infinity() ? int32_t(j) : -1;
+        slack.x[b] = key < infinity() ? int64_t(key) - u - peek(s.v + j) : 0;
+      }
+      f(col, slack);
     }
+  }
+  // f(column, reduced cost), one at a time.
+  template <class Team, class F>
+  JAXMATCH_FN void for_each_slack(const Team& team, Lanes g, int64_t i, bool dense, F f) const {
+    for_each_few(team, g, i, dense, [&](const ClassCols& col, const ClassKeys& slack) {
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
+      }
+    });
   }
 };
 
@@ -111,7 +121,7 @@ JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
 // The four least reduced costs of each class of columns, from now on the core of row i. Returns the
 // least of all: the greatest price that the row may have, kFar if everything is forbidden.
 template <class T>
-JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
+JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int64_t i) {
   double least = infinity();
   for (int c = g.lane; c < kClasses; c += g.kCount) {
     double best[kBest];
@@ -121,7 +131,7 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
       best[b] = infinity();
       col[b] = -1;
     }
-    p.for_each_reduced(i, c, kClasses, [&](double x, int32_t at) {
+    p.for_each_reduced(v, i, c, kClasses, [&](double x, int32_t at) {
       if (!(x < best[kBest - 1])) return;
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
@@ -139,7 +149,7 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
       cols.x[b] = col[b];
-      keys.x[b] = col[b] < 0 ? 0 : int64_t(best[b] + p.s.v_real[col[b]]);
+      keys.x[b] = col[b] < 0 ? 0 : int64_t(best[b] + v[col[b]]);
     }
     p.s.core_col[i * kClasses + c] = cols;
     p.s.core_key[i * kClasses + c] = keys;
@@ -150,9 +160,9 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, Lanes g, int64_t i) {
 
 // The least reduced cost of row i over all columns.
 template <class T>
-JAXMATCH_FN int64_t least_reduced(const Core<T>& p, Lanes g, int64_t i) {
+JAXMATCH_FN int64_t least_reduced(const Core<T>& p, const double* v, Lanes g, int64_t i) {
   double least = infinity();
-  p.for_each_reduced(i, g.lane, g.kCount,
+  p.for_each_reduced(v, i, g.lane, g.kCount,
                      [&](double x, int32_t) { least = x < least ? x : least; });
   return g.min(least < infinity() ? int64_t(least) : kFar);
 }
@@ -160,9 +170,10 @@ JAXMATCH_FN int64_t least_reduced(const Core<T>& p, Lanes g, int64_t i) {
 // First cores and row prices. Returns the number of rows without any partner.
 template <class Team, class T>
 JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
+  const double* const v = team.prices(p.s);
   return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;
-    const int64_t least = select_core(p, g, i);
+    const int64_t least = select_core(p, v, g, i);
     if (g.lane == 0) put(p.s.u + i, least);
     return int(least == kFar);
   });
@@ -172,11 +183,12 @@ JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
 // gets a new core, and loses a partner that is not tight any more. Returns how many rows did.
 template <class Team, class T>
 JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p) {
+  const double* const v = team.prices(p.s);
   return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;
-    const int64_t least = least_reduced(p, g, i);
+    const int64_t least = least_reduced(p, v, g, i);
     if (least >= peek(p.s.u + i)) return 0;
-    select_core(p, g, i);
+    select_core(p, v, g, i);
     const int32_t j = peek(p.s.col4row + i);
     const bool loses = j >= 0 && int64_t(p.costs.key(i, j)) - peek(p.s.v + j) > least;
     if (g.lane == 0) {

@@ -16,7 +16,7 @@
 
 namespace jaxmatch {
 
-constexpr int kMostPricings = 40, kMostBidRounds = 64;
+constexpr int kMostPricings = 40, kMostBidRounds = 64, kMostWidened = 4;
 
 // Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10
 // times what the dearest column costs at least, or where a solution has shown that this was too
@@ -109,11 +109,22 @@ JAXMATCH_FN void orient(Team& team, Core<T>& p) {
 }
 
 // One phase: a search, and the paths it found. Returns their number.
+//
+// The search looks first as far as the last one had to, and farther only if that does not reach
+// half of the free columns: most arcs are longer than any path.
 template <class Team, class T>
-JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, const Search& how, bool refresh,
-                              int64_t& rounds) {
+JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, Search& how, bool refresh,
+                              int64_t free_rows, int64_t& rounds) {
+  const Control* const c = p.s.control;
+  const int64_t usual = peek(&c->usual_reach);
+  int64_t far = peek(&c->last_reach);
   begin_phase(team, p, how, refresh);
-  rounds += find_labels(team, p, how);
+  for (int widened = 0;; ++widened) {
+    how.set_bound(usual > 0 && widened < kMostWidened ? far : -1);
+    rounds += find_labels(team, p, how);
+    if (!how.is_bounded() || how.tight || 2 * count_reached(team, p) >= free_rows) break;
+    far = 2 * far + usual;
+  }
   if (how.shift > 0) {
     set_parents(team, p, how);
   } else {
@@ -170,6 +181,7 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
     s.control->refreshed = 0;
     s.control->recent_pricings = 0;
     s.control->split = 0;
+    s.control->usual_reach = 0;
   });
   return kAugment;
 }
@@ -187,21 +199,20 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
     for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.shift;
   }
   int64_t rounds = 0;
-  int64_t paths = run_phase(team, p, how, !refreshed, rounds);
+  int64_t paths = run_phase(team, p, how, !refreshed, free_rows, rounds);
   int next = kAugment;
   if (paths == 0 && !how.tight) {
     if (!how.dense && stale) {
       next = kPrice;  // perhaps there are better arcs than those of the cores
     } else if (!how.dense) {
       how.dense = true;
-      paths = run_phase(team, p, how, false, rounds);
+      paths = run_phase(team, p, how, false, free_rows, rounds);
     }
   }
   // Distances that do not fit do no harm as long as there are nearer ends.
   const bool too_wide = peek(&s.control->too_wide);
   const bool lost = how.dense && paths == 0;
   if (lost) next = !too_wide ? kFinish : how.shift > 0 ? kAugment : kBegin;
-  team.sync();
   team.leader([&] {
     Control& c = *s.control;
     c.free_rows = int32_t(free_rows - paths);
@@ -209,10 +220,10 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
     c.rounds += int32_t(rounds);
     c.dense_phases += how.dense;
     if (!how.tight && !how.dense && paths > 0) c.stale = 1;
-    c.refreshed = how.tight;
+    c.refreshed = !how.dense;
+    if (!how.tight) c.last_reach = c.reach;
+    if (!how.tight && c.reach > 0) c.usual_reach = c.reach;
     c.tight = how.tight && 4 * paths >= free_rows;  // else prices have to move
-    c.too_wide = 0;
-    c.open_cols = 0;
     c.split |= lost && too_wide;
     if (next == kFinish) c.status = kInfeasible;
   });

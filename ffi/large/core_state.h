@@ -56,10 +56,10 @@ struct Control {
   int64_t spare_price = 0;   // of every spare column: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
-  int64_t bound = 0;                       // of the labels, see Seen
-  int32_t open_cols = 0;                   // how many columns are free
-  int32_t frontier[2] = {0, 0}, ends = 0;  // of the Hungarian methods: how many there are
-  double sum = 0;                          // what ordered_sum() leaves for everybody
+  int64_t last_reach = -1, usual_reach = 0;  // of earlier searches
+  int64_t most_hops = 0;                     // of the labels of free columns
+  int32_t frontier[2] = {0, 0}, ends = 0;    // of the Hungarian methods: how many there are
+  double sum = 0;                            // what ordered_sum() leaves for everybody
 };
 
 // Where threads of several blocks meet, behind the control words: see cuda/grid_team.cuh.
@@ -98,12 +98,6 @@ struct CoreState {
 struct ReducedCore {
   ClassCols* cols;
   ClassKeys* slack;
-};
-
-// What a team's settle() keeps an eye on while labels fall.
-struct Seen {
-  int64_t bound = kFar;  // labels beyond it decide nothing
-  int64_t spare = kFar;  // what the rows of zeros have to pass on
 };
 
 // Hands out a buffer; also with a null base, to learn its size.
