@@ -200,15 +200,18 @@ class GridTeam {
     leader([&] { p.s.control->range = GridRange{}; });
     each(p.s.m, [&](int64_t j) { put(least + j, turn(__double_as_longlong(infinity()))); });
     sync();
-    const int64_t width = (p.s.m + kWarp - 1) / kWarp * kWarp;
-    const int64_t groups = width < threads_ ? threads_ / width : 1;
+    // A warp looks at columns that lie side by side, and at every `groups`-th row.
+    constexpr int kCols = 8;
+    const int64_t tiles = (p.s.m + kCols * kWarp - 1) / (kCols * kWarp);
+    const int64_t at = int64_t(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+    const int64_t groups = warps() / tiles;
     typename P::Range range;
-    for (int64_t k = thread_; k < width * groups; k += threads_) {
-      const int64_t j = k % width, group = k / width;
-      if (j < p.s.m && p.has_col(j)) {
-        const double x = p.least_of_column(j, group, groups, range);
-        lower_to(least + j, turn(__double_as_longlong(x)));
-      }
+    for (int64_t k = at; k < tiles * (groups > 0 ? groups : 1); k += warps()) {
+      const int64_t first = k % tiles * kCols * kWarp;
+      p.template least_of_columns<kCols>(
+          first + lanes().lane, kWarp, lesser(first + kCols * kWarp, p.s.m), k / tiles,
+          greater(groups, int64_t{1}), range,
+          [&](int64_t j, double x) { lower_to(least + j, turn(__double_as_longlong(x))); });
     }
     const GridRange found = GridRange::of(range);
     const int64_t most = -Lanes::min(-found.most), lowest = Lanes::min(found.lowest);

@@ -11,6 +11,7 @@
 
 namespace jaxmatch {
 
+constexpr int64_t kFewHops = 16;
 constexpr uint32_t kSpareRow = 0x7fffffff;  // stands for all rows of zeros
 
 JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
@@ -276,10 +277,10 @@ JAXMATCH_FN inline int32_t step_up(const CoreState& s, int64_t j) {
   return col >= 0 ? col : -1 - int32_t(row);
 }
 
-// All columns' ancestors 1, 2, 4 ... steps up, until all are roots. Returns the number of levels;
-// in the last one are the roots.
+// All columns' ancestors 1, 2, 4 ... steps up, until all are roots, or only one step up. Returns
+// the number of levels; unless it is one, the roots are in the last level.
 template <class Team>
-JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s) {
+JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s, bool one) {
   const auto count = [&](int32_t* level, auto find) {
     return team.sum(s.m, [&](int64_t j) {
       const int32_t up = find(j);
@@ -289,7 +290,7 @@ JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s) {
   };
   int levels = 1;
   int64_t left = count(s.ancestor, [&](int64_t j) { return step_up(s, j); });
-  for (; left > 0 && levels < kLevels; ++levels) {
+  for (; !one && left > 0 && levels < kLevels; ++levels) {
     const int32_t* const below = s.ancestor + (levels - 1) * s.m;
     left = count(s.ancestor + levels * s.m, [&](int64_t j) {
       const int32_t up = peek(below + j);
@@ -299,19 +300,36 @@ JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s) {
   return levels;
 }
 
+// Column j gets the row from which its path comes.
+JAXMATCH_FN inline void flip(const CoreState& s, int64_t j) {
+  const uint32_t row = row_of_parent(peek(s.parent + j));
+  put(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
+  if (row != kSpareRow) put(s.col4row + row, int32_t(j));
+}
+
 // Each tree's nearest free column ends its path; prices within the farthest of them move. Returns
 // the number of paths.
+//
+// Paths of a few hops are walked, by a thread each. Longer ones are found and turned in steps that
+// double.
 template <class Team, class T>
 JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
-  const int levels = find_ancestors(team, s);
-  const int32_t* const roots = s.ancestor + (levels - 1) * s.m;
+  const bool few = how.shift > 0 && peek(&s.control->most_hops) <= kFewHops;
+  const int levels = find_ancestors(team, s, few);
+  int32_t* const roots = few ? s.on_path : s.ancestor + (levels - 1) * s.m;
   const auto is_end = [&](int64_t j) {
     return peek(s.row4col + j) == kFree && peek(s.label + j) < kTooFar &&
            peek(s.parent + j) != kNoParent;
   };
   team.each(s.m, [&](int64_t j) {
-    if (is_end(j)) lower_to(s.nearest + (-1 - peek(roots + j)), peek(s.label + j));
+    if (!is_end(j)) return;
+    if (few) {
+      int32_t up = int32_t(j);
+      while (up >= 0) up = peek(s.ancestor + up);
+      put(roots + j, up);
+    }
+    lower_to(s.nearest + (-1 - peek(roots + j)), peek(s.label + j));
   });
   team.sync();
   team.each(s.m, [&](int64_t j) {
@@ -324,8 +342,18 @@ JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
   });
   team.sync();
   if (!how.tight) move_prices(team, p, how);
+  const auto is_chosen = [&](int64_t j) {
+    return is_end(j) && peek(s.end + (-1 - peek(roots + j))) == j;
+  };
+  if (few) {
+    return team.sum(s.m, [&](int64_t j) {
+      if (!is_chosen(j)) return false;
+      for (int32_t at = int32_t(j); at >= 0; at = peek(s.ancestor + at)) flip(s, at);
+      return true;
+    });
+  }
   const int64_t paths = team.sum(s.m, [&](int64_t j) {
-    const bool chosen = is_end(j) && peek(s.end + (-1 - peek(roots + j))) == j;
+    const bool chosen = is_chosen(j);
     put(s.on_path + j, int32_t(chosen));
     return chosen;
   });
@@ -340,10 +368,7 @@ JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
     team.sync();
   }
   team.each(s.m, [&](int64_t j) {
-    if (peek(s.on_path + j) == 0) return;
-    const uint32_t row = row_of_parent(peek(s.parent + j));
-    put(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
-    if (row != kSpareRow) put(s.col4row + row, int32_t(j));
+    if (peek(s.on_path + j) != 0) flip(s, j);
   });
   team.sync();
   return paths;

@@ -23,30 +23,48 @@ struct Core {
   JAXMATCH_FN bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_FN bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
 
-  // The least cost in every `step`-th row of column j, negated to maximise; `range` sees them.
-  JAXMATCH_FN double least_of_column(int64_t j, int64_t first, int64_t step, Range& range) const {
-    constexpr int kAtOnce = 16;
-    const double sign = maximize ? -1 : 1;
-    const T* at = costs.at + first * costs.row_stride + j * costs.col_stride;
-    const int64_t stride = step * costs.row_stride;
-    double least = infinity();
-    const auto see = [&](T cost, int64_t i) {
-      if (!has_row(i)) return;
-      look_at(range, cost);
-      const double x = sign * widen(cost);
-      least = x < least ? x : least;
-    };
-    int64_t i = first;
-    for (; i + (kAtOnce - 1) * step < s.n; i += kAtOnce * step) {
-      T cost[kAtOnce];
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
-      at += kAtOnce * stride;
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) see(cost[a], i + a * step);
+  // The least costs of columns first, first + step, ... in every `row_step`-th row, negated to
+  // maximise; `range` sees them. Calls f(column, least) for those that exist, before `last`.
+  template <int kCols, class F>
+  JAXMATCH_FN void least_of_columns(int64_t first, int64_t step, int64_t last, int64_t row,
+                                    int64_t row_step, Range& range, F f) const {
+    constexpr int kRows = 2;
+    const auto exists = [&](int64_t j) { return j < last && has_col(j); };
+    int64_t some = first;
+    while (some < last && !has_col(some)) some += step;
+    if (some >= last || row >= s.n) return;
+    const T* at[kCols];  // another column in place of one that does not exist
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) {
+      const int64_t j = exists(first + a * step) ? first + a * step : some;
+      at[a] = costs.at + j * costs.col_stride;
     }
-    for (; i < s.n; i += step, at += stride) see(*at, i);
-    return least;
+    decltype(ordered(T{}, true)) best[kCols];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) best[a] = worst(best[a]);
+    for (; row < s.n; row += kRows * row_step) {
+      T cost[kRows][kCols];
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        // In place of a row behind the last one, the same once more.
+        const int64_t i = row + r * row_step < s.n ? row + r * row_step : row;
+        JAXMATCH_UNROLL
+        for (int a = 0; a < kCols; ++a) cost[r][a] = at[a][i * costs.row_stride];
+      }
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        if (row + r * row_step >= s.n || !has_row(row + r * row_step)) continue;
+        JAXMATCH_UNROLL
+        for (int a = 0; a < kCols; ++a) {
+          best[a] = lesser(best[a], ordered(cost[r][a], maximize));
+          look_at(range, cost[r][a]);
+        }
+      }
+    }
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) {
+      if (exists(first + a * step)) f(first + a * step, real_of_ordered(best[a], maximize));
+    }
   }
 
   // Calls f(reduced cost, column) for columns first, first + step, ... of row i, as the passes over

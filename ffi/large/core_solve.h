@@ -116,8 +116,8 @@ template <class Team, class T>
 JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, Search& how, bool refresh,
                               int64_t free_rows, int64_t& rounds) {
   const Control* const c = p.s.control;
-  const int64_t usual = peek(&c->usual_reach);
-  int64_t far = peek(&c->last_reach);
+  const int64_t usual = c->usual_reach;
+  int64_t far = c->last_reach;
   begin_phase(team, p, how, refresh);
   for (int widened = 0;; ++widened) {
     how.set_bound(usual > 0 && widened < kMostWidened ? far : -1);
@@ -189,13 +189,13 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
 template <class Team, class T>
 JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
-  const int64_t free_rows = peek(&s.control->free_rows);
-  const bool stale = peek(&s.control->stale), refreshed = peek(&s.control->refreshed);
-  const bool only_dense = peek(&s.control->recent_pricings) >= kMostPricings;
+  const int64_t free_rows = s.control->free_rows;
+  const bool stale = s.control->stale, refreshed = s.control->refreshed;
+  const bool only_dense = s.control->recent_pricings >= kMostPricings;
   if (free_rows == 0 || (only_dense && stale)) return stale ? kPrice : kCheckGrid;
-  Search how{only_dense, !only_dense && peek(&s.control->tight) != 0,
-             peek(&s.control->rows) < peek(&s.control->cols), 0};
-  if (how.tight || !peek(&s.control->split)) {
+  Search how{only_dense, !only_dense && s.control->tight != 0, s.control->rows < s.control->cols,
+             0};
+  if (how.tight || !s.control->split) {
     for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.shift;
   }
   int64_t rounds = 0;
@@ -276,8 +276,8 @@ JAXMATCH_FN void run_stages(Team& team, Core<T>& p, int64_t budget, RunStage run
   bool coarse = peek(&c->coarse);
   int64_t since = team.now();
   const auto read_grid = [&] {
-    p.costs.factor = peek(&c->factor);
-    p.costs.boost = peek(&c->boost);
+    p.costs.factor = c->factor;
+    p.costs.boost = c->boost;
   };
   if (stage > kBegin) read_grid();
   team.sync();

@@ -72,6 +72,25 @@ JAXMATCH_FN inline double widen(double x) { return x; }
 JAXMATCH_FN inline double widen(BFloat16 x) { return double(single(x)); }
 JAXMATCH_FN inline double widen(Float16 x) { return double(single(x)); }
 
+// Costs in an order in which the least one is the best, and back, negated to maximise.
+JAXMATCH_FN inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
+template <class T>
+JAXMATCH_FN inline auto ordered(T x, bool maximize) {
+  return maximize ? -single(x) : single(x);
+}
+JAXMATCH_FN inline int32_t worst(int32_t) { return INT32_MAX; }
+template <class T>
+JAXMATCH_FN inline T worst(T) {
+  return T(infinity());
+}
+JAXMATCH_FN inline double real_of_ordered(int32_t x, bool maximize) {
+  return double(x) + (maximize ? 1 : 0);
+}
+template <class T>
+JAXMATCH_FN inline double real_of_ordered(T x, bool) {
+  return double(x);
+}
+
 template <class T>
 struct Integral {
   static constexpr bool value = false;
