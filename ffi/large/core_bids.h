@@ -8,8 +8,6 @@
 
 namespace jaxmatch {
 
-constexpr int kRowBits = 18;
-constexpr int64_t kMostRows = int64_t{1} << kRowBits;
 constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
 constexpr uint64_t kNoBid = ~uint64_t{0};
 

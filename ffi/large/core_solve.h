@@ -120,15 +120,20 @@ JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, Search& how, bool re
   int64_t far = c->last_reach;
   begin_phase(team, p, how, refresh);
   for (int widened = 0;; ++widened) {
+    const bool named = how.names_parents();
     how.set_bound(usual > 0 && widened < kMostWidened ? far : -1);
+    if (widened > 0 && named != how.names_parents()) {
+      reset_labels(team, p);
+      team.sync();
+    }
     rounds += find_labels(team, p, how);
-    if (!how.is_bounded() || how.tight || 2 * count_reached(team, p) >= free_rows) break;
+    if (how.tight || 2 * count_reached(team, p, how) >= free_rows || !how.is_bounded()) break;
     far = 2 * far + usual;
   }
-  if (how.shift > 0) {
-    set_parents(team, p, how);
-  } else {
+  if (how.hop_bits == 0) {
     rounds += find_parents(team, p, how);
+  } else if (!how.names_parents()) {
+    set_parents(team, p, how);
   }
   return augment(team, p, how);
 }
@@ -196,7 +201,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
   Search how{only_dense, !only_dense && s.control->tight != 0, s.control->rows < s.control->cols,
              0};
   if (how.tight || !s.control->split) {
-    for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.shift;
+    for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.hop_bits;
   }
   int64_t rounds = 0;
   int64_t paths = run_phase(team, p, how, !refreshed, free_rows, rounds);
@@ -212,7 +217,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
   // Distances that do not fit do no harm as long as there are nearer ends.
   const bool too_wide = peek(&s.control->too_wide);
   const bool lost = how.dense && paths == 0;
-  if (lost) next = !too_wide ? kFinish : how.shift > 0 ? kAugment : kBegin;
+  if (lost) next = !too_wide ? kFinish : how.hop_bits > 0 ? kAugment : kBegin;
   team.leader([&] {
     Control& c = *s.control;
     c.free_rows = int32_t(free_rows - paths);

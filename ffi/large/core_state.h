@@ -22,6 +22,8 @@ struct alignas(16) ClassKeys {
 constexpr int64_t kFar = int64_t{1} << 62;     // no path
 constexpr int64_t kTooFar = int64_t{1} << 60;  // a finite distance that long must not be added to
 constexpr int64_t kMostPrice = int64_t{1} << 51;  // with more, a double would round C - v
+constexpr int kRowBits = 18;  // of a row or a column, where it is packed with something else
+constexpr int64_t kMostRows = int64_t{1} << kRowBits;
 constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
 constexpr uint64_t kNoParent = ~uint64_t{0};
 

@@ -1,0 +1,268 @@
+// Shortest paths from all free rows.
+//
+// By label correcting: with whole numbers the shortest distances do not depend on the order of the
+// steps, and neither does anything that follows. Of the shortest paths to a column the ones with
+// the fewest hops count, and of these the one through the first row.
+#ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
+#define JAXMATCH_LARGE_CORE_SEARCH_H_
+
+#include "core_select.h"
+
+namespace jaxmatch {
+
+constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows of zeros; for none
+
+JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
+  return uint64_t(hops) << 32 | uint64_t(row);
+}
+JAXMATCH_FN inline int64_t hops_of(uint64_t parent) { return int64_t(parent >> 32); }
+JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
+
+// How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
+// and below, if there is still room, the row from which it has them: then the label names the
+// column's parent, which is found by another sweep else.
+struct Search {
+  bool dense;    // over all costs, not only the core
+  bool tight;    // along tight arcs only: no price will move
+  bool spares;   // there are rows of zeros
+  int hop_bits;  // 0: parents are found by another search
+  int row_bits = 0;
+  int64_t bound = kFar;  // no label exceeds it
+
+  JAXMATCH_FN bool names_parents() const { return row_bits > 0; }
+  JAXMATCH_FN bool is_bounded() const { return tight || bound < kTooFar; }
+  // From now on no distance exceeds `distance`; without a limit if it is negative.
+  JAXMATCH_FN void set_bound(int64_t distance) {
+    const int64_t end = kTooFar >> (hop_bits + 1);
+    const bool fits = distance >= 0 && distance < end;
+    row_bits = hop_bits > 0 && (tight || (fits && distance < end >> kRowBits)) ? kRowBits : 0;
+    bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
+  }
+  // The greatest slack of an arc behind which a label does not exceed the bound.
+  JAXMATCH_FN int64_t room(int64_t label) const {
+    if (tight) return 0;
+    if (bound >= kTooFar) return INT64_MAX;
+    return ((bound >> row_bits) - (label >> row_bits) - (hop_bits > 0)) >> hop_bits;
+  }
+  // The label at the end of an arc from `row` within this room.
+  JAXMATCH_FN int64_t extend(int64_t label, int64_t slack, int64_t row) const {
+    const int64_t hop = hop_bits > 0, unit = int64_t{1} << hop_bits;
+    if (names_parents()) {
+      return ((label >> row_bits) + slack * unit + hop) << row_bits | (row & (kMostRows - 1));
+    }
+    return lesser(label + lesser(slack, kTooFar >> hop_bits) * unit + hop, kTooFar);
+  }
+  JAXMATCH_FN int64_t distance_of(int64_t label) const { return label >> (hop_bits + row_bits); }
+  JAXMATCH_FN int64_t hops_of(int64_t label) const {
+    return label >> row_bits & ((int64_t{1} << hop_bits) - 1);
+  }
+  // Nearer, or with fewer hops; through which row does not matter.
+  JAXMATCH_FN bool is_before(int64_t label, int64_t other) const {
+    return label >> row_bits < other >> row_bits;
+  }
+  // The same label with another number in the place of the row.
+  JAXMATCH_FN int64_t rename(int64_t label, int64_t number) const {
+    return names_parents() ? label >> row_bits << row_bits | number : label;
+  }
+};
+
+template <class Team, class T>
+JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t j) {
+    put(s.label + j, kFar);
+    put(s.parent + j, kNoParent);
+  });
+  team.leader([&] {
+    s.control->most_hops = 0;
+    s.control->too_wide = 0;
+    s.control->spare_label = kFar;
+    s.control->spare_parent = kNoParent;
+  });
+}
+
+// With `refresh`, reduced costs of the cores are computed anew.
+template <class Team, class T>
+JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bool refresh) {
+  const CoreState& s = p.s;
+  reset_labels(team, p);
+  team.each(s.n, [&](int64_t i) {
+    put(s.nearest + i, kFar);
+    put(s.end + i, INT32_MAX);
+  });
+  team.leader([&] { s.control->reach = 0; });
+  if (refresh && !how.dense) {
+    team.rows(s.n, [&](Lanes g, int64_t i) {
+      if (!p.has_row(i)) return;
+      const int64_t u = peek(s.u + i);
+      const auto reduced = team.reduced_core(s, i);
+      for (int c = g.lane; c < kClasses; c += g.kCount) {
+        const ClassCols col = s.core_col[i * kClasses + c];
+        ClassKeys key = s.core_key[i * kClasses + c];
+        JAXMATCH_UNROLL
+        for (int b = 0; b < kBest; ++b) key.x[b] -= u + peek(s.v + greater(col.x[b], 0));
+        reduced.cols[c] = col;
+        reduced.slack[c] = key;
+      }
+    });
+  }
+  team.sync();
+}
+
+// What a row remembers while labels settle: its column, and what it has passed on.
+struct PassedOn {
+  int32_t col;
+  int64_t label;
+};
+
+// Labels up to the bound. Returns the number of rounds.
+template <class Team, class T>
+JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  const auto pass_on = [&](int64_t j, int64_t label, int64_t slack, int64_t row) {
+    const int64_t there = how.extend(label, slack, row);
+    if (there == kTooFar) put(&s.control->too_wide, 1);
+    lower_to(s.label + j, there);
+    return there;
+  };
+  return team.template settle<PassedOn>(
+      s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+      [&] { return peek(&s.control->spare_label); },
+      [&](int64_t, PassedOn& memo) -> int64_t {
+        if (memo.col == kAbsent) return -1;
+        const int64_t label = memo.col >= 0 ? peek(s.label + memo.col) : 0;
+        if (!how.is_before(label, memo.label) || label >= how.bound) return -1;
+        memo.label = label;
+        return label;
+      },
+      [&](Lanes g, int64_t i, int64_t label) {
+        const int64_t room = how.room(label);
+        p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+          if (slack > room) return;
+          const int64_t there = pass_on(j, label, slack, i);
+          if (how.spares && peek(s.row4col + j) == kSpare) {
+            lower_to(&s.control->spare_label, how.rename(there, j));
+          }
+        });
+      },
+      [&](int64_t j, int64_t spare_label) {
+        // From a spare column its row of zeros leads to every column.
+        const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
+        if (p.has_col(j) && slack <= how.room(spare_label)) {
+          pass_on(j, spare_label, slack, kSpareRow);
+        }
+      });
+}
+
+// How many of the free columns have been reached; control->most_hops will tell how.
+template <class Team, class T>
+JAXMATCH_FN int64_t count_reached(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  return team.sum(s.m, [&](int64_t j) {
+    const int64_t label = peek(s.label + j);
+    const bool reached = peek(s.row4col + j) == kFree && label < kTooFar;
+    if (reached) raise_to(&s.control->most_hops, how.hops_of(label));
+    return reached;
+  });
+}
+
+// Each column's parent, where labels do not name it: the first row from which it has its label.
+// With hops in the labels, parents make no circle.
+template <class Team, class T>
+JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  const int64_t spare_label = how.spares ? peek(&s.control->spare_label) : kFar;
+  const auto label_of = [&](int64_t i) -> int64_t {
+    const int32_t j = peek(s.col4row + i);
+    if (j == kAbsent) return -1;
+    const int64_t label = j >= 0 ? peek(s.label + j) : 0;
+    return label < kTooFar ? label : -1;
+  };
+  team.rows(s.n, label_of, [&](Lanes g, int64_t i, int64_t label) {
+    const int64_t room = how.room(label);
+    p.for_each_few(team, g, i, how.dense, [&](const ClassCols& col, const ClassKeys& slack) {
+      int64_t there[kBest];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const bool near = col.x[b] >= 0 && slack.x[b] <= room;
+        there[b] = near ? peek(s.label + col.x[b]) : -1;
+      }
+      // Not its own column: an arc makes a label longer.
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        if (there[b] < 0 || how.extend(label, slack.x[b], i) != there[b]) continue;
+        lower_to(s.parent + col.x[b], pack_parent(0, i));
+      }
+    });
+  });
+  if (spare_label < kTooFar) {
+    team.each(s.m, [&](int64_t j) {
+      if (!p.has_col(j)) return;
+      const int64_t label = peek(s.label + j);
+      const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
+      if (label == spare_label && peek(s.row4col + j) == kSpare) {
+        lower_to(&s.control->spare_parent, pack_parent(0, j));
+      }
+      if (label == how.extend(spare_label, step, kSpareRow)) {
+        lower_to(s.parent + j, pack_parent(0, kSpareRow));
+      }
+    });
+  }
+  team.sync();
+}
+
+// The same where labels have no room for hops: of the rows from which a column is as near as it can
+// be, the first that is the fewest hops away.
+template <class Team, class T>
+JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
+  const CoreState& s = p.s;
+  return team.template settle<PassedOn>(
+      s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+      [&] {
+        const uint64_t entry = peek(&s.control->spare_parent);
+        return entry == kNoParent ? kFar : int64_t(entry);
+      },
+      [&](int64_t, PassedOn& memo) -> int64_t {
+        if (memo.col == kAbsent) return -1;
+        const uint64_t mine = memo.col >= 0 ? peek(s.parent + memo.col) : 0;
+        const int64_t hops = hops_of(mine);
+        if (mine == kNoParent || hops >= memo.label) return -1;
+        memo.label = hops;
+        return hops;
+      },
+      [&](Lanes g, int64_t i, int64_t hops) {
+        const int32_t mine = peek(s.col4row + i);
+        const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
+        const uint64_t parent = pack_parent(hops + 1, i);
+        p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+          if (j == mine || d + slack != peek(s.label + j)) return;
+          lower_to(s.parent + j, parent);
+          if (!how.spares || peek(s.row4col + j) != kSpare) return;
+          if (d + slack != peek(&s.control->spare_label)) return;
+          lower_to(&s.control->spare_parent, pack_parent(hops + 1, j));
+        });
+      },
+      [&](int64_t j, int64_t heard) {
+        const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
+        const uint64_t entry = uint64_t(heard);
+        if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
+        if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
+        lower_to(s.parent + j, pack_parent(hops_of(entry) + 1, kSpareRow));
+      });
+}
+
+// The row from which a column has its label.
+JAXMATCH_FN inline uint32_t parent_row(const CoreState& s, const Search& how, int64_t j) {
+  if (!how.names_parents()) return row_of_parent(peek(s.parent + j));
+  const int64_t label = peek(s.label + j), row = label & (kMostRows - 1);
+  return label >= kTooFar ? kNoRow : row == kMostRows - 1 ? kSpareRow : uint32_t(row);
+}
+// The spare column from which the rows of zeros have theirs.
+JAXMATCH_FN inline uint32_t spare_entry(const CoreState& s, const Search& how) {
+  if (!how.names_parents()) return row_of_parent(peek(&s.control->spare_parent));
+  return uint32_t(peek(&s.control->spare_label) & (kMostRows - 1));
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_SEARCH_H_
