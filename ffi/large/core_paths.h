@@ -14,9 +14,8 @@ constexpr int64_t kFewHops = 16;
 // The prices within reach of the free rows, so that all shortest paths up to there become tight;
 // and what that makes of the reduced costs.
 template <class Team, class T>
-JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how, int64_t reach) {
   const CoreState& s = p.s;
-  const int64_t reach = peek(&s.control->reach);
   if (reach == 0) return;
   const int64_t spare_distance = how.distance_of(peek(&s.control->spare_label));
   const auto fall_of = [&](int64_t j) {
@@ -92,13 +91,18 @@ JAXMATCH_FN inline void flip(const CoreState& s, const Search& how, int64_t j) {
   if (row != kSpareRow) put(s.col4row + row, int32_t(j));
 }
 
-// Each tree's nearest free column ends its path; prices within the farthest of them move. Returns
-// the number of paths.
+// What a phase has found.
+struct Found {
+  int64_t paths, reach;
+  bool too_wide;  // a distance did not fit
+};
+
+// Each tree's nearest free column ends its path; prices within the farthest of them move.
 //
 // Paths of a few hops are walked, by a thread each. Longer ones are found and turned in steps that
 // double.
 template <class Team, class T>
-JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   // A search along tight arcs has taken longer than its paths do.
   const bool few = how.tight || (how.hop_bits > 0 && peek(&s.control->most_hops) <= kFewHops);
@@ -122,6 +126,8 @@ JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
     const int32_t root = -1 - peek(roots + j);
     return how.rename(peek(s.label + j), j) == peek(s.nearest + root);
   };
+  const bool too_wide = peek(&s.control->too_wide) != 0;
+  int64_t reach = 0;
   if (!how.tight) {
     team.each(s.m, [&](int64_t j) {
       if (!is_end(j) || !is_nearest(j)) return;
@@ -129,18 +135,20 @@ JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
       raise_to(&s.control->reach, how.distance_of(peek(s.label + j)));
     });
     team.sync();
-    move_prices(team, p, how);
+    reach = peek(&s.control->reach);
+    move_prices(team, p, how, reach);
   }
   const auto is_chosen = [&](int64_t j) {
     if (!is_end(j)) return false;
     return how.names_parents() ? is_nearest(j) : peek(s.end + (-1 - peek(roots + j))) == j;
   };
   if (few) {
-    return team.sum(s.m, [&](int64_t j) {
+    const int64_t paths = team.sum(s.m, [&](int64_t j) {
       if (!is_chosen(j)) return false;
       for (int32_t at = int32_t(j); at >= 0; at = peek(s.ancestor + at)) flip(s, how, at);
       return true;
     });
+    return {paths, reach, too_wide};
   }
   const int64_t paths = team.sum(s.m, [&](int64_t j) {
     const bool chosen = is_chosen(j);
@@ -161,7 +169,7 @@ JAXMATCH_FN int64_t augment(Team& team, const Core<T>& p, const Search& how) {
     if (peek(s.on_path + j) != 0) flip(s, how, j);
   });
   team.sync();
-  return paths;
+  return {paths, reach, too_wide};
 }
 
 }  // namespace jaxmatch

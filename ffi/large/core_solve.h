@@ -108,17 +108,16 @@ JAXMATCH_FN void orient(Team& team, Core<T>& p) {
   team.sync();
 }
 
-// One phase: a search, and the paths it found. Returns their number.
+// One phase: a search, and the paths it found.
 //
 // The search looks first as far as the last one had to, and farther only if that does not reach
 // half of the free columns: most arcs are longer than any path.
 template <class Team, class T>
-JAXMATCH_FN int64_t run_phase(Team& team, const Core<T>& p, Search& how, bool refresh,
-                              int64_t free_rows, int64_t& rounds) {
-  const Control* const c = p.s.control;
-  const int64_t usual = c->usual_reach;
-  int64_t far = c->last_reach;
-  begin_phase(team, p, how, refresh);
+JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
+                            int64_t free_rows, int64_t& rounds) {
+  const int64_t usual = progress.usual_reach;
+  int64_t far = progress.last_reach;
+  begin_phase(team, p, how, !progress.refreshed);
   for (int widened = 0;; ++widened) {
     const bool named = how.names_parents();
     how.set_bound(usual > 0 && widened < kMostWidened ? far : -1);
@@ -182,54 +181,60 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
   team.leader([&] {
     s.control->bid_rounds = int32_t(rounds);
     s.control->free_rows = int32_t(free_rows);
-    s.control->tight = 1;
-    s.control->refreshed = 0;
     s.control->recent_pricings = 0;
-    s.control->split = 0;
-    s.control->usual_reach = 0;
+    s.control->progress = Progress{};
   });
   return kAugment;
 }
 
+// Phases until another stage must come or the budget is spent. What they hand on is in every
+// thread's own hands: nobody has to wait for it.
 template <class Team, class T>
-JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p) {
+JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
   const CoreState& s = p.s;
-  const int64_t free_rows = s.control->free_rows;
-  const bool stale = s.control->stale, refreshed = s.control->refreshed;
-  const bool only_dense = s.control->recent_pricings >= kMostPricings;
-  if (free_rows == 0 || (only_dense && stale)) return stale ? kPrice : kCheckGrid;
-  Search how{only_dense, !only_dense && s.control->tight != 0, s.control->rows < s.control->cols,
-             0};
-  if (how.tight || !s.control->split) {
-    for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.hop_bits;
-  }
+  Control& c = *s.control;
+  Progress progress = c.progress;
+  int64_t free_rows = c.free_rows;
+  bool stale = c.stale;
+  const bool only_dense = c.recent_pricings >= kMostPricings;
+  const bool spares = c.rows < c.cols;
+  int phases = 0, dense_phases = 0, next = kAugment;
   int64_t rounds = 0;
-  int64_t paths = run_phase(team, p, how, !refreshed, free_rows, rounds);
-  int next = kAugment;
-  if (paths == 0 && !how.tight) {
-    if (!how.dense && stale) {
-      next = kPrice;  // perhaps there are better arcs than those of the cores
-    } else if (!how.dense) {
-      how.dense = true;
-      paths = run_phase(team, p, how, false, free_rows, rounds);
+  for (; next == kAugment; ++phases, --budget) {
+    if (free_rows == 0 || (only_dense && stale)) next = stale ? kPrice : kCheckGrid;
+    if (next != kAugment || budget == 0) break;
+    Search how{only_dense, !only_dense && progress.tight, spares, 0};
+    if (how.tight || !progress.split) {
+      for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.hop_bits;
     }
+    Found found = run_phase(team, p, how, progress, free_rows, rounds);
+    if (found.paths == 0 && !how.tight) {
+      if (!how.dense && stale) {
+        next = kPrice;  // perhaps there are better arcs than those of the cores
+      } else if (!how.dense) {
+        how.dense = true;
+        found = run_phase(team, p, how, progress, free_rows, rounds);
+      }
+    }
+    // Distances that do not fit do no harm as long as there are nearer ends.
+    const bool lost = how.dense && found.paths == 0;
+    if (lost) next = !found.too_wide ? kFinish : how.hop_bits > 0 ? kAugment : kBegin;
+    dense_phases += how.dense;
+    stale |= !how.tight && !how.dense && found.paths > 0;
+    progress.refreshed = !how.dense;
+    progress.split |= lost && found.too_wide;
+    if (!how.tight) progress.last_reach = found.reach;
+    if (found.reach > 0) progress.usual_reach = found.reach;
+    progress.tight = how.tight && 4 * found.paths >= free_rows;  // else prices have to move
+    free_rows -= found.paths;
   }
-  // Distances that do not fit do no harm as long as there are nearer ends.
-  const bool too_wide = peek(&s.control->too_wide);
-  const bool lost = how.dense && paths == 0;
-  if (lost) next = !too_wide ? kFinish : how.hop_bits > 0 ? kAugment : kBegin;
   team.leader([&] {
-    Control& c = *s.control;
-    c.free_rows = int32_t(free_rows - paths);
-    c.phases += 1;
+    c.free_rows = int32_t(free_rows);
+    c.stale = stale;
+    c.phases += phases;
     c.rounds += int32_t(rounds);
-    c.dense_phases += how.dense;
-    if (!how.tight && !how.dense && paths > 0) c.stale = 1;
-    c.refreshed = !how.dense;
-    if (!how.tight) c.last_reach = c.reach;
-    if (!how.tight && c.reach > 0) c.usual_reach = c.reach;
-    c.tight = how.tight && 4 * paths >= free_rows;  // else prices have to move
-    c.split |= lost && too_wide;
+    c.dense_phases += dense_phases;
+    c.progress = progress;
     if (next == kFinish) c.status = kInfeasible;
   });
   return next;
@@ -246,7 +251,7 @@ JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
     s.control->recent_pricings += 1;
     s.control->free_rows = int32_t(free_rows + freed);
     s.control->stale = 0;
-    s.control->refreshed = 0;
+    s.control->progress.refreshed = false;
   });
   return too_wide ? kBegin : kAugment;
 }
@@ -272,10 +277,10 @@ JAXMATCH_FN bool uses_cut_costs(Team& team, const Core<T>& p) {
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage, until the problem is solved or kAugment was
-// entered `budget` times.
+// Runs `run_stage`, which returns the next stage, until the problem is solved or phases have spent
+// the budget.
 template <class Team, class T, class RunStage>
-JAXMATCH_FN void run_stages(Team& team, Core<T>& p, int64_t budget, RunStage run_stage) {
+JAXMATCH_FN void run_stages(Team& team, Core<T>& p, const int64_t& budget, RunStage run_stage) {
   Control* const c = p.s.control;
   int stage = peek(&c->stage);
   bool coarse = peek(&c->coarse);
@@ -287,7 +292,7 @@ JAXMATCH_FN void run_stages(Team& team, Core<T>& p, int64_t budget, RunStage run
   if (stage > kBegin) read_grid();
   team.sync();
   while (stage != kFinish && stage != kDone) {
-    if (stage == kAugment && budget-- == 0) return;
+    if (stage == kAugment && budget == 0) return;
     int next = run_stage(stage);
     // A solution with cut costs is followed by a grid that cuts less.
     bool cut_less = false;
@@ -316,12 +321,12 @@ JAXMATCH_FN void run_stages(Team& team, Core<T>& p, int64_t budget, RunStage run
 
 template <class Team, class T>
 JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
-  team.leader([&] { p.s.control->refreshed = 0; });  // what shared memory held is gone
+  team.leader([&] { p.s.control->progress.refreshed = false; });  // what shared memory held is gone
   run_stages(team, p, budget, [&](int stage) {
     return stage == kBegin     ? look_stage(team, p)
            : stage == kSelect  ? select_stage(team, p)
            : stage == kBid     ? bid_stage(team, p)
-           : stage == kAugment ? augment_stage(team, p)
+           : stage == kAugment ? augment_stage(team, p, budget)
                                : price_stage(team, p);
   });
 }

@@ -33,6 +33,14 @@ enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
 enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckGrid };
 
+// What a phase of the core method hands on to the next one.
+struct Progress {
+  int64_t last_reach = 0, usual_reach = 0;  // of prices; the last that was not zero, if any
+  bool tight = true;                        // the next search looks along tight arcs only
+  bool refreshed = false;                   // reduced costs of the cores are those of the prices
+  bool split = false;                       // labels have no room for hops
+};
+
 // What is decided for all threads; every word is read after a barrier only. The first words are
 // what Python shows of a state (jaxmatch/_large.py).
 struct Control {
@@ -45,11 +53,9 @@ struct Control {
   int32_t coarse = 0;           // numbers became too large for the fine grid
   int32_t stale = 0;            // duals have moved since the costs were priced
   int32_t exact = 0;            // costs lie on the grid
-  int32_t tight = 0;            // the next search looks along tight arcs only
-  int32_t refreshed = 0;        // reduced costs of the cores are those of the prices
   int32_t recent_pricings = 0;  // on this grid
-  int32_t split = 0;            // labels have no room for hops
   int32_t too_wide = 0;
+  Progress progress;
   GridRange range;
   double factor = 1, boost = 1;
   int64_t columns_most = 0;  // the bits of the greatest magnitude of a column's least cost
@@ -58,10 +64,9 @@ struct Control {
   int64_t spare_price = 0;   // of every spare column: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
-  int64_t last_reach = -1, usual_reach = 0;  // of earlier searches
-  int64_t most_hops = 0;                     // of the labels of free columns
-  int32_t frontier[2] = {0, 0}, ends = 0;    // of the Hungarian methods: how many there are
-  double sum = 0;                            // what ordered_sum() leaves for everybody
+  int64_t most_hops = 0;                   // of the labels of free columns
+  int32_t frontier[2] = {0, 0}, ends = 0;  // of the Hungarian methods: how many there are
+  double sum = 0;                          // what ordered_sum() leaves for everybody
 };
 
 // Where threads of several blocks meet, behind the control words: see cuda/grid_team.cuh.

@@ -98,7 +98,10 @@ template <class Team, class T>
 JAXMATCH_FN void solve_hungarian(Team& team, Core<T>& p, bool tree, int64_t budget) {
   run_stages(team, p, budget, [&](int stage) {
     if (stage == kBegin) return look_stage(team, p);
-    if (stage == kAugment) return iterate(team, p, tree);
+    if (stage == kAugment) {
+      --budget;
+      return iterate(team, p, tree);
+    }
     const bool alone = reduce(team, p) > 0;
     team.leader([&] {
       if (alone) p.s.control->status = kInfeasible;
