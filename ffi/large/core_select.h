@@ -67,26 +67,24 @@ struct Core {
     }
   }
 
-  // Calls f(reduced cost, column) for columns first, first + step, ... of row i, as the passes over
-  // all costs see them: +inf where there is nothing. `v` is what team.prices() returned.
+  // Calls f(costs, how many, column of the first) for columns first, first + step, ... of row i.
+  static constexpr int kAtOnce = 16;
   template <class F>
-  JAXMATCH_FN void for_each_reduced(const double* v, int64_t i, int64_t first, int64_t step,
-                                    F f) const {
-    constexpr int kAtOnce = 16;
+  JAXMATCH_FN void for_each_batch(int64_t i, int64_t first, int64_t step, F f) const {
     const T* at = costs.at + i * costs.row_stride + first * costs.col_stride;
     const int64_t stride = step * costs.col_stride;
     int64_t j = first;
-    for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step) {
-      T cost[kAtOnce];
+    T cost[kAtOnce];
+    for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step, at += kAtOnce * stride) {
       JAXMATCH_UNROLL
       for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
-      at += kAtOnce * stride;
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) {
-        f(costs.key_of(cost[a]) - v[j + a * step], int32_t(j + a * step));
-      }
+      f(cost, kAtOnce, j);
     }
-    for (; j < s.m; j += step, at += stride) f(costs.key_of(*at) - v[j], int32_t(j));
+    if (j >= s.m) return;
+    const int left = int((s.m - 1 - j) / step) + 1;
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kAtOnce; ++a) cost[a] = at[lesser(a, left - 1) * stride];
+    f(cost, left, j);
   }
 
   // Calls f(columns, reduced costs) for a few columns of row i at a time, of the core or of all; a
@@ -149,8 +147,7 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int6
       best[b] = infinity();
       col[b] = -1;
     }
-    p.for_each_reduced(v, i, c, kClasses, [&](double x, int32_t at) {
-      if (!(x < best[kBest - 1])) return;
+    const auto insert = [&](double x, int32_t at) {
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
         const bool swap = x < best[b];
@@ -160,6 +157,20 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int6
         at = swap ? col[b] : at;
         best[b] = kept;
         col[b] = kept_col;
+      }
+    };
+    // First which of a batch may belong to the best, then these only: lanes that work together
+    // insert at the same time, each another one.
+    p.for_each_batch(i, c, kClasses, [&](const auto& cost, int count, int64_t j) {
+      const auto reduced = [&](auto x, int a) { return p.costs.key_of(x) - v[j + a * kClasses]; };
+      unsigned better = 0;
+      JAXMATCH_UNROLL
+      for (int a = 0; a < p.kAtOnce; ++a) {
+        if (a < count && reduced(cost[a], a) < best[kBest - 1]) better |= 1u << a;
+      }
+      for (; better != 0; better &= better - 1) {
+        const int a = lowest_bit(better);
+        insert(reduced(pick(cost, a), a), int32_t(j + a * kClasses));
       }
     });
     ClassCols cols;
@@ -180,8 +191,14 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int6
 template <class T>
 JAXMATCH_FN int64_t least_reduced(const Core<T>& p, const double* v, Lanes g, int64_t i) {
   double least = infinity();
-  p.for_each_reduced(v, i, g.lane, g.kCount,
-                     [&](double x, int32_t) { least = x < least ? x : least; });
+  p.for_each_batch(i, g.lane, g.kCount, [&](const auto& cost, int count, int64_t j) {
+    JAXMATCH_UNROLL
+    for (int a = 0; a < p.kAtOnce; ++a) {
+      if (a >= count) break;
+      const double x = p.costs.key_of(cost[a]) - v[j + a * g.kCount];
+      least = x < least ? x : least;
+    }
+  });
   return g.min(least < infinity() ? int64_t(least) : kFar);
 }
 

@@ -38,6 +38,21 @@ __device__ inline void raise_to(int64_t* at, int64_t x) {
 }
 __device__ inline int32_t count_up(int32_t* at) { return atomicAdd(at, 1); }
 
+__device__ inline int lowest_bit(unsigned x) { return __ffs(int(x)) - 1; }
+// x[at], of an array that stays in registers.
+template <class T>
+__device__ inline T pick(const T (&x)[1], int) {
+  return x[0];
+}
+template <class T, int N>
+__device__ inline T pick(const T (&x)[N], int at) {
+  static_assert(N % 2 == 0, "a power of two");
+  T half[N / 2];
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k) half[k] = at & 1 ? x[2 * k + 1] : x[2 * k];
+  return pick(half, at >> 1);
+}
+
 // The lanes of a warp.
 struct Lanes {
   int lane;
@@ -89,6 +104,12 @@ inline void raise_to(T* at, T x) {
   }
 }
 inline int32_t count_up(int32_t* at) { return __atomic_fetch_add(at, 1, __ATOMIC_RELAXED); }
+
+inline int lowest_bit(unsigned x) { return __builtin_ctz(x); }
+template <class T, int N>
+inline T pick(const T (&x)[N], int at) {
+  return x[at];
+}
 
 // One thread looks at a row alone.
 struct Lanes {
