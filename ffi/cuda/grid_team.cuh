@@ -34,7 +34,7 @@ class GridTeam {
   }
   // In shared memory of the block that the row belongs to, as far as there is room.
   __device__ ReducedCore reduced_core(const CoreState& s, int64_t i) const {
-    const int slot = int(i) / int(gridDim.x);
+    const int slot = int(uint32_t(i) / gridDim.x);
     if (slot >= cached_rows_) return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
     return {cols_in_shared() + slot * kClasses, slack_in_shared() + slot * kClasses};
   }

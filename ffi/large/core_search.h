@@ -18,6 +18,16 @@ JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
 JAXMATCH_FN inline int64_t hops_of(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
 
+// The label at the end of an arc that is no longer than `room`: behind it none exceeds the bound.
+struct Arcs {
+  int64_t base, room;
+  int shift;
+
+  JAXMATCH_FN int64_t end(int64_t slack) const {
+    return lesser(base + (lesser(slack, kTooFar >> shift) << shift), kTooFar);
+  }
+};
+
 // How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
 // and below, if there is still room, the row from which it has them: then the label names the
 // column's parent, which is found by another sweep else.
@@ -38,19 +48,14 @@ struct Search {
     row_bits = hop_bits > 0 && (tight || (fits && distance < end >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
-  // The greatest slack of an arc behind which a label does not exceed the bound.
-  JAXMATCH_FN int64_t room(int64_t label) const {
-    if (tight) return 0;
-    if (bound >= kTooFar) return INT64_MAX;
-    return ((bound >> row_bits) - (label >> row_bits) - (hop_bits > 0)) >> hop_bits;
-  }
-  // The label at the end of an arc from `row` within this room.
-  JAXMATCH_FN int64_t extend(int64_t label, int64_t slack, int64_t row) const {
-    const int64_t hop = hop_bits > 0, unit = int64_t{1} << hop_bits;
-    if (names_parents()) {
-      return ((label >> row_bits) + slack * unit + hop) << row_bits | (row & (kMostRows - 1));
-    }
-    return lesser(label + lesser(slack, kTooFar >> hop_bits) * unit + hop, kTooFar);
+  // The arcs that leave a row with this label.
+  JAXMATCH_FN Arcs arcs(int64_t label, int64_t row) const {
+    const int64_t head = (label >> row_bits) + (hop_bits > 0);
+    const int64_t room = tight              ? 0
+                         : bound >= kTooFar ? INT64_MAX
+                                            : ((bound >> row_bits) - head) >> hop_bits;
+    return {head << row_bits | (names_parents() ? row & (kMostRows - 1) : 0), room,
+            hop_bits + row_bits};
   }
   JAXMATCH_FN int64_t distance_of(int64_t label) const { return label >> (hop_bits + row_bits); }
   JAXMATCH_FN int64_t hops_of(int64_t label) const {
@@ -119,11 +124,9 @@ struct PassedOn {
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
-  const auto pass_on = [&](int64_t j, int64_t label, int64_t slack, int64_t row) {
-    const int64_t there = how.extend(label, slack, row);
+  const auto pass_on = [&](int64_t j, int64_t there) {
     if (there == kTooFar) put(&s.control->too_wide, 1);
     lower_to(s.label + j, there);
-    return there;
   };
   return team.template settle<PassedOn>(
       s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
@@ -136,10 +139,11 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
         return label;
       },
       [&](Lanes g, int64_t i, int64_t label) {
-        const int64_t room = how.room(label);
+        const Arcs arcs = how.arcs(label, i);
         p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
-          if (slack > room) return;
-          const int64_t there = pass_on(j, label, slack, i);
+          if (slack > arcs.room) return;
+          const int64_t there = arcs.end(slack);
+          pass_on(j, there);
           if (how.spares && peek(s.row4col + j) == kSpare) {
             lower_to(&s.control->spare_label, how.rename(there, j));
           }
@@ -148,9 +152,8 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
       [&](int64_t j, int64_t spare_label) {
         // From a spare column its row of zeros leads to every column.
         const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
-        if (p.has_col(j) && slack <= how.room(spare_label)) {
-          pass_on(j, spare_label, slack, kSpareRow);
-        }
+        const Arcs arcs = how.arcs(spare_label, kSpareRow);
+        if (p.has_col(j) && slack <= arcs.room) pass_on(j, arcs.end(slack));
       });
 }
 
@@ -179,18 +182,18 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
     return label < kTooFar ? label : -1;
   };
   team.rows(s.n, label_of, [&](Lanes g, int64_t i, int64_t label) {
-    const int64_t room = how.room(label);
+    const Arcs arcs = how.arcs(label, i);
     p.for_each_few(team, g, i, how.dense, [&](const ClassCols& col, const ClassKeys& slack) {
       int64_t there[kBest];
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
-        const bool near = col.x[b] >= 0 && slack.x[b] <= room;
+        const bool near = col.x[b] >= 0 && slack.x[b] <= arcs.room;
         there[b] = near ? peek(s.label + col.x[b]) : -1;
       }
       // Not its own column: an arc makes a label longer.
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
-        if (there[b] < 0 || how.extend(label, slack.x[b], i) != there[b]) continue;
+        if (there[b] < 0 || arcs.end(slack.x[b]) != there[b]) continue;
         lower_to(s.parent + col.x[b], pack_parent(0, i));
       }
     });
@@ -203,7 +206,7 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
       if (label == spare_label && peek(s.row4col + j) == kSpare) {
         lower_to(&s.control->spare_parent, pack_parent(0, j));
       }
-      if (label == how.extend(spare_label, step, kSpareRow)) {
+      if (label == how.arcs(spare_label, kSpareRow).end(step)) {
         lower_to(s.parent + j, pack_parent(0, kSpareRow));
       }
     });
