@@ -1,4 +1,4 @@
-"""Dense assignment: the public functions, from argument checks to the gradient rule."""
+"""Dense assignment: the public functions, the choice of a method, and the gradient rule."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import numpy as np
 from jax import lax
 
 from jaxmatch import _native
+from jaxmatch._arguments import as_col_dual, as_cost, as_mask, as_unmatched_cost
 from jaxmatch._large import Progress, solve_in_steps
-from jaxmatch._result import Assignment, result_float
+from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
 from jaxmatch._xla import assignment as _xla_assignment
@@ -147,12 +148,12 @@ def solve_assignment(
     `"classical"` and `"tree"`: Date and Nagi, *GPU-accelerated Hungarian algorithms for the linear
     assignment problem*, Parallel Computing 57 (2016).
     """
-    cost = _as_cost(cost)
+    cost = as_cost(cost)
     *batch, n, m = cost.shape
-    row_mask = _as_mask("row_mask", row_mask, (*batch, n))
-    col_mask = _as_mask("col_mask", col_mask, (*batch, m))
-    unmatched_cost = _as_unmatched_cost(unmatched_cost, cost)
-    col_dual = _as_col_dual(warm_start, (*batch, m))
+    row_mask = as_mask("row_mask", row_mask, (*batch, n))
+    col_mask = as_mask("col_mask", col_mask, (*batch, m))
+    unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
+    col_dual = as_col_dual(warm_start, (*batch, m))
     if method not in _METHODS:
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
     if rounds_per_call is not None and rounds_per_call < 1:
@@ -203,7 +204,7 @@ def linear_sum_assignment(
     of that problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
     duals, masks and everything else, and documents gradient, cost and exactness.
     """
-    cost = _as_cost(cost_matrix)
+    cost = as_cost(cost_matrix)
     res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
     if not isinstance(res.status, jax.core.Tracer):
         _raise_for_status(np.asarray(res.status))
@@ -227,86 +228,6 @@ def _raise_for_status(status: np.ndarray) -> None:
         if (bad := np.flatnonzero(status == code)).size:
             where = f" (problem {int(bad[0])} of the batch)" if status.ndim else ""
             raise ValueError(f"{message}{where}. {code.advice}")
-
-
-# ---------------------------------------------------------------------------------------------
-# Arguments
-
-
-_DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
-
-
-def _as_array(name: str, x: ArrayLike) -> Array:
-    """As `jnp.asarray`, which without x64 would cut long integers to 32 bits in silence."""
-    if not isinstance(x, jax.Array):
-        x = np.asarray(x)
-        kept = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype))
-        if x.dtype.kind in "iu" and kept != x.dtype and x.size:
-            fits = np.iinfo(kept)
-            if x.min() < fits.min or x.max() > fits.max:
-                raise ValueError(
-                    f"`{name}` holds integers that do not fit {kept}, to which JAX would cut "
-                    f"{x.dtype}. Set `jax_enable_x64`, or scale them down."
-                )
-    return jnp.asarray(x)
-
-
-def _as_cost(cost: ArrayLike) -> Num[Array, "... n m"]:
-    cost = _as_array("cost", cost)
-    if cost.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
-        cost = cost.astype(jnp.int32)
-    if cost.dtype.name not in _DTYPES:
-        raise TypeError(f"`cost` must have one of the dtypes {_DTYPES}, got {cost.dtype}; cast it.")
-    if cost.ndim < 2:
-        raise ValueError(f"`cost` must have shape [..., n, m], got {cost.shape}.")
-    return cost
-
-
-def _broadcast(name: str, x: Array, shape: tuple[int, ...]) -> Array:
-    try:
-        return jnp.broadcast_to(x, shape)
-    except ValueError:
-        raise ValueError(
-            f"`{name}` has shape {x.shape}, which does not broadcast to {shape} "
-            "(the batch shape of `cost` and one entry per row or column)."
-        ) from None
-
-
-def _as_mask(
-    name: str, mask: ArrayLike | None, shape: tuple[int, ...]
-) -> Bool[Array, "..."] | None:
-    if mask is None:
-        return None
-    mask = jnp.asarray(mask)
-    if mask.dtype != jnp.bool_:
-        raise TypeError(f"`{name}` must be boolean (True: the entry exists), got {mask.dtype}.")
-    return _broadcast(name, mask, shape)
-
-
-def _as_unmatched_cost(unmatched_cost: ArrayLike | None, cost: Array) -> Num[Array, "... n"] | None:
-    if unmatched_cost is None:
-        return None
-    r = _as_array("unmatched_cost", unmatched_cost)
-    if jnp.issubdtype(r.dtype, jnp.floating):
-        r = r.astype(result_float())
-    elif jnp.issubdtype(r.dtype, jnp.integer) or r.dtype == jnp.bool_:
-        # Integers stay integers beside integer costs: float32 would round them.
-        integral = jnp.issubdtype(cost.dtype, jnp.integer)
-        r = r.astype(jax.dtypes.canonicalize_dtype(np.int64) if integral else result_float())
-    else:
-        raise TypeError(f"`unmatched_cost` must be real, got {r.dtype}.")
-    return _broadcast("unmatched_cost", r, cost.shape[:-1])
-
-
-def _as_col_dual(
-    warm_start: Assignment | ArrayLike | None, shape: tuple[int, ...]
-) -> Float[Array, "... m"] | None:
-    if warm_start is None:
-        return None
-    v = warm_start.col_dual if isinstance(warm_start, Assignment) else jnp.asarray(warm_start)
-    if not jnp.issubdtype(v.dtype, jnp.floating) and not jnp.issubdtype(v.dtype, jnp.integer):
-        raise TypeError(f"`warm_start` must be an Assignment or real column duals, got {v.dtype}.")
-    return lax.stop_gradient(_broadcast("warm_start", v.astype(result_float()), shape))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment import _as_cost, _as_mask, _as_unmatched_cost
+from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
 from jaxmatch._result import Assignment, result_float
 from jaxmatch._status import Status
 
@@ -95,11 +95,11 @@ def check_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    cost = _as_cost(cost)
+    cost = as_cost(cost)
     *batch, n, m = cost.shape
-    row_mask = _as_mask("row_mask", row_mask, (*batch, n))
-    col_mask = _as_mask("col_mask", col_mask, (*batch, m))
-    unmatched_cost = _as_unmatched_cost(unmatched_cost, cost)
+    row_mask = as_mask("row_mask", row_mask, (*batch, n))
+    col_mask = as_mask("col_mask", col_mask, (*batch, m))
+    unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
     shapes = {
         "col4row": (*batch, n),
         "row4col": (*batch, m),
