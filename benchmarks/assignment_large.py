@@ -30,6 +30,7 @@ from assignment_gpu import gpu, kernel_ms
 
 import jaxmatch as jm
 from jaxmatch import stepping
+from jaxmatch._assignment import _pays_off_on_core
 
 
 # n, range: device ms to reach, and the optimum of the generator with seed 1.
@@ -222,7 +223,7 @@ def found_by_iteration(quick: bool) -> Iterator[dict[str, Any]]:
 
 def methods(quick: bool) -> Iterator[dict[str, Any]]:
     """Batches by one block for each problem, or by the whole GPU one after another."""
-    for n in (512, 1000, 2000) if quick else (512, 1000, 2000, 4000):
+    for n in (256, 512, 1000, 2000) if quick else (256, 512, 1000, 2000, 4000):
         for batch in (1, 2, 4, 8, 16):
             if batch * n > 20_000:
                 continue
@@ -232,9 +233,7 @@ def methods(quick: bool) -> Iterator[dict[str, Any]]:
                 solve = jax.jit(partial(jm.solve_assignment, method=method))
                 assert (np.asarray(solve(costs).status) == jm.Status.OPTIMAL).all()
                 row[method] = wall_ms(lambda: solve(costs))  # noqa: B023
-            row["auto_is"] = (
-                "core" if n >= 1000 and batch <= n * n // 300_000 else "jonker_volgenant"
-            )
+            row["auto_is"] = "core" if _pays_off_on_core(costs, None) else "jonker_volgenant"
             print(row, flush=True)
             yield row
 

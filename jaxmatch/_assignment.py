@@ -84,11 +84,11 @@ def solve_assignment(
       Nagi, solved in the same way; or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
       `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
       (2048 for int64), and `"core"` for longer sides and, from 1000 rows on, for few problems: at
-      most n²/300,000. Under `vmap` it sees one problem: name the method there, or hand over the
-      batch. The methods for large problems take no int64 and no `unmatched_cost`, and have no use
-      for a warm start; what neither kind takes is left to the twin. GPUs with less shared memory
-      than an H100 do not reach 4096, an A100 about 3000 and others about 1900: beyond, a batch
-      fails with an error that says so, and `"core"` or `"xla"` is what remains.
+      most n²/300,000, those under `vmap` counted. The methods for large problems take no int64 and
+      no `unmatched_cost`, and have no use for a warm start; what neither kind takes is left to the
+      twin. GPUs with less shared memory than an H100 do not reach 4096, an A100 about 3000 and
+      others about 1900: beyond, a batch fails with an error that says so, and `"core"` or `"xla"`
+      is what remains.
 
     - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
       native call in a `jax.lax.while_loop`, instead of all in one call.
@@ -241,7 +241,25 @@ def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignm
     cpu = {"cpu": _on_cpu} if _native.has_cpu_library() else {}
     has_cuda = _native.has_cuda_library()
     cuda = {"cuda": partial(_on_large, method="core")} if has_cuda else {}
-    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+    @jax.custom_batching.custom_vmap
+    def solve(cost: Array, *optional: Array | None) -> Assignment:
+        return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+    @solve.def_vmap
+    def choose_again(
+        size: int, batched: tuple[bool, ...], *arguments: Array | None
+    ) -> tuple[Assignment, Assignment]:
+        """What was one problem is a batch: perhaps one of many."""
+        cost, *optional = (
+            x if x is None or is_batched else jnp.broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip(arguments, batched, strict=True)
+        )
+        assert cost is not None
+        result = _solve_auto(cost, *optional, maximize=maximize)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return solve(cost, *optional)
 
 
 def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:

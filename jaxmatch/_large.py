@@ -77,7 +77,11 @@ class AssignmentState:
 
     @property
     def rounds(self) -> Int[Array, "..."]:
-        """Dependent rounds in all phases: of label correcting, or levels of a search."""
+        """Levels of all searches.
+
+        For `"core"` rounds of label correcting: on a GPU, where nobody waits for others, how often
+        all threads were counted meanwhile, which is not the same in every run.
+        """
         return self._word(7)
 
     def stage_ms(self) -> dict[str, float]:

@@ -127,6 +127,29 @@ def test_assignment_lowers_for_cuda(shape, method, target):
     if not jaxmatch.has_cuda_library():
         pytest.skip("built without CUDA")
     solve = jax.jit(partial(jaxmatch.solve_assignment, method=method))
+    assert_lowers_for_cuda(solve, shape, target)
+
+
+@pytest.mark.parametrize("shape, target", [
+    ((64, 1000, 1000), "assignment"), ((2, 1000, 1000), "assignment_core"),
+    ((8, 8, 1000, 1000), "assignment"), ((3, 5000, 20), "assignment_core"),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("transform", [lambda f: f, jax.value_and_grad], ids=["value", "gradient"])
+def test_auto_sees_the_batch_under_vmap(shape, target, transform):
+    if not jaxmatch.has_cuda_library():
+        pytest.skip("built without CUDA")
+
+    def value(cost, rows_exist):
+        return jaxmatch.solve_assignment(cost, row_mask=rows_exist).cost
+
+    solve = transform(value)
+    for _ in shape[:-2]:
+        solve = jax.vmap(solve, (0, None))
+    rows_exist = jnp.ones(shape[-2], bool)
+    assert_lowers_for_cuda(jax.jit(lambda cost: solve(cost, rows_exist)), shape, target)
+
+
+def assert_lowers_for_cuda(solve, shape, target):
     traced = solve.trace(jax.ShapeDtypeStruct(shape, jnp.float32))
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
     for name in ("assignment", "assignment_core"):
