@@ -138,6 +138,7 @@ class GridTeam {
     int64_t heard = kFar;
     bool worked = false, counted = false;
     for (int64_t censuses = 0;;) {
+      const uint64_t word = threadIdx.x == 0 ? peek(&meeting_->word[epoch_ & 1]) : 0;
       if (cols > 0) {
         const int64_t news = watch();
         if (news != heard) {
@@ -156,7 +157,7 @@ class GridTeam {
         come_to_census(worked);
         counted = true;
         worked = false;
-      } else if (census_is_over()) {
+      } else if (census_is_over(word)) {
         ++epoch_;
         ++censuses;
         counted = false;
@@ -307,7 +308,7 @@ class GridTeam {
   __device__ void come_to_census(bool worked) {
     __syncwarp();
     if (lanes().lane != 0) return;
-    __threadfence();
+    if (worked) __threadfence();
     const uint32_t before = atomicAdd(&shared().come, uint32_t(worked) << 16 | 1);
     if ((before & 0xffff) + 1 < blockDim.x / kWarp) return;
     shared().come = 0;
@@ -315,15 +316,14 @@ class GridTeam {
     const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
     atomicAdd(reinterpret_cast<unsigned long long*>(&meeting_->word[epoch_ & 1]), sum);
   }
-  // The block's first thread sees it, and leaves the sum for the others.
-  __device__ bool census_is_over() {
+  // The block's first thread has seen it in the meeting's word, and leaves the sum for the others.
+  __device__ bool census_is_over(uint64_t word) {
     volatile Shared& s = shared();
     if (threadIdx.x == 0) {
       const int turn = epoch_ & 1;
-      const uint64_t now = peek(&meeting_->word[turn]);
-      if (int32_t(uint32_t(now) - gridDim.x * (epoch_ / 2 + 1)) >= 0) {
-        s.total = uint32_t((now - before_[turn]) >> 32);
-        before_[turn] = now;
+      if (int32_t(uint32_t(word) - gridDim.x * (epoch_ / 2 + 1)) >= 0) {
+        s.total = uint32_t((word - before_[turn]) >> 32);
+        before_[turn] = word;
         __threadfence_block();
         s.done = epoch_ + 1;
       }
