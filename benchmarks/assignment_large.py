@@ -30,7 +30,6 @@ from assignment_gpu import gpu, kernel_ms
 
 import jaxmatch as jm
 from jaxmatch import stepping
-from jaxmatch._assignment import _pays_off_on_core
 
 
 # n, range: device ms to reach, and the optimum of the generator with seed 1.
@@ -233,7 +232,6 @@ def methods(quick: bool) -> Iterator[dict[str, Any]]:
                 solve = jax.jit(partial(jm.solve_assignment, method=method))
                 assert (np.asarray(solve(costs).status) == jm.Status.OPTIMAL).all()
                 row[method] = wall_ms(lambda: solve(costs))  # noqa: B023
-            row["auto_is"] = "core" if _pays_off_on_core(costs, None) else "jonker_volgenant"
             print(row, flush=True)
             yield row
 

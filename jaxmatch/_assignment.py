@@ -83,8 +83,8 @@ def solve_assignment(
       one problem after another); `"classical"` and `"tree"`, the Hungarian algorithms of Date and
       Nagi, solved in the same way; or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
       `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
-      (2048 for int64), and `"core"` for longer sides and, from 1000 rows on, for few problems: at
-      most n²/300,000, those under `vmap` counted. The methods for large problems take no int64 and
+      (2048 for int64), and `"core"` for longer sides and, from 512 rows on, for few problems: at
+      most n²/200,000, those under `vmap` counted. The methods for large problems take no int64 and
       no `unmatched_cost`, and have no use for a warm start; what neither kind takes is left to the
       twin. GPUs with less shared memory than an H100 do not reach 4096, an A100 about 3000 and
       others about 1900: beyond, a batch fails with an error that says so, and `"core"` or `"xla"`
@@ -269,9 +269,9 @@ def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
     """
     *batch, n, m = cost.shape
     shorter = min(n, m)
-    many = math.prod(batch) > shorter * shorter // 300_000
+    many = math.prod(batch) > shorter * shorter // 200_000
     return _native.fits_large(cost, unmatched_cost) and (
-        not _native.fits_cuda(cost) or (shorter >= 1000 and not many)
+        not _native.fits_cuda(cost) or (shorter >= 512 and not many)
     )
 
 

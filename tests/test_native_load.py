@@ -116,8 +116,9 @@ def test_noop_lowers_for_cuda():
 
 @pytest.mark.parametrize("shape, method, target", [
     ((3, 8, 8), "auto", "assignment"), ((4096, 2), "auto", "assignment"),
-    ((2, 7, 4096), "auto", "assignment"), ((4, 1000, 1000), "auto", "assignment"),
-    ((2, 1000, 1000), "auto", "assignment_core"), ((2, 4097), "auto", "assignment_core"),
+    ((2, 7, 4096), "auto", "assignment"), ((6, 1000, 1000), "auto", "assignment"),
+    ((2, 512, 512), "auto", "assignment"), ((512, 600), "auto", "assignment_core"),
+    ((5, 1000, 1000), "auto", "assignment_core"), ((2, 4097), "auto", "assignment_core"),
     ((90_000, 100_000), "auto", "assignment_core"), ((9, 4000, 4000), "auto", "assignment_core"),
     ((20, 20), "classical", "assignment_core"), ((20, 20), "tree", "assignment_core"),
     ((2, 1 << 18), "auto", None), ((20, 20), "xla", None),
