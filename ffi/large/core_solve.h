@@ -119,7 +119,7 @@ template <class Team, class T>
 JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
                             int64_t free_rows, int64_t& rounds) {
   const int64_t usual = progress.usual_reach;
-  int64_t far = kAhead * progress.last_reach;
+  int64_t far = lesser(kAhead * progress.last_reach, kTooFar);
   begin_phase(team, p, how, !progress.refreshed);
   for (int widened = 0;; ++widened) {
     const bool named = how.names_parents();
@@ -130,7 +130,7 @@ JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Pro
     }
     rounds += find_labels(team, p, how);
     if (how.tight || 2 * count_reached(team, p, how) >= free_rows || !how.is_bounded()) break;
-    far = 2 * far + usual;
+    far = lesser(2 * far + usual, kTooFar);
   }
   if (how.hop_bits == 0) {
     rounds += find_parents(team, p, how);
