@@ -66,7 +66,7 @@ class PoolTeam {
   // The same for rows whose label is not negative.
   template <class Label, class F>
   int64_t sum_rows(int64_t count, Label label_of, F f) {
-    return spread_sum(count, 30, [&](int64_t i) {
+    return spread_sum(count, 300, [&](int64_t i) {
       const int64_t label = label_of(i);
       return label >= 0 ? int64_t(f(Lanes{}, i, label)) : 0;
     });

@@ -7,7 +7,8 @@
 namespace jaxmatch {
 
 // Every thread of the grid calls every function, in the same order. each() and rows() do not wait
-// for others; whatever returns a sum does, and so does sync().
+// for others, prices() waits for the block; whatever returns a sum waits for all, and so does
+// sync(). settle() ends for all at the same census.
 class GridTeam {
  public:
   // `cached_rows`: for how many of a block's rows there is room in its shared memory.
@@ -26,7 +27,7 @@ class GridTeam {
   }
   static constexpr int kStaticBytes = 64;  // at most, of shared memory
 
-  __device__ void sync() { meet<true>(0); }
+  __device__ void sync() { meet(0); }
   __device__ static int64_t now() {  // nanoseconds
     int64_t time;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
@@ -84,7 +85,7 @@ class GridTeam {
   __device__ int64_t sum(int64_t count, F f) {
     int part = 0;
     for (int64_t k = thread_; k < count; k += threads_) part += int(f(k));
-    return meet<true>(__reduce_add_sync(kAll, part));
+    return meet(__reduce_add_sync(kAll, part));
   }
   // The same where the sum may exceed 31 bits.
   template <class F>
@@ -105,14 +106,14 @@ class GridTeam {
   __device__ int64_t sum_rows(int64_t count, F f) {
     int part = 0;
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
-    return meet<true>(part);
+    return meet(part);
   }
   // The same for rows whose label is not negative; the lanes look, each at its rows.
   template <class Label, class F>
   __device__ int64_t sum_rows(int64_t count, Label label_of, F f) {
     int part = 0;
     rows(count, label_of, [&](Lanes g, int64_t i, int64_t label) { part += int(f(g, i, label)); });
-    return meet<true>(part);
+    return meet(part);
   }
   template <class Label, class F>
   __device__ void rows(int64_t count, Label label_of, F f) {
@@ -122,8 +123,9 @@ class GridTeam {
     }
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next; hear() is for each column when watch() tells news. What
-  // others wrote must be read with peek(). Returns the number of censuses.
+  // it remembers from one look to the next; hear() is for each column when watch() tells news.
+  // Returns the number of censuses. What others wrote meanwhile is seen by peek() only, within all
+  // these and afterwards up to the next meeting: the L1 cache may hold what it was.
   //
   // Nobody waits: a warp that has looked at all its rows since the last census is counted in the
   // next one, and goes on looking. There is none left when nobody has worked from one to the next.
@@ -140,7 +142,7 @@ class GridTeam {
     for (int64_t censuses = 0;;) {
       const uint64_t word = threadIdx.x == 0 ? peek(&meeting_->word[epoch_ & 1]) : 0;
       if (cols > 0) {
-        const int64_t news = watch();
+        const int64_t news = __shfl_sync(kAll, watch(), 0);  // the same for all lanes
         if (news != heard) {
           heard = news;
           worked = true;
@@ -157,11 +159,11 @@ class GridTeam {
         come_to_census(worked);
         counted = true;
         worked = false;
-      } else if (census_is_over(word)) {
+      } else if (bool anybody; census_is_over(word, anybody)) {
         ++epoch_;
         ++censuses;
         counted = false;
-        if (shared().total == 0) return censuses;
+        if (!anybody) return censuses;
       }
     }
   }
@@ -243,8 +245,9 @@ class GridTeam {
   }
 
   struct Shared {
-    uint32_t part[2], total;
-    uint32_t come, done;  // to a census: warps, and those that worked above; and its number
+    uint32_t part[2], total;  // of a meeting
+    uint32_t come;            // to a census: warps; above, those of them that have worked
+    uint32_t told;            // number of the last census that is over; below, whether any had
   };
   __device__ static Shared& shared() {
     __shared__ Shared s;
@@ -263,9 +266,7 @@ class GridTeam {
 
   // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
   // that is early at the next one does not disturb those that have still to read the sum of this
-  // one. One word holds both the number of blocks that have come and the sum. After a meeting that
-  // is not kFresh, the L1 cache may hold what others have changed since: only peek() sees that.
-  template <bool kFresh>
+  // one. One word holds both the number of blocks that have come and the sum.
   __device__ uint32_t meet(int part_of_warp) {
     Shared& s = shared();
     const int turn = epoch_ & 1;
@@ -279,11 +280,7 @@ class GridTeam {
       const uint32_t all = gridDim.x * (epoch_ / 2 + 1);
       uint64_t now;
       do {
-        if (kFresh) {
-          asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
-        } else {
-          asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
-        }
+        asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
       } while (int32_t(uint32_t(now) - all) < 0);
       s.total = uint32_t((now - before_[turn]) >> 32);  // the count may have carried
       before_[turn] = now;
@@ -311,26 +308,29 @@ class GridTeam {
     if (worked) __threadfence();
     const uint32_t before = atomicAdd(&shared().come, uint32_t(worked) << 16 | 1);
     if ((before & 0xffff) + 1 < blockDim.x / kWarp) return;
-    shared().come = 0;
+    atomicExch(&shared().come, 0u);
     __threadfence();
     const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
     atomicAdd(reinterpret_cast<unsigned long long*>(&meeting_->word[epoch_ & 1]), sum);
   }
-  // The block's first thread has seen it in the meeting's word, and leaves the sum for the others.
-  __device__ bool census_is_over(uint64_t word) {
-    volatile Shared& s = shared();
+  // Whether this census is over, and if so whether anybody had worked. The block's first thread has
+  // seen that in the meeting's word, and leaves it for the others.
+  __device__ bool census_is_over(uint64_t word, bool& worked) {
+    uint32_t told = 0;
     if (threadIdx.x == 0) {
       const int turn = epoch_ & 1;
       if (int32_t(uint32_t(word) - gridDim.x * (epoch_ / 2 + 1)) >= 0) {
-        s.total = uint32_t((word - before_[turn]) >> 32);
+        told = (epoch_ + 1) << 1 | ((word - before_[turn]) >> 32 != 0);
         before_[turn] = word;
         __threadfence_block();
-        s.done = epoch_ + 1;
+        atomicExch(&shared().told, told);
       }
+    } else if (lanes().lane == 0) {
+      told = atomicOr(&shared().told, 0u);
     }
-    const bool over = __any_sync(kAll, s.done == epoch_ + 1);
-    __threadfence_block();
-    return over;
+    told = __shfl_sync(kAll, told, 0);
+    worked = told & 1;
+    return told >> 1 == ((epoch_ + 1) & (UINT32_MAX >> 1));
   }
 
   Control* control_;

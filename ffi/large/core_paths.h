@@ -9,7 +9,7 @@
 
 namespace jaxmatch {
 
-constexpr int64_t kFewHops = 16;
+constexpr int64_t kFewHops = 16;  // from there on doubling takes less time than walking
 
 // The prices within reach of the free rows, so that all shortest paths up to there become tight;
 // and what that makes of the reduced costs.
@@ -61,8 +61,8 @@ JAXMATCH_FN inline int32_t step_up(const CoreState& s, const Search& how, int64_
   return col >= 0 ? col : -1 - int32_t(row);
 }
 
-// All columns' ancestors 1, 2, 4 ... steps up, until all are roots, or only one step up. Returns
-// the number of levels; unless it is one, the roots are in the last level.
+// All columns' ancestors 1, 2, 4 ... steps up, until all are roots: those are in the last level.
+// With `one` only their parents. Returns the number of levels.
 template <class Team>
 JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s, const Search& how, bool one) {
   const auto count = [&](int32_t* level, auto find) {
@@ -85,7 +85,7 @@ JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s, const Search& how
 }
 
 // Column j gets the row from which its path comes.
-JAXMATCH_FN inline void flip(const CoreState& s, const Search& how, int64_t j) {
+JAXMATCH_FN inline void turn(const CoreState& s, const Search& how, int64_t j) {
   const uint32_t row = parent_row(s, how, j);
   put(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
   if (row != kSpareRow) put(s.col4row + row, int32_t(j));
@@ -131,7 +131,7 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
   if (!how.tight) {
     team.each(s.m, [&](int64_t j) {
       if (!is_end(j) || !is_nearest(j)) return;
-      lower_to(s.end + (-1 - peek(roots + j)), int32_t(j));
+      if (!how.names_parents()) lower_to(s.end + (-1 - peek(roots + j)), int32_t(j));
       raise_to(&s.control->reach, how.distance_of(peek(s.label + j)));
     });
     team.sync();
@@ -145,7 +145,7 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
   if (few) {
     const int64_t paths = team.sum(s.m, [&](int64_t j) {
       if (!is_chosen(j)) return false;
-      for (int32_t at = int32_t(j); at >= 0; at = peek(s.ancestor + at)) flip(s, how, at);
+      for (int32_t at = int32_t(j); at >= 0; at = peek(s.ancestor + at)) turn(s, how, at);
       return true;
     });
     return {paths, reach, too_wide};
@@ -166,7 +166,7 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
     team.sync();
   }
   team.each(s.m, [&](int64_t j) {
-    if (peek(s.on_path + j) != 0) flip(s, how, j);
+    if (peek(s.on_path + j) != 0) turn(s, how, j);
   });
   team.sync();
   return {paths, reach, too_wide};

@@ -15,10 +15,11 @@ constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows
 JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
   return uint64_t(hops) << 32 | uint64_t(row);
 }
-JAXMATCH_FN inline int64_t hops_of(uint64_t parent) { return int64_t(parent >> 32); }
+JAXMATCH_FN inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
 
-// The label at the end of an arc that is no longer than `room`: behind it none exceeds the bound.
+// The arcs that leave a row, as labels see them. Those with at most `room` of slack lead to labels
+// within the bound.
 struct Arcs {
   int64_t base, room;
   int shift;
@@ -43,12 +44,11 @@ struct Search {
   JAXMATCH_FN bool is_bounded() const { return tight || bound < kTooFar; }
   // From now on no distance exceeds `distance`; without a limit if it is negative.
   JAXMATCH_FN void set_bound(int64_t distance) {
-    const int64_t end = kTooFar >> (hop_bits + 1);
-    const bool fits = distance >= 0 && distance < end;
-    row_bits = hop_bits > 0 && (tight || (fits && distance < end >> kRowBits)) ? kRowBits : 0;
+    const int64_t room = kTooFar >> (hop_bits + 1);
+    const bool fits = distance >= 0 && distance < room;
+    row_bits = hop_bits > 0 && (tight || (fits && distance < room >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
-  // The arcs that leave a row with this label.
   JAXMATCH_FN Arcs arcs(int64_t label, int64_t row) const {
     const int64_t head = (label >> row_bits) + (hop_bits > 0);
     const int64_t room = tight              ? 0
@@ -120,7 +120,7 @@ struct PassedOn {
   int64_t label;
 };
 
-// Labels up to the bound. Returns the number of rounds.
+// Labels up to the bound. Returns how often the team looked whether they had settled.
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
@@ -134,7 +134,7 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
       [&](int64_t, PassedOn& memo) -> int64_t {
         if (memo.col == kAbsent) return -1;
         const int64_t label = memo.col >= 0 ? peek(s.label + memo.col) : 0;
-        if (!how.is_before(label, memo.label) || label >= how.bound) return -1;
+        if (!how.is_before(label, memo.label) || label > how.bound) return -1;
         memo.label = label;
         return label;
       },
@@ -144,9 +144,9 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
           if (slack > arcs.room) return;
           const int64_t there = arcs.end(slack);
           pass_on(j, there);
-          if (how.spares && peek(s.row4col + j) == kSpare) {
-            lower_to(&s.control->spare_label, how.rename(there, j));
-          }
+          if (!how.spares || peek(s.row4col + j) != kSpare) return;
+          const int64_t news = how.rename(there, j);
+          if (news < peek(&s.control->spare_label)) lower_to(&s.control->spare_label, news);
         });
       },
       [&](int64_t j, int64_t spare_label) {
@@ -157,7 +157,8 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
       });
 }
 
-// How many of the free columns have been reached; control->most_hops will tell how.
+// How many of the free columns have been reached. Leaves in control->most_hops in how many hops the
+// farthest.
 template <class Team, class T>
 JAXMATCH_FN int64_t count_reached(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
@@ -228,7 +229,7 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
       [&](int64_t, PassedOn& memo) -> int64_t {
         if (memo.col == kAbsent) return -1;
         const uint64_t mine = memo.col >= 0 ? peek(s.parent + memo.col) : 0;
-        const int64_t hops = hops_of(mine);
+        const int64_t hops = hops_of_parent(mine);
         if (mine == kNoParent || hops >= memo.label) return -1;
         memo.label = hops;
         return hops;
@@ -242,7 +243,8 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
           lower_to(s.parent + j, parent);
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
           if (d + slack != peek(&s.control->spare_label)) return;
-          lower_to(&s.control->spare_parent, pack_parent(hops + 1, j));
+          const uint64_t entry = pack_parent(hops + 1, j);
+          if (entry < peek(&s.control->spare_parent)) lower_to(&s.control->spare_parent, entry);
         });
       },
       [&](int64_t j, int64_t heard) {
@@ -250,7 +252,7 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
         const uint64_t entry = uint64_t(heard);
         if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
         if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
-        lower_to(s.parent + j, pack_parent(hops_of(entry) + 1, kSpareRow));
+        lower_to(s.parent + j, pack_parent(hops_of_parent(entry) + 1, kSpareRow));
       });
 }
 

@@ -39,9 +39,10 @@ struct Core {
       const int64_t j = exists(first + a * step) ? first + a * step : some;
       at[a] = costs.at + j * costs.col_stride;
     }
-    decltype(ordered(T{}, true)) best[kCols];
+    using Ordered = decltype(ordered(T{}, true));
+    Ordered best[kCols];
     JAXMATCH_UNROLL
-    for (int a = 0; a < kCols; ++a) best[a] = worst(best[a]);
+    for (int a = 0; a < kCols; ++a) best[a] = worst<Ordered>();
     for (; row < s.n; row += kRows * row_step) {
       T cost[kRows][kCols];
       JAXMATCH_UNROLL
@@ -169,7 +170,7 @@ JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int6
         if (a < count && reduced(cost[a], a) < best[kBest - 1]) better |= 1u << a;
       }
       for (; better != 0; better &= better - 1) {
-        const int a = lowest_bit(better);
+        const int a = trailing_zeros(better);
         insert(reduced(pick(cost, a), a), int32_t(j + a * kClasses));
       }
     });

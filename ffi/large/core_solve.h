@@ -16,7 +16,7 @@
 
 namespace jaxmatch {
 
-constexpr int kMostPricings = 40, kMostBidRounds = 64, kMostWidened = 4;
+constexpr int kMostPricings = 40, kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
 // take up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
@@ -113,7 +113,7 @@ JAXMATCH_FN void orient(Team& team, Core<T>& p) {
 
 // One phase: a search, and the paths it found.
 //
-// The search looks first a little farther than the last one had to, and farther still only if that
+// The search looks first kAhead times as far as the last one had to, and farther still only if that
 // does not reach half of the free columns: most arcs are longer than any path.
 template <class Team, class T>
 JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,

@@ -35,14 +35,16 @@ enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, 
 
 // What a phase of the core method hands on to the next one.
 struct Progress {
-  int64_t last_reach = 0, usual_reach = 0;  // of prices; the last that was not zero, if any
-  bool tight = true;                        // the next search looks along tight arcs only
-  bool refreshed = false;                   // reduced costs of the cores are those of the prices
-  bool split = false;                       // labels have no room for hops
+  int64_t last_reach = 0;   // how far prices moved, in the last search that let them
+  int64_t usual_reach = 0;  // the same of the last one in which they did; 0: none
+  bool tight = true;        // the next search looks along tight arcs only
+  bool refreshed = false;   // reduced costs of the cores are those of the prices
+  bool split = false;       // labels have no room for hops
 };
 
-// What is decided for all threads; every word is read after a barrier only. The first words are
-// what Python shows of a state (jaxmatch/_large.py).
+// What is decided for all threads. Words are read after a barrier, but for what the rows of zeros
+// pass on, which a search watches. The first words are what Python shows of a state
+// (jaxmatch/_large.py).
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0;
@@ -90,9 +92,9 @@ struct CoreState {
   ClassKeys* core_key;          // [n, kClasses]: costs in grid units
   ClassKeys* core_slack;        // [n, kClasses]: reduced
   ClassCols* core_col;          // [n, kClasses]; -1: none
-  int64_t* label;               // of columns: distance << shift | hops, or the least slack
+  int64_t* label;               // of columns: see Search; or the least slack
   uint64_t *parent, *bid;       // of columns: hops << 32 | row; and offers
-  int64_t* nearest;             // of free rows: the distance of the nearest end of their tree
+  int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
   int32_t* on_path;             // of columns

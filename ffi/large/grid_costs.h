@@ -78,10 +78,13 @@ template <class T>
 JAXMATCH_FN inline auto ordered(T x, bool maximize) {
   return maximize ? -single(x) : single(x);
 }
-JAXMATCH_FN inline int32_t worst(int32_t) { return INT32_MAX; }
-template <class T>
-JAXMATCH_FN inline T worst(T) {
-  return T(infinity());
+template <class Ordered>
+JAXMATCH_FN inline Ordered worst() {
+  return Ordered(infinity());
+}
+template <>
+JAXMATCH_FN inline int32_t worst<int32_t>() {
+  return INT32_MAX;
 }
 JAXMATCH_FN inline double real_of_ordered(int32_t x, bool maximize) {
   return double(x) + (maximize ? 1 : 0);

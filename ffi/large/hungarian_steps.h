@@ -154,24 +154,25 @@ template <class Team, class T>
 JAXMATCH_FN void expand_tree(Team& team, const Core<T>& p, int64_t level, int64_t count) {
   const CoreState& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  constexpr int kAtOnce = 8;  // rows, so that their costs come at the same time
+  constexpr int kRowsAtOnce = 8;  // so that their costs come at the same time
   team.tiles(s.m, [&](int64_t first, int64_t last) {
-    for (int64_t k = 0; k < count; k += kAtOnce) {
-      int64_t i[kAtOnce], u[kAtOnce];
+    for (int64_t k = 0; k < count; k += kRowsAtOnce) {
+      int64_t i[kRowsAtOnce], u[kRowsAtOnce];
       JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) i[a] = peek(frontier + lesser(k + a, count - 1));
+      for (int a = 0; a < kRowsAtOnce; ++a) i[a] = peek(frontier + lesser(k + a, count - 1));
       JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) u[a] = peek(s.u + i[a]);
+      for (int a = 0; a < kRowsAtOnce; ++a) u[a] = peek(s.u + i[a]);
       for (int64_t j = first; j < last; ++j) {
         if (s.on_path[j] != kInactive || !p.has_col(j)) continue;
-        T cost[kAtOnce];
+        T cost[kRowsAtOnce];
         JAXMATCH_UNROLL
-        for (int a = 0; a < kAtOnce; ++a) cost[a] = p.costs.raw(i[a], j);
+        for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(i[a], j);
         const int64_t v = s.v[j];
         int64_t least = s.label[j];
         uint64_t parent = s.parent[j];
         JAXMATCH_UNROLL
-        for (int a = 0; a < kAtOnce; ++a) {
+        for (int a = 0; a < kRowsAtOnce; ++a) {
+          if (a >= count - k) break;
           const double key = p.costs.key_of(cost[a]);
           const int64_t slack = key < infinity() ? int64_t(key) - u[a] - v : kFar;
           if (slack < least || (slack == least && uint64_t(i[a]) < parent)) {

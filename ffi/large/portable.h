@@ -38,7 +38,6 @@ __device__ inline void raise_to(int64_t* at, int64_t x) {
 }
 __device__ inline int32_t count_up(int32_t* at) { return atomicAdd(at, 1); }
 
-__device__ inline int lowest_bit(unsigned x) { return __ffs(int(x)) - 1; }
 // x[at], of an array that stays in registers.
 template <class T>
 __device__ inline T pick(const T (&x)[1], int) {
@@ -46,7 +45,7 @@ __device__ inline T pick(const T (&x)[1], int) {
 }
 template <class T, int N>
 __device__ inline T pick(const T (&x)[N], int at) {
-  static_assert(N % 2 == 0, "a power of two");
+  static_assert(N % 2 == 0, "halves down to one");
   T half[N / 2];
 #pragma unroll
   for (int k = 0; k < N / 2; ++k) half[k] = at & 1 ? x[2 * k + 1] : x[2 * k];
@@ -70,7 +69,6 @@ struct Lanes {
     return __longlong_as_double(turn(min(turn(__double_as_longlong(x)))));
   }
   __device__ static int sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
-  __device__ static bool any(bool x) { return __any_sync(0xffffffffu, x); }
   // How many lanes before this one have x set.
   __device__ int rank(bool x) const {
     return __popc(__ballot_sync(0xffffffffu, x) & ((1u << lane) - 1));
@@ -105,7 +103,6 @@ inline void raise_to(T* at, T x) {
 }
 inline int32_t count_up(int32_t* at) { return __atomic_fetch_add(at, 1, __ATOMIC_RELAXED); }
 
-inline int lowest_bit(unsigned x) { return __builtin_ctz(x); }
 template <class T, int N>
 inline T pick(const T (&x)[N], int at) {
   return x[at];
@@ -122,7 +119,6 @@ struct Lanes {
   }
   static double min_real(double x) { return x; }
   static int sum(int x) { return x; }
-  static bool any(bool x) { return x; }
   static int rank(bool) { return 0; }
 };
 

@@ -30,7 +30,7 @@ class Buffers(NamedTuple):
 def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
     """Whether the solvers for one large problem take these costs.
 
-    Rows are packed into 18 bits, see ffi/large/core_bids.h.
+    Rows are packed into 18 bits, see ffi/large/core_state.h.
     """
     *_, n, m = cost.shape
     longest = max(n, m)
