@@ -56,15 +56,14 @@ ffi::Error Launch(cudaStream_t stream, const CoreOperands& o, int64_t b) {
                           " is more than this GPU's threads can look after, " +
                           std::to_string(most) + "; method=\"xla\" has no such limit");
   }
-  most_bytes -= GridTeam::kStaticBytes;
   auto p = o.problem<T>(b);
   auto results = o.results(b);
   bool resumed = o.resumed;
   int64_t budget = o.budget;
   LargeMethod method = o.method;
   const bool core = method == LargeMethod::kCore;
-  int cached_rows =
-      int(std::min<int64_t>((side + blocks - 1) / blocks, most_bytes / GridTeam::kBytesOfRow));
+  int cached_rows = int(std::min<int64_t>(
+      (side + blocks - 1) / blocks, (most_bytes - GridTeam::bytes(0)) / GridTeam::kBytesOfRow));
   const auto kernel = core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
                            : reinterpret_cast<void*>(assignment_hungarian_kernel<T>);
   JAXMATCH_CUDA_CHECK(
@@ -74,7 +73,7 @@ ffi::Error Launch(cudaStream_t stream, const CoreOperands& o, int64_t b) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
   void* last = core ? static_cast<void*>(&cached_rows) : static_cast<void*>(&method);
   void* arguments[] = {&p, &results, &resumed, &budget, last};
-  const int bytes = core ? cached_rows * GridTeam::kBytesOfRow : 0;
+  const int bytes = int(GridTeam::bytes(core ? cached_rows : 0));
   JAXMATCH_CUDA_CHECK(
       cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, bytes, stream));
   return ffi::Error::Success();

@@ -6,6 +6,25 @@
 
 namespace jaxmatch {
 
+extern __shared__ __align__(16) char shared_memory[];
+
+#ifndef JAXMATCH_EMULATED
+// What this thread has seen is seen by who then peeks with acquire and finds x added.
+__device__ inline void add_release(uint64_t* at, uint64_t x) {
+  asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(x) : "memory");
+}
+__device__ inline uint64_t peek_acquire(const uint64_t* at) {
+  uint64_t x;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
+  return x;
+}
+__device__ inline int64_t nanoseconds() {
+  int64_t time;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+  return time;
+}
+#endif
+
 // Every thread of the grid calls every function, in the same order. each() and rows() do not wait
 // for others, prices() waits for the block; whatever returns a sum waits for all, and so does
 // sync(). settle() ends for all at the same census.
@@ -25,14 +44,14 @@ class GridTeam {
   __host__ __device__ static Meeting* meeting_of(Control* control) {
     return reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt);
   }
-  static constexpr int kStaticBytes = 64;  // at most, of shared memory
+  // Of shared memory.
+  static constexpr int64_t bytes(int64_t cached_rows) {
+    return kBytesOfTeam + cached_rows * kBytesOfRow;
+  }
+  static constexpr int kBytesOfTeam = 64;
 
   __device__ void sync() { meet(0); }
-  __device__ static int64_t now() {  // nanoseconds
-    int64_t time;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
-    return time;
-  }
+  __device__ static int64_t now() { return nanoseconds(); }
   // In shared memory of the block that the row belongs to, as far as there is room.
   __device__ ReducedCore reduced_core(const CoreState& s, int64_t i) const {
     const int slot = int(uint32_t(i) / gridDim.x);
@@ -237,8 +256,7 @@ class GridTeam {
   static constexpr int kRowsPerLane = 3;
 
   __device__ ClassKeys* slack_in_shared() const {
-    extern __shared__ ClassKeys slacks[];
-    return slacks;
+    return reinterpret_cast<ClassKeys*>(shared_memory + kBytesOfTeam);
   }
   __device__ ClassCols* cols_in_shared() const {
     return reinterpret_cast<ClassCols*>(slack_in_shared() + cached_rows_ * kClasses);
@@ -249,10 +267,8 @@ class GridTeam {
     uint32_t come;            // to a census: warps; above, those of them that have worked
     uint32_t told;            // number of the last census that is over; below, whether any had
   };
-  __device__ static Shared& shared() {
-    __shared__ Shared s;
-    return s;
-  }
+  static_assert(sizeof(Shared) <= kBytesOfTeam, "");
+  __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(shared_memory); }
   __device__ Lanes lanes() const { return {int(threadIdx.x % kWarp)}; }
   // Neighbouring rows belong to different multiprocessors.
   __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
@@ -276,11 +292,11 @@ class GridTeam {
       uint64_t* const word = &meeting_->word[turn];
       const uint64_t mine = uint64_t(s.part[turn]) << 32 | 1;
       s.part[turn] = 0;
-      asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(mine) : "memory");
+      add_release(word, mine);
       const uint32_t all = gridDim.x * (epoch_ / 2 + 1);
       uint64_t now;
       do {
-        asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(word) : "memory");
+        now = peek_acquire(word);
       } while (int32_t(uint32_t(now) - all) < 0);
       s.total = uint32_t((now - before_[turn]) >> 32);  // the count may have carried
       before_[turn] = now;

@@ -64,11 +64,14 @@ struct Block {
   Barrier barriers[16];
   ucontext_t scheduler;
   Fiber* running = nullptr;
+  std::vector<Fiber*> waiting;
+  std::vector<char> shared;
+  unsigned index = 0;
   unsigned long progress = 0;  // how often somebody arrived or finished
 };
 
 inline Block* block;
-inline Dim block_idx, block_dim;
+inline Dim block_idx, block_dim, grid_dim;
 
 inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
 
@@ -146,47 +149,96 @@ inline unsigned barrier(unsigned id, unsigned count, bool x) {
   return b.all_set;
 }
 
+inline void start(Block& home, unsigned index, int threads, void (*body)()) {
+  constexpr size_t kStack = 64 << 10;
+  home.index = index;
+  home.fibers.resize(size_t(threads));
+  home.warps.resize(size_t(threads + kLanes - 1) / kLanes);
+  for (int thread = 0; thread < threads; ++thread) {
+    Fiber& fiber = home.fibers[size_t(thread)];
+    fiber.thread = thread;
+    fiber.stack.reset(new char[kStack]);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStack;
+    fiber.context.uc_link = &home.scheduler;
+    makecontext(&fiber.context, body, 0);
+    home.waiting.push_back(&fiber);
+  }
+}
+
+// Lets every fiber that is not done go on for a while, but for warps that are `slow` now.
+template <class Slow>
+void go_on(Block& home, std::mt19937& random, const Slow& slow) {
+  block = &home;
+  block_idx.x = home.index;
+  std::shuffle(home.waiting.begin(), home.waiting.end(), random);
+  for (Fiber* fiber : home.waiting) {
+    if (slow(fiber->thread / kLanes)) continue;
+    home.running = fiber;
+    swapcontext(&home.scheduler, &fiber->context);
+  }
+  std::erase_if(home.waiting, [](const Fiber* fiber) { return fiber->done; });
+}
+
+// What a fiber does: makecontext passes integers only.
+template <class Kernel>
+void (*body_of(const Kernel& kernel))() {
+  static const Kernel* body;
+  body = &kernel;
+  return +[] {
+    (*body)();
+    block->running->done = true;
+    ++block->progress;
+  };
+}
+
 // Runs `kernel` for every block of a grid, `threads` each. The order of fibers follows `seed`.
 template <class Kernel>
 void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
-  constexpr size_t kStack = 64 << 10;
   std::mt19937 random(seed);
-  static const Kernel* body;  // makecontext passes integers only
-  body = &kernel;
   block_dim.x = unsigned(threads);
-  for (block_idx.x = 0; block_idx.x < blocks; ++block_idx.x) {
+  grid_dim.x = blocks;
+  for (unsigned index = 0; index < blocks; ++index) {
     Block here;
-    block = &here;
-    here.fibers.resize(size_t(threads));
-    here.warps.resize(size_t(threads + kLanes - 1) / kLanes);
-    std::vector<Fiber*> waiting;
-    for (int thread = 0; thread < threads; ++thread) {
-      Fiber& fiber = here.fibers[size_t(thread)];
-      fiber.thread = thread;
-      fiber.stack.reset(new char[kStack]);
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = fiber.stack.get();
-      fiber.context.uc_stack.ss_size = kStack;
-      fiber.context.uc_link = &here.scheduler;
-      makecontext(
-          &fiber.context,
-          +[] {
-            (*body)();
-            block->running->done = true;
-            ++block->progress;
-          },
-          0);
-      waiting.push_back(&fiber);
-    }
-    while (!waiting.empty()) {
+    start(here, index, threads, body_of(kernel));
+    while (!here.waiting.empty()) {
       const unsigned long before = here.progress;
-      std::shuffle(waiting.begin(), waiting.end(), random);
-      for (Fiber* fiber : waiting) {
-        here.running = fiber;
-        swapcontext(&here.scheduler, &fiber->context);
-      }
-      std::erase_if(waiting, [](const Fiber* fiber) { return fiber->done; });
-      if (here.progress == before && !waiting.empty()) fail("nobody can go on");
+      go_on(here, random, [](int) { return false; });
+      if (here.progress == before && !here.waiting.empty()) fail("nobody can go on");
+    }
+  }
+}
+
+// The same as a cooperative launch: all blocks live at once. Each has its own `bytes` of what lies
+// at `shared`, and warps are slow or fast for a while.
+template <class Kernel>
+void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, size_t bytes,
+                     const Kernel& kernel) {
+  std::mt19937 random(seed);
+  block_dim.x = unsigned(threads);
+  grid_dim.x = blocks;
+  std::vector<Block> grid(blocks);
+  for (unsigned index = 0; index < blocks; ++index) {
+    start(grid[index], index, threads, body_of(kernel));
+    grid[index].shared.assign(bytes, char(0xee));
+  }
+  const unsigned warps = unsigned(threads) / kLanes;
+  std::vector<unsigned> slowness(size_t(blocks) * warps);
+  unsigned left = 1;
+  for (unsigned pass = 0; left > 0; ++pass) {
+    if (pass % 64 == 0) {
+      for (unsigned& every : slowness) every = random() % 4 == 0 ? 1 + random() % 12 : 1;
+    }
+    if (pass > 4'000'000) fail("this does not end");
+    left = 0;
+    for (unsigned k = 0, first = unsigned(random() % blocks); k < blocks; ++k) {
+      Block& home = grid[(first + k) % blocks];
+      std::memcpy(shared, home.shared.data(), bytes);
+      go_on(home, random,
+            [&](int warp) { return pass % slowness[home.index * warps + unsigned(warp)] != 0; });
+      std::memcpy(home.shared.data(), shared, bytes);
+      left += unsigned(home.waiting.size());
     }
   }
 }
@@ -196,8 +248,9 @@ void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
 #define threadIdx emulator::thread_idx()
 #define blockIdx emulator::block_idx
 #define blockDim emulator::block_dim
+#define gridDim emulator::grid_dim
 
-enum { kReduceMin = 1, kReduceMax, kBallot, kShuffle, kSyncWarp };
+enum { kReduceMin = 1, kReduceMax, kReduceAdd, kBallot, kShuffle, kSyncWarp };
 
 template <class T>
 T __reduce_min_sync(unsigned, T x) {

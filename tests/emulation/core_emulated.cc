@@ -1,0 +1,137 @@
+// The kernels for one large assignment, run on the CPU: one C function for
+// tests/test_core_emulated.py. Whatever reads or writes memory that other threads share lets them
+// go on now and then, so that what is not synchronised shows.
+#include <algorithm>
+
+#include "cuda_emulator.h"
+// The emulator comes first.
+
+#define __CUDACC__ 1
+#define JAXMATCH_EMULATED
+
+namespace emulator {
+inline std::mt19937 interruptions;
+inline void perhaps_yield() {
+  if (interruptions() % 8 == 0) yield();
+}
+}  // namespace emulator
+
+template <class T>
+T __ldcg(const T* at) {
+  emulator::perhaps_yield();
+  return *at;
+}
+template <class T>
+void __stcg(T* at, T x) {
+  *at = x;
+  emulator::perhaps_yield();
+}
+template <class T>
+T exchanged(T* at, T x) {
+  const T old = *at;
+  *at = x;
+  return old;
+}
+template <class T>
+T atomicMin(T* at, T x) {
+  return exchanged(at, std::min(*at, x));
+}
+template <class T>
+T atomicMax(T* at, T x) {
+  return exchanged(at, std::max(*at, x));
+}
+inline unsigned atomicAdd(unsigned* at, unsigned x) { return exchanged(at, *at + x); }
+inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
+  emulator::perhaps_yield();
+  return exchanged(at, *at + x);
+}
+inline unsigned atomicExch(unsigned* at, unsigned x) { return exchanged(at, x); }
+inline void __syncthreads() { emulator::barrier(0, emulator::block_dim.x, false); }
+inline void __threadfence() { emulator::perhaps_yield(); }
+inline void __threadfence_block() { emulator::perhaps_yield(); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+template <class T>
+T __reduce_add_sync(unsigned, T x) {
+  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
+}
+
+namespace jaxmatch {
+inline void add_release(uint64_t* at, uint64_t x) { *at += x; }
+inline uint64_t peek_acquire(const uint64_t* at) {
+  emulator::yield();
+  return *at;
+}
+inline int64_t nanoseconds() { return 0; }
+}  // namespace jaxmatch
+
+#include "../large/hungarian_solve.h"
+#include "grid_team.cuh"
+
+namespace jaxmatch {
+char shared_memory[64 << 10] __attribute__((aligned(16)));
+
+namespace {
+
+template <class T>
+void Launch(Core<T> problem, LargeMethod method, const CoreResults& results, bool resumed,
+            int64_t phases, unsigned seed, unsigned blocks, int threads, int cached_rows) {
+  Control* const control = problem.s.control;
+  std::memset(GridTeam::meeting_of(control), 0, sizeof(Meeting));
+  emulator::interruptions.seed(seed);
+  emulator::launch_together(blocks, threads, seed, shared_memory,
+                            size_t(GridTeam::bytes(cached_rows)), [&] {
+                              Core<T> p = problem;
+                              GridTeam team(control, cached_rows);
+                              if (!resumed) {
+                                team.leader([&] { *control = Control{}; });
+                                team.sync();
+                              }
+                              orient(team, p);
+                              solve_large(team, p, method, phases > 0 ? phases : INT64_MAX);
+                              write_results(team, p, results);
+                            });
+}
+
+template <class T>
+int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
+              const uint8_t* col_mask, bool maximize, LargeMethod method,
+              const CoreResults& results, int64_t phases, unsigned seed, unsigned blocks,
+              int threads, int cached_rows) {
+  const bool masked = row_mask || col_mask;
+  alignas(64) int32_t words[kControlWords];
+  std::memset(words, 0xab, sizeof words);  // nothing is zero by luck
+  Control* const control = reinterpret_cast<Control*>(words);
+  int64_t bytes, launches = 0;
+  lay_out(method, nullptr, control, n, m, masked, &bytes);
+  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));
+  char* const base = scratch.data() + 256 - uintptr_t(scratch.data()) % 256;
+  Core<T> p;
+  p.s = lay_out(method, base, control, n, m, masked, &bytes);
+  p.costs = {static_cast<const T*>(cost), m, 1, 1, 1};
+  p.row_mask = row_mask;
+  p.col_mask = col_mask;
+  p.maximize = maximize;
+  do {
+    Launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
+           cached_rows);
+  } while (*results.status == kIterationLimit && ++launches < 10'000);
+  return launches;
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+// Solves one problem on a grid of so many blocks, with room for `cached_rows` in the shared memory
+// of each, in launches of so many phases (0: one launch). Returns the number of launches, less one.
+extern "C" int64_t emulate_core(const void* cost, bool integers, int64_t n, int64_t m,
+                                const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
+                                int64_t method, int64_t phases, unsigned seed, unsigned blocks,
+                                int threads, int cached_rows, int32_t* col4row, int32_t* row4col,
+                                int32_t* status, double* value, double* row_dual, double* col_dual,
+                                double* gap) {
+  using namespace jaxmatch;
+  const CoreResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
+  const auto solve = integers ? Solve<int32_t> : Solve<float>;
+  return solve(cost, n, m, row_mask, col_mask, maximize, LargeMethod(method), results, phases, seed,
+               blocks, threads, cached_rows);
+}

@@ -1,0 +1,127 @@
+"""The kernels for one large assignment, emulated on the CPU: all blocks of a grid at once.
+
+Warps take turns in a random order and at random speeds, and every look at shared memory may let
+others go first. Whatever the order, the grid, the room in shared memory and the number of launches:
+the same bits as the CPU's threads give.
+"""
+
+import ctypes
+import os
+import subprocess
+
+import emulated
+import jax
+import numpy as np
+import pytest
+from helpers import assert_same_bits, uniform_integers, x64
+
+import jaxmatch as jm
+
+
+pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
+METHODS = ["core", "classical", "tree"]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("emulated") / f"core_{os.getpid()}.so"
+    folders = ["tests/emulation", "tests/emulation/include", "ffi/include", "ffi/cuda"]
+    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
+    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
+    command += ["-w", *include, "-o", str(path)]
+    command += [str(emulated.ROOT / "tests/emulation/core_emulated.cc")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = ctypes.CDLL(str(path))
+    loaded.emulate_core.restype = ctypes.c_int64
+    return loaded
+
+
+def solve(library, cost, method, *, seed=0, grid=(3, 64), cached_rows=4, phases=0, **given):
+    n, m = cost.shape
+    cost = np.ascontiguousarray(cost)
+    masks = [given.get(name) for name in ("row_mask", "col_mask")]
+    masks = [None if x is None else np.ascontiguousarray(x, np.uint8) for x in masks]
+    col4row, row4col, status = (np.full(k, -7, np.int32) for k in (n, m, 1))
+    value, row_dual, col_dual, gap = (np.full(k, -7.0) for k in (1, n, m, 1))
+
+    def at(x):
+        return ctypes.c_void_p(None if x is None else x.ctypes.data)
+
+    whole = cost.dtype == np.int32
+    library.emulate_core(
+        at(cost), ctypes.c_bool(whole), *map(ctypes.c_int64, (n, m)), *map(at, masks),
+        ctypes.c_bool(given.get("maximize", False)), ctypes.c_int64(METHODS.index(method)),
+        ctypes.c_int64(phases), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
+        ctypes.c_int(grid[1]), ctypes.c_int(cached_rows),
+        *map(at, (col4row, row4col, status, value, row_dual, col_dual, gap)),
+    )  # fmt: skip
+    return jm.Assignment(col4row, row4col, value[0], row_dual, col_dual, gap[0], status[0])
+
+
+def assert_as_on_cpu(library, cost, method, schedules, **given):
+    with x64(True):
+        expected = jax.tree.map(np.asarray, jm.solve_assignment(cost, method=method, **given))
+    for schedule in schedules:
+        assert_same_bits(solve(library, cost, method, **schedule, **given), expected)
+    return expected
+
+
+SCHEDULES = [
+    {"seed": 1}, {"seed": 2, "grid": (1, 96), "cached_rows": 0},
+    {"seed": 3, "grid": (4, 32), "cached_rows": 9, "phases": 1},
+    {"seed": 4, "grid": (2, 64), "cached_rows": 40},
+]  # fmt: skip
+
+
+def costs(kind, n, m):
+    random = np.random.default_rng(n * m)
+    match kind:
+        case "tied":
+            return random.integers(0, 4, (n, m)).astype(np.int32)
+        case "integers":
+            return random.integers(-(2**31), 2**31, (n, m)).astype(np.int32)
+        case "products":
+            return np.outer(np.arange(1, n + 1), np.arange(1, m + 1)).astype(np.int32)
+        case "uniform":
+            return random.random((n, m), np.float32)
+        case "forbidden":
+            return np.where(random.random((n, m)) < 0.6, np.inf, random.random((n, m))).astype("f4")
+        case "wide exponents":
+            return (random.random((n, m)) * 2.0 ** random.integers(-60, 60, (n, m))).astype("f4")
+
+
+KINDS = ["tied", "integers", "products", "uniform", "forbidden", "wide exponents"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 40), (33, 33), (40, 9), (70, 64)], ids=str)
+def test_core_as_on_cpu(library, kind, shape):
+    assert_as_on_cpu(library, costs(kind, *shape), "core", SCHEDULES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", ["classical", "tree"])
+def test_hungarian_as_on_cpu(library, kind, method):
+    for shape in [(7, 20), (18, 18)]:
+        assert_as_on_cpu(library, costs(kind, *shape), method, SCHEDULES[1:3])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("maximize", [False, True])
+def test_masks(library, method, maximize):
+    random = np.random.default_rng(5)
+    for shape, row_share, col_share in [((30, 40), 0.9, 0.4), ((35, 35), 0.5, 1), ((9, 9), 0, 0.5)]:
+        cost = random.random(shape, np.float32)
+        row_mask, col_mask = (random.random(k) < p for k, p in zip(shape, (row_share, col_share)))  # noqa: B905
+        cost[~row_mask] = np.nan
+        given = {"row_mask": row_mask, "col_mask": col_mask, "maximize": maximize}
+        assert_as_on_cpu(library, cost, method, SCHEDULES[:3], **given)
+
+
+def test_more_candidates_than_a_core_holds(library):
+    """Cores of 128 of 300 columns: pricing, and rows that get another core."""
+    cost = uniform_integers(150, 10**6, 3)[:60, :].astype(np.int32)
+    cost = np.concatenate([cost, cost[:, ::-1] + 7], axis=1)
+    expected = assert_as_on_cpu(library, cost, "core", SCHEDULES)
+    assert expected.status == jm.Status.OPTIMAL
