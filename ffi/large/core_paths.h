@@ -9,7 +9,7 @@
 
 namespace jaxmatch {
 
-constexpr int64_t kFewHops = 16;  // from there on doubling takes less time than walking
+constexpr int64_t kFewHops = 16;  // more are doubled: estimated by latencies, not measured
 
 // The prices within reach of the free rows, so that all shortest paths up to there become tight;
 // and what that makes of the reduced costs.

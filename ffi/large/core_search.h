@@ -41,7 +41,7 @@ struct Search {
   int64_t bound = kFar;  // no label exceeds it
 
   JAXMATCH_FN bool names_parents() const { return row_bits > 0; }
-  JAXMATCH_FN bool is_bounded() const { return tight || bound < kTooFar; }
+  JAXMATCH_FN bool is_bounded() const { return bound < kTooFar; }
   // From now on no distance exceeds `distance`; without a limit if it is negative.
   JAXMATCH_FN void set_bound(int64_t distance) {
     const int64_t room = kTooFar >> (hop_bits + 1);
