@@ -11,11 +11,13 @@ import subprocess
 
 import emulated
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_same_bits, uniform_integers, x64
+from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
+from jaxmatch import stepping
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
@@ -119,9 +121,14 @@ def test_masks(library, method, maximize):
         assert_as_on_cpu(library, cost, method, SCHEDULES[:3], **given)
 
 
-def test_more_candidates_than_a_core_holds(library):
-    """Cores of 128 of 300 columns: pricing, and rows that get another core."""
-    cost = uniform_integers(150, 10**6, 3)[:60, :].astype(np.int32)
-    cost = np.concatenate([cost, cost[:, ::-1] + 7], axis=1)
-    expected = assert_as_on_cpu(library, cost, "core", SCHEDULES)
+def test_cores_that_mislead(library):
+    """Five good columns of one class modulo 32, of which a core holds four: pricing goes on until
+    only phases over all costs are left."""
+    random = np.random.default_rng(7)
+    cost = random.integers(1000, 2000, (5, 160)).astype(np.int32)
+    cost[:, ::32] = np.arange(5) + random.integers(0, 2, (5, 1))
+    with x64(True):
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost), phases=10**6)
+    assert int(state.pricings) > 1 and int(state.dense_phases) > 0
+    expected = assert_as_on_cpu(library, cost, "core", SCHEDULES[:2])
     assert expected.status == jm.Status.OPTIMAL
