@@ -29,6 +29,8 @@ struct Layout {
     s.nearest = parts.take<int64_t>(rows);
     s.end = parts.take<int32_t>(rows);
     s.on_path = parts.take<int32_t>(cols);
+    s.in_tree = parts.take<int32_t>(rows);
+    s.frontier = parts.take<int32_t>(rows * 2);
   }
 };
 
@@ -36,14 +38,13 @@ inline void lay_out_core(Layout& l) {
   l.s.core_key = l.parts.take<ClassKeys>(l.rows * kClasses);
   l.s.core_slack = l.parts.take<ClassKeys>(l.rows * kClasses);
   l.s.core_col = l.parts.take<ClassCols>(l.rows * kClasses);
+  l.s.horizon = l.parts.take<int64_t>(l.rows);
   l.s.bid = l.parts.take<uint64_t>(l.cols);
   l.s.ancestor = l.parts.take<int32_t>(l.cols * kLevels);
 }
 
-inline void lay_out_hungarian(Layout& l, bool tree) {
-  l.s.in_tree = l.parts.take<int32_t>(l.rows);
-  l.s.frontier = l.parts.take<int32_t>(l.rows * 2);
-  if (!tree) l.s.zeros = l.parts.take<uint32_t>(l.rows * ((l.cols + 31) / 32));
+inline void lay_out_classical(Layout& l) {
+  l.s.zeros = l.parts.take<uint32_t>(l.rows * ((l.cols + 31) / 32));
 }
 
 }  // namespace jaxmatch

@@ -24,8 +24,8 @@ inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64
   Layout layout(base, control, n, m, masked);
   if (method == LargeMethod::kCore) {
     lay_out_core(layout);
-  } else {
-    lay_out_hungarian(layout, method == LargeMethod::kTree);
+  } else if (method == LargeMethod::kClassical) {
+    lay_out_classical(layout);
   }
   *bytes = layout.parts.used;
   return layout.s;

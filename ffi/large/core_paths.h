@@ -9,46 +9,74 @@
 
 namespace jaxmatch {
 
+constexpr int kMostCuts = 10;     // each to half, then to nothing
 constexpr int64_t kFewHops = 16;  // more are doubled: estimated by latencies, not measured
 
-// The prices within reach of the free rows, so that all shortest paths up to there become tight;
-// and what that makes of the reduced costs.
-template <class Team, class T>
-JAXMATCH_FN void move_prices(Team& team, const Core<T>& p, const Search& how, int64_t reach) {
-  const CoreState& s = p.s;
-  if (reach == 0) return;
-  const int64_t spare_distance = how.distance_of(peek(&s.control->spare_label));
-  const auto fall_of = [&](int64_t j) {
+// How prices move so that all shortest paths up to `reach` become tight.
+struct Movement {
+  const CoreState& s;
+  const Search& how;
+  int64_t reach;
+
+  JAXMATCH_FN int64_t fall_of(int64_t j) const {
     return greater(reach - how.distance_of(peek(s.label + j)), int64_t{0});
-  };
-  const auto rise_of = [&](int64_t i) -> int64_t {
+  }
+  JAXMATCH_FN int64_t rise_of(int64_t i) const {
     const int32_t j = peek(s.col4row + i);
-    return j == kAbsent ? -1 : j >= 0 ? fall_of(j) : reach;
-  };
-  team.each(s.n, [&](int64_t i) {
-    const int64_t rise = rise_of(i);
-    if (rise > 0) put(s.u + i, peek(s.u + i) + rise);
-  });
+    return j >= 0 ? fall_of(j) : reach;
+  }
+};
+
+// The prices within reach of the free rows, and what that makes of the reduced costs: from one
+// reach to another. Returns how many rows' prices are beyond their horizon.
+template <class Team, class T>
+JAXMATCH_FN int64_t move_prices(Team& team, const Core<T>& p, const Search& how, int64_t from,
+                                int64_t to) {
+  const CoreState& s = p.s;
+  const Movement before{s, how, from}, after{s, how, to};
+  const auto fall_of = [&](int64_t j) { return after.fall_of(j) - before.fall_of(j); };
+  const auto rise_of = [&](int64_t i) { return after.rise_of(i) - before.rise_of(i); };
+  const int64_t spare_distance = how.distance_of(peek(&s.control->spare_label));
   team.each(s.m, [&](int64_t j) {
     const int64_t fall = fall_of(j);
-    if (fall > 0) put(s.v + j, peek(s.v + j) - fall);
+    if (fall != 0) put(s.v + j, peek(s.v + j) - fall);
   });
-  if (!how.dense) {
-    team.rows(s.n, rise_of, [&](Lanes g, int64_t i, int64_t rise) {
-      const ReducedCore reduced = team.reduced_core(s, i);
-      for (int c = g.lane; c < kClasses; c += g.kCount) {
-        const ClassCols col = reduced.cols[c];
-        ClassKeys slack = reduced.slack[c];
-        JAXMATCH_UNROLL
-        for (int b = 0; b < kBest; ++b) slack.x[b] += fall_of(greater(col.x[b], 0)) - rise;
-        reduced.slack[c] = slack;
-      }
-    });
-  }
-  team.sync();
+  const auto shifted_rise = [&](int64_t i) { return p.has_row(i) ? rise_of(i) + kFar : -1; };
+  team.rows(s.n, shifted_rise, [&](Lanes g, int64_t i, int64_t rise) {
+    const ReducedCore reduced = team.reduced_core(s, i);
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = reduced.cols[c];
+      ClassKeys slack = reduced.slack[c];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) slack.x[b] += fall_of(greater(col.x[b], 0)) - (rise - kFar);
+      reduced.slack[c] = slack;
+    }
+  });
+  const int64_t beyond = team.sum(s.n, [&](int64_t i) {
+    if (!p.has_row(i)) return false;
+    const int64_t rise = rise_of(i), u = peek(s.u + i) + rise;
+    if (rise != 0) put(s.u + i, u);
+    return u > peek(s.horizon + i);
+  });
   team.leader([&] {
-    if (spare_distance < reach) s.control->spare_price -= reach - spare_distance;
+    s.control->spare_price -=
+        greater(to - spare_distance, int64_t{0}) - greater(from - spare_distance, int64_t{0});
   });
+  return beyond;
+}
+
+// The same as far as `reach`, or less far if more than `most` rows' prices would be beyond their
+// horizon: where nothing is near, a few rows take all others along. Returns how far.
+template <class Team, class T>
+JAXMATCH_FN int64_t move_prices_up_to(Team& team, const Core<T>& p, const Search& how,
+                                      int64_t reach, int64_t most) {
+  int64_t moved = 0;
+  for (int cuts = 0; reach != moved;) {
+    const int64_t beyond = move_prices(team, p, how, moved, reach);
+    moved = reach;
+    if (beyond > most) reach = cuts++ < kMostCuts ? reach / 2 : 0;
+  }
+  return moved;
 }
 
 // The column one step closer to the root of its tree: the one that the parent row has now, or the
@@ -94,15 +122,17 @@ JAXMATCH_FN inline void turn(const CoreState& s, const Search& how, int64_t j) {
 // What a phase has found.
 struct Found {
   int64_t paths, reach;
+  bool limited;   // there were paths farther away than prices may move
   bool too_wide;  // a distance did not fit
 };
 
-// Each tree's nearest free column ends its path; prices within the farthest of them move.
+// Each tree's nearest free column ends its path; prices within the farthest of them move, if they
+// may move so far.
 //
 // Paths of a few hops are walked, by a thread each. Longer ones are found and turned in steps that
 // double.
 template <class Team, class T>
-JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how, int64_t most_beyond) {
   const CoreState& s = p.s;
   // A search along tight arcs has taken longer than its paths do.
   const bool few = how.tight || (how.hop_bits > 0 && peek(&s.control->most_hops) <= kFewHops);
@@ -128,6 +158,7 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
   };
   const bool too_wide = peek(&s.control->too_wide) != 0;
   int64_t reach = 0;
+  bool limited = false;
   if (!how.tight) {
     team.each(s.m, [&](int64_t j) {
       if (!is_end(j) || !is_nearest(j)) return;
@@ -135,11 +166,12 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
       raise_to(&s.control->reach, how.distance_of(peek(s.label + j)));
     });
     team.sync();
-    reach = peek(&s.control->reach);
-    move_prices(team, p, how, reach);
+    const int64_t farthest = peek(&s.control->reach);
+    reach = move_prices_up_to(team, p, how, farthest, most_beyond);
+    limited = reach < farthest;
   }
   const auto is_chosen = [&](int64_t j) {
-    if (!is_end(j)) return false;
+    if (!is_end(j) || how.distance_of(peek(s.label + j)) > reach) return false;
     return how.names_parents() ? is_nearest(j) : peek(s.end + (-1 - peek(roots + j))) == j;
   };
   if (few) {
@@ -148,7 +180,7 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
       for (int32_t at = int32_t(j); at >= 0; at = peek(s.ancestor + at)) turn(s, how, at);
       return true;
     });
-    return {paths, reach, too_wide};
+    return {paths, reach, limited, too_wide};
   }
   const int64_t paths = team.sum(s.m, [&](int64_t j) {
     const bool chosen = is_chosen(j);
@@ -169,7 +201,7 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how) {
     if (peek(s.on_path + j) != 0) turn(s, how, j);
   });
   team.sync();
-  return {paths, reach, too_wide};
+  return {paths, reach, limited, too_wide};
 }
 
 }  // namespace jaxmatch

@@ -2,7 +2,9 @@
 //
 // By label correcting: with whole numbers the shortest distances do not depend on the order of the
 // steps, and neither does anything that follows. Of the shortest paths to a column the ones with
-// the fewest hops count, and of these the one through the first row.
+// the fewest hops count, and of these the one through the first row, where each column has an order
+// of the rows of its own: else the first of many rows that are alike would get all columns into its
+// tree, and a search give a single path.
 #ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
 #define JAXMATCH_LARGE_CORE_SEARCH_H_
 
@@ -10,30 +12,32 @@
 
 namespace jaxmatch {
 
-constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows of zeros; for none
-
-JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t row) {
-  return uint64_t(hops) << 32 | uint64_t(row);
+JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t number) {
+  return uint64_t(hops) << 32 | uint64_t(number);
+}
+JAXMATCH_FN inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
+  return pack_parent(hops, place_of_row(row, j));
 }
 JAXMATCH_FN inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
-JAXMATCH_FN inline uint32_t row_of_parent(uint64_t parent) { return uint32_t(parent); }
+JAXMATCH_FN inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
 
 // The arcs that leave a row, as labels see them. Those with at most `room` of slack lead to labels
 // within the bound.
 struct Arcs {
   int64_t base, room;
   int shift;
+  int64_t row, mask;  // which bits name it
 
-  JAXMATCH_FN int64_t end(int64_t slack) const {
-    return lesser(base + (lesser(slack, kTooFar >> shift) << shift), kTooFar);
+  JAXMATCH_FN int64_t end(int64_t slack, int64_t j) const {
+    const int64_t from = base | (place_of_row(row, j) & mask);
+    return lesser(from + (lesser(slack, kTooFar >> shift) << shift), kTooFar);
   }
 };
 
 // How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
-// and below, if there is still room, the row from which it has them: then the label names the
-// column's parent, which is found by another sweep else.
+// and below, if there is still room, the place of the row from which it has them: then the label
+// names the column's parent, which is found by another sweep else.
 struct Search {
-  bool dense;    // over all costs, not only the core
   bool tight;    // along tight arcs only: no price will move
   bool spares;   // there are rows of zeros
   int hop_bits;  // 0: parents are found by another search
@@ -54,8 +58,7 @@ struct Search {
     const int64_t room = tight              ? 0
                          : bound >= kTooFar ? INT64_MAX
                                             : ((bound >> row_bits) - head) >> hop_bits;
-    return {head << row_bits | (names_parents() ? row & (kMostRows - 1) : 0), room,
-            hop_bits + row_bits};
+    return {head << row_bits, room, hop_bits + row_bits, row, names_parents() ? kMostRows - 1 : 0};
   }
   JAXMATCH_FN int64_t distance_of(int64_t label) const { return label >> (hop_bits + row_bits); }
   JAXMATCH_FN int64_t hops_of(int64_t label) const {
@@ -88,7 +91,7 @@ JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
 
 // With `refresh`, reduced costs of the cores are computed anew.
 template <class Team, class T>
-JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bool refresh) {
+JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, bool refresh) {
   const CoreState& s = p.s;
   reset_labels(team, p);
   team.each(s.n, [&](int64_t i) {
@@ -96,7 +99,7 @@ JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, const Search& how, bo
     put(s.end + i, INT32_MAX);
   });
   team.leader([&] { s.control->reach = 0; });
-  if (refresh && !how.dense) {
+  if (refresh) {
     team.rows(s.n, [&](Lanes g, int64_t i) {
       if (!p.has_row(i)) return;
       const int64_t u = peek(s.u + i);
@@ -140,9 +143,9 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
       },
       [&](Lanes g, int64_t i, int64_t label) {
         const Arcs arcs = how.arcs(label, i);
-        p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+        p.for_each_slack(team, g, i, [&](int32_t j, int64_t slack) {
           if (slack > arcs.room) return;
-          const int64_t there = arcs.end(slack);
+          const int64_t there = arcs.end(slack, j);
           pass_on(j, there);
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
           const int64_t news = how.rename(there, j);
@@ -153,7 +156,7 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
         // From a spare column its row of zeros leads to every column.
         const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
         const Arcs arcs = how.arcs(spare_label, kSpareRow);
-        if (p.has_col(j) && slack <= arcs.room) pass_on(j, arcs.end(slack));
+        if (p.has_col(j) && slack <= arcs.room) pass_on(j, arcs.end(slack, j));
       });
 }
 
@@ -184,7 +187,7 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
   };
   team.rows(s.n, label_of, [&](Lanes g, int64_t i, int64_t label) {
     const Arcs arcs = how.arcs(label, i);
-    p.for_each_few(team, g, i, how.dense, [&](const ClassCols& col, const ClassKeys& slack) {
+    p.for_each_few(team, g, i, [&](const ClassCols& col, const ClassKeys& slack) {
       int64_t there[kBest];
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
@@ -194,8 +197,8 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
       // Not its own column: an arc makes a label longer.
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
-        if (there[b] < 0 || arcs.end(slack.x[b]) != there[b]) continue;
-        lower_to(s.parent + col.x[b], pack_parent(0, i));
+        if (there[b] < 0 || arcs.end(slack.x[b], col.x[b]) != there[b]) continue;
+        lower_to(s.parent + col.x[b], pack_row(0, i, col.x[b]));
       }
     });
   });
@@ -207,8 +210,8 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
       if (label == spare_label && peek(s.row4col + j) == kSpare) {
         lower_to(&s.control->spare_parent, pack_parent(0, j));
       }
-      if (label == how.arcs(spare_label, kSpareRow).end(step)) {
-        lower_to(s.parent + j, pack_parent(0, kSpareRow));
+      if (label == how.arcs(spare_label, kSpareRow).end(step, j)) {
+        lower_to(s.parent + j, pack_row(0, kSpareRow, j));
       }
     });
   }
@@ -237,10 +240,9 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
       [&](Lanes g, int64_t i, int64_t hops) {
         const int32_t mine = peek(s.col4row + i);
         const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
-        const uint64_t parent = pack_parent(hops + 1, i);
-        p.for_each_slack(team, g, i, how.dense, [&](int32_t j, int64_t slack) {
+        p.for_each_slack(team, g, i, [&](int32_t j, int64_t slack) {
           if (j == mine || d + slack != peek(s.label + j)) return;
-          lower_to(s.parent + j, parent);
+          lower_to(s.parent + j, pack_row(hops + 1, i, j));
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
           if (d + slack != peek(&s.control->spare_label)) return;
           const uint64_t entry = pack_parent(hops + 1, j);
@@ -250,21 +252,24 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
       [&](int64_t j, int64_t heard) {
         const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
         const uint64_t entry = uint64_t(heard);
-        if (!p.has_col(j) || row_of_parent(entry) == uint64_t(j)) return;
+        if (!p.has_col(j) || number_of_parent(entry) == uint64_t(j)) return;
         if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
-        lower_to(s.parent + j, pack_parent(hops_of_parent(entry) + 1, kSpareRow));
+        lower_to(s.parent + j, pack_row(hops_of_parent(entry) + 1, kSpareRow, j));
       });
 }
 
 // The row from which a column has its label.
 JAXMATCH_FN inline uint32_t parent_row(const CoreState& s, const Search& how, int64_t j) {
-  if (!how.names_parents()) return row_of_parent(peek(s.parent + j));
-  const int64_t label = peek(s.label + j), row = label & (kMostRows - 1);
-  return label >= kTooFar ? kNoRow : row == kMostRows - 1 ? kSpareRow : uint32_t(row);
+  if (!how.names_parents()) {
+    const uint64_t parent = peek(s.parent + j);
+    return parent == kNoParent ? kNoRow : row_at_place(number_of_parent(parent), j);
+  }
+  const int64_t label = peek(s.label + j);
+  return label >= kTooFar ? kNoRow : row_at_place(label & (kMostRows - 1), j);
 }
 // The spare column from which the rows of zeros have theirs.
 JAXMATCH_FN inline uint32_t spare_entry(const CoreState& s, const Search& how) {
-  if (!how.names_parents()) return row_of_parent(peek(&s.control->spare_parent));
+  if (!how.names_parents()) return number_of_parent(peek(&s.control->spare_parent));
   return uint32_t(peek(&s.control->spare_label) & (kMostRows - 1));
 }
 

@@ -68,53 +68,46 @@ struct Core {
     }
   }
 
-  // Calls f(costs, how many, column of the first) for columns first, first + step, ... of row i.
+  // Calls f(costs, how many, column_of) for the columns of row i of one class modulo `classes`,
+  // column_of(a) being the column of costs[a]. The classes of each `classes` columns are turned by
+  // another number if `turn` is not 0: columns that once had a class in common do not again.
   static constexpr int kAtOnce = 16;
-  template <class F>
-  JAXMATCH_FN void for_each_batch(int64_t i, int64_t first, int64_t step, F f) const {
-    const T* at = costs.at + i * costs.row_stride + first * costs.col_stride;
-    const int64_t stride = step * costs.col_stride;
-    int64_t j = first;
+  template <bool kTurned, class F>
+  JAXMATCH_FN void for_each_batch(int64_t i, int c, int classes, uint32_t turn, F f) const {
+    const int64_t blocks = (s.m + classes - 1) / classes;
+    const auto column = [&](int64_t block) {
+      const uint32_t by = kTurned ? uint32_t(block) * turn >> 16 : 0;
+      return block * classes + (kTurned ? int((c + by) & (classes - 1)) : c);
+    };
+    const T* at = costs.at + i * costs.row_stride;
+    const auto cost_of = [&](int64_t block) { return at[column(block) * costs.col_stride]; };
+    const int64_t end = column(blocks - 1) < s.m ? blocks : blocks - 1;
+    int64_t block = 0;
+    const auto column_of = [&](int a) { return column(block + a); };
     T cost[kAtOnce];
-    for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step, at += kAtOnce * stride) {
+    for (; block + kAtOnce <= end; block += kAtOnce) {
       JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
-      f(cost, kAtOnce, j);
+      for (int a = 0; a < kAtOnce; ++a) cost[a] = cost_of(block + a);
+      f(cost, kAtOnce, column_of);
     }
-    if (j >= s.m) return;
-    const int left = int((s.m - 1 - j) / step) + 1;
+    if (block >= end) return;
+    const int left = int(end - block);
     JAXMATCH_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) cost[a] = at[lesser(a, left - 1) * stride];
-    f(cost, left, j);
+    for (int a = 0; a < kAtOnce; ++a) cost[a] = cost_of(block + lesser(a, left - 1));
+    f(cost, left, column_of);
   }
 
-  // Calls f(columns, reduced costs) for a few columns of row i at a time, of the core or of all; a
-  // column of -1 stands for nothing.
+  // Calls f(columns, reduced costs) for a few columns of the core of row i at a time; a column of
+  // -1 stands for nothing.
   template <class Team, class F>
-  JAXMATCH_FN void for_each_few(const Team& team, Lanes g, int64_t i, bool dense, F f) const {
-    if (!dense) {
-      const ReducedCore reduced = team.reduced_core(s, i);
-      for (int c = g.lane; c < kClasses; c += g.kCount) f(reduced.cols[c], reduced.slack[c]);
-      return;
-    }
-    const int64_t u = peek(s.u + i);
-    for (int64_t first = g.lane; first < s.m; first += kBest * g.kCount) {
-      ClassCols col;
-      ClassKeys slack;
-      JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
-        const int64_t j = first + b * g.kCount;
-        const double key = j < s.m && has_col(j) ? costs.key(i, j) : infinity();
-        col.x[b] = key < infinity() ? int32_t(j) : -1;
-        slack.x[b] = key < infinity() ? int64_t(key) - u - peek(s.v + j) : 0;
-      }
-      f(col, slack);
-    }
+  JAXMATCH_FN void for_each_few(const Team& team, Lanes g, int64_t i, F f) const {
+    const ReducedCore reduced = team.reduced_core(s, i);
+    for (int c = g.lane; c < kClasses; c += g.kCount) f(reduced.cols[c], reduced.slack[c]);
   }
   // f(column, reduced cost), one at a time.
   template <class Team, class F>
-  JAXMATCH_FN void for_each_slack(const Team& team, Lanes g, int64_t i, bool dense, F f) const {
-    for_each_few(team, g, i, dense, [&](const ClassCols& col, const ClassKeys& slack) {
+  JAXMATCH_FN void for_each_slack(const Team& team, Lanes g, int64_t i, F f) const {
+    for_each_few(team, g, i, [&](const ClassCols& col, const ClassKeys& slack) {
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
         if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
@@ -135,72 +128,89 @@ JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
   });
 }
 
-// The four least reduced costs of each class of columns, from now on the core of row i. Returns the
-// least of all: the greatest price that the row may have, kFar if everything is forbidden.
-template <class T>
-JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int64_t i) {
-  double least = infinity();
-  for (int c = g.lane; c < kClasses; c += g.kCount) {
-    double best[kBest];
-    int32_t col[kBest];
+// The best columns of one class for one row. Of equal ones free columns come first, and then each
+// row has an order of its own: rows that are all alike have cores that are not.
+struct Candidates {
+  const int32_t* row4col;
+  int64_t row;
+  double x[kBest];
+  int32_t col[kBest];
+
+  JAXMATCH_FN Candidates(const CoreState& s, int64_t row) : row4col(s.row4col), row(row) {
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
-      best[b] = infinity();
+      x[b] = kNone;
       col[b] = -1;
     }
-    const auto insert = [&](double x, int32_t at) {
-      JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
-        const bool swap = x < best[b];
-        const double kept = swap ? x : best[b];
-        const int32_t kept_col = swap ? at : col[b];
-        x = swap ? best[b] : x;
-        at = swap ? col[b] : at;
-        best[b] = kept;
-        col[b] = kept_col;
-      }
-    };
+  }
+  // A forbidden column may not, a tied one might.
+  JAXMATCH_FN bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
+  JAXMATCH_FN void insert(double cost, int32_t j) {
+    bool before[kBest];
+    JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      before[b] = cost < x[b] || (cost == x[b] && place(j) < place(col[b]));
+    }
+    JAXMATCH_UNROLL
+    for (int b = kBest - 1; b > 0; --b) {
+      x[b] = before[b - 1] ? x[b - 1] : before[b] ? cost : x[b];
+      col[b] = before[b - 1] ? col[b - 1] : before[b] ? j : col[b];
+    }
+    x[0] = before[0] ? cost : x[0];
+    col[0] = before[0] ? j : col[0];
+  }
+  // What others of the class have at least.
+  JAXMATCH_FN double horizon() const { return col[kBest - 1] < 0 ? infinity() : x[kBest - 1]; }
+
+ private:
+  static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
+  JAXMATCH_FN uint32_t place(int32_t j) const {
+    uint32_t h = uint32_t(j) * 0x9E3779B1u + uint32_t(row) * 0x85EBCA77u;
+    h = (h ^ h >> 15) * 0x2C1B3C6Du;
+    return (h ^ h >> 13) >> 1 | uint32_t(peek(row4col + j) != kFree) << 31;
+  }
+};
+
+JAXMATCH_FN inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
+
+// The four least reduced costs of each class of columns, from now on the core of row i. Returns the
+// least of all: the greatest price that the row may have, kFar if everything is forbidden.
+template <bool kTurned, class T>
+JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int64_t i,
+                                uint32_t turn) {
+  double least = infinity(), horizon = infinity();
+  for (int c = g.lane; c < kClasses; c += g.kCount) {
+    Candidates best(p.s, i);
     // First which of a batch may belong to the best, then these only: lanes that work together
     // insert at the same time, each another one.
-    p.for_each_batch(i, c, kClasses, [&](const auto& cost, int count, int64_t j) {
-      const auto reduced = [&](auto x, int a) { return p.costs.key_of(x) - v[j + a * kClasses]; };
-      unsigned better = 0;
-      JAXMATCH_UNROLL
-      for (int a = 0; a < p.kAtOnce; ++a) {
-        if (a < count && reduced(cost[a], a) < best[kBest - 1]) better |= 1u << a;
-      }
-      for (; better != 0; better &= better - 1) {
-        const int a = trailing_zeros(better);
-        insert(reduced(pick(cost, a), a), int32_t(j + a * kClasses));
-      }
-    });
+    p.template for_each_batch<kTurned>(
+        i, c, kClasses, turn, [&](const auto& cost, int count, const auto& column_of) {
+          const auto reduced = [&](auto x, int a) { return p.costs.key_of(x) - v[column_of(a)]; };
+          unsigned better = 0;
+          JAXMATCH_UNROLL
+          for (int a = 0; a < p.kAtOnce; ++a) {
+            if (a < count && best.may_enter(reduced(cost[a], a))) better |= 1u << a;
+          }
+          for (; better != 0; better &= better - 1) {
+            const int a = trailing_zeros(better);
+            best.insert(reduced(pick(cost, a), a), int32_t(column_of(a)));
+          }
+        });
     ClassCols cols;
     ClassKeys keys;
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
-      cols.x[b] = col[b];
-      keys.x[b] = col[b] < 0 ? 0 : int64_t(best[b] + v[col[b]]);
+      cols.x[b] = best.col[b];
+      keys.x[b] = best.col[b] < 0 ? 0 : int64_t(best.x[b] + v[best.col[b]]);
     }
     p.s.core_col[i * kClasses + c] = cols;
     p.s.core_key[i * kClasses + c] = keys;
-    least = best[0] < least ? best[0] : least;
+    if (best.col[0] >= 0) least = lesser(least, best.x[0]);
+    horizon = lesser(horizon, best.horizon());
   }
-  return g.min(least < infinity() ? int64_t(least) : kFar);
-}
-
-// The least reduced cost of row i over all columns.
-template <class T>
-JAXMATCH_FN int64_t least_reduced(const Core<T>& p, const double* v, Lanes g, int64_t i) {
-  double least = infinity();
-  p.for_each_batch(i, g.lane, g.kCount, [&](const auto& cost, int count, int64_t j) {
-    JAXMATCH_UNROLL
-    for (int a = 0; a < p.kAtOnce; ++a) {
-      if (a >= count) break;
-      const double x = p.costs.key_of(cost[a]) - v[j + a * g.kCount];
-      least = x < least ? x : least;
-    }
-  });
-  return g.min(least < infinity() ? int64_t(least) : kFar);
+  const int64_t seen = g.min(whole_or_far(horizon));
+  if (g.lane == 0) put(p.s.horizon + i, seen);
+  return g.min(whole_or_far(least));
 }
 
 // First cores and row prices. Returns the number of rows without any partner.
@@ -209,33 +219,64 @@ JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
   const double* const v = team.prices(p.s);
   return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;
-    const int64_t least = select_core(p, v, g, i);
+    const int64_t least = select_core<false>(p, v, g, i, 0);
     if (g.lane == 0) put(p.s.u + i, least);
     return int(least == kFar);
   });
 }
 
-// Row prices that hold for all columns and not only for the core. A row whose price was too high
-// gets a new core, and loses a partner that is not tight any more. Returns how many rows did.
+// The least reduced cost of row i over all columns.
+template <class T>
+JAXMATCH_FN int64_t least_reduced(const Core<T>& p, const double* v, Lanes g, int64_t i) {
+  double least = infinity();
+  p.template for_each_batch<false>(
+      i, g.lane, g.kCount, 0, [&](const auto& cost, int count, const auto& column_of) {
+        JAXMATCH_UNROLL
+        for (int a = 0; a < p.kAtOnce; ++a) {
+          if (a >= count) break;
+          least = lesser(least, p.costs.key_of(cost[a]) - v[column_of(a)]);
+        }
+      });
+  return g.min(whole_or_far(least));
+}
+
+// Row prices that hold for all columns and not only for the core. Prices of columns only fall, so
+// that those within the row's horizon do. A row whose price was too high gets a new core, and loses
+// a partner that is not tight any more; with `renew` so does every row that has come as far as its
+// horizon; with `everyone` horizons do not count. Returns how many rows lost theirs.
 template <class Team, class T>
-JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p) {
-  const double* const v = team.prices(p.s);
-  return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
-    if (!p.has_row(i)) return 0;
-    const int64_t least = least_reduced(p, v, g, i);
-    if (least >= peek(p.s.u + i)) return 0;
-    select_core(p, v, g, i);
-    const int32_t j = peek(p.s.col4row + i);
-    const bool loses = j >= 0 && int64_t(p.costs.key(i, j)) - peek(p.s.v + j) > least;
+JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bool renew,
+                               bool everyone) {
+  const CoreState& s = p.s;
+  const double* const v = team.prices(s);
+  const auto is_doubtful = [&](int64_t i) {
+    const bool doubtful = everyone || peek(s.u + i) + renew > peek(s.horizon + i);
+    return p.has_row(i) && doubtful ? 0 : -1;
+  };
+  team.each(s.n, [&](int64_t i) { put(s.end + i, 0); });
+  team.sync();
+  const int64_t freed = team.sum_rows(s.n, is_doubtful, [&](Lanes g, int64_t i, int64_t) {
+    const int64_t least = least_reduced(p, v, g, i), u = peek(s.u + i);
+    const int32_t j = peek(s.col4row + i);
+    const bool falls = least < u;
+    const bool loses = falls && j >= 0 && int64_t(p.costs.key(i, j)) - peek(s.v + j) > least;
     if (g.lane == 0) {
-      put(p.s.u + i, least);
+      put(s.end + i, int32_t(falls || renew));
+      put(s.horizon + i, greater(peek(s.horizon + i), least));
+      if (falls) put(s.u + i, least);
       if (loses) {
-        put(p.s.col4row + i, int32_t(kFree));
-        put(p.s.row4col + j, int32_t(kFree));
+        put(s.col4row + i, int32_t(kFree));
+        put(s.row4col + j, int32_t(kFree));
       }
     }
     return int(loses);
   });
+  // Only now it is known which columns are free.
+  const auto is_renewed = [&](int64_t i) { return peek(s.end + i) != 0 ? 0 : -1; };
+  team.rows(s.n, is_renewed, [&](Lanes g, int64_t i, int64_t) {
+    select_core<true>(p, v, g, i, choice * 0x9E3779B1u);
+  });
+  return freed;
 }
 
 }  // namespace jaxmatch

@@ -2,21 +2,27 @@
 // has to change.
 //
 // Each round of paths on the core is valid by itself (core_paths.h). Pricing makes the duals
-// feasible for all costs and frees the rows whose partner is not tight any more. Where the core
-// holds no path, or cores have changed too often, a phase looks at all costs instead: it keeps the
-// duals feasible and adds a pair, or proves that there is no assignment. So the end comes after at
-// most kMostPricings pricings and n such phases.
+// feasible for all costs and frees the rows whose partner is not tight any more. Where cores hold
+// no path, find few at a time or have changed too often, the rest is left to the tree variant of
+// the Hungarian method, which goes on from the duals and pairs there are: each of its iterations
+// looks at every cost at most once, keeps the duals feasible and adds a pair, or proves that there
+// is no assignment. So the end comes after at most kMostPricings pricings and n such iterations.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
 #include "core_bids.h"
 #include "core_paths.h"
 #include "core_select.h"
+#include "hungarian_iterate.h"
 #include "jaxmatch/status.h"
 
 namespace jaxmatch {
 
-constexpr int kMostPricings = 40, kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
+constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
+// When cores are given up: after so many pricings; when a second or later one frees so large a part
+// of the rows; after so many phases that find paths for less than that part of the free rows.
+constexpr int kMostPricings = 64, kMostSlow = 64, kLeastCaution = 1;
+constexpr int64_t kPartLost = 4, kPartFound = 32;
 // How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
 // take up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
@@ -68,7 +74,7 @@ JAXMATCH_FN void begin(Team& team, Core<T>& p) {
 }
 
 // Makes a wide problem square: all but as many free columns as there are free rows get a row of
-// zeros. Their common price is the greatest.
+// zeros. The price of all of them is the greatest.
 template <class Team, class T>
 JAXMATCH_FN void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
   const CoreState& s = p.s;
@@ -81,7 +87,6 @@ JAXMATCH_FN void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
       if (open && rank >= left) put(s.row4col + j, int32_t(kSpare));
       left = greater(left - count, int64_t{0});
     }
-    if (g.lane == 0) s.control->spare_price = 0;
   });
   team.sync();
 }
@@ -120,7 +125,7 @@ JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Pro
                             int64_t free_rows, int64_t& rounds) {
   const int64_t usual = progress.usual_reach;
   int64_t far = lesser(kAhead * progress.last_reach, kTooFar);
-  begin_phase(team, p, how, !progress.refreshed);
+  begin_phase(team, p, !progress.refreshed);
   for (int widened = 0;; ++widened) {
     const bool named = how.names_parents();
     how.set_bound(usual > 0 && widened < kMostWidened ? far : -1);
@@ -137,7 +142,7 @@ JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Pro
   } else if (!how.names_parents()) {
     set_parents(team, p, how);
   }
-  return augment(team, p, how);
+  return augment(team, p, how, peek(&p.s.control->rows) >> progress.caution);
 }
 
 // What the next stage is after some stage. Every thread of the team calls these; what they branch
@@ -185,6 +190,8 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
     s.control->bid_rounds = int32_t(rounds);
     s.control->free_rows = int32_t(free_rows);
     s.control->recent_pricings = 0;
+    s.control->trees = 0;
+    s.control->spare_price = 0;
     s.control->progress = Progress{};
   });
   return kAugment;
@@ -198,35 +205,31 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
   Control& c = *s.control;
   Progress progress = c.progress;
   int64_t free_rows = c.free_rows;
-  bool stale = c.stale;
-  const bool only_dense = c.recent_pricings >= kMostPricings;
+  bool stale = c.stale, gives_up = false;
   const bool spares = c.rows < c.cols;
-  int phases = 0, dense_phases = 0, next = kAugment;
+  int phases = 0, next = kAugment;
   int64_t rounds = 0;
   for (; next == kAugment; ++phases, --budget) {
-    if (free_rows == 0 || (only_dense && stale)) next = stale ? kPrice : kCheckGrid;
+    if (free_rows == 0) next = stale ? kPrice : kCheckGrid;
     if (next != kAugment || budget == 0) break;
-    Search how{only_dense, !only_dense && progress.tight, spares, 0};
+    Search how{progress.tight, spares, 0};
     if (how.tight || !progress.split) {
       for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.hop_bits;
     }
-    Found found = run_phase(team, p, how, progress, free_rows, rounds);
-    if (found.paths == 0 && !how.tight) {
-      if (!how.dense && stale) {
+    const Found found = run_phase(team, p, how, progress, free_rows, rounds);
+    if (!how.tight) {
+      progress.slow += kPartFound * found.paths < free_rows;
+      progress.last_reach = found.reach;
+      if (found.paths == 0 && found.too_wide && how.hop_bits > 0) {
+        progress.split = true;
+      } else if (found.paths == 0 || found.limited || progress.slow > kMostSlow) {
         next = kPrice;  // perhaps there are better arcs than those of the cores
-      } else if (!how.dense) {
-        how.dense = true;
-        found = run_phase(team, p, how, progress, free_rows, rounds);
+        gives_up = progress.slow > kMostSlow || (!stale && found.paths == 0 && found.reach == 0);
       }
+      stale |= found.paths > 0 || found.reach > 0;
     }
-    // Distances that do not fit do no harm as long as there are nearer ends.
-    const bool lost = how.dense && found.paths == 0;
-    if (lost) next = !found.too_wide ? kFinish : how.hop_bits > 0 ? kAugment : kBegin;
-    dense_phases += how.dense;
-    stale |= !how.tight && !how.dense && found.paths > 0;
-    progress.refreshed = !how.dense;
-    progress.split |= lost && found.too_wide;
-    if (!how.tight) progress.last_reach = found.reach;
+    progress.refreshed = true;
+    progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
     progress.tight = how.tight && 4 * found.paths >= free_rows;  // else prices have to move
     free_rows -= found.paths;
@@ -234,29 +237,71 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
   team.leader([&] {
     c.free_rows = int32_t(free_rows);
     c.stale = stale;
+    c.trees = gives_up;
     c.phases += phases;
     c.rounds += int32_t(rounds);
-    c.dense_phases += dense_phases;
     c.progress = progress;
-    if (next == kFinish) c.status = kInfeasible;
   });
   return next;
 }
 
+// One phase over all costs.
+template <class Team, class T>
+JAXMATCH_FN int tree_stage(Team& team, const Core<T>& p) {
+  const Iteration done = iterate(team, p, true, false);
+  team.leader([&] {
+    done.count_in(*p.s.control);
+    p.s.control->dense_phases += done.next != kCheckGrid;
+  });
+  return done.next;
+}
+
+// Trees know of no rows of zeros: what these have becomes free, at the greatest of all prices.
+template <class Team, class T>
+JAXMATCH_FN void release_spares(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  const int64_t price = peek(&s.control->spare_price);
+  team.each(s.m, [&](int64_t j) {
+    const int32_t i = peek(s.row4col + j);
+    if (i != kFree && i != kSpare) return;
+    put(s.row4col + j, int32_t(kFree));
+    put(s.v + j, price);
+  });
+  team.sync();
+}
+
+// More of it after a pricing that freed a good part of the rows that were allowed to be beyond
+// their horizon, less after one that freed few.
+JAXMATCH_FN inline int next_caution(int caution, int64_t freed, int64_t rows) {
+  const int64_t allowed = rows >> caution;
+  if (caution == kLeastCaution) return 4 * freed > allowed ? 3 : kLeastCaution;
+  return caution + (4 * freed > allowed && caution < 6) - (16 * freed < allowed);
+}
+
 template <class Team, class T>
 JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
-  const int64_t free_rows = peek(&s.control->free_rows);
+  Control& c = *p.s.control;
+  const int64_t free_rows = peek(&c.free_rows), rows = peek(&c.rows);
+  const bool spares = rows < peek(&c.cols), trees = peek(&c.trees);
+  const int pricings = peek(&c.recent_pricings) + 1;
+  const Progress before = c.progress;
+  if (trees && spares) release_spares(team, p);
   const bool too_wide = publish_prices(team, p) > 0;
-  const int64_t freed = too_wide ? 0 : price_rows(team, p);
+  // Prices of spare columns have risen.
+  const bool everyone = trees && spares;
+  const int64_t freed =
+      too_wide ? 0 : price_rows(team, p, uint32_t(pricings), before.limited, everyone);
+  const bool gives_up = !trees && pricings == kMostPricings;
   team.leader([&] {
-    s.control->pricings += 1;
-    s.control->recent_pricings += 1;
-    s.control->free_rows = int32_t(free_rows + freed);
-    s.control->stale = 0;
-    s.control->progress.refreshed = false;
+    c.pricings += 1;
+    c.recent_pricings = pricings;
+    c.free_rows = int32_t(free_rows + freed);
+    c.stale = 0;
+    c.trees = trees || gives_up;
+    c.progress.refreshed = c.progress.limited = false;
+    c.progress.caution = next_caution(before.caution, freed, rows);
   });
-  return too_wide ? kBegin : kAugment;
+  return too_wide ? kBegin : gives_up && spares ? kPrice : kAugment;
 }
 
 // Whether a double would round a price.
@@ -326,11 +371,12 @@ template <class Team, class T>
 JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
   team.leader([&] { p.s.control->progress.refreshed = false; });  // what shared memory held is gone
   run_stages(team, p, budget, [&](int stage) {
-    return stage == kBegin     ? look_stage(team, p)
-           : stage == kSelect  ? select_stage(team, p)
-           : stage == kBid     ? bid_stage(team, p)
-           : stage == kAugment ? augment_stage(team, p, budget)
-                               : price_stage(team, p);
+    return stage == kBegin              ? look_stage(team, p)
+           : stage == kSelect           ? select_stage(team, p)
+           : stage == kBid              ? bid_stage(team, p)
+           : stage == kPrice            ? price_stage(team, p)
+           : !peek(&p.s.control->trees) ? augment_stage(team, p, budget)
+                                        : (--budget, tree_stage(team, p));
   });
 }
 

@@ -40,6 +40,9 @@ struct Progress {
   bool tight = true;        // the next search looks along tight arcs only
   bool refreshed = false;   // reduced costs of the cores are those of the prices
   bool split = false;       // labels have no room for hops
+  bool limited = false;     // prices could not move as far as they had to
+  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may be beyond their horizon
+  uint8_t slow = 0;         // phases that found few paths
 };
 
 // What is decided for all threads. Words are read after a barrier, but for what the rows of zeros
@@ -57,6 +60,7 @@ struct Control {
   int32_t exact = 0;            // costs lie on the grid
   int32_t recent_pricings = 0;  // on this grid
   int32_t too_wide = 0;
+  int32_t trees = 0;  // cores led nowhere: phases grow trees over all costs
   Progress progress;
   GridRange range;
   double factor = 1, boost = 1;
@@ -67,7 +71,7 @@ struct Control {
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
   int64_t most_hops = 0;                   // of the labels of free columns
-  int32_t frontier[2] = {0, 0}, ends = 0;  // of the Hungarian methods: how many there are
+  int32_t frontier[2] = {0, 0}, ends = 0;  // of trees over all costs: how many there are
   double sum = 0;                          // what ordered_sum() leaves for everybody
 };
 
@@ -92,14 +96,15 @@ struct CoreState {
   ClassKeys* core_key;          // [n, kClasses]: costs in grid units
   ClassKeys* core_slack;        // [n, kClasses]: reduced
   ClassCols* core_col;          // [n, kClasses]; -1: none
+  int64_t* horizon;             // of rows: no column outside of the core has less reduced cost
   int64_t* label;               // of columns: see Search; or the least slack
   uint64_t *parent, *bid;       // of columns: hops << 32 | row; and offers
   int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
   int32_t* on_path;             // of columns
-  int32_t *in_tree, *frontier;  // of the Hungarian methods: [n], [2, n] rows
-  uint32_t* zeros;              // [n, m / 32]: pairs without slack
+  int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
+  uint32_t* zeros;              // of the classical method: [n, m / 32], pairs without slack
   int64_t n, m;
 };
 
@@ -108,6 +113,20 @@ struct ReducedCore {
   ClassCols* cols;
   ClassKeys* slack;
 };
+
+constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows of zeros; for none
+
+// The place of a row in the order of column j, and back: rows lie scattered on a ring of kMostRows
+// places, and each column begins somewhere else.
+constexpr int64_t kScatter = 112755, kGather = 240827, kTurn = 162013;
+static_assert((kScatter * kGather & (kMostRows - 1)) == 1, "one undoes the other");
+JAXMATCH_FN inline int64_t place_of_row(int64_t row, int64_t j) {
+  return (row * kScatter + j * kTurn) & (kMostRows - 1);
+}
+JAXMATCH_FN inline uint32_t row_at_place(int64_t place, int64_t j) {
+  const int64_t row = ((place - j * kTurn) * kGather) & (kMostRows - 1);
+  return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
+}
 
 // Hands out a buffer; also with a null base, to learn its size.
 struct Parts {

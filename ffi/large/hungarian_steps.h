@@ -2,8 +2,9 @@
 // problem, Parallel Computing 57 (2016), for both of their variants: classical and alternating
 // tree.
 //
-// Numbers of algorithms are the paper's. Where its threads race for a vertex, the least row or
-// column wins here, so that a run can be repeated bit for bit; and theta goes to the rows and
+// Numbers of algorithms are the paper's. Where its threads race for a vertex, the first row in the
+// column's own order or the least column wins here, so that a run can be repeated bit for bit; and
+// theta goes to the rows and
 // columns of the trees as a whole instead of by halves to all, which is the same up to a shift and
 // stays whole.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
@@ -141,7 +142,8 @@ JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, i
     for (int64_t w = g.lane; w < words; w += g.kCount) {
       for (uint32_t zeros = peek(s.zeros + i * words + w); zeros; zeros &= zeros - 1) {
         const int64_t j = w * 32 + trailing_zeros(zeros);
-        if (peek(s.on_path + j) == kInactive) lower_to(s.parent + j, uint64_t(i));
+        if (peek(s.on_path + j) != kInactive) continue;
+        lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
       }
     }
   });
@@ -149,7 +151,7 @@ JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, i
 }
 
 // Algorithm 4, expansion of the tree variant: every column not covered keeps the least slack that a
-// row of the trees offers it, and the first such row.
+// row of the trees offers it, and the first such row in its order.
 template <class Team, class T>
 JAXMATCH_FN void expand_tree(Team& team, const Core<T>& p, int64_t level, int64_t count) {
   const CoreState& s = p.s;
@@ -175,9 +177,10 @@ JAXMATCH_FN void expand_tree(Team& team, const Core<T>& p, int64_t level, int64_
           if (a >= count - k) break;
           const double key = p.costs.key_of(cost[a]);
           const int64_t slack = key < infinity() ? int64_t(key) - u[a] - v : kFar;
-          if (slack < least || (slack == least && uint64_t(i[a]) < parent)) {
+          const uint64_t place = uint64_t(place_of_row(i[a], j));
+          if (slack < least || (slack == least && place < parent)) {
             least = slack;
-            parent = uint64_t(i[a]);
+            parent = place;
           }
         }
         s.label[j] = least;
@@ -196,7 +199,7 @@ JAXMATCH_FN int64_t reverse_and_augment(Team& team, const Core<T>& p) {
   team.each(s.m, [&](int64_t end) {
     if (peek(s.on_path + end) != kReverse) return;
     for (int32_t j = int32_t(end); j >= 0;) {
-      const int64_t i = int64_t(peek(s.parent + j));
+      const int64_t i = row_at_place(int64_t(peek(s.parent + j)), j);
       lower_to(s.end + i, j);
       j = peek(s.col4row + i);
     }
