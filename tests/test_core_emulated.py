@@ -81,6 +81,8 @@ def costs(kind, n, m):
     match kind:
         case "tied":
             return random.integers(0, 4, (n, m)).astype(np.int32)
+        case "constant":
+            return np.full((n, m), 3, np.int32)
         case "integers":
             return random.integers(-(2**31), 2**31, (n, m)).astype(np.int32)
         case "products":
@@ -93,7 +95,7 @@ def costs(kind, n, m):
             return (random.random((n, m)) * 2.0 ** random.integers(-60, 60, (n, m))).astype("f4")
 
 
-KINDS = ["tied", "integers", "products", "uniform", "forbidden", "wide exponents"]
+KINDS = ["tied", "constant", "integers", "products", "uniform", "forbidden", "wide exponents"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,14 +123,30 @@ def test_masks(library, method, maximize):
         assert_as_on_cpu(library, cost, method, SCHEDULES[:3], **given)
 
 
-def test_cores_that_mislead(library):
-    """Five good columns of one class modulo 32, of which a core holds four: pricing goes on until
-    only phases over all costs are left."""
+def test_classes_are_turned(library):
+    """Five good columns of one class modulo 32, of which a core holds four: the next choice of
+    candidates has them in several classes."""
     random = np.random.default_rng(7)
     cost = random.integers(1000, 2000, (5, 160)).astype(np.int32)
     cost[:, ::32] = np.arange(5) + random.integers(0, 2, (5, 1))
     with x64(True):
         state = stepping.step(jnp.asarray(cost), stepping.init(cost), phases=10**6)
-    assert int(state.pricings) > 1 and int(state.dense_phases) > 0
+    assert int(state.pricings) > 1 and int(state.dense_phases) == 0
     expected = assert_as_on_cpu(library, cost, "core", SCHEDULES[:2])
     assert expected.status == jm.Status.OPTIMAL
+
+
+def test_trees_take_over(library):
+    cost = costs("products", 132, 140)
+    with x64(True):
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost), phases=10**6)
+    assert int(state.dense_phases) > 0
+    assert_as_on_cpu(library, cost, "core", SCHEDULES[3:])
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (20, 45)], ids=str)
+def test_trees_find_out_that_there_is_no_assignment(library, shape):
+    cost = costs("uniform", *shape)
+    cost[: shape[0] // 2 + 2, shape[1] // 5 :] = np.inf
+    expected = assert_as_on_cpu(library, cost, "core", SCHEDULES)
+    assert expected.status == jm.Status.INFEASIBLE

@@ -68,33 +68,46 @@ struct Core {
     }
   }
 
-  // Calls f(costs, how many, column_of) for the columns of row i of one class modulo `classes`,
-  // column_of(a) being the column of costs[a]. The classes of each `classes` columns are turned by
-  // another number if `turn` is not 0: columns that once had a class in common do not again.
+  // Calls f(costs, how many, column_of) for columns first, first + step, ... of row i; column_of(a)
+  // is the column of costs[a].
   static constexpr int kAtOnce = 16;
-  template <bool kTurned, class F>
-  JAXMATCH_FN void for_each_batch(int64_t i, int c, int classes, uint32_t turn, F f) const {
-    const int64_t blocks = (s.m + classes - 1) / classes;
-    const auto column = [&](int64_t block) {
-      const uint32_t by = kTurned ? uint32_t(block) * turn >> 16 : 0;
-      return block * classes + (kTurned ? int((c + by) & (classes - 1)) : c);
-    };
-    const T* at = costs.at + i * costs.row_stride;
-    const auto cost_of = [&](int64_t block) { return at[column(block) * costs.col_stride]; };
-    const int64_t end = column(blocks - 1) < s.m ? blocks : blocks - 1;
-    int64_t block = 0;
-    const auto column_of = [&](int a) { return column(block + a); };
+  template <class F>
+  JAXMATCH_FN void for_each_batch(int64_t i, int64_t first, int64_t step, F f) const {
+    const T* at = costs.at + i * costs.row_stride + first * costs.col_stride;
+    const int64_t stride = step * costs.col_stride;
+    int64_t j = first;
+    const auto column_of = [&](int a) { return j + a * step; };
     T cost[kAtOnce];
-    for (; block + kAtOnce <= end; block += kAtOnce) {
+    for (; j + (kAtOnce - 1) * step < s.m; j += kAtOnce * step, at += kAtOnce * stride) {
       JAXMATCH_UNROLL
-      for (int a = 0; a < kAtOnce; ++a) cost[a] = cost_of(block + a);
+      for (int a = 0; a < kAtOnce; ++a) cost[a] = at[a * stride];
       f(cost, kAtOnce, column_of);
     }
-    if (block >= end) return;
-    const int left = int(end - block);
+    if (j >= s.m) return;
+    const int left = int((s.m - 1 - j) / step) + 1;
     JAXMATCH_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) cost[a] = cost_of(block + lesser(a, left - 1));
+    for (int a = 0; a < kAtOnce; ++a) cost[a] = at[lesser(a, left - 1) * stride];
     f(cost, left, column_of);
+  }
+  // The same for a class of columns that is not those of one number modulo kClasses: the classes of
+  // each kClasses columns are turned by another number.
+  template <class F>
+  JAXMATCH_FN void for_each_of_class(int64_t i, int c, uint32_t turn, F f) const {
+    const T* const at = costs.at + i * costs.row_stride;
+    const int64_t blocks = (s.m + kClasses - 1) / kClasses;
+    const auto column = [&](int64_t block) {
+      return block * kClasses + ((c + (uint32_t(block) * turn >> 16)) & (kClasses - 1));
+    };
+    const int64_t end = column(blocks - 1) < s.m ? blocks : blocks - 1;
+    for (int64_t block = 0; block < end; block += kAtOnce) {
+      const int left = int(lesser(end - block, int64_t{kAtOnce}));
+      T cost[kAtOnce];
+      JAXMATCH_UNROLL
+      for (int a = 0; a < kAtOnce; ++a) {
+        cost[a] = at[column(block + lesser(a, left - 1)) * costs.col_stride];
+      }
+      f(cost, left, [&](int a) { return column(block + a); });
+    }
   }
 
   // Calls f(columns, reduced costs) for a few columns of the core of row i at a time; a column of
@@ -128,74 +141,80 @@ JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
   });
 }
 
-// The best columns of one class for one row. Of equal ones free columns come first, and then each
-// row has an order of its own: rows that are all alike have cores that are not.
+// The best columns of one class for one row. Of equal ones each row has an order of its own: rows
+// that are all alike have cores that are not.
 struct Candidates {
-  const int32_t* row4col;
-  int64_t row;
+  uint32_t scatter;
   double x[kBest];
   int32_t col[kBest];
+  uint32_t place[kBest];
 
-  JAXMATCH_FN Candidates(const CoreState& s, int64_t row) : row4col(s.row4col), row(row) {
+  JAXMATCH_FN explicit Candidates(int64_t row) : scatter(uint32_t(row) * 0x85EBCA77u) {
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
       x[b] = kNone;
       col[b] = -1;
+      place[b] = 0;
     }
   }
   // A forbidden column may not, a tied one might.
   JAXMATCH_FN bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
   JAXMATCH_FN void insert(double cost, int32_t j) {
+    uint32_t mine = (uint32_t(j) * 0x9E3779B1u + scatter);
+    mine = (mine ^ mine >> 15) * 0x2C1B3C6Du;
     bool before[kBest];
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
-      before[b] = cost < x[b] || (cost == x[b] && place(j) < place(col[b]));
+      before[b] = (cost < x[b]) | ((cost == x[b]) & (mine < place[b]));
     }
     JAXMATCH_UNROLL
     for (int b = kBest - 1; b > 0; --b) {
       x[b] = before[b - 1] ? x[b - 1] : before[b] ? cost : x[b];
       col[b] = before[b - 1] ? col[b - 1] : before[b] ? j : col[b];
+      place[b] = before[b - 1] ? place[b - 1] : before[b] ? mine : place[b];
     }
     x[0] = before[0] ? cost : x[0];
     col[0] = before[0] ? j : col[0];
+    place[0] = before[0] ? mine : place[0];
   }
   // What others of the class have at least.
   JAXMATCH_FN double horizon() const { return col[kBest - 1] < 0 ? infinity() : x[kBest - 1]; }
 
  private:
   static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
-  JAXMATCH_FN uint32_t place(int32_t j) const {
-    uint32_t h = uint32_t(j) * 0x9E3779B1u + uint32_t(row) * 0x85EBCA77u;
-    h = (h ^ h >> 15) * 0x2C1B3C6Du;
-    return (h ^ h >> 13) >> 1 | uint32_t(peek(row4col + j) != kFree) << 31;
-  }
 };
 
 JAXMATCH_FN inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
 
 // The four least reduced costs of each class of columns, from now on the core of row i. Returns the
 // least of all: the greatest price that the row may have, kFar if everything is forbidden.
-template <bool kTurned, class T>
+template <bool kFirst, class T>
 JAXMATCH_FN int64_t select_core(const Core<T>& p, const double* v, Lanes g, int64_t i,
                                 uint32_t turn) {
   double least = infinity(), horizon = infinity();
   for (int c = g.lane; c < kClasses; c += g.kCount) {
-    Candidates best(p.s, i);
+    Candidates best(i);
     // First which of a batch may belong to the best, then these only: lanes that work together
     // insert at the same time, each another one.
-    p.template for_each_batch<kTurned>(
-        i, c, kClasses, turn, [&](const auto& cost, int count, const auto& column_of) {
-          const auto reduced = [&](auto x, int a) { return p.costs.key_of(x) - v[column_of(a)]; };
-          unsigned better = 0;
-          JAXMATCH_UNROLL
-          for (int a = 0; a < p.kAtOnce; ++a) {
-            if (a < count && best.may_enter(reduced(cost[a], a))) better |= 1u << a;
-          }
-          for (; better != 0; better &= better - 1) {
-            const int a = trailing_zeros(better);
-            best.insert(reduced(pick(cost, a), a), int32_t(column_of(a)));
-          }
-        });
+    const auto look = [&](const auto& cost, int count, const auto& column_of) {
+      const auto reduced = [&](auto x, int a) { return p.costs.key_of(x) - v[column_of(a)]; };
+      unsigned better = 0;
+      JAXMATCH_UNROLL
+      for (int a = 0; a < p.kAtOnce; ++a) {
+        // No branch, so that prices come at the same time.
+        const bool enters = best.may_enter(reduced(cost[a], lesser(a, count - 1)));
+        better |= unsigned((a < count) & enters) << a;
+      }
+      for (; better != 0; better &= better - 1) {
+        const int a = trailing_zeros(better);
+        best.insert(reduced(pick(cost, a), a), int32_t(column_of(a)));
+      }
+    };
+    if constexpr (kFirst) {
+      p.for_each_batch(i, c, kClasses, look);
+    } else {
+      p.for_each_of_class(i, c, turn, look);
+    }
     ClassCols cols;
     ClassKeys keys;
     JAXMATCH_UNROLL
@@ -219,7 +238,7 @@ JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
   const double* const v = team.prices(p.s);
   return team.sum_rows(p.s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;
-    const int64_t least = select_core<false>(p, v, g, i, 0);
+    const int64_t least = select_core<true>(p, v, g, i, 0);
     if (g.lane == 0) put(p.s.u + i, least);
     return int(least == kFar);
   });
@@ -229,14 +248,13 @@ JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
 template <class T>
 JAXMATCH_FN int64_t least_reduced(const Core<T>& p, const double* v, Lanes g, int64_t i) {
   double least = infinity();
-  p.template for_each_batch<false>(
-      i, g.lane, g.kCount, 0, [&](const auto& cost, int count, const auto& column_of) {
-        JAXMATCH_UNROLL
-        for (int a = 0; a < p.kAtOnce; ++a) {
-          if (a >= count) break;
-          least = lesser(least, p.costs.key_of(cost[a]) - v[column_of(a)]);
-        }
-      });
+  p.for_each_batch(i, g.lane, g.kCount, [&](const auto& cost, int count, const auto& column_of) {
+    JAXMATCH_UNROLL
+    for (int a = 0; a < p.kAtOnce; ++a) {
+      const int at = lesser(a, count - 1);  // no branch, so that costs come at the same time
+      least = lesser(least, p.costs.key_of(cost[a]) - v[column_of(at)]);
+    }
+  });
   return g.min(whole_or_far(least));
 }
 
@@ -274,7 +292,7 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
   // Only now it is known which columns are free.
   const auto is_renewed = [&](int64_t i) { return peek(s.end + i) != 0 ? 0 : -1; };
   team.rows(s.n, is_renewed, [&](Lanes g, int64_t i, int64_t) {
-    select_core<true>(p, v, g, i, choice * 0x9E3779B1u);
+    select_core<false>(p, v, g, i, choice * 0x9E3779B1u);
   });
   return freed;
 }

@@ -174,8 +174,7 @@ JAXMATCH_FN void expand_tree(Team& team, const Core<T>& p, int64_t level, int64_
         uint64_t parent = s.parent[j];
         JAXMATCH_UNROLL
         for (int a = 0; a < kRowsAtOnce; ++a) {
-          if (a >= count - k) break;
-          const double key = p.costs.key_of(cost[a]);
+          const double key = p.costs.key_of(cost[a]);  // behind the last row, once more the last
           const int64_t slack = key < infinity() ? int64_t(key) - u[a] - v : kFar;
           const uint64_t place = uint64_t(place_of_row(i[a], j));
           if (slack < least || (slack == least && place < parent)) {

@@ -1,0 +1,99 @@
+"""Costs on which the first candidates of `"core"` mislead: tied, of low rank, in clusters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import x64
+from scipy.optimize import linear_sum_assignment
+
+import jaxmatch as jm
+from jaxmatch import stepping
+
+
+@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def platform(request):
+    with jax.default_device(jax.devices(request.param)[0]):
+        yield
+
+
+def costs(kind, n, m):
+    random = np.random.default_rng(n + 3 * m)
+    rows, cols = np.arange(n), np.arange(m)
+    match kind:
+        case "constant":
+            return np.full((n, m), 7, np.int32)
+        case "rank one sums":
+            return np.add.outer(random.integers(0, 99, n), random.integers(0, 99, m)).astype("i4")
+        case (
+            "products"
+        ):  # Machol and Wien, A hard assignment problem, Operations Research 24 (1976)
+            return np.multiply.outer(rows + 1, cols + 1).astype(np.int32)
+        case "random products":
+            return np.outer(random.integers(0, 99, n), random.integers(0, 99, m)).astype("i4")
+        case "few zeros":
+            return (random.random((n, m)) > 3 / m).astype(np.int32)
+        case "classes":
+            table = random.integers(0, 50, (8, 8))
+            return table[random.integers(0, 8, n)][:, random.integers(0, 8, m)].astype(np.int32)
+        case "columns repeat":
+            return np.tile(random.integers(0, n, (n, -(-m // 8))), 8)[:, :m].astype(np.int32)
+        case "few good columns":
+            cost = random.integers(0, 1000, (n, m))
+            cost[:, : m // 8] = 0
+            return cost.astype(np.int32)
+        case "clusters":
+            x, y = (random.normal(0, 0.01, (k, 2)) + random.integers(0, 5, (k, 1)) for k in (n, m))
+            return ((x[:, None] - y[None]) ** 2).sum(-1).astype(np.float32)
+
+
+KINDS = ["constant", "rank one sums", "products", "random products", "few zeros", "classes"]
+KINDS += ["columns repeat", "few good columns", "clusters"]
+
+
+def solved_in_steps(cost, method="core"):
+    step = jax.jit(lambda cost, state: stepping.step(cost, state, phases=10**9))
+    return step(jnp.asarray(cost), stepping.init(cost, method=method))
+
+
+@pytest.mark.parametrize("method", ["core", "classical", "tree"])
+@pytest.mark.parametrize("shape", [(280, 280), (150, 400), (400, 150)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimum(kind, shape, method):
+    if method == "classical" and "products" in kind:
+        shape = tuple(k // 4 for k in shape)  # it reads all costs again for each of n² / 2 updates
+    cost = costs(kind, *shape)
+    with x64(True):
+        res = jm.solve_assignment(cost, method=method)
+        optimum = cost[linear_sum_assignment(cost)].sum(dtype=np.float64)
+        most = 0 if cost.dtype == np.int32 else 1e-12
+        assert int(res.status) == jm.Status.OPTIMAL and float(res.gap) <= most
+        np.testing.assert_allclose(float(res.cost), optimum, rtol=1e-12)
+        check = jm.check_assignment(cost, res)
+        assert float(check.gap) <= 1e-9 * max(1.0, abs(optimum))
+
+
+@pytest.mark.parametrize("kind", ["constant", "rank one sums", "columns repeat"])
+@pytest.mark.parametrize("method", ["core", "classical", "tree"])
+def test_ties_are_spread(kind, method):
+    """Rows that are alike differ in their candidates, and columns in the rows that they prefer: a
+    search finds paths for a good part of the free rows at once."""
+    state = solved_in_steps(costs(kind, 600, 600), method)
+    assert int(state.phases) < 60 and int(state.dense_phases) == 0
+
+
+@pytest.mark.parametrize("shape", [(280, 280), (150, 180), (180, 150)], ids=str)
+def test_trees_take_over(shape):
+    """Where cores lead nowhere, phases over all costs do, and go on from what there is."""
+    state = solved_in_steps(costs("products", *shape))
+    assert 0 < int(state.dense_phases) < int(state.phases)
+    assert int(state.result.status) == jm.Status.OPTIMAL
+
+
+def test_no_assignment_is_found_out_by_trees():
+    """More rows than the columns that some of them may have."""
+    random = np.random.default_rng(1)
+    cost = random.integers(0, 9, (300, 300)).astype(np.float32)
+    cost[:160, 150:] = np.inf
+    state = solved_in_steps(cost)
+    assert int(state.result.status) == jm.Status.INFEASIBLE and int(state.dense_phases) > 0
