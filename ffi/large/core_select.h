@@ -271,16 +271,16 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
     const bool doubtful = everyone || peek(s.u + i) + renew > peek(s.horizon + i);
     return p.has_row(i) && doubtful ? 0 : -1;
   };
-  team.each(s.n, [&](int64_t i) { put(s.end + i, 0); });
-  team.sync();
-  const int64_t freed = team.sum_rows(s.n, is_doubtful, [&](Lanes g, int64_t i, int64_t) {
+  return team.sum_rows(s.n, is_doubtful, [&](Lanes g, int64_t i, int64_t) {
     const int64_t least = least_reduced(p, v, g, i), u = peek(s.u + i);
     const int32_t j = peek(s.col4row + i);
     const bool falls = least < u;
     const bool loses = falls && j >= 0 && int64_t(p.costs.key(i, j)) - peek(s.v + j) > least;
+    const bool chooses = falls || renew;
+    // Behind this all lanes have read what the first one writes.
+    if (chooses) select_core<false>(p, v, g, i, choice * 0x9E3779B1u);
     if (g.lane == 0) {
-      put(s.end + i, int32_t(falls || renew));
-      put(s.horizon + i, greater(peek(s.horizon + i), least));
+      if (!chooses) put(s.horizon + i, greater(peek(s.horizon + i), least));
       if (falls) put(s.u + i, least);
       if (loses) {
         put(s.col4row + i, int32_t(kFree));
@@ -289,12 +289,6 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
     }
     return int(loses);
   });
-  // Only now it is known which columns are free.
-  const auto is_renewed = [&](int64_t i) { return peek(s.end + i) != 0 ? 0 : -1; };
-  team.rows(s.n, is_renewed, [&](Lanes g, int64_t i, int64_t) {
-    select_core<false>(p, v, g, i, choice * 0x9E3779B1u);
-  });
-  return freed;
 }
 
 }  // namespace jaxmatch
