@@ -136,12 +136,13 @@ def solve_assignment(
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
     would cut to 32 bits; `TypeError` for other dtypes.
 
-    `"core"` reads the costs in place, three to five times in all, and needs 3 KB for each row: for
-    a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved exactly and
-    then held against all costs, until none asks for a change. Where more than four columns of such
-    a class are good for the same rows, the candidates mislead: there it may read them 42
-    times, and several times more for each search after that. `"tree"` needs O(n + m) beside the
-    costs, `"classical"` a bit for each pair; both read all costs many times.
+    `"core"` reads the costs in place, usually less than three times in all, and needs 3 KB for each
+    row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved
+    exactly. Rows whose price has come so far that a column outside of their candidates might be
+    better are held against all costs, until none asks for a change. Where candidates lead nowhere
+    (rows of few classes, clusters with more rows than columns, products), the tree variant goes on
+    from what there is: up to a read of all costs for each of its searches. `"tree"` needs O(n + m)
+    beside the costs, `"classical"` a bit for each pair; both read all costs many times.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and

@@ -67,12 +67,12 @@ class AssignmentState:
 
     @property
     def pricings(self) -> Int[Array, "..."]:
-        """Passes of `"core"` over all costs; dual updates of the Hungarian methods."""
+        """How often `"core"` held rows against all costs; dual updates of the Hungarian methods."""
         return self._word(4)
 
     @property
     def dense_phases(self) -> Int[Array, "..."]:
-        """Of the phases of `"core"`, those that had to look at all costs."""
+        """Of the phases of `"core"`, those of trees over all costs."""
         return self._word(5)
 
     @property
