@@ -51,6 +51,15 @@ KINDS = ["constant", "rank one sums", "products", "random products", "few zeros"
 KINDS += ["columns repeat", "few good columns", "clusters"]
 
 
+def assert_optimal(cost, res):
+    """By scipy, and by duals that are held against all costs by other code."""
+    optimum = cost[linear_sum_assignment(cost)].sum(dtype=np.float64)
+    assert int(res.status) == jm.Status.OPTIMAL
+    np.testing.assert_allclose(float(res.cost), optimum, rtol=1e-12)
+    most = 0 if cost.dtype == np.int32 else 1e-9 * abs(optimum)
+    assert float(jm.check_assignment(cost, res).gap) <= most
+
+
 def solved_in_steps(cost, method="core"):
     step = jax.jit(lambda cost, state: stepping.step(cost, state, phases=10**9))
     return step(jnp.asarray(cost), stepping.init(cost, method=method))
@@ -64,13 +73,7 @@ def test_optimum(kind, shape, method):
         shape = tuple(k // 4 for k in shape)  # it reads all costs again for each of n² / 2 updates
     cost = costs(kind, *shape)
     with x64(True):
-        res = jm.solve_assignment(cost, method=method)
-        optimum = cost[linear_sum_assignment(cost)].sum(dtype=np.float64)
-        most = 0 if cost.dtype == np.int32 else 1e-12
-        assert int(res.status) == jm.Status.OPTIMAL and float(res.gap) <= most
-        np.testing.assert_allclose(float(res.cost), optimum, rtol=1e-12)
-        check = jm.check_assignment(cost, res)
-        assert float(check.gap) <= 1e-9 * max(1.0, abs(optimum))
+        assert_optimal(cost, jm.solve_assignment(cost, method=method))
 
 
 @pytest.mark.parametrize("kind", ["constant", "rank one sums", "columns repeat"])
@@ -85,9 +88,11 @@ def test_ties_are_spread(kind, method):
 @pytest.mark.parametrize("shape", [(280, 280), (150, 180), (180, 150)], ids=str)
 def test_trees_take_over(shape):
     """Where cores lead nowhere, phases over all costs do, and go on from what there is."""
-    state = solved_in_steps(costs("products", *shape))
-    assert 0 < int(state.dense_phases) < int(state.phases)
-    assert int(state.result.status) == jm.Status.OPTIMAL
+    cost = costs("products", *shape)
+    with x64(True):
+        state = solved_in_steps(cost)
+        assert 0 < int(state.dense_phases) < int(state.phases)
+        assert_optimal(cost, state.result)
 
 
 def test_no_assignment_is_found_out_by_trees():
@@ -97,3 +102,30 @@ def test_no_assignment_is_found_out_by_trees():
     cost[:160, 150:] = np.inf
     state = solved_in_steps(cost)
     assert int(state.result.status) == jm.Status.INFEASIBLE and int(state.dense_phases) > 0
+
+
+def moved_classes(seed):
+    """Few rows, a class modulo 32 of columns that are cheaper, and something of a ramp."""
+    random = np.random.default_rng(seed)
+    cost = random.integers(1000, 9000, (12, 200))
+    cost[:, random.integers(0, 32) :: 32] //= random.integers(2, 50)
+    return cost + np.outer(np.arange(12), np.arange(200)) % int(random.integers(2, 3000))
+
+
+def wide_clusters(seed):
+    random = np.random.default_rng(seed)
+    n, m = 200, 200 + int(random.integers(1, 60))
+    x, y = (random.normal(0, 0.01, (k, 2)) + random.integers(0, 4, (k, 1)) for k in (n, m))
+    return np.round(((x[:, None] - y[None]) ** 2).sum(-1) * 1e4)
+
+
+@pytest.mark.parametrize("tall", [False, True])
+@pytest.mark.parametrize("make, seed", [
+    (moved_classes, 2), (moved_classes, 4), (moved_classes, 16), (wide_clusters, 191),
+])  # fmt: skip
+def test_a_free_column_costs_as_much_as_any_other(make, seed, tall):
+    """With more columns than rows, the pricing on the way to the trees takes a row's partner."""
+    cost = make(seed).astype(np.int32)
+    cost = cost.T if tall else cost
+    with x64(True):
+        assert_optimal(cost, jm.solve_assignment(cost, method="core"))

@@ -280,7 +280,8 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
     // Behind this all lanes have read what the first one writes.
     if (chooses) select_core<false>(p, v, g, i, choice * 0x9E3779B1u);
     if (g.lane == 0) {
-      if (!chooses) put(s.horizon + i, greater(peek(s.horizon + i), least));
+      const int64_t before = everyone ? least : peek(s.horizon + i);
+      if (!chooses) put(s.horizon + i, greater(before, least));
       if (falls) put(s.u + i, least);
       if (loses) {
         put(s.col4row + i, int32_t(kFree));

@@ -6,7 +6,8 @@
 // no path, find few at a time or have changed too often, the rest is left to the tree variant of
 // the Hungarian method, which goes on from the duals and pairs there are: each of its iterations
 // looks at every cost at most once, keeps the duals feasible and adds a pair, or proves that there
-// is no assignment. So the end comes after at most kMostPricings pricings and n such iterations.
+// is no assignment. So the end comes after at most kMostPricings pricings and n such iterations,
+// and in wide problems pricings that each take a row's partner before these begin.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -19,10 +20,11 @@
 namespace jaxmatch {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
-// When cores are given up: after so many pricings; when a second or later one frees so large a part
-// of the rows; after so many phases that find paths for less than that part of the free rows.
-constexpr int kMostPricings = 64, kMostSlow = 64, kLeastCaution = 1;
-constexpr int64_t kPartLost = 4, kPartFound = 32;
+// When cores are given up: after so many pricings, or after so many phases that find paths for less
+// than that part of the free rows.
+constexpr int kMostPricings = 64, kMostSlow = 64;
+constexpr int64_t kPartFound = 32;
+constexpr int kLeastCaution = 1;
 // How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
 // take up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
@@ -116,6 +118,11 @@ JAXMATCH_FN void orient(Team& team, Core<T>& p) {
   team.sync();
 }
 
+// How many rows' prices may be beyond their horizon.
+JAXMATCH_FN inline int64_t most_beyond(int64_t rows, int caution) {
+  return greater(rows >> caution, int64_t{1});
+}
+
 // One phase: a search, and the paths it found.
 //
 // The search looks first kAhead times as far as the last one had to, and farther still only if that
@@ -142,7 +149,7 @@ JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Pro
   } else if (!how.names_parents()) {
     set_parents(team, p, how);
   }
-  return augment(team, p, how, peek(&p.s.control->rows) >> progress.caution);
+  return augment(team, p, how, most_beyond(peek(&p.s.control->rows), progress.caution));
 }
 
 // What the next stage is after some stage. Every thread of the team calls these; what they branch
@@ -273,7 +280,7 @@ JAXMATCH_FN void release_spares(Team& team, const Core<T>& p) {
 // More of it after a pricing that freed a good part of the rows that were allowed to be beyond
 // their horizon, less after one that freed few.
 JAXMATCH_FN inline int next_caution(int caution, int64_t freed, int64_t rows) {
-  const int64_t allowed = rows >> caution;
+  const int64_t allowed = most_beyond(rows, caution);
   if (caution == kLeastCaution) return 4 * freed > allowed ? 3 : kLeastCaution;
   return caution + (4 * freed > allowed && caution < 6) - (16 * freed < allowed);
 }
@@ -301,7 +308,9 @@ JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
     c.progress.refreshed = c.progress.limited = false;
     c.progress.caution = next_caution(before.caution, freed, rows);
   });
-  return too_wide ? kBegin : gives_up && spares ? kPrice : kAugment;
+  // A column that a row has lost must cost as much as the other free ones, too.
+  const bool again = spares && (gives_up || (trees && freed > 0));
+  return too_wide ? kBegin : again ? kPrice : kAugment;
 }
 
 // Whether a double would round a price.

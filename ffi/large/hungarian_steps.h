@@ -4,9 +4,8 @@
 //
 // Numbers of algorithms are the paper's. Where its threads race for a vertex, the first row in the
 // column's own order or the least column wins here, so that a run can be repeated bit for bit; and
-// theta goes to the rows and
-// columns of the trees as a whole instead of by halves to all, which is the same up to a shift and
-// stays whole.
+// theta goes to the rows and columns of the trees as a whole instead of by halves to all, which is
+// the same up to a shift and stays whole.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 #define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 
