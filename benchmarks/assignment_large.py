@@ -9,8 +9,8 @@ the counters of the solve: searches, rounds of label correcting, passes over all
 bytes, and the share of each stage. Every answer is checked: optimal by its own duals, held against
 every cost, and the known optimum where there is one. The peers' times were measured on such a card,
 but not in this run. Tables 1 to 3 and figures 2 and 3 of Date and Nagi are made again with
-`"classical"` and `"tree"`. Writes
-`benchmarks/results/assignment_large.json`, `.png` and `_hungarian.png`.
+`"classical"` and `"tree"`. Writes `benchmarks/results/assignment_large.json`, `.png` and
+`_hungarian.png`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def structured(n: int, what: str) -> np.ndarray | None:
     return None
 
 
-def floats(n: int, what: str) -> jax.Array:
+def other_costs(n: int, what: str) -> jax.Array:
     cost = structured(n, what)
     if cost is not None:
         return jax.block_until_ready(jnp.asarray(cost))
@@ -206,7 +206,7 @@ def others(quick: bool) -> Iterator[dict[str, Any]]:
     for n, what, target in OTHERS:
         if quick and n > 5000:
             continue
-        row = {"n": n, "costs": what, **measure(floats(n, what), None, target)}
+        row = {"n": n, "costs": what, **measure(other_costs(n, what), None, target)}
         print(row, flush=True)
         yield row
 
