@@ -124,6 +124,8 @@ def step(
 ) -> AssignmentState:
     """Up to `phases` more phases; a state that is done stays as it is.
 
+    `RuntimeError` where the native libraries are missing.
+
     >>> import jax, jax.numpy as jnp
     >>> from jaxmatch import stepping
     >>> cost = jax.random.uniform(jax.random.key(0), (50, 50))
@@ -158,7 +160,7 @@ def _native_step(
 def _platforms() -> list[str]:
     found = ["cpu"] * _native.has_cpu_library() + ["cuda"] * _native.has_cuda_library()
     if not found:
-        raise NotImplementedError("Stepping needs the native libraries; reinstall jaxmatch.")
+        raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
     return found
 
 

@@ -162,3 +162,12 @@ def test_noop_runs_on_gpu():
     x = jax.device_put(jnp.ones((2, 2)), jax.devices("cuda")[0])
     a, b = jax.block_until_ready(jax.jit(_noop)(x))
     assert (a.shape, b.shape) == ((3,), ())
+
+
+def test_stepping_needs_a_native_library(monkeypatch):
+    cost = jnp.zeros((3, 3))
+    state = jaxmatch.stepping.init(cost)
+    for name in ("has_cpu_library", "has_cuda_library"):
+        monkeypatch.setattr(_native, name, lambda: False)
+    with pytest.raises(RuntimeError, match="reinstall jaxmatch"):
+        jaxmatch.stepping.step(cost, state)

@@ -24,7 +24,7 @@ constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // than that part of the free rows.
 constexpr int kMostPricings = 64, kMostSlow = 64;
 constexpr int64_t kPartFound = 32;
-constexpr int kLeastCaution = 1;
+constexpr int kLeastCaution = 1;  // see Progress
 // How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
 // take up to 1.3 times as long.
 constexpr int64_t kAhead = 3;

@@ -98,7 +98,7 @@ struct CoreState {
   ClassCols* core_col;          // [n, kClasses]; -1: none
   int64_t* horizon;             // of rows: no column outside of the core has less reduced cost
   int64_t* label;               // of columns: see Search; or the least slack
-  uint64_t *parent, *bid;       // of columns: hops << 32 | row; and offers
+  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and offers
   int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
