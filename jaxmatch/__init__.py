@@ -8,9 +8,14 @@ from jaxmatch._assignment import linear_sum_assignment as linear_sum_assignment
 from jaxmatch._assignment import solve_assignment as solve_assignment
 from jaxmatch._certificates import AssignmentCheck as AssignmentCheck
 from jaxmatch._certificates import check_assignment as check_assignment
+from jaxmatch._graphs import BipartiteGraph as BipartiteGraph
+from jaxmatch._matching import maximum_bipartite_matching as maximum_bipartite_matching
+from jaxmatch._matching_check import MatchingCheck as MatchingCheck
+from jaxmatch._matching_check import check_matching as check_matching
 from jaxmatch._native import has_cpu_library as has_cpu_library
 from jaxmatch._native import has_cuda_library as has_cuda_library
 from jaxmatch._result import Assignment as Assignment
+from jaxmatch._result import Matching as Matching
 from jaxmatch._status import Status as Status
 
 

@@ -399,7 +399,8 @@ def _solve(
         value = _value(cost, unmatched_cost, res.cost, res.col4row, row_mask, res.status)
         return res.replace(cost=value)
 
-    return over_batch_shards(solve, cost, row_mask, col_mask, unmatched_cost, col_dual)
+    arguments = (cost, row_mask, col_mask, unmatched_cost, col_dual)
+    return over_batch_shards(solve, *arguments, core_dims=2)
 
 
 @jax.custom_jvp

@@ -12,7 +12,7 @@ from jaxmatch._status import Status
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
+    from jaxtyping import Array, Bool, Float, Int
 
 
 def result_float() -> jnp.dtype:
@@ -68,5 +68,58 @@ class Assignment:
         )
 
     def replace(self, **changes: Any) -> Assignment:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Matching:
+    """The result of [`maximum_bipartite_matching`][jaxmatch.maximum_bipartite_matching].
+
+    Leading `...` is batch.
+
+    - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
+    - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
+    - `cardinality`: `i32[...]`, the number of pairs.
+    - `row_cover`, `col_cover`: `bool[..., n]`, `bool[..., m]`, a vertex cover: every edge has its
+      row or its column in it. It has `cardinality` vertices, which proves that no matching has
+      more pairs (Kőnig).
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is `INVALID_GRAPH`: indices and cardinality −1, covers False. Where it is
+    `ITERATION_LIMIT`: a matching that need not be maximum, covers False.
+    """
+
+    col4row: Int[Array, "... n"]
+    row4col: Int[Array, "... m"]
+    cardinality: Int[Array, "..."]
+    row_cover: Bool[Array, "... n"]
+    col_cover: Bool[Array, "... m"]
+    status: Int[Array, "..."]
+
+    @staticmethod
+    def empty(shape: tuple[int, ...]) -> Matching:
+        """No pairs, for graphs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
+
+        >>> import jax, jaxmatch as jm
+        >>> def step(last, graph):
+        ...     res = jm.maximum_bipartite_matching(graph, warm_start=last)
+        ...     return res, res.cardinality
+        >>> graphs = [jm.BipartiteGraph.from_edges([0, 1], [0, k], (2, 2)) for k in (0, 1)]
+        >>> jax.lax.scan(step, jm.Matching.empty((2, 2)), jm.BipartiteGraph.stack(graphs))[1]
+        Array([1, 2], dtype=int32)
+        """
+        *batch, n, m = shape
+        return Matching(
+            col4row=jnp.full((*batch, n), -1, jnp.int32),
+            row4col=jnp.full((*batch, m), -1, jnp.int32),
+            cardinality=jnp.zeros(tuple(batch), jnp.int32),
+            row_cover=jnp.zeros((*batch, n), bool),
+            col_cover=jnp.zeros((*batch, m), bool),
+            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+        )
+
+    def replace(self, **changes: Any) -> Matching:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)

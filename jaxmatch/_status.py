@@ -9,7 +9,8 @@ class Status(enum.IntEnum):
     """How one problem ended; results hold it as int32, one entry per problem of the batch.
 
     Every code but `OPTIMAL` comes with indices −1, NaN for cost, duals and gap, and a zero
-    gradient. `Status(int(code)).advice` is a sentence for people.
+    gradient; only `ITERATION_LIMIT` comes with the pairs so far, where there are any.
+    `Status(int(code)).advice` is a sentence for people.
     """
 
     OPTIMAL = 0
@@ -17,6 +18,7 @@ class Status(enum.IntEnum):
     INVALID_COST = 2
     OVERFLOW = 3
     ITERATION_LIMIT = 4
+    INVALID_GRAPH = 5
 
     @property
     def advice(self) -> str:
@@ -26,7 +28,10 @@ class Status(enum.IntEnum):
 
 # The same numbers stand in ffi/include/jaxmatch/status.h.
 _ADVICE = {
-    Status.OPTIMAL: "The assignment is optimal; `gap` bounds what rounding may have cost.",
+    Status.OPTIMAL: (
+        "The result is optimal and proves it: an assignment by its duals, where `gap` bounds what "
+        "rounding may have cost, a matching by its vertex cover."
+    ),
     Status.INFEASIBLE: (
         "No assignment matches every row (or column) that must be matched without using a "
         "forbidden pair. Give `unmatched_cost` if rows may stay unmatched."
@@ -40,5 +45,13 @@ _ADVICE = {
         "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. "
         "Scale the costs down."
     ),
-    Status.ITERATION_LIMIT: "The solver stopped before it was done; resume it, or raise the limit.",
+    Status.ITERATION_LIMIT: (
+        "The solver stopped before it was done, or was asked for a start alone. Resume it, raise "
+        "the limit, or pass the result as `warm_start`."
+    ),
+    Status.INVALID_GRAPH: (
+        "The arrays of the graph make no sense: pointers that fall, begin elsewhere than at 0 or "
+        "lead beyond the edges, indices of no vertex, or two directions that differ in length. "
+        "Build it with `BipartiteGraph.from_edges` or its siblings, which say what is wrong."
+    ),
 }

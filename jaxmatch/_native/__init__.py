@@ -10,6 +10,12 @@ from ._large import large as large
 from ._load import has_cpu_library as has_cpu_library
 from ._load import has_cuda_library as has_cuda_library
 from ._load import load
+from ._matching import MATCHING_CHOICES as MATCHING_CHOICES
+from ._matching import MATCHING_INITS as MATCHING_INITS
+from ._matching import MATCHING_METHODS as MATCHING_METHODS
+from ._matching import MatchingBuffers as MatchingBuffers
+from ._matching import empty_matching_buffers as empty_matching_buffers
+from ._matching import matching as matching
 from ._noop import noop as noop
 
 

@@ -1,4 +1,8 @@
-"""The shapes of an assignment's results, as `ffi_call` wants them."""
+"""The shapes of results, as `ffi_call` wants them.
+
+Found by reductions of the operands: that gives them the axes over which a surrounding `shard_map`
+varies, in every version of jax that has a word for it.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,7 @@ if TYPE_CHECKING:
 def assignment_results(
     cost: Array, operands: Sequence[Array], buffers: Sequence[int] = ()
 ) -> tuple[Any, ...]:
-    """The fields of an `Assignment`, and int32 `buffers` of so many words for each problem.
-
-    As reductions of the operands: that gives them the axes over which a surrounding `shard_map`
-    varies, in every version of jax that has a word for it.
-    """
+    """The fields of an `Assignment`, and int32 `buffers` of so many words for each problem."""
     real = result_float()
 
     def results(cost: Array, *operands: Array) -> tuple[Array, ...]:
@@ -38,8 +38,36 @@ def assignment_results(
             (value, real),
             (value, jnp.int32),
         ]
-        for words in buffers:
-            like.append((jnp.broadcast_to(value[..., None], (*value.shape, words)), jnp.int32))
+        like += [(_words(value, words), jnp.int32) for words in buffers]
         return tuple((x + nothing).astype(dtype) for x, dtype in like)
 
     return jax.eval_shape(results, cost, *operands)
+
+
+def matching_results(
+    operands: Sequence[Array], buffers: Sequence[int]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The fields of a `Matching`, and int32 `buffers` of so many words for each graph."""
+
+    def results(
+        row_ptr: Array, col_ind: Array, col_ptr: Array, *others: Array
+    ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        nothing = sum((x.sum() for x in (row_ptr, col_ind, col_ptr, *others)), jnp.int32(0))
+        per_row, per_col = row_ptr[..., 1:] + nothing, col_ptr[..., 1:] + nothing
+        value = row_ptr[..., 0] + nothing
+        like = [
+            (per_row, jnp.int32),
+            (per_col, jnp.int32),
+            (value, jnp.int32),
+            (per_row, jnp.bool_),
+            (per_col, jnp.bool_),
+            (value, jnp.int32),
+        ]
+        words = tuple(_words(value, count).astype(jnp.int32) for count in buffers)
+        return tuple(x.astype(dtype) for x, dtype in like), words
+
+    return jax.eval_shape(results, *operands)
+
+
+def _words(value: Array, count: int) -> Array:
+    return jnp.broadcast_to(value[..., None], (*value.shape, count))

@@ -12,6 +12,7 @@ enum Status : int32_t {
   kInvalidCost = 2,
   kOverflow = 3,
   kIterationLimit = 4,
+  kInvalidGraph = 5,
 };
 
 }  // namespace jaxmatch

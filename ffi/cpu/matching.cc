@@ -1,0 +1,162 @@
+// The target jaxmatch_matching on CPU: checks each graph, starts, solves and proves it.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "jaxmatch/batch.h"
+#include "jaxmatch/handler.h"
+#include "jaxmatch/matching_operands.h"
+#include "jaxmatch/status.h"
+#include "matching_auto.h"
+#include "matching_auto_parallel.h"
+#include "matching_cover.h"
+#include "matching_graph.h"
+#include "matching_hopcroft_karp.h"
+#include "matching_p_dbfs.h"
+#include "matching_p_hk.h"
+#include "matching_parallel.h"
+#include "matching_pothen_fan.h"
+#include "matching_push_relabel.h"
+#include "matching_start.h"
+#include "matching_state.h"
+
+namespace jaxmatch {
+namespace {
+
+// Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or
+// null where the algorithm does not know them.
+Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, Scratch& scratch) {
+  switch (o.method) {
+    case MatchingMethod::kAuto:
+      return spread.in_parallel() && s.edges() >= ParallelAutoSearch::kWorthwhile
+                 ? ParallelAutoSearch(s, scratch, spread).run()
+                 : AutoSearch(s, scratch).run();
+    case MatchingMethod::kHopcroftKarp:
+    case MatchingMethod::kApsb:
+      return HopcroftKarp(s, scratch).run(false);
+    case MatchingMethod::kHkdw:
+    case MatchingMethod::kApfb:
+      return HopcroftKarp(s, scratch).run(true);
+    case MatchingMethod::kPothenFan:
+      return PothenFan<Marks>(s, scratch).run(Spread(nullptr));
+    case MatchingMethod::kPushRelabel:
+      return PushRelabel(s, scratch, o.k).run();
+    case MatchingMethod::kPDbfs:
+      return PDbfs(s, scratch).run(spread);
+    case MatchingMethod::kPPfp:
+      return PothenFan<Claims>(s, scratch).run(spread);
+    case MatchingMethod::kPHk:
+      return PHopcroftKarp(s, scratch).run(spread);
+    case MatchingMethod::kNone:
+      break;
+  }
+  return {};
+}
+
+void WriteInvalid(const BipartiteCsr& g, const MatchingResults& out) {
+  std::fill_n(out.col4row, g.n, -1);
+  std::fill_n(out.row4col, g.m, -1);
+  std::fill_n(out.row_cover, g.n, false);
+  std::fill_n(out.col_cover, g.m, false);
+  *out.cardinality = -1;
+  *out.status = kInvalidGraph;
+}
+
+// False: there is no memory.
+bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scratch& scratch) {
+  const BipartiteCsr g = o.graph(b);
+  const MatchingResults out = o.results_of(b);
+  if (!IsWalkable(g, spread)) {
+    WriteInvalid(g, out);
+    return true;
+  }
+  if (!scratch.reset(g.n, g.m)) return false;
+  MatchingState s{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
+                  g.row_ind, out.col4row, out.row4col, 0};
+  StartFrom(s, o.start_of(b));
+  if (o.init == MatchingInit::kKarpSipser) {
+    KarpSipser(s, scratch).run();
+  } else if (o.init != MatchingInit::kNone) {
+    CheapMatching(s);
+  }
+  if (o.method == MatchingMethod::kNone) {
+    std::fill_n(out.row_cover, g.n, false);
+    std::fill_n(out.col_cover, g.m, false);
+    *out.status = kIterationLimit;
+  } else {
+    Bitmap reached = Solve(o, spread, s, scratch);
+    if (!reached) reached = ReachFromFreeRows(s, scratch);
+    WriteCover(s, reached, out.row_cover, out.col_cover);
+    *out.status = kOptimal;
+  }
+  *out.cardinality = s.cardinality;
+  return true;
+}
+
+ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indices col_ptr,
+                    Indices row_ind, ffi::RemainingArgs args, ffi::Result<Indices> col4row,
+                    ffi::Result<Indices> row4col, ffi::Result<Indices> cardinality,
+                    ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
+                    ffi::Result<Indices> status, int64_t given, int64_t method, int64_t init,
+                    int64_t choice, double k, int64_t /*rounds*/) {
+  constexpr int64_t kStart = 1;
+  std::optional<Indices> start;
+  if (given & kStart) {
+    const auto buffer = args.get<Indices>(0);
+    if (!buffer.has_value()) return buffer.error();
+    start = *buffer;
+  }
+  const auto decoded =
+      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, start ? &*start : nullptr, col4row,
+                     row4col, cardinality, row_cover, col_cover, status, method, init, choice, k);
+  if (!decoded.has_value()) return decoded.error();
+  const MatchingOperands& o = *decoded;
+  if (o.method < MatchingMethod::kAuto || o.method > MatchingMethod::kNone ||
+      o.init < MatchingInit::kAuto || o.init > MatchingInit::kKarpSipser) {
+    return ffi::Error::InvalidArgument("jaxmatch_matching: unknown method or init");
+  }
+  std::atomic<bool> out_of_memory{false};
+  if (o.batch == 1) {
+    ExactFloats mode;
+    Scratch scratch;
+    out_of_memory = !SolveGraph(o, 0, Spread(&pool), scratch);
+  } else {
+    const double vertices = double(o.first.n) + o.first.m, edges = double(o.first.capacity);
+    ForEachRange(pool, o.batch, 200 + 5 * (vertices + edges), [&](int64_t first, int64_t last) {
+      Scratch scratch;
+      for (int64_t b = first; b < last; ++b) {
+        if (!SolveGraph(o, b, Spread(nullptr), scratch)) out_of_memory = true;
+      }
+    });
+  }
+  if (out_of_memory) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                      "jaxmatch_matching: no memory for the workspace");
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::Matching,
+                 xla::ffi::Ffi::Bind()
+                     .Ctx<xla::ffi::ThreadPool>()
+                     .Arg<jaxmatch::Indices>()
+                     .Arg<jaxmatch::Indices>()
+                     .Arg<jaxmatch::Indices>()
+                     .Arg<jaxmatch::Indices>()
+                     .RemainingArgs()
+                     .Ret<jaxmatch::Indices>()
+                     .Ret<jaxmatch::Indices>()
+                     .Ret<jaxmatch::Indices>()
+                     .Ret<jaxmatch::Flags>()
+                     .Ret<jaxmatch::Flags>()
+                     .Ret<jaxmatch::Indices>()
+                     .Attr<int64_t>("given")
+                     .Attr<int64_t>("method")
+                     .Attr<int64_t>("init")
+                     .Attr<int64_t>("choice")
+                     .Attr<double>("k")
+                     .Attr<int64_t>("rounds"));

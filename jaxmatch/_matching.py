@@ -1,0 +1,319 @@
+"""Maximum bipartite matching: the public function, and which solver runs where."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch import _native
+from jaxmatch._graphs import BipartiteGraph, check_graph
+from jaxmatch._matching_steps import solve_in_steps
+from jaxmatch._result import Matching
+from jaxmatch._sharding import over_batch_shards
+from jaxmatch._xla import matching as _xla_matching
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Int
+
+
+class _Method(NamedTuple):
+    """The native solver that a method runs on each platform; None: the pure-JAX twin."""
+
+    cpu: str | None
+    cuda: str | None
+
+
+_METHODS = {
+    "auto": _Method(cpu="auto", cuda="auto"),
+    "hopcroft_karp": _Method(cpu="hopcroft_karp", cuda="apsb"),
+    "hkdw": _Method(cpu="hkdw", cuda="apfb"),
+    "pothen_fan": _Method(cpu="pothen_fan", cuda=None),
+    "push_relabel": _Method(cpu="push_relabel", cuda="push_relabel"),
+    "p_dbfs": _Method(cpu="p_dbfs", cuda="auto"),
+    "p_pfp": _Method(cpu="p_pfp", cuda=None),
+    "p_hk": _Method(cpu="p_hk", cuda="apsb"),
+    "apsb": _Method(cpu="hopcroft_karp", cuda="apsb"),
+    "apfb": _Method(cpu="hkdw", cuda="apfb"),
+    "none": _Method(cpu="none", cuda="none"),
+    "xla": _Method(cpu=None, cuda=None),
+}
+
+# What a GPU solver takes, and what it takes where nothing is given: the best of the papers.
+# MATCHING_CHOICES has the other values; `k` is a number.
+_OPTIONS = {
+    "push_relabel": {"variant": "shrink", "relabel": "adaptive", "k": 0.7},
+    "apsb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "roots"},
+    "apfb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "paths"},
+}
+# Defaults that another option changes.
+_OPTIONS_BESIDE = {
+    ("relabel", "fixed"): {"k": 10.0},
+    ("kernel", "gpubfs"): {"alternate": "paths"},
+}
+# On the CPU the options above are ignored, but for the `k` of adaptive relabelling: each k·(n + m)
+# pushes there.
+_CPU_K = 0.5
+
+
+def maximum_bipartite_matching(
+    graph: BipartiteGraph,
+    *,
+    method: str = "auto",
+    init: str = "auto",
+    warm_start: Matching | ArrayLike | None = None,
+    options: Mapping[str, Any] | None = None,
+    rounds_per_call: int | None = None,
+) -> Matching:
+    """Find maximum matchings of bipartite graphs, inside or outside of `jax.jit`.
+
+    Chooses as many edges as possible of which no two share a row or a column, and proves that
+    there are not more. All leading dimensions are batch, solved by one native call.
+
+    >>> import jax, jaxmatch as jm
+    >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1, 2, 2], [0, 1, 0, 0, 1], shape=(3, 3))
+    >>> res = jax.jit(jm.maximum_bipartite_matching)(graph)
+    >>> int(res.cardinality), int(res.status) == jm.Status.OPTIMAL
+    (2, True)
+    >>> res.row_cover, res.col_cover  # two vertices that touch every edge
+    (Array([False, False, False], dtype=bool), Array([ True,  True, False], dtype=bool))
+    >>> jm.check_matching(graph, res).maximum
+    Array(True, dtype=bool)
+
+    **Arguments:**
+
+    - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], or a batch of them from its `stack`
+      or under `vmap`.
+    - `method`: `"auto"`, or one of the algorithms of the table below. A name is accepted
+      everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
+    - `init`: the matching to begin with. `"none"`; `"cheap"`, each row takes its first free column;
+      `"karp_sipser"`, vertices with a single free neighbour first; `"auto"`, which is `"cheap"` for
+      the named methods, and for method `"auto"` what was measured to be fastest.
+    - `warm_start`: an earlier [`Matching`][jaxmatch.Matching], or the column of each row, integers
+      that broadcast to `[..., n]`. Pairs that are edges of the graph are kept, of several rows with
+      one column the first; any other numbers (−1 by convention) leave the row free. `init` goes on
+      from there. The cardinality stays the same, and the better the start the less is left to do.
+    - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
+      are accepted, and ignored if they mean nothing there.
+    - `rounds_per_call`: on CUDA, so many push rounds or BFS levels in each native call, all calls
+      in a `jax.lax.while_loop`, instead of all in one call. On the CPU and in the twin the whole
+      solve is one call in any case.
+
+    **Methods:**
+
+    | `method` | CPU (C++) | CUDA |
+    | --- | --- | --- |
+    | `"auto"` | the fastest combination found, with threads | likewise |
+    | `"hopcroft_karp"` | shortest paths, phase by phase | `"apsb"` |
+    | `"hkdw"` | likewise, then from all rows left (Duff, Wiberg) | `"apfb"` |
+    | `"pothen_fan"` | depth-first with lookahead and fairness | the twin |
+    | `"push_relabel"` | FIFO, with global relabelling | G-PR |
+    | `"p_dbfs"` | disjoint breadth-first searches, threads | the search of `"auto"` |
+    | `"p_pfp"` | Pothen and Fan, threads | the twin |
+    | `"p_hk"` | Hopcroft and Karp, threads | `"apsb"` |
+    | `"apsb"` | `"hopcroft_karp"` | breadth-first, to the first level with a free column |
+    | `"apfb"` | `"hkdw"` | breadth-first, to the last level |
+    | `"none"` | the initial matching and nothing more | likewise |
+    | `"xla"` | the pure-JAX twin | the twin |
+
+    **Options** of `"push_relabel"`:
+
+    - `variant`: the paper's three steps, `"first"` (a thread for each vertex), `"active"` (a list
+      of active ones) and `"shrink"` (a list that shrinks; the default).
+    - `relabel`: global relabelling each `k` times the deepest level, `"adaptive"` (the default),
+      or each `k` rounds, `"fixed"`.
+    - `k`: by default 0.7, and 10 with `"fixed"`. The CPU relabels each k·(n + m) pushes, by default
+      and with `"fixed"` for k = 0.5.
+
+    Of `"apsb"` and `"apfb"`:
+
+    - `kernel`: `"gpubfs"`, or `"gpubfs_wr"` (the default), which knows the root of each tree and
+      stops where it has found its path.
+    - `threads`: `"ct"`, a constant number (the default), or `"mt"`, one for each vertex.
+    - `alternate`: along all `"paths"` that were found, or along one for each of the `"roots"`,
+      which needs `"gpubfs_wr"` and is the default of `"apsb"` with it.
+
+    **Returns:**
+
+    A [`Matching`][jaxmatch.Matching]; everything in it is int32 or bool.
+
+    **Status:** `OPTIMAL`. `ITERATION_LIMIT` for method `"none"`, which proves nothing: the covers
+    are False. `INVALID_GRAPH` where the arrays of the graph make no sense: pointers that fall, do
+    not begin at 0 or lead beyond the edges, indices of no vertex, another number of edges by row
+    than by column; indices and cardinality are −1 there, covers False. Never an exception, and the
+    other graphs of the batch are not touched. No array is read outside of its bounds. Rows against
+    columns and columns against rows are not compared edge by edge: where they differ, the result is
+    some status and some pairs.
+
+    **Certificate:** `row_cover` and `col_cover` hold `cardinality` vertices in all, and touch every
+    edge, so no matching has more pairs (Kőnig's theorem).
+    [`check_matching`][jaxmatch.check_matching] verifies this.
+
+    **Deterministic:** cardinality and status always are. A graph can have many maximum matchings
+    and covers: `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`,
+    `"pothen_fan"`, `"push_relabel"`, `"none"`) return the same one each time, the GPU kernels and
+    the CPU methods with threads may return any. No gradient flows through the result; costs at the
+    chosen pairs are a gather, `cost[i, res.col4row[i]]`, with its own.
+
+    **Time and memory:** at worst O(√n·e) operations for the methods after Hopcroft and Karp,
+    O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside the
+    graph, on CUDA O(n + m + e). The twin passes over all edges for each level of its searches,
+    which is slow where augmenting paths are long.
+
+    **Raises:** `TypeError` if `graph` is no `BipartiteGraph` or the arrays are not int32;
+    `ValueError` for shapes that do not fit, and for unknown methods, inits and options.
+
+    **Source:** Deveci, Kaya, Uçar and Çatalyürek, *A push-relabel-based maximum cardinality
+    bipartite matching algorithm on GPUs*, ICPP 2013 (`"push_relabel"`), and *GPU accelerated
+    maximum cardinality matching algorithms for bipartite graphs*, Euro-Par 2013 (`"apsb"`,
+    `"apfb"`). Hopcroft and Karp, SIAM J. Comput. 2 (1973); Duff and Wiberg, ACM TOMS 14 (1988);
+    Pothen and Fan, ACM TOMS 16 (1990); Kaya, Langguth, Manne and Uçar, *Push-relabel based
+    algorithms for the maximum transversal problem*, Computers & Operations Research 40 (2013);
+    Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, *Multithreaded algorithms for maximum
+    matching in bipartite graphs*, IPDPS 2012 (`"p_dbfs"`, `"p_pfp"`, `"p_hk"`); Karp and Sipser,
+    FOCS 1981.
+    """
+    check_graph(graph)
+    _check_name("method", method, _METHODS)
+    _check_name("init", init, _native.MATCHING_INITS)
+    given = _check_options(method, {} if options is None else options)
+    if rounds_per_call is not None and rounds_per_call < 1:
+        raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
+    return _solve(
+        graph,
+        _as_start(warm_start, graph),
+        method=method,
+        init="cheap" if init == "auto" and method != "auto" else init,
+        given=given,
+        rounds=rounds_per_call or 0,
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _check_name(name: str, given: Any, known: Mapping[str, Any]) -> None:
+    if given not in [*known]:  # a list, to which what cannot be hashed is no error
+        raise ValueError(f"`{name}` must be one of {[*known]}, got {given!r}.")
+
+
+def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The options that were given, in a form that `jit` can compare."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    known = _OPTIONS.get(method, {})
+    for name, value in options.items():
+        if name not in known:
+            takes = f"takes the options {[*known]}" if known else "takes no options"
+            raise ValueError(f"`options`: method {method!r} {takes}, got {name!r}.")
+        if name in _native.MATCHING_CHOICES:
+            _check_name(f"options[{name!r}]", value, _native.MATCHING_CHOICES[name])
+        elif not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
+            raise ValueError(
+                f"`options[{name!r}]` must be a positive finite number, got {value!r}."
+            )
+    if options.get("kernel") == "gpubfs" and options.get("alternate") == "roots":
+        raise ValueError(
+            "`options`: alternate='roots' needs kernel='gpubfs_wr', the one that knows the roots, "
+            "got kernel='gpubfs'."
+        )
+    return tuple(sorted(options.items()))
+
+
+def _choice_and_k(solver: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
+    """The attributes `choice` and `k` of a native solver, with its defaults."""
+    options: dict[str, Any] = dict(_OPTIONS.get(solver, {}))
+    for item in given:
+        options |= _OPTIONS_BESIDE.get(item, {})
+    options |= dict(given)
+    k = float(options.pop("k", 0))
+    return sum(_native.MATCHING_CHOICES[name][value] for name, value in options.items()), k
+
+
+def _cpu_choice_and_k(solver: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
+    del solver
+    options = dict(given)
+    return 0, _CPU_K if options.get("relabel") == "fixed" else float(options.get("k", _CPU_K))
+
+
+def _as_start(
+    warm_start: Matching | ArrayLike | None, graph: BipartiteGraph
+) -> Int[Array, "... n"] | None:
+    if warm_start is None:
+        return None
+    start = jnp.asarray(warm_start.col4row if isinstance(warm_start, Matching) else warm_start)
+    if not jnp.issubdtype(start.dtype, jnp.integer):
+        raise TypeError(
+            "`warm_start` must be a Matching or the column of each row as integers, got "
+            f"{start.dtype}."
+        )
+    if start.dtype != jnp.int32:
+        # Wider integers would wrap around, perhaps to a column.
+        start = jnp.where((start >= 0) & (start < graph.shape[1]), start, -1).astype(jnp.int32)
+    shape = (*graph.batch_shape, graph.shape[0])
+    try:
+        return jnp.broadcast_to(start, shape)
+    except ValueError:
+        raise ValueError(
+            f"`warm_start` has shape {start.shape}, which does not broadcast to {shape}, one entry "
+            "for each row of `graph`."
+        ) from None
+
+
+# ---------------------------------------------------------------------------------------------
+# Solving
+
+
+@partial(jax.jit, static_argnames=("method", "init", "given", "rounds"))
+def _solve(
+    graph: BipartiteGraph,
+    start: Int[Array, "... n"] | None,
+    *,
+    method: str,
+    init: str,
+    given: tuple[tuple[str, Any], ...],
+    rounds: int,
+) -> Matching:
+    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
+    platforms: dict[str, Callable[..., Matching]] = {}
+    cpu, cuda = _METHODS[method]
+    if cpu is not None and _native.has_cpu_library():
+        platforms["cpu"] = _native_solver("cpu", cpu, init, given, rounds)
+    if cuda is not None and _native.has_cuda_library():
+        platforms["cuda"] = _native_solver("cuda", cuda, init, given, rounds)
+    twin = partial(_xla_matching.solve, init=init, search=method != "none")
+
+    def solve(graph: BipartiteGraph, *start: Array) -> Matching:
+        if not platforms:
+            return twin(graph, *start)
+        return lax.platform_dependent(graph, *start, default=twin, **platforms)
+
+    arguments = (graph,) if start is None else (graph, start)
+    return over_batch_shards(solve, *arguments, core_dims=1)
+
+
+def _native_solver(
+    platform: Literal["cpu", "cuda"],
+    solver: str,
+    init: str,
+    given: tuple[tuple[str, Any], ...],
+    rounds: int,
+) -> Callable[..., Matching]:
+    choice, k = (_choice_and_k if platform == "cuda" else _cpu_choice_and_k)(solver, given)
+    how: dict[str, Any] = {"method": solver, "init": init, "choice": choice, "k": k}
+    if platform == "cuda" and rounds:
+        return partial(solve_in_steps, rounds=rounds, **how)
+
+    def solve(graph: BipartiteGraph, start: Array | None = None) -> Matching:
+        return _native.matching(graph, start, rounds=0, platform=platform, **how)[0]
+
+    return solve
