@@ -29,9 +29,8 @@ namespace {
 Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, Scratch& scratch) {
   switch (o.method) {
     case MatchingMethod::kAuto:
-      return spread.in_parallel() && s.edges() >= ParallelAutoSearch::kWorthwhile
-                 ? ParallelAutoSearch(s, scratch, spread).run()
-                 : AutoSearch(s, scratch).run();
+      return ParallelAutoSearch::pays(s, spread) ? ParallelAutoSearch(s, scratch, spread).run()
+                                                 : AutoSearch(s, scratch).run();
     case MatchingMethod::kHopcroftKarp:
     case MatchingMethod::kApsb:
       return HopcroftKarp(s, scratch).run(false);
@@ -118,7 +117,6 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
   }
   std::atomic<bool> out_of_memory{false};
   if (o.batch == 1) {
-    ExactFloats mode;
     Scratch scratch;
     out_of_memory = !SolveGraph(o, 0, Spread(&pool), scratch);
   } else {

@@ -19,8 +19,10 @@ namespace jaxmatch {
 // next pass. The forest grows level by level.
 class ParallelAutoSearch {
  public:
-  // Below this number of edges one thread is as fast.
-  static constexpr int64_t kWorthwhile = 1 << 17;
+  // Claims cost about what a second thread brings in.
+  static bool pays(const MatchingState& s, const Spread& spread) {
+    return spread.threads() >= 4 && s.edges() >= 1 << 18;
+  }
 
   ParallelAutoSearch(MatchingState& s, Scratch& scratch, const Spread& spread)
       : s_(s),
@@ -43,7 +45,7 @@ class ParallelAutoSearch {
   }
 
  private:
-  // Whose a column is, and with it the column's row: that of the search or tree of this number, or
+  // The owner of a column owns the column's row too: a search or a tree, by its number, or one of
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kGone = -2;  // out of the graph, in a tree that reaches no free column
 
@@ -232,7 +234,7 @@ class ParallelAutoSearch {
   FreeRows free_rows_;           // that may have a path
   int32_t* after_;               // [n], the next row of a search's queue
   int32_t* parent_;              // [m], the row from which a column was reached
-  int32_t* owner_;               // [m]
+  int32_t* owner_;               // [m], of the columns
   int32_t* path_end_ = nullptr;  // a tree's free column, or -1; the last one that was met
   Leaf* leaves_ = nullptr;       // [n], a level of the forest
   Leaf* next_leaves_ = nullptr;  // [n], the next one

@@ -14,8 +14,9 @@
 namespace jaxmatch {
 
 // Levels are built one after another, each by all threads; then every free row dives along them and
-// claims the columns that it goes through. Not every set of dives is a maximal one, as threads may
-// cut one another off, but the claims on the path that comes closest never do: each phase augments.
+// claims the columns that it goes through. Threads may cut one another off, so a phase need not
+// find a maximal set of paths. It finds one at least: a dive that fails has read every row it went
+// into to the end, so the claims of a phase without success would hold all that the levels reach.
 class PHopcroftKarp {
  public:
   PHopcroftKarp(MatchingState& s, Scratch& scratch)

@@ -14,17 +14,20 @@ namespace jaxmatch {
 // f(first, last) on ranges that make up [0, count): on the threads of a pool, or in place.
 class Spread {
  public:
-  explicit Spread(ffi::ThreadPool* pool) : pool_(pool) {}
-  bool in_parallel() const { return pool_ != nullptr && pool_->num_threads() > 1; }
+  // In place without a pool.
+  explicit Spread(ffi::ThreadPool* pool)
+      : pool_(pool), threads_(pool != nullptr ? std::max<int64_t>(1, pool->num_threads()) : 1) {}
+  int64_t threads() const { return threads_; }
 
   template <class F>
   void operator()(int64_t count, double item_ns, const F& f) const {
-    if (!in_parallel()) return f(int64_t{0}, count);
+    if (threads_ == 1) return f(int64_t{0}, count);
     ForEachRange(*pool_, count, item_ns, f);
   }
 
  private:
   ffi::ThreadPool* pool_;
+  int64_t threads_;
 };
 
 // Which columns the searches of a phase have taken, for one thread.
@@ -32,8 +35,7 @@ class Marks {
  public:
   Marks(int32_t count, Scratch& scratch) : count_(count), bits_(scratch.take_bitmap(count)) {}
   void next_phase() { bits_.clear_all(count_); }
-  bool taken(int32_t j) const { return bits_[j]; }
-  // True for the first who asks in a phase: the column, its row and their entries are his.
+  // True for the first who asks in a phase: the column, its row and their entries are its own.
   bool claim(int32_t j) {
     if (bits_[j]) return false;
     bits_.set(j);
@@ -46,8 +48,8 @@ class Marks {
   Bitmap bits_;
 };
 
-// The same for many threads. Nothing is handed from one search to another within a phase, so no
-// order of memory is needed beyond that of the entry itself.
+// The same for many threads. Nothing is handed from one search to another within a phase, so
+// relaxed order is enough.
 class Claims {
  public:
   Claims(int32_t count, Scratch& scratch) : count_(count), phase_of_(scratch.take(count, 0)) {}

@@ -70,7 +70,6 @@ class Bitmap {
   bool operator[](int32_t i) const { return words_[i >> 6] >> (i & 63) & 1; }
   void set(int32_t i) { words_[i >> 6] |= uint64_t{1} << (i & 63); }
   void clear(int32_t i) { words_[i >> 6] &= ~(uint64_t{1} << (i & 63)); }
-  uint64_t& word(int64_t k) { return words_[k]; }
   void clear_all(int64_t count) { std::fill_n(words_, words_for(count), uint64_t{0}); }
   void copy(const Bitmap& other, int64_t count) {
     std::copy_n(other.words_, words_for(count), words_);
@@ -127,7 +126,8 @@ class Scratch {
   }
 
  private:
-  static constexpr int64_t kArrays = 12;
+  // More than an initial matching, a search and the method it falls back on take together.
+  static constexpr int64_t kArrays = 16;
   int32_t* base_ = nullptr;
   int64_t words_ = 0;
   int64_t used_ = 0;

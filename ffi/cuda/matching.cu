@@ -13,27 +13,29 @@ namespace jaxmatch {
 namespace {
 
 __global__ void __launch_bounds__(kMatchingThreads, 1)
-    matching_auto_kernel(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget) {
+    matching_auto_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                         MatchingInit init, int64_t budget) {
   MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
   solve_matching(grid, s, AutoSolve(grid, s, {}), start, init, budget);
 }
 
 __global__ void __launch_bounds__(kMatchingThreads, 1)
-    matching_push_relabel_kernel(MatchingState s, const int32_t* start, MatchingInit init,
-                                 int64_t budget, PushRelabelOptions options) {
+    matching_push_relabel_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                                 MatchingInit init, int64_t budget, PushRelabelOptions options) {
   MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
   solve_matching(grid, s, PushRelabel(grid, s, options), start, init, budget);
 }
 
 __global__ void __launch_bounds__(kMatchingThreads, 1)
-    matching_bfs_kernel(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget,
-                        BfsOptions options) {
+    matching_bfs_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                        MatchingInit init, int64_t budget, BfsOptions options) {
   MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
   solve_matching(grid, s, BreadthFirst(grid, s, options), start, init, budget);
 }
 
 __global__ void __launch_bounds__(kMatchingThreads, 1)
-    matching_start_kernel(MatchingState s, const int32_t* start, MatchingInit init) {
+    matching_start_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                          MatchingInit init) {
   MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
   if (begin_matching(grid, s, start, init)) {
     write_unfinished(grid, s);

@@ -11,9 +11,9 @@
 namespace jaxmatch {
 
 struct AutoTuning {
-  SearchTuning search;
+  RoamTuning roam;
   int32_t highest = 16;
-  int most_pushes = 32;
+  int most_pushes = 16;
 };
 
 enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
@@ -71,7 +71,7 @@ class AutoSolve {
     const bool from_cols = search_from_cols(grid_, s_);
     if (grid_.leader()) s_.control->roots_are_cols = from_cols;
     grid_.meet();
-    push_short_paths(grid_, s_, a(), b(), tuning_.highest, tuning_.most_pushes);
+    Pushing(grid_, s_, a(), b()).short_paths(tuning_.highest, tuning_.most_pushes);
     search().begin();
   }
   __device__ bool run(int64_t phases) {
@@ -90,7 +90,7 @@ class AutoSolve {
   __device__ bool from_cols() const { return __ldcg(&s_.control->roots_are_cols) != 0; }
   __device__ MatchingSide a() const { return from_cols() ? s_.cols() : s_.rows(); }
   __device__ MatchingSide b() const { return from_cols() ? s_.rows() : s_.cols(); }
-  __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.search); }
+  __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.roam); }
 
   MatchingGrid& grid_;
   const MatchingState& s_;
@@ -108,19 +108,23 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
     if (stage == Stage::kSolve) solver.begin();
   }
   if (stage == Stage::kSolve && solver.run(budget)) stage = Stage::kEnd;
-  AutoSolve rescue(grid, s, {});
-  if (stage == Stage::kEnd && !solver.write_cover()) {  // a method that lost its way: trees do not
-    rescue.begin();
-    rescue.run(-1);
-    stage = Stage::kRescued;
+  bool proved = stage == Stage::kEnd && solver.write_cover();
+  if constexpr (!std::is_same_v<Solver, AutoSolve>) {
+    // A method whose races have cost it a pair; trees do not lose any.
+    AutoSolve rescue(grid, s, {});
+    if (stage == Stage::kEnd && !proved) {
+      rescue.begin();
+      rescue.run(-1);
+      stage = Stage::kRescued;
+    }
+    if (stage == Stage::kRescued) proved = rescue.write_cover();
   }
-  if (stage == Stage::kInvalid) {
-    write_invalid(grid, s);
-  } else if (stage == Stage::kSolve) {
-    write_unfinished(grid, s);
-  } else {
-    if (stage == Stage::kRescued) rescue.write_cover();
+  if (proved) {
     write_pairs(grid, s, kOptimal);
+  } else if (stage == Stage::kInvalid) {
+    write_invalid(grid, s);
+  } else {
+    write_unfinished(grid, s);
   }
   grid.meet();
   if (grid.leader()) {

@@ -18,23 +18,6 @@ struct FoundEntries {
   int32_t* listed;
 };
 
-// Claims target u, read a moment ago, for `entry`, whose root owns the tree. A free target ends the
-// tree: the root's first one becomes its leaf, others are given back. Returns whether the target's
-// partner joins.
-__device__ inline bool claim_target(const MatchingState& s, int32_t u, const SearchEntry& entry,
-                                    const SearchTarget& target, const int32_t* adj) {
-  if (target.parent != kNoParent) return false;
-  asm volatile("prefetch.global.L1 [%0];" ::"l"(adj + target.first));  // likely the next to be read
-  if (atomicCAS(&s.target[u].parent, kNoParent, entry.vertex) != kNoParent) return false;
-  if (target.mate >= 0) return true;
-  if (atomicCAS(s.leaf + entry.root, -1, u) != -1) {
-    atomicExch(&s.target[u].parent, kNoParent);
-  } else {
-    s.found[atomicAdd(&s.control->found, 1)] = entry.root;
-  }
-  return false;
-}
-
 // Puts entries, in parts if they have many neighbours. All lanes of a warp come together.
 __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEntries& out) {
   const unsigned who = __ballot_sync(kAllLanes, claimed);
@@ -74,41 +57,35 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
   }
 }
 
-// The entries that the lanes of a warp hold, edge by edge: all lanes work, whatever the degrees.
-// Trees that have a leaf do not grow.
-__device__ inline void expand(const MatchingState& s, const int32_t* adj, const SearchEntry& mine,
-                              const FoundEntries& out) {
-  const int lane = MatchingGrid::lane();
-  const bool ended = mine.degree > 0 && __ldcg(s.leaf + mine.root) >= 0;
-  int end = mine.degree;
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(kAllLanes, end, step);
-    if (lane >= step) end += other;
-  }
-  const int total = __shfl_sync(kAllLanes, end, 31), begin = end - mine.degree;
-  const int shift = mine.first - begin;
-  for (int k0 = 0; k0 < total; k0 += 32) {
-    const int k = k0 + lane;
-    int owner = 0;  // the first lane whose end is beyond k
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-      if (__shfl_sync(kAllLanes, end, owner + step - 1) <= k) owner += step;
-    }
-    owner = min(owner, 31);
-    const int at = __shfl_sync(kAllLanes, shift, owner) + k;
-    const int32_t u = k < total ? adj[at] : -1;
+// The entries that the lanes of a warp hold, edge by edge. `rule` says which grow, and what becomes
+// of a target that is claimed for one: see TreeRule and HeightRule.
+template <class Rule>
+__device__ inline void expand(const MatchingState& s, const Rule& rule, const int32_t* adj,
+                              const SearchEntry& mine, const FoundEntries& out) {
+  const bool grows = mine.degree > 0 && rule.grows(mine.root);
+  each_edge(mine.first, mine.degree, [&](int owner, int32_t at, bool exists) {
+    const int32_t u = exists ? adj[at] : 0;
     SearchTarget target{-1, 0, 0, 0};
-    if (u >= 0) {
+    if (exists) {
       const int4 x = __ldcg(reinterpret_cast<const int4*>(s.target + u));
       target = {x.x, x.y, x.z, x.w};
     }
-    SearchEntry entry;
-    entry.vertex = __shfl_sync(kAllLanes, mine.vertex, owner);
-    entry.root = __shfl_sync(kAllLanes, mine.root, owner);
-    const bool grows = !__shfl_sync(kAllLanes, int(ended), owner);
-    const bool claimed = u >= 0 && grows && claim_target(s, u, entry, target, adj);
-    put(claimed, {u, entry.root, target.first, target.degree}, out);
-  }
+    const int32_t vertex = __shfl_sync(kAllLanes, mine.vertex, owner);
+    const int32_t root = __shfl_sync(kAllLanes, mine.root, owner);
+    const bool wanted =
+        __shfl_sync(kAllLanes, int(grows), owner) && exists && target.parent == kNoParent;
+    bool claimed = false;
+    if (wanted) {
+      // Likely to be read next.
+      asm volatile("prefetch.global.L1 [%0];" ::"l"(adj + target.first));
+      claimed = atomicCAS(&s.target[u].parent, kNoParent, vertex) == kNoParent;
+    }
+    if (claimed && target.mate < 0) {
+      rule.reach(u, root);
+      claimed = false;
+    }
+    put(claimed, {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
+  });
 }
 
 }  // namespace jaxmatch

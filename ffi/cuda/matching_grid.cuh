@@ -90,50 +90,29 @@ __device__ inline void append_now(T* list, int32_t* count, T x) {
   list[lanes.shfl(at, 0) + lanes.thread_rank()] = x;
 }
 
-// Appends to a list through a block's shared memory. All lanes of a warp call add() together, all
-// threads of the block call flush().
-template <class T>
-class Appender {
- public:
-  struct Shared {
-    int count, base;
-  };
-  __device__ Appender(Shared* shared, T* stage, int room) : s_(shared), stage_(stage), room_(room) {
-    if (threadIdx.x == 0) s_->count = 0;
-    __syncthreads();
+// Every lane holds a range; f(lane that holds it, place, exists) for each place of them all, 32 at
+// a time and with all lanes there: whatever the lengths, none is idle.
+template <class F>
+__device__ inline void each_edge(int32_t first, int32_t length, F f) {
+  const int lane = MatchingGrid::lane();
+  int end = length;
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(kAllLanes, end, step);
+    if (lane >= step) end += other;
   }
-  __device__ void add(bool wanted, T x, T* list, int32_t* count) {
-    const unsigned who = __ballot_sync(kAllLanes, wanted);
-    if (!who) return;
-    const int lane = int(threadIdx.x % 32), leader = __ffs(who) - 1;
-    int at = 0;
-    if (lane == leader) at = atomicAdd(&s_->count, __popc(who));
-    at = __shfl_sync(kAllLanes, at, leader) + __popc(who & ((1u << lane) - 1));
-    if (!wanted) return;
-    if (at < room_) {
-      stage_[at] = x;
-    } else {
-      append_now(list, count, x);
+  const int total = __shfl_sync(kAllLanes, end, 31);
+  const int32_t shift = first - (end - length);
+  for (int k0 = 0; k0 < total; k0 += 32) {
+    const int k = k0 + lane;
+    int owner = 0;  // the first lane whose end is beyond k
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      if (__shfl_sync(kAllLanes, end, owner + step - 1) <= k) owner += step;
     }
+    owner = min(owner, 31);
+    f(owner, __shfl_sync(kAllLanes, shift, owner) + k, k < total);
   }
-  __device__ void flush(T* list, int32_t* count) {
-    __syncthreads();
-    const int n = s_->count < room_ ? s_->count : room_;
-    if (n > 0) {
-      if (threadIdx.x == 0) s_->base = atomicAdd(count, n);
-      __syncthreads();
-      for (int k = threadIdx.x; k < n; k += blockDim.x) list[s_->base + k] = stage_[k];
-      __syncthreads();
-      if (threadIdx.x == 0) s_->count = 0;
-    }
-    __syncthreads();
-  }
-
- private:
-  Shared* s_;
-  T* stage_;
-  int room_;
-};
+}
 
 }  // namespace jaxmatch
 

@@ -1,4 +1,4 @@
-// Short augmenting paths of a large matching, found by pushing: no thread waits for another.
+// Augmenting paths of a large matching, found by pushing: no thread waits for another.
 #ifndef JAXMATCH_CUDA_MATCHING_PUSH_CUH_
 #define JAXMATCH_CUDA_MATCHING_PUSH_CUH_
 
@@ -6,56 +6,76 @@
 
 namespace jaxmatch {
 
-// Push-relabel without global relabelling, as a start for a search. A thread has a free vertex of
-// side a, gives it the lowest neighbour, and goes on with whom that neighbour had before, until it
-// comes to a free one. A height is a guess at the number of pushes from there to a free vertex;
-// wrong guesses, which races leave, cost time and nothing else. Vertices whose neighbours are all
-// at `highest` are left to the search.
+// Push-relabel as a start for a search (Deveci, Kaya, Ucar and Catalyurek 2013 do all of it so). A
+// token is a free vertex of side a. A thread gives it the lowest neighbour, and goes on with whom
+// that neighbour had before, until it comes to a free one. A height is a guess at the number of
+// pushes from there to a free vertex; wrong guesses, which races leave, cost time and nothing else.
 //
 // Only b's partners are kept meanwhile, each exchanged atomically: a vertex of side a has one
 // neighbour, or one thread, or neither.
-__device__ inline void push_short_paths(MatchingGrid& grid, const MatchingState& s, MatchingSide a,
-                                        MatchingSide b, int32_t highest, int most_pushes) {
-  constexpr int kBatch = 8, kLooks = 16;
-  grid.each(b.count, [&](int64_t u) { s.height[u] = b.mate[u] >= 0 ? 1 : 0; });
-  grid.each(a.count, [&](int64_t v) {
-    if (a.mate[v] < 0 && a.ptr[v + 1] > a.ptr[v]) {
-      append_now(s.tokens, &grid.tally()->count, int32_t(v));
-    }
-  });
-  const int32_t tokens = grid.meet().count;
-  grid.each(tokens, [&](int64_t k) {
-    int32_t v = __ldcg(s.tokens + k);
-    for (int pushes = 0; v >= 0 && pushes < most_pushes; ++pushes) {
-      const int32_t all = a.ptr[v + 1] - a.ptr[v], degree = min(all, kLooks);
-      // Of many neighbours some others each time.
-      const int32_t skip =
-          all > kLooks ? (uint32_t(v) * 7919u + pushes * 104729u) % (all - kLooks) : 0;
-      const int32_t first = a.ptr[v] + skip;
-      int32_t lowest = highest, second = highest, u = -1;
-      for (int32_t j = 0; j < degree; j += kBatch) {
-        int32_t y[kBatch], height[kBatch];
+class Pushing {
+ public:
+  __device__ Pushing(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b)
+      : grid_(grid), s_(s), a_(a), b_(b) {}
+
+  // Short paths: every free vertex pushes, and heights rise from nothing to `highest`.
+  __device__ void short_paths(int32_t highest, int most_pushes) {
+    grid_.each(b_.count, [&](int64_t u) { s_.height[u] = b_.mate[u] >= 0 ? 1 : 0; });
+    grid_.each(a_.count, [&](int64_t v) {
+      if (a_.mate[v] < 0 && a_.ptr[v + 1] > a_.ptr[v]) {
+        append_now(s_.tokens, &grid_.tally()->count, int32_t(v));
+      }
+    });
+    push(grid_.meet().count, highest, most_pushes);
+  }
+
+ private:
+  static constexpr int kBatch = 8, kLooks = 16;
+
+  __device__ void push(int32_t tokens, int32_t highest, int most_pushes) {
+    grid_.each(tokens, [&](int64_t k) {
+      int32_t v = __ldcg(s_.tokens + k);
+      for (int pushes = 0; v >= 0 && pushes < most_pushes; ++pushes) {
+        const int32_t all = a_.ptr[v + 1] - a_.ptr[v], degree = min(all, kLooks);
+        // Of many neighbours some others each time.
+        const uint32_t dice = uint32_t(v) * 2654435761u + uint32_t(pushes) * 40503u;
+        const int32_t skip = all > kLooks ? int32_t(dice % uint32_t(all - kLooks)) : 0;
+        int32_t second;
+        const int32_t u = lowest_neighbour(a_.ptr[v] + skip, degree, highest, second);
+        if (u < 0) break;
+        const int32_t before = atomicExch(b_.mate + u, v);
+        __stcg(s_.height + u, second + 1);
+        v = before;
+      }
+    });
+    grid_.meet();
+  }
+  __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t highest,
+                                      int32_t& second) const {
+    int32_t lowest = highest, u = -1;
+    second = highest;
+    for (int32_t j = 0; j < degree; j += kBatch) {
+      int32_t y[kBatch], height[kBatch];
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) y[i] = j + i < degree ? a.adj[first + j + i] : -1;
+      for (int i = 0; i < kBatch; ++i) y[i] = j + i < degree ? a_.adj[first + j + i] : -1;
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) height[i] = y[i] >= 0 ? __ldcg(s.height + y[i]) : highest;
+      for (int i = 0; i < kBatch; ++i) height[i] = y[i] >= 0 ? __ldcg(s_.height + y[i]) : highest;
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-          if (height[i] < lowest) {
-            second = lowest, lowest = height[i], u = y[i];
-          } else if (height[i] < second) {
-            second = height[i];
-          }
+      for (int i = 0; i < kBatch; ++i) {
+        if (height[i] < lowest) {
+          second = lowest, lowest = height[i], u = y[i];
+        } else if (height[i] < second) {
+          second = height[i];
         }
       }
-      if (u < 0) break;
-      const int32_t before = atomicExch(b.mate + u, v);
-      __stcg(s.height + u, second + 1);
-      v = before;
     }
-  });
-  grid.meet();
-}
+    return u;
+  }
+
+  MatchingGrid& grid_;
+  const MatchingState& s_;
+  MatchingSide a_, b_;
+};
 
 }  // namespace jaxmatch
 

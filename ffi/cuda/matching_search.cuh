@@ -4,42 +4,25 @@
 #ifndef JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
 #define JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
 
-#include "matching_expand.cuh"
 #include "matching_finish.cuh"
+#include "matching_roam.cuh"
 
 namespace jaxmatch {
 
-extern __shared__ __align__(16) char matching_shared[];
+// Trees with a root each, that end with the first free target they reach.
+struct TreeRule {
+  const MatchingState& s;
 
-constexpr int kStaged = 3072;  // entries that a block keeps: as many found as to be searched
-constexpr int64_t kMatchingSharedBytes = 2 * kStaged * sizeof(SearchEntry);
-
-struct SearchTuning {
-  int narrow = 131072;  // with fewer entries blocks do not wait for each other
-  int patience = 250;   // microseconds without success after which a phase ends
-  int share = 64;       // entries that one block leaves to another, at least
-};
-
-// Tells when to end a phase: some time after it has found something, when it finds no more.
-class Patience {
- public:
-  __device__ explicit Patience(int microseconds) {
-    patience_ = microseconds * kCycles;
-    since_ = clock64();
+  __device__ bool grows(int32_t root) const { return __ldcg(s.leaf + root) < 0; }
+  // Others than the first are given back.
+  __device__ void reach(int32_t u, int32_t root) const {
+    if (atomicCAS(s.leaf + root, -1, u) != -1) {
+      atomicExch(&s.target[u].parent, kNoParent);
+    } else {
+      s.found[atomicAdd(&s.control->found, 1)] = root;
+    }
   }
-
-  __device__ bool ends(int32_t found) {
-    const int64_t now = clock64();
-    if (found != found_) since_ = now;
-    found_ = found;
-    return found > 0 && now - since_ > patience_;
-  }
-
- private:
-  static constexpr int64_t kCycles = 1700;  // about a microsecond
-
-  int64_t patience_, since_;
-  int32_t found_ = 0;
+  __device__ int32_t pass_on(int32_t root, const SearchTarget&) const { return root; }
 };
 
 // Every vertex of a tree is in the list, with its root. A target has a parent if and only if it is
@@ -48,8 +31,14 @@ class Patience {
 class Search {
  public:
   __device__ Search(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b,
-                    SearchTuning tuning)
-      : grid_(grid), s_(s), c_(*s.control), a_(a), b_(b), tuning_(tuning) {}
+                    RoamTuning tuning)
+      : grid_(grid),
+        s_(s),
+        c_(*s.control),
+        a_(a),
+        b_(b),
+        rule_{s},
+        roaming_(grid, s, rule_, a.adj, tuning) {}
 
   // A root for each free vertex of side a. Of partners, those that side b knows count.
   __device__ void begin() {
@@ -59,18 +48,21 @@ class Search {
     });
     grid_.each(s_.side + kMatchingThreads, [&](int64_t k) { s_.offers[k] = {0, 0}; });
     grid_.meet();
+    int32_t free = 0;
     grid_.each(b_.count, [&](int64_t u) {
       const int32_t v = __ldcg(b_.mate + u);
       const int32_t first = v >= 0 ? a_.ptr[v] : 0;
       s_.target[u] = {v, first, v >= 0 ? a_.ptr[v + 1] - first : 0, kNoParent};
       if (v >= 0) {
         a_.mate[v] = int32_t(u);
-      } else if (b_.ptr[u + 1] > b_.ptr[u]) {
-        atomicAdd(&grid_.tally()->count, 1);
+      } else {
+        free += b_.ptr[u + 1] > b_.ptr[u];
       }
     });
+    free = __reduce_add_sync(kAllLanes, free);
+    if (grid_.lane() == 0 && free > 0) atomicAdd(&grid_.tally()->count, free);
     const int32_t targets = grid_.meet().count;
-    FoundEntries out = staging(s_.list[0], &grid_.tally()->count);
+    FoundEntries out = roaming_.staging(s_.list[0], &grid_.tally()->count);
     grid_.each_warp(a_.count, [&](int64_t v, bool exists) {
       SearchEntry root{root_as_parent(int32_t(v)), int32_t(v), 0, 0};
       if (exists && __ldcg(a_.mate + v) < 0) {
@@ -79,7 +71,7 @@ class Search {
       }
       put(root.degree > 0, root, out);
     });
-    flush(out);
+    roaming_.flush(out);
     const int32_t roots = grid_.meet().count;
     if (grid_.leader()) {
       c_.roots = roots;
@@ -127,277 +119,14 @@ class Search {
 
  private:
   __device__ static int32_t peek(const int32_t* at) { return __ldcg(at); }
-  __device__ SearchEntry* list() const { return s_.list[peek(&c_.turn)]; }
-  __device__ static SearchEntry* stage(int which) {
-    return reinterpret_cast<SearchEntry*>(matching_shared) + which * kStaged;
-  }
-  struct Block {
-    int staged, edges, base, count, stop, idle, begin, end;
-  };
-  __device__ static Block& block() {
-    __shared__ Block shared;
-    return shared;
-  }
-
-  // All of the stage, to be flushed to the list.
-  __device__ FoundEntries staging(SearchEntry* list, int32_t* listed) const {
-    __syncthreads();
-    if (threadIdx.x == 0) block().staged = 0;
-    __syncthreads();
-    return {stage(0), 2 * kStaged, &block().staged, &block().edges, list, listed};
-  }
-  __device__ void flush(const FoundEntries& out) const {
-    __syncthreads();
-    const int n = min(*out.staged, out.room);
-    if (threadIdx.x == 0) block().base = n > 0 ? atomicAdd(out.listed, n) : 0;
-    __syncthreads();
-    copy(out.list + block().base, out.stage, n);
-    __syncthreads();
-  }
-  __device__ static void copy(SearchEntry* to, const SearchEntry* from, int count) {
-    for (int k = threadIdx.x; k < count; k += blockDim.x) to[k] = from[k];
-  }
-  __device__ static SearchEntry read(const SearchEntry* at) {
-    const int4 x = __ldcg(reinterpret_cast<const int4*>(at));
-    return {x.x, x.y, x.z, x.w};
-  }
 
   // Whether it found anything.
   __device__ bool phase() {
-    int32_t first = 0, last = peek(&c_.roots);
-    while (last - first > tuning_.narrow) {
-      const int32_t more = level(first, last);
-      first = last;
-      last += more;
-    }
-    if (grid_.leader()) {
-      c_.entries = last;
-      c_.working = int32_t(gridDim.x);
-      c_.stop = 0;
-      c_.tickets = c_.offers = 0;
-    }
-    grid_.meet();
-    if (first < last) roam(first, last);
+    roaming_.run(peek(&c_.roots), min(peek(&c_.roots), peek(&c_.targets)));
     if (peek(&c_.found) == 0) return false;
-    grid_.each(peek(&c_.offers), [&](int64_t k) { s_.offers[k] = {0, 0}; });
     augment();
     keep_trees();
     return true;
-  }
-
-  // Searches all entries of a level; returns the number of those found.
-  __device__ int32_t level(int32_t first, int32_t last) {
-    SearchEntry* const entries = list();
-    FoundEntries out = staging(entries + last, &grid_.tally()->count);
-    const int32_t count = last - first;
-    const int32_t each = min(32, (count + grid_.warps() - 1) / grid_.warps());
-    for (int32_t k = grid_.warp() * each; k < count; k += grid_.warps() * each) {
-      const bool exists = grid_.lane() < each && k + grid_.lane() < count;
-      const SearchEntry mine =
-          exists ? read(entries + first + k + grid_.lane()) : SearchEntry{0, 0, 0, 0};
-      expand(s_, a_.adj, mine, out);
-    }
-    flush(out);
-    if (grid_.leader()) ++c_.levels;
-    return grid_.meet().count;
-  }
-
-  // Blocks search on their own, each what it finds itself, and leave some of it to those that have
-  // nothing. An idle block takes a ticket and waits for the offer of that number.
-  __device__ void roam(int32_t first, int32_t last) {
-    Block& b = block();
-    const int32_t share = max(tuning_.share, (last - first + int(gridDim.x) - 1) / int(gridDim.x));
-    first += int32_t(blockIdx.x) * share;
-    int now = 0, begin = 0, end = max(0, min(share, last - first));
-    int edges = INT32_MAX;  // of stage(now), at most
-    bool listed = true;     // stage(now)[begin .. end) is in the list
-    Patience patience(tuning_.patience);
-    for (int k = threadIdx.x; k < end; k += blockDim.x) stage(now)[k] = read(list() + first + k);
-    if (threadIdx.x == 0) b.staged = b.edges = b.begin = 0;
-    __syncthreads();
-    bool stop = false;
-    while (!stop) {
-      if (begin == end) {
-        const int count = b.staged;
-        // The next level of this block's trees.
-        if (count == 0) {
-          end = wait_for_offer(stage(now));
-          if (end == 0) break;
-          edges = INT32_MAX;
-          listed = true;
-          begin = 0;
-        } else {
-          now = 1 - now;
-          begin = b.begin;  // those before it have been searched
-          end = count;
-          edges = b.edges;
-          listed = false;
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) b.staged = b.edges = b.begin = 0;
-        __syncthreads();
-      }
-      int32_t base = 0;
-      int4 seen{};
-      int32_t found = 0;
-      if (threadIdx.x == 0) {
-        if (!listed) base = atomicAdd(&c_.entries, end);
-        seen = __ldcg(reinterpret_cast<const int4*>(&c_.working));
-        found = peek(&c_.found);
-      }
-      const int room = kStaged - b.staged;
-      const int part = edges <= room ? end - begin : fitting(stage(now) + begin, end - begin, room);
-      const FoundEntries out{stage(1 - now), kStaged, &b.staged, &b.edges, list(), &c_.entries};
-      if (end - begin <= kFew && edges <= kFewEdges) {
-        if (threadIdx.x < 32) search_few(stage(now) + begin, end - begin, out, patience);
-        __syncthreads();
-      } else {
-        if (threadIdx.x == 0) b.begin = 0;
-        search_stage(stage(now) + begin, part, out);
-      }
-      if (threadIdx.x == 0) {
-        b.base = base;
-        b.stop = seen.y;
-        b.idle = seen.z - seen.w;
-        if (patience.ends(found)) atomicExch(&c_.stop, 1);
-      }
-      __syncthreads();
-      if (!listed) copy(list() + b.base, stage(now), end);
-      listed = true;
-      begin += part;
-      stop = b.stop != 0;
-      const int waiting = b.staged - b.begin;
-      const bool crowded = b.staged > kStaged - kRoom;
-      if (!stop && waiting > 0 && (crowded || (b.idle > 0 && waiting >= 2 * tuning_.share))) {
-        const int kept = offer(stage(1 - now) + b.begin, waiting, b.idle, crowded);
-        if (threadIdx.x == 0) b.staged -= waiting - kept;
-      }
-      __syncthreads();
-    }
-    // What was found last is in no list yet.
-    const int count = b.staged;
-    if (count > 0) {
-      if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, count);
-      __syncthreads();
-      copy(list() + b.base, stage(1 - now), count);
-    }
-    grid_.meet();
-  }
-  static constexpr int kFew = 32, kFewEdges = 96;  // for one warp
-  static constexpr int kRoom = 1536;  // left for what a round finds, at least; more than an entry
-
-  // How many of the entries have no more than `room` neighbours.
-  __device__ int fitting(const SearchEntry* entries, int count, int room) {
-    Block& b = block();
-    __shared__ int sums[kMatchingThreads / 32];
-    const int at = threadIdx.x, lane = grid_.lane(), warp = at / 32;
-    int sum = at < count ? entries[at].degree : 0;
-    for (int step = 1; step < 32; step *= 2) {
-      const int other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
-    }
-    if (lane == 31) sums[warp] = sum;
-    if (at == 0) b.end = 0;
-    __syncthreads();
-    int before = 0;
-    if (lane < warp) before = sums[lane];
-    sum += __reduce_add_sync(kAllLanes, before);
-    const unsigned fit = __ballot_sync(kAllLanes, at < count && sum <= room);
-    if (lane == 0 && fit) atomicMax(&b.end, warp * 32 + __popc(fit));
-    __syncthreads();
-    return b.end;
-  }
-  __device__ void search_stage(const SearchEntry* entries, int count, const FoundEntries& out) {
-    const int warps = int(blockDim.x / 32), each = min(32, (count + warps - 1) / warps);
-    for (int k = int(threadIdx.x / 32) * each; k < count; k += warps * each) {
-      const bool exists = grid_.lane() < each && k + grid_.lane() < count;
-      expand(s_, a_.adj, exists ? entries[k + grid_.lane()] : SearchEntry{0, 0, 0, 0}, out);
-    }
-    __syncthreads();
-  }
-  // Level after level by one warp, while there is little to search and nobody else to tell. The
-  // first of those found that have not been searched is in block().begin, their edges in
-  // block().edges.
-  __device__ void search_few(const SearchEntry* entries, int count, const FoundEntries& out,
-                             Patience& patience) {
-    Block& b = block();
-    int begin = 0;
-    for (int rounds = 1;; ++rounds) {
-      expand(s_, a_.adj, grid_.lane() < count ? entries[grid_.lane()] : SearchEntry{0, 0, 0, 0},
-             out);
-      __syncwarp();
-      const int end = *out.staged, edges = *out.edges;
-      entries = out.stage + begin;
-      count = end - begin;
-      if (count == 0 || count > kFew || edges > kFewEdges || end > kStaged - kRoom) break;
-      if (rounds % 16 == 0) {
-        bool stop = false;
-        if (grid_.lane() == 0) stop = poll(&c_.working).y != 0 || patience.ends(peek(&c_.found));
-        if (__any_sync(kAllLanes, stop)) break;
-      }
-      begin = end;
-      __syncwarp();
-      if (grid_.lane() == 0) *out.edges = 0;
-      __syncwarp();
-    }
-    if (grid_.lane() == 0) b.begin = begin;
-  }
-  // Leaves the end of the stage to so many idle blocks, or all of it to whoever comes; returns how
-  // much is kept.
-  __device__ int offer(const SearchEntry* entries, int count, int idle, bool all) {
-    Block& b = block();
-    int offers = min(max(idle, 0), count / tuning_.share - 1);
-    int size = count / (offers + 1);
-    if (all) {
-      offers = max(idle, 1);
-      size = (count + offers - 1) / offers;
-      offers = (count + size - 1) / size;
-    }
-    const int kept = all ? 0 : count - offers * size;
-    __syncthreads();  // all have read the base
-    if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, count - kept);
-    __syncthreads();
-    copy(list() + b.base, entries + kept, count - kept);
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      atomicAdd(&c_.working, offers);
-      const int32_t slot = atomicAdd(&c_.offers, offers);
-      __threadfence();
-      for (int p = 0; p < offers; ++p) {
-        const int n = min(size, count - kept - p * size);
-        const int64_t x = int64_t(n) << 32 | uint32_t(b.base + p * size);
-        atomicExch(reinterpret_cast<unsigned long long*>(s_.offers + slot + p),
-                   (unsigned long long)x);
-      }
-    }
-    return kept;
-  }
-  // Returns how many entries have come into the stage; 0: the search is over.
-  __device__ int wait_for_offer(SearchEntry* entries) {
-    Block& b = block();
-    if (threadIdx.x == 0) {
-      b.count = 0;
-      atomicSub(&c_.working, 1);
-      SearchOffer* const mine = s_.offers + atomicAdd(&c_.tickets, 1);
-      for (;;) {
-        const int2 x = poll(mine);
-        if (x.y > 0) {
-          b.base = x.x;
-          b.count = x.y;
-          *mine = {0, 0};
-          __threadfence();
-          break;
-        }
-        const int2 all = poll(&c_.working);
-        if (all.x == 0 || all.y != 0) break;
-      }
-    }
-    __syncthreads();
-    const int count = b.count;
-    for (int k = threadIdx.x; k < count; k += blockDim.x) entries[k] = read(list() + b.base + k);
-    __syncthreads();
-    return count;
   }
 
   // Along the path from each leaf to its root, every target takes the partner of the one before.
@@ -419,21 +148,21 @@ class Search {
 
   // The targets of trees that have ended are free to join others, which are searched again.
   __device__ void keep_trees() {
-    const SearchEntry* const from = list();
+    const SearchEntry* const from = roaming_.list();
     const int32_t turn = peek(&c_.turn), entries = peek(&c_.entries), found = peek(&c_.found);
     const int32_t targets = peek(&c_.targets);
-    FoundEntries out = staging(s_.list[1 - turn], &grid_.tally()->count);
+    FoundEntries out = roaming_.staging(s_.list[1 - turn], &grid_.tally()->count);
     grid_.each_warp(entries, [&](int64_t k, bool exists) {
       SearchEntry entry{0, 0, 0, 0};
       bool keep = false;
       if (exists) {
-        entry = read(from + k);
+        entry = roaming_.read(from + k);
         keep = __ldcg(s_.leaf + entry.root) < 0;
         if (!keep && entry.vertex >= 0) s_.target[entry.vertex].parent = kNoParent;
       }
       put(keep, entry, out);
     });
-    flush(out);
+    roaming_.flush(out);
     const int32_t roots = grid_.meet().count;
     if (grid_.leader()) {
       c_.roots = roots;
@@ -449,7 +178,8 @@ class Search {
   const MatchingState& s_;
   MatchingControl& c_;
   MatchingSide a_, b_;
-  SearchTuning tuning_;
+  TreeRule rule_;
+  Roaming<TreeRule> roaming_;
 };
 
 }  // namespace jaxmatch

@@ -1,0 +1,331 @@
+"""Processes that measure solves one by one, and are replaced when one takes too long.
+
+scipy is exponential on some graphs, and neither a native solver nor a kernel can be stopped from
+outside: each lane (the GPU, one core, several cores) measures in a process of its own that its
+parent ends when a solve is over the limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import multiprocessing
+import os
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import _matching_graphs as graphs
+import numpy as np
+
+
+PEERS = ("scipy", "igraph", "btf")
+IGRAPH_MOST_EDGES = 8_000_000  # building its graph takes longer than all else
+_PREPARATION_S = 180.0
+
+
+class Job(NamedTuple):
+    """What to solve, how, and from which matching."""
+
+    graph: str
+    method: str  # of jaxmatch, or one of PEERS
+    options: tuple[tuple[str, Any], ...] = ()
+    start: str = "nothing"  # or "cheap": time after the common cheap initialisation
+    runs: int = 5
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.method, *(str(value) for _, value in self.options)])
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What is not tried again on a graph after it took too long once: all relabellings."""
+        return (self.graph, self.start, self.method, *self.options[:1])
+
+
+class Measured(NamedTuple):
+    """Times in ms. Over the limit `ms` is the limit and the rest empty."""
+
+    ms: float
+    least: float | None = None
+    greatest: float | None = None
+    device_ms: float | None = None
+    device_spread: float | None = None  # (greatest − least) / median
+    cardinality: int | None = None
+    over: bool = False
+
+
+# ---------------------------------------------------------------------------------------------
+# In the worker
+
+
+def _device_times(call: Callable[[], Any], runs: int) -> list[float] | None:
+    """The device time of each of several calls by the GPU's clock; None without torch or GPU."""
+    import jax
+
+    if jax.default_backend() != "gpu" or importlib.util.find_spec("torch") is None:
+        return None
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as trace:
+        for _ in range(runs):
+            jax.block_until_ready(call())
+            time.sleep(0.01)
+    spans = [e.time_range for e in trace.events() if e.device_type == DeviceType.CUDA]
+    spans = sorted((s.start, s.end) for s in spans)
+    assert len(spans) >= runs, "the profiler saw too few kernels"
+    # The pauses are the longest times without a kernel: they tell the calls apart.
+    idle = np.array([after[0] - before[1] for before, after in zip(spans, spans[1:])])  # noqa: B905
+    cuts = np.sort(np.argsort(idle)[len(idle) - (runs - 1) :]) + 1
+    busy = np.array([end - start for start, end in spans])
+    return [float(part.sum()) / 1e3 for part in np.split(busy, cuts)]
+
+
+class _Bench:
+    def __init__(self, cache: Path, budget: float):
+        self.cache, self.budget = cache, budget
+        self.name, self.loaded = "", {}
+        self.compiled: dict[Any, Callable[..., Any]] = {}
+
+    def load(self, name: str) -> dict[str, Any]:
+        if name != self.name:
+            import jax
+
+            import jaxmatch as jm
+
+            host = graphs.load(self.cache, name)
+            n, m, _ = (int(x) for x in host["size"])
+            arrays = [host[k] for k in ("row_ptr", "col_ind", "col_ptr", "row_ind")]
+            graph = jm.BipartiteGraph(*jax.device_put((*arrays, np.int32(n), np.int32(m))))
+            self.loaded = {"host": host, "graph": graph, "start": jax.device_put(host["start"])}
+            jax.block_until_ready((graph, self.loaded["start"]))
+            self.name = name
+        return self.loaded
+
+    def ours(self, job: Job) -> Callable[[], Any]:
+        """A compiled solve, for all graphs of one size."""
+        import jax
+
+        import jaxmatch as jm
+
+        graph, start = (self.load(job.graph)[k] for k in ("graph", "start"))
+        key = (job.label, job.start, graph.shape, graph.capacity)
+        if key not in self.compiled:
+            how: dict[str, Any] = {"method": job.method, "options": dict(job.options)}
+
+            def from_start(graph: Any, start: Any) -> Any:
+                warm = {"warm_start": start, "init": "none"} if job.start == "cheap" else {}
+                return jm.maximum_bipartite_matching(graph, **how, **warm)
+
+            self.compiled[key] = jax.jit(from_start).lower(graph, start).compile()
+        solve = self.compiled[key]
+        return lambda: jax.block_until_ready(solve(graph, start))
+
+    def peer(self, job: Job) -> Callable[[], int]:
+        host = self.load(job.graph)["host"]
+        return {"scipy": _scipy, "igraph": _igraph, "btf": _btf}[job.method](host)
+
+    def measure(self, job: Job, report: Callable[[Any], None]) -> Measured:
+        solve = self.peer(job) if job.method in PEERS else self.ours(job)
+        report("prepared")
+        start = time.perf_counter()
+        result = solve()
+        times = [1e3 * (time.perf_counter() - start)]
+        report("first")
+        left = self.budget
+        while len(times) <= job.runs and (left := left - times[-1] / 1e3) > 0:
+            start = time.perf_counter()
+            solve()
+            times.append(1e3 * (time.perf_counter() - start))
+        times = times[1:] or times  # the first one was warm-up
+        device = None
+        if job.start == "nothing" and len(times) >= 3 and job.method not in PEERS:
+            device = _device_times(solve, len(times))
+        middle = statistics.median(device) if device else None
+        return Measured(
+            statistics.median(times),
+            min(times),
+            max(times),
+            middle,
+            (max(device) - min(device)) / middle if device and middle else None,
+            result if isinstance(result, int) else self.check(job, result),
+        )
+
+    def check(self, job: Job, result: Any) -> int:
+        import jaxmatch as jm
+
+        verdict = jm.check_matching(self.load(job.graph)["graph"], result)
+        if not bool(verdict.maximum):
+            raise AssertionError(f"{job.label} on {job.graph}: {verdict}, {result.status=}")
+        return int(result.cardinality)
+
+
+def _scipy(host: dict[str, Any]) -> Callable[[], int]:
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    n, m, edges = host["size"]
+    A = sp.csr_matrix((np.ones(edges, np.int8), host["col_ind"], host["row_ptr"]), shape=(n, m))
+    return lambda: int((maximum_bipartite_matching(A, perm_type="column") >= 0).sum())
+
+
+def _igraph(host: dict[str, Any]) -> Callable[[], int]:
+    import igraph
+
+    n, m, _ = (int(x) for x in host["size"])
+    rows = np.repeat(np.arange(n), np.diff(host["row_ptr"]))
+    graph = igraph.Graph(n + m, np.stack([rows, host["col_ind"] + n], 1))
+    types = [False] * n + [True] * m
+    return lambda: len(graph.maximum_bipartite_matching(types))
+
+
+def _btf_library() -> ctypes.CDLL | None:
+    for name in ("libbtf.so.2", "libbtf.so.1", "libbtf.so"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def _btf(host: dict[str, Any]) -> Callable[[], int]:
+    library = _btf_library()
+    assert library is not None
+    n, m, _ = (int(x) for x in host["size"])
+    match, work = np.empty(n, np.int32), np.empty(5 * m, np.int32)
+    operations = ctypes.c_double()
+    arrays = [np.ascontiguousarray(host[k]) for k in ("col_ptr", "row_ind")]
+    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*arrays, match, work)]
+
+    def solve(keep: Any = (arrays, match, work)) -> int:
+        no_limit = ctypes.c_double(0)
+        a, b, c, d = pointers
+        return library.btf_maxtrans(n, m, a, b, no_limit, ctypes.byref(operations), c, d)
+
+    return solve
+
+
+def peers_found() -> list[str]:
+    found = [p for p in ("scipy", "igraph") if importlib.util.find_spec(p)]
+    return found + ["btf"] * (_btf_library() is not None)
+
+
+def batch_of_small(count: int, budget: float) -> dict[str, Any]:
+    """Many graphs of 64 + 64 vertices with about four edges a row, in one call; scipy in a loop."""
+    import jax
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    import jaxmatch as jm
+
+    random = np.random.default_rng(0)
+    matrices = []
+    for _ in range(count):
+        edge = random.integers(0, 64, (2, 256))
+        matrices.append(sp.csr_matrix((np.ones(256, np.int8), tuple(edge)), shape=(64, 64)))
+    on_host = jax.local_devices(backend="cpu")[0]
+    with jax.default_device(on_host):  # 4096 small transfers are slow
+        batch = jm.BipartiteGraph.stack([jm.BipartiteGraph.from_scipy(a) for a in matrices])
+    batch = jax.device_put(batch, jax.devices()[0])
+    solve = jax.jit(jm.maximum_bipartite_matching).lower(batch).compile()
+    result = jax.block_until_ready(solve(batch))
+    assert bool(jm.check_matching(batch, result).maximum.all())
+
+    def times(call: Callable[[], Any]) -> list[float]:
+        spent: list[float] = []
+        while len(spent) < 5 or (sum(spent) < 1e3 * budget and len(spent) < 40):
+            start = time.perf_counter()
+            call()
+            spent.append(1e3 * (time.perf_counter() - start))
+        return spent
+
+    call_ms = statistics.median(times(lambda: jax.block_until_ready(solve(batch))))
+    device = _device_times(lambda: solve(batch), 9)
+    sizes = [int((maximum_bipartite_matching(a) >= 0).sum()) for a in matrices]
+    assert sizes == np.asarray(result.cardinality).tolist()
+    scipy_ms = statistics.median(times(lambda: [maximum_bipartite_matching(a) for a in matrices]))
+    ms = statistics.median(device) if device else call_ms
+    return {"graphs": count, "vertices": "64+64", "edges": int(np.mean([a.nnz for a in matrices])),
+            "device_ms": statistics.median(device) if device else "", "call_ms": call_ms,
+            "to_reach": 1.0 if count == 4096 else "", "scipy_ms": scipy_ms,
+            "ratio_scipy": scipy_ms / ms}  # fmt: skip
+
+
+def _serve(
+    line: Connection, cores: Sequence[int], platform: str, cache: Path, budget: float
+) -> None:
+    os.sched_setaffinity(0, set(cores))  # before jax, which sizes its thread pool by it
+    if platform:
+        os.environ["JAX_PLATFORMS"] = platform
+    bench = _Bench(cache, budget)
+    while True:
+        job = line.recv()
+        try:
+            if isinstance(job, Job):
+                line.send(bench.measure(job, line.send))
+            elif job == "device":
+                import jax
+
+                line.send((jax.default_backend(), jax.devices()[0].device_kind))
+            else:
+                line.send(batch_of_small(int(job), budget))
+        except Exception:
+            line.send(RuntimeError(traceback.format_exc()))
+
+
+# ---------------------------------------------------------------------------------------------
+# In the parent
+
+
+class Worker:
+    """One such process: `cores` are the ones it may use, `platform` "cpu" or "" for JAX's own."""
+
+    def __init__(self, cores: Sequence[int], platform: str, cache: Path, budget: float):
+        self._how = (cores, platform, cache, budget)
+        self._process = None
+
+    def measure(self, job: Job, limit: float) -> Measured:
+        """Raises RuntimeError for a wrong answer, or whatever else went wrong in there."""
+        self._send(job)
+        if self._receive(_PREPARATION_S) is None or self._receive(limit) is None:
+            return Measured(1e3 * limit, over=True)
+        measured = self._receive(_PREPARATION_S)  # the other runs fit into the budget; the check
+        return Measured(1e3 * limit, over=True) if measured is None else measured
+
+    def ask(self, question: Any) -> Any:
+        self._send(question)
+        return self._receive(_PREPARATION_S)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+    def _send(self, message: Any) -> None:
+        if self._process is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._line, theirs = spawn.Pipe()
+            self._process = spawn.Process(target=_serve, args=(theirs, *self._how), daemon=True)
+            self._process.start()
+            theirs.close()
+        self._line.send(message)
+
+    def _receive(self, seconds: float) -> Any:
+        """None when nothing came in time: the process is ended."""
+        if not self._line.poll(seconds):
+            self.close()
+            return None
+        try:
+            message = self._line.recv()
+        except EOFError:
+            self.close()
+            raise RuntimeError("the worker died") from None
+        if isinstance(message, RuntimeError):
+            raise message
+        return message
