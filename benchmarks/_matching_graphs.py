@@ -78,11 +78,11 @@ def dual(scale: int, seed: int = 0) -> Edges:
 
 def rgg(scale: int, seed: int = 0) -> Edges:
     """Random points that are closer than 0.55·sqrt(ln n / n)."""
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
     n = 1 << scale
     radius = 0.55 * np.sqrt(np.log(n) / n)
-    pair = cKDTree(_points(n, seed)).query_pairs(radius, output_type="ndarray")
+    pair = KDTree(_points(n, seed)).query_pairs(radius, output_type="ndarray")
     return _both_ways(pair[:, 0], pair[:, 1], n)
 
 
@@ -274,7 +274,8 @@ def _make(base: Spec, wanted: list[Spec], cache: Path) -> None:
         start = jm.maximum_bipartite_matching(graph, method="none", init="cheap")
         parts = ("row_ptr", "col_ind", "col_ptr", "row_ind")
         arrays = {part: np.asarray(getattr(graph, part)) for part in parts}
-        size = np.array([*graph.shape, len(arrays["col_ind"])])
+        size = np.array([*graph.shape, graph.capacity])
         part = cache / f"{spec.name}.part.npz"
-        np.savez(part, **arrays, start=np.asarray(start.col4row), size=size)
+        arrays |= {"start": np.asarray(start.col4row), "size": size}
+        np.savez(part, allow_pickle=False, **arrays)
         part.rename(_path(cache, spec.name))  # never half a file under its name

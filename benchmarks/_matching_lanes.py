@@ -27,7 +27,6 @@ class Limits(NamedTuple):
     cpu: float
     gpu_runs: float  # for repeating it
     cpu_runs: float
-    all: float  # then what has not begun is left out
 
 
 class Store:
@@ -38,6 +37,8 @@ class Store:
         self.cardinality: dict[str, int] = dict(KNOWN)
         self.failures: list[str] = []
         self.dropped: list[tuple[str, Job]] = []
+        self.slow: set[tuple[Any, ...]] = set()
+        self.lane_seconds: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def add(self, lane: str, job: Job, measured: Measured) -> None:
@@ -105,7 +106,9 @@ def run_lanes(
     count = sum(len(group) for groups in plan.values() for group in groups)
     with tqdm(total=count, desc="solves", smoothing=0) as bar:
         threads = [
-            threading.Thread(target=_work, args=(lane, mine, queue, store, limits, cache, end, bar))
+            threading.Thread(
+                target=_work, args=(lane, mine, queue, store, limits, cache, end, bar), daemon=True
+            )
             for lane in LANES
             for queue in [deque(plan.get(lane, []))]
             for mine in cores[lane]
@@ -132,7 +135,7 @@ def _work(
     platform, runs = ("", limits.gpu_runs) if on_gpu else ("cpu", limits.cpu_runs)
     limit = limits.gpu if on_gpu else limits.cpu
     worker = Worker(cores, platform, cache, runs)
-    slow = set()
+    begin = time.perf_counter()
     while True:
         try:
             group = queue.popleft()
@@ -141,7 +144,7 @@ def _work(
         for job in group:
             bar.set_postfix_str(f"{lane}: {job.label} on {job.graph}", refresh=False)
             try:
-                if job.kind in slow:
+                if (lane, job.kind) in store.slow:
                     store.add(lane, job, Measured(1e3 * limit, over=True))
                 elif time.perf_counter() > end:
                     store.dropped.append((lane, job))
@@ -149,11 +152,14 @@ def _work(
                     measured = worker.measure(job, limit)
                     store.add(lane, job, measured)
                     if measured.over:
-                        slow.add(job.kind)
+                        store.slow.add((lane, job.kind))
             except RuntimeError as error:
                 store.failures.append(f"{lane}: {job.label} on {job.graph}: {error}")
             bar.update()
     worker.close()
+    store.lane_seconds[lane] = max(
+        store.lane_seconds.get(lane, 0), round(time.perf_counter() - begin, 1)
+    )
 
 
 def geomean_ratio(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:

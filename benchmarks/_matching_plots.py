@@ -19,9 +19,14 @@ import matplotlib.pyplot as plt  # noqa: E402
 def _save(figure: Any, name: str) -> None:
     for axis in figure.axes:
         axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
+    if figure.get_layout_engine() is None:
+        figure.tight_layout()
     figure.savefig(common.RESULTS / f"{name}.png", dpi=110)
     plt.close(figure)
+
+
+def _legend_above(axis: Any) -> None:
+    axis.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
 
 
 def papers(store: Store, graphs: Sequence[str], name: str) -> None:
@@ -35,8 +40,8 @@ def papers(store: Store, graphs: Sequence[str], name: str) -> None:
         means = [tables.mean_ms(store, names, tables.g_pr(variant, *how)) for how in tables.RELABEL]
         axes[0].bar(x + 0.27 * (i - 1), _numbers(means), 0.26, label=labels[variant])
     axes[0].set_xticks(x, [f"{relabel}, {k:g}" for relabel, k in tables.RELABEL], fontsize=8)
-    axes[0].set(ylabel="ms, geometric mean", title=f"push_relabel on {len(names)} graphs")
-    axes[0].legend(frameon=False)
+    axes[0].set(ylabel="ms, geometric mean", xlabel=f"push_relabel on {len(names)} graphs")
+    _legend_above(axes[0])
 
     x = np.arange(len(tables.BREADTH_FIRST))
     for i, (which, names) in enumerate(sets.items()):
@@ -45,8 +50,8 @@ def papers(store: Store, graphs: Sequence[str], name: str) -> None:
         bars.set_label(f"{which} ({len(names)})")
     labels = [f"{m}\n{k}\n{t}" for m, k, t in tables.BREADTH_FIRST]
     axes[1].set_xticks(x, labels, fontsize=8)
-    axes[1].set(ylabel="ms, geometric mean", title="apfb and apsb by kernel and threads")
-    axes[1].legend(frameon=False)
+    axes[1].set(ylabel="ms, geometric mean", xlabel="apfb and apsb by kernel and threads")
+    _legend_above(axes[1])
     _save(figure, name)
 
 
@@ -56,7 +61,7 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 
 def profiles(store: Store, graphs: Sequence[str], name: str) -> None:
     """Speed-ups over the fastest sequential method of each graph, and times over the best."""
-    figure, axes = plt.subplots(2, 2, figsize=(13, 8.5), sharex="row")
+    figure, axes = plt.subplots(2, 2, figsize=(13, 9), sharex="row", layout="constrained")
     sets = {"original": list(graphs), "RCP": [f"{g}_rcp" for g in graphs]}
     for column, (which, names) in enumerate(sets.items()):
         speedups, times = _profile_values(store, names)
@@ -74,7 +79,8 @@ def profiles(store: Store, graphs: Sequence[str], name: str) -> None:
             title=f"performance profile, {which}",
             xlim=(1, 1000),
         )
-    axes[0, 0].legend(frameon=False, fontsize=8)
+    lines, names = axes[1, 0].get_legend_handles_labels()
+    figure.legend(lines, names, frameon=False, ncols=len(names), loc="outside upper center")
     _save(figure, name)
 
 
@@ -127,7 +133,7 @@ def whole_solves(targets: list[dict[str, Any]], cpu: list[dict[str, Any]], name:
         axes[0].set_yticks(y, [row["graph"] for row in targets], fontsize=8)
         axes[0].invert_yaxis()
         axes[0].set(xscale="log", xlabel="device ms, whole solve")
-        axes[0].legend(frameon=False, fontsize=8)
+        _legend_above(axes[0])
     if cpu:
         x = np.arange(len(cpu))
         styles = {"scipy": ("#b0b0b0", "s"), "igraph": ("#d08c60", "^"), "btf": ("#a05070", "v")}
@@ -141,7 +147,7 @@ def whole_solves(targets: list[dict[str, Any]], cpu: list[dict[str, Any]], name:
         axes[1].axhline(1, color="#2060a0", linewidth=2)
         axes[1].set_yscale("log")
         axes[1].set_xticks(x, [row["graph"] for row in cpu], rotation=90, fontsize=7)
-        axes[1].set_title("one core, relative to auto (higher is slower; hollow: stopped there)")
+        axes[1].set_ylabel("one core, relative to auto (hollow: stopped there)")
         axes[1].grid(axis="y", alpha=0.3)
-        axes[1].legend(frameon=False)
+        _legend_above(axes[1])
     _save(figure, name)

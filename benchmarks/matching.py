@@ -38,13 +38,13 @@ import _common as common
 import _matching_plots as plots
 import _matching_tables as tables
 from _matching_graphs import Spec, make_all, real_graphs
-from _matching_lanes import THREADS, Limits, Store, cores_of_lanes, run_lanes
+from _matching_lanes import Limits, Store, cores_of_lanes, run_lanes
 from _matching_workers import IGRAPH_MOST_EDGES, Job, Worker, peers_found
 
 
 PARTS = ("targets", "papers", "scratch", "batch")
-LIMITS = Limits(gpu=4, cpu=15, gpu_runs=0.25, cpu_runs=0.5, all=0)
-QUICK = Limits(gpu=3, cpu=3, gpu_runs=0.05, cpu_runs=0.05, all=0)
+LIMITS = Limits(gpu=3, cpu=10, gpu_runs=0.25, cpu_runs=0.5)
+QUICK = Limits(gpu=3, cpu=3, gpu_runs=0.05, cpu_runs=0.05)
 
 # Graphs of the tables of the papers, beside the real ones of at least 100,000 edges.
 PAPERS = [
@@ -84,10 +84,7 @@ def choose_graphs(only: Sequence[str], scale: int, quick: bool) -> tuple[list[Sp
         specs += [*papers, *(replace(s, rcp=True) for s in papers)]
     if "scratch" in only:
         specs += [*scratch, *small]
-    names = [
-        (s.name, t if s == t.spec else t._replace(to_reach=None, ecl_mm=None, prototype=None))
-        for s, t in targets
-    ]
+    names = [(s.name, t if s == t.spec else tables.Target(s)) for s, t in targets]
     return specs, Plan(
         names,
         [s.name for s in papers],
@@ -177,9 +174,11 @@ def main() -> None:
         small = worker.ask(256 if args.quick else 4096) if "batch" in only else None
         worker.close()
 
+    on_gpu = backend == "gpu"
+    goals = [(n, t if on_gpu else tables.Target(t.spec)) for n, t in plan.targets]
     parts: dict[str, list[dict[str, Any]]] = {}
     if "targets" in only:
-        parts["targets"] = tables.targets(store, plan.targets, sizes)
+        parts["targets"] = tables.targets(store, goals, sizes)
     if "papers" in only:
         parts["push_relabel"] = tables.push_relabel(store, plan.papers)
         parts["breadth_first"] = tables.breadth_first(store, plan.papers)
@@ -188,7 +187,7 @@ def main() -> None:
         everywhere = [n for n in sizes if (n, "one", "auto", "nothing") in store.found]
         parts["gpu"] = tables.gpu_from_scratch(store, everywhere, sizes)
         parts["cpu"] = tables.cpu_from_scratch(store, everywhere, sizes)
-        parts["criteria"] = tables.criteria(store, everywhere, sizes)
+        parts["criteria"] = tables.criteria(store, everywhere, sizes, on_gpu)
     if small is not None:
         parts["batch"] = [small]
 
@@ -198,11 +197,16 @@ def main() -> None:
     about = common.environment(versions()) | {
         "device": device,
         "backend": backend,
-        "threads": min(THREADS, common.environment([])["cores"]),
+        "cores_of_lanes": cores_of_lanes(),
+        "lane_seconds": store.lane_seconds,
         "limits_s": limits._asdict(),
         "left_out": [f"{lane}: {job.label} on {job.graph}" for lane, job in store.dropped],
         "failures": store.failures,
     }
+    if on_gpu:
+        from assignment_gpu import gpu  # starts jax
+
+        about |= gpu()
     path = common.write_json(name, about | parts | {"measurements": store.rows()})
     if "papers" in only:
         plots.papers(store, plan.papers, f"{name}_papers")
@@ -210,7 +214,7 @@ def main() -> None:
     if "targets" in only or "scratch" in only:
         plots.whole_solves(parts.get("targets", []), parts.get("cpu", []), name)
     print(f"\nwrote {path}")
-    if backend != "gpu":
+    if not on_gpu:
         print("There is no GPU: its columns are those of JAX's default device.")
     if store.dropped:
         print(f"{len(store.dropped)} solves were left out for time; --minutes gives more.")

@@ -58,10 +58,12 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
 }
 
 // The entries that the lanes of a warp hold, edge by edge. `rule` says which grow, and what becomes
-// of a target that is claimed for one: see TreeRule and HeightRule.
+// of a target that is claimed for one: see TreeRule. A warp that is `alone` in the whole launch
+// claims without atomic operations, which take a third of the time of a short step.
 template <class Rule>
 __device__ inline void expand(const MatchingState& s, const Rule& rule, const int32_t* adj,
-                              const SearchEntry& mine, const FoundEntries& out) {
+                              const SearchEntry& mine, const FoundEntries& out,
+                              bool alone = false) {
   const bool grows = mine.degree > 0 && rule.grows(mine.root);
   each_edge(mine.first, mine.degree, [&](int owner, int32_t at, bool exists) {
     const int32_t u = exists ? adj[at] : 0;
@@ -74,11 +76,18 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
     const int32_t root = __shfl_sync(kAllLanes, mine.root, owner);
     const bool wanted =
         __shfl_sync(kAllLanes, int(grows), owner) && exists && target.parent == kNoParent;
+    const unsigned all_wanted = __ballot_sync(kAllLanes, wanted);
     bool claimed = false;
     if (wanted) {
       // Likely to be read next.
       asm volatile("prefetch.global.L1 [%0];" ::"l"(adj + target.first));
-      claimed = atomicCAS(&s.target[u].parent, kNoParent, vertex) == kNoParent;
+      if (alone) {
+        const unsigned same = __match_any_sync(all_wanted, u);
+        claimed = __ffs(same) - 1 == MatchingGrid::lane();
+        if (claimed) __stcg(&s.target[u].parent, vertex);
+      } else {
+        claimed = atomicCAS(&s.target[u].parent, kNoParent, vertex) == kNoParent;
+      }
     }
     if (claimed && target.mate < 0) {
       rule.reach(u, root);

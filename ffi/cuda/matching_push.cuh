@@ -36,12 +36,13 @@ class Pushing {
     grid_.each(tokens, [&](int64_t k) {
       int32_t v = __ldcg(s_.tokens + k);
       for (int pushes = 0; v >= 0 && pushes < most_pushes; ++pushes) {
-        const int32_t all = a_.ptr[v + 1] - a_.ptr[v], degree = min(all, kLooks);
-        // Of many neighbours some others each time.
+        const int32_t first = a_.ptr[v], degree = a_.ptr[v + 1] - first;
+        // Each token begins somewhere else, and each time: who all look at the same neighbours
+        // first get in each other's way.
         const uint32_t dice = uint32_t(v) * 2654435761u + uint32_t(pushes) * 40503u;
-        const int32_t skip = all > kLooks ? int32_t(dice % uint32_t(all - kLooks)) : 0;
         int32_t second;
-        const int32_t u = lowest_neighbour(a_.ptr[v] + skip, degree, highest, second);
+        const int32_t u = lowest_neighbour(first, degree, int32_t((dice >> 8) % uint32_t(degree)),
+                                           highest, second);
         if (u < 0) break;
         const int32_t before = atomicExch(b_.mate + u, v);
         __stcg(s_.height + u, second + 1);
@@ -50,14 +51,19 @@ class Pushing {
     });
     grid_.meet();
   }
-  __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t highest,
+  // Of the neighbours from the `skip`-th on, round the end, as many as one thread looks at.
+  __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t skip, int32_t highest,
                                       int32_t& second) const {
+    const int32_t looks = min(degree, kLooks);
     int32_t lowest = highest, u = -1;
     second = highest;
-    for (int32_t j = 0; j < degree; j += kBatch) {
+    for (int32_t j = 0; j < looks; j += kBatch) {
       int32_t y[kBatch], height[kBatch];
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) y[i] = j + i < degree ? a_.adj[first + j + i] : -1;
+      for (int i = 0; i < kBatch; ++i) {
+        const int32_t at = skip + j + i;
+        y[i] = j + i < looks ? a_.adj[first + (at < degree ? at : at - degree)] : -1;
+      }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) height[i] = y[i] >= 0 ? __ldcg(s_.height + y[i]) : highest;
 #pragma unroll

@@ -46,8 +46,8 @@ class Patience {
 template <class Rule>
 class Roaming {
  public:
-  __device__ Roaming(MatchingGrid& grid, const MatchingState& s, const Rule& rule,
-                     const int32_t* adj, RoamTuning tuning)
+  __device__ Roaming(MatchingGrid& grid, const MatchingState& s, Rule rule, const int32_t* adj,
+                     RoamTuning tuning)
       : grid_(grid), s_(s), c_(*s.control), rule_(rule), adj_(adj), tuning_(tuning) {}
 
   // From the first `roots` entries, until nothing is left to be searched or `goal` successes.
@@ -175,7 +175,11 @@ class Roaming {
       const int part = edges <= room ? end - begin : fitting(stage(now) + begin, end - begin, room);
       const FoundEntries out{stage(1 - now), kStaged, &b.staged, &b.edges, list(), &c_.entries};
       if (end - begin <= kFew && edges <= kFewEdges) {
-        if (threadIdx.x < 32) search_few(stage(now) + begin, end - begin, out, patience);
+        if (threadIdx.x < 32) {
+          // Nobody else gets work but from this block.
+          const bool alone = __shfl_sync(kAllLanes, int(seen.x == 1), 0);
+          search_few(stage(now) + begin, end - begin, out, patience, alone);
+        }
         __syncthreads();
       } else {
         if (threadIdx.x == 0) b.begin = 0;
@@ -247,12 +251,12 @@ class Roaming {
   // first of those found that have not been searched is in block().begin, their edges in
   // block().edges.
   __device__ void search_few(const SearchEntry* entries, int count, const FoundEntries& out,
-                             Patience& patience) {
+                             Patience& patience, bool alone) {
     Block& b = block();
     int begin = 0;
     for (int rounds = 1;; ++rounds) {
       expand(s_, rule_, adj_,
-             grid_.lane() < count ? entries[grid_.lane()] : SearchEntry{0, 0, 0, 0}, out);
+             grid_.lane() < count ? entries[grid_.lane()] : SearchEntry{0, 0, 0, 0}, out, alone);
       __syncwarp();
       const int end = *out.staged, edges = *out.edges;
       entries = out.stage + begin;
@@ -331,7 +335,7 @@ class Roaming {
   MatchingGrid& grid_;
   const MatchingState& s_;
   MatchingControl& c_;
-  const Rule& rule_;
+  Rule rule_;
   const int32_t* adj_;
   RoamTuning tuning_;
 };

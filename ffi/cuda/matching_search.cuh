@@ -37,8 +37,7 @@ class Search {
         c_(*s.control),
         a_(a),
         b_(b),
-        rule_{s},
-        roaming_(grid, s, rule_, a.adj, tuning) {}
+        roaming_(grid, s, TreeRule{s}, a.adj, tuning) {}
 
   // A root for each free vertex of side a. Of partners, those that side b knows count.
   __device__ void begin() {
@@ -178,7 +177,6 @@ class Search {
   const MatchingState& s_;
   MatchingControl& c_;
   MatchingSide a_, b_;
-  TreeRule rule_;
   Roaming<TreeRule> roaming_;
 };
 
