@@ -250,11 +250,13 @@ def batch_of_small(count: int, budget: float) -> dict[str, Any]:
     sizes = [int((maximum_bipartite_matching(a) >= 0).sum()) for a in matrices]
     assert sizes == np.asarray(result.cardinality).tolist()
     scipy_ms = statistics.median(times(lambda: [maximum_bipartite_matching(a) for a in matrices]))
-    ms = statistics.median(device) if device else call_ms
-    return {"graphs": count, "vertices": "64+64", "edges": int(np.mean([a.nnz for a in matrices])),
-            "device_ms": statistics.median(device) if device else "", "call_ms": call_ms,
-            "to_reach": 1.0 if count == 4096 else "", "scipy_ms": scipy_ms,
-            "ratio_scipy": scipy_ms / ms}  # fmt: skip
+    device_ms = statistics.median(device) if device else None
+    row: dict[str, Any] = {"graphs": count, "vertices": "64+64"}
+    row["edges"] = float(np.mean([a.nnz for a in matrices]))
+    row |= {"device_ms": device_ms, "call_ms": call_ms}
+    if count == 4096 and device_ms is not None:
+        row |= {"to_reach": 1.0, "met": "met" if device_ms <= 1 else "missed"}
+    return row | {"scipy_ms": scipy_ms, "ratio_scipy": scipy_ms / (device_ms or call_ms)}
 
 
 def _serve(

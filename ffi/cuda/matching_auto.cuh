@@ -14,6 +14,9 @@ struct AutoTuning {
   RoamTuning roam;
   int32_t highest = 16;
   int most_pushes = 16;
+  int32_t crowd = 32;        // with fewer paths in a phase trees go on alone
+  int relabels = 8;          // at most
+  int relabel_pushes = 128;  // of a token, between two relabellings
 };
 
 enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
@@ -71,11 +74,26 @@ class AutoSolve {
     const bool from_cols = search_from_cols(grid_, s_);
     if (grid_.leader()) s_.control->roots_are_cols = from_cols;
     grid_.meet();
-    Pushing(grid_, s_, a(), b()).short_paths(tuning_.highest, tuning_.most_pushes);
+    pushing().short_paths(tuning_.highest, tuning_.most_pushes);
     search().begin();
   }
   __device__ bool run(int64_t phases) {
-    const bool done = search().run(phases);
+    bool done = false;
+    for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
+      const int32_t found = search().phase();
+      done = found == 0;
+      // Where trees stand in each other's way, every phase finds about half of what there is.
+      // Pushing does not mind, as long as a thread sees most of a vertex's neighbours.
+      const bool crowded = found > tuning_.crowd && found > last / 3;
+      if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kLooks * s_.side) {
+        search().write_partners();
+        push_with_labels();
+        search().begin();
+        last = INT32_MAX;
+      } else {
+        last = found;
+      }
+    }
     search().write_partners();
     return done;
   }
@@ -90,6 +108,15 @@ class AutoSolve {
   __device__ bool from_cols() const { return __ldcg(&s_.control->roots_are_cols) != 0; }
   __device__ MatchingSide a() const { return from_cols() ? s_.cols() : s_.rows(); }
   __device__ MatchingSide b() const { return from_cols() ? s_.rows() : s_.cols(); }
+  __device__ void push_with_labels() {
+    for (int32_t k = 0, last = INT32_MAX; k < tuning_.relabels; ++k) {
+      const int32_t tokens = pushing().relabel_and_push(last, tuning_.relabel_pushes);
+      if (tokens == 0 || tokens > last / 2) break;
+      last = tokens;
+    }
+    tuning_.relabels = 0;  // once
+  }
+  __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.roam); }
   __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.roam); }
 
   MatchingGrid& grid_;

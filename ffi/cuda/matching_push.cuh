@@ -2,12 +2,25 @@
 #ifndef JAXMATCH_CUDA_MATCHING_PUSH_CUH_
 #define JAXMATCH_CUDA_MATCHING_PUSH_CUH_
 
-#include "matching_state.cuh"
+#include "matching_roam.cuh"
 
 namespace jaxmatch {
 
-// Push-relabel as a start for a search (Deveci, Kaya, Ucar and Catalyurek 2013 do all of it so). A
-// token is a free vertex of side a. A thread gives it the lowest neighbour, and goes on with whom
+// Of side b: how long the path was by which a search from b's free vertices came there. Those of
+// side a that are free are tokens.
+struct HeightRule {
+  const MatchingState& s;
+
+  __device__ bool grows(int32_t) const { return true; }
+  __device__ void reach(int32_t v, int32_t) const { s.tokens[atomicAdd(&s.control->found, 1)] = v; }
+  __device__ int32_t pass_on(int32_t height, const SearchTarget& target) const {
+    __stcg(s.height + target.mate, height + 1);
+    return height + 1;
+  }
+};
+
+// Push-relabel (Deveci, Kaya, Ucar and Catalyurek 2013), whose threads do not wait for each other.
+// A token is a free vertex of side a. A thread gives it the lowest neighbour, and goes on with whom
 // that neighbour had before, until it comes to a free one. A height is a guess at the number of
 // pushes from there to a free vertex; wrong guesses, which races leave, cost time and nothing else.
 //
@@ -15,8 +28,11 @@ namespace jaxmatch {
 // neighbour, or one thread, or neither.
 class Pushing {
  public:
-  __device__ Pushing(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b)
-      : grid_(grid), s_(s), a_(a), b_(b) {}
+  static constexpr int kLooks = 16;  // neighbours of a vertex that a push looks at
+
+  __device__ Pushing(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b,
+                     RoamTuning tuning)
+      : grid_(grid), s_(s), a_(a), b_(b), tuning_(tuning) {}
 
   // Short paths: every free vertex pushes, and heights rise from nothing to `highest`.
   __device__ void short_paths(int32_t highest, int most_pushes) {
@@ -29,8 +45,48 @@ class Pushing {
     push(grid_.meet().count, highest, most_pushes);
   }
 
+  // Global relabelling: heights by a search that ends when it has been everywhere or met so many
+  // tokens, all of which then push. Returns how many they were.
+  __device__ int32_t relabel_and_push(int32_t goal, int most_pushes) {
+    const int32_t tokens = relabel(goal);
+    if (tokens > 0) push(tokens, kUnknown, most_pushes);
+    return tokens;
+  }
+
  private:
-  static constexpr int kBatch = 8, kLooks = 16;
+  static constexpr int32_t kUnknown = 1 << 30;
+
+  __device__ int32_t relabel(int32_t goal) {
+    grid_.each(a_.count, [&](int64_t v) { a_.mate[v] = kFreeVertex; });
+    grid_.meet();
+    grid_.each(b_.count, [&](int64_t u) {
+      const int32_t v = __ldcg(b_.mate + u);
+      s_.height[u] = v >= 0 ? kUnknown : 0;
+      if (v >= 0) a_.mate[v] = int32_t(u);
+    });
+    if (grid_.leader()) s_.control->turn = s_.control->found = 0;
+    grid_.meet();
+    grid_.each(a_.count, [&](int64_t v) {
+      const int32_t u = __ldcg(a_.mate + v);
+      const int32_t first = u >= 0 ? b_.ptr[u] : 0;
+      s_.target[v] = {u, first, u >= 0 ? b_.ptr[u + 1] - first : 0, kNoParent};
+    });
+    Roaming<HeightRule> roaming(grid_, s_, HeightRule{s_}, b_.adj, tuning_);
+    const FoundEntries out = roaming.staging(s_.list[0], &grid_.tally()->count);
+    grid_.each_warp(b_.count, [&](int64_t u, bool exists) {
+      SearchEntry root{root_as_parent(int32_t(u)), 0, 0, 0};
+      if (exists && __ldcg(b_.mate + u) < 0) {
+        root.first = b_.ptr[u];
+        root.degree = b_.ptr[u + 1] - root.first;
+      }
+      put(root.degree > 0, root, out);
+    });
+    roaming.flush(out);
+    roaming.run(grid_.meet().count, goal);
+    return __ldcg(&s_.control->found);
+  }
+
+  static constexpr int kBatch = 8;
 
   __device__ void push(int32_t tokens, int32_t highest, int most_pushes) {
     grid_.each(tokens, [&](int64_t k) {
@@ -81,6 +137,7 @@ class Pushing {
   MatchingGrid& grid_;
   const MatchingState& s_;
   MatchingSide a_, b_;
+  RoamTuning tuning_;
 };
 
 }  // namespace jaxmatch

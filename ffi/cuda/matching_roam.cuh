@@ -14,7 +14,7 @@ constexpr int64_t kMatchingSharedBytes = 2 * kStaged * sizeof(SearchEntry);
 
 struct RoamTuning {
   int narrow = 131072;  // with fewer entries blocks do not wait for each other
-  int patience = 250;   // microseconds without success after which a search ends
+  int patience = 150;   // microseconds without success after which a search ends
   int share = 64;       // entries that one block leaves to another, at least
 };
 

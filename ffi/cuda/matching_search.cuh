@@ -107,26 +107,20 @@ class Search {
     });
   }
 
-  // Searches until there is nothing to be found, or for so many phases. Whether it is done.
-  __device__ bool run(int64_t phases) {
-    for (; peek(&c_.roots) > 0 && peek(&c_.targets) > 0; --phases) {
-      if (phases == 0) return false;
-      if (!phase()) break;
-    }
-    return true;
+  // Returns how many paths were found; none: the matching is maximum.
+  __device__ int32_t phase() {
+    const int32_t roots = peek(&c_.roots), targets = peek(&c_.targets);
+    if (roots == 0 || targets == 0) return 0;
+    roaming_.run(roots, min(roots, targets));
+    const int32_t found = peek(&c_.found);
+    if (found == 0) return 0;
+    augment();
+    keep_trees();
+    return found;
   }
 
  private:
   __device__ static int32_t peek(const int32_t* at) { return __ldcg(at); }
-
-  // Whether it found anything.
-  __device__ bool phase() {
-    roaming_.run(peek(&c_.roots), min(peek(&c_.roots), peek(&c_.targets)));
-    if (peek(&c_.found) == 0) return false;
-    augment();
-    keep_trees();
-    return true;
-  }
 
   // Along the path from each leaf to its root, every target takes the partner of the one before.
   __device__ void augment() {
