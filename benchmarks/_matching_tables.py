@@ -76,8 +76,8 @@ TITLES = {
     "push_relabel": "G-PR by relabelling, geometric means after the cheap matching, ms (figure 1)",
     "breadth_first": "APFB and APsB, geometric means after the cheap matching, ms (table 1)",
     "after_cheap": "time after the cheap matching as a multiple of auto on the GPU",
-    "gpu": "whole solve from nothing as a multiple of auto on the GPU",
-    "cpu": "one core, whole solve from nothing as a multiple of auto on one core",
+    "scratch_gpu": "whole solve from nothing as a multiple of auto on the GPU",
+    "scratch_cpu": "one core, whole solve from nothing as a multiple of auto on one core",
     "criteria": "what is to hold",
     "batch": "many small graphs in one call",
 }

@@ -185,8 +185,8 @@ def main() -> None:
         parts["after_cheap"] = tables.after_cheap(store, plan.papers, sizes)
     if "scratch" in only:
         everywhere = [n for n in sizes if (n, "one", "auto", "nothing") in store.found]
-        parts["gpu"] = tables.gpu_from_scratch(store, everywhere, sizes)
-        parts["cpu"] = tables.cpu_from_scratch(store, everywhere, sizes)
+        parts["scratch_gpu"] = tables.gpu_from_scratch(store, everywhere, sizes)
+        parts["scratch_cpu"] = tables.cpu_from_scratch(store, everywhere, sizes)
         parts["criteria"] = tables.criteria(store, everywhere, sizes, on_gpu)
     if small is not None:
         parts["batch"] = [small]
@@ -212,7 +212,7 @@ def main() -> None:
         plots.papers(store, plan.papers, f"{name}_papers")
         plots.profiles(store, plan.papers, f"{name}_profiles")
     if "targets" in only or "scratch" in only:
-        plots.whole_solves(parts.get("targets", []), parts.get("cpu", []), name)
+        plots.whole_solves(parts.get("targets", []), parts.get("scratch_cpu", []), name)
     print(f"\nwrote {path}")
     if not on_gpu:
         print("There is no GPU: its columns are those of JAX's default device.")

@@ -124,6 +124,13 @@ def maximum_bipartite_matching(
     | `"none"` | the initial matching and nothing more | likewise |
     | `"xla"` | the pure-JAX twin | the twin |
 
+    `"auto"` on CUDA: graphs of which a batch has several, or with up to 1024 vertices, whose state
+    fits a multiprocessor (about 1700 vertices a side), have a block each, all in one launch. Larger
+    ones are solved one after another by the whole GPU: a greedy matching from vertices of few
+    neighbours on, short paths by pushing, then disjoint trees from all free vertices of the side
+    that has fewer, with push-relabel in between where trees get in each other's way. On the CPU a
+    search from each free row, up to a bound that grows, then forests, at last Hopcroft and Karp.
+
     **Options** of `"push_relabel"`:
 
     - `variant`: the paper's three steps, `"first"` (a thread for each vertex), `"active"` (a list
@@ -160,8 +167,9 @@ def maximum_bipartite_matching(
     **Deterministic:** cardinality and status always are. A graph can have many maximum matchings
     and covers: `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`,
     `"pothen_fan"`, `"push_relabel"`, `"none"`) return the same one each time, the GPU kernels and
-    the CPU methods with threads may return any. No gradient flows through the result; costs at the
-    chosen pairs are a gather, `cost[i, res.col4row[i]]`, with its own.
+    the CPU methods with threads (`"auto"` on large graphs too) may return any. No gradient flows
+    through the result; costs at the chosen pairs are a gather, `cost[i, res.col4row[i]]`, with its
+    own.
 
     **Time and memory:** at worst O(√n·e) operations for the methods after Hopcroft and Karp,
     O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside the
