@@ -24,6 +24,17 @@
 namespace jaxmatch {
 namespace {
 
+// The method auto searches from the side with fewer free vertices that have edges. That is the side
+// with fewer vertices that have edges: any matching covers as many on both sides.
+bool AutoSearchesFromColumns(const BipartiteCsr& g) {
+  const auto with_edges = [](const int32_t* ptr, int32_t count) {
+    int32_t found = 0;
+    for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];
+    return found;
+  };
+  return with_edges(g.col_ptr, g.m) < with_edges(g.row_ptr, g.n);
+}
+
 // Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or
 // null where the algorithm does not know them.
 Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, Scratch& scratch) {
@@ -71,22 +82,27 @@ bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scra
     return true;
   }
   if (!scratch.reset(g.n, g.m)) return false;
-  MatchingState s{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
-                  g.row_ind, out.col4row, out.row4col, 0};
-  StartFrom(s, o.start_of(b));
+  MatchingState rows{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
+                     g.row_ind, out.col4row, out.row4col, 0};
+  StartFrom(rows, o.start_of(b));
   if (o.init == MatchingInit::kKarpSipser) {
-    KarpSipser(s, scratch).run();
-  } else if (o.init != MatchingInit::kNone) {
-    CheapMatching(s);
+    KarpSipser(rows, scratch).run();
+  } else if (o.init == MatchingInit::kCheap) {
+    CheapMatching(rows);
   }
+  const bool from_columns = o.method == MatchingMethod::kAuto && AutoSearchesFromColumns(g);
+  MatchingState s = from_columns ? rows.transposed() : rows;
+  if (o.init == MatchingInit::kAuto) CheapMatching(s);
+  bool* const cover = from_columns ? out.col_cover : out.row_cover;
+  bool* const other_cover = from_columns ? out.row_cover : out.col_cover;
   if (o.method == MatchingMethod::kNone) {
-    std::fill_n(out.row_cover, g.n, false);
-    std::fill_n(out.col_cover, g.m, false);
+    std::fill_n(cover, s.n, false);
+    std::fill_n(other_cover, s.m, false);
     *out.status = kIterationLimit;
   } else {
     Bitmap reached = Solve(o, spread, s, scratch);
     if (!reached) reached = ReachFromFreeRows(s, scratch);
-    WriteCover(s, reached, out.row_cover, out.col_cover);
+    WriteCover(s, reached, cover, other_cover);
     *out.status = kOptimal;
   }
   *out.cardinality = s.cardinality;

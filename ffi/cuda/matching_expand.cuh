@@ -7,8 +7,14 @@
 
 namespace jaxmatch {
 
+// Leaves entries base .. base + count - 1 of the list to the block whose turn it is.
+__device__ inline void publish(const MatchingState& s, int32_t slot, int32_t base, int32_t count) {
+  const int64_t x = int64_t(count) << 32 | uint32_t(base);
+  atomicExch(reinterpret_cast<unsigned long long*>(s.offers + slot), (unsigned long long)x);
+}
+
 // Where a block puts what it finds: in its shared memory while there is room, else at the end of
-// the list.
+// the list, from where others get it if blocks do not meet.
 struct FoundEntries {
   SearchEntry* stage;
   int room;
@@ -16,7 +22,24 @@ struct FoundEntries {
   int32_t* edges;   // in shared memory: of those
   SearchEntry* list;
   int32_t* listed;
+  const MatchingState* roaming;  // null: whatever is in the list will be searched
 };
+
+// All lanes that are there come together.
+__device__ inline void put_into_list(const SearchEntry& entry, const FoundEntries& out) {
+  const auto lanes = cooperative_groups::coalesced_threads();
+  const int count = int(lanes.size());
+  int base = 0;
+  if (lanes.thread_rank() == 0) base = atomicAdd(out.listed, count);
+  base = lanes.shfl(base, 0);
+  out.list[base + lanes.thread_rank()] = entry;
+  if (out.roaming == nullptr) return;
+  __threadfence();
+  lanes.sync();
+  if (lanes.thread_rank() != 0) return;
+  atomicAdd(&out.roaming->control->working, 1);
+  publish(*out.roaming, atomicAdd(&out.roaming->control->offers, 1), base, count);
+}
 
 // Puts entries, in parts if they have many neighbours. All lanes of a warp come together.
 __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEntries& out) {
@@ -26,8 +49,7 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
   const bool heavy = claimed && entry.degree > kEntryEdges;
   int before = __popc(who & ((1u << lane) - 1)), all = __popc(who), parts = 1;
   if (__any_sync(kAllLanes, heavy)) {
-    parts = claimed ? (entry.degree + kEntryEdges - 1) / kEntryEdges : 0;
-    parts = claimed ? max(1, parts) : 0;
+    parts = claimed ? (entry.degree - 1) / kEntryEdges + 1 : 0;
     int sum = parts;
     for (int step = 1; step < 32; step *= 2) {
       const int other = __shfl_up_sync(kAllLanes, sum, step);
@@ -36,7 +58,8 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
     before = sum - parts;
     all = __shfl_sync(kAllLanes, sum, 31);
   }
-  const int edges = __reduce_add_sync(kAllLanes, claimed ? entry.degree : 0);
+  // As many as fit nowhere count like more.
+  const int edges = __reduce_add_sync(kAllLanes, claimed ? min(entry.degree, 1 << 14) : 0);
   int base = 0;
   if (lane == 0) {
     base = atomicAdd(out.staged, all);
@@ -52,7 +75,7 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
     if (at < out.room) {
       out.stage[at] = part;
     } else {
-      append_now(out.list, out.listed, part);
+      put_into_list(part, out);
     }
   }
 }
@@ -67,6 +90,7 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
   const bool grows = mine.degree > 0 && rule.grows(mine.root);
   each_edge(mine.first, mine.degree, [&](int owner, int32_t at, bool exists) {
     const int32_t u = exists ? adj[at] : 0;
+    if (alone) __syncwarp();  // what other lanes have claimed is seen below
     SearchTarget target{-1, 0, 0, 0};
     if (exists) {
       const int4 x = __ldcg(reinterpret_cast<const int4*>(s.target + u));
@@ -92,6 +116,11 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
     if (claimed && target.mate < 0) {
       rule.reach(u, root);
       claimed = false;
+    }
+    // A vertex of many neighbours may bring others work: from here on nobody is alone.
+    if (alone && __any_sync(kAllLanes, claimed && target.degree > kEntryEdges)) {
+      __syncwarp();
+      alone = false;
     }
     put(claimed, {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
   });

@@ -90,7 +90,7 @@ class Roaming {
     __syncthreads();
     if (threadIdx.x == 0) block().staged = 0;
     __syncthreads();
-    return {stage(0), 2 * kStaged, &block().staged, &block().edges, list, listed};
+    return {stage(0), 2 * kStaged, &block().staged, &block().edges, list, listed, nullptr};
   }
   __device__ void flush(const FoundEntries& out) const {
     __syncthreads();
@@ -143,9 +143,8 @@ class Roaming {
     bool stop = false;
     while (!stop) {
       if (begin == end) {
-        const int count = b.staged;
         // The next level of this block's trees.
-        if (count == 0) {
+        if (staged == 0) {
           end = wait_for_offer(stage(now));
           if (end == 0) break;
           edges = INT32_MAX;
@@ -154,7 +153,7 @@ class Roaming {
         } else {
           now = 1 - now;
           begin = b.begin;  // those before it have been searched
-          end = count;
+          end = staged;
           edges = b.edges;
           listed = false;
         }
@@ -173,7 +172,8 @@ class Roaming {
       }
       const int room = kStaged - staged;
       const int part = edges <= room ? end - begin : fitting(stage(now) + begin, end - begin, room);
-      const FoundEntries out{stage(1 - now), kStaged, &b.staged, &b.edges, list(), &c_.entries};
+      const FoundEntries out{stage(1 - now), kStaged,     &b.staged, &b.edges,
+                             list(),         &c_.entries, &s_};
       if (end - begin <= kFew && edges <= kFewEdges) {
         if (threadIdx.x < 32) {
           // Nobody else gets work but from this block.
@@ -196,22 +196,22 @@ class Roaming {
       listed = true;
       begin += part;
       stop = b.stop != 0;
-      staged = b.staged;
+      staged = min(b.staged, kStaged);
       const int waiting = staged - b.begin;
       const bool crowded = staged > kStaged - kRoom;
       if (!stop && waiting > 0 && (crowded || (b.idle > 0 && waiting >= 2 * tuning_.share))) {
         const int kept = offer(stage(1 - now) + b.begin, waiting, b.idle, crowded);
         staged -= waiting - kept;
-        if (threadIdx.x == 0) b.staged = staged;
       }
+      __syncthreads();  // all have read the count
+      if (threadIdx.x == 0) b.staged = staged;
       __syncthreads();
     }
     // What was found last is in no list yet.
-    const int count = b.staged;
-    if (count > 0) {
-      if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, count);
+    if (staged > 0) {
+      if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, staged);
       __syncthreads();
-      copy(list() + b.base, stage(1 - now), count);
+      copy(list() + b.base, stage(1 - now), staged);
     }
     grid_.meet();
   }
@@ -297,10 +297,7 @@ class Roaming {
       const int32_t slot = atomicAdd(&c_.offers, offers);
       __threadfence();
       for (int p = 0; p < offers; ++p) {
-        const int n = min(size, count - kept - p * size);
-        const int64_t x = int64_t(n) << 32 | uint32_t(b.base + p * size);
-        atomicExch(reinterpret_cast<unsigned long long*>(s_.offers + slot + p),
-                   (unsigned long long)x);
+        publish(s_, slot + p, b.base + p * size, min(size, count - kept - p * size));
       }
     }
     return kept;

@@ -45,7 +45,7 @@ class Search {
       a_.mate[v] = kFreeVertex;
       s_.leaf[v] = -1;
     });
-    grid_.each(s_.side + kMatchingThreads, [&](int64_t k) { s_.offers[k] = {0, 0}; });
+    grid_.each(s_.most_offers, [&](int64_t k) { s_.offers[k] = {0, 0}; });
     grid_.meet();
     int32_t free = 0;
     grid_.each(b_.count, [&](int64_t u) {

@@ -77,7 +77,8 @@ struct MatchingState {
   SearchEntry* list[2];  // [side + capacity / kEntryEdges]
   int32_t* leaf;         // [side]: of each root, the free vertex its tree has reached
   int32_t* found;        // [side]: roots that have one
-  SearchOffer* offers;   // [side]
+  SearchOffer* offers;   // [most_offers], zero where nobody has offered or somebody has taken
+  int64_t most_offers;
 
   __device__ MatchingSide rows() const { return {graph.row_ptr, graph.col_ind, col4row, graph.n}; }
   __device__ MatchingSide cols() const { return {graph.col_ptr, graph.row_ind, row4col, graph.m}; }
@@ -112,7 +113,8 @@ inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
   take(s.list[1], entries);
   take(s.leaf, side);
   take(s.found, side);
-  take(s.offers, side + kMatchingThreads);
+  s.most_offers = entries + kMatchingThreads;
+  take(s.offers, s.most_offers);
   return used;
 }
 

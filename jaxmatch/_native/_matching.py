@@ -61,7 +61,7 @@ def _scratch_words(n: int, m: int, e: int) -> int:
     side = max(n, m, 1)
     entries = side + e // 256 + 1
     parts = [4 * (n + 1), 4 * (m + 1), 4 * (n + m + 1), 4 * (n + m + 1), 4 * side, 4 * side]
-    parts += [16 * side, 16 * entries, 16 * entries, 4 * side, 4 * side, 8 * (side + 1024)]
+    parts += [16 * side, 16 * entries, 16 * entries, 4 * side, 4 * side, 8 * (entries + 1024)]
     return sum(-(-part // 256) * 64 for part in parts)
 
 
