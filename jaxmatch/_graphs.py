@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 _MOST_VERTICES = (1 << 30) - 1
-_MOST_EDGES = (1 << 31) - 1
+_MOST_EDGES = (1 << 31) - 2049  # kernels step beyond the last in 32 bits
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class BipartiteGraph:
     """A bipartite graph of n rows and m columns, or a batch of them; leading `...` is batch.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch import _native
@@ -94,7 +96,7 @@ def maximum_bipartite_matching(
       or under `vmap`.
     - `method`: `"auto"`, or one of the algorithms of the table below. A name is accepted
       everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
-    - `init`: the matching to begin with. `"none"`; `"cheap"`, each row takes its first free column;
+    - `init`: the matching to begin with. `"none"`; `"cheap"`, each row takes a free column;
       `"karp_sipser"`, vertices with a single free neighbour first; `"auto"`, which is `"cheap"` for
       the named methods, and for method `"auto"` what was measured to be fastest.
     - `warm_start`: an earlier [`Matching`][jaxmatch.Matching], or the column of each row, integers
@@ -103,9 +105,9 @@ def maximum_bipartite_matching(
       from there. The cardinality stays the same, and the better the start the less is left to do.
     - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
       are accepted, and ignored if they mean nothing there.
-    - `rounds_per_call`: on CUDA, so many push rounds or BFS levels in each native call, all calls
-      in a `jax.lax.while_loop`, instead of all in one call. On the CPU and in the twin the whole
-      solve is one call in any case.
+    - `rounds_per_call`: on CUDA, so many push rounds or BFS levels (of `"auto"`: phases, each a
+      whole search) in each native call, all calls in a `jax.lax.while_loop`, instead of all in one
+      call. On the CPU and in the twin the whole solve is one call in any case.
 
     **Methods:**
 
@@ -113,10 +115,10 @@ def maximum_bipartite_matching(
     | --- | --- | --- |
     | `"auto"` | the fastest combination found, with threads | likewise |
     | `"hopcroft_karp"` | shortest paths, phase by phase | `"apsb"` |
-    | `"hkdw"` | likewise, then from all rows left (Duff, Wiberg) | `"apfb"` |
+    | `"hkdw"` | likewise, then from all columns left (Duff, Wiberg) | `"apfb"` |
     | `"pothen_fan"` | depth-first with lookahead and fairness | the twin |
     | `"push_relabel"` | FIFO, with global relabelling | G-PR |
-    | `"p_dbfs"` | disjoint breadth-first searches, threads | the search of `"auto"` |
+    | `"p_dbfs"` | disjoint breadth-first searches, threads | `"auto"` |
     | `"p_pfp"` | Pothen and Fan, threads | the twin |
     | `"p_hk"` | Hopcroft and Karp, threads | `"apsb"` |
     | `"apsb"` | `"hopcroft_karp"` | breadth-first, to the first level with a free column |
@@ -126,10 +128,11 @@ def maximum_bipartite_matching(
 
     `"auto"` on CUDA: graphs of which a batch has several, or with up to 1024 vertices, whose state
     fits a multiprocessor (about 1700 vertices a side), have a block each, all in one launch. Larger
-    ones are solved one after another by the whole GPU: a greedy matching from vertices of few
-    neighbours on, short paths by pushing, then disjoint trees from all free vertices of the side
-    that has fewer, with push-relabel in between where trees get in each other's way. On the CPU a
-    search from each free row, up to a bound that grows, then forests, at last Hopcroft and Karp.
+    ones, and batches of every other method, are solved one after another by the whole GPU: a
+    greedy matching from vertices of few neighbours on, short paths by pushing, then disjoint trees
+    from all free vertices of the side that has fewer, with push-relabel in between where trees get
+    in each other's way. On the CPU a search from each free row, up to a bound that grows, then
+    forests, at last Hopcroft and Karp.
 
     **Options** of `"push_relabel"`:
 
@@ -164,20 +167,22 @@ def maximum_bipartite_matching(
     edge, so no matching has more pairs (Kőnig's theorem).
     [`check_matching`][jaxmatch.check_matching] verifies this.
 
-    **Deterministic:** cardinality and status always are. A graph can have many maximum matchings
+    **Deterministic:** cardinality and status are, but for method `"none"` on CUDA, where threads
+    race for the initial matching. A graph can have many maximum matchings
     and covers: `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`,
     `"pothen_fan"`, `"push_relabel"`, `"none"`) return the same one each time, the GPU kernels and
     the CPU methods with threads (`"auto"` on large graphs too) may return any. No gradient flows
     through the result; costs at the chosen pairs are a gather, `cost[i, res.col4row[i]]`, with its
     own.
 
-    **Time and memory:** at worst O(√n·e) operations for the methods after Hopcroft and Karp,
-    O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside the
-    graph, on CUDA O(n + m + e). The twin passes over all edges for each level of its searches,
+    **Time and memory:** at worst O(√n·e) operations for `"auto"`, `"hopcroft_karp"` and `"hkdw"` on
+    the CPU, O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside
+    the graph, on CUDA O(n + m + e). The twin passes over all edges for each level of its searches,
     which is slow where augmenting paths are long.
 
-    **Raises:** `TypeError` if `graph` is no `BipartiteGraph` or the arrays are not int32;
-    `ValueError` for shapes that do not fit, and for unknown methods, inits and options.
+    **Raises:** `TypeError` if `graph` is no `BipartiteGraph`, its arrays are not int32,
+    `warm_start` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,
+    and for unknown methods, inits and options.
 
     **Source:** Deveci, Kaya, Uçar and Çatalyürek, *A push-relabel-based maximum cardinality
     bipartite matching algorithm on GPUs*, ICPP 2013 (`"push_relabel"`), and *GPU accelerated
@@ -193,15 +198,14 @@ def maximum_bipartite_matching(
     _check_name("method", method, _METHODS)
     _check_name("init", init, _native.MATCHING_INITS)
     given = _check_options(method, {} if options is None else options)
-    if rounds_per_call is not None and rounds_per_call < 1:
-        raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
+    rounds = 0 if rounds_per_call is None else _as_rounds(rounds_per_call)
     return _solve(
         graph,
         _as_start(warm_start, graph),
         method=method,
         init="cheap" if init == "auto" and method != "auto" else init,
         given=given,
-        rounds=rounds_per_call or 0,
+        rounds=rounds,
     )
 
 
@@ -212,6 +216,16 @@ def maximum_bipartite_matching(
 def _check_name(name: str, given: Any, known: Mapping[str, Any]) -> None:
     if given not in [*known]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`{name}` must be one of {[*known]}, got {given!r}.")
+
+
+def _as_rounds(given: Any) -> int:
+    try:
+        rounds = operator.index(given)
+    except TypeError:
+        rounds = 0
+    if rounds < 1:
+        raise ValueError(f"`rounds_per_call` must be an integer of at least 1, got {given!r}.")
+    return rounds
 
 
 def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -258,7 +272,13 @@ def _as_start(
 ) -> Int[Array, "... n"] | None:
     if warm_start is None:
         return None
-    start = jnp.asarray(warm_start.col4row if isinstance(warm_start, Matching) else warm_start)
+    given = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
+    if not isinstance(given, jax.Array):
+        given = np.asarray(given)
+        if given.dtype.kind in "iu" or given.size == 0:
+            # JAX may cut what is wider than 32 bits, perhaps to a column.
+            given = np.where((given >= 0) & (given < graph.shape[1]), given, -1).astype(np.int32)
+    start = jnp.asarray(given)
     if not jnp.issubdtype(start.dtype, jnp.integer):
         raise TypeError(
             "`warm_start` must be a Matching or the column of each row as integers, got "

@@ -67,7 +67,7 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` if `graph` is no
-    `BipartiteGraph`.
+    `BipartiteGraph`, the covers are not boolean or the others not integers.
     """
     check_graph(graph)
     n, m = graph.shape
@@ -79,6 +79,12 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
             raise ValueError(
                 f"`result.{name}` must have shape {shape} to go with `graph`, "
                 f"got {getattr(result, name).shape}."
+            )
+        kind = jnp.bool_ if name.endswith("cover") else jnp.integer
+        if not jnp.issubdtype(getattr(result, name).dtype, kind):
+            raise TypeError(
+                f"`result.{name}` must be {'boolean' if kind is jnp.bool_ else 'integers'}, got "
+                f"{getattr(result, name).dtype}."
             )
     return _check(graph, result)
 

@@ -73,7 +73,7 @@ class Assignment:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Matching:
     """The result of [`maximum_bipartite_matching`][jaxmatch.maximum_bipartite_matching].
 

@@ -193,7 +193,7 @@ def test_unknown_names_are_refused():
         ({"method": "magic"}, r"`method` must be one of \['auto', 'hopcroft_karp'.*got 'magic'"),
         ({"init": "greedy"}, r"`init` must be one of \['auto', 'none'.*got 'greedy'"),
         ({"init": ["cheap"]}, r"`init` must be one of"),
-        ({"rounds_per_call": 0}, "`rounds_per_call` must be at least 1, got 0"),
+        ({"rounds_per_call": 0}, "`rounds_per_call` must be an integer of at least 1, got 0"),
         ({"options": {"k": 1}}, "method 'auto' takes no options, got 'k'"),
     ]
     for options, message in [
@@ -331,3 +331,26 @@ def test_batch_over_an_explicit_mesh(method, batch, platform):
         warm = jm.maximum_bipartite_matching(sharded, method=method, warm_start=res)
     np.testing.assert_array_equal(res.cardinality, expected.cardinality)
     np.testing.assert_array_equal(warm.cardinality, expected.cardinality)
+
+
+def test_wide_numbers_do_not_wrap_around():
+    graph = jm.BipartiteGraph.from_edges([0, 1], [0, 1], (2, 2))
+    start = np.array([2**32, 2**33 + 1])
+    res = jm.maximum_bipartite_matching(graph, method="none", init="none", warm_start=start)
+    assert res.cardinality == 0
+    empty = jm.BipartiteGraph.from_edges([], [], (0, 2))
+    assert jm.maximum_bipartite_matching(empty, warm_start=[]).cardinality == 0
+
+
+def test_a_cover_is_boolean():
+    graph = jm.BipartiteGraph.from_edges([0, 1], [0, 1], (2, 2))
+    res = jm.maximum_bipartite_matching(graph)
+    with pytest.raises(TypeError, match="row_cover"):
+        jm.check_matching(graph, res.replace(row_cover=jnp.array([2, -1])))
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 2.5, "3"])
+def test_rounds_are_a_count(rounds):
+    graph = jm.BipartiteGraph.from_edges([0, 1], [0, 1], (2, 2))
+    with pytest.raises(ValueError, match="rounds_per_call"):
+        jm.maximum_bipartite_matching(graph, rounds_per_call=rounds)

@@ -27,12 +27,7 @@ namespace {
 // The method auto searches from the side with fewer free vertices that have edges. That is the side
 // with fewer vertices that have edges: any matching covers as many on both sides.
 bool AutoSearchesFromColumns(const BipartiteCsr& g) {
-  const auto with_edges = [](const int32_t* ptr, int32_t count) {
-    int32_t found = 0;
-    for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];
-    return found;
-  };
-  return with_edges(g.col_ptr, g.m) < with_edges(g.row_ptr, g.n);
+  return CountWithEdges(g.col_ptr, g.m) < CountWithEdges(g.row_ptr, g.n);
 }
 
 // Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "matching_budget.h"
+#include "matching_graph.h"
 #include "matching_hopcroft_karp.h"
 #include "matching_state.h"
 
@@ -17,8 +18,8 @@ namespace jaxmatch {
 // free column takes all that it has seen out of the graph for good (a Hungarian tree: no augmenting
 // path ever enters it). When this gets dearer than walking the whole graph, one search from all
 // rows left grows a tree for each (MS-BFS; Azad, Buluc and Pothen, TPDS 2017), phase by phase.
-// Only the rows' direction of the graph is read. O(e sqrt(n)): the passes cost a few walks over
-// the graph, and phases beyond the usual number go to Hopcroft and Karp.
+// O(e sqrt(n)): the passes cost a few walks over the graph, and phases beyond the usual number go
+// to Hopcroft and Karp.
 class AutoSearch {
  public:
   AutoSearch(MatchingState& s, Scratch& scratch)
@@ -26,7 +27,7 @@ class AutoSearch {
         scratch_(scratch),
         free_rows_(scratch.take(s.n)),
         queue_(scratch.take(s.n)),
-        parent_(scratch.take(s.m)),
+        origin_(scratch.take(s.n)),
         seen_(scratch.take_bitmap(s.m)) {}
 
   // Returns a set of columns as a search from all free rows would leave it behind.
@@ -35,9 +36,7 @@ class AutoSearch {
       free_rows_[num_free_] = i;
       num_free_ += s_.col4row[i] < 0 && s_.row_ptr[i] < s_.row_ptr[i + 1];
     }
-    for (int32_t j = 0; j < s_.m; ++j) {
-      free_cols_ += s_.row4col[j] < 0 && s_.col_ptr[j] < s_.col_ptr[j + 1];
-    }
+    free_cols_ = CountWithEdges(s_.col_ptr, s_.m) - s_.cardinality;
     search_alone();
     if (num_free_ == 0 || free_cols_ == 0) return finish();
     return search_together() ? finish() : HopcroftKarp(s_, scratch_).run(false);
@@ -45,8 +44,8 @@ class AutoSearch {
 
  private:
   enum class Outcome { kAugmented, kNoPath, kCut };
-  struct Leaf {
-    int32_t row, tree;
+  struct PathEnd {
+    int32_t col, at;  // the free column, or -1, and the place in the queue of the row that met it
   };
 
   // Where all columns with edges are matched, they are a cover themselves.
@@ -81,6 +80,7 @@ class AutoSearch {
   Outcome search(int32_t root, int64_t bound, int64_t* work) {
     int32_t begin = 0, end = 0, found = -1;
     int64_t looked = 0;
+    origin_[end] = -1;
     queue_[end++] = root;
     while (begin < end && found < 0) {
       const int32_t i = queue_[begin];
@@ -93,12 +93,12 @@ class AutoSearch {
         const int32_t j = s_.col_ind[k];
         if (seen_[j]) continue;
         seen_.set(j);
-        parent_[j] = i;
         const int32_t r = s_.row4col[j];
         if (r < 0) {
           found = j;
           break;
         }
+        origin_[end] = begin - 1;
         queue_[end++] = r;
       }
     }
@@ -107,9 +107,20 @@ class AutoSearch {
     for (int32_t k = 1; k < end; ++k) seen_.clear(s_.col4row[queue_[k]]);
     if (found < 0) return Outcome::kCut;
     seen_.clear(found);
-    s_.augment(found, parent_);
-    --free_cols_;
+    augment({found, begin - 1});
     return Outcome::kAugmented;
+  }
+
+  // Flips the path from a free column up to the free row that its tree hangs from.
+  void augment(PathEnd end) {
+    for (auto [col, at] = end; at >= 0; at = origin_[at]) {
+      const int32_t row = queue_[at];
+      const int32_t next = s_.col4row[row];
+      s_.match(row, col);
+      col = next;
+    }
+    ++s_.cardinality;
+    --free_cols_;
   }
 
   // Phases of one search from all rows in free_rows_, until one of them finds no path. False if it
@@ -118,17 +129,16 @@ class AutoSearch {
     constexpr int kMaxPhases = 100;
     Bitmap gone = scratch_.take_bitmap(s_.m);
     gone.copy(seen_, s_.m);
-    path_end_ = scratch_.take(num_free_);
-    leaves_ = reinterpret_cast<Leaf*>(scratch_.take(2 * int64_t(s_.n)));
+    path_end_ = reinterpret_cast<PathEnd*>(scratch_.take(2 * int64_t(num_free_)));
+    tree_ = scratch_.take(s_.n);
     for (int phase = 0; phase < kMaxPhases; ++phase) {
       if (!grow_forest()) return true;
       int32_t left = 0;
       for (int32_t t = 0; t < num_free_; ++t) {
-        if (path_end_[t] < 0) {
+        if (path_end_[t].col < 0) {
           free_rows_[left++] = free_rows_[t];
         } else {
-          s_.augment(path_end_[t], parent_);
-          --free_cols_;
+          augment(path_end_[t]);
         }
       }
       num_free_ = left;
@@ -144,29 +154,32 @@ class AutoSearch {
     constexpr int32_t kAhead = 8;
     int32_t end = 0;
     for (; end < num_free_; ++end) {
-      leaves_[end] = {free_rows_[end], end};
-      path_end_[end] = -1;
+      queue_[end] = free_rows_[end];
+      origin_[end] = -1;
+      tree_[end] = end;
+      path_end_[end] = {-1, -1};
     }
     bool found = false;
     for (int32_t begin = 0; begin < end; ++begin) {
       if (begin + 2 * kAhead < end) {
-        __builtin_prefetch(s_.row_ptr + leaves_[begin + 2 * kAhead].row);
-        __builtin_prefetch(s_.col_ind + s_.row_ptr[leaves_[begin + kAhead].row]);
+        __builtin_prefetch(s_.row_ptr + queue_[begin + 2 * kAhead]);
+        __builtin_prefetch(s_.col_ind + s_.row_ptr[queue_[begin + kAhead]]);
       }
-      const auto [i, tree] = leaves_[begin];
-      if (path_end_[tree] >= 0) continue;
+      const int32_t i = queue_[begin], tree = tree_[begin];
+      if (path_end_[tree].col >= 0) continue;
       for (int32_t k = s_.row_ptr[i], last = s_.row_ptr[i + 1]; k < last; ++k) {
         const int32_t j = s_.col_ind[k];
         if (seen_[j]) continue;
         seen_.set(j);
-        parent_[j] = i;
         const int32_t r = s_.row4col[j];
         if (r < 0) {
-          path_end_[tree] = j;
+          path_end_[tree] = {j, begin};
           found = true;
           break;
         }
-        leaves_[end++] = {r, tree};
+        origin_[end] = begin;
+        tree_[end] = tree;
+        queue_[end++] = r;
       }
     }
     return found;
@@ -175,11 +188,11 @@ class AutoSearch {
   MatchingState& s_;
   Scratch& scratch_;
   int32_t* free_rows_;           // [n], free rows with edges that may have a path
-  int32_t* queue_;               // [n]
-  int32_t* parent_;              // [m], the row from which a column was reached
+  int32_t* queue_;               // [n], rows in the order in which a search reaches them
+  int32_t* origin_;              // [n], the place in the queue of the row they were reached from
   Bitmap seen_;                  // [m], by the search that goes on, and what is out of the graph
-  int32_t* path_end_ = nullptr;  // a tree's free column, or -1
-  Leaf* leaves_ = nullptr;       // [n], the rows of a forest in the order in which it reached them
+  PathEnd* path_end_ = nullptr;  // of a tree
+  int32_t* tree_ = nullptr;      // [n], that the rows in the queue belong to
   int32_t num_free_ = 0;
   int32_t free_cols_ = 0;  // with edges
 };

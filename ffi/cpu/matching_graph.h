@@ -43,6 +43,13 @@ inline bool IsWalkable(const BipartiteCsr& g, const Spread& spread) {
   return inside;
 }
 
+// Of `count` vertices, those that have edges.
+inline int32_t CountWithEdges(const int32_t* ptr, int32_t count) {
+  int32_t found = 0;
+  for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];
+  return found;
+}
+
 }  // namespace jaxmatch
 
 #endif  // JAXMATCH_CPU_MATCHING_GRAPH_H_

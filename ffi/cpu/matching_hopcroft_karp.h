@@ -10,8 +10,8 @@
 namespace jaxmatch {
 
 // A phase builds the levels of a breadth-first search from all free rows up to the first that sees
-// a free column, then augments along disjoint paths that climb one level an edge, from those columns
-// back to free rows: so it only looks at what leads to a free column. O(e sqrt(n)).
+// a free column, then augments along disjoint paths that climb one level an edge, from those
+// columns back to free rows: so it only looks at what leads to a free column. O(e sqrt(n)).
 //
 // Duff and Wiberg: the free columns beyond the last level then look for longer paths. Such a path
 // may wander among vertices that have no level, and climbs like the others once it has met one that
@@ -133,13 +133,13 @@ class HopcroftKarp {
   }
 
   MatchingState& s_;
-  int32_t* level_;   // [n]
-  int32_t* queue_;   // [n], the free rows first
-  int32_t* next_;    // [m], the next edge to look at, of a column on a climb
-  int32_t* from_;    // [n], the column from which a climb entered a row
-  int32_t* ends_;    // [m], the free columns that the last level sees
-  Bitmap seen_;      // [m], by the last search in breadth
-  Bitmap entered_;   // [n], by the climbs of this phase
+  int32_t* level_;  // [n]
+  int32_t* queue_;  // [n], the free rows first
+  int32_t* next_;   // [m], the next edge to look at, of a column on a climb
+  int32_t* from_;   // [n], the column from which a climb entered a row
+  int32_t* ends_;   // [m], the free columns that the last level sees
+  Bitmap seen_;     // [m], by the last search in breadth
+  Bitmap entered_;  // [n], by the climbs of this phase
   int32_t num_ends_ = 0;
   int32_t last_level_ = 0;
   bool more_ = false;  // are there rows beyond the last level

@@ -25,20 +25,13 @@ struct FoundEntries {
   const MatchingState* roaming;  // null: whatever is in the list will be searched
 };
 
-// All lanes that are there come together.
 __device__ inline void put_into_list(const SearchEntry& entry, const FoundEntries& out) {
-  const auto lanes = cooperative_groups::coalesced_threads();
-  const int count = int(lanes.size());
-  int base = 0;
-  if (lanes.thread_rank() == 0) base = atomicAdd(out.listed, count);
-  base = lanes.shfl(base, 0);
-  out.list[base + lanes.thread_rank()] = entry;
+  const int32_t at = take_place(out.listed);
+  out.list[at] = entry;
   if (out.roaming == nullptr) return;
   __threadfence();
-  lanes.sync();
-  if (lanes.thread_rank() != 0) return;
   atomicAdd(&out.roaming->control->working, 1);
-  publish(*out.roaming, atomicAdd(&out.roaming->control->offers, 1), base, count);
+  publish(*out.roaming, take_place(&out.roaming->control->offers), at, 1);
 }
 
 // Puts entries, in parts if they have many neighbours. All lanes of a warp come together.
@@ -100,18 +93,14 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
     const int32_t root = __shfl_sync(kAllLanes, mine.root, owner);
     const bool wanted =
         __shfl_sync(kAllLanes, int(grows), owner) && exists && target.parent == kNoParent;
-    const unsigned all_wanted = __ballot_sync(kAllLanes, wanted);
-    bool claimed = false;
-    if (wanted) {
-      // Likely to be read next.
-      asm volatile("prefetch.global.L1 [%0];" ::"l"(adj + target.first));
-      if (alone) {
-        const unsigned same = __match_any_sync(all_wanted, u);
-        claimed = __ffs(same) - 1 == MatchingGrid::lane();
-        if (claimed) __stcg(&s.target[u].parent, vertex);
-      } else {
-        claimed = atomicCAS(&s.target[u].parent, kNoParent, vertex) == kNoParent;
-      }
+    if (wanted) prefetch(adj + target.first);  // likely to be read next
+    bool claimed = wanted;
+    if (alone) {
+      const unsigned same = __match_any_sync(kAllLanes, wanted ? u : -1 - MatchingGrid::lane());
+      claimed &= __ffs(same) - 1 == MatchingGrid::lane();
+      if (claimed) __stcg(&s.target[u].parent, vertex);
+    } else if (wanted) {
+      claimed = atomicCAS(&s.target[u].parent, kNoParent, vertex) == kNoParent;
     }
     if (claimed && target.mate < 0) {
       rule.reach(u, root);

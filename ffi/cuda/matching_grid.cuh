@@ -3,14 +3,19 @@
 #ifndef JAXMATCH_CUDA_MATCHING_GRID_CUH_
 #define JAXMATCH_CUDA_MATCHING_GRID_CUH_
 
-#include <cooperative_groups.h>
-
 #include <cstdint>
+
+#ifndef JAXMATCH_EMULATED
+#include <cooperative_groups.h>
+#endif
 
 namespace jaxmatch {
 
 constexpr int kMatchingThreads = 1024;  // of a block; one block for each multiprocessor
 constexpr unsigned kAllLanes = 0xffffffffu;
+
+#ifndef JAXMATCH_EMULATED
+__device__ inline void meet_all_blocks() { cooperative_groups::this_grid().sync(); }
 
 // What other blocks write meanwhile, for loops that wait for it: a plain load, also __ldcg(), may
 // be taken out of the loop.
@@ -23,17 +28,43 @@ __device__ inline int2 poll(const void* at) {
   return x;
 }
 
+// A place for each lane that calls it: one atomic operation for all that come together.
+__device__ inline int32_t take_place(int32_t* count) {
+  const auto lanes = cooperative_groups::coalesced_threads();
+  int at = 0;
+  if (lanes.thread_rank() == 0) at = atomicAdd(count, int(lanes.size()));
+  return lanes.shfl(at, 0) + int(lanes.thread_rank());
+}
+
+__device__ inline void prefetch(const void* at) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
+}
+#endif
+
 // Counters of one step, zero when it begins.
 struct alignas(16) Tally {
   int32_t count, found, more, spare;
 };
 constexpr int kTallies = 4;
 
+// What the threads of a block tell each other. The stages of Roaming lie behind it.
+struct alignas(16) MatchingShared {
+  Tally total;
+  int staged, edges;  // entries found, and their neighbours
+  int begin, end;     // of those: where they have not been searched, and where no more fit
+  int base, count;    // of a piece of the list
+  int stop, idle;     // what one thread has read for all
+  int sums[kMatchingThreads / 32];
+};
+extern __shared__ __align__(16) char matching_shared[];
+__device__ inline MatchingShared& in_block() {
+  return *reinterpret_cast<MatchingShared*>(matching_shared);
+}
+
 class MatchingGrid {
  public:
   // The tallies must be zero, and steps are counted from `step` on.
-  __device__ explicit MatchingGrid(Tally* ring, int step = 0)
-      : grid_(cooperative_groups::this_grid()), ring_(ring), step_(step) {}
+  __device__ explicit MatchingGrid(Tally* ring, int step = 0) : ring_(ring), step_(step) {}
 
   // Warps are dealt round the blocks, so that a few items keep all multiprocessors busy.
   __device__ int thread() const {
@@ -48,15 +79,14 @@ class MatchingGrid {
   __device__ Tally* tally() { return ring_ + step_ % kTallies; }
   // All threads meet. Returns what they have counted since the last time.
   __device__ Tally meet() {
-    __shared__ Tally total;
     if (leader()) ring_[(step_ + 2) % kTallies] = Tally{};
-    grid_.sync();
+    meet_all_blocks();
     if (threadIdx.x == 0) {
       const int4 x = __ldcg(reinterpret_cast<const int4*>(tally()));
-      total = {x.x, x.y, x.z, x.w};
+      in_block().total = {x.x, x.y, x.z, x.w};
     }
     __syncthreads();
-    const Tally result = total;
+    const Tally result = in_block().total;
     __syncthreads();  // before the next meeting writes it
     ++step_;
     return result;
@@ -76,18 +106,13 @@ class MatchingGrid {
   }
 
  private:
-  cooperative_groups::grid_group grid_;
   Tally* ring_;
   int step_;
 };
 
-// Appends from any subset of a warp's lanes: one atomic operation for all that come together.
 template <class T>
 __device__ inline void append_now(T* list, int32_t* count, T x) {
-  const auto lanes = cooperative_groups::coalesced_threads();
-  int at = 0;
-  if (lanes.thread_rank() == 0) at = atomicAdd(count, int(lanes.size()));
-  list[lanes.shfl(at, 0) + lanes.thread_rank()] = x;
+  list[take_place(count)] = x;
 }
 
 // Every lane holds a range; f(lane that holds it, place, exists) for each place of them all, 32 at

@@ -96,9 +96,10 @@ class Pushing {
         // Each token begins somewhere else, and each time: who all look at the same neighbours
         // first get in each other's way.
         const uint32_t dice = uint32_t(v) * 2654435761u + uint32_t(pushes) * 40503u;
+        if (degree == 0) break;  // the two directions of the graph differ
+        const int32_t skip = int32_t((dice >> 8) % uint32_t(degree));
         int32_t second;
-        const int32_t u = lowest_neighbour(first, degree, int32_t((dice >> 8) % uint32_t(degree)),
-                                           highest, second);
+        const int32_t u = lowest_neighbour(first, degree, skip, highest, second);
         if (u < 0) break;
         const int32_t before = atomicExch(b_.mate + u, v);
         __stcg(s_.height + u, second + 1);

@@ -7,10 +7,10 @@
 
 namespace jaxmatch {
 
-extern __shared__ __align__(16) char matching_shared[];
-
+#ifndef JAXMATCH_EMULATED
 constexpr int kStaged = 3072;  // entries that a block keeps: as many found as to be searched
-constexpr int64_t kMatchingSharedBytes = 2 * kStaged * sizeof(SearchEntry);
+#endif
+constexpr int64_t kMatchingSharedBytes = sizeof(MatchingShared) + 2 * kStaged * sizeof(SearchEntry);
 
 struct RoamTuning {
   int narrow = 131072;  // with fewer entries blocks do not wait for each other
@@ -53,8 +53,10 @@ class Roaming {
   // From the first `roots` entries, until nothing is left to be searched or `goal` successes.
   // control->entries is then how many the list has.
   __device__ void run(int32_t roots, int32_t goal) {
+    // What is shared out below must fit into the blocks' stages.
+    const int32_t narrow = min(tuning_.narrow, int(gridDim.x) * kStaged);
     int32_t first = 0, last = roots;
-    while (last - first > tuning_.narrow) {
+    while (last - first > narrow) {
       const int32_t more = level(first, last);
       first = last;
       last += more;
@@ -75,29 +77,22 @@ class Roaming {
   __device__ static int32_t peek(const int32_t* at) { return __ldcg(at); }
   __device__ SearchEntry* list() const { return s_.list[peek(&c_.turn)]; }
   __device__ static SearchEntry* stage(int which) {
-    return reinterpret_cast<SearchEntry*>(matching_shared) + which * kStaged;
+    char* const stages = matching_shared + sizeof(MatchingShared);
+    return reinterpret_cast<SearchEntry*>(stages) + which * kStaged;
   }
-  struct Block {
-    int staged, edges, base, count, stop, idle, begin, end;
-  };
-  __device__ static Block& block() {
-    __shared__ Block shared;
-    return shared;
-  }
-
   // All of the stage, to be flushed to a list.
   __device__ FoundEntries staging(SearchEntry* list, int32_t* listed) const {
     __syncthreads();
-    if (threadIdx.x == 0) block().staged = 0;
+    if (threadIdx.x == 0) in_block().staged = 0;
     __syncthreads();
-    return {stage(0), 2 * kStaged, &block().staged, &block().edges, list, listed, nullptr};
+    return {stage(0), 2 * kStaged, &in_block().staged, &in_block().edges, list, listed, nullptr};
   }
   __device__ void flush(const FoundEntries& out) const {
     __syncthreads();
     const int n = min(*out.staged, out.room);
-    if (threadIdx.x == 0) block().base = n > 0 ? atomicAdd(out.listed, n) : 0;
+    if (threadIdx.x == 0) in_block().base = n > 0 ? atomicAdd(out.listed, n) : 0;
     __syncthreads();
-    copy(out.list + block().base, out.stage, n);
+    copy(out.list + in_block().base, out.stage, n);
     __syncthreads();
   }
   __device__ static void copy(SearchEntry* to, const SearchEntry* from, int count) {
@@ -129,7 +124,7 @@ class Roaming {
   // Blocks search on their own, each what it finds itself, and leave some of it to those that have
   // nothing. An idle block takes a ticket and waits for the offer of that number.
   __device__ void roam(int32_t first, int32_t last, int32_t goal) {
-    Block& b = block();
+    MatchingShared& b = in_block();
     const int32_t share = max(tuning_.share, (last - first + int(gridDim.x) - 1) / int(gridDim.x));
     first += int32_t(blockIdx.x) * share;
     int now = 0, begin = 0, end = max(0, min(share, last - first));
@@ -216,23 +211,23 @@ class Roaming {
     grid_.meet();
   }
   static constexpr int kFew = 32, kFewEdges = 96;  // for one warp
-  static constexpr int kRoom = 1536;  // left for what a round finds, at least; more than an entry
+  static constexpr int kRoom =
+      kStaged / 2;  // left for what a round finds, at least; more than an entry
 
   // How many of the entries have no more than `room` neighbours.
   __device__ int fitting(const SearchEntry* entries, int count, int room) {
-    Block& b = block();
-    __shared__ int sums[kMatchingThreads / 32];
+    MatchingShared& b = in_block();
     const int at = threadIdx.x, lane = grid_.lane(), warp = at / 32;
     int sum = at < count ? entries[at].degree : 0;
     for (int step = 1; step < 32; step *= 2) {
       const int other = __shfl_up_sync(kAllLanes, sum, step);
       if (lane >= step) sum += other;
     }
-    if (lane == 31) sums[warp] = sum;
+    if (lane == 31) b.sums[warp] = sum;
     if (at == 0) b.end = 0;
     __syncthreads();
     int before = 0;
-    if (lane < warp) before = sums[lane];
+    if (lane < warp) before = b.sums[lane];
     sum += __reduce_add_sync(kAllLanes, before);
     const unsigned fit = __ballot_sync(kAllLanes, at < count && sum <= room);
     if (lane == 0 && fit) atomicMax(&b.end, warp * 32 + __popc(fit));
@@ -248,11 +243,11 @@ class Roaming {
     __syncthreads();
   }
   // Level after level by one warp, while there is little to search and nobody else to tell. The
-  // first of those found that have not been searched is in block().begin, their edges in
-  // block().edges.
+  // first of those found that have not been searched is in in_block().begin, their edges in
+  // in_block().edges.
   __device__ void search_few(const SearchEntry* entries, int count, const FoundEntries& out,
                              Patience& patience, bool alone) {
-    Block& b = block();
+    MatchingShared& b = in_block();
     int begin = 0;
     for (int rounds = 1;; ++rounds) {
       expand(s_, rule_, adj_,
@@ -277,7 +272,7 @@ class Roaming {
   // Leaves the end of the stage to so many idle blocks, or all of it to whoever comes; returns how
   // much is kept.
   __device__ int offer(const SearchEntry* entries, int count, int idle, bool all) {
-    Block& b = block();
+    MatchingShared& b = in_block();
     int offers = min(max(idle, 0), count / tuning_.share - 1);
     int size = count / (offers + 1);
     if (all) {
@@ -304,7 +299,7 @@ class Roaming {
   }
   // Returns how many entries have come into the stage; 0: the search is over.
   __device__ int wait_for_offer(SearchEntry* entries) {
-    Block& b = block();
+    MatchingShared& b = in_block();
     if (threadIdx.x == 0) {
       b.count = 0;
       atomicSub(&c_.working, 1);

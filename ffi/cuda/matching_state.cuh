@@ -60,7 +60,9 @@ struct SearchOffer {
   int32_t base, count;
 };
 
+#ifndef JAXMATCH_EMULATED
 constexpr int kEntryEdges = 256;  // at most in one entry
+#endif
 
 struct MatchingState {
   MatchingControl* control;

@@ -104,8 +104,9 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
   const int64_t batch = BatchSize(row_ptr.dimensions(), 1);
   const int64_t n = last(row_ptr) - 1, m = last(col_ptr) - 1, capacity = last(col_ind);
   if (n < 0 || m < 0) return wrong("row_ptr and col_ptr hold at least one entry");
-  if (n > INT32_MAX / 2 || m > INT32_MAX / 2 || capacity > INT32_MAX) {
-    return wrong("a side of 2^30 or more, or 2^31 edges or more");
+  constexpr int64_t kMostEdges = INT32_MAX - 2048;  // so that loops may step beyond the last
+  if (n > INT32_MAX / 2 || m > INT32_MAX / 2 || capacity > kMostEdges) {
+    return wrong("a side of 2^30 or more, or about 2^31 edges or more");
   }
   const auto holds = [](const auto& buffer, int64_t count) {
     return int64_t(buffer.element_count()) == count;

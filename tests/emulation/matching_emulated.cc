@@ -1,0 +1,167 @@
+// The kernels for one large matching, run on the CPU: one C function for
+// tests/test_matching_emulated.py. Whatever reads or writes memory that other threads share lets
+// them go on now and then, so that what is not synchronised shows. Stages and entries are small, so
+// that small graphs fill them.
+#include <algorithm>
+
+#include "cuda_emulator.h"
+// The emulator comes first.
+
+#define __CUDACC__ 1
+#define JAXMATCH_EMULATED
+
+namespace emulator {
+inline std::mt19937 interruptions;
+inline void perhaps_yield() {
+  if (interruptions() % 8 == 0) yield();
+}
+template <class T>
+T exchanged(T* at, T x) {
+  const T old = *at;
+  *at = x;
+  return old;
+}
+}  // namespace emulator
+
+struct int2 {
+  int x, y;
+};
+struct int4 {
+  int x, y, z, w;
+};
+using std::max;
+using std::min;
+
+template <class T>
+T __ldcg(const T* at) {
+  emulator::perhaps_yield();
+  return *at;
+}
+template <class T>
+void __stcg(T* at, T x) {
+  *at = x;
+  emulator::perhaps_yield();
+}
+inline int atomicCAS(int* at, int expected, int x) {
+  emulator::perhaps_yield();
+  return *at == expected ? emulator::exchanged(at, x) : *at;
+}
+template <class T>
+T atomicExch(T* at, T x) {
+  emulator::perhaps_yield();
+  return emulator::exchanged(at, x);
+}
+inline int atomicSub(int* at, int x) { return atomicAdd(at, -x); }
+inline void __syncthreads() { emulator::barrier(0, emulator::block_dim.x, false); }
+inline void __threadfence() { emulator::perhaps_yield(); }
+inline long long clock64() {
+  static long long clock;
+  return clock += 100;
+}
+template <class T>
+T __reduce_add_sync(unsigned, T x) {
+  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
+}
+template <class T>
+T __shfl_up_sync(unsigned, T x, int step) {
+  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 - step);
+}
+inline unsigned __match_any_sync(unsigned, int x) {
+  constexpr int kMatch = 100;
+  return unsigned(emulator::together(kMatch, uint64_t(uint32_t(x)), 0, [](emulator::Warp& warp) {
+    for (int lane = 0; lane < emulator::kLanes; ++lane) {
+      warp.taken[lane] = 0;
+      for (int other = 0; other < emulator::kLanes; ++other) {
+        warp.taken[lane] |= uint64_t(warp.given[lane] == warp.given[other]) << other;
+      }
+    }
+  }));
+}
+
+namespace jaxmatch {
+constexpr int kStaged = 256, kEntryEdges = 16;
+
+unsigned long arrived = 0;  // blocks, at all meetings of a launch
+inline void meet_all_blocks() {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned long all = (arrived / gridDim.x + 1) * gridDim.x;
+    for (++arrived; arrived < all;) emulator::yield();
+  }
+  __syncthreads();
+}
+inline int2 poll(const void* at) {
+  emulator::yield();
+  return *static_cast<const int2*>(at);
+}
+inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
+inline void prefetch(const void*) {}
+}  // namespace jaxmatch
+
+#include "matching_auto.cuh"
+#include "matching_bfs.cuh"
+#include "matching_push_relabel.cuh"
+
+namespace jaxmatch {
+char matching_shared[kMatchingSharedBytes] __attribute__((aligned(16)));
+
+namespace {
+
+template <class Solver>
+int64_t Solve(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget,
+              unsigned seed, unsigned blocks, int threads, const Solver& solver) {
+  int64_t launches = 0;
+  do {
+    emulator::interruptions.seed(seed + unsigned(launches));
+    arrived = 0;
+    emulator::launch_together(blocks, threads, seed + unsigned(launches), matching_shared,
+                              size_t(kMatchingSharedBytes), [&] {
+                                MatchingGrid grid(s.control->ring, s.control->step);
+                                solve_matching(grid, s, solver(grid, s), start, init,
+                                               budget > 0 ? budget : -1);
+                              });
+  } while (!s.control->done && ++launches < 10'000);
+  return launches;
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+// Solves one graph on a grid of so many blocks, in launches of so many rounds (0: one launch).
+// Returns the number of launches, less one.
+extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, const int32_t* row_ptr,
+                                    const int32_t* col_ind, const int32_t* col_ptr,
+                                    const int32_t* row_ind, const int32_t* start, int64_t method,
+                                    int64_t init, int64_t choice, double k, int64_t budget,
+                                    int32_t narrow, unsigned seed, unsigned blocks, int threads,
+                                    int32_t* col4row, int32_t* row4col, int32_t* cardinality,
+                                    bool* row_cover, bool* col_cover, int32_t* status) {
+  using namespace jaxmatch;
+  MatchingState s{};
+  s.graph = {n, m, capacity, row_ptr, col_ind, col_ptr, row_ind};
+  s.results = {col4row, row4col, cardinality, row_cover, col_cover, status};
+  MatchingControl control{};
+  s.control = &control;
+  const bool stepped = budget > 0;
+  const int64_t bytes = lay_out_matching(s, nullptr, stepped);
+  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
+  lay_out_matching(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256, stepped);
+  const auto run = [&](const auto& solver) {
+    return Solve(s, start, MatchingInit(init), budget, seed, blocks, threads, solver);
+  };
+  if (MatchingMethod(method) == MatchingMethod::kPushRelabel) {
+    const PushRelabelOptions options{PushRelabelOptions::Variant(choice & 3), (choice & 4) != 0, k};
+    return run([&](auto& grid, auto& s) { return PushRelabel(grid, s, options); });
+  }
+  if (MatchingMethod(method) != MatchingMethod::kAuto) {
+    const bool with_roots = (choice & 8) != 0;
+    const BfsOptions options{MatchingMethod(method) == MatchingMethod::kApsb, with_roots,
+                             (choice & 16) == 0, with_roots && (choice & 32) != 0};
+    return run([&](auto& grid, auto& s) { return BreadthFirst(grid, s, options); });
+  }
+  AutoTuning tuning;
+  tuning.roam.narrow = narrow;
+  tuning.roam.share = 8;
+  tuning.crowd = 2;
+  return run([&](auto& grid, auto& s) { return AutoSolve(grid, s, tuning); });
+}
