@@ -150,22 +150,5 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
 }  // namespace jaxmatch
 
 JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::Matching,
-                 xla::ffi::Ffi::Bind()
-                     .Ctx<xla::ffi::ThreadPool>()
-                     .Arg<jaxmatch::Indices>()
-                     .Arg<jaxmatch::Indices>()
-                     .Arg<jaxmatch::Indices>()
-                     .Arg<jaxmatch::Indices>()
-                     .RemainingArgs()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Flags>()
-                     .Ret<jaxmatch::Flags>()
-                     .Ret<jaxmatch::Indices>()
-                     .Attr<int64_t>("given")
-                     .Attr<int64_t>("method")
-                     .Attr<int64_t>("init")
-                     .Attr<int64_t>("choice")
-                     .Attr<double>("k")
-                     .Attr<int64_t>("rounds"));
+                 JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
+                     JAXMATCH_MATCHING_ATTRIBUTES);

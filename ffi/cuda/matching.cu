@@ -66,18 +66,6 @@ __global__ void matching_small_kernel(MatchingOperands o, int32_t* control) {
     reinterpret_cast<MatchingControl*>(control + b * kMatchingControlWords)->done = 1;
 }
 
-// The bits of `choice`, as in jaxmatch/_native/_matching.py.
-PushRelabelOptions push_relabel_options(const MatchingOperands& o) {
-  return {PushRelabelOptions::Variant(o.choice & 3), (o.choice & 4) != 0, o.k};
-}
-BfsOptions bfs_options(const MatchingOperands& o) {
-  const bool shortest = o.method == MatchingMethod::kApsb ||
-                        o.method == MatchingMethod::kHopcroftKarp ||
-                        o.method == MatchingMethod::kPHk;
-  const bool with_roots = (o.choice & 8) != 0;
-  return {shortest, with_roots, (o.choice & 16) == 0, with_roots && (o.choice & 32) != 0};
-}
-
 class Launch {
  public:
   Launch(cudaStream_t stream, const MatchingOperands& o, int32_t* control, char* scratch,
@@ -142,7 +130,7 @@ class Launch {
         return cooperative(reinterpret_cast<void*>(matching_auto_kernel), arguments);
       }
       case MatchingMethod::kPushRelabel: {
-        PushRelabelOptions options = push_relabel_options(o_);
+        PushRelabelOptions options = PushRelabelOptions::of(o_.choice, o_.k);
         void* arguments[] = {&s, &start, &init, &budget, &options};
         return cooperative(reinterpret_cast<void*>(matching_push_relabel_kernel), arguments);
       }
@@ -155,7 +143,7 @@ class Launch {
       case MatchingMethod::kHopcroftKarp:
       case MatchingMethod::kHkdw:
       case MatchingMethod::kPHk: {
-        BfsOptions options = bfs_options(o_);
+        BfsOptions options = BfsOptions::of(o_.method, o_.choice);
         void* arguments[] = {&s, &start, &init, &budget, &options};
         return cooperative(reinterpret_cast<void*>(matching_bfs_kernel), arguments);
       }
@@ -211,26 +199,9 @@ ffi::Error Matching(cudaStream_t stream, Indices row_ptr, Indices col_ind, Indic
 }  // namespace
 }  // namespace jaxmatch
 
-JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::Matching,
-                 xla::ffi::Ffi::Bind()
-                     .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-                     .Arg<jaxmatch::Indices>()
-                     .Arg<jaxmatch::Indices>()
-                     .Arg<jaxmatch::Indices>()
-                     .Arg<jaxmatch::Indices>()
-                     .RemainingArgs()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Flags>()
-                     .Ret<jaxmatch::Flags>()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Indices>()
-                     .Ret<jaxmatch::Indices>()
-                     .Attr<int64_t>("given")
-                     .Attr<int64_t>("method")
-                     .Attr<int64_t>("init")
-                     .Attr<int64_t>("choice")
-                     .Attr<double>("k")
-                     .Attr<int64_t>("rounds"),
-                 {xla::ffi::Traits::kCmdBufferCompatible});
+JAXMATCH_HANDLER(
+    jaxmatch_matching, jaxmatch::Matching,
+    JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
+        .Ret<jaxmatch::Indices>()
+        .Ret<jaxmatch::Indices>() JAXMATCH_MATCHING_ATTRIBUTES,
+    {xla::ffi::Traits::kCmdBufferCompatible});

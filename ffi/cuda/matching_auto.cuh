@@ -64,7 +64,7 @@ __device__ inline bool search_from_cols(MatchingGrid& grid, const MatchingState&
   return free.found < free.count;
 }
 
-// A maximum matching from the one there is, in so many phases at most. Whether it is done.
+// A maximum matching from the one there is.
 class AutoSolve {
  public:
   __device__ AutoSolve(MatchingGrid& grid, const MatchingState& s, AutoTuning tuning)
@@ -77,6 +77,7 @@ class AutoSolve {
     pushing().short_paths(tuning_.highest, tuning_.most_pushes);
     search().begin();
   }
+  // So many phases, or to the end. Whether it is done.
   __device__ bool run(int64_t phases) {
     bool done = false;
     for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
@@ -114,7 +115,7 @@ class AutoSolve {
       if (tokens == 0 || tokens > last / 2) break;
       last = tokens;
     }
-    tuning_.relabels = 0;  // once
+    tuning_.relabels = 0;  // once in a launch
   }
   __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.roam); }
   __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.roam); }

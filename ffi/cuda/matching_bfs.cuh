@@ -15,6 +15,14 @@ struct BfsOptions {
   bool with_roots;  // GPUBFS-WR: a tree that has found a path is left alone
   bool constant;    // CT: 256 * 256 threads; else MT: as many as there are
   bool by_root;     // ALTERNATE takes one path for each root; else every path that was found
+
+  // The bits of `choice`, as in jaxmatch/_native/_matching.py.
+  static BfsOptions of(MatchingMethod method, int64_t choice) {
+    const bool shortest = method == MatchingMethod::kApsb ||
+                          method == MatchingMethod::kHopcroftKarp || method == MatchingMethod::kPHk;
+    const bool with_roots = (choice & 8) != 0;
+    return {shortest, with_roots, (choice & 16) == 0, with_roots && (choice & 32) != 0};
+  }
 };
 
 // Races are part of the method: several columns may claim a row at once, and paths that are

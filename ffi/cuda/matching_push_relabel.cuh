@@ -14,6 +14,11 @@ struct PushRelabelOptions {
   enum Variant : int { kFirst, kActive, kShrink } variant;
   bool fixed;  // relabel after k rounds; else after k times the deepest level
   double k;
+
+  // The bits of `choice`, as in jaxmatch/_native/_matching.py.
+  static PushRelabelOptions of(int64_t choice, double k) {
+    return {Variant(choice & 3), (choice & 4) != 0, k};
+  }
 };
 
 // psi is a lower bound on the length of an alternating path to a free row. A column is active while

@@ -131,4 +131,27 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
 
 }  // namespace jaxmatch
 
+// The arguments and first results of both handlers, behind the platform's context, and what comes
+// behind all results.
+#define JAXMATCH_BIND_MATCHING(binding) \
+  (binding)                             \
+      .Arg<jaxmatch::Indices>()         \
+      .Arg<jaxmatch::Indices>()         \
+      .Arg<jaxmatch::Indices>()         \
+      .Arg<jaxmatch::Indices>()         \
+      .RemainingArgs()                  \
+      .Ret<jaxmatch::Indices>()         \
+      .Ret<jaxmatch::Indices>()         \
+      .Ret<jaxmatch::Indices>()         \
+      .Ret<jaxmatch::Flags>()           \
+      .Ret<jaxmatch::Flags>()           \
+      .Ret<jaxmatch::Indices>()
+#define JAXMATCH_MATCHING_ATTRIBUTES \
+  .Attr<int64_t>("given")            \
+      .Attr<int64_t>("method")       \
+      .Attr<int64_t>("init")         \
+      .Attr<int64_t>("choice")       \
+      .Attr<double>("k")             \
+      .Attr<int64_t>("rounds")
+
 #endif  // JAXMATCH_MATCHING_OPERANDS_H_
