@@ -1,60 +1,25 @@
 // The kernels for one large assignment, run on the CPU: one C function for
 // tests/test_core_emulated.py. Whatever reads or writes memory that other threads share lets them
 // go on now and then, so that what is not synchronised shows.
-#include <algorithm>
-
-#include "cuda_emulator.h"
+#include "grid_emulator.h"
 // The emulator comes first.
 
-#define __CUDACC__ 1
-#define JAXMATCH_EMULATED
-
-namespace emulator {
-inline std::mt19937 interruptions;
-inline void perhaps_yield() {
-  if (interruptions() % 8 == 0) yield();
-}
-}  // namespace emulator
-
-template <class T>
-T __ldcg(const T* at) {
-  emulator::perhaps_yield();
-  return *at;
-}
-template <class T>
-void __stcg(T* at, T x) {
-  *at = x;
-  emulator::perhaps_yield();
-}
-template <class T>
-T exchanged(T* at, T x) {
-  const T old = *at;
-  *at = x;
-  return old;
-}
 template <class T>
 T atomicMin(T* at, T x) {
-  return exchanged(at, std::min(*at, x));
+  return emulator::exchanged(at, std::min(*at, x));
 }
 template <class T>
 T atomicMax(T* at, T x) {
-  return exchanged(at, std::max(*at, x));
+  return emulator::exchanged(at, std::max(*at, x));
 }
-inline unsigned atomicAdd(unsigned* at, unsigned x) { return exchanged(at, *at + x); }
+inline unsigned atomicAdd(unsigned* at, unsigned x) { return emulator::exchanged(at, *at + x); }
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   emulator::perhaps_yield();
-  return exchanged(at, *at + x);
+  return emulator::exchanged(at, *at + x);
 }
-inline unsigned atomicExch(unsigned* at, unsigned x) { return exchanged(at, x); }
-inline void __syncthreads() { emulator::barrier(0, emulator::block_dim.x, false); }
-inline void __threadfence() { emulator::perhaps_yield(); }
+inline unsigned atomicExch(unsigned* at, unsigned x) { return emulator::exchanged(at, x); }
 inline void __threadfence_block() { emulator::perhaps_yield(); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-template <class T>
-T __reduce_add_sync(unsigned, T x) {
-  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
-}
-
 namespace jaxmatch {
 inline void add_release(uint64_t* at, uint64_t x) { *at += x; }
 inline uint64_t peek_acquire(const uint64_t* at) {

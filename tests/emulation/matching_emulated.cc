@@ -2,26 +2,8 @@
 // tests/test_matching_emulated.py. Whatever reads or writes memory that other threads share lets
 // them go on now and then, so that what is not synchronised shows. Stages and entries are small, so
 // that small graphs fill them.
-#include <algorithm>
-
-#include "cuda_emulator.h"
+#include "grid_emulator.h"
 // The emulator comes first.
-
-#define __CUDACC__ 1
-#define JAXMATCH_EMULATED
-
-namespace emulator {
-inline std::mt19937 interruptions;
-inline void perhaps_yield() {
-  if (interruptions() % 8 == 0) yield();
-}
-template <class T>
-T exchanged(T* at, T x) {
-  const T old = *at;
-  *at = x;
-  return old;
-}
-}  // namespace emulator
 
 struct int2 {
   int x, y;
@@ -32,16 +14,6 @@ struct int4 {
 using std::max;
 using std::min;
 
-template <class T>
-T __ldcg(const T* at) {
-  emulator::perhaps_yield();
-  return *at;
-}
-template <class T>
-void __stcg(T* at, T x) {
-  *at = x;
-  emulator::perhaps_yield();
-}
 inline int atomicCAS(int* at, int expected, int x) {
   emulator::perhaps_yield();
   return *at == expected ? emulator::exchanged(at, x) : *at;
@@ -52,15 +24,9 @@ T atomicExch(T* at, T x) {
   return emulator::exchanged(at, x);
 }
 inline int atomicSub(int* at, int x) { return atomicAdd(at, -x); }
-inline void __syncthreads() { emulator::barrier(0, emulator::block_dim.x, false); }
-inline void __threadfence() { emulator::perhaps_yield(); }
 inline long long clock64() {
   static long long clock;
   return clock += 100;
-}
-template <class T>
-T __reduce_add_sync(unsigned, T x) {
-  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
 }
 template <class T>
 T __shfl_up_sync(unsigned, T x, int step) {
@@ -150,13 +116,11 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
     return Solve(s, start, MatchingInit(init), budget, seed, blocks, threads, solver);
   };
   if (MatchingMethod(method) == MatchingMethod::kPushRelabel) {
-    const PushRelabelOptions options{PushRelabelOptions::Variant(choice & 3), (choice & 4) != 0, k};
+    const auto options = PushRelabelOptions::of(choice, k);
     return run([&](auto& grid, auto& s) { return PushRelabel(grid, s, options); });
   }
   if (MatchingMethod(method) != MatchingMethod::kAuto) {
-    const bool with_roots = (choice & 8) != 0;
-    const BfsOptions options{MatchingMethod(method) == MatchingMethod::kApsb, with_roots,
-                             (choice & 16) == 0, with_roots && (choice & 32) != 0};
+    const auto options = BfsOptions::of(MatchingMethod(method), choice);
     return run([&](auto& grid, auto& s) { return BreadthFirst(grid, s, options); });
   }
   AutoTuning tuning;

@@ -1,0 +1,40 @@
+// What kernels of a cooperative launch need beyond cuda_emulator.h: memory that several blocks
+// share. Whatever reads or writes it lets others go on now and then.
+#pragma once
+
+#include <algorithm>
+
+#include "cuda_emulator.h"
+
+#define __CUDACC__ 1
+#define JAXMATCH_EMULATED
+
+namespace emulator {
+inline std::mt19937 interruptions;
+inline void perhaps_yield() {
+  if (interruptions() % 8 == 0) yield();
+}
+template <class T>
+T exchanged(T* at, T x) {
+  const T old = *at;
+  *at = x;
+  return old;
+}
+}  // namespace emulator
+
+template <class T>
+T __ldcg(const T* at) {
+  emulator::perhaps_yield();
+  return *at;
+}
+template <class T>
+void __stcg(T* at, T x) {
+  *at = x;
+  emulator::perhaps_yield();
+}
+inline void __syncthreads() { emulator::barrier(0, emulator::block_dim.x, false); }
+inline void __threadfence() { emulator::perhaps_yield(); }
+template <class T>
+T __reduce_add_sync(unsigned, T x) {
+  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
+}
