@@ -267,6 +267,12 @@ def check_graph(graph: BipartiteGraph) -> None:
                 f"`graph.{name}` must have the batch dimensions of `graph.row_ptr` "
                 f"{graph.row_ptr.shape[:-1]} and one more, got shape {x.shape}."
             )
+    for name in ("num_rows", "num_cols"):
+        if jax.numpy.shape(getattr(graph, name)) != graph.batch_shape:
+            raise ValueError(
+                f"`graph.{name}` must have the batch dimensions of `graph.row_ptr` "
+                f"{graph.batch_shape}, got shape {jax.numpy.shape(getattr(graph, name))}."
+            )
     if 0 in (graph.row_ptr.shape[-1], graph.col_ptr.shape[-1]):
         raise ValueError("`graph.row_ptr` and `graph.col_ptr` must hold at least one pointer.")
     if graph.row_ind.shape != graph.col_ind.shape:

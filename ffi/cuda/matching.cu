@@ -57,10 +57,9 @@ __global__ void matching_small_kernel(MatchingOperands o, int32_t* control) {
   if (!matching.is_valid()) {
     matching.write_invalid(o.results_of(b));
   } else {
-    const bool proves = o.method != MatchingMethod::kNone;
     matching.begin(o.start_of(b), o.init != MatchingInit::kNone);
-    if (proves) matching.solve();
-    matching.write(o.results_of(b), proves);
+    matching.solve();
+    matching.write(o.results_of(b));
   }
   if (threadIdx.x == 0)
     reinterpret_cast<MatchingControl*>(control + b * kMatchingControlWords)->done = 1;

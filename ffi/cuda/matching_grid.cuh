@@ -43,7 +43,8 @@ __device__ inline void prefetch(const void* at) {
 
 // Counters of one step, zero when it begins.
 struct alignas(16) Tally {
-  int32_t count, found, more, spare;
+  int32_t count, found, more;
+  int32_t unused;  // four words are one load
 };
 constexpr int kTallies = 4;
 

@@ -73,24 +73,24 @@ class SmallMatching {
     }
   }
 
-  __device__ void write(const MatchingResults& r, bool proved) {
+  __device__ void write(const MatchingResults& r) {
     if (threadIdx.x == 0) count_[0] = 0;
     __syncthreads();
     int size = 0;
     each(g_.n, [&](int i) {
       r.col4row[i] = col4row_[i];
-      r.row_cover[i] = proved && col4row_[i] >= 0 && root_[i] < 0;
+      r.row_cover[i] = col4row_[i] >= 0 && root_[i] < 0;
       size += col4row_[i] >= 0;
     });
     each(g_.m, [&](int j) {
       r.row4col[j] = row4col_[j];
-      r.col_cover[j] = proved && parent_[j] >= 0;
+      r.col_cover[j] = parent_[j] >= 0;
     });
     if (size > 0) atomicAdd(count_, size);
     __syncthreads();
     if (threadIdx.x == 0) {
       *r.cardinality = count_[0];
-      *r.status = proved ? kOptimal : kIterationLimit;
+      *r.status = kOptimal;
     }
   }
   __device__ void write_invalid(const MatchingResults& r) {

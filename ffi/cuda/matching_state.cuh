@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_CUDA_MATCHING_STATE_CUH_
 #define JAXMATCH_CUDA_MATCHING_STATE_CUH_
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -13,7 +14,7 @@ namespace jaxmatch {
 
 // What is decided for all threads. The first word is what Python reads of a state.
 struct MatchingControl {
-  int32_t done, stage, status, roots_are_cols;
+  int32_t done, stage, roots_are_cols;
   int32_t phases, levels;
   int32_t turn;     // which of the two lists is in use
   int32_t roots;    // entries at its front: where the next search begins
@@ -21,6 +22,7 @@ struct MatchingControl {
   int32_t found;    // augmenting paths of this phase
   int32_t entries;  // of the list, while blocks do not wait for each other: see Search::roam()
   int32_t step;     // of the ring, between launches
+  int32_t unused;   // the next four are one load
   // Of blocks that do not wait for each other: how many have work, whether to stop, and how many
   // have asked for and offered work.
   int32_t working, stop, tickets, offers;
@@ -28,6 +30,7 @@ struct MatchingControl {
 };
 constexpr int64_t kMatchingControlWords = 64;
 static_assert(sizeof(MatchingControl) <= 4 * kMatchingControlWords, "");
+static_assert(offsetof(MatchingControl, working) % 16 == 0, "");
 
 constexpr int32_t kFreeVertex = -1;
 constexpr int32_t kBusyVertex = -2;  // is being matched by some thread
