@@ -13,6 +13,8 @@ from jaxmatch._flow import minimum_cut as minimum_cut
 from jaxmatch._flow_check import FlowCheck as FlowCheck
 from jaxmatch._flow_check import check_flow as check_flow
 from jaxmatch._graphs import BipartiteGraph as BipartiteGraph
+from jaxmatch._grid_cut import GridCut as GridCut
+from jaxmatch._grid_cut import grid_cut as grid_cut
 from jaxmatch._matching import maximum_bipartite_matching as maximum_bipartite_matching
 from jaxmatch._matching_check import MatchingCheck as MatchingCheck
 from jaxmatch._matching_check import check_matching as check_matching

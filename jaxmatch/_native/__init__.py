@@ -5,6 +5,7 @@ from ._assignment import fits_cuda as fits_cuda
 from ._flow import FLOW_CHOICES as FLOW_CHOICES
 from ._flow import FLOW_METHODS as FLOW_METHODS
 from ._flow import flow as flow
+from ._grid_cut import grid_cut as grid_cut
 from ._large import LARGE_METHODS as LARGE_METHODS
 from ._large import Buffers as Buffers
 from ._large import empty_buffers as empty_buffers
