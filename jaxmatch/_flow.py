@@ -291,10 +291,9 @@ def _solve(
     method: str,
     given: tuple[tuple[str, Any], ...],
 ) -> Flow:
-    solver = _one_network_for_all(partial(_by_platform, method=method, given=given))
-
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
-        res = solver(network, lax.stop_gradient(capacity), source, sink)
+        fixed = lax.stop_gradient(capacity)
+        res = solve_flow(network, fixed, source, sink, method=method, given=given)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
@@ -339,15 +338,23 @@ def _choice_and_k(
     return sum(_native.FLOW_CHOICES[name][value] for name, value in options.items()), k
 
 
-def _one_network_for_all(solve: Callable[..., Flow]) -> Callable[..., Flow]:
-    """Under `vmap`: one call for the batch, for which a network that is not mapped is not copied.
+def solve_flow(
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...],
+) -> Flow:
+    """One call for a batch, also under `vmap`, where a network that is not mapped is not copied.
 
-    Of all that `solve` gets, the network has either no batch dimensions or the same as the rest.
+    The network has the batch dimensions of all others, or none.
     """
 
     @jax.custom_batching.custom_vmap
     def solver(network: FlowNetwork, capacity: Array, source: Array, sink: Array) -> Flow:
-        return solve(network, capacity, source, sink)
+        return _by_platform(network, capacity, source, sink, method=method, given=given)
 
     @solver.def_vmap
     def solve_batch(
@@ -374,7 +381,7 @@ def _one_network_for_all(solve: Callable[..., Flow]) -> Callable[..., Flow]:
         result = solver(network, capacity, source, sink)
         return result, jax.tree.map(lambda _: True, result)
 
-    return solver
+    return solver(network, capacity, source, sink)
 
 
 # ---------------------------------------------------------------------------------------------

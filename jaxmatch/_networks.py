@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LAYOUTS = ("csr", "rcsr", "bcsr")
 
 _MOST_NODES = (1 << 30) - 1
-_MOST_EDGES = (1 << 30) - 1025  # two arcs for each; kernels step beyond the last in 32 bits
+MOST_EDGES = (1 << 30) - 1025  # two arcs for each; kernels step beyond the last in 32 bits
 _MOST_LEVELS = 1024  # that a search for the depth looks at
 _LOOP = (1 << 63) - 1  # sorts self-loops behind all arcs
 
@@ -136,8 +136,8 @@ class FlowNetwork:
                 "`senders` and `receivers` must have one entry for each edge, got lengths "
                 f"{len(tail)} and {len(head)}."
             )
-        if len(tail) > _MOST_EDGES:
-            raise ValueError(f"A network has at most {_MOST_EDGES} edges, got {len(tail)}.")
+        if len(tail) > MOST_EDGES:
+            raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
         arrays, statistics = _build(tail, head, n, layout)
         return FlowNetwork(**jax.device_put(arrays), layout=layout, statistics=statistics)
 
