@@ -169,7 +169,7 @@ def _solve_valid(
     source_side = distance < 2 * n
     sent = state.excess[sink]
 
-    net = state.flow[slots.arc]  # fills up the edges of an arc in their order
+    net = jnp.maximum(state.flow[slots.arc], 0)  # fills up the edges of an arc in their order
     units = (net - capacities.before).clip(0, capacities.slot) * slots.live
     if jnp.issubdtype(capacity.dtype, jnp.integer):
         flow = jnp.zeros_like(capacity).at[slots.edge].set(units.astype(capacity.dtype))
