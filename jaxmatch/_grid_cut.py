@@ -297,9 +297,12 @@ def _value_jvp(
 
 def _cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
     """Which entries of `pairwise`, `arcs` for each cell, belong to the cut."""
-    crossing, rank = [], 3 if connectivity == 6 else 2
+    crossing = []
     for step in _xla_grid_cut.steps(connectivity)[:arcs]:
-        other = _xla_grid_cut.neighbours(side, step)
-        differ = side & ~other if arcs == connectivity else side != other
-        crossing.append(differ & _xla_grid_cut.has_neighbour(side.shape[side.ndim - rank :], step))
-    return jnp.stack(crossing, axis=side.ndim - rank)
+        # Where there is no neighbour nothing crosses.
+        on_sink_side = _xla_grid_cut.neighbours(~side, step)
+        differ = side & on_sink_side
+        if arcs < connectivity:
+            differ |= ~side & _xla_grid_cut.neighbours(side, step)
+        crossing.append(differ)
+    return jnp.stack(crossing, axis=side.ndim - (3 if connectivity == 6 else 2))

@@ -176,14 +176,14 @@ def test_hard_seeds(method):
 @each_method
 def test_infinite_values(method):
     inf = np.float32(np.inf)
-    arcs = np.ones((2, 1, 3), np.float32)
+    ones, endless = np.ones((2, 1, 3), np.float32), np.full((2, 1, 3), inf)
     for source, sink, arcs in (
-        ([[inf, 0, 0]], [[inf, 1, 2]], arcs),
-        ([[inf, 0, 0]], [[0, 1, inf]], arcs * inf),
+        ([[inf, 0, 0]], [[inf, 1, 2]], ones),
+        ([[inf, 0, 0]], [[0, 1, inf]], endless),
     ):
         res = jm.grid_cut(np.float32(source), np.float32(sink), arcs, method=method)
         assert res.value == inf and res.status == jm.Status.OPTIMAL
-    res = jm.grid_cut(np.float32([[inf, 0, 0]]), np.float32([[0, 1, inf]]), arcs * 0, method=method)
+    res = jm.grid_cut(np.float32([[inf, 0, 0]]), np.float32([[0, 1, inf]]), ones * 0, method=method)
     assert res.value == 0
 
 

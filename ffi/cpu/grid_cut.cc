@@ -34,7 +34,7 @@ template <int kArcs, class T, class V>
 void SolveIntegers(const GridCapacities<T>& g, const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
   // What goes through a cell from terminal to terminal, and what is left for the arcs.
-  auto excess = GridArray<T>::raw(n);
+  GridArray<T> excess(n);
   __int128 direct = 0, source = 0, sink = 0;
   constexpr int64_t kBlock = int64_t{1} << 20;  // 2^20 numbers of 32 bits fit int64
   for (int64_t first = 0; first < n; first += kBlock) {
@@ -65,8 +65,8 @@ template <int kArcs, class I, class T, class V>
 bool SolveFixedPoint(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
                      const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
-  auto excess = GridArray<I>::raw(n);
-  auto pairwise = GridArray<I>::raw(n * (g.symmetric ? kArcs / 2 : kArcs));
+  GridArray<I> excess(n);
+  GridArray<I> pairwise(n * (g.symmetric ? kArcs / 2 : kArcs));
   const bool exact = numbers.convert(bits, excess, pairwise);
   if (sizeof(I) < sizeof(int64_t) && !exact) return false;
   const GridCapacities<I> fixed{g.shape, g.symmetric, nullptr, nullptr, pairwise.data()};

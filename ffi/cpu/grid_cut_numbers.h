@@ -55,46 +55,33 @@ class FixedPoint {
   // T is a float. All capacities are valid.
   explicit FixedPoint(const GridCapacities<T>& g) : g_(g), n_(g.shape.cells()) { survey(); }
 
-  // In I, with unit capacities of fewer than `bits` bits around each cell. False: they are rounded.
+  // In I, with fewer than 2^bits units around each cell. False: something would be rounded, and I
+  // is not the widest.
   template <class I>
   bool convert(int bits, GridArray<I>& excess, GridArray<I>& pairwise) const {
+    constexpr bool kMustBeExact = sizeof(I) < sizeof(int64_t);
     const GridUnits units = GridUnits::of(bound_, survey_.most_around, bits);
     bool exact = true;
-    for (int64_t i = 0; i < n_; ++i) {
-      const double s = double(g_.source[i]), t = double(g_.sink[i]);
-      excess[i] = I(units.excess(s, t, bits));
-      exact &= s == t || units.is_exact(std::abs(s - t), bits);
+    for (int64_t first = 0; first < n_; first += kBlock) {
+      for (int64_t i = first; i < std::min(n_, first + kBlock); ++i) {
+        const double s = double(g_.source[i]), t = double(g_.sink[i]);
+        excess[i] = I(units.excess(s, t, bits));
+        if (kMustBeExact) exact &= (s == t) | units.is_exact(std::abs(s - t), bits);
+      }
+      if (kMustBeExact && !exact) return false;
     }
-    if (sizeof(I) < 8 && !exact) return false;
-    const double scale = units.scaled(1);
-    const double bound = bound_;
     for (int k = 0; k < given(); ++k) {
       EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t, int64_t count) {
+        if (kMustBeExact && !exact) return;
         const T* const from = g_.pairwise + k * n_ + first;
         I* const to = &pairwise[k * n_ + first];
-        if (sizeof(I) < 8 && scale < INFINITY) {
-          // Below 2^30: adding and taking away this number rounds to the nearest integer, and the
-          // loop becomes vector instructions.
-          constexpr double kRound = 0x1.8p52;
-          const I beyond = I(units.beyond);
-          bool rounded = false;
-          for (int64_t i = 0; i < count; ++i) {
-            const double c = double(from[i]) > bound ? 0 : double(from[i]) * scale;
-            const double whole = (c + kRound) - kRound;
-            rounded |= whole != c;
-            to[i] = double(from[i]) > bound ? beyond : I(whole);
-          }
-          exact &= !rounded;
-        } else {
-          for (int64_t i = 0; i < count; ++i) {
-            to[i] = I(units.capacity(double(from[i])));
-            exact &= units.is_exact(double(from[i]), bits);
-          }
+        for (int64_t i = 0; i < count; ++i) {
+          to[i] = I(units.capacity(double(from[i])));
+          if (kMustBeExact) exact &= units.is_exact(double(from[i]), bits);
         }
       });
-      if (sizeof(I) < 8 && !exact) return false;
     }
-    return exact;
+    return exact || !kMustBeExact;
   }
 
   // The capacity of the cut in the given numbers, row by row.
@@ -125,44 +112,68 @@ class FixedPoint {
  private:
   int given() const { return g_.symmetric ? kArcs / 2 : kArcs; }
 
+  static constexpr int64_t kBlock = 4096;
+
   void survey() {
-    double most_arc = 0;
-    look([](double c) { return c; }, &most_arc);
+    const double most_arc = look(INFINITY);
     bound_ = GridUnits::flow_bound(survey_, n_, kArcs);
-    if (most_arc > bound_ || survey_.most_around > 2 * kArcs * bound_) {
+    if (most_arc > bound_) {
       // Huge arcs must not make the unit coarse.
       survey_.most_around = 0;
-      look([&](double c) { return std::min(c, bound_); }, nullptr);
+      look(bound_);
     }
     survey_.most_around = std::max(survey_.most_around, std::numeric_limits<double>::min());
   }
-  template <class Clamp>
-  void look(const Clamp& clamp, double* most_arc) {
-    auto out = GridArray<double>::zeros(n_), in = GridArray<double>::zeros(n_);
-    for (int k = 0; k < kArcs; ++k) {
-      EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t offset, int64_t count) {
-        for (int64_t i = first; i < first + count; ++i) {
-          const double c = clamp(double(g_.template arc<kArcs>(i, i + offset, k)));
-          out[i] += c;
-          in[i + offset] += c;
-          if (most_arc) {
-            *most_arc = std::max(*most_arc, c);
-            if (c < INFINITY) survey_.most_finite = std::max(survey_.most_finite, c);
+  // With no arc counted as more than `bound`. Returns the most of any.
+  double look(double bound) {
+    const int64_t width = g_.shape.width;
+    std::vector<double> out(width), in(width);
+    double most_arc = 0;
+    for (int z = 0; z < g_.shape.depth; ++z) {
+      for (int y = 0; y < g_.shape.height; ++y) {
+        const int64_t row = (int64_t(z) * g_.shape.height + y) * width;
+        std::fill(out.begin(), out.end(), 0);
+        std::fill(in.begin(), in.end(), 0);
+        for (int k = 0; k < kArcs; ++k) {
+          const GridStep s = grid_step<kArcs>(k);
+          if (!g_.shape.holds(z + s.z, y + s.y, 0)) continue;
+          const int64_t first = std::max(0, -s.x), last = width - std::max<int>(0, s.x);
+          const int64_t other = row + g_.shape.offset(s);
+          const T* const away = arcs(k, row, other);
+          const T* const back = arcs(opposite<kArcs>(k), other, row);
+          for (int64_t x = first; x < last; ++x) {
+            const double c = double(away[x]);
+            most_arc = c > most_arc ? c : most_arc;
+            survey_.most_finite =
+                c < INFINITY && c > survey_.most_finite ? c : survey_.most_finite;
+            out[x] += c < bound ? c : bound;
+            in[x] += double(back[x]) < bound ? double(back[x]) : bound;
           }
         }
-      });
+        look_at_row(row, out.data(), in.data());
+      }
     }
-    for (int64_t i = 0; i < n_; ++i) {
-      const double s = double(g_.source[i]), t = double(g_.sink[i]);
+    return most_arc;
+  }
+  // Capacities of the arcs in direction k, by the place in the row, `other` the neighbours' row.
+  const T* arcs(int k, int64_t row, int64_t other) const {
+    const bool mirrored = g_.symmetric && k >= kArcs / 2;
+    return g_.pairwise + (mirrored ? (k - kArcs / 2) * n_ + other : k * n_ + row);
+  }
+  void look_at_row(int64_t row, const double* out, const double* in) {
+    GridSurvey most = survey_;
+    for (int64_t x = 0; x < g_.shape.width; ++x) {
+      const double s = double(g_.source[row + x]), t = double(g_.sink[row + x]);
       const double e = s == t ? 0 : s - t;
-      const double excess = std::min(std::max(e, 0.0), out[i]);
-      const double deficit = std::min(std::max(-e, 0.0), in[i]);
-      survey_.most_excess = std::max(survey_.most_excess, excess);
-      survey_.most_deficit = std::max(survey_.most_deficit, deficit);
-      survey_.most_around = std::max(survey_.most_around, excess + deficit + out[i] + in[i]);
-      if (s < INFINITY) survey_.most_finite = std::max(survey_.most_finite, s);
-      if (t < INFINITY) survey_.most_finite = std::max(survey_.most_finite, t);
+      const double excess = std::min(std::max(e, 0.0), out[x]);
+      const double deficit = std::min(std::max(-e, 0.0), in[x]);
+      most.most_excess = std::max(most.most_excess, excess);
+      most.most_deficit = std::max(most.most_deficit, deficit);
+      most.most_around = std::max(most.most_around, excess + deficit + out[x] + in[x]);
+      most.most_finite = std::max(most.most_finite, s < INFINITY ? s : 0);
+      most.most_finite = std::max(most.most_finite, t < INFINITY ? t : 0);
     }
+    survey_ = most;
   }
 
   const GridCapacities<T> g_;

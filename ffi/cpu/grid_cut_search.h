@@ -17,33 +17,56 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "jaxmatch/grid_cut_operands.h"
 
 namespace jaxmatch {
 
-// Not initialised, or zero. Throws std::bad_alloc.
+// Zero at first, on huge pages if it is large: the search touches little of it, here and there, and
+// setting up small pages would take longer than many a search. Throws std::bad_alloc.
 template <class T>
 class GridArray {
  public:
-  static GridArray raw(int64_t count) { return GridArray(std::malloc(bytes(count))); }
-  static GridArray zeros(int64_t count) { return GridArray(std::calloc(1, bytes(count))); }
-  T& operator[](int64_t i) { return data_.get()[i]; }
-  const T& operator[](int64_t i) const { return data_.get()[i]; }
-  T* data() { return data_.get(); }
+  explicit GridArray(int64_t count) : bytes_(size_t(count) * sizeof(T) + 1) {
+#if defined(__linux__)
+    if (is_large()) {
+      void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (at == MAP_FAILED) throw std::bad_alloc();
+      madvise(at, bytes_, MADV_HUGEPAGE);
+      data_ = static_cast<T*>(at);
+      return;
+    }
+#endif
+    data_ = static_cast<T*>(std::calloc(1, bytes_));
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
+  ~GridArray() {
+#if defined(__linux__)
+    if (is_large()) {
+      munmap(data_, bytes_);
+      return;
+    }
+#endif
+    std::free(data_);
+  }
+  GridArray(const GridArray&) = delete;
+  GridArray& operator=(const GridArray&) = delete;
+
+  T& operator[](int64_t i) { return data_[i]; }
+  const T& operator[](int64_t i) const { return data_[i]; }
+  T* data() { return data_; }
 
  private:
-  struct Free {
-    void operator()(T* at) const { std::free(at); }
-  };
-  static size_t bytes(int64_t count) { return size_t(count + 1) * sizeof(T); }
-  explicit GridArray(void* at) : data_(static_cast<T*>(at)) {
-    if (at == nullptr) throw std::bad_alloc();
-  }
-  std::unique_ptr<T, Free> data_;
+  bool is_large() const { return bytes_ >= size_t{1} << 20; }
+
+  size_t bytes_;
+  T* data_;
 };
 
 // T holds excess and flow. `excess` is what the source gives a cell beyond what the sink takes, in
@@ -56,10 +79,10 @@ class GridSearch {
         shape_(capacities.shape),
         n_(shape_.cells()),
         excess_(excess),
-        node_(GridArray<uint8_t>::raw(n_)),
-        exists_(GridArray<uint8_t>::raw(n_)),
-        label_(GridArray<int32_t>::zeros(n_)),
-        flow_(GridArray<T>::zeros(n_ * kHalf)) {
+        node_(n_),
+        exists_(n_),
+        label_(n_),
+        flow_(n_ * kHalf) {
     for (int k = 0; k < kArcs; ++k) offset_[k] = int32_t(shape_.offset(grid_step<kArcs>(k)));
   }
 

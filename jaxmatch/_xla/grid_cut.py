@@ -13,12 +13,12 @@ only rise meanwhile. So there are O(n²) rounds (their theorem 6.2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxmatch._status import Status
@@ -42,20 +42,11 @@ def steps(connectivity: int) -> list[tuple[int, ...]]:
     return half + [tuple(-d for d in step) for step in half]
 
 
-def neighbours(x: Array, step: tuple[int, ...]) -> Array:
-    """The entry of each cell's neighbour; anything where there is none. The grid comes last."""
-    return jnp.roll(x, [-d for d in step], range(x.ndim - len(step), x.ndim))
-
-
-def has_neighbour(grid: tuple[int, ...], step: tuple[int, ...]) -> np.ndarray:
-    """Where in the grid that neighbour exists."""
-    inside = np.ones(grid, bool)
-    for axis, (size, d) in enumerate(zip(grid, step, strict=True)):
-        at = np.arange(size) + d
-        shape = [1] * len(grid)
-        shape[axis] = size
-        inside &= ((at >= 0) & (at < size)).reshape(shape)
-    return inside
+def neighbours(x: Array, step: Sequence[int] | Array, fill: float = 0) -> Array:
+    """The entry of each cell's neighbour, `fill` where there is none. The grid comes last."""
+    rank, batch = len(step), x.ndim - len(step)
+    padded = jnp.pad(x, [(0, 0)] * batch + [(1, 1)] * rank, constant_values=fill)
+    return lax.dynamic_slice(padded, [0] * batch + [1 + step[k] for k in range(rank)], x.shape)
 
 
 def solve(
@@ -78,14 +69,11 @@ def _solve_one(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     moves = steps(connectivity)
     half = len(moves) // 2
-    inside = [has_neighbour(source.shape, step) for step in moves]
+    exists = [neighbours(jnp.ones_like(source, bool), step) for step in moves]
     # Of the arc from each cell in direction k; what the grid does not have is 0, NaN included.
-    arcs = [jnp.where(inside[k], pairwise[k], 0) for k in range(len(pairwise))]
+    arcs = [jnp.where(exists[k], pairwise[k], 0) for k in range(len(pairwise))]
     if len(arcs) == half:
-        arcs += [
-            jnp.where(inside[k + half], neighbours(arcs[k], moves[k + half]), 0)
-            for k in range(half)
-        ]
+        arcs += [neighbours(arcs[k], moves[k + half]) for k in range(half)]
     valid = (source >= 0).all() & (sink >= 0).all()
     for arc in arcs:
         valid &= (arc >= 0).all()
@@ -93,9 +81,8 @@ def _solve_one(
     excess, units, overflow = to_integers(source, sink, arcs, moves)
     usable = valid & ~overflow
     # Turned around: the arc of a cell is that of its neighbour, and the sink gives.
-    backward = [neighbours(arc, step) for arc, step in zip(units[half:] + units[:half], moves)]  # noqa: B905
-    residual = jnp.where(usable, jnp.stack(backward), 0)
-    height = _push_relabel(jnp.where(usable, -excess, 0), residual, moves, inside)
+    residual = jnp.where(usable, jnp.stack(_into(units, moves)), 0)
+    height = _push_relabel(jnp.where(usable, -excess, 0), residual, jnp.array(moves))
     side = usable & (height < _FAR)
     value, fits = _capacity(side, source, sink, arcs, moves)
     usable &= fits
@@ -156,7 +143,7 @@ def _integers(
         excess = jnp.clip(excess, -least - 1, least + 1)
     else:
         around = sum(x.astype(jnp.float32) for x in units)
-        around += sum(neighbours(x, m).astype(jnp.float32) for x, m in zip(units, _turned(moves)))  # noqa: B905
+        around += sum(x.astype(jnp.float32) for x in _into(units, moves))
         overflow |= (around + jnp.abs(excess).astype(jnp.float32) >= 2.0**30).any()
     return excess, units, overflow
 
@@ -173,7 +160,7 @@ def _fixed_point(
 
     def survey(arcs: list[Array]) -> tuple[Array, Array, Array]:
         out = sum(arcs)
-        into = sum(neighbours(arc, step) for arc, step in zip(arcs, _turned(moves), strict=True))
+        into = sum(_into(arcs, moves))
         gives = jnp.minimum(jnp.maximum(surplus, 0), out)
         takes = jnp.minimum(jnp.maximum(-surplus, 0), into)
         return (
@@ -201,9 +188,10 @@ def _fixed_point(
     return in_units(surplus), [jnp.where(c > bound, beyond, in_units(c)) for c in arcs], bound < 0
 
 
-def _turned(moves: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:
+    """Of the arcs that lead to each cell."""
     half = len(moves) // 2
-    return moves[half:] + moves[:half]
+    return [neighbours(arcs[k - half], step) for k, step in enumerate(moves)]
 
 
 def _capacity(
@@ -230,50 +218,48 @@ def _capacity(
 
 
 def _push_relabel(
-    excess: Int[Array, "*grid"], residual: Int[Array, "k *grid"],
-    moves: list[tuple[int, ...]], inside: list[np.ndarray],
+    excess: Int[Array, "*grid"], residual: Int[Array, "k *grid"], moves: Int[Array, "k rank"]
 ) -> Int[Array, "*grid"]:  # fmt: skip
     """The distance of each cell to a deficit, in the residual graph of a maximum preflow."""
-    half = len(moves) // 2
+    count = len(moves)
 
-    def lowest(height: Array, residual: Array) -> Array:
+    def one_above_lowest(height: Array, residual: Array) -> Array:
         """One more than the lowest neighbour at the end of a residual arc."""
-        ends = [
-            jnp.where((residual[k] > 0) & inside[k], neighbours(height, step), _FAR)
-            for k, step in enumerate(moves)
-        ]
-        return jnp.minimum(jnp.stack(ends).min(0) + 1, _FAR)
+
+        def by_direction(k: Array, least: Array) -> Array:
+            there = neighbours(height, moves[k], _FAR) + 1
+            return jnp.minimum(least, jnp.where(residual[k] > 0, there, _FAR))
+
+        return lax.fori_loop(0, count, by_direction, jnp.full_like(height, _FAR))
 
     def distances(excess: Array, residual: Array) -> Array:
         def closer(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            height, _ = state
-            lower = jnp.minimum(height, lowest(height, residual))
-            return lower, (lower < height).any()
+            lower = jnp.minimum(state[0], one_above_lowest(state[0], residual))
+            return lower, (lower < state[0]).any()
 
         height = jnp.where(excess < 0, 0, _FAR).astype(jnp.int32)
-        return lax.while_loop(lambda state: state[1], closer, (height, height.min(initial=1) == 0))[
-            0
-        ]
+        return lax.while_loop(lambda state: state[1], closer, (height, (excess < 0).any()))[0]
 
-    def one_round(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def push(k: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         excess, residual, height = state
-        for k, step in enumerate(moves):
-            back = tuple(-d for d in step)
-            opposite = (k + half) % len(moves)
-            can = inside[k] & (height < _FAR) & (height == neighbours(height, step) + 1)
-            pushed = jnp.where(can, jnp.clip(excess, 0, residual[k]), 0)
-            received = jnp.where(inside[opposite], neighbours(pushed, back), 0)
-            excess += received - pushed
-            residual = residual.at[k].add(-pushed).at[opposite].add(received)
-        raised = jnp.maximum(height, lowest(height, residual))
+        falls = (height < _FAR) & (height == neighbours(height, moves[k], _FAR) + 1)
+        pushed = jnp.where(falls, jnp.clip(excess, 0, residual[k]), 0)
+        received = neighbours(pushed, -moves[k])
+        residual = residual.at[k].add(-pushed).at[(k + count // 2) % count].add(received)
+        return excess - pushed + received, residual, height
+
+    def one_round(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        excess, residual, height = lax.fori_loop(0, count, push, state)
+        raised = jnp.maximum(height, one_above_lowest(height, residual))
         return excess, residual, jnp.where(excess > 0, raised, height)
 
-    def active(excess: Array, height: Array) -> Bool[Array, ""]:
-        return ((excess > 0) & (height < _FAR)).any()
-
     def phase(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        excess, residual, height = lax.fori_loop(0, _ROUNDS, lambda _, s: one_round(s), state)
+        excess, residual, _ = lax.fori_loop(0, _ROUNDS, one_round, state)
         return excess, residual, distances(excess, residual)
 
+    def is_active(state: tuple[Array, Array, Array]) -> Bool[Array, ""]:
+        excess, _, height = state
+        return ((excess > 0) & (height < _FAR)).any()
+
     start = (excess, residual, distances(excess, residual))
-    return lax.while_loop(lambda s: active(s[0], s[2]), phase, start)[2]
+    return lax.while_loop(is_active, phase, start)[2]

@@ -132,10 +132,10 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
   if (dims.size() < rank || arc_dims.size() < rank + 1) return wrong("too few dimensions");
   const int64_t width = dims[dims.size() - 1], height = dims[dims.size() - 2];
   const int64_t depth = rank == 3 ? dims[dims.size() - 3] : 1;
-  constexpr int64_t kMostCells = int64_t{1} << 30;
+  constexpr int64_t kMostCells = int64_t{1} << 28;
   if (width >= kMostCells || height >= kMostCells || depth >= kMostCells ||
       width * height >= kMostCells || width * height * depth >= kMostCells) {
-    return wrong("a grid of 2^30 cells or more");
+    return wrong("a grid of 2^28 cells or more");
   }
   const auto dtype = dtype_of(source.element_type());
   const auto value_dtype = dtype_of(value->element_type());

@@ -22,9 +22,9 @@ struct GridSurvey {
 };
 
 struct GridUnits {
-  double bound;      // no flow exceeds it; whatever is larger counts as one unit more
-  int32_t exponent;  // a unit is 2^exponent
-  int64_t beyond;    // what the larger ones count as
+  double bound;               // no flow exceeds it; whatever is larger counts as one unit more
+  double scale, scale_again;  // to units, which are a power of two
+  int64_t beyond;             // what the larger ones count as
 
   // What a cell can pass on is bounded by its arcs, so that the bound of all flow is a number even
   // beside infinite capacities, but where an infinite flow may be.
@@ -41,35 +41,38 @@ struct GridUnits {
   JAXMATCH_GRID_FN static GridUnits of(double bound, double most_around, int bits) {
     int exponent = 0;
     frexp(most_around, &exponent);  // below 2^exponent
-    exponent -= bits;
-    GridUnits units{bound, exponent < -1074 ? -1074 : exponent, 0};
+    exponent = exponent - bits < -1074 ? -1074 : exponent - bits;
+    // In two steps: 2^1074 is no double.
+    const int half = -exponent / 2;
+    GridUnits units{bound, ldexp(1.0, half), ldexp(1.0, -exponent - half), 0};
     const double in_units = units.scaled(bound);
     units.beyond = in_units < double(int64_t{1} << 60) ? int64_t(in_units) + 1 : int64_t{1} << 60;
     return units;
   }
 
-  JAXMATCH_GRID_FN double scaled(double x) const {
-    // In two steps: 2^1074 is no double.
-    return x * pow2(-exponent / 2) * pow2(-exponent - -exponent / 2);
-  }
+  JAXMATCH_GRID_FN double scaled(double x) const { return x * scale * scale_again; }
   JAXMATCH_GRID_FN int64_t capacity(double c) const {
-    return c > bound ? beyond : int64_t(rint(scaled(c)));
+    return c > bound ? beyond : int64_t(nearest(scaled(c)));
   }
   // What the source gives beyond what the sink takes. No cell can use more than its arcs carry,
   // which is below 2^bits units.
   JAXMATCH_GRID_FN int64_t excess(double source, double sink, int bits) const {
     const double most = double(int64_t{1} << bits);
-    const double e = source == sink ? 0 : rint(scaled(source - sink));
-    return e > most ? int64_t{1} << bits : e < -most ? -(int64_t{1} << bits) : int64_t(e);
+    const double e = source == sink ? 0 : scaled(source - sink);
+    return int64_t(nearest(e > most ? most : e < -most ? -most : e));
   }
   // Whether `capacity` and `excess` are exact.
   JAXMATCH_GRID_FN bool is_exact(double x, int bits) const {
     const double y = scaled(x);
-    return x > bound || y > double(int64_t{1} << bits) || rint(y) == y;
+    return x > bound || y > double(int64_t{1} << bits) || nearest(y) == y;
   }
 
  private:
-  JAXMATCH_GRID_FN static double pow2(int k) { return ldexp(1.0, k); }
+  // The nearest integer, of ties the even one. Where the sum below would not be exact, x is whole.
+  JAXMATCH_GRID_FN static double nearest(double x) {
+    constexpr double kRound = 0x1.8p52;
+    return x < 0x1p51 && x > -0x1p51 ? (x + kRound) - kRound : x;
+  }
 };
 
 }  // namespace jaxmatch
