@@ -360,24 +360,19 @@ def solve_flow(
     def solve_batch(
         size: int, mapped: list[Any], network: FlowNetwork, *others: Array
     ) -> tuple[Flow, Flow]:
-        def with_batch(x: Array, is_mapped: bool, batch: tuple[int, ...]) -> Array:
-            if not is_mapped:
-                x = x[None]
-            inner = (1,) * (1 + len(batch) - x.ndim)
-            return jnp.broadcast_to(x.reshape(x.shape[:1] + inner + x.shape[1:]), batch)
+        def mapped_first(x: Array, is_mapped: bool) -> Array:
+            return x if is_mapped else jnp.broadcast_to(x, (size, *x.shape))
 
-        capacity, source, sink = (
-            with_batch(x, is_mapped, (size, *x.shape[is_mapped:]))
-            for x, is_mapped in zip(others, mapped[1:], strict=True)
-        )
-        leaves, maps = jax.tree.leaves(network), jax.tree.leaves(mapped[0])
-        if any(maps) or leaves[0].ndim > 1:
-            batch = capacity.shape[:-1]
-            network = jax.tree.map(
-                lambda x, is_mapped: with_batch(x, is_mapped, (*batch, x.shape[-1])),
-                network,
-                mapped[0],
-            )
+        def like_the_rest(x: Array, is_mapped: bool) -> Array:
+            x = mapped_first(x, is_mapped)
+            inner = (1,) * (capacity.ndim - x.ndim)
+            x = x.reshape(size, *inner, *x.shape[1:])
+            return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
+
+        of_network, *of_others = mapped
+        capacity, source, sink = map(mapped_first, others, of_others)
+        if any(jax.tree.leaves(of_network)) or network.batch_shape:
+            network = jax.tree.map(like_the_rest, network, of_network)
         result = solver(network, capacity, source, sink)
         return result, jax.tree.map(lambda _: True, result)
 

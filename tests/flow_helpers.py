@@ -55,11 +55,11 @@ def random_edges(rng: np.random.Generator, n: int, pairs: int, e: int) -> np.nda
 
 
 def random_networks(
-    rng: np.random.Generator, count: int, n: int, pairs: int, e: int, layout: str = "bcsr"
+    rng: np.random.Generator, count: int, n: int, pairs: int, e: int
 ) -> jm.FlowNetwork:
     """A batch of networks, all of one shape."""
     edges = [random_edges(rng, n, pairs, e) for _ in range(count)]
-    return stack([jm.FlowNetwork.from_edges(*x.T, n, layout=layout) for x in edges])
+    return stack([jm.FlowNetwork.from_edges(*x.T, n, layout="bcsr") for x in edges])
 
 
 # (nodes, pairs, edges): from one pair to nearly complete, the sparse ones disconnected.
