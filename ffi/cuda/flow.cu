@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
 template <class Word>
 __global__ void __launch_bounds__(kFlowThreads, 1)
     flow_auto_kernel(const __grid_constant__ FlowState s, const __grid_constant__ FlowPlan plan) {
-  solve_problem<Word, FlowPush<Word>>(s, plan, false);
+  solve_problem<Word, AutoPushes<Word>>(s, plan, false);
 }
 
 template <FlowLayout kLayout>
@@ -44,25 +44,18 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
   finish_problem<C, V>(s, false);
 }
 
-// A batch, a problem for each block.
-struct FlowBatch {
-  FlowOperands operands;
-  int32_t* control;
-  char* scratch;
-  int64_t scratch_bytes;
-
-  __device__ void state_of_block(FlowState& s) const {
-    if (threadIdx.x == 0) s = flow_state(operands, blockIdx.x, control, scratch, scratch_bytes);
-    __syncthreads();
-  }
-};
+// A problem for each block.
+__device__ inline void state_of_block(const FlowBatch& batch, FlowState& s) {
+  if (threadIdx.x == 0) s = batch.state(blockIdx.x);
+  __syncthreads();
+}
 
 template <class C>
 __global__ void __launch_bounds__(kSmallThreads)
     flow_begin_small_kernel(const __grid_constant__ FlowBatch batch,
                             const __grid_constant__ FlowPlan plan) {
   __shared__ FlowState s;
-  batch.state_of_block(s);
+  state_of_block(batch, s);
   begin_problem<C>(s, plan, true);
 }
 
@@ -71,15 +64,15 @@ __global__ void __launch_bounds__(kSmallThreads)
     flow_auto_small_kernel(const __grid_constant__ FlowBatch batch,
                            const __grid_constant__ FlowPlan plan) {
   __shared__ FlowState s;
-  batch.state_of_block(s);
-  solve_problem<Word, FlowPush<Word>>(s, plan, true);
+  state_of_block(batch, s);
+  solve_problem<Word, AutoPushes<Word>>(s, plan, true);
 }
 
 template <class C, class V>
 __global__ void __launch_bounds__(kSmallThreads)
     flow_finish_small_kernel(const __grid_constant__ FlowBatch batch) {
   __shared__ FlowState s;
-  batch.state_of_block(s);
+  state_of_block(batch, s);
   finish_problem<C, V>(s, true);
 }
 
@@ -120,7 +113,8 @@ class Launch {
   Launch(cudaStream_t stream, const FlowOperands& o, int32_t* control, char* scratch,
          int64_t scratch_bytes, int64_t rounds, bool resumed)
       : stream_(stream),
-        batch_{o, control, scratch, scratch_bytes},
+        batch_{
+            o, control, scratch, scratch_bytes, size_of(o.capacity_dtype), size_of(o.value_dtype)},
         plan_{FlowTuning::of(o.choice, 0), PaperOptions::of(o.choice, o.k),
               rounds > 0 ? rounds : -1},
         kernels_(FlowKernels::of(o.capacity_dtype, o.value_dtype)),
@@ -177,15 +171,14 @@ class Launch {
   }
 
   ffi::Error large(int64_t b) {
-    const FlowOperands& o = batch_.operands;
-    FlowState s = flow_state(o, b, batch_.control, batch_.scratch, batch_.scratch_bytes);
+    FlowState s = batch_.state(b);
     void* solve[2] = {reinterpret_cast<void*>(flow_auto_kernel<int32_t>),
                       reinterpret_cast<void*>(flow_auto_kernel<int64_t>)};
     if (is_paper_) {
-      solve[0] = plan_.paper.layout == FlowLayout::kRcsr ? paper_kernel<FlowLayout::kRcsr>(o.method)
-                 : plan_.paper.layout == FlowLayout::kBcsr
-                     ? paper_kernel<FlowLayout::kBcsr>(o.method)
-                     : paper_kernel<FlowLayout::kCsr>(o.method);
+      const FlowMethod method = batch_.operands.method;
+      solve[0] = plan_.paper.layout == FlowLayout::kRcsr   ? paper_kernel<FlowLayout::kRcsr>(method)
+                 : plan_.paper.layout == FlowLayout::kBcsr ? paper_kernel<FlowLayout::kBcsr>(method)
+                                                           : paper_kernel<FlowLayout::kCsr>(method);
       solve[1] = nullptr;
     }
     void* arguments[] = {&s, &plan_};

@@ -66,6 +66,8 @@ __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
     if (arc > partner) return;
     int64_t out = units.arc_units(reversed ? partner : arc, exponent, bound);
     int64_t in = units.arc_units(reversed ? arc : partner, exponent, bound);
+    s.initials<Word>()[arc] = Word(out);
+    s.initials<Word>()[partner] = Word(in);
     const int32_t tail = g.arc_head[partner], head = g.arc_head[arc];
     if (tail == root || head == root) {
       const int64_t moved = tail == root ? out : in;
@@ -99,13 +101,12 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
     s.excess[v] = 0;
     s.closed[v] = kOpen;
   });
-  units.choose();
+  units.choose(tuning);
   const int64_t bound = __ldcg(&c.bound);
   if (bound >= kMostUnits) return end(FlowStage::kBad, kOverflow);
   const bool reversed = __ldcg(&c.reversed) != 0;
   const int32_t root = reversed ? *s.sink : *s.source;
-  const bool narrow = bound < (int64_t(1) << 30) - 1 && __ldcg(&c.unbounded) == 0 && !tuning.wide;
-  if (narrow) {
+  if (__ldcg(&c.narrow) != 0) {
     fill_residuals<int32_t>(grid, s, units);
   } else {
     fill_residuals<int64_t>(grid, s, units);
@@ -113,10 +114,9 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
   if (grid.leader()) {
     c.root = root;
     c.target = reversed ? *s.source : *s.sink;
-    c.narrow = narrow;
     s.closed[root] = kOutside;
   }
-  end(FlowStage::kToSink, kOptimal);
+  end(FlowStage::kPreflow, kOptimal);
 }
 
 }  // namespace jaxmatch

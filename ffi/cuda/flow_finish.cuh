@@ -59,15 +59,12 @@ class FlowFinish {
  private:
   // Edges of an arc fill up in their order; where the other direction flows, they have nothing.
   __device__ void write_flow(bool infinite) {
-    const FlowUnits<C> units(grid_, s_);
     const int exponent = __ldcg(&c_.exponent);
-    const int64_t bound = __ldcg(&c_.bound);
     const bool narrow = __ldcg(&c_.narrow) != 0;
     grid_.each(g_.arcs, [&](int64_t at) {
       const int32_t arc = int32_t(at), first = g_.edge_ptr[arc], last = g_.edge_ptr[arc + 1];
       if (first == last) return;
-      int64_t left = units.arc_units(arc, exponent, bound) -
-                     (narrow ? residual_of<int32_t>(arc) : residual_of<int64_t>(arc));
+      int64_t left = narrow ? flow_of<int32_t>(arc) : flow_of<int64_t>(arc);
       for (int32_t k = first; k < last; ++k) {
         const int32_t edge = g_.arc_edge[k];
         const C capacity = capacity_[edge];
@@ -90,9 +87,9 @@ class FlowFinish {
     });
   }
   template <class Word>
-  __device__ int64_t residual_of(int32_t arc) const {
-    const ArcResidual<Word> r = load(s_.residuals<Word>() + arc);
-    return reversed_ ? r.in : r.out;
+  __device__ int64_t flow_of(int32_t arc) const {
+    const int32_t at = reversed_ ? g_.arc_partner[arc] : arc;
+    return int64_t(s_.initials<Word>()[at]) - load(s_.residuals<Word>() + at).out;
   }
 
   // Floats: the capacities of the edges that are cut, added in an order that depends on their
@@ -123,8 +120,7 @@ class FlowFinish {
       if (grid_.warp() != 0) return;
       const double sum = ordered_sum(parts, [&](int64_t k) { return __ldcg(s_.sums + k); });
       if (grid_.lane() == 0) {
-        const double infinity = __longlong_as_double(0x7ff0000000000000);
-        *static_cast<V*>(s_.value) = V(infinite ? infinity : sum);
+        *static_cast<V*>(s_.value) = V(infinite ? infinity() : sum);
       }
     } else {
       if (grid_.leader()) *static_cast<V*>(s_.value) = V(value);

@@ -99,7 +99,7 @@ class ThreadCentric {
                            const PaperOptions& options)
       : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
 
-  __device__ void run(int32_t, bool relabels) {
+  __device__ void run(int32_t, bool relabels, int64_t) {
     for (int64_t cycle = 0; cycle < options_.cycle || !relabels; cycle += kTogether) {
       bool any = false;
       for (int k = 0; k < kTogether; ++k) {
@@ -137,7 +137,7 @@ class TwoLevel {
                       const PaperOptions& options)
       : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
 
-  __device__ void run(int32_t, bool relabels) {
+  __device__ void run(int32_t, bool relabels, int64_t) {
     for (int64_t cycle = 0; cycle < options_.cycle || !relabels; ++cycle) {
       fill_queues();
       const FlowTally t = grid_.meet();

@@ -16,25 +16,36 @@ template <class Word>
 class FlowPush {
  public:
   __device__ FlowPush(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning)
-      : grid_(grid), s_(s), g_(s.network), moves_(s, tuning.gap != 0), tuning_(tuning) {}
+      : grid_(grid),
+        s_(s),
+        g_(s.network),
+        moves_(s, tuning.gap != 0),
+        initial_(s.initials<Word>()),
+        tuning_(tuning) {}
 
-  // From the first nodes of s.active[0], until none is active or so much has been looked at that a
-  // new search pays. Without `relabels`, until no active node has an admissible arc.
-  __device__ void run(int32_t count, bool relabels) {
-    relabels_ = relabels;
-    const double limit = tuning_.work * double(g_.arcs);
-    double work = 0;
-    for (int turn = 0; count > 0 && (work <= limit || !relabels); turn = 1 - turn) {
+  // How the nodes that are active push: to lower ones, which may be relabelled for that; to lower
+  // ones by the heights of the last search; or back where their excess has come from. There is
+  // enough flow into a node for all its excess, and every such push leaves less flow in the
+  // network.
+  enum Mode { kRelabel, kByDistance, kCancel };
+
+  // From the first nodes of s.active[0], until none is left that can push, or so many meetings, or
+  // so many cycles of the leader's clock. Returns how many nodes are left in lists.
+  __device__ int32_t run(int32_t count, Mode mode, int32_t meetings, int64_t cycles) {
+    mode_ = mode;
+    const int64_t start = clock64();
+    for (int turn = 0; count > 0 && meetings > 0; turn = 1 - turn, --meetings) {
       superstep(s_.active[turn], count, s_.active[1 - turn]);
+      if (grid_.leader() && clock64() - start > cycles) grid_.tally()->found = 1;
       const FlowTally t = grid_.meet();
       count = t.count;
-      work += double(t.work) * kWorkUnit;
+      if (t.found != 0) break;
     }
+    return count;
   }
 
  private:
   static constexpr int kBatch = 4;  // arcs that a thread looks at together
-  static constexpr int kWorkUnit = 64;
   static constexpr int kStage = 2 * kFlowStaged;
 
   // Where nodes that have become active go: to the block's own list, or to that of all.
@@ -59,7 +70,6 @@ class FlowPush {
     const int blocks = count <= tuning_.push_alone
                            ? 1
                            : min(grid_.blocks(), (count + tuning_.share - 1) / tuning_.share);
-    looked_at_ = 0;
     if (grid_.block() < blocks) {
       const int32_t part = (count + blocks - 1) / blocks, begin = grid_.block() * part;
       const bool alone = blocks == 1 && grid_.blocks() > 1;
@@ -67,8 +77,6 @@ class FlowPush {
              blocks == 1 ? tuning_.rounds_alone : tuning_.rounds,
              alone ? min(kStage, 4 * tuning_.push_alone) : kStage);
     }
-    const int units = __reduce_add_sync(kAllLanes, min(looked_at_, 1 << 24)) / kWorkUnit + 1;
-    if (grid_.lane() == 0 && grid_.block() < blocks) atomicAdd(&grid_.tally()->work, units);
   }
 
   __device__ void rounds(const int32_t* nodes, int32_t count, int32_t* next, int most,
@@ -125,24 +133,34 @@ class FlowPush {
     }
   }
 
+  // What may be pushed along the arc.
+  __device__ Word available(int32_t arc) const {
+    const Word out = load(moves_.residual + arc).out;
+    return mode_ == kCancel ? out - initial_[arc] : out;
+  }
+  __device__ int32_t level_of(Word available, int32_t head) const {
+    if (available <= 0) return s_.barred();
+    return mode_ == kCancel ? -1 : __ldcg(s_.height + head);
+  }
+
   // Whether the node is still active. One node that has become so is left in `next`.
   __device__ bool discharge(int32_t u, int32_t& next, const Out& out) {
     const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
     Word left = __ldcg(moves_.excess + u);
     int32_t height = __ldcg(s_.height + u);
+    const int32_t gap = moves_.gap();
     for (int scan = 0; scan < tuning_.scans; ++scan) {
       Word sent = 0;
       int32_t least = s_.unreached();
       for (int32_t k = first; k < last && left > 0; k += kBatch) {
         push_batch(k, last, height, left, sent, least, next, out);
-        looked_at_ += kBatch;
       }
       const bool stuck = left > 0;
       left = moves_.lose(u, sent);
       if (left == 0) return false;
       if (!stuck) continue;  // more has come
-      if (!relabels_) return false;
-      if (!moves_.relabel(u, height, height > moves_.gap() ? s_.unreached() : least + 1)) {
+      if (mode_ != kRelabel) return false;
+      if (!moves_.relabel(u, height, height > gap ? s_.unreached() : least + 1)) {
         return false;
       }
       height = least + 1;
@@ -159,11 +177,11 @@ class FlowPush {
       const bool exists = k + i < last;
       head[i] = exists ? g_.arc_head[k + i] : 0;
       partner[i] = exists ? g_.arc_partner[k + i] : 0;
-      holds[i] = exists ? load(moves_.residual + k + i).out : 0;
+      holds[i] = exists ? available(k + i) : 0;
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      level[i] = holds[i] > 0 ? __ldcg(s_.height + head[i]) : s_.barred();
+      level[i] = level_of(holds[i], head[i]);
     }
     bool overdrawn = false;
 #pragma unroll
@@ -198,6 +216,7 @@ class FlowPush {
     Word left = __ldcg(moves_.excess + u);
     int32_t height = __ldcg(s_.height + u);
     left = __shfl_sync(kAllLanes, left, 0);  // what has come since is for the next scan
+    const int32_t gap = moves_.gap();
     for (int scan = 0; scan < tuning_.scans; ++scan) {
       Word sent = 0;
       int32_t least = s_.unreached();
@@ -205,18 +224,17 @@ class FlowPush {
         const Word before = left;
         push_row(k + grid_.lane(), last, height, left, least, out);
         sent += before - left;
-        looked_at_ += 1;
       }
       const bool stuck = left > 0;
       if (grid_.lane() == 0) left = moves_.lose(u, sent);
       left = __shfl_sync(kAllLanes, left, 0);
       if (left == 0) return;
       if (!stuck) continue;
-      if (!relabels_) return;
+      if (mode_ != kRelabel) return;
       least = __reduce_min_sync(kAllLanes, least);
       int active = 0;
       if (grid_.lane() == 0) {
-        active = moves_.relabel(u, height, height > moves_.gap() ? s_.unreached() : least + 1);
+        active = moves_.relabel(u, height, height > gap ? s_.unreached() : least + 1);
       }
       if (__shfl_sync(kAllLanes, active, 0) == 0) return;
       height = least + 1;
@@ -227,14 +245,14 @@ class FlowPush {
   // One arc a lane, in the order of lanes as far as `left` goes.
   __device__ void push_row(int32_t arc, int32_t last, int32_t height, Word& left, int32_t& least,
                            const Out& out) {
-    int32_t head = 0, partner = 0, level = s_.barred();
+    int32_t head = 0, partner = 0;
     Word holds = 0;
     if (arc < last) {
       head = g_.arc_head[arc];
       partner = g_.arc_partner[arc];
-      holds = load(moves_.residual + arc).out;
+      holds = available(arc);
     }
-    if (holds > 0) level = __ldcg(s_.height + head);
+    const int32_t level = level_of(holds, head);
     Word upto = level < height ? min(holds, left) : 0;  // with the lanes before, at most `left`
     if (level >= height) least = min(least, level);
     for (int step = 1; step < 32; step *= 2) {
@@ -256,9 +274,9 @@ class FlowPush {
   const FlowState& s_;
   const FlowNetworkCsr& g_;
   const FlowMoves<Word> moves_;
+  const Word* const initial_;
   const FlowTuning& tuning_;
-  bool relabels_ = true;
-  int looked_at_ = 0;
+  Mode mode_ = kRelabel;
 };
 
 }  // namespace jaxmatch

@@ -23,6 +23,22 @@ __device__ inline void begin_problem(const FlowState& s, const FlowPlan& plan, b
   begin_flow<C>(grid, s, plan.tuning);
 }
 
+// The pushes of "auto" between two searches.
+template <class Word>
+class AutoPushes {
+ public:
+  __device__ AutoPushes(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning)
+      : push_(grid, s, tuning) {}
+
+  __device__ void run(int32_t active, bool relabels, int64_t cycles) {
+    push_.run(active, relabels ? push_.kRelabel : push_.kByDistance, INT32_MAX,
+              relabels ? cycles : INT64_MAX);
+  }
+
+ private:
+  FlowPush<Word> push_;
+};
+
 // By the method whose pushes `Pushes` are; only where sums are as wide as Word.
 template <class Word, class Pushes, class... Options>
 __device__ inline void solve_problem(const FlowState& s, const FlowPlan& plan, bool alone,
@@ -30,9 +46,11 @@ __device__ inline void solve_problem(const FlowState& s, const FlowPlan& plan, b
   if ((__ldcg(&s.control->narrow) != 0) != (sizeof(Word) == 4)) return;
   FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);
   FlowSolve<Word>(grid, s, plan.tuning)
-      .run([&](int32_t active,
-               bool relabels) { Pushes(grid, s, plan.tuning, options...).run(active, relabels); },
-           plan.budget);
+      .run(
+          [&](int32_t active, bool relabels, int64_t cycles) {
+            Pushes(grid, s, plan.tuning, options...).run(active, relabels, cycles);
+          },
+          plan.budget);
 }
 
 template <class C, class V>

@@ -12,7 +12,7 @@
 
 namespace jaxmatch {
 
-enum class FlowStage : int32_t { kBegin, kToSink, kToSource, kCut, kEnd, kBad };
+enum class FlowStage : int32_t { kBegin, kPreflow, kCancel, kReturn, kCut, kEnd, kBad };
 
 // What is decided for all threads. The first word is what Python reads of a state.
 struct FlowControl {
@@ -75,6 +75,7 @@ struct FlowState {
   int32_t* status;
 
   int64_t* residual;   // [2 * arcs]: ArcResidual of 32 or 64 bits
+  int64_t* initial;    // [arcs], of 32 or 64 bits: `out` of each arc before anything flowed
   int64_t* excess;     // [nodes], of 32 or 64 bits
   int32_t* height;     // [nodes]
   int32_t* active[2];  // [nodes]: with excess
@@ -87,6 +88,10 @@ struct FlowState {
   template <class Word>
   __device__ ArcResidual<Word>* residuals() const {
     return reinterpret_cast<ArcResidual<Word>*>(residual);
+  }
+  template <class Word>
+  __device__ Word* initials() const {
+    return reinterpret_cast<Word*>(initial);
   }
   template <class Word>
   __device__ Word* excesses() const {
@@ -105,7 +110,7 @@ enum Closed : int32_t { kOpen, kDead, kOutside };
 
 // Hands out parts of the scratch buffer; also with a null base, to learn its size, which Python
 // computes likewise: with n nodes, a arcs and e edges, each of
-//   16 a, 8 n, 4 n, 4 n, 4 n, 8 (n + a // 256 + 1), 4 n, 4 (n + 2), 4 e, 8 (e // 1024 + 1)
+//   16 a, 8 a, 8 n, 4 n, 4 n, 4 n, 8 (n + a // 256 + 1), 4 n, 4 (n + 2), 4 e, 8 (e // 1024 + 1)
 // bytes, rounded up to a multiple of 256; with 512 bytes of control beside it.
 JAXMATCH_ANYWHERE inline int64_t lay_out_flow(FlowState& s, char* base) {
   int64_t used = 0;
@@ -116,6 +121,7 @@ JAXMATCH_ANYWHERE inline int64_t lay_out_flow(FlowState& s, char* base) {
   };
   const int64_t n = s.network.nodes, arcs = s.network.arcs, edges = s.network.edges;
   take(s.residual, 2 * arcs);
+  take(s.initial, arcs);
   take(s.excess, n);
   take(s.height, n);
   take(s.active[0], n);
@@ -128,29 +134,36 @@ JAXMATCH_ANYWHERE inline int64_t lay_out_flow(FlowState& s, char* base) {
   return used;
 }
 
-// The problem number b of a batch.
-JAXMATCH_ANYWHERE inline FlowState flow_state(const FlowOperands& o, int64_t b, int32_t* control,
-                                              char* scratch, int64_t scratch_bytes) {
-  FlowState s{};
-  s.control = reinterpret_cast<FlowControl*>(control + b * kFlowControlWords);
-  s.network = o.network(b);
-  const int64_t capacity = size_of(o.capacity_dtype), value = size_of(o.value_dtype);
-  s.capacity = static_cast<const char*>(o.capacities) + b * o.first.edges * capacity;
-  s.source = o.sources + b;
-  s.sink = o.sinks + b;
-  s.value = static_cast<char*>(o.values) + b * value;
-  s.flow = static_cast<char*>(o.flows) + b * o.first.edges * capacity;
-  s.source_side = o.source_sides + b * o.first.nodes;
-  s.status = o.statuses + b;
-  lay_out_flow(s, scratch + b * scratch_bytes);
-  return s;
-}
+// Some problems and their workspace.
+struct FlowBatch {
+  FlowOperands operands;
+  int32_t* control;
+  char* scratch;
+  int64_t scratch_bytes;  // of one
+  int capacity_bytes, value_bytes;
+
+  JAXMATCH_ANYWHERE FlowState state(int64_t b) const {
+    const FlowOperands& o = operands;
+    FlowState s{};
+    s.control = reinterpret_cast<FlowControl*>(control + b * kFlowControlWords);
+    s.network = o.network(b);
+    s.capacity = static_cast<const char*>(o.capacities) + b * o.first.edges * capacity_bytes;
+    s.source = o.sources + b;
+    s.sink = o.sinks + b;
+    s.value = static_cast<char*>(o.values) + b * value_bytes;
+    s.flow = static_cast<char*>(o.flows) + b * o.first.edges * capacity_bytes;
+    s.source_side = o.source_sides + b * o.first.nodes;
+    s.status = o.statuses + b;
+    lay_out_flow(s, scratch + b * scratch_bytes);
+    return s;
+  }
+};
 
 // What may be measured in variants; the defaults are what the methods use.
 struct FlowTuning {
   int32_t search_alone = 1024;  // ranges of arcs of a level up to which one block searches
   int32_t push_alone = 256;     // active nodes up to which one block pushes
-  int32_t share = 64;           // active nodes of a block, at least, where more than one pushes
+  int32_t share = 32;           // active nodes of a block, at least, where more than one pushes
   int32_t rounds = 8;           // of a block between two meetings of all
   int32_t rounds_alone = 64;    // where no other block pushes
   int32_t scans = 2;            // of one node's arcs before others have their turn
@@ -158,16 +171,19 @@ struct FlowTuning {
   int32_t thread_arcs = 16;     // nodes of more arcs are discharged by a warp
   int32_t gap = 1;              // whether a height that nobody has cuts off those above
   int32_t wide = 0;             // 64-bit residuals even where 32 bits would do
-  int32_t racing = 4096;        // rounds that relabel between two searches; see FlowSolve
-  double work = 0.5;            // arcs looked at between two searches, in parts of all
+  int32_t direction = 0;    // the preflow starts at the source (1), the sink (2), or see FlowUnits
+  int32_t least_push = 16;  // microseconds between two searches, at least
+  int32_t cancel = 8;       // meetings of all while flow is taken back where it came from
+  int32_t racing = 4096;    // rounds that relabel between two searches; see FlowSolve
+  double patience = 1;      // time from one search to the next, in parts of the former's
 
-  // For measurements: above its lowest byte `choice` has four bits x for each of these, in order;
-  // x > 0 stands for 2^x / 4, rounded down. `k` > 0 is `work`.
+  // For measurements: above its lowest byte `choice` has four bits x for each of these but the last
+  // two, in order; x > 0 stands for 2^x / 4, rounded down. `k` > 0 is `patience`.
   static FlowTuning of(int64_t choice, double k) {
     FlowTuning t;
-    int32_t* const fields[] = {&t.search_alone, &t.push_alone, &t.share, &t.rounds,
-                               &t.rounds_alone, &t.scans,      &t.hops,  &t.thread_arcs,
-                               &t.gap,          &t.wide};
+    int32_t* const fields[] = {
+        &t.search_alone, &t.push_alone, &t.share, &t.rounds,    &t.rounds_alone, &t.scans, &t.hops,
+        &t.thread_arcs,  &t.gap,        &t.wide,  &t.direction, &t.least_push,   &t.cancel};
     int shift = 8;
     for (int32_t* field : fields) {
       const int x = int(choice >> shift & 15);
@@ -177,7 +193,7 @@ struct FlowTuning {
     for (int32_t* least : {&t.share, &t.rounds, &t.rounds_alone, &t.scans, &t.hops}) {
       if (*least < 1) *least = 1;
     }
-    if (k > 0) t.work = k;
+    if (k > 0) t.patience = k;
     return t;
   }
 };

@@ -27,6 +27,10 @@ template <class T>
 T __shfl_up_sync(unsigned, T x, int step) {
   return emulator::move(kShuffle, x, emulator::block->running->thread % 32 - step);
 }
+inline long long clock64() {
+  static long long clock;
+  return clock += 100;
+}
 inline int __clzll(long long x) { return __builtin_clzll((unsigned long long)x); }
 
 namespace jaxmatch {
@@ -86,8 +90,8 @@ int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Grid 
   do {
     grid.launch([&] { begin_problem<C>(s, plan, alone); });
     if (method == FlowMethod::kAuto) {
-      grid.launch([&] { solve_problem<int32_t, FlowPush<int32_t>>(s, plan, alone); });
-      grid.launch([&] { solve_problem<int64_t, FlowPush<int64_t>>(s, plan, alone); });
+      grid.launch([&] { solve_problem<int32_t, AutoPushes<int32_t>>(s, plan, alone); });
+      grid.launch([&] { solve_problem<int64_t, AutoPushes<int64_t>>(s, plan, alone); });
     } else {
       grid.launch([&] {
         switch (plan.paper.layout) {
