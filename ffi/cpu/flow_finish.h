@@ -66,7 +66,7 @@ int64_t WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>
       for (int32_t k = g.edge_ptr[a]; k < g.edge_ptr[a + 1] && left > 0; ++k) {
         const int32_t edge = g.arc_edge[k];
         const int64_t amount = std::min(left, units.units(capacity[edge]));
-        flow[edge] = units.flow(amount, capacity[edge]);
+        flow[edge] = units.flow(amount);
         left -= amount;
       }
     }
@@ -121,7 +121,9 @@ void WriteResults(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>
     *out.value = std::numeric_limits<V>::infinity();
     std::fill_n(out.flow, p.network.edges, std::numeric_limits<C>::quiet_NaN());
   } else {
-    *out.value = V(CutCapacity(p.network, capacity, out.source_side, memory));
+    const V sum = V(CutCapacity(p.network, capacity, out.source_side, memory));
+    if (sum > std::numeric_limits<V>::max()) return WriteNothing(p.network, out, kOverflow);
+    *out.value = sum;
   }
 }
 

@@ -31,7 +31,7 @@ void ForEachEdgeInto(const FlowNetworkCsr& g, int32_t to, F f) {
 
 // The unit is 1 for integers. For floats it is a power of two: the greatest that divides all
 // capacities, if that bounds every flow by 2^60 units, else the least that does, and capacities are
-// rounded to it, ties to even. Exactly conserved flows of units are what solvers compute.
+// rounded down to it. Exactly conserved flows of units are what solvers compute.
 //
 // No flow exceeds `bound`: the sum of the capacities out of the source or that into the sink.
 // Whatever could carry more counts as bound + 1: it is never full then, so that minimum cuts are
@@ -72,19 +72,16 @@ class FlowUnits {
     if constexpr (std::is_integral_v<C>) {
       return std::min<int64_t>(capacity, most_);
     } else {
-      double x = double(capacity) * scale_[0] * scale_[1];
-      if (x >= double(most_)) return most_;
-      constexpr double kWhole = 4503599627370496.0;  // 2^52: from here on all numbers are whole
-      if (x < kWhole) x = (x + kWhole) - kWhole;
-      return std::min(int64_t(x), most_);
+      const double x = double(capacity) * scale_[0] * scale_[1];
+      return std::min(x < double(kTooMuch) ? int64_t(x) : kTooMuch, most_);
     }
   }
-  // At most the capacity, which may have been rounded up.
-  C flow(int64_t units, C capacity) const {
+  // Rounded to the nearest number, which is not above the capacity that the units are part of.
+  C flow(int64_t units) const {
     if constexpr (std::is_integral_v<C>) {
       return C(units);
     } else {
-      return std::min(C(double(units) / scale_[1] / scale_[0]), capacity);
+      return C(double(units) / scale_[1] / scale_[0]);
     }
   }
 
@@ -119,7 +116,7 @@ class FlowUnits {
         if (capacity[k] <= std::numeric_limits<C>::max()) bound += Wide(capacity[k]);
       }
     }
-    int exponent = 0;  // of the unit
+    int exponent = -1074;  // of the unit; where nothing can flow, any capacity is at least one
     if (bound > 0) {
       std::frexp(bound, &exponent);
       exponent = std::max(exponent - 60, least_bit);
