@@ -129,9 +129,9 @@ def grid_cut(
     has 32-bit integers alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer
     capacities around a cell reach 2^30.
 
-    **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and 0
-    otherwise. Where several cuts are minimum this is one element of the superdifferential. 0 where
-    the status is not `OPTIMAL`.
+    **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
+    0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0
+    where the status is not `OPTIMAL`.
 
     **Deterministic:** yes, in all of the result.
 
@@ -233,7 +233,9 @@ def _as_capacities(
 
 
 @partial(jax.jit, static_argnames=("connectivity", "method"))
-def _solve(source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str) -> GridCut:
+def _solve(
+    source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str
+) -> GridCut:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     solver = _METHODS[method]
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)

@@ -23,6 +23,7 @@ from grid_cut_helpers import (
 )
 
 import jaxmatch as jm
+from jaxmatch._native._grid_cut import _scratch_words
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
@@ -41,7 +42,9 @@ def library(tmp_path_factory):
     command += [str(emulated.ROOT / "tests/emulation/grid_cut_emulated.cc")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(path))
+    loaded = ctypes.CDLL(str(path))
+    loaded.plan_grid_cut.restype = ctypes.c_int64
+    return loaded
 
 
 def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None, threads=32,
@@ -140,3 +143,21 @@ def test_numbers(library):
     large = np.full((2, 2), 2**57)
     res = solve(library, large, large, np.zeros((2, 2, 2), np.int64), 4)
     assert res.status == jm.Status.OVERFLOW and res.value == -1 and not res.source_side.any()
+
+
+@each_connectivity
+def test_scratch_is_large_enough(library, connectivity):
+    """What Python sets aside is what the launch lays out, on GPUs large and small."""
+    rng = np.random.default_rng(connectivity)
+    rank = 3 if connectivity == 6 else 2
+    shapes = [tuple(np.exp(rng.uniform(0, 5 if rank == 3 else 7, rank)).astype(int).tolist())
+              for _ in range(300)]  # fmt: skip
+    shapes += [tuple(s) for s in np.ndindex(*(12,) * rank) if min(s)]
+    shapes += [(1,) * (rank - 1) + (5000,), (5000,) + (1,) * (rank - 1)]
+    for grid in shapes:
+        shape = np.array(grid if rank == 3 else (1, *grid), np.int32)
+        words = _scratch_words(grid, connectivity)
+        for blocks, shared in ((132, 227 << 10), (108, 163 << 10), (20, 99 << 10)):
+            at = ctypes.c_void_p(shape.ctypes.data)
+            needed = library.plan_grid_cut(connectivity, at, blocks, ctypes.c_int64(shared))
+            assert 0 <= needed <= 4 * words // 16 * 16, (grid, blocks, shared)

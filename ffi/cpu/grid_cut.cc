@@ -126,8 +126,7 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
                    ffi::AnyBuffer pairwise, ffi::Result<ffi::AnyBuffer> value,
                    ffi::Result<GridSides> side, ffi::Result<GridStatus> status,
                    int64_t connectivity, int64_t method) {
-  const auto o =
-      DecodeGridCut(source, sink, pairwise, value, side, status, connectivity, method);
+  const auto o = DecodeGridCut(source, sink, pairwise, value, side, status, connectivity, method);
   if (!o.has_value()) return o.error();
   const SolveFunction solve = FunctionFor(o->dtype, o->value_dtype);
   if (solve == nullptr) {

@@ -144,8 +144,7 @@ class FixedPoint {
           for (int64_t x = first; x < last; ++x) {
             const double c = double(away[x]);
             most_arc = c > most_arc ? c : most_arc;
-            survey_.most_finite =
-                c < INFINITY && c > survey_.most_finite ? c : survey_.most_finite;
+            survey_.most_finite = c < INFINITY && c > survey_.most_finite ? c : survey_.most_finite;
             out[x] += c < bound ? c : bound;
             in[x] += double(back[x]) < bound ? double(back[x]) : bound;
           }

@@ -36,7 +36,8 @@ class GridArray {
   explicit GridArray(int64_t count) : bytes_(size_t(count) * sizeof(T) + 1) {
 #if defined(__linux__)
     if (is_large()) {
-      void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      void* const at =
+          mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (at == MAP_FAILED) throw std::bad_alloc();
       madvise(at, bytes_, MADV_HUGEPAGE);
       data_ = static_cast<T*>(at);
@@ -112,7 +113,7 @@ class GridSearch {
   static constexpr int kRoot = 8, kOrphan = 9;
 
   struct Forest {
-    int32_t level = 0;              // of the cells in `now`, all below are scanned
+    int32_t level = 0;               // of the cells in `now`, all below are scanned
     std::vector<int32_t> now, next;  // cells of this level and the next, and some that were once
   };
 

@@ -2,8 +2,8 @@
 #ifndef JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
 #define JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
 
+#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "grid_cut_numbers.cuh"
@@ -94,7 +94,7 @@ class GridCutKernel {
       });
     });
     const Sum value = total(mine);
-    if (!std::is_floating_point_v<V> && value > Sum(std::numeric_limits<V>::max())) {
+    if (std::is_same_v<V, int32_t> && value > Sum(INT32_MAX)) {
       fail(kOverflow);  // everybody has written its sides: they met to add
     } else if (block_ == 0 && threadIdx.x == 0) {
       *value_ = V(value);
@@ -129,7 +129,7 @@ class GridCutKernel {
   }
   __device__ Sum* parts() const { return reinterpret_cast<Sum*>(plan_.partial); }
 
-  const GridCutPlan plan_;
+  const GridCutPlan& plan_;
   const GridCapacities<G> g_;
   V* const value_;
   bool* const side_;

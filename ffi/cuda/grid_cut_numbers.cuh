@@ -132,12 +132,14 @@ class GridNumbers {
  private:
   enum { kMostExcess, kMostDeficit, kMostFinite, kMostAround, kMostAroundBounded, kMostArc };
 
-  __device__ double most(int which) const { return __longlong_as_double((long long)(look_up(all_->most + which))); }
+  __device__ double most(int which) const {
+    return __longlong_as_double((long long)(look_up(all_->most + which)));
+  }
   __device__ int64_t total(int which) const {
     const uint64_t low = look_up(all_->sums + which), high = look_up(all_->sums + which + 1);
     // At most 2^28 numbers, so the sum of the upper halves tells whether it is too large.
     return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
-                                                              : int64_t((high << 32) + low);
+                                                               : int64_t((high << 32) + low);
   }
   __device__ unsigned long long look_up(const unsigned long long* at) const {
     return barrier_.is_alone() ? *at : __ldcg(at);
@@ -154,8 +156,7 @@ class GridNumbers {
     }
   }
   __device__ void raise(int which, double x) {
-    const unsigned long long most =
-        over_warp_max((unsigned long long)__double_as_longlong(x));
+    const unsigned long long most = over_warp_max((unsigned long long)__double_as_longlong(x));
     if (threadIdx.x % 32 == 0 && most > 0) atomicMax(mine_->most + which, most);
   }
   __device__ void count(int which, unsigned long long x) {

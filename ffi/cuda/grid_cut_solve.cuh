@@ -189,7 +189,7 @@ class GridCutSolve {
                            to.x - s.x * tiling_.size_x()};
       const T received = __ldcg(&box(turn_ ^ 1, beside, j, tiling_.halo_index(back)));
       T more = 0;
-      if (sent > 0 && there > here + 1) more += sent;          // taken back
+      if (sent > 0 && there > here + 1) more += sent;           // taken back
       if (received > 0 && here <= there + 1) more += received;  // not taken back by the other
       if (more == 0) return;
       tile_.arc(k, a) += more;
@@ -255,21 +255,20 @@ class GridCutSolve {
     }
     bool active = false;
     each_tile(true, [&] {
-      tile_.each_cell([&](int a, int) {
-        active |= tile_.excess[a] > 0 && tile_.height[a] < kGridFar;
-      });
+      tile_.each_cell(
+          [&](int a, int) { active |= tile_.excess[a] > 0 && tile_.height[a] < kGridFar; });
     });
     return barrier_.meet(active);
   }
 
   GridTile<kArcs, T> tile_;
-  const GridTiling tiling_;
-  const GridShape shape_;
+  const GridTiling& tiling_;
+  const GridShape& shape_;
   GridBarrier& barrier_;
   int32_t* const heights_;
   T* const boxes_;
   T* const stored_;
-  const GridCutTuning tuning_;
+  const GridCutTuning& tuning_;
   const int block_, blocks_;
   const bool resident_;
   int turn_ = 0, tile_number_ = 0, tx_ = 0, ty_ = 0, tz_ = 0;

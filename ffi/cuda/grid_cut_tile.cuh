@@ -33,7 +33,8 @@ class GridTile {
       f(tiling.at(tiling.cell(i)), i);
     }
   }
-  // f(place in the halo, its number there, direction, place of the cell of the tile that lies there)
+  // f(place in the halo, its number there, direction, place of the cell of the tile that lies
+  // there)
   template <class F>
   __device__ void each_halo_arc(F f) const {
     for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {
@@ -131,7 +132,7 @@ class GridTile {
     return changed;
   }
 
-  const GridTiling tiling;
+  const GridTiling& tiling;
   T *excess, *residual;
   int32_t* height;
   int offset[kArcs];

@@ -15,10 +15,10 @@ struct GridPlace {
 // A tile has a border of one cell around it, its halo: the neighbours that belong to other tiles.
 // Widths are powers of two, so that a cell's place in the tile takes no division.
 struct GridTiling {
-  int log_x, log_y;      // of the size; in two dimensions log_y does not matter
-  int size_y, size_z;    // of a tile
+  int log_x, log_y;    // of the size; in two dimensions log_y does not matter
+  int size_y, size_z;  // of a tile
   int count_x, count_y, count_z;
-  bool solid;            // three dimensions
+  bool solid;  // three dimensions
 
   JAXMATCH_GRID_FN int size_x() const { return 1 << log_x; }
   JAXMATCH_GRID_FN int tiles() const { return count_x * count_y * count_z; }
@@ -83,9 +83,15 @@ struct GridTiling {
 
   // -1, 0 or 1 for each direction: in which tile beside this one a place of the halo lies.
   JAXMATCH_GRID_FN GridStep tile_step(GridPlace p) const {
-    return {int8_t(!solid || (p.z > 0 && p.z <= size_z) ? 0 : p.z == 0 ? -1 : 1),
-            int8_t(p.y > 0 && p.y <= size_y ? 0 : p.y == 0 ? -1 : 1),
-            int8_t(p.x > 0 && p.x <= size_x() ? 0 : p.x == 0 ? -1 : 1)};
+    return {int8_t(!solid || (p.z > 0 && p.z <= size_z) ? 0
+                   : p.z == 0                           ? -1
+                                                        : 1),
+            int8_t(p.y > 0 && p.y <= size_y ? 0
+                   : p.y == 0               ? -1
+                                            : 1),
+            int8_t(p.x > 0 && p.x <= size_x() ? 0
+                   : p.x == 0                 ? -1
+                                              : 1)};
   }
   JAXMATCH_GRID_FN bool is_inside(GridPlace p) const {
     const GridStep s = tile_step(p);
@@ -98,38 +104,68 @@ struct GridTiling {
   }
 };
 
-// The tiles for a grid: not more than `blocks` if they fit the memory of one each, so that all stay
-// there for the whole solve; as large as fit otherwise.
+// The tiles for a grid: as small as allows each of `blocks` to keep one, but not so small that
+// borders are most of it; as large as fit the memory of a block where there are more.
 inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int blocks,
                                 int64_t most_bytes) {
+  constexpr int kLeastCells = 512;
   const bool solid = arcs == 6;
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
-  const auto made = [&](int log_x, int log_y, int size_y, int size_z) {
-    return GridTiling{log_x,           log_y,           size_y,
-                      size_z,          up(s.width, 1 << log_x), up(s.height, size_y),
-                      up(s.depth, size_z), solid};
-  };
   GridTiling best{};
-  bool resident = false;
-  const auto offer = [&](const GridTiling& t) {
+  bool best_stays = false;
+  const auto offer = [&](int log_x, int log_y, int size_y, int size_z) {
+    const GridTiling t{log_x,
+                       log_y,
+                       size_y,
+                       size_z,
+                       up(s.width, 1 << log_x),
+                       up(s.height, size_y),
+                       up(s.depth, size_z),
+                       solid};
     if (t.bytes(arcs, number) > most_bytes) return;
-    const bool fits = t.tiles() <= blocks;
-    // Of those that stay the smallest, they have the least to do; of the others the largest.
-    if (best.count_x == 0 || (fits && !resident) ||
-        (fits == resident && (fits ? t.padded() < best.padded() : t.cells() > best.cells()))) {
+    const bool stays = t.tiles() == 1 || (t.tiles() <= blocks && t.cells() >= kLeastCells);
+    if (best.count_x == 0 || (stays && !best_stays) ||
+        (stays == best_stays && (stays ? t.padded() < best.padded() : t.cells() > best.cells()))) {
       best = t;
-      resident = fits;
+      best_stays = stays;
     }
   };
   for (int log_x = solid ? 3 : 4; log_x <= (solid ? 5 : 6); ++log_x) {
-    for (int log_y = solid ? 2 : 0; log_y <= (solid ? 5 : 0); ++log_y) {
-      for (int last = 1; last <= 64; ++last) {
-        offer(solid ? made(log_x, log_y, 1 << log_y, last) : made(log_x, 0, last, 1));
+    for (int last = 1; last <= 64; ++last) {
+      if (!solid && last <= s.height) offer(log_x, 0, last, 1);
+      for (int log_y = 2; solid && last <= s.depth && log_y <= 5; ++log_y) {
+        offer(log_x, log_y, 1 << log_y, last);
       }
     }
   }
   return best;
 }
+
+// Where things lie in the memory of the device, for tiles of numbers of 32 and of 64 bits.
+struct GridCutLayout {
+  GridTiling narrow, wide;
+  int blocks;
+  int64_t heights, boxes, stored, bytes;  // where they begin, behind a part of the value by block
+
+  static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
+    GridCutLayout l{PlanGridTiles(s, arcs, 4, most_blocks, shared),
+                    PlanGridTiles(s, arcs, 8, most_blocks, shared)};
+    const int tiles = l.narrow.tiles() > l.wide.tiles() ? l.narrow.tiles() : l.wide.tiles();
+    l.blocks = tiles < most_blocks ? tiles : most_blocks;
+    const auto boxes = [&](const GridTiling& t, int64_t number) {
+      return t.tiles() > 1 ? 2 * int64_t(t.tiles()) * arcs * t.halo() * number : 0;
+    };
+    const auto stored = [&](const GridTiling& t, int64_t number) {
+      return t.tiles() > l.blocks ? s.cells() * ((arcs + 1) * number + 4) : 0;
+    };
+    const auto larger = [](int64_t a, int64_t b) { return ((a > b ? a : b) + 15) / 16 * 16; };
+    l.heights = larger(8 * int64_t(l.blocks), 0);
+    l.boxes = l.heights + larger(8 * s.cells(), 0);
+    l.stored = l.boxes + larger(boxes(l.narrow, 4), boxes(l.wide, 8));
+    l.bytes = l.stored + larger(stored(l.narrow, 4), stored(l.wide, 8));
+    return l;
+  }
+};
 
 }  // namespace jaxmatch
 

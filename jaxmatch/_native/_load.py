@@ -14,7 +14,7 @@ import jax
 _TARGETS: dict[str, tuple[str, ...]] = {
     "jaxmatch_assignment": ("cpu", "CUDA"),
     "jaxmatch_assignment_core": ("cpu", "CUDA"),
-    "jaxmatch_grid_cut": ("cpu",),
+    "jaxmatch_grid_cut": ("cpu", "CUDA"),
     "jaxmatch_flow": ("cpu",),
     "jaxmatch_matching": ("cpu", "CUDA"),
     "jaxmatch_noop": ("cpu", "CUDA"),

@@ -93,16 +93,19 @@ def _words(value: Array, count: int) -> Array:
     return jnp.broadcast_to(value[..., None], (*value.shape, count))
 
 
-def grid_cut_results(source: Array, sink: Array, pairwise: Array, rank: int) -> tuple[Any, ...]:
-    """Value, source side and status of grids of `rank` dimensions."""
+def grid_cut_results(
+    source: Array, sink: Array, pairwise: Array, rank: int, buffers: Sequence[int]
+) -> tuple[Any, ...]:
+    """Value, source side and status of grids of `rank` dimensions, and int32 `buffers` of words."""
     integral = jnp.issubdtype(source.dtype, jnp.integer)
     value_dtype = jax.dtypes.canonicalize_dtype(int) if integral else source.dtype
     grid = tuple(range(source.ndim - rank, source.ndim))
 
-    def results(source: Array, sink: Array, pairwise: Array) -> tuple[Array, Array, Array]:
+    def results(source: Array, sink: Array, pairwise: Array) -> tuple[Array, ...]:
         nothing = sum((x.sum().astype(value_dtype) for x in (sink, pairwise)), value_dtype.type(0))
         value = source.sum(grid).astype(value_dtype) + nothing
         side = (source.astype(value_dtype) + nothing).astype(jnp.bool_)
-        return value, side, value.astype(jnp.int32)
+        status = value.astype(jnp.int32)
+        return value, side, status, *(_words(status, count) for count in buffers)
 
     return jax.eval_shape(results, source, sink, pairwise)

@@ -1,10 +1,10 @@
 """The pure-JAX solver for minimum cuts of grids on any platform.
 
-Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays: all cells with excess
-push along one direction after the other, then all that still have some raise their heights, and
-now and then every height is set to the exact distance. The flow runs backwards, from the sink to
-the source: what can still reach the source in the end, in a residual graph that is turned around,
-is what residual arcs reach from the source: the source-most cut.
+Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays: all cells with
+excess push along one direction after the other, then all that still have some raise their heights,
+and now and then every height is set to the exact distance. The flow runs backwards, from the sink
+to the source: what can still reach the source in the end, in a residual graph that is turned
+around, is what residual arcs reach from the source: the source-most cut.
 
 Invariant: heights are valid (no residual arc leads down by more than one) and only rise. A push
 keeps them valid since nothing else moves in its direction; raising a cell does since neighbours
@@ -64,7 +64,7 @@ def solve(
 
 
 def _solve_one(
-    source: Num[Array, "*grid"], sink: Num[Array, "*grid"], pairwise: Num[Array, "k *grid"],
+    source: Num[Array, "..."], sink: Num[Array, "..."], pairwise: Num[Array, "k ..."],
     *, connectivity: int,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     moves = steps(connectivity)
@@ -108,7 +108,7 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
     bits = 8 * terms[0].dtype.itemsize
     # Digits so narrow that no sum of them overflows, for 2^23 or 2^31 terms.
     width = 8 if bits == 32 else 32
-    total = sum(x.sum(dtype=x.dtype) for x in terms)
+    total = jnp.stack([x.sum(dtype=x.dtype) for x in terms]).sum(dtype=terms[0].dtype)
     carry, digits = jnp.zeros_like(total), []
     for low in range(0, bits, width):
         digit = sum(((x >> low) & ((1 << width) - 1)).sum(dtype=x.dtype) for x in terms) + carry
@@ -124,7 +124,7 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
 
 
 def _integers(
-    source: Int[Array, "*grid"], sink: Int[Array, "*grid"], arcs: list[Array],
+    source: Int[Array, "..."], sink: Int[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
     """Excess, capacities, and whether sums would overflow."""
@@ -149,7 +149,7 @@ def _integers(
 
 
 def _fixed_point(
-    source: Float[Array, "*grid"], sink: Float[Array, "*grid"], arcs: list[Array],
+    source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
     """As ffi/include/jaxmatch/grid_cut_units.h."""
@@ -195,7 +195,7 @@ def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:
 
 
 def _capacity(
-    side: Bool[Array, "*grid"], source: Array, sink: Array, arcs: list[Array],
+    side: Bool[Array, "..."], source: Array, sink: Array, arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, Bool[Array, ""]]:  # fmt: skip
     """Of a cut in the given numbers, and whether it fits the dtype of values."""
@@ -218,8 +218,8 @@ def _capacity(
 
 
 def _push_relabel(
-    excess: Int[Array, "*grid"], residual: Int[Array, "k *grid"], moves: Int[Array, "k rank"]
-) -> Int[Array, "*grid"]:  # fmt: skip
+    excess: Int[Array, "..."], residual: Int[Array, "k ..."], moves: Int[Array, "k rank"]
+) -> Int[Array, "..."]:  # fmt: skip
     """The distance of each cell to a deficit, in the residual graph of a maximum preflow."""
     count = len(moves)
 

@@ -4,9 +4,7 @@
 #include "grid_emulator.h"
 // The emulator comes first.
 
-inline int __syncthreads_or(bool x) {
-  return emulator::barrier(0, emulator::block_dim.x, x) != 0;
-}
+inline int __syncthreads_or(bool x) { return emulator::barrier(0, emulator::block_dim.x, x) != 0; }
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   return emulator::exchanged(at, *at + x);
 }
@@ -46,8 +44,8 @@ void Solve(const GridCutOperands& o, const Emulation& how) {
   std::vector<char> stored((kArcs + 2) * 8 * cells + 8, char(0xab));
   std::vector<double> partial(how.blocks, 1e300);
   GridCutControl control{};
-  GridCutPlan plan{t, t, {heights.data(), boxes.data(), stored.data()}, &control, partial.data(),
-                   how.tuning};
+  GridCutPlan plan{
+      t, t, {heights.data(), boxes.data(), stored.data()}, &control, partial.data(), how.tuning};
   if (how.blocks == 1 && t.tiles() == 1) plan.control = nullptr;
   const size_t bytes = sizeof(GridCutShared) + size_t(t.bytes(kArcs, 8));
   if (bytes > kSharedBytes) emulator::fail("too little shared memory");
@@ -71,6 +69,25 @@ void SolveConnected(const GridCutOperands& o, const Emulation& how) {
 
 }  // namespace
 }  // namespace jaxmatch
+
+// The bytes of device memory that a GPU with so many multiprocessors and so much shared memory asks
+// for, or 0 where one block is enough.
+extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blocks,
+                                 int64_t shared) {
+  using namespace jaxmatch;
+  const GridShape s{shape[0], shape[1], shape[2]};
+  const int64_t room = shared - int64_t(sizeof(GridCutShared));
+  const GridTiling single = PlanGridTiles(s, connectivity, 8, 1, room);
+  if (single.tiles() == 1 && s.cells() <= 1024) return 0;
+  const GridCutLayout layout = GridCutLayout::of(s, connectivity, blocks, room);
+  for (const auto& [t, number] : {std::pair(layout.narrow, 4), std::pair(layout.wide, 8)}) {
+    if (t.tiles() < 1 || t.bytes(connectivity, number) > room) return -1;
+    for (int q = 0; q < t.halo(); ++q) {
+      if (t.halo_index(t.halo_place(q)) != q) return -2;
+    }
+  }
+  return layout.bytes;
+}
 
 // Solves one grid. `tile` holds log_x, log_y, size_y, size_z; `tuning` rounds and sweeps. Values
 // have the dtype of the capacities, but 64 bits where those are integers.

@@ -67,9 +67,9 @@ struct GridCutOperands {
   const void* sink;      // [batch, cells]
   const void* pairwise;  // [batch, connectivity or half of it, cells]
   Dtype value_dtype;
-  void* value;       // [batch]
-  bool* side;        // [batch, cells]
-  int32_t* status;   // [batch]
+  void* value;      // [batch]
+  bool* side;       // [batch, cells]
+  int32_t* status;  // [batch]
   GridCutMethod method;
 
   JAXMATCH_GRID_FN int given_arcs() const { return symmetric ? connectivity / 2 : connectivity; }
@@ -172,13 +172,13 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
 
 // The arguments and first results of both handlers, behind the platform's context, and what comes
 // behind all results.
-#define JAXMATCH_BIND_GRID_CUT(binding)  \
-  (binding)                              \
-      .Arg<jaxmatch::ffi::AnyBuffer>()   \
-      .Arg<jaxmatch::ffi::AnyBuffer>()   \
-      .Arg<jaxmatch::ffi::AnyBuffer>()   \
-      .Ret<jaxmatch::ffi::AnyBuffer>()   \
-      .Ret<jaxmatch::GridSides>()        \
+#define JAXMATCH_BIND_GRID_CUT(binding) \
+  (binding)                             \
+      .Arg<jaxmatch::ffi::AnyBuffer>()  \
+      .Arg<jaxmatch::ffi::AnyBuffer>()  \
+      .Arg<jaxmatch::ffi::AnyBuffer>()  \
+      .Ret<jaxmatch::ffi::AnyBuffer>()  \
+      .Ret<jaxmatch::GridSides>()       \
       .Ret<jaxmatch::GridStatus>()
 #define JAXMATCH_GRID_CUT_ATTRIBUTES .Attr<int64_t>("connectivity").Attr<int64_t>("method")
 
