@@ -120,28 +120,29 @@ def maximum_flow(
     conserved at each node but source and sink. Of parallel edges the first fill up first, of
     antiparallel ones one side is 0, on self-loops the flow is 0.
 
-    **Exact:** integers are, to 64 bits. Floats are counted in units of q, the largest power of two
-    for which no flow reaches 2^60 q (in the twin without x64, 2^30 q) or smaller: capacities are
-    rounded to units, the flow is computed in integers and conserved to the rounding of its dtype,
-    and `value` is the capacity of the cut that was found, added up as given. It is at most e·q
-    above the maximum, and equal to it wherever capacities are multiples of q.
+    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
+    small enough for capacities to be whole numbers of it or for all that can leave the source or
+    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded to units,
+    the flow is computed in integers and conserved up to the rounding to its dtype, and `value` is
+    the capacity of the cut that was found, added up as given. It is at most e·q above the maximum,
+    and equal to it where capacities are multiples of q.
 
     **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
     where source or sink is no node, both are the same, or the arrays of the network make no sense.
-    `OVERFLOW` where the value does not fit its dtype, or the integer capacities at the source and
-    at the sink both add up to 2^61. Value and flow are NaN there, −1 if they are integers, and
-    `source_side` False. Where edges without bound lead from source to sink, the status is
-    `OPTIMAL`, the value +inf, every flow NaN, and the source is alone on its side. Never an
-    exception, and the other problems of the batch are not touched.
+    `OVERFLOW` where the value does not fit its dtype (a finite cut beyond all floats, too), or the
+    integer capacities at the source and at the sink both add up to 2^61. Value and flow are NaN
+    there, −1 if they are integers, and `source_side` False. Where edges without bound lead from
+    source to sink, the status is `OPTIMAL`, the value +inf, every flow NaN, and the source is alone
+    on its side. Never an exception, and the other problems of the batch are not touched.
 
     **Certificate:** the edges from `source_side` to the other nodes have capacities of `value` in
     all, and the flow fills them. [`check_flow`][jaxmatch.check_flow] verifies this.
 
     **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
     side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
-    the superdifferential's element for the cut nearest to the source, the same for every method. No
-    gradient flows through `flow`; it is 0 where the status is not `OPTIMAL` or the value is
-    infinite.
+    the superdifferential's element for the cut nearest to the source, the same for every method. The
+    gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows through
+    `flow`.
 
     **Deterministic:** value, source side and status are, and the same for every method but for
     roundings of float capacities. A network can have many maximum flows: the CPU methods and the
@@ -260,7 +261,7 @@ def _as_problem(
     if network.batch_shape:
         network = jax.tree.map(lambda y: jnp.broadcast_to(y, (*batch, y.shape[-1])), network)
     x = jnp.broadcast_to(x, (*batch, x.shape[-1]))
-    return network, x, *(jnp.broadcast_to(node, batch) for node in ends)
+    return network, x, jnp.broadcast_to(ends[0], batch), jnp.broadcast_to(ends[1], batch)
 
 
 def _as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:

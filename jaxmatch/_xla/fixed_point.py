@@ -25,7 +25,7 @@ def bits_of_bound() -> int:
     return 60 if integer_and_most()[0].itemsize == 8 else 30
 
 
-def stopping_sum(a: Array, b: Array) -> tuple[Array, Array]:
+def stopping_sum(a: Array, b: Array | int) -> tuple[Array, Array]:
     """a + b for numbers from 0 to `most`, or `most`, and whether it is more."""
     _, most = integer_and_most()
     beyond = a > most - b
@@ -52,10 +52,9 @@ def running_sums(position: Int[Array, " k"], x: Int[Array, " k"]) -> tuple[Array
         sums = jnp.where(reaches, total, sums)
         return 2 * shift, sums, jnp.where(reaches, more, beyond)
 
-    one = 0 * longest + 1
-    return lax.while_loop(
-        lambda state: state[0] < longest, double, (one, x, jnp.zeros_like(x, bool))
-    )[1:]
+    start = (0 * longest + 1, x, jnp.zeros_like(x, bool))
+    _, sums, beyond = lax.while_loop(lambda state: state[0] < longest, double, start)
+    return sums, beyond
 
 
 def before(position: Int[Array, " k"], sums: Int[Array, " k"]) -> Int[Array, " k"]:
