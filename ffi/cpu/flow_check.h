@@ -17,11 +17,13 @@ inline bool AreRanges(const int32_t* ptr, int64_t count, int64_t most) {
   return !falls;
 }
 
-// The loop has no exit in the middle, so that it becomes vector code.
-inline bool AreBelow(const int32_t* index, int64_t count, int64_t bound) {
+// The loop has no exit in the middle, so that it becomes vector code: a sign bit anywhere says that
+// something was outside.
+inline bool AreBelow(const int32_t* index, int64_t count, int32_t bound) {
+  const uint32_t last = uint32_t(bound) - 1;
   uint32_t outside = 0;
-  for (int64_t k = 0; k < count; ++k) outside |= uint32_t(index[k]) >= uint32_t(bound);
-  return !outside;
+  for (int64_t k = 0; k < count; ++k) outside |= uint32_t(index[k]) | (last - uint32_t(index[k]));
+  return !(outside >> 31);
 }
 
 // Every arc leads to another node, from which its partner leads back.

@@ -37,13 +37,17 @@ struct FlowSums {
 template <class C>
 FlowSums SumUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
                   int32_t source, int32_t sink) {
+  if (units.is_unbounded()) return {FlowSums::kMost};
+  const FlowSums sums{units.largest_sum()};
+  if (sums.fit_int32()) return sums;
+  // Capacities beyond the bound count for less than they are.
   int64_t out = 0, in = 0;
   const auto add = [&](int64_t& sum, int32_t k) {
     sum = std::min(sum + units.units(capacity[k]), FlowSums::kMost);
   };
   ForEachEdgeOut(g, source, [&](int32_t k) { add(out, k); });
   ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, k); });
-  return {units.is_unbounded() ? FlowSums::kMost : std::max(out, in)};
+  return {std::max(out, in)};
 }
 
 // What arc a can carry. No flow is above bound(), so that a sum need not be either.

@@ -43,9 +43,9 @@ class FlowUnits {
   Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
     most_ = kTooMuch;
     if constexpr (std::is_integral_v<C>) {
-      C least = 0;
-      for (int32_t k = 0; k < g.edges; ++k) least = std::min(least, capacity[k]);
-      if (least < 0) return kInvalidCapacity;
+      C signs = 0;
+      for (int32_t k = 0; k < g.edges; ++k) signs |= capacity[k];
+      if (signs < 0) return kInvalidCapacity;
     } else {
       if (!choose_unit(g, capacity, source, sink)) return kInvalidCapacity;
     }
@@ -53,6 +53,7 @@ class FlowUnits {
     ForEachEdgeOut(g, source, [&](int32_t k) { add(out, capacity[k]); });
     ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, capacity[k]); });
     bound_ = std::min(out, in);
+    largest_sum_ = std::max(out, in);
     if (is_unbounded_) {
       bound_ = 1;
       for (int32_t k = 0; k < g.edges; ++k) {
@@ -64,6 +65,8 @@ class FlowUnits {
   }
 
   int64_t bound() const { return bound_; }
+  // What leaves the source or enters the sink, the larger of both; 2^61 stands for more.
+  int64_t largest_sum() const { return largest_sum_; }
   // Whether infinite capacities leave the source and enter the sink: then a flow of `bound` units
   // can only be one of infinitely many.
   bool is_unbounded() const { return is_unbounded_; }
@@ -137,7 +140,7 @@ class FlowUnits {
     return __builtin_ctzll(fraction | uint64_t{1} << 52) + exponent - 1075;
   }
 
-  int64_t bound_ = 0, most_ = 0;
+  int64_t bound_ = 0, most_ = 0, largest_sum_ = 0;
   bool is_unbounded_ = false;
   double scale_[2] = {1, 1};
 };
