@@ -300,6 +300,9 @@ def test_overflow(library):
     value, flow, side, status = solve(library, arrays, huge, 0, 2)
     assert (value, status) == (-1, int(jm.Status.OVERFLOW))
     assert (flow == -1).all() and not side.any()
+    largest = np.full(4, float(np.finfo(np.float32).max))
+    assert solve(library, arrays, largest.astype(np.float32), 0, 2)[3] == int(jm.Status.OVERFLOW)
+    assert solve(library, arrays, largest, 0, 2)[::3] == (2 * largest[0], int(jm.Status.OPTIMAL))
     one = np.array([2**63 - 1, 2**63 - 1, 7, 2**60], np.int64)
     assert solve(library, arrays, one, 0, 2)[::3] == (2**60 + 7, int(jm.Status.OPTIMAL))
 

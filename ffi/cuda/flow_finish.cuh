@@ -31,25 +31,33 @@ class FlowFinish {
     Status status = stage == FlowStage::kBad   ? Status(__ldcg(&c_.status))
                     : stage == FlowStage::kEnd ? kOptimal
                                                : kIterationLimit;
-    const int64_t value = __ldcg(&c_.value);
-    if constexpr (!kIsFloat<V>) {
-      if (status == kOptimal && int64_t(V(value)) != value) status = kOverflow;
+    const int64_t flow = __ldcg(&c_.value);
+    V value = V(flow);
+    bool infinite = false;
+    if constexpr (kIsFloat<V>) {
+      if (status == kOptimal) {
+        infinite = __ldcg(&c_.unbounded) != 0 && flow >= __ldcg(&c_.bound);
+        value = V(cut_capacity());
+        if (value == V(infinity()) && !infinite) status = kOverflow;
+        if (infinite) value = V(infinity());
+      }
+    } else {
+      if (status == kOptimal && int64_t(value) != flow) status = kOverflow;
     }
     // An invariant that does not hold must not pass for a proof.
     if (status == kOptimal && __ldcg(&c_.overdrawn) != 0) status = kIterationLimit;
     if (status == kOptimal) {
-      const bool infinite = __ldcg(&c_.unbounded) != 0 && value >= __ldcg(&c_.bound);
       write_flow(infinite);
-      write_value(value, infinite);
     } else {
+      value = no_number<V>();
       grid_.each(g_.edges, [&](int64_t k) { flow_[k] = no_number<C>(); });
-      if (grid_.leader()) *static_cast<V*>(s_.value) = no_number<V>();
     }
     grid_.each(g_.nodes, [&](int64_t v) {
       s_.source_side[v] = status == kOptimal && is_on_source_side(s_, reversed_, int32_t(v));
     });
     grid_.meet();
     if (grid_.leader()) {
+      *static_cast<V*>(s_.value) = value;
       *s_.status = status;
       c_.done = stage == FlowStage::kBad || stage == FlowStage::kEnd;
       c_.step = grid_.steps();
@@ -67,18 +75,12 @@ class FlowFinish {
       int64_t left = narrow ? flow_of<int32_t>(arc) : flow_of<int64_t>(arc);
       for (int32_t k = first; k < last; ++k) {
         const int32_t edge = g_.arc_edge[k];
-        const C capacity = capacity_[edge];
-        const int64_t all = units_of(capacity, exponent), x = max(min(left, all), int64_t(0));
+        const int64_t x = max(min(left, units_of(capacity_[edge], exponent)), int64_t(0));
         left -= x;
-        C flow = x == all && !is_infinite(capacity) ? capacity : C(0);
-        if (x > 0 && x < all) {
-          if constexpr (kIsFloat<C>) {
-            flow = min(C(scalbn(double(x), exponent)), capacity);
-          } else {
-            flow = C(x);
-          }
-        }
-        flow_[edge] = infinite ? no_number<C>() : all == 0 ? C(0) : flow;
+        C flow = C(x);
+        if constexpr (kIsFloat<C>)
+          flow = infinite ? no_number<C>() : C(scalbn(double(x), exponent));
+        flow_[edge] = flow;
       }
     });
     const int32_t loops = g_.edge_ptr[g_.arcs];
@@ -92,39 +94,35 @@ class FlowFinish {
     return int64_t(s_.initials<Word>()[at]) - load(s_.residuals<Word>() + at).out;
   }
 
-  // Floats: the capacities of the edges that are cut, added in an order that depends on their
-  // number alone: so many consecutive edges by each lane, these in order of lanes, these by warps.
-  __device__ void write_value(int64_t value, bool infinite) {
-    if constexpr (kIsFloat<V>) {
-      grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
-      grid_.meet();
-      grid_.each(g_.arcs, [&](int64_t at) {
-        const int32_t arc = int32_t(at);
-        if (!is_on_source_side(s_, reversed_, s_.tail(arc)) ||
-            is_on_source_side(s_, reversed_, g_.arc_head[arc])) {
-          return;
-        }
-        for (int32_t k = g_.edge_ptr[arc]; k < g_.edge_ptr[arc + 1]; ++k)
-          s_.slot[g_.arc_edge[k]] = 1;
+  // The capacities of the edges that are cut, added in an order that depends on their number alone:
+  // so many consecutive edges by each lane, these in order of lanes, these by warps.
+  __device__ double cut_capacity() {
+    grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
+    grid_.meet();
+    grid_.each(g_.arcs, [&](int64_t at) {
+      const int32_t arc = int32_t(at);
+      if (!is_on_source_side(s_, reversed_, s_.tail(arc)) ||
+          is_on_source_side(s_, reversed_, g_.arc_head[arc])) {
+        return;
+      }
+      for (int32_t k = g_.edge_ptr[arc]; k < g_.edge_ptr[arc + 1]; ++k) s_.slot[g_.arc_edge[k]] = 1;
+    });
+    grid_.meet();
+    const int32_t parts = g_.edges / kSumEdges + 1;
+    for (int32_t part = grid_.warp(); part < parts; part += grid_.warps()) {
+      const int64_t first = int64_t(part) * kSumEdges;
+      const double sum = ordered_sum(min(g_.edges - first, int64_t(kSumEdges)), [&](int64_t k) {
+        return __ldcg(s_.slot + first + k) != 0 ? double(capacity_[first + k]) : 0.0;
       });
-      grid_.meet();
-      const int32_t parts = g_.edges / kSumEdges + 1;
-      for (int32_t part = grid_.warp(); part < parts; part += grid_.warps()) {
-        const int64_t first = int64_t(part) * kSumEdges;
-        const double sum = ordered_sum(min(g_.edges - first, int64_t(kSumEdges)), [&](int64_t k) {
-          return __ldcg(s_.slot + first + k) != 0 ? double(capacity_[first + k]) : 0.0;
-        });
-        if (grid_.lane() == 0) s_.sums[part] = sum;
-      }
-      grid_.meet();
-      if (grid_.warp() != 0) return;
-      const double sum = ordered_sum(parts, [&](int64_t k) { return __ldcg(s_.sums + k); });
-      if (grid_.lane() == 0) {
-        *static_cast<V*>(s_.value) = V(infinite ? infinity() : sum);
-      }
-    } else {
-      if (grid_.leader()) *static_cast<V*>(s_.value) = V(value);
+      if (grid_.lane() == 0) s_.sums[part] = sum;
     }
+    grid_.meet();
+    if (grid_.warp() == 0) {
+      const double sum = ordered_sum(parts, [&](int64_t k) { return __ldcg(s_.sums + k); });
+      if (grid_.lane() == 0) c_.cut = sum;
+    }
+    grid_.meet();
+    return __ldcg(&c_.cut);
   }
   // By one warp.
   template <class F>

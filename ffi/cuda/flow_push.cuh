@@ -45,7 +45,7 @@ class FlowPush {
   }
 
  private:
-  static constexpr int kBatch = 4;  // arcs that a thread looks at together
+  static constexpr int kBatch = sizeof(Word) == 4 ? 8 : 4;  // arcs that a thread looks at together
   static constexpr int kStage = 2 * kFlowStaged;
 
   // Where nodes that have become active go: to the block's own list, or to that of all.

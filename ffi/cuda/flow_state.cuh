@@ -36,6 +36,7 @@ struct FlowControl {
   int64_t high[3], low[3];
   int64_t bound;  // no flow is greater
   int64_t value;  // what has left the root; from the second stage on the maximum flow
+  double cut;     // floats: the capacity of the minimum cut
   FlowTally ring[kTallies];
 };
 constexpr int64_t kFlowControlWords = 128;

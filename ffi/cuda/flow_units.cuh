@@ -2,8 +2,8 @@
 // unit and how many bits.
 //
 // Integers count themselves. For floats the unit is the least power of two in which the bound is
-// at most 2^60, or a greater one in which all capacities are whole numbers: then nothing is
-// rounded.
+// at most 2^60, and capacities are rounded down to it, or a greater one in which all capacities are
+// whole numbers.
 #ifndef JAXMATCH_CUDA_FLOW_UNITS_CUH_
 #define JAXMATCH_CUDA_FLOW_UNITS_CUH_
 
@@ -29,7 +29,7 @@ __device__ inline bool is_infinite(C c) {
 template <class C>
 __device__ inline int64_t units_of(C c, int exponent) {
   if constexpr (kIsFloat<C>) {
-    const double x = rint(scalbn(double(c), -exponent));
+    const double x = floor(scalbn(double(c), -exponent));
     return x < double(kMostUnits) ? int64_t(x) : kMostUnits;
   } else {
     return c < kMostUnits ? int64_t(c) : kMostUnits;

@@ -13,6 +13,7 @@ struct longlong2 {
   long long x, y;
 };
 using std::ceil;
+using std::floor;
 using std::scalbn;
 
 inline int atomicCAS(int* at, int expected, int x) {
