@@ -37,7 +37,7 @@ def stack(problems):
 @each_method
 def test_small_grids_exactly(method, dtype, connectivity):
     rng = np.random.default_rng(connectivity)
-    for most in (2, 10, 1000):
+    for most in (2, 10, 1000) if method == "auto" else (10,):
         for directed in (False, True):
             shape = random_shape(rng, connectivity)
             batch = stack(
@@ -139,9 +139,9 @@ def test_wide_numbers(method, dtype, connectivity):
 def test_real_floats(method, connectivity):
     """Numbers that need all of their bits: the cut is as good as the best in float64."""
     rng = np.random.default_rng(connectivity)
-    for _ in range(10):
-        shape = random_shape(rng, connectivity)
-        grids = random_grid(rng, shape, connectivity)
+    shape = (3, 4, 5) if connectivity == 6 else (5, 6)
+    for k in range(10):
+        grids = random_grid(rng, shape, connectivity, directed=k % 2 == 0)
         given = tuple((x * rng.random(x.shape)).astype(np.float32) for x in grids)
         given = (*given[:2], np.abs(given[2]))
         res = to_numpy(jm.grid_cut(*given, connectivity=connectivity, method=method))
@@ -157,9 +157,9 @@ def test_hard_seeds(method):
     """+inf pins cells to a side, arcs of +inf hold cells together."""
     rng = np.random.default_rng(0)
     for connectivity in CONNECTIVITIES:
+        shape = (3, 3, 4) if connectivity == 6 else (5, 6)
         for _ in range(10):
-            shape = random_shape(rng, connectivity, 5)
-            given = random_grid(rng, shape, connectivity, dtype=np.float32)
+            given = random_grid(rng, shape, connectivity, dtype=np.float32, directed=True)
             source, sink, pairwise = given
             source[rng.random(shape) < 0.1] = np.inf
             sink[(rng.random(shape) < 0.1) & (source < np.inf)] = np.inf

@@ -34,7 +34,9 @@ template <int kArcs, class T, class V>
 void SolveIntegers(const GridCapacities<T>& g, const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
   // What goes through a cell from terminal to terminal, and what is left for the arcs.
-  GridArray<T> excess(n);
+  using Search = GridSearch<kArcs, T>;
+  GridMemory memory(GridMemory::bytes_for<T>(n) + Search::bytes(n));
+  T* const excess = memory.take<T>(n);
   __int128 direct = 0, source = 0, sink = 0;
   constexpr int64_t kBlock = int64_t{1} << 20;  // 2^20 numbers of 32 bits fit int64
   for (int64_t first = 0; first < n; first += kBlock) {
@@ -51,7 +53,7 @@ void SolveIntegers(const GridCapacities<T>& g, const GridResults<V>& out) {
     direct += both;
   }
   if (std::min(source, sink) >= kGridMostFlow) return out.fail(n, kOverflow);
-  GridSearch<kArcs, T> search(g, excess.data());
+  Search search(g, excess, memory);
   search.run();
   const int64_t value = int64_t(direct) + search.flow_value();
   if (value > int64_t(std::numeric_limits<V>::max())) return out.fail(n, kOverflow);
@@ -65,12 +67,16 @@ template <int kArcs, class I, class T, class V>
 bool SolveFixedPoint(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
                      const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
-  GridArray<I> excess(n);
-  GridArray<I> pairwise(n * (g.symmetric ? kArcs / 2 : kArcs));
+  using Search = GridSearch<kArcs, I>;
+  const int64_t arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
+  GridMemory memory(GridMemory::bytes_for<I>(n) + GridMemory::bytes_for<I>(arcs) +
+                    Search::bytes(n));
+  I* const excess = memory.take<I>(n);
+  I* const pairwise = memory.take<I>(arcs);
   const bool exact = numbers.convert(bits, excess, pairwise);
   if (sizeof(I) < sizeof(int64_t) && !exact) return false;
-  const GridCapacities<I> fixed{g.shape, g.symmetric, nullptr, nullptr, pairwise.data()};
-  GridSearch<kArcs, I> search(fixed, excess.data());
+  const GridCapacities<I> fixed{g.shape, g.symmetric, nullptr, nullptr, pairwise};
+  Search search(fixed, excess, memory);
   search.run();
   for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
   *out.value = V(numbers.cut([&](int64_t i) { return out.side[i]; }));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -58,7 +59,7 @@ class FixedPoint {
   // In I, with fewer than 2^bits units around each cell. False: something would be rounded, and I
   // is not the widest.
   template <class I>
-  bool convert(int bits, GridArray<I>& excess, GridArray<I>& pairwise) const {
+  bool convert(int bits, I* excess, I* pairwise) const {
     constexpr bool kMustBeExact = sizeof(I) < sizeof(int64_t);
     const GridUnits units = GridUnits::of(bound_, survey_.most_around, bits);
     bool exact = true;
@@ -74,10 +75,22 @@ class FixedPoint {
       EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t, int64_t count) {
         if (kMustBeExact && !exact) return;
         const T* const from = g_.pairwise + k * n_ + first;
-        I* const to = &pairwise[k * n_ + first];
-        for (int64_t i = 0; i < count; ++i) {
-          to[i] = I(units.capacity(double(from[i])));
-          if (kMustBeExact) exact &= units.is_exact(double(from[i]), bits);
+        I* const to = pairwise + k * n_ + first;
+        if constexpr (kMustBeExact) {
+          // Below 2^30: this number added and taken away leaves the nearest integer.
+          constexpr double kRound = 0x1.8p52;
+          const I beyond = I(std::min<int64_t>(units.beyond, INT32_MAX));
+          int inexact = 0;
+          for (int64_t i = 0; i < count; ++i) {
+            const bool large = double(from[i]) > bound_;
+            const double x = large ? 0 : units.scaled(double(from[i]));
+            const double whole = (x + kRound) - kRound;
+            inexact |= whole != x;
+            to[i] = large ? beyond : I(whole);
+          }
+          exact &= inexact == 0;
+        } else {
+          for (int64_t i = 0; i < count; ++i) to[i] = I(units.capacity(double(from[i])));
         }
       });
     }
@@ -128,7 +141,6 @@ class FixedPoint {
   double look(double bound) {
     const int64_t width = g_.shape.width;
     std::vector<double> out(width), in(width);
-    double most_arc = 0;
     for (int z = 0; z < g_.shape.depth; ++z) {
       for (int y = 0; y < g_.shape.height; ++y) {
         const int64_t row = (int64_t(z) * g_.shape.height + y) * width;
@@ -142,17 +154,37 @@ class FixedPoint {
           const T* const away = arcs(k, row, other);
           const T* const back = arcs(opposite<kArcs>(k), other, row);
           for (int64_t x = first; x < last; ++x) {
-            const double c = double(away[x]);
-            most_arc = c > most_arc ? c : most_arc;
-            survey_.most_finite = c < INFINITY && c > survey_.most_finite ? c : survey_.most_finite;
-            out[x] += c < bound ? c : bound;
+            out[x] += double(away[x]) < bound ? double(away[x]) : bound;
             in[x] += double(back[x]) < bound ? double(back[x]) : bound;
           }
+          find_most(away + first, last - first);
         }
         look_at_row(row, out.data(), in.data());
       }
     }
-    return most_arc;
+    survey_.most_finite = std::max(survey_.most_finite, double(as_number(most_finite_)));
+    return double(as_number(most_arc_));
+  }
+  // Numbers that are not negative are ordered as their bits, whose maxima take vector instructions.
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  static T as_number(Bits bits) {
+    T x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  void find_most(const T* at, int64_t count) {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    Bits infinity, most = most_arc_, most_finite = most_finite_;
+    std::memcpy(&infinity, &kInfinity, sizeof infinity);
+    for (int64_t i = 0; i < count; ++i) {
+      Bits x;
+      std::memcpy(&x, at + i, sizeof x);
+      most = x > most ? x : most;
+      x = x < infinity ? x : 0;
+      most_finite = x > most_finite ? x : most_finite;
+    }
+    most_arc_ = most;
+    most_finite_ = most_finite;
   }
   // Capacities of the arcs in direction k, by the place in the row, `other` the neighbours' row.
   const T* arcs(int k, int64_t row, int64_t other) const {
@@ -178,6 +210,7 @@ class FixedPoint {
   const GridCapacities<T> g_;
   const int64_t n_;
   GridSurvey survey_;
+  Bits most_arc_ = 0, most_finite_ = 0;
   double bound_ = 0;
 };
 

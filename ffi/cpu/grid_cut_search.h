@@ -28,46 +28,55 @@
 
 namespace jaxmatch {
 
-// Zero at first, on huge pages if it is large: the search touches little of it, here and there, and
-// setting up small pages would take longer than many a search. Throws std::bad_alloc.
-template <class T>
-class GridArray {
+// Memory for one problem, zero at first. A search touches little of it, here and there, so that
+// setting up small pages would take longer than many a search: large memory asks for huge ones.
+// Throws std::bad_alloc.
+class GridMemory {
  public:
-  explicit GridArray(int64_t count) : bytes_(size_t(count) * sizeof(T) + 1) {
+  explicit GridMemory(int64_t bytes) : bytes_(size_t(bytes) + kSlack) {
 #if defined(__linux__)
-    if (is_large()) {
-      void* const at =
-          mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (at == MAP_FAILED) throw std::bad_alloc();
-      madvise(at, bytes_, MADV_HUGEPAGE);
-      data_ = static_cast<T*>(at);
-      return;
-    }
+    base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base_ == MAP_FAILED) throw std::bad_alloc();
+    next_ = align(static_cast<char*>(base_), is_large() ? kHugePage : kLine);
+    if (is_large()) madvise(next_, size_t(bytes), MADV_HUGEPAGE);
+#else
+    base_ = std::calloc(1, bytes_);
+    if (base_ == nullptr) throw std::bad_alloc();
+    next_ = align(static_cast<char*>(base_), kLine);
 #endif
-    data_ = static_cast<T*>(std::calloc(1, bytes_));
-    if (data_ == nullptr) throw std::bad_alloc();
   }
-  ~GridArray() {
+  ~GridMemory() {
 #if defined(__linux__)
-    if (is_large()) {
-      munmap(data_, bytes_);
-      return;
-    }
+    munmap(base_, bytes_);
+#else
+    std::free(base_);
 #endif
-    std::free(data_);
   }
-  GridArray(const GridArray&) = delete;
-  GridArray& operator=(const GridArray&) = delete;
+  GridMemory(const GridMemory&) = delete;
+  GridMemory& operator=(const GridMemory&) = delete;
 
-  T& operator[](int64_t i) { return data_[i]; }
-  const T& operator[](int64_t i) const { return data_[i]; }
-  T* data() { return data_; }
+  template <class T>
+  static int64_t bytes_for(int64_t count) {
+    return int64_t((size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine);
+  }
+  template <class T>
+  T* take(int64_t count) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += bytes_for<T>(count);
+    return taken;
+  }
 
  private:
-  bool is_large() const { return bytes_ >= size_t{1} << 20; }
+  static constexpr size_t kLine = 64, kHugePage = size_t{1} << 21, kSlack = kHugePage + kLine;
+
+  bool is_large() const { return bytes_ - kSlack >= kHugePage / 2; }
+  static char* align(char* at, size_t to) {
+    return at + (to - reinterpret_cast<uintptr_t>(at) % to) % to;
+  }
 
   size_t bytes_;
-  T* data_;
+  void* base_;
+  char* next_;
 };
 
 // T holds excess and flow. `excess` is what the source gives a cell beyond what the sink takes, in
@@ -75,16 +84,22 @@ class GridArray {
 template <int kArcs, class T>
 class GridSearch {
  public:
-  GridSearch(const GridCapacities<T>& capacities, T* excess)
+  GridSearch(const GridCapacities<T>& capacities, T* excess, GridMemory& memory)
       : capacities_(capacities),
         shape_(capacities.shape),
         n_(shape_.cells()),
         excess_(excess),
-        node_(n_),
-        exists_(n_),
-        label_(n_),
-        flow_(n_ * kHalf) {
+        node_(memory.take<uint8_t>(n_)),
+        exists_(memory.take<uint8_t>(n_)),
+        label_(memory.take<int32_t>(n_)),
+        flow_(memory.take<T>(n_ * kHalf)) {
     for (int k = 0; k < kArcs; ++k) offset_[k] = int32_t(shape_.offset(grid_step<kArcs>(k)));
+  }
+
+  // Of memory for so many cells.
+  static int64_t bytes(int64_t n) {
+    return 2 * GridMemory::bytes_for<uint8_t>(n) + GridMemory::bytes_for<int32_t>(n) +
+           GridMemory::bytes_for<T>(n * kHalf);
   }
 
   void run() {
@@ -169,7 +184,7 @@ class GridSearch {
   void plant_roots() {
     for (int64_t i = 0; i < n_; ++i) {
       const T e = excess_[i];
-      node_[i] = uint8_t(e > 0 ? kSource | kRoot << 2 : e < 0 ? kSink | kRoot << 2 : 0);
+      node_[i] = uint8_t((e > 0) * (kSource | kRoot << 2) + (e < 0) * (kSink | kRoot << 2));
     }
     // Cells among their like have nothing to scan. Where a row ends, the comparison is with some
     // other cell: that makes no harm.
@@ -181,7 +196,7 @@ class GridSearch {
     for (int64_t first = 0; first < n_; first += kBlock) {
       const int64_t count = std::min(kBlock, n_ - first);
       if (first < reach || first + count > n_ - reach) {
-        std::memset(differs, 1, size_t(count));
+        std::memset(differs, 1, kBlock);
       } else {
         const uint8_t* const at = &node_[first];
         std::memset(differs, 0, size_t(count));
@@ -190,9 +205,13 @@ class GridSearch {
           for (int64_t i = 0; i < count; ++i) differs[i] |= at[i] ^ other[i];
         }
       }
-      for (int64_t i = 0; i < count; ++i) {
-        if (differs[i] && node_[first + i]) {
-          forest_[tree(first + i)].now.push_back(int32_t(first + i));
+      for (int64_t i = 0; i < count; i += 8) {
+        uint64_t any = 0;
+        std::memcpy(&any, differs + i, 8);
+        for (int64_t j = i; any != 0 && j < std::min(i + 8, count); ++j) {
+          if (differs[j] && node_[first + j]) {
+            forest_[tree(first + j)].now.push_back(int32_t(first + j));
+          }
         }
       }
     }
@@ -312,10 +331,10 @@ class GridSearch {
   const int64_t n_;
   T* const excess_;
   int32_t offset_[kArcs];
-  GridArray<uint8_t> node_, exists_;
-  GridArray<int32_t> label_;
-  GridArray<T> flow_;  // [arcs / 2, cells], in the first half of the directions
-  Forest forest_[3];   // by Tree
+  uint8_t *const node_, *const exists_;
+  int32_t* const label_;
+  T* const flow_;     // [arcs / 2, cells], in the first half of the directions
+  Forest forest_[3];  // by Tree
   std::vector<int32_t> orphans_;
   int64_t value_ = 0;
 };
