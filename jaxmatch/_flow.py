@@ -122,10 +122,10 @@ def maximum_flow(
 
     **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
     small enough for capacities to be whole numbers of it or for all that can leave the source or
-    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded to units,
-    the flow is computed in integers and conserved up to the rounding to its dtype, and `value` is
-    the capacity of the cut that was found, added up as given. It is at most e·q above the maximum,
-    and equal to it where capacities are multiples of q.
+    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
+    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
+    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
+    the maximum, and equal to it where capacities are multiples of q.
 
     **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
     where source or sink is no node, both are the same, or the arrays of the network make no sense.
@@ -140,9 +140,9 @@ def maximum_flow(
 
     **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
     side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
-    the superdifferential's element for the cut nearest to the source, the same for every method. The
-    gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows through
-    `flow`.
+    the superdifferential's element for the cut nearest to the source, the same for every method.
+    The gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows
+    through `flow`.
 
     **Deterministic:** value, source side and status are, and the same for every method but for
     roundings of float capacities. A network can have many maximum flows: the CPU methods and the
