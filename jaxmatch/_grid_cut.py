@@ -241,14 +241,11 @@ def _solve(
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
     platforms: dict[str, Callable[..., tuple[Array, Array, Array]]] = {}
     if solver is not None:
-        for platform, is_there in (
-            ("cpu", _native.has_cpu_library()),
-            ("cuda", _native.has_cuda_library()),
-        ):
-            if is_there:
-                platforms[platform] = partial(
-                    _native.grid_cut, connectivity=connectivity, method=solver, platform=platform
-                )
+        native = partial(_native.grid_cut, connectivity=connectivity, method=solver)
+        if _native.has_cpu_library():
+            platforms["cpu"] = partial(native, platform="cpu")
+        if _native.has_cuda_library():
+            platforms["cuda"] = partial(native, platform="cuda")
 
     def solve(source: Array, sink: Array, pairwise: Array) -> GridCut:
         capacities = lax.stop_gradient((source, sink, pairwise))

@@ -213,6 +213,10 @@ def test_overflow(method):
     cells, arcs = np.full((2, 2), 2**29, np.int32), np.zeros((2, 2, 2), np.int32)
     res = jm.grid_cut(cells, cells, arcs, method=method)
     assert res.status == jm.Status.OVERFLOW and res.value == -1 and not res.source_side.any()
+    cells = np.array([[2**29, 2**29], [2**29, 2**29 - 1]], np.int32)
+    res = jm.grid_cut(cells, cells, arcs, method=method)
+    assert res.status == jm.Status.OPTIMAL and res.value == most
+    cells[1, 1] += 1
     with x64(True):
         res = jm.grid_cut(cells, cells, arcs, method=method)
         assert res.value == 4 * 2**29

@@ -205,12 +205,10 @@ def _capacity(
         for arc, step in zip(arcs, moves, strict=True)
     ]
     if jnp.issubdtype(source.dtype, jnp.floating):
-        wide = [x.astype(_widest(float)) for x in terms]
-        return sum(x.sum() for x in wide).astype(source.dtype), jnp.zeros_like(
-            side, bool
-        ).sum() == 0
+        parts = jnp.stack([x.astype(_widest(float)).sum() for x in terms])
+        return parts.sum().astype(source.dtype), jnp.ones_like(side).all()
     integer = _widest(int)
-    return _sum_below([x.astype(integer) for x in terms], jnp.iinfo(integer).max)
+    return _sum_below([x.astype(integer) for x in terms], jnp.iinfo(integer).max + 1)
 
 
 # ---------------------------------------------------------------------------------------------
