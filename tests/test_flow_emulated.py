@@ -177,7 +177,7 @@ def families(seed):
 @each_variant
 @pytest.mark.parametrize("grid", [(3, 64), (1, 64)], ids=["grid", "alone"])
 def test_families(library, variant, grid):
-    for seed in range(3):
+    for seed in range(2):
         for edges, n in families(seed):
             check(library, edges, n, variant=variant, seed=seed, grid=grid, k=0)
 
@@ -199,7 +199,7 @@ def test_families(library, variant, grid):
     ],
     ids=["together", "one-block", "warps", "threads"],
 )
-@pytest.mark.parametrize("k", [1e-9, 3.0, 100.0])
+@pytest.mark.parametrize("k", [1e-9, 3.0])
 def test_tuning(library, tuning, k):
     for seed in range(2):
         for edges, n in families(seed):
@@ -226,7 +226,7 @@ def test_steps(library, variant, budget):
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 def test_types(library, variant, dtype):
     """Whole numbers, small and huge, are exact in every type."""
-    for seed in range(3):
+    for seed in range(2):
         for edges, n in families(seed):
             check(library, edges, n, dtype, variant=variant, seed=seed)
             factor = 2 ** {"int32": 20, "int64": 50, "float32": 100, "float64": -1060}[dtype]
@@ -328,7 +328,7 @@ def test_invalid(library, variant):
         wrong[17] = bad
         assert status(capacity=wrong) == int(jm.Status.INVALID_CAPACITY)
     for which in range(5):
-        for _ in range(12):
+        for _ in range(8):
             wrong = [x.copy() for x in arrays]
             at = rng.integers(0, len(wrong[which]))
             wrong[which][at] = rng.choice([-1, 0, 1, 5, 13, 2**31 - 1, -(2**31), wrong[which][at]])

@@ -6,6 +6,31 @@
 
 namespace jaxmatch {
 
+#ifndef JAXMATCH_EMULATED
+// Atomic additions that happen or not without a branch, which would wait for what they return: so
+// many of one thread are on their way together. Returns what was there, zero if nothing happened.
+__device__ inline uint64_t add_if(bool happens, uint64_t* at, uint64_t x) {
+  uint64_t before;
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.u64 %0, 0;\n"
+      "@p atom.relaxed.gpu.global.add.u64 %0, [%1], %2; }"
+      : "=&l"(before)
+      : "l"(at), "l"(x), "r"(int(happens))
+      : "memory");
+  return before;
+}
+__device__ inline uint32_t add_if(bool happens, uint32_t* at, uint32_t x) {
+  uint32_t before;
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.u32 %0, 0;\n"
+      "@p atom.relaxed.gpu.global.add.u32 %0, [%1], %2; }"
+      : "=&r"(before)
+      : "l"(at), "r"(x), "r"(int(happens))
+      : "memory");
+  return before;
+}
+#endif
+
 // One thread at a time has a node: it alone takes from the node's excess and its arcs and changes
 // its height; anybody may add. So no push can find less than its thread has seen, as long as all
 // that one owner has taken is seen by the next one: an owner looks at what its own pushes returned
@@ -28,15 +53,24 @@ class FlowMoves {
   int32_t* const height;
   const int32_t target, unreached;
 
-  // The two ends of a push. What the arc held before is returned.
-  __device__ Word leave(int32_t arc, Word amount) const {
+  // The two ends of a push, if it happens. Returned is what overdrawn() looks at.
+  __device__ uint64_t leave(bool happens, int32_t arc, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       // `out`, the lower half, is never negative: nothing is borrowed from the upper one.
       const uint64_t x = uint64_t(uint32_t(amount));
-      return Word(uint32_t(add(residual + arc, (x << 32) - x)));
+      return add_if(happens, at(residual + arc), (x << 32) - x);
     } else {
-      add(&residual[arc].in, uint64_t(amount));
-      return Word(add(&residual[arc].out, -uint64_t(amount)));
+      if (happens) add(&residual[arc].in, uint64_t(amount));
+      return add_if(happens, at(&residual[arc].out), -uint64_t(amount));
+    }
+  }
+  // Whether there was less than was taken. Also `in`, which may be below zero for a moment, is
+  // looked at: a number that is used whole is not moved, and waited for, when it comes.
+  __device__ static bool overdrawn(uint64_t before, Word amount) {
+    if constexpr (sizeof(Word) == 4) {
+      return int32_t(uint32_t(before)) < amount || int32_t(before >> 32) < -(1 << 30);
+    } else {
+      return int64_t(before) < amount;
     }
   }
   __device__ void arrive(int32_t partner, Word amount) const {
@@ -48,8 +82,15 @@ class FlowMoves {
       add(&residual[partner].in, -uint64_t(amount));
     }
   }
-  // Returns whether the node, which is not the target, had none.
-  __device__ bool gain(int32_t v, Word amount) const { return add_excess(v, amount) == 0; }
+  // Of a node that is not the target; returns what it had before, or zero if this does not happen.
+  // Who finds nothing there has made it active.
+  __device__ Word gain(bool happens, int32_t v, Word amount) const {
+    if constexpr (sizeof(Word) == 4) {
+      return Word(add_if(happens, reinterpret_cast<uint32_t*>(excess + v), uint32_t(amount)));
+    } else {
+      return Word(add_if(happens, at(excess + v), uint64_t(amount)));
+    }
+  }
   // What is left to the owner.
   __device__ Word lose(int32_t u, Word amount) const {
     return amount == 0 ? __ldcg(excess + u) : Word(add_excess(u, -amount) - amount);
@@ -70,6 +111,11 @@ class FlowMoves {
   }
 
  private:
+  template <class T>
+  __device__ static uint64_t* at(T* x) {
+    static_assert(sizeof(T) == 8, "");
+    return reinterpret_cast<uint64_t*>(x);
+  }
   template <class T>
   __device__ static uint64_t add(T* at, uint64_t x) {
     static_assert(sizeof(T) == 8, "");

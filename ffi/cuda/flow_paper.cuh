@@ -80,10 +80,10 @@ class PaperNode {
   __device__ void push(int32_t u, int32_t arc) const {
     const int32_t v = g_.arc_head[arc];
     const Word amount = min(__ldcg(moves_.excess + u), load(moves_.residual + arc).out);
-    if (moves_.leave(arc, amount) < amount) moves_.report_overdraft();
+    if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
     moves_.lose(u, amount);
     moves_.arrive(backward_arc<kLayout>(g_, arc, u, v), amount);
-    if (v != moves_.target) moves_.gain(v, amount);
+    if (v != moves_.target) moves_.gain(true, v, amount);
   }
 
   const FlowMoves<Word> moves_;

@@ -45,7 +45,7 @@ class FlowPush {
   }
 
  private:
-  static constexpr int kBatch = sizeof(Word) == 4 ? 8 : 4;  // arcs that a thread looks at together
+  static constexpr int kBatch = 4;  // arcs that a thread looks at together
   static constexpr int kStage = 2 * kFlowStaged;
 
   // Where nodes that have become active go: to the block's own list, or to that of all.
@@ -183,7 +183,6 @@ class FlowPush {
     for (int i = 0; i < kBatch; ++i) {
       level[i] = level_of(holds[i], head[i]);
     }
-    bool overdrawn = false;
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       amount[i] = 0;
@@ -194,13 +193,24 @@ class FlowPush {
       } else {
         least = min(least, level[i]);
       }
-      if (amount[i] > 0) overdrawn |= moves_.leave(k + i, amount[i]) < amount[i];
+    }
+    // What the operations return is looked at when all are on their way.
+    uint64_t held[kBatch];
+    Word before[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      held[i] = moves_.leave(amount[i] > 0, k + i, amount[i]);
+      before[i] = moves_.gain(amount[i] > 0 && head[i] != moves_.target, head[i], amount[i]);
+    }
+    bool overdrawn = false;
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (amount[i] > 0) moves_.arrive(partner[i], amount[i]);
+      overdrawn |= amount[i] > 0 && moves_.overdrawn(held[i], amount[i]);
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (amount[i] == 0) continue;
-      moves_.arrive(partner[i], amount[i]);
-      if (head[i] == moves_.target || !moves_.gain(head[i], amount[i])) continue;
+      if (amount[i] == 0 || head[i] == moves_.target || before[i] != 0) continue;
       if (next < 0) {
         next = head[i];
       } else {
@@ -263,9 +273,9 @@ class FlowPush {
     amount = upto - (grid_.lane() > 0 ? amount : 0);
     left -= __shfl_sync(kAllLanes, upto, 31);
     if (amount > 0) {
-      if (moves_.leave(arc, amount) < amount) moves_.report_overdraft();
+      if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
       moves_.arrive(partner, amount);
-      if (head != moves_.target && moves_.gain(head, amount)) out.put(head);
+      if (head != moves_.target && moves_.gain(true, head, amount) == 0) out.put(head);
     }
     __syncwarp();
   }

@@ -90,7 +90,7 @@ class FlowUnits {
       c_.bound = unbounded ? total(kOfAll) + 1 : min(in, out);
       bool reversed = tuning.direction == 0 ? in - in / 5 <= out : tuning.direction == 2;
       reversed = reversed ? in < kMostUnits : out >= kMostUnits;  // what leaves the root must fit
-      if (unbounded) reversed = c_.infinite[kAtSink] <= c_.infinite[kAtSource];
+      if (unbounded) reversed = __ldcg(c_.infinite + kAtSink) <= __ldcg(c_.infinite + kAtSource);
       c_.reversed = reversed;
       c_.narrow = !unbounded && !tuning.wide && c_.bound < (int64_t(1) << 30) - 1 &&
                   (reversed ? in : out) < (int64_t(1) << 31) - 1;
@@ -170,7 +170,8 @@ class FlowUnits {
     if (grid_.leader()) {
       const auto exponent_of = [&](int group) {  // with which the group's sum is a bound
         const int bits = bits_of(uint64_t(__ldcg(c_.roughly + group)));
-        return bits == 0 ? -kOffset : bits + c_.greatest[group] - kOffset - kRoughBits - kBoundBits;
+        return bits == 0 ? -kOffset
+                         : bits + __ldcg(c_.greatest + group) - kOffset - kRoughBits - kBoundBits;
       };
       const int out = __ldcg(c_.infinite + kAtSource), in = __ldcg(c_.infinite + kAtSink);
       c_.unbounded = out > 0 && in > 0;

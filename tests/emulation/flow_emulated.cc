@@ -52,6 +52,14 @@ inline int2 poll(const void* at) {
 }
 inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
 inline void prefetch(const void*) {}
+template <class T>
+T add_if(bool happens, T* at, T x) {
+  emulator::perhaps_yield();
+  if (!happens) return 0;
+  const T before = *at;
+  *at += x;
+  return before;
+}
 }  // namespace jaxmatch
 
 #include "flow_run.cuh"
