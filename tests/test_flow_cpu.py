@@ -81,7 +81,8 @@ def test_batch_of_images(data_dir):
         optimum = file["optimum"]
     pixels = np.arange(625)
     joins = (*grid_edges(25), (0 * pixels + 625, pixels), (pixels, 0 * pixels + 626))
-    network = jm.FlowNetwork.from_edges(*(np.concatenate(x) for x in zip(*joins, strict=True)), 627)
+    senders, receivers = (np.concatenate(x) for x in zip(*joins, strict=True))
+    network = jm.FlowNetwork.from_edges(senders, receivers, 627)
     capacity = np.concatenate([wx, wx, wy, wy, us, ut], 1).astype(np.int32)
     for method in METHODS:
         for dtype in (np.int32, np.float32):

@@ -19,6 +19,7 @@
 #include "jaxmatch/flow_operands.h"
 #include "jaxmatch/handler.h"
 #include "jaxmatch/status.h"
+#include "spread.h"
 
 namespace jaxmatch {
 namespace {
@@ -42,24 +43,24 @@ void Solve(FlowMethod method, const Residual<T>& g, FlowMemory& memory) {
 template <class T, class C, class V>
 void SolveIn(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
              const FlowUnits<C>& units, int32_t source, int32_t sink, bool keeps_terminals,
-             FlowMemory& memory, const FlowResults<C, V>& out) {
-  const auto p = SetUpFlow<T>(g, capacity, units, source, sink, keeps_terminals, memory);
+             const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+  const auto p = SetUpFlow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
   Solve(method, p.residual, memory);
   FindSourceSide(p, memory, out.source_side);
   ExcessReturn<T>(p, memory).run();
-  WriteResults(p, capacity, units, memory, out);
+  WriteResults(p, capacity, units, spread, memory, out);
 }
 
 // `is_sound`: whether the network has been found so already, if it has been looked at.
 template <class C, class V>
 void SolveProblem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
-                  FlowMemory& memory) {
+                  const Spread& spread, FlowMemory& memory) {
   memory.reset();
   const FlowNetworkCsr g = o.network(b);
   const C* const capacity = o.capacity<C>(b);
   const FlowResults<C, V> out = o.results<C, V>(b);
   const int32_t source = o.sources[b], sink = o.sinks[b];
-  if (!is_sound) is_sound = IsSound(g, memory);
+  if (!is_sound) is_sound = IsSound(g, spread, memory);
   if (!*is_sound || source < 0 || source >= g.nodes || sink < 0 || sink >= g.nodes ||
       source == sink) {
     return WriteNothing(g, out, kInvalidGraph);
@@ -69,27 +70,37 @@ void SolveProblem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound
   if (status != kOptimal) return WriteNothing(g, out, status);
   const FlowSums sums = SumUnits(g, capacity, units, source, sink);
   if (sums.fit_int32()) {
-    SolveIn<int32_t>(o.method, g, capacity, units, source, sink, false, memory, out);
+    SolveIn<int32_t>(o.method, g, capacity, units, source, sink, false, spread, memory, out);
   } else {
-    SolveIn<int64_t>(o.method, g, capacity, units, source, sink, !sums.fit_terminals(), memory,
-                     out);
+    SolveIn<int64_t>(o.method, g, capacity, units, source, sink, !sums.fit_terminals(), spread,
+                     memory, out);
   }
 }
 
 // False: there is no memory.
 template <class C, class V>
 bool SolveAll(const FlowOperands& o, ffi::ThreadPool& pool) try {
+  if (o.batch == 0) return true;
+  const Spread over_all(&pool), in_place(nullptr);
+  if (o.batch == 1) {
+    ExactFloats mode;
+    FlowMemory memory;
+    SolveProblem<C, V>(o, 0, std::nullopt, over_all, memory);
+    return true;
+  }
   std::optional<bool> is_sound;
   if (o.shares_network()) {
     FlowMemory memory;
-    is_sound = IsSound(o.network(0), memory);
+    is_sound = IsSound(o.network(0), over_all, memory);
   }
   std::atomic<bool> out_of_memory{false};
   const double size = double(o.first.nodes) + o.first.arcs;
   ForEachRange(pool, o.batch, 1000 + 20 * size, [&](int64_t first, int64_t last) {
     try {
       FlowMemory memory;
-      for (int64_t b = first; b < last; ++b) SolveProblem<C, V>(o, b, is_sound, memory);
+      for (int64_t b = first; b < last; ++b) {
+        SolveProblem<C, V>(o, b, is_sound, in_place, memory);
+      }
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
     }

@@ -42,7 +42,7 @@ class Augment {
       trees->next = memory.take<int32_t>(g.n);
     }
     orphans_ = memory.take<int32_t>(int64_t(g.n) + 2);
-    std::fill_n(orphans_, int64_t(g.n) + 2, kNone);
+    std::fill_n(orphans_, 2, kNone);
   }
 
   void solve() {
@@ -101,17 +101,31 @@ class Augment {
     return kSource ? arc.in : arc.out;
   }
 
+  // From the nodes that are fewer, those with excess or those with a deficit.
   void push_to_neighbours() {
+    int32_t excesses = 0, deficits = 0;
     for (int32_t v = 0; v < g_.n; ++v) {
-      if (g_.excess[v] <= 0) continue;
-      for (int32_t a = g_.begin[v]; a < g_.end[v] && g_.excess[v] > 0; ++a) {
+      excesses += g_.excess[v] > 0;
+      deficits += g_.excess[v] < 0;
+    }
+    excesses <= deficits ? push_to_neighbours<true>() : push_to_neighbours<false>();
+  }
+  template <bool kSource>
+  void push_to_neighbours() {
+    constexpr T kSignT = kSign<kSource>;
+    for (int32_t v = 0; v < g_.n; ++v) {
+      T own = kSignT * g_.excess[v];
+      if (own <= 0) continue;
+      for (int32_t a = g_.begin[v]; a < g_.end[v] && own > 0; ++a) {
         FlowArc<T>& arc = g_.arcs[a];
-        if (arc.out == 0 || g_.excess[arc.head] >= 0) continue;
-        const T amount = std::min({arc.out, g_.excess[v], T(-g_.excess[arc.head])});
-        g_.push(arc, amount);
-        g_.excess[v] -= amount;
-        g_.excess[arc.head] += amount;
+        const T other = -kSignT * g_.excess[arc.head];
+        if (other <= 0 || away<kSource>(arc) == 0) continue;
+        const T amount = std::min({away<kSource>(arc), own, other});
+        g_.push(arc, kSignT * amount);
+        g_.excess[arc.head] += kSignT * amount;
+        own -= amount;
       }
+      g_.excess[v] = kSignT * own;
     }
   }
 
@@ -135,6 +149,7 @@ class Augment {
   bool grow() {
     Trees& own = trees<kSource>();
     own.growing = true;
+    orphans_[own.depth + 1] = kNone;  // a list for the level to come
     const int32_t level = kSign<kSource> * own.depth;
     for (; own.scanned < own.count; ++own.scanned) {
       const int32_t v = own.frontier[own.scanned];

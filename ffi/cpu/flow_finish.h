@@ -12,6 +12,7 @@
 #include "flow_units.h"
 #include "jaxmatch/flow_operands.h"
 #include "jaxmatch/status.h"
+#include "spread.h"
 
 namespace jaxmatch {
 
@@ -50,28 +51,38 @@ T NetFlow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   return p.capacity[a] - arc.out;
 }
 
-// Edges that stand for the same arc fill up one after the other; returns the flow into the sink
-// less that out of it.
-template <class T, class C>
-int64_t WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units, C* flow) {
-  const FlowNetworkCsr& g = p.network;
-  std::fill_n(flow, g.edges, C{0});
+// What arrives at the sink.
+template <class T>
+int64_t FlowValue(const FlowProblem<T>& p) {
   int64_t value = 0;
-  for (int32_t u = 0; u < g.nodes; ++u) {
-    for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) {
-      int64_t left = NetFlow(p, u, a);
-      if (left <= 0) continue;
-      if (g.arc_head[a] == p.sink) value += left;
-      if (u == p.sink) value -= left;
-      for (int32_t k = g.edge_ptr[a]; k < g.edge_ptr[a + 1] && left > 0; ++k) {
-        const int32_t edge = g.arc_edge[k];
-        const int64_t amount = std::min(left, units.units(capacity[edge]));
-        flow[edge] = units.flow(amount);
-        left -= amount;
-      }
-    }
+  for (int32_t a = p.network.arc_ptr[p.sink]; a < p.network.arc_ptr[p.sink + 1]; ++a) {
+    const int32_t in = p.network.arc_partner[a];
+    value += std::max(NetFlow(p, p.network.arc_head[a], in), T{0});
+    value -= std::max(NetFlow(p, p.sink, a), T{0});
   }
   return value;
+}
+
+// Edges that stand for the same arc fill up one after the other.
+template <class T, class C>
+void WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
+               const Spread& spread, C* flow) {
+  const FlowNetworkCsr& g = p.network;
+  spread(g.edges, 0.3,
+         [&](int64_t first, int64_t last) { std::fill(flow + first, flow + last, C{0}); });
+  const auto fill = [&](int32_t a, int64_t left) {
+    for (int32_t k = g.edge_ptr[a]; k < g.edge_ptr[a + 1] && left > 0; ++k) {
+      const int32_t edge = g.arc_edge[k];
+      const int64_t amount = std::min(left, units.units(capacity[edge]));
+      flow[edge] = units.flow(amount);
+      left -= amount;
+    }
+  };
+  spread(g.nodes, 20, [&](int64_t first, int64_t last) {
+    for (int32_t u = int32_t(first); u < last; ++u) {
+      for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) fill(a, NetFlow(p, u, a));
+    }
+  });
 }
 
 // The capacities of the edges from the source side to the sink side, summed in their order.
@@ -111,8 +122,9 @@ void WriteNothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status 
 // The residual network holds a maximum pseudoflow.
 template <class T, class C, class V>
 void WriteResults(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
-                  FlowMemory& memory, const FlowResults<C, V>& out) {
-  const int64_t value = WriteFlow(p, capacity, units, out.flow);
+                  const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+  const int64_t value = FlowValue(p);
+  WriteFlow(p, capacity, units, spread, out.flow);
   *out.status = kOptimal;
   if constexpr (std::is_integral_v<C>) {
     if (value > std::numeric_limits<V>::max()) return WriteNothing(p.network, out, kOverflow);

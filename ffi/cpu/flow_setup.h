@@ -10,6 +10,7 @@
 #include "flow_residual.h"
 #include "flow_units.h"
 #include "jaxmatch/flow_operands.h"
+#include "spread.h"
 
 namespace jaxmatch {
 
@@ -62,15 +63,21 @@ T ArcUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units
 
 template <class T, class C>
 FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
-                         int32_t source, int32_t sink, bool keeps_terminals, FlowMemory& memory) {
+                         int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
+                         FlowMemory& memory) {
   T* const arc_units = memory.take<T>(g.arcs);
-  for (int32_t a = 0; a < g.arcs; ++a) arc_units[a] = ArcUnits<T>(g, capacity, units, a);
-
+  spread(g.arcs, 2, [&](int64_t first, int64_t last) {
+    for (int64_t a = first; a < last; ++a) {
+      arc_units[a] = ArcUnits<T>(g, capacity, units, int32_t(a));
+    }
+  });
   FlowArc<T>* const arcs = memory.take<FlowArc<T>>(g.arcs);
-  for (int32_t a = 0; a < g.arcs; ++a) {
-    const int32_t partner = g.arc_partner[a];
-    arcs[a] = {g.arc_head[a], partner, arc_units[a], arc_units[partner]};
-  }
+  spread(g.arcs, 3, [&](int64_t first, int64_t last) {
+    for (int64_t a = first; a < last; ++a) {
+      const int32_t partner = g.arc_partner[a];
+      arcs[a] = {g.arc_head[a], partner, arc_units[a], arc_units[partner]};
+    }
+  });
   T* const excess = memory.take<T>(g.nodes, T{0});
   T* const supply = memory.take<T>(g.nodes, T{0});
   int32_t* const begin = memory.take<int32_t>(g.nodes);
