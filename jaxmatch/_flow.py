@@ -109,6 +109,9 @@ def maximum_flow(
     | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
     | `"xla"` | the pure-JAX twin | the twin |
 
+    The CUDA column is what is coming: until its kernels have been tested on a GPU, every method
+    runs the twin there, which is right, but slow on large networks.
+
     **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
     number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
     between two global relabellings.

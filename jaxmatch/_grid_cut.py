@@ -89,7 +89,8 @@ def grid_cut(
       three. It alone says which dimensions are the grid; the others are batch, and broadcast.
     - `method`: `"auto"`, `"augment"` (growing forests, the CPU's way), `"push_relabel"` (the GPU's
       way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; the native CPU solver has
-      one way and the native CUDA solver the other, whatever the name.
+      one way, whatever the name. Until the CUDA kernels have been tested on a GPU, every method
+      runs the twin there, which is right, but slow on large grids.
 
     **Directions**, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
 
@@ -136,9 +137,8 @@ def grid_cut(
     **Deterministic:** yes, in all of the result.
 
     **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
-    is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA small
-    grids have a block each, all in one launch; larger ones are solved one after another by the
-    whole GPU. The twin looks at all cells in every one of its steps.
+    is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. The
+    twin looks at all cells in every one of its steps.
 
     **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, integers that
     JAX would cut, an unknown `connectivity` or `method`.
@@ -242,9 +242,9 @@ def _solve(
     platforms: dict[str, Callable[..., tuple[Array, Array, Array]]] = {}
     if solver is not None:
         native = partial(_native.grid_cut, connectivity=connectivity, method=solver)
-        if _native.has_cpu_library():
+        if _native.has_target("jaxmatch_grid_cut", "cpu"):
             platforms["cpu"] = partial(native, platform="cpu")
-        if _native.has_cuda_library():
+        if _native.has_target("jaxmatch_grid_cut", "CUDA"):
             platforms["cuda"] = partial(native, platform="cuda")
 
     def solve(source: Array, sink: Array, pairwise: Array) -> GridCut:

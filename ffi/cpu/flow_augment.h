@@ -67,6 +67,7 @@ class Augment {
   }
   int64_t looks() const { return looks_; }
   int64_t paths() const { return paths_; }
+  int64_t depth() const { return int64_t(source_.depth) + sink_.depth; }
 
  private:
   static constexpr int32_t kNone = -1, kRoot = -2;

@@ -80,7 +80,10 @@ void WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& u
   };
   spread(g.nodes, 20, [&](int64_t first, int64_t last) {
     for (int32_t u = int32_t(first); u < last; ++u) {
-      for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) fill(a, NetFlow(p, u, a));
+      for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) {
+        const T net = NetFlow(p, u, a);
+        if (net > 0) fill(a, net);
+      }
     }
   });
 }

@@ -10,21 +10,18 @@ import jax
 
 
 # Every native target and the platforms it has a handler for. The exported C symbol bears the
-# target's name.
+# target's name. The CUDA handlers of flows and grid cuts wait for their first run on a GPU; until
+# then the pure-JAX solvers run there.
 _TARGETS: dict[str, tuple[str, ...]] = {
     "jaxmatch_assignment": ("cpu", "CUDA"),
     "jaxmatch_assignment_core": ("cpu", "CUDA"),
-    "jaxmatch_grid_cut": ("cpu", "CUDA"),
     "jaxmatch_flow": ("cpu",),
+    "jaxmatch_grid_cut": ("cpu",),
     "jaxmatch_matching": ("cpu", "CUDA"),
     "jaxmatch_noop": ("cpu", "CUDA"),
 }
 
 _LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
-
-# Targets that a library may lack, so that one from before them still loads; the pure-JAX solver
-# runs in their place.
-_OPTIONAL = {"jaxmatch_flow", "jaxmatch_grid_cut"}
 
 _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
 
@@ -41,8 +38,7 @@ def has_cuda_library() -> bool:
 
 def has_target(target: str, platform: str) -> bool:
     """Whether the library for a platform, "cpu" or "CUDA", is there and has this target."""
-    library = _loaded.get(platform)
-    return library is not None and platform in _TARGETS[target] and hasattr(library, target)
+    return platform in _loaded and platform in _TARGETS[target]
 
 
 def load() -> None:
@@ -79,7 +75,6 @@ def _register(platform: str, path: Path) -> None:
     except OSError as e:
         raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
     targets = [t for t, platforms in _TARGETS.items() if platform in platforms]
-    targets = [t for t in targets if t not in _OPTIONAL or hasattr(library, t)]
     for symbol in ["jaxmatch_ffi_api_minor", *targets]:
         if not hasattr(library, symbol):
             raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
