@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import _common as common
 from _matching_graphs import KNOWN
-from _matching_workers import Job, Measured, Worker
+from _matching_workers import Bench, Job, Measured
+from _workers import TooLong, Worker
 from tqdm import tqdm
 
 
@@ -134,7 +135,7 @@ def _work(
     on_gpu = lane == "gpu"
     platform, runs = ("", limits.gpu_runs) if on_gpu else ("cpu", limits.cpu_runs)
     limit = limits.gpu if on_gpu else limits.cpu
-    worker = Worker(cores, platform, cache, runs)
+    worker = Worker(cores, platform, Bench, cache, runs)
     begin = time.perf_counter()
     while True:
         try:
@@ -149,10 +150,10 @@ def _work(
                 elif time.perf_counter() > end:
                     store.dropped.append((lane, job))
                 else:
-                    measured = worker.measure(job, limit)
-                    store.add(lane, job, measured)
-                    if measured.over:
-                        store.slow.add((lane, job.kind))
+                    store.add(lane, job, worker.measure(job, limit))
+            except TooLong:
+                store.add(lane, job, Measured(1e3 * limit, over=True))
+                store.slow.add((lane, job.kind))
             except RuntimeError as error:
                 store.failures.append(f"{lane}: {job.label} on {job.graph}: {error}")
             bar.update()

@@ -1,31 +1,22 @@
-"""Processes that measure solves one by one, and are replaced when one takes too long.
-
-scipy is exponential on some graphs, and neither a native solver nor a kernel can be stopped from
-outside: each lane (the GPU, one core, several cores) measures in a process of its own that its
-parent ends when a solve is over the limit.
-"""
+"""What a worker of the matching benchmark does: our methods and the peers, one solve at a time."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-import multiprocessing
-import os
 import statistics
 import time
-import traceback
-from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import _matching_graphs as graphs
 import numpy as np
+from _workers import device, device_times
 
 
 PEERS = ("scipy", "igraph", "btf")
 IGRAPH_MOST_EDGES = 8_000_000  # building its graph takes longer than all else
-_PREPARATION_S = 180.0
 
 
 class Job(NamedTuple):
@@ -59,38 +50,7 @@ class Measured(NamedTuple):
     over: bool = False
 
 
-# ---------------------------------------------------------------------------------------------
-# In the worker
-
-
-def _device_times(call: Callable[[], Any], runs: int) -> list[float] | None:
-    """From the first kernel's start to the last one's end, of each of several calls.
-
-    By the GPU's own clock, in ms; None where there is no torch, GPU or profiler to ask.
-    """
-    import jax
-
-    if jax.default_backend() != "gpu" or importlib.util.find_spec("torch") is None:
-        return None
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as trace:
-        for _ in range(runs):
-            jax.block_until_ready(call())
-            time.sleep(0.01)
-    spans = [e.time_range for e in trace.events() if e.device_type == DeviceType.CUDA]
-    spans = sorted((s.start, s.end) for s in spans)
-    if len(spans) < runs:
-        return None
-    # The pauses are the longest times without a kernel: they tell the calls apart.
-    idle = np.array([after[0] - before[1] for before, after in zip(spans, spans[1:])])  # noqa: B905
-    cuts = np.sort(np.argsort(idle)[len(idle) - (runs - 1) :]) + 1
-    calls = np.split(np.array(spans), cuts)
-    return [float(call[:, 1].max() - call[0, 0]) / 1e3 for call in calls]
-
-
-class _Bench:
+class Bench:
     def __init__(self, cache: Path, budget: float):
         self.cache, self.budget = cache, budget
         self.name, self.loaded = "", {}
@@ -147,18 +107,24 @@ class _Bench:
             solve()
             times.append(1e3 * (time.perf_counter() - start))
         times = times[1:] or times  # the first one was warm-up
-        device = None
+        on_device = None
         if job.start == "nothing" and len(times) >= 3 and job.method not in PEERS:
-            device = _device_times(solve, len(times))
-        middle = statistics.median(device) if device else None
+            on_device = device_times(solve, len(times))
+        middle = statistics.median(on_device) if on_device else None
         return Measured(
             statistics.median(times),
             min(times),
             max(times),
             middle,
-            (max(device) - min(device)) / middle if device and middle else None,
+            (max(on_device) - min(on_device)) / middle if on_device and middle else None,
             result if isinstance(result, int) else self.check(job, result),
         )
+
+    def answer(self, question: Any, report: Callable[[Any], None]) -> Any:
+        """A job, or "device", or the number of small graphs to solve in one call."""
+        if isinstance(question, Job):
+            return self.measure(question, report)
+        return device() if question == "device" else batch_of_small(int(question), self.budget)
 
     def check(self, job: Job, result: Any) -> int:
         import jaxmatch as jm
@@ -246,89 +212,14 @@ def batch_of_small(count: int, budget: float) -> dict[str, Any]:
         return spent
 
     call_ms = statistics.median(times(lambda: jax.block_until_ready(solve(batch))))
-    device = _device_times(lambda: solve(batch), 9)
+    on_device = device_times(lambda: solve(batch), 9)
     sizes = [int((maximum_bipartite_matching(a) >= 0).sum()) for a in matrices]
     assert sizes == np.asarray(result.cardinality).tolist()
     scipy_ms = statistics.median(times(lambda: [maximum_bipartite_matching(a) for a in matrices]))
-    device_ms = statistics.median(device) if device else None
+    device_ms = statistics.median(on_device) if on_device else None
     row: dict[str, Any] = {"graphs": count, "vertices": "64+64"}
     row["edges"] = float(np.mean([a.nnz for a in matrices]))
     row |= {"device_ms": device_ms, "call_ms": call_ms}
     if count == 4096 and device_ms is not None:
         row |= {"to_reach": 1.0, "met": "met" if device_ms <= 1 else "missed"}
     return row | {"scipy_ms": scipy_ms, "ratio_scipy": scipy_ms / (device_ms or call_ms)}
-
-
-def _serve(
-    line: Connection, cores: Sequence[int], platform: str, cache: Path, budget: float
-) -> None:
-    os.sched_setaffinity(0, set(cores))  # before jax, which sizes its thread pool by it
-    if platform:
-        os.environ["JAX_PLATFORMS"] = platform
-    bench = _Bench(cache, budget)
-    while True:
-        job = line.recv()
-        try:
-            if isinstance(job, Job):
-                line.send(bench.measure(job, line.send))
-            elif job == "device":
-                import jax
-
-                line.send((jax.default_backend(), jax.devices()[0].device_kind))
-            else:
-                line.send(batch_of_small(int(job), budget))
-        except Exception:
-            line.send(RuntimeError(traceback.format_exc()))
-
-
-# ---------------------------------------------------------------------------------------------
-# In the parent
-
-
-class Worker:
-    """One such process: `cores` are the ones it may use, `platform` "cpu" or "" for JAX's own."""
-
-    def __init__(self, cores: Sequence[int], platform: str, cache: Path, budget: float):
-        self._how = (cores, platform, cache, budget)
-        self._process = None
-
-    def measure(self, job: Job, limit: float) -> Measured:
-        """Raises RuntimeError for a wrong answer, or whatever else went wrong in there."""
-        self._send(job)
-        if self._receive(_PREPARATION_S) is None or self._receive(limit) is None:
-            return Measured(1e3 * limit, over=True)
-        measured = self._receive(_PREPARATION_S)  # the other runs fit into the budget; the check
-        return Measured(1e3 * limit, over=True) if measured is None else measured
-
-    def ask(self, question: Any) -> Any:
-        self._send(question)
-        return self._receive(_PREPARATION_S)
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
-
-    def _send(self, message: Any) -> None:
-        if self._process is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._line, theirs = spawn.Pipe()
-            self._process = spawn.Process(target=_serve, args=(theirs, *self._how), daemon=True)
-            self._process.start()
-            theirs.close()
-        self._line.send(message)
-
-    def _receive(self, seconds: float) -> Any:
-        """None when nothing came in time: the process is ended."""
-        if not self._line.poll(seconds):
-            self.close()
-            return None
-        try:
-            message = self._line.recv()
-        except EOFError:
-            self.close()
-            raise RuntimeError("the worker died") from None
-        if isinstance(message, RuntimeError):
-            raise message
-        return message

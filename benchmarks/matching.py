@@ -39,7 +39,8 @@ import _matching_plots as plots
 import _matching_tables as tables
 from _matching_graphs import Spec, make_all, real_graphs
 from _matching_lanes import Limits, Store, cores_of_lanes, run_lanes
-from _matching_workers import IGRAPH_MOST_EDGES, Job, Worker, peers_found
+from _matching_workers import IGRAPH_MOST_EDGES, Bench, Job, peers_found
+from _workers import Worker
 
 
 PARTS = ("targets", "papers", "scratch", "batch")
@@ -169,7 +170,9 @@ def main() -> None:
         sizes = make_all(specs, cache)
         store = Store()
         run_lanes(jobs(only, plan, sizes), store, limits, cache, end)
-        worker = Worker([c for cores in cores_of_lanes()["gpu"] for c in cores], "", cache, 1.0)
+        worker = Worker(
+            [c for cores in cores_of_lanes()["gpu"] for c in cores], "", Bench, cache, 1.0
+        )
         backend, device = worker.ask("device")
         small = worker.ask(256 if args.quick else 4096) if "batch" in only else None
         worker.close()

@@ -8,14 +8,24 @@ from jaxmatch._assignment import linear_sum_assignment as linear_sum_assignment
 from jaxmatch._assignment import solve_assignment as solve_assignment
 from jaxmatch._certificates import AssignmentCheck as AssignmentCheck
 from jaxmatch._certificates import check_assignment as check_assignment
+from jaxmatch._flow import maximum_flow as maximum_flow
+from jaxmatch._flow import minimum_cut as minimum_cut
+from jaxmatch._flow_check import FlowCheck as FlowCheck
+from jaxmatch._flow_check import check_flow as check_flow
 from jaxmatch._graphs import BipartiteGraph as BipartiteGraph
+from jaxmatch._grid_cut import GridCut as GridCut
+from jaxmatch._grid_cut import grid_cut as grid_cut
 from jaxmatch._matching import maximum_bipartite_matching as maximum_bipartite_matching
 from jaxmatch._matching_check import MatchingCheck as MatchingCheck
 from jaxmatch._matching_check import check_matching as check_matching
 from jaxmatch._native import has_cpu_library as has_cpu_library
 from jaxmatch._native import has_cuda_library as has_cuda_library
+from jaxmatch._networks import FlowNetwork as FlowNetwork
+from jaxmatch._networks import NetworkStatistics as NetworkStatistics
 from jaxmatch._result import Assignment as Assignment
+from jaxmatch._result import Flow as Flow
 from jaxmatch._result import Matching as Matching
+from jaxmatch._result import MinimumCut as MinimumCut
 from jaxmatch._status import Status as Status
 
 

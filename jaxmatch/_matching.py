@@ -16,6 +16,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._graphs import BipartiteGraph, check_graph
+from jaxmatch._matching_flow import solve_by_flow
 from jaxmatch._matching_steps import solve_in_steps
 from jaxmatch._result import Matching
 from jaxmatch._sharding import over_batch_shards
@@ -46,6 +47,7 @@ _METHODS = {
     "apsb": _Method(cpu="hopcroft_karp", cuda="apsb"),
     "apfb": _Method(cpu="hkdw", cuda="apfb"),
     "none": _Method(cpu="none", cuda="none"),
+    "flow": _Method(cpu=None, cuda=None),
     "xla": _Method(cpu=None, cuda=None),
 }
 
@@ -124,6 +126,7 @@ def maximum_bipartite_matching(
     | `"apsb"` | `"hopcroft_karp"` | breadth-first, to the first level with a free column |
     | `"apfb"` | `"hkdw"` | breadth-first, to the last level |
     | `"none"` | the initial matching and nothing more | likewise |
+    | `"flow"` | [`maximum_flow`][jaxmatch.maximum_flow] with unit capacities | likewise |
     | `"xla"` | the pure-JAX twin | the twin |
 
     `"auto"` on CUDA: graphs of which a batch has several, or with up to 1024 vertices, whose state
@@ -133,6 +136,9 @@ def maximum_bipartite_matching(
     from all free vertices of the side that has fewer, with push-relabel in between where trees get
     in each other's way. On the CPU a search from each free row, up to a bound that grows, then
     forests, at last Hopcroft and Karp.
+
+    `"flow"` has no use for `init`, `warm_start` and `rounds_per_call`. It takes graphs whose edges,
+    rows and columns are below 2^30 together.
 
     **Options** of `"push_relabel"`:
 
@@ -319,6 +325,8 @@ def _solve(
     if cuda is not None and _native.has_cuda_library():
         platforms["cuda"] = _native_solver("cuda", cuda, init, given, rounds)
     twin = partial(_xla_matching.solve, init=init, search=method != "none")
+    if method == "flow":
+        twin = solve_by_flow
 
     def solve(graph: BipartiteGraph, *start: Array) -> Matching:
         if not platforms:

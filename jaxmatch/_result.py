@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,7 +13,7 @@ from jaxmatch._status import Status
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
+    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 def result_float() -> jnp.dtype:
@@ -123,3 +124,45 @@ class Matching:
     def replace(self, **changes: Any) -> Matching:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flow:
+    """The result of [`maximum_flow`][jaxmatch.maximum_flow]; leading `...` is batch.
+
+    - `value`: `[...]`, what flows from the source to the sink; the one field that carries a
+      gradient. int64 under x64 for integer capacities, else their dtype.
+    - `flow`: `[..., e]`, on each edge, in the dtype of the capacities.
+    - `source_side`: `bool[..., n]`, the nodes on the source's side of a minimum cut, of all minimum
+      cuts the one with the fewest. The edges that leave it have capacities of `value` in all, which
+      proves that nothing more can flow.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: value and flow NaN, of integers −1; `source_side` False.
+    """
+
+    value: Num[Array, "..."]
+    flow: Num[Array, "... e"]
+    source_side: Bool[Array, "... n"]
+    status: Int[Array, "..."]
+
+    def replace(self, **changes: Any) -> Flow:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class MinimumCut:
+    """The result of [`minimum_cut`][jaxmatch.minimum_cut]: a [`Flow`][jaxmatch.Flow] without flow.
+
+    Iterates as the pair `value, source_side`.
+    """
+
+    value: Num[Array, "..."]
+    source_side: Bool[Array, "... n"]
+    status: Int[Array, "..."]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.value, self.source_side))

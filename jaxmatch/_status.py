@@ -8,8 +8,9 @@ import enum
 class Status(enum.IntEnum):
     """How one problem ended; results hold it as int32, one entry per problem of the batch.
 
-    Every code but `OPTIMAL` comes with indices −1, NaN for cost, duals and gap, and a zero
-    gradient; only `ITERATION_LIMIT` comes with the pairs so far, where there are any.
+    Every code but `OPTIMAL` comes with indices −1, NaN for cost, duals and gap, for the value of a
+    flow and for the flow (−1 if they are integers), and a zero gradient; only `ITERATION_LIMIT`
+    comes with the pairs so far, where there are any.
     `Status(int(code)).advice` is a sentence for people.
     """
 
@@ -19,6 +20,7 @@ class Status(enum.IntEnum):
     OVERFLOW = 3
     ITERATION_LIMIT = 4
     INVALID_GRAPH = 5
+    INVALID_CAPACITY = 6
 
     @property
     def advice(self) -> str:
@@ -30,7 +32,7 @@ class Status(enum.IntEnum):
 _ADVICE = {
     Status.OPTIMAL: (
         "The result is optimal and proves it: an assignment by its duals, where `gap` bounds what "
-        "rounding may have cost, a matching by its vertex cover."
+        "rounding may have cost, a matching by its vertex cover, a flow by its cut."
     ),
     Status.INFEASIBLE: (
         "No assignment matches every row (or column) that must be matched without using a "
@@ -42,8 +44,9 @@ _ADVICE = {
         "Mask the entry, or clean the costs."
     ),
     Status.OVERFLOW: (
-        "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. "
-        "Scale the costs down."
+        "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. Or the value "
+        "of a flow does not fit its dtype, or the integer capacities at its source and at its sink "
+        "add up to 2**61. Scale the numbers down, or set `jax_enable_x64`."
     ),
     Status.ITERATION_LIMIT: (
         "The solver stopped before it was done, or was asked for a start alone. Resume it, raise "
@@ -52,6 +55,11 @@ _ADVICE = {
     Status.INVALID_GRAPH: (
         "The arrays of the graph make no sense: pointers that fall, begin elsewhere than at 0 or "
         "lead beyond the edges, indices of no vertex, or two directions that differ in length. "
-        "Build it with `BipartiteGraph.from_edges` or its siblings, which say what is wrong."
+        "Build it with `BipartiteGraph.from_edges` or `FlowNetwork.from_edges` or their siblings, "
+        "which say what is wrong. Or source and sink of a flow are the same node, or no nodes."
+    ),
+    Status.INVALID_CAPACITY: (
+        "A capacity is negative or NaN. +inf is allowed: an edge without a bound. Clean the "
+        "capacities, or clip them at 0."
     ),
 }

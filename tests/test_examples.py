@@ -44,6 +44,22 @@ def test_digits_detection_runs(tmp_path):
     assert 0 <= result["map"] <= result["ap50"] <= 1 and result["matcher"] == "jaxmatch"
 
 
+def test_graph_cut_runs(tmp_path):
+    command = [sys.executable, EXAMPLES / "graph_cut.py", "--every", "3", "--iterations", "2"]
+    env = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+    }
+    done = subprocess.run(
+        [*command, "--out", tmp_path], env=env, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "graph_cut.png").read_bytes().startswith(b"\x89PNG")
+    result = json.loads((tmp_path / "graph_cut.json").read_text())
+    assert len(result["value"]) == 2 and result["value"][1] <= result["value"][0]
+    assert 0.2 < result["share"][-1] < 0.3
+
+
 def test_training_and_test_scenes_share_no_digit():
     from _digits_scenes import load_split, make_scenes
 

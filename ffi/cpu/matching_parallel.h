@@ -6,29 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "jaxmatch/batch.h"
 #include "matching_state.h"
+#include "spread.h"
 
 namespace jaxmatch {
-
-// f(first, last) on ranges that make up [0, count): on the threads of a pool, or in place.
-class Spread {
- public:
-  // In place without a pool.
-  explicit Spread(ffi::ThreadPool* pool)
-      : pool_(pool), threads_(pool != nullptr ? std::max<int64_t>(1, pool->num_threads()) : 1) {}
-  int64_t threads() const { return threads_; }
-
-  template <class F>
-  void operator()(int64_t count, double item_ns, const F& f) const {
-    if (threads_ == 1) return f(int64_t{0}, count);
-    ForEachRange(*pool_, count, item_ns, f);
-  }
-
- private:
-  ffi::ThreadPool* pool_;
-  int64_t threads_;
-};
 
 // Which columns the searches of a phase have taken, for one thread.
 class Marks {

@@ -10,10 +10,13 @@ import jax
 
 
 # Every native target and the platforms it has a handler for. The exported C symbol bears the
-# target's name.
+# target's name. The CUDA handlers of flows and grid cuts wait for their first run on a GPU; until
+# then the pure-JAX solvers run there.
 _TARGETS: dict[str, tuple[str, ...]] = {
     "jaxmatch_assignment": ("cpu", "CUDA"),
     "jaxmatch_assignment_core": ("cpu", "CUDA"),
+    "jaxmatch_flow": ("cpu",),
+    "jaxmatch_grid_cut": ("cpu",),
     "jaxmatch_matching": ("cpu", "CUDA"),
     "jaxmatch_noop": ("cpu", "CUDA"),
 }
@@ -31,6 +34,11 @@ def has_cpu_library() -> bool:
 def has_cuda_library() -> bool:
     """Whether the CUDA kernels are there. It does not say whether there is a GPU to run them."""
     return "CUDA" in _loaded
+
+
+def has_target(target: str, platform: str) -> bool:
+    """Whether the library for a platform, "cpu" or "CUDA", is there and has this target."""
+    return platform in _loaded and platform in _TARGETS[target]
 
 
 def load() -> None:

@@ -69,5 +69,43 @@ def matching_results(
     return jax.eval_shape(results, *operands)
 
 
+def flow_results(operands: Sequence[Array]) -> tuple[Any, ...]:
+    """The fields of a `Flow`: arc_ptr is the first operand, capacity, source and sink the last."""
+
+    def results(arc_ptr: Array, *others: Array) -> tuple[Array, ...]:
+        *arrays, capacity, source, sink = others
+        nothing = sum((x.sum() for x in (arc_ptr, *arrays)), jnp.int32(0))
+        value = source + sink + nothing + (capacity < 0).sum(-1, dtype=jnp.int32)
+        dtype = capacity.dtype
+        if jnp.issubdtype(dtype, jnp.integer):
+            dtype = jax.dtypes.canonicalize_dtype(int)
+        return (
+            value.astype(dtype),
+            (capacity + value[..., None].astype(capacity.dtype)),
+            _words(value, arc_ptr.shape[-1] - 1).astype(jnp.bool_),
+            value.astype(jnp.int32),
+        )
+
+    return jax.eval_shape(results, *operands)
+
+
 def _words(value: Array, count: int) -> Array:
     return jnp.broadcast_to(value[..., None], (*value.shape, count))
+
+
+def grid_cut_results(
+    source: Array, sink: Array, pairwise: Array, rank: int, buffers: Sequence[int]
+) -> tuple[Any, ...]:
+    """Value, source side and status of grids of `rank` dimensions, and int32 `buffers` of words."""
+    integral = jnp.issubdtype(source.dtype, jnp.integer)
+    value_dtype = jax.dtypes.canonicalize_dtype(int) if integral else source.dtype
+    grid = tuple(range(source.ndim - rank, source.ndim))
+
+    def results(source: Array, sink: Array, pairwise: Array) -> tuple[Array, ...]:
+        nothing = sum((x.sum().astype(value_dtype) for x in (sink, pairwise)), value_dtype.type(0))
+        value = source.sum(grid).astype(value_dtype) + nothing
+        side = (source.astype(value_dtype) + nothing).astype(jnp.bool_)
+        status = value.astype(jnp.int32)
+        return value, side, status, *(_words(status, count) for count in buffers)
+
+    return jax.eval_shape(results, source, sink, pairwise)

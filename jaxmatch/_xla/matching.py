@@ -80,7 +80,7 @@ def _solve_one(
     search: bool,
 ) -> Matching:
     n, m, e = len(row_ptr) - 1, len(col_ptr) - 1, len(col_ind)
-    valid = _is_csr(row_ptr, col_ind, m) & _is_csr(col_ptr, row_ind, n)
+    valid = is_csr(row_ptr, col_ind, m) & is_csr(col_ptr, row_ind, n)
     valid &= row_ptr[-1] == col_ptr[-1]
     pairs = _Pairs(jnp.full_like(row_ptr[1:], -1), jnp.full_like(col_ptr[1:], -1))
     reached_rows, reached_cols = pairs.col4row < 0, pairs.row4col >= 0
@@ -107,7 +107,7 @@ def _solve_one(
 # The graph
 
 
-def _is_csr(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
+def is_csr(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
     """Whether pointers rise from 0 to at most e, over indices below `size`."""
     in_range = (ind >= 0) & (ind < size)
     used = jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1]

@@ -13,6 +13,7 @@ enum Status : int32_t {
   kOverflow = 3,
   kIterationLimit = 4,
   kInvalidGraph = 5,
+  kInvalidCapacity = 6,
 };
 
 }  // namespace jaxmatch

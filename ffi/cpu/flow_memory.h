@@ -1,0 +1,92 @@
+// Memory for one flow problem at a time, kept for the next one.
+#ifndef JAXMATCH_CPU_FLOW_MEMORY_H_
+#define JAXMATCH_CPU_FLOW_MEMORY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace jaxmatch {
+
+// A large network is walked at random: in pages of 4 KiB most looks would miss the TLB, and the
+// first touch of each page would cost more than some whole solves. So large blocks ask for huge
+// pages, where the system has any.
+class FlowMemory {
+ public:
+  FlowMemory() = default;
+  ~FlowMemory() { free_all(); }
+  FlowMemory(const FlowMemory&) = delete;
+  FlowMemory& operator=(const FlowMemory&) = delete;
+
+  // Not initialised, for types that need no constructor. Throws std::bad_alloc.
+  template <class T>
+  T* take(int64_t count) {
+    const size_t bytes = (size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine;
+    if (bytes > left_) grow(bytes);
+    std::byte* const taken = next_;
+    next_ += bytes;
+    left_ -= bytes;
+    return reinterpret_cast<T*>(taken);
+  }
+  template <class T>
+  T* take(int64_t count, T value) {
+    T* const array = take<T>(count);
+    std::fill_n(array, count, value);
+    return array;
+  }
+
+  // Gives everything back. What came in several blocks comes in one the next time.
+  void reset() {
+    if (blocks_.size() > 1) {
+      size_t bytes = 0;
+      for (const Block& block : blocks_) bytes += block.second;
+      free_all();
+      grow(bytes);
+    }
+    if (!blocks_.empty()) std::tie(next_, left_) = blocks_.front();
+  }
+
+ private:
+  using Block = std::pair<std::byte*, size_t>;
+  static constexpr size_t kLine = 64, kLeastBlock = size_t{1} << 14;
+  static constexpr size_t kHugePage = size_t{1} << 21;
+
+  void grow(size_t bytes) {
+    bytes = std::max(bytes, blocks_.empty() ? kLeastBlock : std::min(blocks_.back().second, kMost));
+    const bool is_large = bytes >= 2 * kHugePage;
+    const size_t alignment = is_large ? kHugePage : kLine;
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    blocks_.reserve(blocks_.size() + 1);
+    void* const base = std::aligned_alloc(alignment, bytes);
+    if (base == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+    if (is_large) madvise(base, bytes, MADV_HUGEPAGE);
+#endif
+    blocks_.emplace_back(static_cast<std::byte*>(base), bytes);
+    std::tie(next_, left_) = blocks_.back();
+  }
+  void free_all() {
+    for (const Block& block : blocks_) std::free(block.first);
+    blocks_.clear();
+    next_ = nullptr;
+    left_ = 0;
+  }
+
+  static constexpr size_t kMost = size_t{1} << 16;
+  std::vector<Block> blocks_;
+  std::byte* next_ = nullptr;
+  size_t left_ = 0;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_FLOW_MEMORY_H_

@@ -1,0 +1,146 @@
+// One grid from its capacities to its result.
+#ifndef JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
+#define JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "grid_cut_numbers.cuh"
+#include "grid_cut_solve.cuh"
+#include "jaxmatch/status.h"
+
+namespace jaxmatch {
+
+// Tiles for numbers of 32 and of 64 bits, and memory of the device; a block that is alone with its
+// grid needs none.
+struct GridCutPlan {
+  GridTiling narrow, wide;
+  GridCutScratch scratch;
+  GridCutControl* control;
+  double* partial;  // [blocks], or int64: parts of the value
+  GridCutTuning tuning;
+};
+
+// In front of the tile in shared memory.
+struct alignas(16) GridCutShared {
+  GridCutControl control;
+  long long sums[33];
+  int left;
+};
+
+template <int kArcs, class G, class V>
+class GridCutKernel {
+ public:
+  __device__ GridCutKernel(const GridCutOperands& o, const GridCutPlan& plan, int64_t problem,
+                           int block, int blocks, char* memory)
+      : plan_(plan),
+        g_(grid_of<G>(o, problem)),
+        value_(static_cast<V*>(o.value) + problem),
+        side_(o.side + problem * g_.shape.cells()),
+        status_(o.status + problem),
+        shared_(*reinterpret_cast<GridCutShared*>(memory)),
+        tile_memory_(memory + sizeof(GridCutShared)),
+        block_(block),
+        blocks_(blocks),
+        barrier_(plan.control ? plan.control->barrier : nullptr, blocks, &shared_.left),
+        numbers_(g_, barrier_, plan.control, &shared_.control, block, blocks) {}
+
+  __device__ void run() {
+    using Kind = typename GridNumbers<kArcs, G>::Kind;
+    const Kind kind = numbers_.survey();
+    if (kind == Kind::kInvalid) {
+      fail(kInvalidCapacity);
+    } else if (kind == Kind::kOverflow) {
+      fail(kOverflow);
+    } else if (kind == Kind::kNarrow) {
+      solve<int32_t>(plan_.narrow);
+    } else {
+      solve<int64_t>(plan_.wide);
+    }
+  }
+
+ private:
+  using Sum = std::conditional_t<std::is_floating_point_v<G>, double, int64_t>;
+
+  __device__ void fail(Status why) {
+    const int64_t cells = g_.shape.cells();
+    for (int64_t i = int64_t(block_) * blockDim.x + threadIdx.x; i < cells;
+         i += int64_t(blocks_) * blockDim.x) {
+      side_[i] = false;
+    }
+    if (block_ != 0 || threadIdx.x != 0) return;
+    *status_ = why;
+    *value_ = std::is_floating_point_v<V> ? V(NAN) : V(-1);
+  }
+
+  template <class T>
+  __device__ void solve(const GridTiling& tiling) {
+    GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning, block_,
+                                  blocks_, tile_memory_);
+    solver.run([&](const auto& tile, const auto& global) { numbers_.fill(tile, global); });
+    // The capacity of the cut in the given numbers; every thread adds in a fixed order.
+    Sum mine = 0;
+    solver.each_result([&](int64_t cell, GridPlace place, int a) {
+      const auto& tile = solver.tile();
+      const bool here = tile.height[a] < kGridFar;
+      side_[cell] = here;
+      mine += Sum(here ? g_.sink[cell] : g_.source[cell]);
+      if (!here) return;
+      numbers_.each_neighbour(place, cell, [&](int k, int64_t other) {
+        if (tile.height[a + tile.offset[k]] >= kGridFar) {
+          mine += Sum(g_.template arc<kArcs>(cell, other, k));
+        }
+      });
+    });
+    const Sum value = total(mine);
+    if (std::is_same_v<V, int32_t> && value > Sum(INT32_MAX)) {
+      fail(kOverflow);  // everybody has written its sides: they met to add
+    } else if (block_ == 0 && threadIdx.x == 0) {
+      *value_ = V(value);
+      *status_ = kOptimal;
+    }
+  }
+
+  // Over all threads of all blocks, in a fixed order.
+  __device__ Sum total(Sum mine) {
+    Sum* const sums = reinterpret_cast<Sum*>(shared_.sums);
+    mine = over_warp_sum(mine);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = mine;
+    __syncthreads();
+    const int warps = int(blockDim.x / 32);
+    if (threadIdx.x == 0) {
+      Sum sum = 0;
+      for (int w = 0; w < warps; ++w) sum += sums[w];
+      sums[32] = sum;
+      if (!barrier_.is_alone()) __stcg(parts() + block_, sum);
+    }
+    barrier_.meet(false);
+    if (barrier_.is_alone()) return sums[32];
+    Sum sum = 0;
+    if (threadIdx.x < 32) {
+      for (int b = threadIdx.x; b < blocks_; b += 32) sum += __ldcg(parts() + b);
+      sum = over_warp_sum(sum);
+      if (threadIdx.x == 0) sums[32] = sum;
+    }
+    __syncthreads();
+    return sums[32];
+  }
+  __device__ Sum* parts() const { return reinterpret_cast<Sum*>(plan_.partial); }
+
+  const GridCutPlan& plan_;
+  const GridCapacities<G> g_;
+  V* const value_;
+  bool* const side_;
+  int32_t* const status_;
+  GridCutShared& shared_;
+  char* const tile_memory_;
+  const int block_, blocks_;
+  GridBarrier barrier_;
+  GridNumbers<kArcs, G> numbers_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_

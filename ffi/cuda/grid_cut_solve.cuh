@@ -1,0 +1,280 @@
+// The minimum cut of one grid by the blocks of a launch that know of each other, or by one block.
+//
+// Push-relabel by regions (Delong and Boykov, CVPR 2008) with tiles that work at the same time
+// (Shekhovtsov and Hlavac, IJCV 104, 2013, section 4): in each round a tile pushes and relabels for
+// itself, with the heights of its halo as they were at the round's begin; then tiles tell each
+// other what went over their borders. A push over the border is taken back where the other end has
+// risen meanwhile so far that the arc back would lead down by more than one: both tiles see that.
+// So heights stay valid and only rise, and the number of rounds is polynomial as for any
+// push-relabel. All heights become exact distances now and then.
+#ifndef JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
+#define JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
+
+#include <cstdint>
+
+#include "grid_cut_barrier.cuh"
+#include "grid_cut_tile.cuh"
+
+namespace jaxmatch {
+
+struct GridCutTuning {
+  int rounds = 4;        // between two exact relabellings
+  int first_rounds = 4;  // before the first
+  int sweeps = 4;        // pushes and relabellings in a round
+};
+
+// What blocks tell each other, in memory of the device.
+struct GridCutScratch {
+  int32_t* heights;  // [2, cells]
+  char* boxes;       // [2, tiles, arcs, halo] of T: what was pushed out of each tile
+  char* stored;      // [1 + arcs, cells] of T and [cells] heights: tiles that take turns
+};
+
+template <int kArcs, class T>
+class GridCutSolve {
+ public:
+  __device__ GridCutSolve(const GridTiling& tiling, const GridShape& shape, GridBarrier& barrier,
+                          const GridCutScratch& scratch, const GridCutTuning& tuning, int block,
+                          int blocks, char* memory)
+      : tile_(tiling, memory),
+        tiling_(tiling),
+        shape_(shape),
+        barrier_(barrier),
+        heights_(scratch.heights),
+        boxes_(reinterpret_cast<T*>(scratch.boxes)),
+        stored_(reinterpret_cast<T*>(scratch.stored)),
+        tuning_(tuning),
+        block_(block),
+        blocks_(blocks),
+        resident_(tiling.tiles() <= blocks) {}
+
+  // Ends with exact distances: the cells on the source's side are those that are not far.
+  // fill(tile, from a place in the tile to one in the grid) sets excess and residual capacities.
+  template <class Fill>
+  __device__ void run(const Fill& fill) {
+    each_tile(false, [&] {
+      tile_.clear();
+      fill(tile_, [&](GridPlace p) { return global(p); });
+      __syncthreads();
+      // Valid to begin with: few cells need more than this says.
+      tile_.each_cell([&](int a, int) { tile_.height[a] = tile_.excess[a] < 0 ? 0 : 1; });
+      __syncthreads();
+      publish_heights();
+    });
+    barrier_.meet(false);
+    next_turn();
+    push_rounds(tuning_.first_rounds);
+    while (relabel_exactly()) push_rounds(tuning_.rounds);
+  }
+
+  // f(number of the cell, its place in the grid and in shared memory), with the halo's heights.
+  template <class F>
+  __device__ void each_result(F f) {
+    each_tile(true, [&] {
+      collect_heights_alone();
+      tile_.each_cell([&](int a, int i) {
+        const GridPlace g = global(tiling_.cell(i));
+        if (shape_.holds(g.z, g.y, g.x)) f(number(g), g, a);
+      });
+    });
+  }
+  __device__ const GridTile<kArcs, T>& tile() const { return tile_; }
+
+ private:
+  // A cell's place in the grid; the halo may lie outside of it.
+  __device__ GridPlace global(GridPlace p) const {
+    return {tiling_.solid ? tz_ * tiling_.size_z + p.z - 1 : 0, ty_ * tiling_.size_y + p.y - 1,
+            tx_ * tiling_.size_x() + p.x - 1};
+  }
+  __device__ int64_t number(GridPlace g) const {
+    return (int64_t(g.z) * shape_.height + g.y) * shape_.width + g.x;
+  }
+
+  // Tiles that stay in shared memory are there; others come and go.
+  template <class F>
+  __device__ void each_tile(bool known, F f) {
+    for (int t = block_; t < tiling_.tiles(); t += blocks_) {
+      tile_number_ = t;
+      tx_ = t % tiling_.count_x;
+      ty_ = t / tiling_.count_x % tiling_.count_y;
+      tz_ = t / tiling_.count_x / tiling_.count_y;
+      if (known && !resident_) restore();
+      f();
+      __syncthreads();
+      if (!resident_) store();
+    }
+  }
+  template <class F>
+  __device__ void each_stored(F f) {
+    int32_t* const heights = reinterpret_cast<int32_t*>(stored_ + (kArcs + 1) * shape_.cells());
+    tile_.each_cell([&](int a, int i) {
+      const GridPlace g = global(tiling_.cell(i));
+      if (!shape_.holds(g.z, g.y, g.x)) return;
+      const int64_t at = number(g);
+      f(tile_.excess[a], stored_[at]);
+      for (int k = 0; k < kArcs; ++k) f(tile_.arc(k, a), stored_[(k + 1) * shape_.cells() + at]);
+      f(tile_.height[a], heights[at]);
+    });
+  }
+  __device__ void store() {
+    each_stored([](const auto& here, auto& there) { there = here; });
+    __syncthreads();
+  }
+  __device__ void restore() {
+    tile_.clear();
+    each_stored([](auto& here, const auto& there) { here = there; });
+    __syncthreads();
+  }
+
+  // -------------------------------------------------------------------------------------------
+  // Over the borders. What is written in one turn is read in the next; the two have memory of their
+  // own, so that nobody writes what another one still reads.
+
+  __device__ void next_turn() { turn_ ^= 1; }
+  __device__ T& box(int turn, int tile, int k, int q) const {
+    return boxes_[((int64_t(turn) * tiling_.tiles() + tile) * kArcs + k) * tiling_.halo() + q];
+  }
+  __device__ int32_t& published(int turn, int64_t cell) const {
+    return heights_[turn * shape_.cells() + cell];
+  }
+
+  __device__ void publish_heights() {
+    if (tiling_.tiles() == 1) return;
+    tile_.each_halo_arc([&](GridPlace, int, int, GridPlace to) {
+      const GridPlace g = global(to);
+      if (!shape_.holds(g.z, g.y, g.x)) return;
+      __stcg(&published(turn_, number(g)), tile_.height[tiling_.at(to)]);
+    });
+  }
+  // Returns whether a height of the halo is new.
+  __device__ bool collect_heights() {
+    bool changed = false;
+    for (int q = threadIdx.x; q < tiling_.halo(); q += blockDim.x) {
+      const GridPlace p = tiling_.halo_place(q), g = global(p);
+      if (!shape_.holds(g.z, g.y, g.x)) continue;
+      int32_t& here = tile_.height[tiling_.at(p)];
+      const int32_t there = __ldcg(&published(turn_ ^ 1, number(g)));
+      changed |= here != there;
+      here = there;
+    }
+    return changed;
+  }
+  // Returns whether this thread has anything under way.
+  __device__ bool publish_pushes() {
+    bool any = false;
+    if (tiling_.tiles() == 1) return any;
+    tile_.each_halo_arc([&](GridPlace p, int q, int j, GridPlace) {
+      T& sent = tile_.arc(j, tiling_.at(p));
+      any |= sent != 0;
+      __stcg(&box(turn_, tile_number_, opposite<kArcs>(j), q), sent);
+      sent = 0;
+    });
+    return any;
+  }
+  // Of arcs over the border at most one direction has been pushed along: the higher end's.
+  __device__ void collect_pushes() {
+    if (tiling_.tiles() == 1) return;
+    collect_heights();
+    __syncthreads();
+    tile_.each_halo_arc([&](GridPlace p, int q, int j, GridPlace to) {
+      const GridPlace g = global(p);
+      if (!shape_.holds(g.z, g.y, g.x)) return;
+      const int a = tiling_.at(to), k = opposite<kArcs>(j);
+      const int32_t here = tile_.height[a], there = tile_.height[tiling_.at(p)];
+      const T sent = __ldcg(&box(turn_ ^ 1, tile_number_, k, q));
+      // The same arc, as the tile beside this one numbers it.
+      const GridStep s = tiling_.tile_step(p);
+      const int beside = tile_number_ + (s.z * tiling_.count_y + s.y) * tiling_.count_x + s.x;
+      const GridPlace back{to.z - s.z * tiling_.size_z, to.y - s.y * tiling_.size_y,
+                           to.x - s.x * tiling_.size_x()};
+      const T received = __ldcg(&box(turn_ ^ 1, beside, j, tiling_.halo_index(back)));
+      T more = 0;
+      if (sent > 0 && there > here + 1) more += sent;           // taken back
+      if (received > 0 && here <= there + 1) more += received;  // not taken back by the other
+      if (more == 0) return;
+      tile_.arc(k, a) += more;
+      tile_.add(a, more);
+    });
+    __syncthreads();
+  }
+
+  // -------------------------------------------------------------------------------------------
+
+  __device__ void push_rounds(int rounds) {
+    bool first = true;
+    for (int round = 0; round < rounds; ++round) {
+      bool any = false;
+      each_tile(true, [&] {
+        if (first) {
+          collect_heights_alone();
+        } else {
+          collect_pushes();
+        }
+        bool active = true;
+        for (int sweep = 0; sweep < tuning_.sweeps && active; ++sweep) {
+          tile_.push();
+          __syncthreads();
+          active = __syncthreads_or(tile_.relabel());
+        }
+        any |= active;
+        any |= publish_pushes();
+        publish_heights();
+      });
+      first = false;
+      any = barrier_.meet(any);
+      next_turn();
+      pending_ = true;
+      if (!any) break;
+    }
+  }
+  __device__ void collect_heights_alone() {
+    if (tiling_.tiles() == 1) return;
+    collect_heights();
+    __syncthreads();
+  }
+
+  // Whether any excess can still reach a deficit.
+  __device__ bool relabel_exactly() {
+    bool start = true, again = true;
+    while (again) {
+      bool changed = start;
+      each_tile(true, [&] {
+        if (start) {
+          if (pending_) collect_pushes();
+          tile_.start_distances();
+        } else {
+          collect_heights_alone();
+        }
+        changed |= tile_.settle_distances();
+        publish_heights();
+      });
+      pending_ = pending_ && !start;
+      again = barrier_.meet(changed && tiling_.tiles() > 1);
+      next_turn();
+      start = false;
+    }
+    bool active = false;
+    each_tile(true, [&] {
+      tile_.each_cell(
+          [&](int a, int) { active |= tile_.excess[a] > 0 && tile_.height[a] < kGridFar; });
+    });
+    return barrier_.meet(active);
+  }
+
+  GridTile<kArcs, T> tile_;
+  const GridTiling& tiling_;
+  const GridShape& shape_;
+  GridBarrier& barrier_;
+  int32_t* const heights_;
+  T* const boxes_;
+  T* const stored_;
+  const GridCutTuning& tuning_;
+  const int block_, blocks_;
+  const bool resident_;
+  int turn_ = 0, tile_number_ = 0, tx_ = 0, ty_ = 0, tz_ = 0;
+  bool pending_ = false;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_

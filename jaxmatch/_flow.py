@@ -1,0 +1,419 @@
+"""Maximum flow and minimum cut: the public functions, which solver runs where, and the gradient."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch import _native
+from jaxmatch._arguments import _as_array
+from jaxmatch._networks import FlowNetwork, check_network
+from jaxmatch._result import Flow, MinimumCut
+from jaxmatch._sharding import over_batch_shards
+from jaxmatch._status import Status
+from jaxmatch._xla import flow as _xla_flow
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+class _Method(NamedTuple):
+    """The native solver that a method runs on each platform; None: the pure-JAX twin."""
+
+    cpu: str | None
+    cuda: str | None
+
+
+_METHODS = {
+    "auto": _Method(cpu="auto", cuda="auto"),
+    "augment": _Method(cpu="augment", cuda="two_level"),
+    "push_relabel": _Method(cpu="push_relabel", cuda="two_level"),
+    "pseudoflow": _Method(cpu="pseudoflow", cuda="two_level"),
+    "thread_centric": _Method(cpu="push_relabel", cuda="thread_centric"),
+    "two_level": _Method(cpu="push_relabel", cuda="two_level"),
+    "xla": _Method(cpu=None, cuda=None),
+}
+
+# What a GPU solver takes, and what it takes where nothing is given. FLOW_CHOICES has the other
+# values; `cycle` is a number, 0 where the kernel decides.
+_OPTIONS = {
+    "thread_centric": {"cycle": 0},
+    "two_level": {"tile": "degree", "cycle": 0},
+}
+
+_DTYPES = ("float32", "float64", "int32", "int64")
+
+
+def maximum_flow(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    *,
+    method: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    rounds_per_call: int | None = None,
+) -> Flow:
+    """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
+
+    Sends as much as possible from source to sink, on no edge more than its capacity, and proves by
+    a cut that no more is possible. All leading dimensions are batch, solved by one native call.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 0, 1, 1, 2], [1, 2, 2, 3, 3], num_nodes=4)
+    >>> capacity = jnp.array([3.0, 1.0, 1.0, 1.5, 4.0])
+    >>> res = jax.jit(jm.maximum_flow)(network, capacity, 0, 3)
+    >>> res.value, res.flow, int(res.status) == jm.Status.OPTIMAL
+    (Array(3.5, dtype=float32), Array([2.5, 1. , 1. , 1.5, 2. ], dtype=float32), True)
+    >>> res.source_side
+    Array([ True,  True, False, False], dtype=bool)
+    >>> jax.grad(lambda c: jm.maximum_flow(network, c, 0, 3).value)(capacity)
+    Array([0., 1., 1., 1., 0.], dtype=float32)
+    >>> jm.check_flow(network, capacity, 0, 3, res).maximum
+    Array(True, dtype=bool)
+
+    **Arguments:**
+
+    - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. Under `vmap` over the other arguments, and
+      beside a batch of them, one network serves all and is not copied.
+    - `capacity`: `[..., e]`, of each edge, at least 0; int32, int64, float32 or float64 (bool and
+      8- and 16-bit integers are widened to int32, bfloat16 and float16 to float32). +inf means an
+      edge without a bound.
+    - `source`, `sink`: nodes, integers that may be traced. Their shapes, that of `capacity` without
+      its last dimension and the network's batch dimensions broadcast together.
+    - `method`: `"auto"`, or one of the algorithms of the table below. A name is accepted
+      everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
+    - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
+      are accepted and ignored.
+    - `rounds_per_call`: so many rounds in each native call, for the GPU methods that work in steps;
+      on the CPU and in the twin the whole solve is one call in any case.
+
+    **Methods:**
+
+    | `method` | CPU (C++) | CUDA |
+    | --- | --- | --- |
+    | `"auto"` | the fastest combination found | likewise |
+    | `"augment"` | augmenting paths from both ends | `"two_level"` |
+    | `"push_relabel"` | highest label, gaps, global relabelling | `"two_level"` |
+    | `"pseudoflow"` | Hochbaum's pseudoflow | `"two_level"` |
+    | `"thread_centric"` | `"push_relabel"` | a thread for each node |
+    | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
+    | `"xla"` | the pure-JAX twin | the twin |
+
+    The CUDA column is what is coming: until its kernels have been tested on a GPU, every method
+    runs the twin there, which is right, but slow on large networks.
+
+    **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
+    number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
+    between two global relabellings.
+
+    **Returns:**
+
+    A [`Flow`][jaxmatch.Flow]. `value` is int64 under x64 for integer capacities, else it has the
+    dtype of `capacity`, as `flow` has. Flow is between 0 and the capacity on each edge and
+    conserved at each node but source and sink. Of parallel edges the first fill up first, of
+    antiparallel ones one side is 0, on self-loops the flow is 0.
+
+    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
+    small enough for capacities to be whole numbers of it or for all that can leave the source or
+    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
+    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
+    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
+    the maximum, and equal to it where capacities are multiples of q.
+
+    **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
+    where source or sink is no node, both are the same, or the arrays of the network make no sense.
+    `OVERFLOW` where the value does not fit its dtype (a finite cut beyond all floats, too), or the
+    integer capacities at the source and at the sink both add up to 2^61. Value and flow are NaN
+    there, −1 if they are integers, and `source_side` False. Where edges without bound lead from
+    source to sink, the status is `OPTIMAL`, the value +inf, every flow NaN, and the source is alone
+    on its side. Never an exception, and the other problems of the batch are not touched.
+
+    **Certificate:** the edges from `source_side` to the other nodes have capacities of `value` in
+    all, and the flow fills them. [`check_flow`][jaxmatch.check_flow] verifies this.
+
+    **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
+    side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
+    the superdifferential's element for the cut nearest to the source, the same for every method.
+    The gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows
+    through `flow`.
+
+    **Deterministic:** value, source side and status are, and the same for every method but for
+    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
+    twin return the same one each time, GPU kernels may return any.
+
+    **Time and memory:** O(n²√a) operations at worst for push-relabel with the highest label,
+    O(n²·a) for the others, in practice a few passes over the arcs for most networks. O(n + a + e)
+    memory for each problem that is being solved. The twin ends after O(n²) rounds, each a pass over
+    all arcs.
+
+    **Raises:** `TypeError` if `network` is no `FlowNetwork`, `capacity` has another dtype, `source`
+    or `sink` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,
+    and for unknown methods and options.
+
+    **Source:** Goldberg and Tarjan, *A new approach to the maximum-flow problem*, JACM 35 (1988);
+    Cherkassky and Goldberg, *On implementing the push-relabel method for the maximum flow problem*,
+    Algorithmica 19 (1997); Hochbaum, *The pseudoflow algorithm*, Operations Research 56 (2008);
+    Goldberg, Hed, Kaplan, Kohli, Tarjan and Werneck, *Faster and more dynamic maximum flow by
+    incremental breadth-first search*, ESA 2015; Hsieh, Lin and Kuo, *Accelerating push-relabel
+    algorithm on GPU via two-level parallelism paradigm and efficient CSR designs*, HPEC 2025 (the
+    layouts, `"two_level"`); He and Hong, *Dynamically tuned push-relabel algorithm for the maximum
+    flow problem on CPU-GPU-hybrid platforms*, IPDPS 2010 (`"thread_centric"`).
+    """
+    check_network(network)
+    if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
+        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    given = _check_options(method, {} if options is None else options)
+    if rounds_per_call is not None:
+        _check_count("rounds_per_call", rounds_per_call)
+    return _solve(*_as_problem(network, capacity, source, sink), method=method, given=given)
+
+
+def minimum_cut(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    *,
+    method: str = "auto",
+) -> MinimumCut:
+    """Find minimum cuts: [`maximum_flow`][jaxmatch.maximum_flow] without the flow.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    >>> value, source_side = jm.minimum_cut(network, jnp.array([5, 2]), 0, 2)
+    >>> value, source_side
+    (Array(2, dtype=int32), Array([ True,  True, False], dtype=bool))
+
+    **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of edges that
+    lead from one side to the other where the source is on one side and the sink on the other;
+    `source_side`, `bool[..., n]`, of all such cuts the one with the fewest nodes at the source; and
+    `status`. Arguments, status, gradient and everything else are those of `maximum_flow`.
+    """
+    res = maximum_flow(network, capacity, source, sink, method=method)
+    return MinimumCut(res.value, res.source_side, res.status)
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The options that were given, in a form that `jit` can compare."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    known = _OPTIONS.get(method, {})
+    for name, value in options.items():
+        if name not in known:
+            takes = f"takes the options {[*known]}" if known else "takes no options"
+            raise ValueError(f"`options`: method {method!r} {takes}, got {name!r}.")
+        if name in _native.FLOW_CHOICES:
+            choices = [*_native.FLOW_CHOICES[name]]
+            if value not in choices:
+                raise ValueError(f"`options[{name!r}]` must be one of {choices}, got {value!r}.")
+        else:
+            _check_count(f"options[{name!r}]", value)
+    return tuple(sorted(options.items()))
+
+
+def _check_count(name: str, given: Any) -> None:
+    try:
+        good = operator.index(given) >= 1
+    except TypeError:
+        good = False
+    if not good:
+        raise ValueError(f"`{name}` must be an integer of at least 1, got {given!r}.")
+
+
+def _as_problem(
+    network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike
+) -> tuple[FlowNetwork, Num[Array, "... e"], Int[Array, "..."], Int[Array, "..."]]:
+    """All with the batch dimensions of the whole; a network without any stays without."""
+    x = _as_array("capacity", capacity)
+    if x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
+        x = x.astype(jnp.int32)
+    elif x.dtype in (jnp.bfloat16, jnp.float16):
+        x = x.astype(jnp.float32)
+    if x.dtype.name not in _DTYPES:
+        raise TypeError(
+            f"`capacity` must have one of the dtypes {_DTYPES}, got {x.dtype}; cast it."
+        )
+    if x.ndim == 0 or x.shape[-1] != network.num_edges:
+        raise ValueError(
+            f"`capacity` must have shape [..., {network.num_edges}], one entry for each edge of "
+            f"`network`, got {x.shape}."
+        )
+    ends = [_as_node("source", source, network), _as_node("sink", sink, network)]
+    shapes = [x.shape[:-1], ends[0].shape, ends[1].shape, network.batch_shape]
+    try:
+        batch = jnp.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(
+            "The batch dimensions of `capacity`, `source`, `sink` and `network` must broadcast "
+            f"together, got {shapes[0]}, {shapes[1]}, {shapes[2]} and {shapes[3]}."
+        ) from None
+    if network.batch_shape:
+        network = jax.tree.map(lambda y: jnp.broadcast_to(y, (*batch, y.shape[-1])), network)
+    x = jnp.broadcast_to(x, (*batch, x.shape[-1]))
+    return network, x, jnp.broadcast_to(ends[0], batch), jnp.broadcast_to(ends[1], batch)
+
+
+def _as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
+    if not isinstance(node, jax.Array):
+        node = np.asarray(node)
+        if node.dtype.kind in "iu":
+            # JAX may cut what is wider than 32 bits, perhaps to a node.
+            node = np.where((node >= 0) & (node < network.num_nodes), node, -1).astype(np.int32)
+    x = jnp.asarray(node)
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        raise TypeError(f"`{name}` must be the number of a node, an integer, got {x.dtype}.")
+    if x.dtype != jnp.int32:
+        x = jnp.where((x >= 0) & (x < network.num_nodes), x, -1).astype(jnp.int32)
+    return x
+
+
+# ---------------------------------------------------------------------------------------------
+# Solving
+
+
+@partial(jax.jit, static_argnames=("method", "given"))
+def _solve(
+    network: FlowNetwork,
+    capacity: Num[Array, "... e"],
+    source: Int[Array, "..."],
+    sink: Int[Array, "..."],
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...],
+) -> Flow:
+    def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
+        fixed = lax.stop_gradient(capacity)
+        res = solve_flow(network, fixed, source, sink, method=method, given=given)
+        if not jnp.issubdtype(capacity.dtype, jnp.floating):
+            return res
+        counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
+        cut = _cut(network, res.source_side) & counts[..., None]
+        return res.replace(value=_value(capacity, res.value, cut))
+
+    if network.batch_shape:
+        return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
+    return over_batch_shards(solve, capacity, source, sink, core_dims=1, shared=(network,))
+
+
+def _by_platform(
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...],
+) -> Flow:
+    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
+    platforms: dict[str, Callable[..., Flow]] = {}
+    cpu, cuda = _METHODS[method]
+    if cpu is not None and _native.has_target("jaxmatch_flow", "cpu"):
+        platforms["cpu"] = partial(_native.flow, method=cpu, choice=0, k=0.0)
+    if cuda is not None and _native.has_target("jaxmatch_flow", "CUDA"):
+        choice, k = _choice_and_k(cuda, network.layout, given)
+        platforms["cuda"] = partial(_native.flow, method=cuda, choice=choice, k=k)
+    if not platforms:
+        return _xla_flow.solve(network, capacity, source, sink)
+    return lax.platform_dependent(
+        network, capacity, source, sink, default=_xla_flow.solve, **platforms
+    )
+
+
+def _choice_and_k(
+    solver: str, layout: str, given: tuple[tuple[str, Any], ...]
+) -> tuple[int, float]:
+    """The attributes `choice` and `k` of a native solver, with its defaults."""
+    options: dict[str, Any] = {**_OPTIONS.get(solver, {}), **dict(given), "layout": layout}
+    k = float(options.pop("cycle", 0))
+    return sum(_native.FLOW_CHOICES[name][value] for name, value in options.items()), k
+
+
+def solve_flow(
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...],
+) -> Flow:
+    """One call for a batch, also under `vmap`, where a network that is not mapped is not copied.
+
+    The network has the batch dimensions of all others, or none.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def solver(network: FlowNetwork, capacity: Array, source: Array, sink: Array) -> Flow:
+        return _by_platform(network, capacity, source, sink, method=method, given=given)
+
+    @solver.def_vmap
+    def solve_batch(
+        size: int, mapped: list[Any], network: FlowNetwork, *others: Array
+    ) -> tuple[Flow, Flow]:
+        def mapped_first(x: Array, is_mapped: bool) -> Array:
+            return x if is_mapped else jnp.broadcast_to(x, (size, *x.shape))
+
+        def like_the_rest(x: Array, is_mapped: bool) -> Array:
+            x = mapped_first(x, is_mapped)
+            inner = (1,) * (capacity.ndim - x.ndim)
+            x = x.reshape(size, *inner, *x.shape[1:])
+            return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
+
+        of_network, *of_others = mapped
+        capacity, source, sink = map(mapped_first, others, of_others)
+        if any(jax.tree.leaves(of_network)) or network.batch_shape:
+            network = jax.tree.map(like_the_rest, network, of_network)
+        result = solver(network, capacity, source, sink)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return solver(network, capacity, source, sink)
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradient
+
+
+def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array, "... e"]:
+    """The edges that lead from the source side to the other."""
+    n = network.num_nodes
+    if n == 0 or network.num_edges == 0:
+        return jnp.zeros_like(source_side, shape=(*source_side.shape[:-1], network.num_edges))
+
+    def side(node: Array) -> Array:
+        node = node.clip(0, n - 1)
+        if network.batch_shape == ():
+            return source_side[..., node]
+        return jnp.take_along_axis(source_side, node, axis=-1)
+
+    return side(network.senders) & ~side(network.receivers)
+
+
+@jax.custom_jvp
+def _value(
+    capacity: Float[Array, "... e"], optimum: Float[Array, "..."], cut: Bool[Array, "... e"]
+) -> Float[Array, "..."]:
+    """The optimum, with the envelope theorem (Danskin) as its derivative."""
+    return optimum
+
+
+@_value.defjvp
+def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+    _, optimum, cut = primals
+    # `where` and not a product: its transpose stops a NaN that a loss sends back.
+    dot = jnp.where(cut, tangents[0], 0).sum(-1).astype(optimum.dtype)
+    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
+    return _value(*primals), dot

@@ -1,0 +1,61 @@
+"""The target that finds minimum cuts of grids."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import jax
+
+from jaxmatch._native._results import grid_cut_results
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int, Num
+
+# By the numbers of GridCutMethod in ffi/include/jaxmatch/grid_cut_operands.h.
+GRID_CUT_METHODS = {"auto": 0, "augment": 1, "push_relabel": 2}
+
+
+_CONTROL_WORDS = 32
+
+
+def _scratch_words(grid: tuple[int, ...], connectivity: int) -> int:
+    """Enough for whatever ffi/cuda/grid_cut_tiling.h lays out for one grid, in int32.
+
+    Two heights for each cell, two numbers of two words for each arc over a border of tiles, and
+    excess, arcs and height of each cell where tiles take turns. Where that leaves no doubt, a grid
+    that fits the shared memory of any GPU has none.
+    """
+    *depth, height, width = grid
+    if math.prod(grid) <= 1024 and max(height, width, *depth) <= 32:
+        across = max(8 if depth else 16, 1 << (width - 1).bit_length())
+        up = max(4, 1 << (height - 1).bit_length()) if depth else height
+        padded = (across + 2) * (up + 2) * math.prod(d + 2 for d in depth)
+        if padded * (8 * (connectivity + 1) + 4) <= 96_000:
+            return 4
+    parts = (8, 8, 8) if depth else (8, 16)
+    rounded = math.prod(-(-size // part) * part for size, part in zip(grid, parts, strict=True))
+    borders = 6 if depth else 4
+    return rounded * (2 + borders * connectivity + 2 * (connectivity + 1) + 1) + 65536
+
+
+def grid_cut(
+    source: Num[Array, "..."],
+    sink: Num[Array, "..."],
+    pairwise: Num[Array, "..."],
+    *,
+    connectivity: int,
+    method: str,
+    platform: Literal["cpu", "cuda"],
+) -> tuple[Num[Array, "..."], Bool[Array, "..."], Int[Array, "..."]]:
+    """Value, source side and status of every problem of the batch, by one native call."""
+    rank = 3 if connectivity == 6 else 2
+    grid = source.shape[source.ndim - rank :]
+    buffers = [_CONTROL_WORDS, _scratch_words(grid, connectivity)] if platform == "cuda" else []
+    results = grid_cut_results(source, sink, pairwise, rank, buffers)
+    call = jax.ffi.ffi_call("jaxmatch_grid_cut", results, vmap_method="broadcast_all")
+    value, side, status, *_ = call(
+        source, sink, pairwise, connectivity=connectivity, method=GRID_CUT_METHODS[method]
+    )
+    return value, side, status

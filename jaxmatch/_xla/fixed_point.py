@@ -1,0 +1,109 @@
+"""Capacities as whole numbers of units, and sums of them that stop instead of wrapping around."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int
+
+
+def integer_and_most() -> tuple[np.dtype, int]:
+    """The dtype of flows inside of the twin, and what sums and capacities stop at."""
+    dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
+    return dtype, 2**61 if dtype.itemsize == 8 else 2**31 - 1
+
+
+def bits_of_bound() -> int:
+    """Fixed point: so many bits for the bound of a flow, the others for what roundings add."""
+    return 60 if integer_and_most()[0].itemsize == 8 else 30
+
+
+def stopping_sum(a: Array, b: Array | int) -> tuple[Array, Array]:
+    """a + b for numbers from 0 to `most`, or `most`, and whether it is more."""
+    _, most = integer_and_most()
+    beyond = a > most - b
+    return jnp.where(beyond, most, a + b), beyond
+
+
+def running_sums(position: Int[Array, " k"], x: Int[Array, " k"]) -> tuple[Array, Array]:
+    """For each entry the sum of its segment up to it, or `most`, and whether it is more.
+
+    `position` is an entry's place in its segment. By doubling: a sum of so many entries takes what
+    the entry that far before it has summed. Each time for all, as often as the longest segment
+    needs it.
+    """
+    size, longest = x.size, position.max() + 1
+
+    def earlier(x: Array, shift: Array) -> Array:
+        return lax.dynamic_slice(jnp.concatenate([x, x]), (size - shift,), (size,))
+
+    def double(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        shift, sums, beyond = state
+        total, more = stopping_sum(earlier(sums, shift), sums)
+        more |= beyond | earlier(beyond, shift)
+        reaches = position >= shift
+        sums = jnp.where(reaches, total, sums)
+        return 2 * shift, sums, jnp.where(reaches, more, beyond)
+
+    start = (0 * longest + 1, x, jnp.zeros_like(x, bool))
+    _, sums, beyond = lax.while_loop(lambda state: state[0] < longest, double, start)
+    return sums, beyond
+
+
+def before(position: Int[Array, " k"], sums: Int[Array, " k"]) -> Int[Array, " k"]:
+    """From sums up to each entry those of what stands before it in its segment."""
+    return jnp.where(position == 0, 0, jnp.roll(sums, 1))
+
+
+def totals(x: Int[Array, "m k"]) -> Int[Array, " m"]:
+    """The sum of each row, or `most`."""
+    while x.shape[-1] > 1:
+        x = jnp.pad(x, ((0, 0), (0, x.shape[-1] % 2)))
+        x, _ = stopping_sum(x[:, ::2], x[:, 1::2])
+    return x[:, 0]
+
+
+# ---------------------------------------------------------------------------------------------
+# Units: powers of two, given by their exponents
+
+
+def times_power(x: Float[Array, "..."], exponent: Int[Array, "..."]) -> Float[Array, "..."]:
+    """x · 2^exponent. By three exact factors, since 2^exponent alone may leave the range."""
+    info = jnp.finfo(x.dtype)
+    third = exponent // 3
+    for part in (third, third, exponent - 2 * third):
+        x = x * _power(part.clip(info.minexp, info.maxexp - 1), x.dtype)
+    return x
+
+
+def _power(exponent: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
+    info = jnp.finfo(dtype)
+    bits = jnp.dtype(f"int{info.bits}")
+    biased = exponent.astype(bits) + (info.maxexp - 1)
+    return lax.bitcast_convert_type(biased << info.nmant, dtype)
+
+
+def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, ""]]:
+    """An exponent k for which the finite entries add up to 2^k at most, and whether all are 0.
+
+    Up to a few roundings. Never leaves the range, as the sum itself might.
+    """
+    x = jnp.where(x < jnp.inf, x, 0)
+    _, high = jnp.frexp(x.max())
+    _, low = jnp.frexp(times_power(x, -high).sum())
+    return (high + low).astype(jnp.int32), (x == 0).all()
+
+
+def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"]:
+    """x / 2^exponent rounded down, so that no flow exceeds a capacity; at most what sums allow."""
+    integer, most = integer_and_most()
+    # The largest float that `most` is not below.
+    top = np.nextafter(np.asarray(most + 1, x.dtype), np.asarray(0, x.dtype))
+    return jnp.minimum(jnp.floor(times_power(x, -exponent)), top).astype(integer)

@@ -1,0 +1,170 @@
+// The kernels for one flow network, run on the CPU: one C function for
+// tests/test_flow_emulated.py. Stages and ranges are small, so that small networks fill them.
+#include "grid_emulator.h"
+// The emulator comes first.
+
+struct int2 {
+  int x, y;
+};
+struct int4 {
+  int x, y, z, w;
+};
+struct longlong2 {
+  long long x, y;
+};
+using std::ceil;
+using std::floor;
+using std::scalbn;
+
+inline int atomicCAS(int* at, int expected, int x) {
+  emulator::perhaps_yield();
+  return *at == expected ? emulator::exchanged(at, x) : *at;
+}
+inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
+  emulator::perhaps_yield();
+  return *at += x, *at - x;
+}
+template <class T>
+T __shfl_up_sync(unsigned, T x, int step) {
+  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 - step);
+}
+inline long long clock64() {
+  static long long clock;
+  return clock += 100;
+}
+inline int __clzll(long long x) { return __builtin_clzll((unsigned long long)x); }
+
+namespace jaxmatch {
+constexpr int kFlowStaged = 16, kRangeArcs = 8;
+
+unsigned long arrived = 0;  // blocks, at all meetings of a launch
+inline void meet_all_blocks() {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned long all = (arrived / gridDim.x + 1) * gridDim.x;
+    for (++arrived; arrived < all;) emulator::yield();
+  }
+  __syncthreads();
+}
+inline int2 poll(const void* at) {
+  emulator::yield();
+  return *static_cast<const int2*>(at);
+}
+inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
+inline void prefetch(const void*) {}
+template <class T>
+T add_if(bool happens, T* at, T x) {
+  emulator::perhaps_yield();
+  if (!happens) return 0;
+  const T before = *at;
+  *at += x;
+  return before;
+}
+}  // namespace jaxmatch
+
+#include "flow_run.cuh"
+
+namespace jaxmatch {
+char flow_shared[kFlowSharedBytes] __attribute__((aligned(16)));
+
+namespace {
+
+struct Grid {
+  unsigned blocks;
+  int threads;
+  unsigned seed;
+
+  template <class Kernel>
+  void launch(const Kernel& kernel) {
+    emulator::interruptions.seed(seed);
+    arrived = 0;
+    emulator::launch_together(blocks, threads, seed++, flow_shared, size_t(kFlowSharedBytes),
+                              kernel);
+  }
+};
+
+template <FlowLayout kLayout>
+void SolveByPaper(const FlowState& s, const FlowPlan& plan, FlowMethod method, bool alone) {
+  if (method == FlowMethod::kThreadCentric) {
+    solve_problem<int64_t, ThreadCentric<int64_t, kLayout>>(s, plan, alone, plan.paper);
+  } else {
+    solve_problem<int64_t, TwoLevel<int64_t, kLayout>>(s, plan, alone, plan.paper);
+  }
+}
+
+template <class C, class V>
+int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Grid grid) {
+  const bool alone = grid.blocks == 1;
+  int64_t launches = 0;
+  do {
+    grid.launch([&] { begin_problem<C>(s, plan, alone); });
+    if (method == FlowMethod::kAuto) {
+      grid.launch([&] { solve_problem<int32_t, AutoPushes<int32_t>>(s, plan, alone); });
+      grid.launch([&] { solve_problem<int64_t, AutoPushes<int64_t>>(s, plan, alone); });
+    } else {
+      grid.launch([&] {
+        switch (plan.paper.layout) {
+          case FlowLayout::kRcsr:
+            return SolveByPaper<FlowLayout::kRcsr>(s, plan, method, alone);
+          case FlowLayout::kBcsr:
+            return SolveByPaper<FlowLayout::kBcsr>(s, plan, method, alone);
+          case FlowLayout::kCsr:
+            return SolveByPaper<FlowLayout::kCsr>(s, plan, method, alone);
+        }
+      });
+    }
+    grid.launch([&] { finish_problem<C, V>(s, alone); });
+  } while (!s.control->done && ++launches < 10'000);
+  return launches;
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+// Solves one problem on a grid of so many blocks, one block being alone, in launches of so many
+// rounds (0: one launch). Types are the numbers of Dtype. With `racing` >= 0, nodes are relabelled
+// between searches in so many rounds only. Returns the number of launches, less one.
+extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, const int32_t* arc_ptr,
+                                const int32_t* arc_head, const int32_t* arc_partner,
+                                const int32_t* edge_ptr, const int32_t* arc_edge,
+                                const void* capacity, int32_t source, int32_t sink,
+                                int capacity_type, int value_type, int64_t method, int64_t choice,
+                                double k, int64_t budget, int32_t racing, unsigned seed,
+                                unsigned blocks, int threads, void* value, void* flow,
+                                bool* source_side, int32_t* status) {
+  using namespace jaxmatch;
+  FlowControl control{};
+  FlowState s{};
+  s.control = &control;
+  s.network = {nodes, arcs, edges, arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge};
+  s.capacity = capacity;
+  s.source = &source;
+  s.sink = &sink;
+  s.value = value;
+  s.flow = flow;
+  s.source_side = source_side;
+  s.status = status;
+  const int64_t bytes = lay_out_flow(s, nullptr);
+  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
+  lay_out_flow(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256);
+  const bool paper = FlowMethod(method) != FlowMethod::kAuto;
+  FlowPlan plan{FlowTuning::of(choice, paper ? 0 : k), PaperOptions::of(choice, k),
+                budget > 0 ? budget : -1};
+  if (paper) plan.tuning.wide = 1;
+  if (racing >= 0) plan.tuning.racing = racing;
+  const Grid grid{blocks, threads, seed};
+  const auto solve = [&](auto c, auto v) {
+    return Solve<decltype(c), decltype(v)>(s, plan, FlowMethod(method), grid);
+  };
+  switch (Dtype(capacity_type)) {
+    case Dtype::kF32:
+      return solve(float{}, float{});
+    case Dtype::kF64:
+      return solve(double{}, double{});
+    case Dtype::kS64:
+      return solve(int64_t{}, int64_t{});
+    default:
+      return Dtype(value_type) == Dtype::kS64 ? solve(int32_t{}, int64_t{})
+                                              : solve(int32_t{}, int32_t{});
+  }
+}

@@ -1,0 +1,132 @@
+// The kernel for minimum cuts of grids, run on the CPU: one C function for
+// tests/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order, and whatever
+// looks at memory that other blocks write lets others go first now and then.
+#include "grid_emulator.h"
+// The emulator comes first.
+
+inline int __syncthreads_or(bool x) { return emulator::barrier(0, emulator::block_dim.x, x) != 0; }
+inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
+  return emulator::exchanged(at, *at + x);
+}
+inline unsigned long long atomicMax(unsigned long long* at, unsigned long long x) {
+  return emulator::exchanged(at, std::max(*at, x));
+}
+
+namespace jaxmatch {
+inline int poll_arrivals(const int* at) {
+  emulator::yield();
+  return *at;
+}
+}  // namespace jaxmatch
+
+#include "grid_cut_kernel.cuh"
+
+namespace jaxmatch {
+namespace {
+
+constexpr size_t kSharedBytes = 1 << 17;
+alignas(16) char shared[kSharedBytes];
+
+struct Emulation {
+  unsigned seed, blocks;
+  int threads;
+  GridTiling tiling;
+  GridCutTuning tuning;
+};
+
+template <int kArcs, class G, class V>
+void Solve(const GridCutOperands& o, const Emulation& how) {
+  const GridTiling& t = how.tiling;
+  const size_t cells = size_t(o.shape.cells());
+  // Nothing is zero by luck.
+  std::vector<int32_t> heights(2 * cells + 1, 0x55555555);
+  std::vector<char> boxes(size_t(16) * size_t(t.tiles()) * kArcs * size_t(t.halo()), char(0xab));
+  std::vector<char> stored((kArcs + 2) * 8 * cells + 8, char(0xab));
+  std::vector<double> partial(how.blocks, 1e300);
+  GridCutControl control{};
+  GridCutPlan plan{
+      t, t, {heights.data(), boxes.data(), stored.data()}, &control, partial.data(), how.tuning};
+  if (how.blocks == 1 && t.tiles() == 1) plan.control = nullptr;
+  const size_t bytes = sizeof(GridCutShared) + size_t(t.bytes(kArcs, 8));
+  if (bytes > kSharedBytes) emulator::fail("too little shared memory");
+  emulator::interruptions.seed(how.seed);
+  emulator::launch_together(how.blocks, how.threads, how.seed, shared, bytes, [&] {
+    GridCutKernel<kArcs, G, V>(o, plan, 0, int(blockIdx.x), int(gridDim.x), shared).run();
+  });
+}
+
+template <class G, class V>
+void SolveConnected(const GridCutOperands& o, const Emulation& how) {
+  switch (o.connectivity) {
+    case 4:
+      return Solve<4, G, V>(o, how);
+    case 6:
+      return Solve<6, G, V>(o, how);
+    default:
+      return Solve<8, G, V>(o, how);
+  }
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+// The bytes of device memory that a GPU with so many multiprocessors and so much shared memory asks
+// for, or 0 where one block is enough.
+extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blocks,
+                                 int64_t shared) {
+  using namespace jaxmatch;
+  const GridShape s{shape[0], shape[1], shape[2]};
+  const int64_t room = shared - int64_t(sizeof(GridCutShared));
+  const GridTiling single = PlanGridTiles(s, connectivity, 8, 1, room);
+  if (single.tiles() == 1 && s.cells() <= 1024) return 0;
+  const GridCutLayout layout = GridCutLayout::of(s, connectivity, blocks, room);
+  for (const auto& [t, number] : {std::pair(layout.narrow, 4), std::pair(layout.wide, 8)}) {
+    if (t.tiles() < 1 || t.bytes(connectivity, number) > room) return -1;
+    for (int q = 0; q < t.halo(); ++q) {
+      if (t.halo_index(t.halo_place(q)) != q) return -2;
+    }
+  }
+  return layout.bytes;
+}
+
+// Solves one grid. `tile` holds log_x, log_y, size_y, size_z; `tuning` rounds and sweeps. Values
+// have the dtype of the capacities, but 64 bits where those are integers.
+extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, const int32_t* shape,
+                                 const void* source, const void* sink, const void* pairwise,
+                                 void* value, bool* side, int32_t* status, unsigned seed,
+                                 unsigned blocks, int threads, const int32_t* tile,
+                                 const int32_t* tuning) {
+  using namespace jaxmatch;
+  GridCutOperands o{};
+  o.batch = 1;
+  o.shape = {shape[0], shape[1], shape[2]};
+  o.connectivity = connectivity;
+  o.symmetric = symmetric != 0;
+  o.dtype = Dtype(dtype);
+  o.source = source;
+  o.sink = sink;
+  o.pairwise = pairwise;
+  o.value = value;
+  o.side = side;
+  o.status = status;
+  const auto up = [](int a, int b) { return (a + b - 1) / b; };
+  const GridTiling tiling{tile[0],
+                          tile[1],
+                          tile[2],
+                          tile[3],
+                          up(shape[2], 1 << tile[0]),
+                          up(shape[1], tile[2]),
+                          up(shape[0], tile[3]),
+                          connectivity == 6};
+  const Emulation how{seed, blocks, threads, tiling, {tuning[0], tuning[0], tuning[1]}};
+  switch (o.dtype) {
+    case Dtype::kS32:
+      return SolveConnected<int32_t, int64_t>(o, how);
+    case Dtype::kS64:
+      return SolveConnected<int64_t, int64_t>(o, how);
+    case Dtype::kF32:
+      return SolveConnected<float, float>(o, how);
+    default:
+      return SolveConnected<double, double>(o, how);
+  }
+}

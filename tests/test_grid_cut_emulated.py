@@ -1,0 +1,163 @@
+"""The CUDA kernel for grid cuts, emulated on the CPU: all blocks of a launch at once.
+
+Tiles of a few cells, so that small grids have many; blocks that keep one each, and blocks that
+take turns with several. Whatever the order of threads: the one source-most minimum cut.
+"""
+
+import ctypes
+import os
+import subprocess
+
+import emulated
+import jax
+import numpy as np
+import pytest
+from grid_cut_helpers import (
+    CONNECTIVITIES,
+    assert_minimum,
+    capacity_of_cut,
+    exact_cut,
+    random_grid,
+    random_shape,
+    scipy_cut,
+)
+
+import jaxmatch as jm
+from jaxmatch._native._grid_cut import _scratch_words
+
+
+pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
+each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+
+_DTYPES = {"float32": 2, "float64": 3, "int32": 4, "int64": 5}  # of ffi/include/jaxmatch/dtype.h
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("emulated") / f"grid_cut_{os.getpid()}.so"
+    folders = ["tests/emulation", "tests/emulation/include", "ffi/include", "ffi/cuda"]
+    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
+    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", *include]
+    command += ["-ffp-contract=off", "-o", str(path)]
+    command += [str(emulated.ROOT / "tests/emulation/grid_cut_emulated.cc")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = ctypes.CDLL(str(path))
+    loaded.plan_grid_cut.restype = ctypes.c_int64
+    return loaded
+
+
+def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None, threads=32,
+          tile=None, rounds=2, sweeps=2):  # fmt: skip
+    """`blocks` None: one for each tile, which stays there."""
+    source, sink, pairwise = (np.ascontiguousarray(x) for x in (source, sink, pairwise))
+    shape = np.array(source.shape if connectivity == 6 else (1, *source.shape), np.int32)
+    tile = np.array(tile or ((1, 1, 2, 2) if connectivity == 6 else (2, 0, 3, 1)), np.int32)
+    counts = [-(-int(shape[2]) // (1 << tile[0])), -(-int(shape[1]) // int(tile[2]))]
+    counts.append(-(-int(shape[0]) // int(tile[3])))
+    value_dtype = source.dtype if source.dtype.kind == "f" else np.int64
+    value, status = np.full(1, -7, value_dtype), np.full(1, -7, np.int32)
+    side = np.full(source.shape, 7, np.uint8)
+    tuning = np.array([rounds, sweeps], np.int32)
+
+    def at(x):
+        return ctypes.c_void_p(x.ctypes.data)
+
+    library.emulate_grid_cut(
+        connectivity, int(len(pairwise) < connectivity), _DTYPES[source.dtype.name], at(shape),
+        at(source), at(sink), at(pairwise), at(value), at(side), at(status), ctypes.c_uint(seed),
+        ctypes.c_uint(blocks or int(np.prod(counts))), threads, at(tile), at(tuning),
+    )  # fmt: skip
+    assert set(np.unique(side)) <= {0, 1}
+    return jm.GridCut(value[0], side.astype(bool), status[0])
+
+
+@each_connectivity
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_small_grids(library, dtype, connectivity):
+    rng = np.random.default_rng(connectivity)
+    for seed in range(12):
+        shape = random_shape(rng, connectivity, 5 if connectivity == 6 else 8)
+        given = random_grid(rng, shape, connectivity, most=10 ** (1 + seed % 3), dtype=dtype)
+        blocks = (None, 1, 2)[seed % 3]
+        res = solve(library, *given, connectivity, seed=seed, blocks=blocks)
+        assert_minimum(res, *given, connectivity)
+
+
+@each_connectivity
+def test_one_block_alone(library, connectivity):
+    rng = np.random.default_rng(connectivity)
+    tile = (2, 2, 4, 5) if connectivity == 6 else (4, 0, 9, 1)
+    for seed in range(6):
+        shape = random_shape(rng, connectivity, 4 if connectivity == 6 else 9)
+        given = random_grid(rng, shape, connectivity)
+        res = solve(library, *given, connectivity, seed=seed, tile=tile, threads=64)
+        assert_minimum(res, *given, connectivity)
+
+
+@each_connectivity
+@pytest.mark.parametrize("blocks", [None, 3], ids=["resident", "turns"])
+def test_long_ways(library, blocks, connectivity):
+    """Everything goes over many borders, some of it in vain."""
+    rng = np.random.default_rng(connectivity)
+    shape = (3, 4, 9) if connectivity == 6 else (6, 17)
+    source, sink, pairwise = random_grid(rng, shape, connectivity, most=50, directed=True)
+    source, sink = np.zeros_like(source), np.zeros_like(sink)
+    source[..., 0], sink[..., -1] = 1000, 1000
+    value, side = scipy_cut(source, sink, pairwise, connectivity)
+    for seed in range(2):
+        res = solve(library, source, sink, pairwise, connectivity, seed=seed, blocks=blocks)
+        assert res.value == value
+        np.testing.assert_array_equal(np.ravel(res.source_side), side)
+
+
+def test_numbers(library):
+    """Wide integers, numbers that need all of their bits, seeds, and what is no capacity."""
+    rng = np.random.default_rng(0)
+    for seed in range(6):
+        shape = random_shape(rng, 4, 7)
+        given = random_grid(rng, shape, 4, most=2**40, dtype=np.int64)
+        assert_minimum(solve(library, *given, 4, seed=seed), *given, 4)
+        source, sink, pairwise = (
+            np.abs(x * rng.random(x.shape)) for x in random_grid(rng, shape, 4, dtype=np.float64)
+        )
+        res = solve(library, source, sink, pairwise, 4, seed=seed)
+        value, side = exact_cut(source, sink, pairwise, 4)
+        np.testing.assert_array_equal(res.source_side, side)
+        np.testing.assert_allclose(res.value, float(value), rtol=1e-14)
+        source[rng.random(shape) < 0.1] = np.inf
+        sink[(rng.random(shape) < 0.1) & (source < np.inf)] = np.inf
+        pairwise = np.where(rng.random(pairwise.shape) < 0.2, np.inf, pairwise)
+        res = solve(library, source, sink, pairwise, 4, seed=seed)
+        value, side = exact_cut(source, sink, pairwise, 4)
+        assert res.status == jm.Status.OPTIMAL
+        np.testing.assert_allclose(res.value, float(value), rtol=1e-14)
+        if value < np.inf:
+            np.testing.assert_array_equal(res.source_side, side)
+            assert capacity_of_cut(source, sink, pairwise, side, 4) < np.inf
+        for bad in (np.nan, -1.0):
+            wrong = source.copy()
+            wrong.ravel()[-1] = bad
+            res = solve(library, wrong, sink, pairwise, 4)
+            assert res.status == jm.Status.INVALID_CAPACITY and np.isnan(res.value)
+    large = np.full((2, 2), 2**57)
+    res = solve(library, large, large, np.zeros((2, 2, 2), np.int64), 4)
+    assert res.status == jm.Status.OVERFLOW and res.value == -1 and not res.source_side.any()
+
+
+@each_connectivity
+def test_scratch_is_large_enough(library, connectivity):
+    """What Python sets aside is what the launch lays out, on GPUs large and small."""
+    rng = np.random.default_rng(connectivity)
+    rank = 3 if connectivity == 6 else 2
+    shapes = [tuple(np.exp(rng.uniform(0, 5 if rank == 3 else 7, rank)).astype(int).tolist())
+              for _ in range(300)]  # fmt: skip
+    shapes += [tuple(s) for s in np.ndindex(*(12,) * rank) if min(s)]
+    shapes += [(1,) * (rank - 1) + (5000,), (5000,) + (1,) * (rank - 1)]
+    for grid in shapes:
+        shape = np.array(grid if rank == 3 else (1, *grid), np.int32)
+        words = _scratch_words(grid, connectivity)
+        for blocks, shared in ((132, 227 << 10), (108, 163 << 10), (20, 99 << 10)):
+            at = ctypes.c_void_p(shape.ctypes.data)
+            needed = library.plan_grid_cut(connectivity, at, blocks, ctypes.c_int64(shared))
+            assert 0 <= needed <= 4 * words // 16 * 16, (grid, blocks, shared)

@@ -1,0 +1,257 @@
+"""Grid cuts inside everything that JAX does: gradients, batches, jit, meshes, dtypes, errors."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from grid_cut_helpers import CONNECTIVITIES, STEPS, arcs_of, capacity_of_cut, random_grid
+from helpers import assert_same_bits, problem, to_numpy, x64
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import jaxmatch as jm
+
+
+METHODS = ["auto", "xla"]
+each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+each_method = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def platform(request):
+    with jax.default_device(jax.devices(request.param)[0]):
+        yield request.param
+
+
+def shape_of(connectivity):
+    return (2, 3, 4) if connectivity == 6 else (4, 5)
+
+
+def real_grid(rng, connectivity, directed, dtype=np.float64):
+    """No two cuts have the same capacity."""
+    shape = shape_of(connectivity)
+    arcs = connectivity if directed else connectivity // 2
+    return tuple(rng.random(s).astype(dtype) for s in (shape, shape, (arcs, *shape)))
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradients
+
+
+@each_connectivity
+@pytest.mark.parametrize("directed", [False, True], ids=["symmetric", "directed"])
+def test_gradient_by_differences(connectivity, directed):
+    with x64(True):
+        rng = np.random.default_rng(connectivity)
+        given = real_grid(rng, connectivity, directed)
+        solve = jax.jit(partial(jm.grid_cut, connectivity=connectivity))
+        gradients = jax.grad(lambda *x: solve(*x).value, argnums=(0, 1, 2))(*given)
+        step = 1e-7
+        for at in range(3):
+            for index in np.ndindex(given[at].shape):
+                moved = [x.copy() for x in given]
+                moved[at][index] += step
+                slope = (solve(*moved).value - solve(*given).value) / step
+                np.testing.assert_allclose(gradients[at][index], slope, atol=1e-5)
+
+
+@each_connectivity
+@each_method
+def test_gradient_is_the_cut(method, connectivity):
+    rng = np.random.default_rng(connectivity)
+    for directed in (False, True):
+        given = random_grid(
+            rng, shape_of(connectivity), connectivity, dtype=np.float32, directed=directed
+        )
+        solve = partial(jm.grid_cut, connectivity=connectivity, method=method)
+        side = np.asarray(solve(*given).source_side)
+        got = jax.jit(jax.grad(lambda *x, s=solve: s(*x).value, argnums=(0, 1, 2)))(*given)
+        expected = np.zeros(given[2].size)
+        tail, head, _, entry = arcs_of(given[2], connectivity)
+        np.add.at(expected, entry[side.ravel()[tail] & ~side.ravel()[head]], 1)
+        np.testing.assert_array_equal(got[0], ~side)
+        np.testing.assert_array_equal(got[1], side)
+        np.testing.assert_array_equal(np.ravel(got[2]), expected)
+        # Forward mode says the same, and the value is linear along the cut.
+        tangent = tuple(rng.normal(size=x.shape).astype(np.float32) for x in given)
+        _, dot = jax.jvp(lambda *x, s=solve: s(*x).value, given, tangent)
+        along = sum(float((g * t).sum()) for g, t in zip(got, tangent, strict=True))
+        np.testing.assert_allclose(dot, along, rtol=1e-4, atol=1e-5)
+
+
+@each_method
+def test_gradient_where_there_is_no_result(method):
+    rng = np.random.default_rng(0)
+    batch = [np.stack([x] * 3) for x in real_grid(rng, 4, True, np.float32)]
+    batch[0][1, 0, 0] = np.nan
+    solve = partial(jm.grid_cut, method=method)
+    value, pull = jax.vjp(lambda *x: solve(*x).value, *batch)
+    assert np.isnan(value[1]) and np.isfinite(value[jnp.array([0, 2])]).all()
+    for x in pull(jnp.array([1.0, np.nan, 1.0])):
+        assert (np.asarray(x[1]) == 0).all() and np.isfinite(x).all()
+
+
+def test_gradient_under_vmap_and_of_some_arguments():
+    rng = np.random.default_rng(0)
+    source, sink, pairwise = real_grid(rng, 4, False, np.float32)
+    sources = np.stack([source, 2 * source, 3 * source])
+
+    def value(source):
+        return jm.grid_cut(source, sink, pairwise).value
+
+    got = jax.vmap(jax.grad(value))(sources)
+    expected = np.stack([jax.grad(value)(x) for x in sources])
+    np.testing.assert_array_equal(got, expected)
+    weights = jax.grad(lambda w: jm.grid_cut(source, sink, w * pairwise).value)(1.0)
+    cut = jm.grid_cut(source, sink, pairwise).source_side
+    terminals = np.where(cut, sink, source).sum()
+    np.testing.assert_allclose(weights, jm.grid_cut(source, sink, pairwise).value - terminals, 1e-5)
+    # Second derivatives are zero, not an error.
+    assert jax.grad(jax.grad(lambda w: jm.grid_cut(source, sink, w * pairwise).value))(1.0) == 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Batches
+
+
+@each_connectivity
+@each_method
+def test_vmap_is_a_loop(method, connectivity):
+    rng = np.random.default_rng(connectivity)
+    shape = shape_of(connectivity)
+    problems = [random_grid(rng, shape, connectivity, directed=True) for _ in range(6)]
+    batch = [np.stack(x).reshape(2, 3, *x[0].shape) for x in zip(*problems, strict=True)]
+    solve = jax.jit(partial(jm.grid_cut, connectivity=connectivity, method=method))
+    loop = [solve(*p) for p in problems]
+    expected = jax.tree.map(lambda *x: np.stack(x).reshape(2, 3, *x[0].shape), *loop)
+    assert_same_bits(solve(*batch), expected)
+    assert_same_bits(jax.vmap(jax.vmap(solve))(*batch), expected)
+    # One source for all, by broadcasting and by vmap.
+    for at in range(3):
+        mixed = [x[0, 0] if k == at else x[0] for k, x in enumerate(batch)]
+        axes = tuple(None if k == at else 0 for k in range(3))
+        assert_same_bits(solve(*mixed), jax.vmap(solve, in_axes=axes)(*mixed))
+
+
+def test_which_dimensions_are_the_grid():
+    """A volume with 4 neighbours is a batch of images; the connectivity decides."""
+    rng = np.random.default_rng(0)
+    volume, arcs = rng.integers(0, 9, (2, 3, 4, 5)), rng.integers(0, 9, (3, 4, 4, 5))
+    res = jm.grid_cut(*volume, arcs)
+    assert res.value.shape == (3,) and res.source_side.shape == (3, 4, 5)
+    res = jm.grid_cut(*volume, arcs, connectivity=8)  # four entries: half of eight directions
+    assert res.value.shape == (3,)
+    res = jm.grid_cut(*volume, rng.integers(0, 9, (6, 3, 4, 5)), connectivity=6)
+    assert res.value.shape == () and res.source_side.shape == (3, 4, 5)
+
+
+@each_connectivity
+def test_directions(connectivity):
+    """One arc at a time: it joins exactly the two cells that the documentation says."""
+    shape = (3, 3, 3) if connectivity == 6 else (3, 3)
+    centre = (1,) * len(shape)
+    for k, step in enumerate(STEPS[connectivity]):
+        there = tuple(np.add(centre, step))
+        source, sink = np.zeros((2, *shape), np.int32)
+        arcs = np.zeros((connectivity, *shape), np.int32)
+        source[centre], sink[there], arcs[(k, *centre)] = 5, 5, 3
+        assert jm.grid_cut(source, sink, arcs, connectivity=connectivity).value == 3
+        assert jm.grid_cut(sink, source, arcs, connectivity=connectivity).value == 0
+        half = connectivity // 2
+        if k < half:
+            for pair in ((source, sink), (sink, source)):
+                res = jm.grid_cut(*pair, arcs[:half], connectivity=connectivity)
+                assert res.value == 3
+
+
+@each_method
+def test_explicit_and_automatic_meshes(method, platform):
+    devices = jax.devices(platform)[:4]
+    if len(devices) < 4:
+        pytest.skip("needs four devices")
+    rng = np.random.default_rng(0)
+    batch = [np.stack(x) for x in zip(*(random_grid(rng, (4, 5), 4, directed=True)
+                                        for _ in range(8)), strict=True)]  # fmt: skip
+    expected = jm.grid_cut(*batch)
+    solve = partial(jm.grid_cut, method=method)
+    over = PartitionSpec("batch")
+    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
+    res = jax.jit(jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over))(*batch)
+    assert_same_bits(res, expected)
+    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Explicit,), devices=devices)
+    with jax.set_mesh(mesh):
+        sharded = [jax.device_put(x, NamedSharding(mesh, over)) for x in batch]
+        res = jax.jit(solve)(*sharded)
+        assert jax.typeof(res.value).sharding.spec == over
+    assert_same_bits(res, expected)
+
+
+# ---------------------------------------------------------------------------------------------
+# Dtypes and errors
+
+
+@pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
+@each_method
+def test_dtypes(method, on):
+    rng = np.random.default_rng(0)
+    given = random_grid(rng, (3, 4), 4)
+    with x64(on):
+        value = {"int32": "int64" if on else "int32", "uint8": "int64" if on else "int32"}
+        value |= {"float32": "float32", "bfloat16": "float32", "float16": "float32"}
+        value |= {"int64": "int64", "float64": "float64"} if on else {}
+        expected = jm.grid_cut(*given)
+        for dtype, result in value.items():
+            wanted = [jnp.asarray(np.clip(x, 0, 100)).astype(dtype) for x in given]
+            res = jm.grid_cut(*wanted, method=method)
+            assert res.value.dtype == result and res.value == expected.value
+            assert res.source_side.dtype == bool and res.status.dtype == np.int32
+        mixed = jm.grid_cut(given[0].astype(np.float32), *given[1:], method=method)
+        assert mixed.value.dtype == np.float32  # as JAX promotes
+        assert mixed.value == expected.value
+
+
+def test_what_is_refused():
+    cells, arcs = np.ones((3, 4), np.float32), np.ones((2, 3, 4), np.float32)
+    with pytest.raises(ValueError, match="connectivity"):
+        jm.grid_cut(cells, cells, arcs, connectivity=5)
+    with pytest.raises(ValueError, match="method"):
+        jm.grid_cut(cells, cells, arcs, method="nonsense")
+    with pytest.raises(ValueError, match=r"pairwise.*\(3, 3, 4\).*connectivity=6"):
+        jm.grid_cut(cells, cells, np.ones((3, 3, 4)))
+    with pytest.raises(ValueError, match="sink_capacity.*grid"):
+        jm.grid_cut(cells, cells[:, 1:], arcs)
+    with pytest.raises(ValueError, match=r"source_capacity.*\[..., D, H, W\]"):
+        jm.grid_cut(cells, cells, arcs, connectivity=6)
+    with pytest.raises(ValueError, match="batch"):
+        jm.grid_cut(np.stack([cells] * 2), np.stack([cells] * 3), arcs)
+    with pytest.raises(TypeError, match="complex64"):
+        jm.grid_cut(cells.astype(np.complex64), cells, arcs)
+    with pytest.raises(ValueError, match="2147483648|int32"):
+        jm.grid_cut(np.full((3, 4), 2**31), cells.astype(int), arcs.astype(int))
+
+
+def test_scan_and_checkpoint():
+    rng = np.random.default_rng(0)
+    source, sink, pairwise = real_grid(rng, 4, False, np.float32)
+
+    def step(weight, _):
+        res = jm.grid_cut(source, sink, weight * pairwise)
+        return weight * 0.5, res.value
+
+    _, values = jax.lax.scan(step, jnp.float32(1), length=4)
+    for k, value in enumerate(values):
+        res = jm.grid_cut(source, sink, np.float32(0.5**k) * pairwise)
+        np.testing.assert_allclose(value, res.value, rtol=1e-6)
+    value = jax.checkpoint(lambda w: jm.grid_cut(source, sink, w * pairwise).value)
+    assert jax.grad(value)(1.0) == jax.grad(lambda w: value(w))(1.0)
+
+
+def test_one_problem_of_a_batch_of_results():
+    rng = np.random.default_rng(0)
+    batch = [np.stack(x) for x in zip(*(random_grid(rng, (4, 5), 4, directed=True)
+                                        for _ in range(3)), strict=True)]  # fmt: skip
+    res = to_numpy(jm.grid_cut(*batch))
+    for k in range(3):
+        one = problem(batch, k)
+        assert capacity_of_cut(*one, problem(res, k).source_side, 4) == res.value[k]
