@@ -35,8 +35,7 @@ class Augment {
         level_(memory.take<int32_t>(g.n, 0)),
         parent_(memory.take<int32_t>(g.n)),
         current_(memory.take<int32_t>(g.n)),
-        family_(memory.take<Family>(g.n)),
-        next_orphan_(memory.take<int32_t>(g.n)) {
+        family_(memory.take<Family>(g.n)) {
     for (Trees* trees : {&source_, &sink_}) {
       trees->frontier = memory.take<int32_t>(g.n);
       trees->next = memory.take<int32_t>(g.n);
@@ -75,7 +74,7 @@ class Augment {
   static constexpr int64_t kStepLooks = 4;
 
   struct Family {
-    int32_t first_child, next, previous;
+    int32_t first_child, next, previous;  // of an orphan, `next` is the next one of its level
   };
   struct Trees {
     int32_t* frontier;  // [n], the nodes of level `depth`; entries may be out of date
@@ -132,9 +131,8 @@ class Augment {
 
   void plant() {
     for (int32_t v = 0; v < g_.n; ++v) {
-      parent_[v] = kNone;
-      family_[v].first_child = kNone;
       if (g_.excess[v] == 0) continue;
+      family_[v].first_child = kNone;
       const bool is_source = g_.excess[v] > 0;
       Trees& trees = is_source ? source_ : sink_;
       level_[v] = is_source ? 1 : -1;
@@ -178,6 +176,7 @@ class Augment {
         if (other == 0) {
           level_[w] = level + kSign<kSource>;
           current_[w] = g_.begin[w];
+          family_[w].first_child = kNone;
           adopt(w, arc.partner, v);
           enter_frontier<kSource>(w);
           break;
@@ -269,8 +268,7 @@ class Augment {
   template <bool kSource>
   void make_orphan(int32_t v) {
     const int32_t level = kSign<kSource> * level_[v];
-    parent_[v] = kNone;
-    next_orphan_[v] = orphans_[level];
+    family_[v].next = orphans_[level];
     orphans_[level] = v;
     first_orphan_ = std::min(first_orphan_, level);
     last_orphan_ = std::max(last_orphan_, level);
@@ -282,7 +280,7 @@ class Augment {
     for (; first_orphan_ <= last_orphan_; ++first_orphan_) {
       while (orphans_[first_orphan_] >= 0) {
         const int32_t v = orphans_[first_orphan_];
-        orphans_[first_orphan_] = next_orphan_[v];
+        orphans_[first_orphan_] = family_[v].next;
         settle<kSource>(v);
       }
     }
@@ -337,11 +335,11 @@ class Augment {
   }
 
   const Residual<T> g_;
-  int32_t* level_;    // [n], 0 outside the trees
+  int32_t* level_;  // [n], 0 outside the trees
+  // The rest is there for nodes in trees alone: what is not touched costs no time.
   int32_t* parent_;   // [n], the arc to the parent
   int32_t* current_;  // [n], no arc before this one leads to a parent of the level above
   Family* family_;
-  int32_t* next_orphan_;
   int32_t* orphans_;  // [n + 2], the first orphan of each level
   int32_t first_orphan_ = INT32_MAX, last_orphan_ = 0;
   Trees source_, sink_;

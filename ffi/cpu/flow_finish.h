@@ -3,6 +3,7 @@
 #define JAXMATCH_CPU_FLOW_FINISH_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -51,22 +52,10 @@ T NetFlow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   return p.capacity[a] - arc.out;
 }
 
-// What arrives at the sink.
-template <class T>
-int64_t FlowValue(const FlowProblem<T>& p) {
-  int64_t value = 0;
-  for (int32_t a = p.network.arc_ptr[p.sink]; a < p.network.arc_ptr[p.sink + 1]; ++a) {
-    const int32_t in = p.network.arc_partner[a];
-    value += std::max(NetFlow(p, p.network.arc_head[a], in), T{0});
-    value -= std::max(NetFlow(p, p.sink, a), T{0});
-  }
-  return value;
-}
-
-// Edges that stand for the same arc fill up one after the other.
+// Edges that stand for the same arc fill up one after the other. Returns what arrives at the sink.
 template <class T, class C>
-void WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
-               const Spread& spread, C* flow) {
+int64_t WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
+                  const Spread& spread, C* flow) {
   const FlowNetworkCsr& g = p.network;
   spread(g.edges, 0.3,
          [&](int64_t first, int64_t last) { std::fill(flow + first, flow + last, C{0}); });
@@ -78,14 +67,21 @@ void WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& u
       left -= amount;
     }
   };
+  std::atomic<int64_t> value{0};
   spread(g.nodes, 20, [&](int64_t first, int64_t last) {
+    int64_t arriving = 0;
     for (int32_t u = int32_t(first); u < last; ++u) {
       for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) {
         const T net = NetFlow(p, u, a);
-        if (net > 0) fill(a, net);
+        if (net <= 0) continue;
+        fill(a, net);
+        if (g.arc_head[a] == p.sink) arriving += net;
+        if (u == p.sink) arriving -= net;
       }
     }
+    value.fetch_add(arriving, std::memory_order_relaxed);
   });
+  return value;
 }
 
 // The capacities of the edges from the source side to the sink side, summed in their order.
@@ -126,8 +122,7 @@ void WriteNothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status 
 template <class T, class C, class V>
 void WriteResults(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
                   const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
-  const int64_t value = FlowValue(p);
-  WriteFlow(p, capacity, units, spread, out.flow);
+  const int64_t value = WriteFlow(p, capacity, units, spread, out.flow);
   *out.status = kOptimal;
   if constexpr (std::is_integral_v<C>) {
     if (value > std::numeric_limits<V>::max()) return WriteNothing(p.network, out, kOverflow);

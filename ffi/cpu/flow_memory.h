@@ -58,10 +58,13 @@ class FlowMemory {
  private:
   using Block = std::pair<std::byte*, size_t>;
   static constexpr size_t kLine = 64, kLeastBlock = size_t{1} << 14;
-  static constexpr size_t kHugePage = size_t{1} << 21;
+  static constexpr size_t kHugePage = size_t{1} << 21, kMostAhead = size_t{1} << 26;
 
   void grow(size_t bytes) {
-    bytes = std::max(bytes, blocks_.empty() ? kLeastBlock : std::min(blocks_.back().second, kMost));
+    // What is not touched costs nothing, and many arrays in one block share huge pages.
+    size_t taken = 0;
+    for (const Block& block : blocks_) taken += block.second;
+    bytes = std::max(bytes, std::min(std::max(taken / 2, kLeastBlock), kMostAhead));
     const bool is_large = bytes >= 2 * kHugePage;
     const size_t alignment = is_large ? kHugePage : kLine;
     bytes = (bytes + alignment - 1) / alignment * alignment;
@@ -81,7 +84,6 @@ class FlowMemory {
     left_ = 0;
   }
 
-  static constexpr size_t kMost = size_t{1} << 16;
   std::vector<Block> blocks_;
   std::byte* next_ = nullptr;
   size_t left_ = 0;
