@@ -61,7 +61,7 @@ def uniform_integers(n: int, m: int, greatest: int, seed: int, batch: int = 1) -
 
 
 def environment(packages: Sequence[str]) -> dict[str, Any]:
-    """Machine, versions and commit, as they stand beside every result."""
+    """Machine, commit and the versions of those packages that are installed."""
     cpu = platform.processor()
     if os.path.exists("/proc/cpuinfo"):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -75,10 +75,17 @@ def environment(packages: Sequence[str]) -> dict[str, Any]:
         "cpu": cpu,
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
-        "versions": {p: metadata.version(p) for p in packages},
+        "versions": {p: v for p in packages if (v := _version(p))},
         "commit": commit.stdout.strip() + ("+changes" if dirty.stdout.strip() else ""),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -28,7 +28,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ PARTS = ("targets", "layouts", "cpu")
 LIMIT_S = {"gpu": 10.0, "one": 15.0}  # for one solve
 RUNS_S = {"gpu": 0.25, "one": 0.5}  # for repeating it
 QUICK = ("rlg_64x64", "genrmf_a8_b8", "grid_64x64")
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "ortools", "PyMaxflow", "torch")
 
 
 class Store:
@@ -133,17 +133,6 @@ def run(plan: dict[str, Any], store: Store, cache: Path, end: float) -> None:
             thread.join()
 
 
-def versions() -> list[str]:
-    found = []
-    for package in ("jax", "jaxlib", "numpy", "scipy", "ortools", "PyMaxflow", "torch"):
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-        found.append(package)
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="three small instances")
@@ -181,7 +170,7 @@ def main() -> None:
             blank = [{k: "" if x is None else x for k, x in row.items()} for row in rows]
             common.print_table(tables.TITLES[part], blank)
     name = "flow_quick" if args.quick else "flow"
-    about = common.environment(versions()) | {"device": device, "backend": backend}
+    about = common.environment(PACKAGES) | {"device": device, "backend": backend}
     about |= {"sizes": sizes, "limits_s": LIMIT_S, "left_out": store.dropped}
     measurements = [
         {"lane": lane, "instance": instance, "method": label}

@@ -30,7 +30,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +53,7 @@ PAPERS = [
 ]  # fmt: skip
 LADDERS = [Spec("ladder_L28"), Spec("ladder_L40")]  # scipy is exponential on them
 QUICK_REAL = ("copter2", "debian_depends")
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "igraph", "torch")
 
 
 class Plan(NamedTuple):
@@ -142,17 +142,6 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
         common.print_table(title, blank)
 
 
-def versions() -> list[str]:
-    found = []
-    for package in ("jax", "jaxlib", "numpy", "scipy", "igraph", "torch"):
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-        found.append(package)
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few graphs of at most 2^13 vertices")
@@ -197,7 +186,7 @@ def main() -> None:
     name = "matching_quick" if args.quick else "matching"
     for part, rows in parts.items():
         show(tables.TITLES[part], rows)
-    about = common.environment(versions()) | {
+    about = common.environment(PACKAGES) | {
         "device": device,
         "backend": backend,
         "cores_of_lanes": cores_of_lanes(),

@@ -72,7 +72,7 @@ class BipartiteGraph:
 
         **Raises:** `ValueError` for indices out of range, with the first such edge; for lengths
         that differ, numbers that are no integers, and shapes that are negative or too large; for
-        2^31 or more edges. `TypeError` for traced arrays: graphs are built on the host.
+        2^31 - 2048 or more edges. `TypeError` for traced arrays: graphs are built on the host.
         """
         n, m = _as_shape(shape)
         rows, cols = _as_indices("rows", rows, n), _as_indices("cols", cols, m)
@@ -333,7 +333,7 @@ def _build(rows: np.ndarray, cols: np.ndarray, n: int, m: int) -> BipartiteGraph
     # A pair is one 64-bit integer with the row on top: one sort of plain integers orders them.
     by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
     if len(by_row) > _MOST_EDGES:
-        raise ValueError(f"A graph has at most 2^31 - 1 edges, got {len(by_row)}.")
+        raise ValueError(f"A graph has at most {_MOST_EDGES} edges, got {len(by_row)}.")
     by_col = _sorted_and_unique(by_row << 32 | by_row >> 32)
     sizes = (np.int32(n), np.int32(m))
     return BipartiteGraph(*jax.device_put((*_csr(by_row, n), *_csr(by_col, m), *sizes)))

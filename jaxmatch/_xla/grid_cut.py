@@ -87,7 +87,9 @@ def _solve_one(
     value, fits = _capacity(side, source, sink, arcs, moves)
     usable &= fits
     failure = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
-    status = jnp.where(valid, jnp.where(usable, Status.OPTIMAL, Status.OVERFLOW), 6)
+    status = jnp.where(
+        valid, jnp.where(usable, Status.OPTIMAL, Status.OVERFLOW), Status.INVALID_CAPACITY
+    )
     return (
         jnp.where(usable, value, failure).astype(value.dtype),
         side & usable,
