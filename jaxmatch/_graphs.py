@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.core
 import numpy as np
+
+from jaxmatch._indices import as_indices, refuse_tracer, rows_of_csr
 
 
 if TYPE_CHECKING:
@@ -105,13 +106,7 @@ class BipartiteGraph:
             )
         n, m = _as_shape(A.shape, "A.shape")
         csr = A.tocsr()
-        counts = np.diff(csr.indptr)
-        if csr.indptr[0] != 0 or (counts < 0).any() or csr.indptr[-1] > len(csr.indices):
-            raise ValueError(
-                "`A.indptr` must rise from 0 to at most the number of stored entries; "
-                "`A.check_format()` says what is wrong."
-            )
-        rows = np.repeat(np.arange(n, dtype=np.int64), counts)
+        rows = rows_of_csr("A", csr)
         return _build(rows, _as_indices("A.indices", csr.indices[: len(rows)], m), n, m)
 
     @staticmethod
@@ -199,7 +194,7 @@ class BipartiteGraph:
             raise ValueError("`graphs` must hold at least one graph.")
         for graph in graphs:
             for name in ("row_ptr", "col_ind", "col_ptr", "row_ind", "num_rows", "num_cols"):
-                _refuse_tracer(f"graphs[...].{name}", getattr(graph, name))
+                refuse_tracer(f"graphs[...].{name}", getattr(graph, name), "graph")
         graphs = jax.device_get(list(graphs))
         batch = graphs[0].batch_shape
         for k, graph in enumerate(graphs):
@@ -286,16 +281,8 @@ def check_graph(graph: BipartiteGraph) -> None:
 # On the host
 
 
-def _refuse_tracer(name: str, x: Any) -> None:
-    if isinstance(x, jax.core.Tracer):
-        raise TypeError(
-            f"`{name}` is traced by `jit`, `vmap` or `grad`, but graphs are built on the host. "
-            "Build the graph outside and pass it in: a BipartiteGraph is a pytree of arrays."
-        )
-
-
 def _on_host(name: str, x: Any) -> np.ndarray:
-    _refuse_tracer(name, x)
+    refuse_tracer(name, x, "graph")
     return np.asarray(x)
 
 
@@ -312,20 +299,7 @@ def _as_shape(shape: Any, name: str = "shape") -> tuple[int, int]:
 
 
 def _as_indices(name: str, x: Any, size: int) -> np.ndarray:
-    x = _on_host(name, x)
-    if x.ndim != 1:
-        raise ValueError(f"`{name}` must have one dimension, got shape {x.shape}.")
-    if x.size == 0:
-        return np.zeros(0, np.int64)  # an empty list has no dtype to speak of
-    if x.dtype.kind not in "iu":
-        raise ValueError(f"`{name}` must hold integers, got {x.dtype}; cast it.")
-    if x.min() < 0 or x.max() >= size:
-        first = int(np.argmax((x < 0) | (x >= size)))
-        raise ValueError(
-            f"`{name}` holds {x[first]} for edge {first}, where {size} vertices leave 0 <= index < "
-            f"{size}. Drop the edge, or enlarge the shape."
-        )
-    return x
+    return as_indices(name, x, size, built="graph", ends="vertices", advice="enlarge the shape")
 
 
 def _build(rows: np.ndarray, cols: np.ndarray, n: int, m: int) -> BipartiteGraph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import deque
 from fractions import Fraction
@@ -24,13 +23,8 @@ SOME_METHODS = ["auto", "push_relabel", "xla"]
 LAYOUTS = ["csr", "rcsr", "bcsr"]
 
 
-def plain(network: jm.FlowNetwork) -> jm.FlowNetwork:
-    """Without what is static and differs between networks of one shape."""
-    return dataclasses.replace(network, statistics=None)
-
-
 def stack(networks: list[jm.FlowNetwork]) -> jm.FlowNetwork:
-    return jax.tree.map(lambda *xs: np.stack(xs), *(plain(to_numpy(x)) for x in networks))
+    return jax.tree.map(lambda *xs: np.stack(xs), *map(to_numpy, networks))
 
 
 def of_batch(tree: Any, k: int) -> Any:

@@ -259,6 +259,8 @@ def test_arrays_put_together_by_hand():
         "col_ptr": (graph.col_ptr[None], ValueError, "`graph.col_ptr` must have the batch"),
         "row_ind": (graph.row_ind[:1], ValueError, "must have one length"),
         "col_ind": (graph.col_ind[0], ValueError, "`graph.col_ind` must have the batch"),
+        "num_rows": (graph.num_rows[None], ValueError, "`graph.num_rows` must have the batch"),
+        "num_cols": (jnp.zeros(3, jnp.int32), ValueError, "`graph.num_cols` must have the batch"),
     }
     result = jm.maximum_bipartite_matching(graph)
     for name, (array, error, message) in wrong.items():

@@ -19,7 +19,6 @@ from flow_helpers import (
     by_search,
     exact,
     of_batch,
-    plain,
     random_edges,
     random_networks,
 )
@@ -320,7 +319,7 @@ def test_no_ends(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_batches_of_nothing(method):
-    network = plain(jm.FlowNetwork.from_edges([0, 1], [1, 2], 3))
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], 3)
     res = jm.maximum_flow(network, np.zeros((0, 2), np.int32), 0, 2, method=method)
     assert res.value.shape == res.status.shape == (0,)
     assert res.flow.shape == (0, 2) and res.source_side.shape == (0, 3)

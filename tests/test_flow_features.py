@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_helpers import METHODS, SOME_METHODS, assert_failed, plain, random_edges, random_networks
+from flow_helpers import METHODS, SOME_METHODS, assert_failed, random_edges, random_networks
 from helpers import assert_same_bits, to_numpy, x64
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -26,7 +26,7 @@ def platform(request):
 def shared():
     """One network with a batch of capacities and ends."""
     rng = np.random.default_rng(0)
-    network = plain(jm.FlowNetwork.from_edges(*random_edges(rng, N, 18, EDGES).T, N))
+    network = jm.FlowNetwork.from_edges(*random_edges(rng, N, 18, EDGES).T, N)
     source = rng.integers(0, N, BATCH)
     sink = (source + rng.integers(1, N, BATCH)) % N
     return network, rng.integers(0, 9, (BATCH, EDGES)), source, sink

@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_helpers import METHODS, assert_failed, plain
+from flow_helpers import METHODS, assert_failed
 from helpers import to_numpy
 
 import jaxmatch as jm
 
 
 # Pairs {0, 1}, {0, 2}, {1, 2}, {1, 3}, {2, 3}: ten arcs; edge 4 is a self-loop.
-NETWORK = plain(
-    jm.FlowNetwork.from_edges([0, 0, 1, 2, 1, 1, 2, 1], [1, 2, 2, 1, 1, 3, 3, 3], 4, layout="bcsr")
+NETWORK = jm.FlowNetwork.from_edges(
+    [0, 0, 1, 2, 1, 1, 2, 1], [1, 2, 2, 1, 1, 3, 3, 3], 4, layout="bcsr"
 )
 CAPACITY = np.array([4, 3, 1, 2, 5, 1, 6, 2], np.int32)
 HUGE, TINY = 2**31 - 1, -(2**31)

@@ -32,20 +32,6 @@ def assert_consistent(network, senders, receivers, n):
     loops = [k for k, (u, v) in enumerate(edges) if u == v]
     np.testing.assert_array_equal(x.arc_edge[x.edge_ptr[-1] :], loops)
 
-    forward, by_head = sorted(pairs), sorted(pairs, key=lambda arc: arc[::-1])
-    if x.layout == "bcsr":
-        assert x.out_ptr is x.out_head is x.forward_arc is None
-    else:
-        tails = np.repeat(np.arange(n), np.diff(x.out_ptr))
-        assert list(zip(tails, x.out_head, strict=True)) == forward
-        assert [arcs[k] for k in x.forward_arc] == forward
-    if x.layout == "rcsr":
-        heads = np.repeat(np.arange(n), np.diff(x.in_ptr))
-        assert list(zip(x.in_tail, heads, strict=True)) == by_head
-        assert [forward[k] for k in x.in_flow] == by_head
-    else:
-        assert x.in_ptr is x.in_tail is x.in_flow is None
-
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_random_edges(layout):
@@ -98,44 +84,33 @@ def test_stored_zeros_and_duplicates_are_edges():
     assert matrix.data[0] == 4
 
 
-def test_statistics_are_coarse():
-    """Networks that are alike share a compiled program; those that differ much do not."""
-
-    def grid(k):
-        at = np.arange(k * k).reshape(k, k)
-        pairs = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
-        edges = np.concatenate([np.stack([u.ravel(), v.ravel()], 1) for u, v in pairs])
-        return FlowNetwork.from_edges(*edges.T, k * k).statistics
-
-    assert grid(20) == grid(25) == jm.NetworkStatistics(max_degree=4, depth=64)
-    assert grid(20) != grid(50)
-    n = 100
-    star = FlowNetwork.from_edges(np.zeros(n, int), np.arange(n), n).statistics
-    assert star == jm.NetworkStatistics(max_degree=256, depth=4)
-    path = FlowNetwork.from_edges(np.arange(4999), np.arange(1, 5000), 5000).statistics
-    assert path == jm.NetworkStatistics(max_degree=4, depth=1024)
+def test_networks_of_one_shape_share_a_program():
     traced = []
     solve = jax.jit(lambda network: traced.append(1) or network.arc_ptr)
     rng = np.random.default_rng(1)
     for _ in range(3):
         edges = random_edges(rng, 60, 400, 500)
-        solve(FlowNetwork.from_edges(*edges.T, 60, layout="bcsr"))
+        solve(FlowNetwork.from_edges(*edges.T, 60))
     assert len(traced) == 1
 
 
 def test_a_pytree():
     network = FlowNetwork.from_edges([0, 1], [1, 2], 3)
     same = jax.jit(lambda x: x)(network)
-    assert (same.layout, same.statistics) == ("rcsr", network.statistics)
+    assert same.layout == "rcsr"
     np.testing.assert_array_equal(same.arc_head, network.arc_head)
     assert repr(same) == "FlowNetwork(num_nodes=3, num_edges=2, layout='rcsr')"
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), network)
     assert batch.batch_shape == (2,) and "batch_shape=(2,)" in repr(batch)
-    assert "FlowNetwork" in repr(jax.tree.structure(network).unflatten([object()] * 13))
+    assert "FlowNetwork" in repr(jax.tree.structure(network).unflatten([object()] * 7))
 
 
 REFUSED = {
-    "sender": (([0, 3], [1, 1], 3), ValueError, r"`senders` holds 3 for edge 1.*node < 3"),
+    "sender": (
+        ([0, 3], [1, 1], 3),
+        ValueError,
+        r"`senders` holds 3 for edge 1, where 3 nodes.*index < 3",
+    ),
     "receiver": (([0, 1], [-1, 1], 3), ValueError, r"`receivers` holds -1 for edge 0"),
     "wide": (([0], [2**32], 3), ValueError, r"`receivers` holds 4294967296 for edge 0"),
     "no nodes": (([0], [0], 0), ValueError, r"`senders` holds 0 for edge 0, where 0 nodes"),

@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import numpy as np
-from flow_helpers import METHODS, assert_flow, by_search, plain, random_edges
+from flow_helpers import METHODS, assert_flow, by_search, random_edges
 from helpers import to_numpy
 from hypothesis import given, settings
 
@@ -26,7 +26,7 @@ def problems(draw):
 
 
 def build(edges, n=N):
-    return plain(jm.FlowNetwork.from_edges(*edges.T, n, layout="bcsr"))
+    return jm.FlowNetwork.from_edges(*edges.T, n, layout="bcsr")
 
 
 def solve(edges, capacity, source, sink, method, n=N):

@@ -1,0 +1,50 @@
+"""Index arrays as arguments of what is built on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.core
+import numpy as np
+
+
+def refuse_tracer(name: str, x: Any, built: str) -> None:
+    """`built` is what the array would go into, "graph" or "network"."""
+    if isinstance(x, jax.core.Tracer):
+        raise TypeError(
+            f"`{name}` is traced by `jit`, `vmap` or `grad`, but {built}s are built on the host. "
+            f"Build the {built} outside and pass it in: it is a pytree of arrays."
+        )
+
+
+def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: str) -> np.ndarray:
+    """One index from 0 to `size` - 1 for each edge; `advice` is what to do if one is not.
+
+    `ends` is what edges join, "vertices" or "nodes".
+    """
+    refuse_tracer(name, x, built)
+    x = np.asarray(x)
+    if x.ndim != 1:
+        raise ValueError(f"`{name}` must have one dimension, got shape {x.shape}.")
+    if x.size == 0:
+        return np.zeros(0, np.int64)  # an empty list has no dtype to speak of
+    if x.dtype.kind not in "iu":
+        raise ValueError(f"`{name}` must hold integers, got {x.dtype}; cast it.")
+    if x.min() < 0 or x.max() >= size:
+        first = int(np.argmax((x < 0) | (x >= size)))
+        raise ValueError(
+            f"`{name}` holds {x[first]} for edge {first}, where {size} {ends} leave 0 <= index < "
+            f"{size}. Drop the edge, or {advice}."
+        )
+    return x
+
+
+def rows_of_csr(name: str, csr: Any) -> np.ndarray:
+    """The row of each entry of a `scipy.sparse` matrix in CSR."""
+    counts = np.diff(csr.indptr)
+    if csr.indptr[0] != 0 or (counts < 0).any() or csr.indptr[-1] > len(csr.indices):
+        raise ValueError(
+            f"`{name}.indptr` must rise from 0 to at most the number of stored entries; "
+            f"`{name}.check_format()` says what is wrong."
+        )
+    return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
