@@ -1,10 +1,12 @@
 """Small graphs by every matching kernel on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_matching_gpu.py
+    compute-sanitizer --tool memcheck python tests/sweep_matching_gpu.py [PART ...]
 
-test_matching_sanitizer.py runs it. Graphs are padded to few shapes: compiling under such a tool
-takes longer than solving.
+test_matching_sanitizer.py runs it, a process for each of `PARTS`. Graphs are padded to few shapes:
+compiling under such a tool takes longer than solving.
 """
+
+import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,8 @@ VARIANTS += [
     for kernel, alternate in (("gpubfs", "paths"), ("gpubfs_wr", "paths"), ("gpubfs_wr", "roots"))
     for threads in ("ct", "mt")
 ]
+# Graphs of middle size by every method, others by a few.
+PARTS = ["auto", "push_relabel", "apsb", "apfb", "many", "large"]
 
 
 def graphs() -> dict[str, list[jm.BipartiteGraph]]:
@@ -66,30 +70,43 @@ def damaged(graph: jm.BipartiteGraph) -> list[jm.BipartiteGraph]:
     return bad
 
 
-def main() -> None:
+def solve(graph: jm.BipartiteGraph, variants: list, ways: list[dict]) -> int:
+    for method, options in variants:
+        given = {"method": method, "options": options}
+        for more in ways:
+            res = jm.maximum_bipartite_matching(graph, **given, **more)
+            check = jm.check_matching(graph, res)
+            assert check.valid.all(), given
+            assert method == "none" or check.maximum.all(), given
+    return len(variants) * len(ways)
+
+
+def refuse_damaged(graph: jm.BipartiteGraph) -> None:
+    for bad in damaged(graph):
+        res = jm.maximum_bipartite_matching(bad)
+        assert (np.asarray(res.status) == jm.Status.INVALID_GRAPH).any()
+
+
+def main(parts: list[str]) -> None:
     solved = 0
-    for size, found in graphs().items():
-        variants = VARIANTS if size == "middle" else [("auto", {}), ("apfb", {}), ("none", {})]
+    for part in parts:
+        few = part in ("many", "large")
+        found = graphs()[part if few else "middle"]
+        variants = [("auto", {}), ("apfb", {}), ("none", {})]
+        if not few:
+            variants = [v for v in VARIANTS if v[0] == part or (part, v[0]) == ("auto", "none")]
         for which, graph in enumerate(found):
             start = np.arange(graph.shape[0]) % graph.shape[1] - 1
             ways = [{}, {"init": "none", "warm_start": start}]
             if which == 0:  # many short launches, each of which such a tool makes long
                 ways.append({"rounds_per_call": 3})
-            for method, options in variants:
-                given = {"method": method, "options": options}
-                for more in ways:
-                    res = jm.maximum_bipartite_matching(graph, **given, **more)
-                    check = jm.check_matching(graph, res)
-                    assert check.valid.all(), given
-                    assert method == "none" or check.maximum.all(), given
-                    solved += res.status.size
+            solved += solve(graph, variants, ways)
         res = jm.maximum_bipartite_matching(found[-1], init="karp_sipser")
         assert jm.check_matching(found[-1], res).maximum.all()
-        for bad in damaged(found[0] if size != "middle" else found[1]):
-            res = jm.maximum_bipartite_matching(bad)
-            assert (np.asarray(res.status) == jm.Status.INVALID_GRAPH).any()
-    print(f"solved {solved} graphs")
+        if few or part == "auto":
+            refuse_damaged(found[0] if few else found[1])
+        print(f"{part}: solved {solved}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or PARTS)
