@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,41 +14,17 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._arguments import _as_array
+from jaxmatch._flow_solve import METHODS, OPTIONS, solve_flow
 from jaxmatch._networks import FlowNetwork, check_network
 from jaxmatch._result import Flow, MinimumCut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
-from jaxmatch._xla import flow as _xla_flow
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float, Int, Num
 
-
-class _Method(NamedTuple):
-    """The native solver that a method runs on each platform; None: the pure-JAX twin."""
-
-    cpu: str | None
-    cuda: str | None
-
-
-_METHODS = {
-    "auto": _Method(cpu="auto", cuda="auto"),
-    "augment": _Method(cpu="augment", cuda="two_level"),
-    "push_relabel": _Method(cpu="push_relabel", cuda="two_level"),
-    "pseudoflow": _Method(cpu="pseudoflow", cuda="two_level"),
-    "thread_centric": _Method(cpu="push_relabel", cuda="thread_centric"),
-    "two_level": _Method(cpu="push_relabel", cuda="two_level"),
-    "xla": _Method(cpu=None, cuda=None),
-}
-
-# What a GPU solver takes, and what it takes where nothing is given. FLOW_CHOICES has the other
-# values; `cycle` is a number, 0 where the kernel decides.
-_OPTIONS = {
-    "thread_centric": {"cycle": 0},
-    "two_level": {"tile": "degree", "cycle": 0},
-}
 
 _DTYPES = ("float32", "float64", "int32", "int64")
 
@@ -94,8 +70,9 @@ def maximum_flow(
       everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
     - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
       are accepted and ignored.
-    - `rounds_per_call`: so many rounds in each native call, for the GPU methods that work in steps;
-      on the CPU and in the twin the whole solve is one call in any case.
+    - `rounds_per_call`: on CUDA, so many rounds, a global relabelling and the pushes behind it, in
+      each native call, all calls in a `jax.lax.while_loop`, instead of all in one call. On the CPU
+      and in the twin the whole solve is one call in any case.
 
     **Methods:**
 
@@ -108,9 +85,6 @@ def maximum_flow(
     | `"thread_centric"` | `"push_relabel"` | a thread for each node |
     | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
     | `"xla"` | the pure-JAX twin | the twin |
-
-    The CUDA column is what is coming: until its kernels have been tested on a GPU, every method
-    runs the twin there, which is right, but slow on large networks.
 
     **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
     number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
@@ -170,12 +144,14 @@ def maximum_flow(
     flow problem on CPU-GPU-hybrid platforms*, IPDPS 2010 (`"thread_centric"`).
     """
     check_network(network)
-    if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
-        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    if method not in [*METHODS]:  # a list, to which what cannot be hashed is no error
+        raise ValueError(f"`method` must be one of {[*METHODS]}, got {method!r}.")
     given = _check_options(method, {} if options is None else options)
     if rounds_per_call is not None:
         _check_count("rounds_per_call", rounds_per_call)
-    return _solve(*_as_problem(network, capacity, source, sink), method=method, given=given)
+    rounds = 0 if rounds_per_call is None else operator.index(rounds_per_call)
+    problem = _as_problem(network, capacity, source, sink)
+    return _solve(*problem, method=method, given=given, rounds=rounds)
 
 
 def minimum_cut(
@@ -211,7 +187,7 @@ def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, 
     """The options that were given, in a form that `jit` can compare."""
     if not isinstance(options, Mapping):
         raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
-    known = _OPTIONS.get(method, {})
+    known = OPTIONS.get(method, {})
     for name, value in options.items():
         if name not in known:
             takes = f"takes the options {[*known]}" if known else "takes no options"
@@ -285,7 +261,7 @@ def _as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..
 # Solving
 
 
-@partial(jax.jit, static_argnames=("method", "given"))
+@partial(jax.jit, static_argnames=("method", "given", "rounds"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],
@@ -294,10 +270,12 @@ def _solve(
     *,
     method: str,
     given: tuple[tuple[str, Any], ...],
+    rounds: int,
 ) -> Flow:
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
         fixed = lax.stop_gradient(capacity)
-        res = solve_flow(network, fixed, source, sink, method=method, given=given)
+        how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+        res = solve_flow(network, fixed, source, sink, **how)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
@@ -307,80 +285,6 @@ def _solve(
     if network.batch_shape:
         return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
     return over_batch_shards(solve, capacity, source, sink, core_dims=1, shared=(network,))
-
-
-def _by_platform(
-    network: FlowNetwork,
-    capacity: Array,
-    source: Array,
-    sink: Array,
-    *,
-    method: str,
-    given: tuple[tuple[str, Any], ...],
-) -> Flow:
-    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
-    platforms: dict[str, Callable[..., Flow]] = {}
-    cpu, cuda = _METHODS[method]
-    if cpu is not None and _native.has_target("jaxmatch_flow", "cpu"):
-        platforms["cpu"] = partial(_native.flow, method=cpu, choice=0, k=0.0)
-    if cuda is not None and _native.has_target("jaxmatch_flow", "CUDA"):
-        choice, k = _choice_and_k(cuda, network.layout, given)
-        platforms["cuda"] = partial(_native.flow, method=cuda, choice=choice, k=k)
-    if not platforms:
-        return _xla_flow.solve(network, capacity, source, sink)
-    return lax.platform_dependent(
-        network, capacity, source, sink, default=_xla_flow.solve, **platforms
-    )
-
-
-def _choice_and_k(
-    solver: str, layout: str, given: tuple[tuple[str, Any], ...]
-) -> tuple[int, float]:
-    """The attributes `choice` and `k` of a native solver, with its defaults."""
-    options: dict[str, Any] = {**_OPTIONS.get(solver, {}), **dict(given), "layout": layout}
-    k = float(options.pop("cycle", 0))
-    return sum(_native.FLOW_CHOICES[name][value] for name, value in options.items()), k
-
-
-def solve_flow(
-    network: FlowNetwork,
-    capacity: Array,
-    source: Array,
-    sink: Array,
-    *,
-    method: str,
-    given: tuple[tuple[str, Any], ...],
-) -> Flow:
-    """One call for a batch, also under `vmap`, where a network that is not mapped is not copied.
-
-    The network has the batch dimensions of all others, or none.
-    """
-
-    @jax.custom_batching.custom_vmap
-    def solver(network: FlowNetwork, capacity: Array, source: Array, sink: Array) -> Flow:
-        return _by_platform(network, capacity, source, sink, method=method, given=given)
-
-    @solver.def_vmap
-    def solve_batch(
-        size: int, mapped: list[Any], network: FlowNetwork, *others: Array
-    ) -> tuple[Flow, Flow]:
-        def mapped_first(x: Array, is_mapped: bool) -> Array:
-            return x if is_mapped else jnp.broadcast_to(x, (size, *x.shape))
-
-        def like_the_rest(x: Array, is_mapped: bool) -> Array:
-            x = mapped_first(x, is_mapped)
-            inner = (1,) * (capacity.ndim - x.ndim)
-            x = x.reshape(size, *inner, *x.shape[1:])
-            return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
-
-        of_network, *of_others = mapped
-        capacity, source, sink = map(mapped_first, others, of_others)
-        if any(jax.tree.leaves(of_network)) or network.batch_shape:
-            network = jax.tree.map(like_the_rest, network, of_network)
-        result = solver(network, capacity, source, sink)
-        return result, jax.tree.map(lambda _: True, result)
-
-    return solver(network, capacity, source, sink)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -242,9 +242,9 @@ def _solve(
     platforms: dict[str, Callable[..., tuple[Array, Array, Array]]] = {}
     if solver is not None:
         native = partial(_native.grid_cut, connectivity=connectivity, method=solver)
-        if _native.has_target("jaxmatch_grid_cut", "cpu"):
+        if _native.has_cpu_library():
             platforms["cpu"] = partial(native, platform="cpu")
-        if _native.has_target("jaxmatch_grid_cut", "CUDA"):
+        if _native.has_cuda_library():
             platforms["cuda"] = partial(native, platform="cuda")
 
     def solve(source: Array, sink: Array, pairwise: Array) -> GridCut:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from jaxmatch._flow import solve_flow
+from jaxmatch._flow_solve import solve_flow
 from jaxmatch._networks import MOST_EDGES, FlowNetwork
 from jaxmatch._result import Matching
 from jaxmatch._status import Status
@@ -44,9 +44,7 @@ def solve_by_flow(graph: BipartiteGraph, start: Int[Array, "... n"] | None = Non
     network, live, valid = build(graph)
     capacity = jnp.concatenate([live, jnp.ones_like(live, shape=(*live.shape[:-1], n + m))], -1)
     source = jnp.full_like(valid, n + m, jnp.int32)
-    res = solve_flow(
-        network, capacity.astype(jnp.int32), source, source + 1, method="auto", given=()
-    )
+    res = solve_flow(network, capacity.astype(jnp.int32), source, source + 1, method="auto")
 
     end = graph.capacity
     matched = (res.flow[..., :end] > 0) & live

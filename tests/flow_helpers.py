@@ -12,7 +12,6 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from helpers import to_numpy
-from ortools.graph.python import max_flow
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
 import jaxmatch as jm
@@ -121,6 +120,8 @@ def by_networkx(n: int, senders: Any, receivers: Any, capacity: Any, source: int
 
 
 def by_ortools(n: int, senders: Any, receivers: Any, capacity: Any, source: int, sink: int) -> int:
+    from ortools.graph.python import max_flow  # large: only who compares with it needs it
+
     solver = max_flow.SimpleMaxFlow()
     solver.add_arcs_with_capacity(senders, receivers, np.asarray(capacity, np.int64))
     if len(senders) == 0 or max(source, sink) >= solver.num_nodes():

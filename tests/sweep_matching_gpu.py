@@ -74,6 +74,7 @@ def solve(graph: jm.BipartiteGraph, variants: list, ways: list[dict]) -> int:
     for method, options in variants:
         given = {"method": method, "options": options}
         for more in ways:
+            print(method, *options.values(), *more, flush=True)  # where it is, should it hang
             res = jm.maximum_bipartite_matching(graph, **given, **more)
             check = jm.check_matching(graph, res)
             assert check.valid.all(), given

@@ -34,18 +34,25 @@ class FlowSolve {
     FlowStage stage = FlowStage(__ldcg(&c_.stage));
     int32_t rounds = __ldcg(&c_.rounds);
     while (budget != 0 && stage < FlowStage::kCut) {
+      const int late = stage == FlowStage::kPreflow ? 0 : 2;
       if (stage == FlowStage::kCancel) {
+        const int64_t start = clock64();
         cancel();
+        spend(kCancelling, start);
         stage = FlowStage::kReturn;
         --budget;
         continue;
       }
       const int64_t start = clock64();
       const int32_t active = global_relabel(stage);
+      spend(kSearching + late, start);
+      if (grid_.leader()) ++c_.searches[late / 2];
       const int64_t cycles = max(int64_t(double(clock64() - start) * tuning_.patience),
                                  int64_t(tuning_.least_push) * kMicrosecond);
       if (active > 0) {
+        const int64_t pushing = clock64();
         push(active, rounds < tuning_.racing, cycles);
+        spend(kPushing + late, pushing);
         ++rounds;
         --budget;
       } else if (stage == FlowStage::kPreflow) {
@@ -57,7 +64,9 @@ class FlowSolve {
       }
     }
     if (stage == FlowStage::kCut) {
+      const int64_t start = clock64();
       find_source_side();
+      spend(kCutting, start);
       stage = FlowStage::kEnd;
     }
     grid_.meet();
@@ -68,8 +77,15 @@ class FlowSolve {
     }
   }
 
+  // What FlowControl::cycles counts. The second two are of the return of flow.
+  enum Part { kSearching, kPushing, kSearchingBack, kPushingBack, kCancelling, kCutting };
+
  private:
   static constexpr int64_t kMicrosecond = 1700;  // about, in cycles
+
+  __device__ void spend(int part, int64_t start) {
+    if (grid_.leader()) c_.cycles[part] += clock64() - start;
+  }
 
   // Exact heights. Returns how many nodes with excess the target can be reached from, all of which
   // are then in s.active[0]. The search ends as soon as it has them all; who it has not met by then

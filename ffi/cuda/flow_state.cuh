@@ -37,6 +37,10 @@ struct FlowControl {
   int64_t bound;  // no flow is greater
   int64_t value;  // what has left the root; from the second stage on the maximum flow
   double cut;     // floats: the capacity of the minimum cut
+  // Where the time goes, for benchmarks: cycles of the leader's clock, see FlowSolve::Part, and of
+  // both stages how many global relabellings they took.
+  int64_t cycles[6];
+  int32_t searches[2];
   FlowTally ring[kTallies];
 };
 constexpr int64_t kFlowControlWords = 128;

@@ -3,10 +3,15 @@
 // Push-relabel by regions (Delong and Boykov, CVPR 2008) with tiles that work at the same time
 // (Shekhovtsov and Hlavac, IJCV 104, 2013, section 4): in each round a tile pushes and relabels for
 // itself, with the heights of its halo as they were at the round's begin; then tiles tell each
-// other what went over their borders. A push over the border is taken back where the other end has
-// risen meanwhile so far that the arc back would lead down by more than one: both tiles see that.
-// So heights stay valid and only rise, and the number of rounds is polynomial as for any
-// push-relabel. All heights become exact distances now and then.
+// other what went over their borders. All heights become exact distances now and then, and a solve
+// is over when these say that no excess reaches a deficit: it is this that correctness rests on.
+//
+// Between exact distances threads race at first, and heights may become wrong. Should that not have
+// come to an end after GridCutTuning::racing exact distances, it goes on with heights that are
+// always valid: cells push to neighbours one below while heights stand still, and a push over the
+// border is taken back where the other end has risen meanwhile so far that the arc back would lead
+// down by more than one, which both tiles see. Then heights only rise, and the number of rounds is
+// polynomial as for any push-relabel.
 #ifndef JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
 #define JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
 
@@ -21,6 +26,7 @@ struct GridCutTuning {
   int rounds = 4;        // between two exact relabellings
   int first_rounds = 4;  // before the first
   int sweeps = 4;        // pushes and relabellings in a round
+  int racing = 1024;     // exact relabellings before threads wait for each other
 };
 
 // What blocks tell each other, in memory of the device.
@@ -146,18 +152,13 @@ class GridCutSolve {
       __stcg(&published(turn_, number(g)), tile_.height[tiling_.at(to)]);
     });
   }
-  // Returns whether a height of the halo is new.
-  __device__ bool collect_heights() {
-    bool changed = false;
+  __device__ void collect_heights() {
     for (int q = threadIdx.x; q < tiling_.halo(); q += blockDim.x) {
       const GridPlace p = tiling_.halo_place(q), g = global(p);
       if (!shape_.holds(g.z, g.y, g.x)) continue;
-      int32_t& here = tile_.height[tiling_.at(p)];
-      const int32_t there = __ldcg(&published(turn_ ^ 1, number(g)));
-      changed |= here != there;
-      here = there;
+      tile_.height[tiling_.at(p)] = __ldcg(&published(turn_ ^ 1, number(g)));
     }
-    return changed;
+    __syncthreads();
   }
   // Returns whether this thread has anything under way.
   __device__ bool publish_pushes() {
@@ -171,26 +172,28 @@ class GridCutSolve {
     });
     return any;
   }
-  // Of arcs over the border at most one direction has been pushed along: the higher end's.
+  // Heights of the halo, and what has come over the border. Where heights are valid at most one end
+  // of an arc has pushed, the higher one.
   __device__ void collect_pushes() {
     if (tiling_.tiles() == 1) return;
-    collect_heights();
-    __syncthreads();
+    const bool racing = is_racing();
     tile_.each_halo_arc([&](GridPlace p, int q, int j, GridPlace to) {
       const GridPlace g = global(p);
       if (!shape_.holds(g.z, g.y, g.x)) return;
       const int a = tiling_.at(to), k = opposite<kArcs>(j);
-      const int32_t here = tile_.height[a], there = tile_.height[tiling_.at(p)];
-      const T sent = __ldcg(&box(turn_ ^ 1, tile_number_, k, q));
+      const int32_t here = tile_.height[a];
+      const int32_t there = __ldcg(&published(turn_ ^ 1, number(g)));
+      const T sent = racing ? T(0) : __ldcg(&box(turn_ ^ 1, tile_number_, k, q));
       // The same arc, as the tile beside this one numbers it.
       const GridStep s = tiling_.tile_step(p);
       const int beside = tile_number_ + (s.z * tiling_.count_y + s.y) * tiling_.count_x + s.x;
       const GridPlace back{to.z - s.z * tiling_.size_z, to.y - s.y * tiling_.size_y,
                            to.x - s.x * tiling_.size_x()};
       const T received = __ldcg(&box(turn_ ^ 1, beside, j, tiling_.halo_index(back)));
+      tile_.height[tiling_.at(p)] = there;
       T more = 0;
-      if (sent > 0 && there > here + 1) more += sent;           // taken back
-      if (received > 0 && here <= there + 1) more += received;  // not taken back by the other
+      if (sent > 0 && there > here + 1) more += sent;                       // taken back
+      if (received > 0 && (racing || here <= there + 1)) more += received;  // not taken back there
       if (more == 0) return;
       tile_.arc(k, a) += more;
       tile_.add(a, more);
@@ -211,10 +214,14 @@ class GridCutSolve {
           collect_pushes();
         }
         bool active = true;
-        for (int sweep = 0; sweep < tuning_.sweeps && active; ++sweep) {
-          tile_.push();
-          __syncthreads();
-          active = __syncthreads_or(tile_.relabel());
+        if (is_racing()) {
+          active = __syncthreads_or(tile_.race(tuning_.sweeps));
+        } else {
+          for (int sweep = 0; sweep < tuning_.sweeps && active; ++sweep) {
+            tile_.push();
+            __syncthreads();
+            active = __syncthreads_or(tile_.relabel());
+          }
         }
         any |= active;
         any |= publish_pushes();
@@ -228,10 +235,9 @@ class GridCutSolve {
     }
   }
   __device__ void collect_heights_alone() {
-    if (tiling_.tiles() == 1) return;
-    collect_heights();
-    __syncthreads();
+    if (tiling_.tiles() > 1) collect_heights();
   }
+  __device__ bool is_racing() const { return relabellings_ < tuning_.racing; }
 
   // Whether any excess can still reach a deficit.
   __device__ bool relabel_exactly() {
@@ -258,6 +264,7 @@ class GridCutSolve {
       tile_.each_cell(
           [&](int a, int) { active |= tile_.excess[a] > 0 && tile_.height[a] < kGridFar; });
     });
+    ++relabellings_;
     return barrier_.meet(active);
   }
 
@@ -271,6 +278,7 @@ class GridCutSolve {
   const GridCutTuning& tuning_;
   const int block_, blocks_;
   const bool resident_;
+  int relabellings_ = 0;
   int turn_ = 0, tile_number_ = 0, tx_ = 0, ty_ = 0, tz_ = 0;
   bool pending_ = false;
 };

@@ -65,7 +65,7 @@ class GridTile {
   // stay valid. Whoever comes next must wait.
   __device__ void push() const {
     each_cell([&](int a, int) {
-      const T e = const_cast<volatile T&>(excess[a]);
+      const T e = seen(excess[a]);
       const int32_t here = height[a];
       if (e <= 0 || here >= kGridFar) return;
       T left = e;
@@ -92,9 +92,48 @@ class GridTile {
       const int32_t here = height[a];
       if (excess[a] <= 0 || here >= kGridFar) return;
       const int32_t raised = one_above_lowest(a);
-      if (raised > here) const_cast<volatile int32_t&>(height[a]) = raised;
+      if (raised > here) seen(height[a]) = raised;
       active |= raised < kGridFar;
     });
+    return active;
+  }
+
+  // Pushes and relabellings of so many sweeps, in which threads do not wait for each other: a cell
+  // pushes to whoever it sees lower, and rises above the lowest it sees where that is not enough.
+  // Only its own thread takes from a cell's excess and arcs, so these are right; heights need not
+  // stay valid. Returns whether this thread has seen excess that might go somewhere.
+  __device__ bool race(int sweeps) const {
+    bool active = false;
+    for (int sweep = 0; sweep < sweeps; ++sweep) {
+      active = false;
+      each_cell([&](int a, int) {
+        const T e = seen(excess[a]);
+        const int32_t here = height[a];
+        if (e <= 0 || here >= kGridFar) return;
+        active = true;
+        T left = e;
+        int32_t lowest = kGridFar - 1;
+#pragma unroll
+        for (int k = 0; k < kArcs; ++k) {
+          if (left == 0) continue;
+          const int b = a + offset[k];
+          const T room = seen(arc(k, a));
+          const int32_t there = seen(height[b]);
+          if (room <= 0) continue;
+          if (there >= here) {
+            lowest = there < lowest ? there : lowest;
+            continue;
+          }
+          const T d = room < left ? room : left;
+          left -= d;
+          add_to(&arc(k, a), -d);
+          add_to(&arc(opposite<kArcs>(k), b), d);
+          add_to(excess + b, d);
+        }
+        if (left != e) add_to(excess + a, left - e);
+        if (left > 0 && lowest >= here) seen(height[a]) = lowest + 1;
+      });
+    }
     return active;
   }
 
@@ -113,18 +152,43 @@ class GridTile {
   // looks at that; heights only fall, so it does no harm which of them a neighbour sees.
   __device__ bool settle_distances() const {
     constexpr int kSweeps = 4;
+    constexpr int kKept = 3;  // cells of each thread of whose arcs it knows which are open
+    const int kept = kKept * int(blockDim.x);
+    int place[kKept];
+    unsigned open[kKept];
+#pragma unroll
+    for (int j = 0; j < kKept; ++j) {
+      const int i = int(threadIdx.x) + j * int(blockDim.x);
+      place[j] = i < tiling.cells() ? tiling.at(tiling.cell(i)) : 0;
+      open[j] = 0;
+      if (i >= tiling.cells() || excess[place[j]] < 0) continue;
+#pragma unroll
+      for (int k = 0; k < kArcs; ++k) open[j] |= unsigned(arc(k, place[j]) > 0) << k;
+    }
     bool changed = false;
     for (bool again = true; again;) {
       bool lower = false;
+      const auto lower_to = [&](int a, int32_t there) {
+        if (there >= height[a]) return;
+        seen(height[a]) = there;
+        lower = true;
+      };
       for (int sweep = 0; sweep < kSweeps; ++sweep) {
-        each_cell([&](int a, int) {
-          const int32_t here = height[a];
-          if (here == 0) return;
-          const int32_t there = one_above_lowest(a);
-          if (there >= here) return;
-          const_cast<volatile int32_t&>(height[a]) = there;
-          lower = true;
-        });
+#pragma unroll
+        for (int j = 0; j < kKept; ++j) {
+          if (open[j] == 0) continue;
+          int32_t lowest = kGridFar - 1;
+#pragma unroll
+          for (int k = 0; k < kArcs; ++k) {
+            const int32_t there = seen(height[place[j] + offset[k]]);
+            if (open[j] >> k & 1) lowest = there < lowest ? there : lowest;
+          }
+          lower_to(place[j], lowest + 1);
+        }
+        for (int i = kept + int(threadIdx.x); i < tiling.cells(); i += int(blockDim.x)) {
+          const int a = tiling.at(tiling.cell(i));
+          if (height[a] != 0) lower_to(a, one_above_lowest(a));
+        }
       }
       again = __syncthreads_or(lower);
       changed |= again;
@@ -138,6 +202,11 @@ class GridTile {
   int offset[kArcs];
 
  private:
+  // What other threads may write meanwhile.
+  template <class X>
+  __device__ static volatile X& seen(X& x) {
+    return x;
+  }
   __device__ static void add_to(int32_t* at, int32_t x) { atomicAdd(at, x); }
   __device__ static void add_to(int64_t* at, int64_t x) {
     atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)x);
@@ -146,7 +215,7 @@ class GridTile {
     int32_t lowest = kGridFar - 1;
 #pragma unroll
     for (int k = 0; k < kArcs; ++k) {
-      const int32_t there = const_cast<volatile int32_t&>(height[a + offset[k]]);
+      const int32_t there = seen(height[a + offset[k]]);
       if (there < lowest && arc(k, a) > 0) lowest = there;
     }
     return lowest + 1;

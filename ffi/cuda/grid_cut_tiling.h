@@ -144,8 +144,9 @@ inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int bl
 // Where things lie in the memory of the device, for tiles of numbers of 32 and of 64 bits.
 struct GridCutLayout {
   GridTiling narrow, wide;
-  int blocks;
-  int64_t heights, boxes, stored, bytes;  // where they begin, behind a part of the value by block
+  int blocks = 0;
+  // Where they begin, behind a part of the value by block.
+  int64_t heights = 0, boxes = 0, stored = 0, bytes = 0;
 
   static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
     GridCutLayout l{PlanGridTiles(s, arcs, 4, most_blocks, shared),

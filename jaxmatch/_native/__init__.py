@@ -4,6 +4,8 @@ from ._assignment import assignment as assignment
 from ._assignment import fits_cuda as fits_cuda
 from ._flow import FLOW_CHOICES as FLOW_CHOICES
 from ._flow import FLOW_METHODS as FLOW_METHODS
+from ._flow import FlowBuffers as FlowBuffers
+from ._flow import empty_flow_buffers as empty_flow_buffers
 from ._flow import flow as flow
 from ._grid_cut import grid_cut as grid_cut
 from ._large import LARGE_METHODS as LARGE_METHODS
@@ -13,7 +15,6 @@ from ._large import fits_large as fits_large
 from ._large import large as large
 from ._load import has_cpu_library as has_cpu_library
 from ._load import has_cuda_library as has_cuda_library
-from ._load import has_target as has_target
 from ._load import load
 from ._matching import MATCHING_CHOICES as MATCHING_CHOICES
 from ._matching import MATCHING_INITS as MATCHING_INITS

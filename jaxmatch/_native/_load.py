@@ -9,17 +9,15 @@ from pathlib import Path
 import jax
 
 
-# Every native target and the platforms it has a handler for. The exported C symbol bears the
-# target's name. The CUDA handlers of flows and grid cuts wait for their first run on a GPU; until
-# then the pure-JAX solvers run there.
-_TARGETS: dict[str, tuple[str, ...]] = {
-    "jaxmatch_assignment": ("cpu", "CUDA"),
-    "jaxmatch_assignment_core": ("cpu", "CUDA"),
-    "jaxmatch_flow": ("cpu",),
-    "jaxmatch_grid_cut": ("cpu",),
-    "jaxmatch_matching": ("cpu", "CUDA"),
-    "jaxmatch_noop": ("cpu", "CUDA"),
-}
+# Every native target. The exported C symbol bears the target's name, in both libraries.
+_TARGETS = (
+    "jaxmatch_assignment",
+    "jaxmatch_assignment_core",
+    "jaxmatch_flow",
+    "jaxmatch_grid_cut",
+    "jaxmatch_matching",
+    "jaxmatch_noop",
+)
 
 _LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 
@@ -34,11 +32,6 @@ def has_cpu_library() -> bool:
 def has_cuda_library() -> bool:
     """Whether the CUDA kernels are there. It does not say whether there is a GPU to run them."""
     return "CUDA" in _loaded
-
-
-def has_target(target: str, platform: str) -> bool:
-    """Whether the library for a platform, "cpu" or "CUDA", is there and has this target."""
-    return platform in _loaded and platform in _TARGETS[target]
 
 
 def load() -> None:
@@ -74,12 +67,11 @@ def _register(platform: str, path: Path) -> None:
         library = ctypes.CDLL(str(path))
     except OSError as e:
         raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
-    targets = [t for t, platforms in _TARGETS.items() if platform in platforms]
-    for symbol in ["jaxmatch_ffi_api_minor", *targets]:
+    for symbol in ["jaxmatch_ffi_api_minor", *_TARGETS]:
         if not hasattr(library, symbol):
             raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
     _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
-    for target in targets:
+    for target in _TARGETS:
         capsule = jax.ffi.pycapsule(getattr(library, target))
         jax.ffi.register_ffi_target(target, capsule, platform=platform)
     _loaded[platform] = library

@@ -69,8 +69,11 @@ def matching_results(
     return jax.eval_shape(results, *operands)
 
 
-def flow_results(operands: Sequence[Array]) -> tuple[Any, ...]:
-    """The fields of a `Flow`: arc_ptr is the first operand, capacity, source and sink the last."""
+def flow_results(operands: Sequence[Array], buffers: Sequence[int]) -> tuple[Any, ...]:
+    """The fields of a `Flow`, and int32 `buffers` of so many words for each problem.
+
+    The first operand is arc_ptr, the last are capacity, source and sink.
+    """
 
     def results(arc_ptr: Array, *others: Array) -> tuple[Array, ...]:
         *arrays, capacity, source, sink = others
@@ -84,6 +87,7 @@ def flow_results(operands: Sequence[Array]) -> tuple[Any, ...]:
             (capacity + value[..., None].astype(capacity.dtype)),
             _words(value, arc_ptr.shape[-1] - 1).astype(jnp.bool_),
             value.astype(jnp.int32),
+            *(_words(value.astype(jnp.int32), count) for count in buffers),
         )
 
     return jax.eval_shape(results, *operands)
