@@ -21,9 +21,9 @@ struct alignas(16) FlowShared {
   FlowTally total;
   // Of three rounds in turn, so that one barrier a round is enough: while one counts, the next is
   // set to zero, and everybody has read the one before. Entries that came, also those there was no
-  // room for; active nodes among them; arcs of nodes that have many.
-  int32_t listed[3], found[3], heavy[3];
-  int32_t base;
+  // room for; nodes that were reached; those with excess; arcs of nodes that have many.
+  int32_t listed[3], nodes[3], found[3], heavy[3];
+  int32_t base, sum;
 };
 constexpr int kFlowSharedBytes = int(sizeof(FlowShared)) + 2 * kFlowStaged * 8;
 extern __shared__ __align__(16) char flow_shared[];
@@ -99,10 +99,21 @@ __device__ inline int lanes_before(int x) {
   }
   return x - own;
 }
-// Counts something that is rare for all threads; all lanes of a warp come together.
+// Counts something for all threads; all lanes of a warp come together. Thousands of warps that add
+// to the same word wait for each other: this is for what is rare, or counted by one block.
 __device__ inline void count_all(int32_t* counter, int mine) {
   const int all = __reduce_add_sync(kAllLanes, mine);
   if (FlowGrid::lane() == 0 && all != 0) atomicAdd(counter, all);
+}
+
+// The same where all threads of a block come together, and only blocks wait for each other.
+__device__ inline void count_by_blocks(int32_t* counter, int mine) {
+  int32_t& sum = flow_block().sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  count_all(&sum, mine);
+  __syncthreads();
+  if (threadIdx.x == 0 && sum != 0) atomicAdd(counter, sum);
 }
 
 __device__ inline void add_atomically(int64_t* at, int64_t x) {

@@ -78,9 +78,7 @@ class FlowSearch {
         found_ = __ldcg(&c.found);
         heavy = INT32_MAX;  // ended here, or too much for one block
       } else {
-        FlowTally* const tally = grid_.tally();
-        expand(nullptr, grid_.warp(), grid_.warps(),
-               {nullptr, &tally->count, &tally->found, &tally->more});
+        search_together();
         const FlowTally t = grid_.meet();
         step(t.count, t.found);
         heavy = t.more;
@@ -93,10 +91,14 @@ class FlowSearch {
   static constexpr int kManyArcs = 64;  // of a node
   static constexpr int kHeavyArcs = 8192;
 
-  // Where new entries and nodes with excess are counted, and a copy of the entries.
+  // Where a level's new entries go and what they are counted by: nodes with excess for all at once,
+  // all else in shared memory. A block that is alone puts entries into the list as well; others do
+  // so when there is no room, and with the rest of theirs at the end of the level.
   struct Out {
     ArcRange* stage;
-    int32_t *listed, *found, *heavy;
+    int32_t room;
+    int32_t *listed, *nodes, *heavy, *found;
+    int32_t* overflow;  // null: alone
   };
 
   __device__ bool is_small(int32_t ranges, int32_t heavy) const {
@@ -109,20 +111,48 @@ class FlowSearch {
     ++level_;
   }
 
+  // One level by all blocks. Thousands of warps that count with the same word would wait for each
+  // other: only blocks do.
+  __device__ void search_together() {
+    FlowShared& b = flow_block();
+    FlowTally* const tally = grid_.tally();
+    if (threadIdx.x == 0) b.listed[0] = b.nodes[0] = b.heavy[0] = 0;
+    __syncthreads();
+    ArcRange* const stage = flow_stage<ArcRange>(0);
+    constexpr int32_t kRoom = 2 * kFlowStaged;
+    expand(nullptr, grid_.warp(), grid_.warps(),
+           {stage, kRoom, b.listed, b.nodes, b.heavy, &tally->found, &tally->count});
+    __syncthreads();
+    const int32_t staged = min(b.listed[0], kRoom);
+    if (threadIdx.x == 0) {
+      if (staged > 0) b.base = atomicAdd(&tally->count, staged);
+      if (b.heavy[0] > 0) atomicAdd(&tally->more, b.heavy[0]);
+      if (tuning_.gap && !kForward && b.nodes[0] > 0) {
+        atomicAdd(s_.width + level_ + 1, b.nodes[0]);
+      }
+    }
+    __syncthreads();
+    for (int32_t k = threadIdx.x; k < staged; k += blockDim.x) {
+      s_.frontier[last_ + b.base + k] = stage[k];
+    }
+  }
+
   // Level after level by this block, while they are small.
   __device__ void search_alone(int32_t goal) {
     FlowShared& b = flow_block();
-    if (threadIdx.x == 0) b.listed[0] = b.found[0] = b.heavy[0] = 0;
+    if (threadIdx.x == 0) b.listed[0] = b.nodes[0] = b.found[0] = b.heavy[0] = 0;
     __syncthreads();
     const ArcRange* staged = nullptr;
     for (int round = 0;; ++round) {
       const int now = round % 3, next = (round + 1) % 3;
-      if (threadIdx.x == 0) b.listed[next] = b.found[next] = b.heavy[next] = 0;
+      if (threadIdx.x == 0) b.listed[next] = b.nodes[next] = b.found[next] = b.heavy[next] = 0;
       ArcRange* const stage = flow_stage<ArcRange>(round % 2);
       expand(staged, int(threadIdx.x / 32), int(blockDim.x / 32),
-             {stage, b.listed + now, b.found + now, b.heavy + now});
+             {stage, kFlowStaged, b.listed + now, b.nodes + now, b.heavy + now, b.found + now,
+              nullptr});
       __syncthreads();
       const int32_t listed = b.listed[now], heavy = b.heavy[now];
+      if (threadIdx.x == 0 && tuning_.gap && !kForward) s_.width[level_ + 1] = b.nodes[now];
       step(listed, b.found[now]);
       staged = stage;
       if (listed == 0 || found_ >= goal || !is_small(listed, heavy)) break;
@@ -190,14 +220,18 @@ class FlowSearch {
     }
     if (!__any_sync(kAllLanes, nodes > 0)) return;
     if (__any_sync(kAllLanes, heavy > 0)) count_all(out.heavy, heavy);
-    if (tuning_.gap && !kForward) count_all(s_.width + level_ + 1, nodes);
+    count_all(out.nodes, nodes);
     int32_t at = take(parts, out.listed);
 #pragma unroll
     for (int i = 0; i < kSearchUnroll; ++i) {
       for (int32_t skip = 0; skip < degree[i]; skip += kRangeArcs, ++at) {
         const ArcRange part{first[i] + skip, min(degree[i] - skip, kRangeArcs)};
-        s_.frontier[last_ + at] = part;
-        if (out.stage && at < kFlowStaged) out.stage[at] = part;
+        if (at < out.room) out.stage[at] = part;
+        if (out.overflow == nullptr) {
+          s_.frontier[last_ + at] = part;
+        } else if (at >= out.room) {
+          s_.frontier[last_ + take_place(out.overflow)] = part;
+        }
       }
     }
     if (kForward || !__any_sync(kAllLanes, actives > 0)) return;

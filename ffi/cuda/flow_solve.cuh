@@ -100,8 +100,7 @@ class FlowSolve {
       s_.width[v] = 0;
       active += open && __ldcg(excess + v) > 0;
     });
-    __syncwarp();
-    count_all(&grid_.tally()->count, active);
+    count_by_blocks(&grid_.tally()->count, active);
     if (grid_.leader()) c_.gap = INT32_MAX;
     const int32_t all = grid_.meet().count;
     if (all == 0 && stage == FlowStage::kReturn) return 0;

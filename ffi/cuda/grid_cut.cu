@@ -41,7 +41,8 @@ class Launch {
         o_(o),
         control_(control),
         scratch_(scratch),
-        scratch_bytes_(scratch_bytes) {}
+        scratch_bytes_(scratch_bytes),
+        tuning_(GridCutTuning::of(o.choice)) {}
 
   ffi::Error run() {
     if (o_.batch == 0) return ffi::Error::Success();
@@ -75,7 +76,7 @@ class Launch {
   }
 
   ffi::Error small(const GridTiling& tiling) {
-    GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, {}};
+    GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning_};
     const int threads = int(std::min<int64_t>(
         kGridCutThreads, std::max<int64_t>(64, (tiling.cells() / 2 + 31) / 32 * 32)));
     const int64_t shared = int64_t(sizeof(GridCutShared)) + tiling.bytes(kArcs, 8);
@@ -97,7 +98,7 @@ class Launch {
                       memory + layout.stored},
                      reinterpret_cast<GridCutControl*>(control_) + problem,
                      reinterpret_cast<double*>(memory),
-                     {}};
+                     tuning_};
     JAXMATCH_CUDA_CHECK(cudaMemsetAsync(plan.control, 0, sizeof(GridCutControl), stream_));
     const size_t shared = sizeof(GridCutShared) +
                           size_t(std::max(plan.narrow.bytes(kArcs, 4), plan.wide.bytes(kArcs, 8)));
@@ -114,6 +115,7 @@ class Launch {
   char* control_;
   char* scratch_;
   int64_t scratch_bytes_;
+  GridCutTuning tuning_;
 };
 
 template <class G, class V, class... Rest>

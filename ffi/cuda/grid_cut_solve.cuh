@@ -27,6 +27,18 @@ struct GridCutTuning {
   int first_rounds = 4;  // before the first
   int sweeps = 4;        // pushes and relabellings in a round
   int racing = 1024;     // exact relabellings before threads wait for each other
+
+  // For measurements: four bits x for each of the first three, in order; x > 0 stands for 2^x / 2.
+  static GridCutTuning of(int64_t choice) {
+    GridCutTuning t;
+    int shift = 0;
+    for (int* field : {&t.rounds, &t.first_rounds, &t.sweeps}) {
+      const int x = int(choice >> shift & 15);
+      if (x > 0) *field = (1 << x) / 2;
+      shift += 4;
+    }
+    return t;
+  }
 };
 
 // What blocks tell each other, in memory of the device.

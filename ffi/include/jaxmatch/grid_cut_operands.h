@@ -71,6 +71,7 @@ struct GridCutOperands {
   bool* side;       // [batch, cells]
   int32_t* status;  // [batch]
   GridCutMethod method;
+  int64_t choice;  // for measurements, see GridCutTuning
 
   JAXMATCH_GRID_FN int given_arcs() const { return symmetric ? connectivity / 2 : connectivity; }
 };
@@ -155,7 +156,7 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
       int64_t(value->element_count()) != o.batch || int64_t(status->element_count()) != o.batch) {
     return wrong("the arrays do not belong together");
   }
-  if (method < 0 || method > int64_t(GridCutMethod::kPushRelabel)) return wrong("unknown method");
+  if ((method & 255) > int64_t(GridCutMethod::kPushRelabel)) return wrong("unknown method");
   o.dtype = *dtype;
   o.source = source.untyped_data();
   o.sink = sink.untyped_data();
@@ -164,7 +165,8 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
   o.value = value->untyped_data();
   o.side = side->typed_data();
   o.status = status->typed_data();
-  o.method = GridCutMethod(method);
+  o.method = GridCutMethod(method & 255);
+  o.choice = method >> 8;
   return o;
 }
 
