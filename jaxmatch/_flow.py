@@ -15,6 +15,7 @@ from jax import lax
 from jaxmatch import _native
 from jaxmatch._arguments import _as_array
 from jaxmatch._flow_solve import METHODS, OPTIONS, solve_flow
+from jaxmatch._indices import existing
 from jaxmatch._networks import FlowNetwork, check_network
 from jaxmatch._result import Flow, MinimumCut
 from jaxmatch._sharding import over_batch_shards
@@ -247,13 +248,12 @@ def _as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..
     if not isinstance(node, jax.Array):
         node = np.asarray(node)
         if node.dtype.kind in "iu":
-            # JAX may cut what is wider than 32 bits, perhaps to a node.
-            node = np.where((node >= 0) & (node < network.num_nodes), node, -1).astype(np.int32)
+            node = existing(node, network.num_nodes)  # JAX may cut what is wider than 32 bits
     x = jnp.asarray(node)
     if not jnp.issubdtype(x.dtype, jnp.integer):
         raise TypeError(f"`{name}` must be the number of a node, an integer, got {x.dtype}.")
     if x.dtype != jnp.int32:
-        x = jnp.where((x >= 0) & (x < network.num_nodes), x, -1).astype(jnp.int32)
+        x = existing(x, network.num_nodes)
     return x
 
 

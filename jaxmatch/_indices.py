@@ -1,10 +1,12 @@
-"""Index arrays as arguments of what is built on the host."""
+"""Arrays of indices as arguments."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -48,3 +50,14 @@ def rows_of_csr(name: str, csr: Any) -> np.ndarray:
             f"`{name}.check_format()` says what is wrong."
         )
     return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+
+
+def existing(index: Any, size: int) -> Any:
+    """Integers as int32, -1 for those that are not below `size`.
+
+    To be asked before a conversion to 32 bits, which may make such a number one that is. An array
+    of NumPy stays one.
+    """
+    xp = jnp if isinstance(index, jax.Array) else np
+    exists = (index >= 0) & (index < size)
+    return xp.where(exists, xp.where(exists, index, 0).astype(np.int32), np.int32(-1))

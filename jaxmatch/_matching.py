@@ -16,6 +16,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._graphs import BipartiteGraph, check_graph
+from jaxmatch._indices import existing
 from jaxmatch._matching_flow import solve_by_flow
 from jaxmatch._matching_steps import solve_in_steps
 from jaxmatch._result import Matching
@@ -282,8 +283,7 @@ def _as_start(
     if not isinstance(given, jax.Array):
         given = np.asarray(given)
         if given.dtype.kind in "iu" or given.size == 0:
-            # JAX may cut what is wider than 32 bits, perhaps to a column.
-            given = np.where((given >= 0) & (given < graph.shape[1]), given, -1).astype(np.int32)
+            given = existing(given, graph.shape[1])  # JAX may cut what is wider than 32 bits
     start = jnp.asarray(given)
     if not jnp.issubdtype(start.dtype, jnp.integer):
         raise TypeError(
@@ -291,8 +291,7 @@ def _as_start(
             f"{start.dtype}."
         )
     if start.dtype != jnp.int32:
-        # Wider integers would wrap around, perhaps to a column.
-        start = jnp.where((start >= 0) & (start < graph.shape[1]), start, -1).astype(jnp.int32)
+        start = existing(start, graph.shape[1])
     shape = (*graph.batch_shape, graph.shape[0])
     try:
         return jnp.broadcast_to(start, shape)

@@ -115,13 +115,14 @@ class Launch {
       : stream_(stream),
         batch_{
             o, control, scratch, scratch_bytes, size_of(o.capacity_dtype), size_of(o.value_dtype)},
-        plan_{FlowTuning::of(o.choice, 0), PaperOptions::of(o.choice, o.k),
+        plan_{FlowTuning::of(o.choice, 0), PaperOptions::of(o.choice, o.k), false,
               rounds > 0 ? rounds : -1},
         kernels_(FlowKernels::of(o.capacity_dtype, o.value_dtype)),
         resumed_(resumed) {
     is_paper_ = o.method == FlowMethod::kThreadCentric || o.method == FlowMethod::kTwoLevel;
     if (is_paper_) {
       plan_.tuning.wide = 1;
+      plan_.ordered = plan_.paper.layout != FlowLayout::kRcsr;
     } else {
       plan_.tuning = FlowTuning::of(o.choice, o.k);
     }

@@ -7,9 +7,10 @@
 
 namespace jaxmatch {
 
-// Whether the arrays make a network and the terminals are two nodes of it. Nothing is read out of
-// bounds meanwhile. All threads return the same.
-__device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s) {
+// Whether the arrays make a network and the terminals are two nodes of it; if `ordered`, also
+// whether the heads of a node's arcs rise, without which a search for one of them may find another.
+// Nothing is read out of bounds meanwhile. All threads return the same.
+__device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool ordered) {
   const FlowNetworkCsr& g = s.network;
   const auto exists = [](int32_t x, int32_t count) { return uint32_t(x) < uint32_t(count); };
   bool bad = g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0;
@@ -25,7 +26,7 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s) {
       if (good) {
         const int32_t last = g.arc_ptr[tail + 1];
         good = g.arc_ptr[tail] <= a && a < last &&
-               (a + 1 >= last || a + 1 >= g.arcs || head < g.arc_head[a + 1]);
+               (!ordered || a + 1 >= last || a + 1 >= g.arcs || head < g.arc_head[a + 1]);
       }
     }
     bad |= !good;
@@ -85,7 +86,8 @@ __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
 }
 
 template <class C>
-__device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning) {
+__device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
+                                  bool ordered) {
   FlowControl& c = *s.control;
   const auto end = [&](FlowStage stage, Status status) {
     grid.meet();
@@ -94,7 +96,7 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
     c.status = status;
     c.step = grid.steps();
   };
-  if (!network_is_valid(grid, s)) return end(FlowStage::kBad, kInvalidGraph);
+  if (!network_is_valid(grid, s, ordered)) return end(FlowStage::kBad, kInvalidGraph);
   FlowUnits<C> units(grid, s);
   if (!units.are_valid()) return end(FlowStage::kBad, kInvalidCapacity);
   grid.each(s.network.nodes, [&](int64_t v) {

@@ -13,6 +13,7 @@ namespace jaxmatch {
 struct FlowPlan {
   FlowTuning tuning;
   PaperOptions paper;
+  bool ordered;  // whether arcs are found by their heads
   int64_t budget;
 };
 
@@ -20,7 +21,7 @@ template <class C>
 __device__ inline void begin_problem(const FlowState& s, const FlowPlan& plan, bool alone) {
   if (FlowStage(__ldcg(&s.control->stage)) != FlowStage::kBegin) return;
   FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);
-  begin_flow<C>(grid, s, plan.tuning);
+  begin_flow<C>(grid, s, plan.tuning, plan.ordered);
 }
 
 // The pushes of "auto" between two searches.

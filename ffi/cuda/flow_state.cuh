@@ -167,18 +167,18 @@ struct FlowBatch {
 // What may be measured in variants; the defaults are what the methods use.
 struct FlowTuning {
   int32_t search_alone = 512;  // ranges of arcs of a level up to which one block searches
-  int32_t push_alone = 256;    // active nodes up to which one block pushes
-  int32_t share = 32;          // active nodes of a block, at least, where more than one pushes
+  int32_t push_alone = 64;     // active nodes up to which one block pushes
+  int32_t share = 8;           // active nodes of a block, at least, where more than one pushes
   int32_t rounds = 8;          // of a block between two meetings of all
   int32_t rounds_alone = 16;   // where no other block pushes
-  int32_t scans = 2;           // of one node's arcs before others have their turn
+  int32_t scans = 1;           // of one node's arcs before others have their turn
   int32_t hops = 4;            // a thread follows what it has pushed so far
   int32_t thread_arcs = 16;    // nodes of more arcs are discharged by a warp
   int32_t gap = 1;             // whether a height that nobody has cuts off those above
   int32_t wide = 0;            // 64-bit residuals even where 32 bits would do
   int32_t direction = 0;    // the preflow starts at the source (1), the sink (2), or see FlowUnits
   int32_t least_push = 16;  // microseconds between two searches, at least
-  int32_t cancel = 8;       // meetings of all while flow is taken back where it came from
+  int32_t cancel = 32;      // meetings of all while flow is taken back where it came from
   int32_t racing = 4096;    // rounds that relabel between two searches; see FlowSolve
   double patience = 1;      // time from one search to the next, in parts of the former's
 

@@ -18,10 +18,8 @@ __global__ void __launch_bounds__(kGridCutThreads, 1)
     grid_cut_kernel(const __grid_constant__ GridCutOperands o,
                     const __grid_constant__ GridCutPlan plan, int64_t problem) {
   const bool alone = problem < 0;
-  GridCutKernel<kArcs, G, V>(o, plan, alone ? int64_t(blockIdx.x) : problem,
-                             alone ? 0 : int(blockIdx.x), alone ? 1 : int(gridDim.x),
-                             grid_cut_shared)
-      .run();
+  cut_grid<kArcs, G, V>(o, plan, alone ? int64_t(blockIdx.x) : problem, alone ? 0 : int(blockIdx.x),
+                        alone ? 1 : int(gridDim.x), grid_cut_shared);
 }
 
 template <class V>

@@ -32,19 +32,21 @@ struct alignas(16) GridCutShared {
 template <int kArcs, class G, class V>
 class GridCutKernel {
  public:
+  // No member of this object knows another one by its address: what does must stay in memory.
   __device__ GridCutKernel(const GridCutOperands& o, const GridCutPlan& plan, int64_t problem,
-                           int block, int blocks, char* memory)
+                           const GridCapacities<G>& g, GridBarrier& barrier,
+                           GridNumbers<kArcs, G>& numbers, int block, int blocks, char* memory)
       : plan_(plan),
-        g_(grid_of<G>(o, problem)),
+        g_(g),
         value_(static_cast<V*>(o.value) + problem),
-        side_(o.side + problem * g_.shape.cells()),
+        side_(o.side + problem * g.shape.cells()),
         status_(o.status + problem),
         shared_(*reinterpret_cast<GridCutShared*>(memory)),
         tile_memory_(memory + sizeof(GridCutShared)),
         block_(block),
         blocks_(blocks),
-        barrier_(plan.control ? plan.control->barrier : nullptr, blocks, &shared_.left),
-        numbers_(g_, barrier_, plan.control, &shared_.control, block, blocks) {}
+        barrier_(barrier),
+        numbers_(numbers) {}
 
   __device__ void run() {
     using Kind = typename GridNumbers<kArcs, G>::Kind;
@@ -130,16 +132,26 @@ class GridCutKernel {
   __device__ Sum* parts() const { return reinterpret_cast<Sum*>(plan_.partial); }
 
   const GridCutPlan& plan_;
-  const GridCapacities<G> g_;
+  const GridCapacities<G>& g_;
   V* const value_;
   bool* const side_;
   int32_t* const status_;
   GridCutShared& shared_;
   char* const tile_memory_;
   const int block_, blocks_;
-  GridBarrier barrier_;
-  GridNumbers<kArcs, G> numbers_;
+  GridBarrier& barrier_;
+  GridNumbers<kArcs, G>& numbers_;
 };
+
+template <int kArcs, class G, class V>
+__device__ inline void cut_grid(const GridCutOperands& o, const GridCutPlan& plan, int64_t problem,
+                                int block, int blocks, char* memory) {
+  GridCutShared& shared = *reinterpret_cast<GridCutShared*>(memory);
+  const GridCapacities<G> g = grid_of<G>(o, problem);
+  GridBarrier barrier(plan.control ? plan.control->barrier : nullptr, blocks, &shared.left);
+  GridNumbers<kArcs, G> numbers(g, barrier, plan.control, &shared.control, block, blocks);
+  GridCutKernel<kArcs, G, V>(o, plan, problem, g, barrier, numbers, block, blocks, memory).run();
+}
 
 }  // namespace jaxmatch
 

@@ -245,7 +245,7 @@ class GridNumbers {
     return barrier_.meet(rounded);
   }
 
-  const GridCapacities<G> g_;
+  const GridCapacities<G>& g_;
   GridBarrier& barrier_;
   GridCutControl* const all_;
   GridCutControl* const mine_;

@@ -81,8 +81,11 @@ class GridCutSolve {
     });
     barrier_.meet(false);
     next_turn();
-    push_rounds(tuning_.first_rounds);
-    while (relabel_exactly()) push_rounds(tuning_.rounds);
+    int rounds = tuning_.first_rounds;
+    do {
+      push_rounds(rounds);
+      rounds = tuning_.rounds;
+    } while (relabel_exactly());
   }
 
   // f(number of the cell, its place in the grid and in shared memory), with the halo's heights.

@@ -149,6 +149,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
   lay_out_flow(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256);
   const bool paper = FlowMethod(method) != FlowMethod::kAuto;
   FlowPlan plan{FlowTuning::of(choice, paper ? 0 : k), PaperOptions::of(choice, k),
+                paper && PaperOptions::of(choice, k).layout != FlowLayout::kRcsr,
                 budget > 0 ? budget : -1};
   if (paper) plan.tuning.wide = 1;
   if (racing >= 0) plan.tuning.racing = racing;

@@ -51,7 +51,7 @@ void Solve(const GridCutOperands& o, const Emulation& how) {
   if (bytes > kSharedBytes) emulator::fail("too little shared memory");
   emulator::interruptions.seed(how.seed);
   emulator::launch_together(how.blocks, how.threads, how.seed, shared, bytes, [&] {
-    GridCutKernel<kArcs, G, V>(o, plan, 0, int(blockIdx.x), int(gridDim.x), shared).run();
+    cut_grid<kArcs, G, V>(o, plan, 0, int(blockIdx.x), int(gridDim.x), shared);
   });
 }
 
