@@ -152,6 +152,12 @@ class Launch {
   }
 
  private:
+  int shared_bytes() const { return flow_shared_bytes(batch_.operands.first.nodes); }
+  // Always the same value: another thread may launch the same kernel.
+  static cudaError_t allow_shared(const void* kernel) {
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                flow_shared_bytes(kKnownNodes));
+  }
   // One block has little less of a small network than all have, and many of them run at once.
   bool is_small() const {
     const FlowOperands& o = batch_.operands;
@@ -166,7 +172,7 @@ class Launch {
          {kernels_.begin_small, reinterpret_cast<void*>(flow_auto_small_kernel<int32_t>),
           reinterpret_cast<void*>(flow_auto_small_kernel<int64_t>), kernels_.finish_small}) {
       JAXMATCH_CUDA_CHECK(cudaLaunchKernel(kernel, dim3(unsigned(o.batch)), dim3(threads),
-                                           arguments, size_t(kFlowSharedBytes), stream_));
+                                           arguments, size_t(shared_bytes()), stream_));
     }
     return ffi::Error::Success();
   }
@@ -185,8 +191,9 @@ class Launch {
     void* arguments[] = {&s, &plan_};
     for (void* kernel : {kernels_.begin, solve[0], solve[1], kernels_.finish}) {
       if (kernel == nullptr) continue;
+      JAXMATCH_CUDA_CHECK(allow_shared(kernel));
       JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks_, kFlowThreads, arguments,
-                                                      size_t(kFlowSharedBytes), stream_));
+                                                      size_t(shared_bytes()), stream_));
     }
     return ffi::Error::Success();
   }

@@ -2,13 +2,15 @@
 #ifndef JAXMATCH_CUDA_FLOW_GRID_CUH_
 #define JAXMATCH_CUDA_FLOW_GRID_CUH_
 
+#include "jaxmatch/flow_operands.h"
 #include "matching_grid.cuh"
 
 namespace jaxmatch {
 
 constexpr int kFlowThreads = 1024;  // of a block; one block for each multiprocessor
 #ifndef JAXMATCH_EMULATED
-constexpr int kFlowStaged = 2048;  // entries of eight bytes in each of a block's two lists
+constexpr int kFlowStaged = 2048;         // entries of eight bytes in each of a block's two lists
+constexpr int32_t kKnownNodes = 1 << 19;  // so many have a bit in shared memory
 #endif
 
 // Counters of one step, zero when it begins.
@@ -25,13 +27,21 @@ struct alignas(16) FlowShared {
   int32_t listed[3], nodes[3], found[3], heavy[3];
   int32_t base, sum;
 };
-constexpr int kFlowSharedBytes = int(sizeof(FlowShared)) + 2 * kFlowStaged * 8;
+constexpr int kFlowStagesBytes = int(sizeof(FlowShared)) + 2 * kFlowStaged * 8;
+// With a bit for each node, where these are not too many.
+JAXMATCH_ANYWHERE constexpr int flow_shared_bytes(int32_t nodes) {
+  return kFlowStagesBytes + (nodes <= kKnownNodes ? (nodes + 31) / 32 * 4 : 0);
+}
 extern __shared__ __align__(16) char flow_shared[];
 __device__ inline FlowShared& flow_block() { return *reinterpret_cast<FlowShared*>(flow_shared); }
 template <class Entry>
 __device__ inline Entry* flow_stage(int which) {
   static_assert(sizeof(Entry) <= 8, "");
   return reinterpret_cast<Entry*>(flow_shared + sizeof(FlowShared)) + which * kFlowStaged;
+}
+
+__device__ inline uint32_t* flow_bits() {
+  return reinterpret_cast<uint32_t*>(flow_shared + kFlowStagesBytes);
 }
 
 class FlowGrid {

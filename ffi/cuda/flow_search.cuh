@@ -99,6 +99,7 @@ class FlowSearch {
     int32_t room;
     int32_t *listed, *nodes, *heavy, *found;
     int32_t* overflow;  // null: alone
+    bool bits;          // whether those who look at nodes claim them by their bits
   };
 
   __device__ bool is_small(int32_t ranges, int32_t heavy) const {
@@ -121,7 +122,7 @@ class FlowSearch {
     ArcRange* const stage = flow_stage<ArcRange>(0);
     constexpr int32_t kRoom = 2 * kFlowStaged;
     expand(nullptr, grid_.warp(), grid_.warps(),
-           {stage, kRoom, b.listed, b.nodes, b.heavy, &tally->found, &tally->count});
+           {stage, kRoom, b.listed, b.nodes, b.heavy, &tally->found, &tally->count, false});
     __syncthreads();
     const int32_t staged = min(b.listed[0], kRoom);
     if (threadIdx.x == 0) {
@@ -137,9 +138,32 @@ class FlowSearch {
     }
   }
 
+  // Which nodes have been reached, or must not be: a bit of each.
+  __device__ void know_nodes() const {
+    constexpr int kUnroll = 8;
+    const int lane = grid_.lane(), warps = int(blockDim.x / 32);
+    const int32_t words = (g_.nodes + 31) / 32;
+    for (int32_t first = int32_t(threadIdx.x / 32); first < words; first += kUnroll * warps) {
+      int32_t height[kUnroll];
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        const int32_t node = (first + i * warps) * 32 + lane;
+        height[i] = node < g_.nodes ? __ldcg(s_.height + node) : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        const unsigned known = __ballot_sync(kAllLanes, height[i] != s_.unreached());
+        const int32_t word = first + i * warps;
+        if (lane == 0 && word < words) flow_bits()[word] = known;
+      }
+    }
+  }
+
   // Level after level by this block, while they are small.
   __device__ void search_alone(int32_t goal) {
     FlowShared& b = flow_block();
+    const bool bits = g_.nodes <= kKnownNodes;
+    if (bits) know_nodes();
     if (threadIdx.x == 0) b.listed[0] = b.nodes[0] = b.found[0] = b.heavy[0] = 0;
     __syncthreads();
     const ArcRange* staged = nullptr;
@@ -149,7 +173,7 @@ class FlowSearch {
       ArcRange* const stage = flow_stage<ArcRange>(round % 2);
       expand(staged, int(threadIdx.x / 32), int(blockDim.x / 32),
              {stage, kFlowStaged, b.listed + now, b.nodes + now, b.heavy + now, b.found + now,
-              nullptr});
+              nullptr, bits});
       __syncthreads();
       const int32_t listed = b.listed[now], heavy = b.heavy[now];
       if (threadIdx.x == 0 && tuning_.gap && !kForward) s_.width[level_ + 1] = b.nodes[now];
@@ -193,21 +217,34 @@ class FlowSearch {
       node[i] = arcs[i] >= 0 ? g_.arc_head[arcs[i]] : -1;
       open[i] = arcs[i] >= 0 && passes(arcs[i]);
     }
+    if (out.bits) {
 #pragma unroll
-    for (int i = 0; i < kSearchUnroll; ++i) {
-      height[i] = open[i] ? __ldcg(s_.height + node[i]) : -1;
+      for (int i = 0; i < kSearchUnroll; ++i) {
+        const uint32_t bit = uint32_t{1} << (node[i] & 31);
+        if (open[i]) open[i] = (atomicOr(flow_bits() + (node[i] >> 5), bit) & bit) == 0;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kSearchUnroll; ++i) {
+        height[i] = open[i] ? __ldcg(s_.height + node[i]) : -1;
+      }
+#pragma unroll
+      for (int i = 0; i < kSearchUnroll; ++i) open[i] &= height[i] == s_.unreached();
     }
     int parts = 0, actives = 0, nodes = 0, heavy = 0;
 #pragma unroll
     for (int i = 0; i < kSearchUnroll; ++i) {
       active[i] = false;
       degree[i] = 0;
-      open[i] &= height[i] == s_.unreached();
       if (!open[i]) continue;
       first[i] = g_.arc_ptr[node[i]];
       degree[i] = g_.arc_ptr[node[i] + 1] - first[i];
       if (!kForward) active[i] = __ldcg(excess_ + node[i]) > 0;
-      open[i] = atomicCAS(s_.height + node[i], s_.unreached(), level_ + 1) == s_.unreached();
+      if (out.bits) {
+        __stcg(s_.height + node[i], level_ + 1);
+      } else {
+        open[i] = atomicCAS(s_.height + node[i], s_.unreached(), level_ + 1) == s_.unreached();
+      }
     }
 #pragma unroll
     for (int i = 0; i < kSearchUnroll; ++i) {

@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
 #define JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
 
+#include <cstdint>
+
 namespace jaxmatch {
 
 #ifndef JAXMATCH_EMULATED
@@ -50,6 +52,23 @@ class GridBarrier {
   int* left_;
   int turn_ = 0;
 };
+
+// What all blocks find out together; zero at first.
+struct GridCutControl {
+  int32_t barrier[GridBarrier::kWords];
+  unsigned long long most[6];  // doubles that are not negative, whose bits are ordered like them
+  unsigned long long sums[4];  // of source and sink: of the lower and the upper 32 bits
+  // Where the time goes, for measurements: cycles of the first thread's clock, and how many rounds
+  // of pushes there were, exact relabellings, and meetings while their distances settled.
+  int32_t begin, push, relabel, end;
+  int32_t rounds, relabellings, settlings, unused;
+
+  __device__ void report(const GridCutControl& by) {
+    begin = by.begin, push = by.push, relabel = by.relabel, end = by.end;
+    rounds = by.rounds, relabellings = by.relabellings, settlings = by.settlings;
+  }
+};
+static_assert(sizeof(GridCutControl) == 128);
 
 }  // namespace jaxmatch
 

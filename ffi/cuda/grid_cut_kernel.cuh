@@ -50,7 +50,9 @@ class GridCutKernel {
 
   __device__ void run() {
     using Kind = typename GridNumbers<kArcs, G>::Kind;
+    const int64_t start = clock64();
     const Kind kind = numbers_.survey();
+    if (threadIdx.x == 0) shared_.control.begin = int32_t(clock64() - start);
     if (kind == Kind::kInvalid) {
       fail(kInvalidCapacity);
     } else if (kind == Kind::kOverflow) {
@@ -78,9 +80,10 @@ class GridCutKernel {
 
   template <class T>
   __device__ void solve(const GridTiling& tiling) {
-    GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning, block_,
-                                  blocks_, tile_memory_);
+    GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning,
+                                  &shared_.control, block_, blocks_, tile_memory_);
     solver.run([&](const auto& tile, const auto& global) { numbers_.fill(tile, global); });
+    const int64_t start = clock64();
     // The capacity of the cut in the given numbers; every thread adds in a fixed order.
     Sum mine = 0;
     solver.each_result([&](int64_t cell, GridPlace place, int a) {
@@ -96,6 +99,11 @@ class GridCutKernel {
       });
     });
     const Sum value = total(mine);
+    if (block_ == 0 && threadIdx.x == 0 && plan_.control != nullptr) {
+      shared_.control.end = int32_t(clock64() - start);
+      shared_.control.relabellings = solver.relabellings();
+      plan_.control->report(shared_.control);
+    }
     if (std::is_same_v<V, int32_t> && value > Sum(INT32_MAX)) {
       fail(kOverflow);  // everybody has written its sides: they met to add
     } else if (block_ == 0 && threadIdx.x == 0) {

@@ -13,15 +13,6 @@
 
 namespace jaxmatch {
 
-// What all blocks find out together; zero at first.
-struct GridCutControl {
-  int32_t barrier[GridBarrier::kWords];
-  unsigned long long most[6];  // doubles that are not negative, whose bits are ordered like them
-  unsigned long long sums[4];  // of source and sink: of the lower and the upper 32 bits
-  double unused[4];
-};
-static_assert(sizeof(GridCutControl) == 128);
-
 // How many bits tell the sum of all capacities around a cell, in 32 and in 64.
 constexpr int kNarrowBits = 30, kWideBits = 59;
 

@@ -25,7 +25,7 @@ namespace jaxmatch {
 struct GridCutTuning {
   int rounds = 4;        // between two exact relabellings
   int first_rounds = 4;  // before the first
-  int sweeps = 4;        // pushes and relabellings in a round
+  int sweeps = 8;        // pushes and relabellings in a round
   int racing = 1024;     // exact relabellings before threads wait for each other
 
   // For measurements: four bits x for each of the first three, in order; x > 0 stands for 2^x / 2.
@@ -52,8 +52,8 @@ template <int kArcs, class T>
 class GridCutSolve {
  public:
   __device__ GridCutSolve(const GridTiling& tiling, const GridShape& shape, GridBarrier& barrier,
-                          const GridCutScratch& scratch, const GridCutTuning& tuning, int block,
-                          int blocks, char* memory)
+                          const GridCutScratch& scratch, const GridCutTuning& tuning,
+                          GridCutControl* spent, int block, int blocks, char* memory)
       : tile_(tiling, memory),
         tiling_(tiling),
         shape_(shape),
@@ -62,6 +62,7 @@ class GridCutSolve {
         boxes_(reinterpret_cast<T*>(scratch.boxes)),
         stored_(reinterpret_cast<T*>(scratch.stored)),
         tuning_(tuning),
+        spent_(spent),
         block_(block),
         blocks_(blocks),
         resident_(tiling.tiles() <= blocks) {}
@@ -82,10 +83,17 @@ class GridCutSolve {
     barrier_.meet(false);
     next_turn();
     int rounds = tuning_.first_rounds;
-    do {
+    for (bool again = true; again;) {
+      const int64_t start = clock64();
       push_rounds(rounds);
       rounds = tuning_.rounds;
-    } while (relabel_exactly());
+      const int64_t middle = clock64();
+      again = relabel_exactly();
+      if (threadIdx.x == 0) {
+        spent_->push += int32_t(middle - start);
+        spent_->relabel += int32_t(clock64() - middle);
+      }
+    }
   }
 
   // f(number of the cell, its place in the grid and in shared memory), with the halo's heights.
@@ -100,6 +108,7 @@ class GridCutSolve {
     });
   }
   __device__ const GridTile<kArcs, T>& tile() const { return tile_; }
+  __device__ int relabellings() const { return relabellings_; }
 
  private:
   // A cell's place in the grid; the halo may lie outside of it.
@@ -243,6 +252,7 @@ class GridCutSolve {
         publish_heights();
       });
       first = false;
+      if (threadIdx.x == 0) ++spent_->rounds;
       any = barrier_.meet(any);
       next_turn();
       pending_ = true;
@@ -270,6 +280,7 @@ class GridCutSolve {
         publish_heights();
       });
       pending_ = pending_ && !start;
+      if (threadIdx.x == 0) ++spent_->settlings;
       again = barrier_.meet(changed && tiling_.tiles() > 1);
       next_turn();
       start = false;
@@ -291,6 +302,7 @@ class GridCutSolve {
   T* const boxes_;
   T* const stored_;
   const GridCutTuning& tuning_;
+  GridCutControl* const spent_;  // of this block
   const int block_, blocks_;
   const bool resident_;
   int relabellings_ = 0;

@@ -111,20 +111,25 @@ class GridTile {
         const int32_t here = height[a];
         if (e <= 0 || here >= kGridFar) return;
         active = true;
+        T room[kArcs];
+        int32_t there[kArcs];
+#pragma unroll
+        for (int k = 0; k < kArcs; ++k) {
+          room[k] = seen(arc(k, a));
+          there[k] = seen(height[a + offset[k]]);
+        }
         T left = e;
         int32_t lowest = kGridFar - 1;
 #pragma unroll
         for (int k = 0; k < kArcs; ++k) {
-          if (left == 0) continue;
-          const int b = a + offset[k];
-          const T room = seen(arc(k, a));
-          const int32_t there = seen(height[b]);
-          if (room <= 0) continue;
-          if (there >= here) {
-            lowest = there < lowest ? there : lowest;
+          if (room[k] <= 0) continue;
+          if (there[k] >= here) {
+            lowest = there[k] < lowest ? there[k] : lowest;
             continue;
           }
-          const T d = room < left ? room : left;
+          const T d = room[k] < left ? room[k] : left;
+          if (d == 0) continue;
+          const int b = a + offset[k];
           left -= d;
           add_to(&arc(k, a), -d);
           add_to(&arc(opposite<kArcs>(k), b), d);

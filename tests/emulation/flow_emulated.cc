@@ -36,6 +36,7 @@ inline int __clzll(long long x) { return __builtin_clzll((unsigned long long)x);
 
 namespace jaxmatch {
 constexpr int kFlowStaged = 16, kRangeArcs = 8;
+constexpr int32_t kKnownNodes = 20;
 
 unsigned long arrived = 0;  // blocks, at all meetings of a launch
 inline void meet_all_blocks() {
@@ -65,7 +66,7 @@ T add_if(bool happens, T* at, T x) {
 #include "flow_run.cuh"
 
 namespace jaxmatch {
-char flow_shared[kFlowSharedBytes] __attribute__((aligned(16)));
+char flow_shared[flow_shared_bytes(kKnownNodes)] __attribute__((aligned(16)));
 
 namespace {
 
@@ -78,8 +79,7 @@ struct Grid {
   void launch(const Kernel& kernel) {
     emulator::interruptions.seed(seed);
     arrived = 0;
-    emulator::launch_together(blocks, threads, seed++, flow_shared, size_t(kFlowSharedBytes),
-                              kernel);
+    emulator::launch_together(blocks, threads, seed++, flow_shared, sizeof flow_shared, kernel);
   }
 };
 

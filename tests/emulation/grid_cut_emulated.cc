@@ -8,6 +8,7 @@ inline int __syncthreads_or(bool x) { return emulator::barrier(0, emulator::bloc
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   return emulator::exchanged(at, *at + x);
 }
+inline long long clock64() { return 0; }
 inline unsigned long long atomicMax(unsigned long long* at, unsigned long long x) {
   return emulator::exchanged(at, std::max(*at, x));
 }
