@@ -209,14 +209,20 @@ class FlowSearch {
     }
   }
 
+  // Loads have no branch around them, which would wait for one before the next: where a lane has no
+  // arc, it looks at the first one.
   __device__ void visit(const int32_t (&arcs)[kSearchUnroll], const Out& out) const {
-    int32_t node[kSearchUnroll], height[kSearchUnroll], first[kSearchUnroll], degree[kSearchUnroll];
+    int32_t node[kSearchUnroll], first[kSearchUnroll], degree[kSearchUnroll];
+    Word residual[kSearchUnroll], excess[kSearchUnroll];
     bool open[kSearchUnroll], active[kSearchUnroll];
 #pragma unroll
     for (int i = 0; i < kSearchUnroll; ++i) {
-      node[i] = arcs[i] >= 0 ? g_.arc_head[arcs[i]] : -1;
-      open[i] = arcs[i] >= 0 && passes(arcs[i]);
+      const int32_t arc = max(arcs[i], 0);
+      node[i] = g_.arc_head[arc];
+      residual[i] = passing(arc);
     }
+#pragma unroll
+    for (int i = 0; i < kSearchUnroll; ++i) open[i] = arcs[i] >= 0 && residual[i] > 0;
     if (out.bits) {
 #pragma unroll
       for (int i = 0; i < kSearchUnroll; ++i) {
@@ -224,32 +230,33 @@ class FlowSearch {
         if (open[i]) open[i] = (atomicOr(flow_bits() + (node[i] >> 5), bit) & bit) == 0;
       }
     } else {
+      int32_t height[kSearchUnroll];
 #pragma unroll
-      for (int i = 0; i < kSearchUnroll; ++i) {
-        height[i] = open[i] ? __ldcg(s_.height + node[i]) : -1;
-      }
+      for (int i = 0; i < kSearchUnroll; ++i) height[i] = __ldcg(s_.height + node[i]);
 #pragma unroll
       for (int i = 0; i < kSearchUnroll; ++i) open[i] &= height[i] == s_.unreached();
     }
-    int parts = 0, actives = 0, nodes = 0, heavy = 0;
 #pragma unroll
     for (int i = 0; i < kSearchUnroll; ++i) {
-      active[i] = false;
-      degree[i] = 0;
+      const int32_t at = open[i] ? node[i] : 0;
+      first[i] = g_.arc_ptr[at];
+      degree[i] = g_.arc_ptr[at + 1];
+      excess[i] = kForward ? Word(0) : __ldcg(excess_ + at);
+    }
+#pragma unroll
+    for (int i = 0; i < kSearchUnroll; ++i) {
       if (!open[i]) continue;
-      first[i] = g_.arc_ptr[node[i]];
-      degree[i] = g_.arc_ptr[node[i] + 1] - first[i];
-      if (!kForward) active[i] = __ldcg(excess_ + node[i]) > 0;
       if (out.bits) {
         __stcg(s_.height + node[i], level_ + 1);
       } else {
         open[i] = atomicCAS(s_.height + node[i], s_.unreached(), level_ + 1) == s_.unreached();
       }
     }
+    int parts = 0, actives = 0, nodes = 0, heavy = 0;
 #pragma unroll
     for (int i = 0; i < kSearchUnroll; ++i) {
-      if (!open[i]) degree[i] = 0;
-      active[i] &= open[i];
+      degree[i] = open[i] ? degree[i] - first[i] : 0;
+      active[i] = open[i] && excess[i] > 0;
       nodes += open[i];
       actives += active[i];
       parts += (degree[i] + kRangeArcs - 1) / kRangeArcs;
@@ -278,9 +285,9 @@ class FlowSearch {
       if (active[i]) s_.active[0][at++] = node[i];
     }
   }
-  __device__ bool passes(int32_t arc) const {
+  __device__ Word passing(int32_t arc) const {
     const ArcResidual<Word> r = load(residual_ + arc);
-    return (kForward ? r.out : r.in) > 0;
+    return kForward ? r.out : r.in;
   }
   // So many places for each lane, behind each other.
   __device__ static int32_t take(int count, int32_t* counter) {

@@ -103,40 +103,21 @@ class GridTile {
   // Only its own thread takes from a cell's excess and arcs, so these are right; heights need not
   // stay valid. Returns whether this thread has seen excess that might go somewhere.
   __device__ bool race(int sweeps) const {
+    int place[kKept];
+    keep_places(place);
     bool active = false;
     for (int sweep = 0; sweep < sweeps; ++sweep) {
       active = false;
-      each_cell([&](int a, int) {
-        const T e = seen(excess[a]);
-        const int32_t here = height[a];
-        if (e <= 0 || here >= kGridFar) return;
-        active = true;
-        T room[kArcs];
-        int32_t there[kArcs];
+      T e[kKept];
 #pragma unroll
-        for (int k = 0; k < kArcs; ++k) {
-          room[k] = seen(arc(k, a));
-          there[k] = seen(height[a + offset[k]]);
-        }
-        T left = e;
-        int32_t lowest = kGridFar - 1;
+      for (int j = 0; j < kKept; ++j) e[j] = place[j] >= 0 ? T(seen(excess[place[j]])) : T(0);
 #pragma unroll
-        for (int k = 0; k < kArcs; ++k) {
-          if (room[k] <= 0) continue;
-          if (there[k] >= here) {
-            lowest = there[k] < lowest ? there[k] : lowest;
-            continue;
-          }
-          const T d = room[k] < left ? room[k] : left;
-          if (d == 0) continue;
-          const int b = a + offset[k];
-          left -= d;
-          add_to(&arc(k, a), -d);
-          add_to(&arc(opposite<kArcs>(k), b), d);
-          add_to(excess + b, d);
-        }
-        if (left != e) add_to(excess + a, left - e);
-        if (left > 0 && lowest >= here) seen(height[a]) = lowest + 1;
+      for (int j = 0; j < kKept; ++j) {
+        if (e[j] > 0) active |= discharge(place[j], e[j]);
+      }
+      each_other_cell([&](int a) {
+        const T more = seen(excess[a]);
+        if (more > 0) active |= discharge(a, more);
       });
     }
     return active;
@@ -156,17 +137,14 @@ class GridTile {
   // To the end within the tile. Returns whether anything changed. Several sweeps go between two
   // looks at that; heights only fall, so it does no harm which of them a neighbour sees.
   __device__ bool settle_distances() const {
-    constexpr int kSweeps = 4;
-    constexpr int kKept = 3;  // cells of each thread of whose arcs it knows which are open
-    const int kept = kKept * int(blockDim.x);
+    constexpr int kSweeps = 2;
     int place[kKept];
-    unsigned open[kKept];
+    unsigned open[kKept];  // arcs
+    keep_places(place);
 #pragma unroll
     for (int j = 0; j < kKept; ++j) {
-      const int i = int(threadIdx.x) + j * int(blockDim.x);
-      place[j] = i < tiling.cells() ? tiling.at(tiling.cell(i)) : 0;
       open[j] = 0;
-      if (i >= tiling.cells() || excess[place[j]] < 0) continue;
+      if (place[j] < 0 || excess[place[j]] < 0) continue;
 #pragma unroll
       for (int k = 0; k < kArcs; ++k) open[j] |= unsigned(arc(k, place[j]) > 0) << k;
     }
@@ -190,10 +168,9 @@ class GridTile {
           }
           lower_to(place[j], lowest + 1);
         }
-        for (int i = kept + int(threadIdx.x); i < tiling.cells(); i += int(blockDim.x)) {
-          const int a = tiling.at(tiling.cell(i));
+        each_other_cell([&](int a) {
           if (height[a] != 0) lower_to(a, one_above_lowest(a));
-        }
+        });
       }
       again = __syncthreads_or(lower);
       changed |= again;
@@ -207,6 +184,56 @@ class GridTile {
   int offset[kArcs];
 
  private:
+  // The first cells of a thread, whose places it keeps in registers while it sweeps; -1: none.
+  static constexpr int kKept = 3;
+  __device__ void keep_places(int (&place)[kKept]) const {
+#pragma unroll
+    for (int j = 0; j < kKept; ++j) {
+      const int i = int(threadIdx.x) + j * int(blockDim.x);
+      place[j] = i < tiling.cells() ? tiling.at(tiling.cell(i)) : -1;
+    }
+  }
+  template <class F>
+  __device__ void each_other_cell(F f) const {
+    for (int i = int(threadIdx.x) + kKept * int(blockDim.x); i < tiling.cells();
+         i += int(blockDim.x)) {
+      f(tiling.at(tiling.cell(i)));
+    }
+  }
+
+  // Whether the cell, which has this excess, is one that might reach a deficit.
+  __device__ bool discharge(int a, T e) const {
+    const int32_t here = height[a];
+    if (here >= kGridFar) return false;
+    T room[kArcs];
+    int32_t there[kArcs];
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) {
+      room[k] = seen(arc(k, a));
+      there[k] = seen(height[a + offset[k]]);
+    }
+    T left = e;
+    int32_t lowest = kGridFar - 1;
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) {
+      if (room[k] <= 0) continue;
+      if (there[k] >= here) {
+        lowest = there[k] < lowest ? there[k] : lowest;
+        continue;
+      }
+      const T d = room[k] < left ? room[k] : left;
+      if (d == 0) continue;
+      const int b = a + offset[k];
+      left -= d;
+      add_to(&arc(k, a), -d);
+      add_to(&arc(opposite<kArcs>(k), b), d);
+      add_to(excess + b, d);
+    }
+    if (left != e) add_to(excess + a, left - e);
+    if (left > 0 && lowest >= here) seen(height[a]) = lowest + 1;
+    return true;
+  }
+
   // What other threads may write meanwhile.
   template <class X>
   __device__ static volatile X& seen(X& x) {
