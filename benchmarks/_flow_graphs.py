@@ -35,9 +35,10 @@ KNOWN = {
     "genrmf_a48_b48": 11118019, "genrmf_a16_b256": 1152755, "genrmf_a64_b16": 20036030,
 }  # fmt: skip
 
+_MATCHINGS = {"marvel_like": (12942, 6486, 96662), "movielens_ui_like": (7601, 4009, 55484)}
 _BATCH = "batch_lfw_200x25x25"
 _GENERATED = ("rlg_512x512", "rlg_64x4096", "rlg_4096x64", "genrmf_a48_b48", "genrmf_a16_b256")
-_GENERATED += ("genrmf_a64_b16", "genrmf_a128_b128")
+_GENERATED += ("genrmf_a64_b16", "genrmf_a128_b128", *_MATCHINGS)
 _STEREO = {"stereo_motorcycle_a20": (1, 64, 20), "stereo_motorcycle_a45": (1, 64, 45)}
 _STEREO |= {"stereo_motorcycle_half_a12": (2, 32, 12)}  # step, disparities, label
 _VOLUME = "mni_t1_2mm"
@@ -90,6 +91,23 @@ def genrmf(a: int, b: int, c1: int = 1, c2: int = 10000, seed: int = 0) -> Netwo
     dst.append((mates + area * np.arange(1, b)[:, None]).ravel())
     cap = [inside, rng.integers(c1, c2 + 1, area * (b - 1))]
     return _network(area * b, 0, area * b - 1, src, dst, cap)
+
+
+def matching(rows: int, cols: int, edges: int, seed: int = 0) -> Network:
+    """Unit capacities from a source through rows and columns to a sink, about so many edges
+    between them; some rows and columns have many, most have few."""
+    rng = np.random.default_rng(seed)
+    ends = [rng.zipf(1.6, 2 * edges) % n for n in (rows, cols)]
+    ends = [np.where(rng.random(2 * edges) < 0.5, x, rng.integers(0, n, 2 * edges))
+            for x, n in zip(ends, (rows, cols), strict=True)]  # fmt: skip
+    u, v = np.divmod(np.unique(ends[0] * cols + ends[1]), cols)
+    chosen = rng.permutation(len(u))[:edges]
+    u, v = u[chosen], v[chosen]
+    source, sink = rows + cols, rows + cols + 1
+    row, col = np.arange(rows), rows + np.arange(cols)
+    src = [u, np.full(rows, source), col]
+    dst = [rows + v, row, np.full(cols, sink)]
+    return _network(sink + 1, source, sink, src, dst, [np.ones(len(x), np.int32) for x in src])
 
 
 def image(us: np.ndarray, ut: np.ndarray, weights: list[np.ndarray]) -> Network:
@@ -266,6 +284,17 @@ def make_all(wanted: Iterable[str], cache: Path) -> dict[str, tuple[int, int]]:
     return sizes
 
 
+def workload_spread(x: Network) -> tuple[float, float]:
+    """How unevenly arcs are shared among warps that look at all nodes, as standard deviation by
+    mean: where each lane has a node and the warp waits for the longest (WBPR's TC), and where the
+    32 nodes of a warp are dealt with one after another by all lanes (TLPNS)."""
+    n = int(x["n"])
+    degree = np.bincount(x["src"], minlength=n) + np.bincount(x["dst"], minlength=n)
+    lanes = np.pad(degree, (0, -n % 32)).reshape(-1, 32)
+    warps = lanes.max(1), (-(-lanes // 32)).sum(1)
+    return tuple(float(w.std() / w.mean()) for w in warps)  # pyright: ignore
+
+
 def load(cache: Path, name: str) -> dict[str, Any]:
     """Of a network, a grid, or both in one."""
     with np.load(_path(cache, name)) as file:
@@ -287,6 +316,8 @@ def _instance(name: str) -> dict[str, Any]:
     if numbers := re.fullmatch(r"(?:rlg_|genrmf_a|grid_)(\d+)(?:x|_b)(\d+)", name):
         make = {"rlg": rlg, "genrmf": genrmf, "grid": lambda side, _: noisy_grid(side)}
         network = make[name.split("_")[0]](*map(int, numbers.groups()))
+    elif name in _MATCHINGS:
+        network = matching(*_MATCHINGS[name])
     elif name in _STEREO:
         network = _make_stereo(name)
     elif name == _VOLUME:

@@ -27,6 +27,8 @@ TARGETS = [
     Target("rlg_64x4096", "network", 41, "hi_pr", "2417", None, 40),
     Target("genrmf_a48_b48", "network", 58, "HPF", "926", None, 12),
     Target("genrmf_a128_b128", "network", None, "", "2138*", None, 300),
+    Target("marvel_like", "network", 1.3, "Marvel, matching", "569, Marvel", None, 3),
+    Target("movielens_ui_like", "network", 0.35, "MovieLens, matching", "329, MovieLens", None, 3),
     Target("camera_512", "network", 4.3, "EIBFS", "2358", None, 1.5),
     Target("china_640x427_rgb", "network", 4.6, "EIBFS", "wrong", None, 2.0),
     Target("camera_512", "grid", 4.3, "EIBFS", "", 0.074, 0.07),
@@ -45,6 +47,7 @@ SEQUENTIAL = ("augment", "push_relabel", "pseudoflow")
 TITLES = {
     "targets": '"auto" on the GPU, ms',
     "layouts": "thread_centric (TC) and two_level (TLPNS) by layout, ms (tables I, III)",
+    "breakdown": "where the time goes on the GPU, shares of a solve",
     "cpu": "one core, as a multiple of auto on one core",
     "grids_cpu": "grids on one core, as a multiple of auto on one core",
     "criteria": "what is to hold",
@@ -76,10 +79,30 @@ def targets(found: Found, goals: Sequence[Target], on_gpu: bool) -> list[dict[st
     return rows
 
 
-def layouts(found: Found, names: Sequence[str]) -> list[dict[str, Any]]:
+PARTS = ("search", "push", "search_back", "push_back", "take_back", "cut")
+
+
+def breakdown(found: Found, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Of `auto` and the paper's methods on their better layout."""
+    rows = []
+    for name in names:
+        for label in ("auto", *(f"{method} bcsr" for method in GPU_PAPER)):
+            x = found.get(("gpu", name, label))
+            if x is None or x.shares is None or x.searches is None:
+                continue
+            row = {"instance": name, "method": label, "relabels": sum(x.searches)}
+            rows.append(row | dict(zip(PARTS, x.shares, strict=True)))
+    return rows
+
+
+def layouts(
+    found: Found, names: Sequence[str], spread: dict[str, tuple[float, float]]
+) -> list[dict[str, Any]]:
     rows = []
     for name in names:
         row: dict[str, Any] = {"instance": name}
+        if name in spread:
+            row |= dict(zip(("spread_tc", "spread_tl"), spread[name], strict=True))
         for layout in LAYOUTS:
             pair = [
                 found.get(("gpu", name, Job(name, method, layout=layout).label))

@@ -44,6 +44,8 @@ class Measured(NamedTuple):
     device_spread: float | None = None  # (greatest − least) / median
     value: int | None = None
     over: bool = False
+    searches: tuple[int, ...] | None = None  # global relabellings: to the preflow, and back
+    shares: tuple[float, ...] | None = None  # of the parts of FlowBuffers.spent()
 
 
 # What makes a problem anew, what solves it (which alone is timed), and what checks its result and
@@ -86,7 +88,24 @@ class Bench:
         middle = statistics.median(on_device) if on_device else None
         spread = (max(on_device) - min(on_device)) / middle if on_device and middle else None
         ms = statistics.median(times)
-        return Measured(ms, min(times), middle, spread, value_of(result))
+        inside = self.inside(job) if on_device and job.form == "network" else ()
+        return Measured(ms, min(times), middle, spread, value_of(result), False, *inside)
+
+    def inside(self, job: Job) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """What the kernels tell of one more solve."""
+        import jax
+
+        from jaxmatch import _native
+        from jaxmatch._flow_solve import METHODS, choice_and_k
+
+        arguments = self.loaded[job.instance, job.layout]
+        solver = METHODS[job.method].cuda
+        choice, k = choice_and_k(solver, job.layout, job.options)
+        how = {"method": solver, "choice": choice, "k": k, "rounds": 0, "platform": "cuda"}
+        ends = [jax.numpy.int32(x) for x in arguments[2:]]
+        _, buffers = jax.jit(lambda *given: _native.flow(*given, **how))(*arguments[:2], *ends)
+        cycles, searches = buffers.spent()
+        return tuple(searches.tolist()), tuple((cycles / max(cycles.sum(), 1)).tolist())
 
     def instance(self, job: Job) -> dict[str, Any]:
         key = (job.instance, "host")

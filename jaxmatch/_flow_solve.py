@@ -62,7 +62,7 @@ def _by_platform(
     if cpu is not None and _native.has_cpu_library():
         platforms["cpu"] = partial(_in_one_call, platform="cpu", method=cpu, choice=0, k=0.0)
     if cuda is not None and _native.has_cuda_library():
-        choice, k = _choice_and_k(cuda, network.layout, given)
+        choice, k = choice_and_k(cuda, network.layout, given)
         how: dict[str, Any] = {"method": cuda, "choice": choice, "k": k}
         platforms["cuda"] = (
             partial(solve_in_steps, rounds=rounds, **how)
@@ -82,9 +82,7 @@ def _in_one_call(
     return _native.flow(network, capacity, source, sink, rounds=0, **how)[0]
 
 
-def _choice_and_k(
-    solver: str, layout: str, given: tuple[tuple[str, Any], ...]
-) -> tuple[int, float]:
+def choice_and_k(solver: str, layout: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
     """The attributes `choice` and `k` of a native solver, with its defaults."""
     options: dict[str, Any] = {**OPTIONS.get(solver, {}), **dict(given), "layout": layout}
     k = float(options.pop("cycle", 0))

@@ -1,8 +1,8 @@
 """Small batches of every kernel and feature on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_assignment_gpu.py [asked for of every kernel]
+    compute-sanitizer --tool memcheck python tests/sweep_assignment_gpu.py [ASKED]
 
-test_sanitizer.py runs it.
+test_sanitizer.py runs it. ASKED is what to ask for of every kernel.
 """
 
 import os

@@ -45,6 +45,8 @@ struct FlowControl {
 };
 constexpr int64_t kFlowControlWords = 128;
 static_assert(sizeof(FlowControl) <= 4 * kFlowControlWords, "");
+// As FlowBuffers of jaxmatch/_native/_flow.py knows.
+static_assert(offsetof(FlowControl, cycles) == 4 * 48 && offsetof(FlowControl, searches) == 4 * 60);
 
 // What may still flow along an arc, and along its partner: a search against the arcs reads no
 // partner, and a push changes both numbers of an arc at once where they are 32 bits each.

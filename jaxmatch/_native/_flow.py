@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._native._results import flow_results
 from jaxmatch._result import Flow
@@ -45,6 +46,15 @@ class FlowBuffers(NamedTuple):
     def done(self) -> Bool[Array, "..."]:
         """Whether the result that came with this is final."""
         return self.control[..., 0] != 0
+
+    def spent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cycles `[..., 6]` in parts of the solve, searches `[..., 2]` of it; outside of `jit`.
+
+        Parts: searches and pushes to a maximum preflow, searches and pushes back to the root, flow
+        taken back where it came from before these, and the search for the cut.
+        """
+        control = np.asarray(self.control)
+        return control[..., 48:60].copy().view(np.int64), control[..., 60:62]
 
 
 def _scratch_words(n: int, a: int, e: int) -> int:
