@@ -41,6 +41,7 @@ TARGETS = [
     Target("batch_lfw_200x25x25", "grid", None, "", "", 0.084, 0.07),
 ]
 LAYOUTS = ("csr", "rcsr", "bcsr")
+LARGEST = ("genrmf_a128_b128",)  # on the last of these alone
 GPU_PAPER = ("thread_centric", "two_level")
 SEQUENTIAL = ("augment", "push_relabel", "pseudoflow")
 

@@ -26,7 +26,6 @@ struct GridCutPlan {
 struct alignas(16) GridCutShared {
   GridCutControl control;
   long long sums[33];
-  int16_t found[32 * 96];  // see GridTile::race()
   int left;
 };
 
@@ -82,7 +81,7 @@ class GridCutKernel {
   template <class T>
   __device__ void solve(const GridTiling& tiling) {
     GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning,
-                                  &shared_.control, shared_.found, block_, blocks_, tile_memory_);
+                                  &shared_.control, block_, blocks_, tile_memory_);
     solver.run([&](const auto& tile, const auto& global) { numbers_.fill(tile, global); });
     const int64_t start = clock64();
     // The capacity of the cut in the given numbers; every thread adds in a fixed order.

@@ -53,8 +53,7 @@ class GridCutSolve {
  public:
   __device__ GridCutSolve(const GridTiling& tiling, const GridShape& shape, GridBarrier& barrier,
                           const GridCutScratch& scratch, const GridCutTuning& tuning,
-                          GridCutControl* spent, int16_t* found, int block, int blocks,
-                          char* memory)
+                          GridCutControl* spent, int block, int blocks, char* memory)
       : tile_(tiling, memory),
         tiling_(tiling),
         shape_(shape),
@@ -64,7 +63,6 @@ class GridCutSolve {
         stored_(reinterpret_cast<T*>(scratch.stored)),
         tuning_(tuning),
         spent_(spent),
-        found_(found),
         block_(block),
         blocks_(blocks),
         resident_(tiling.tiles() <= blocks) {}
@@ -241,7 +239,7 @@ class GridCutSolve {
         }
         bool active = true;
         if (is_racing()) {
-          active = __syncthreads_or(tile_.race(tuning_.sweeps, found_));
+          active = __syncthreads_or(tile_.race(tuning_.sweeps));
         } else {
           for (int sweep = 0; sweep < tuning_.sweeps && active; ++sweep) {
             tile_.push();
@@ -305,7 +303,6 @@ class GridCutSolve {
   T* const stored_;
   const GridCutTuning& tuning_;
   GridCutControl* const spent_;  // of this block
-  int16_t* const found_;         // in shared memory, see GridTile::race()
   const int block_, blocks_;
   const bool resident_;
   int relabellings_ = 0;

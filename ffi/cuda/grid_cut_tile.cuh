@@ -102,36 +102,26 @@ class GridTile {
   // pushes to whoever it sees lower, and rises above the lowest it sees where that is not enough.
   // Only its own thread takes from a cell's excess and arcs, so these are right; heights need not
   // stay valid. Returns whether this thread has seen excess that might go somewhere.
-  //
-  // Few cells have excess, and those of a warp are dealt out among its lanes by way of `found`,
-  // which has room for kFound numbers of each warp. All cells of a warp are its own.
-  __device__ bool race(int sweeps, int16_t* found) const {
-    const int lane = int(threadIdx.x % 32);
-    found += int(threadIdx.x / 32) * kFound;
+  __device__ bool race(int sweeps) const {
+    int place[kKept];
+    keep_places(place);
     bool active = false;
     for (int sweep = 0; sweep < sweeps; ++sweep) {
       active = false;
-      for (int first = int(threadIdx.x) - lane; first < tiling.cells();
-           first += kFound / 32 * int(blockDim.x)) {
-        int count = 0;
+      T e[kKept];
 #pragma unroll
-        for (int j = 0; j < kFound / 32; ++j) {
-          const int i = first + j * int(blockDim.x) + lane;
-          const bool has = i < tiling.cells() && seen(excess[tiling.at(tiling.cell(i))]) > 0;
-          const unsigned who = __ballot_sync(0xffffffffu, has);
-          if (has) found[count + __popc(who & ((1u << lane) - 1))] = int16_t(i);
-          count += __popc(who);
-        }
-        __syncwarp();
-        for (int k = lane; k < count; k += 32) {
-          active |= discharge(tiling.at(tiling.cell(found[k])));
-        }
-        __syncwarp();
+      for (int j = 0; j < kKept; ++j) e[j] = place[j] >= 0 ? T(seen(excess[place[j]])) : T(0);
+#pragma unroll
+      for (int j = 0; j < kKept; ++j) {
+        if (e[j] > 0) active |= discharge(place[j], e[j]);
       }
+      each_other_cell([&](int a) {
+        const T more = seen(excess[a]);
+        if (more > 0) active |= discharge(a, more);
+      });
     }
     return active;
   }
-  static constexpr int kFound = 96;
 
   __device__ void add(int a, T x) const { add_to(excess + a, x); }
 
@@ -211,11 +201,10 @@ class GridTile {
     }
   }
 
-  // Whether the cell has excess that might reach a deficit.
-  __device__ bool discharge(int a) const {
-    const T e = seen(excess[a]);
+  // Whether the cell, which has this excess, is one that might reach a deficit.
+  __device__ bool discharge(int a, T e) const {
     const int32_t here = height[a];
-    if (e <= 0 || here >= kGridFar) return false;
+    if (here >= kGridFar) return false;
     T room[kArcs];
     int32_t there[kArcs];
 #pragma unroll

@@ -32,7 +32,7 @@ def _scratch_words(grid: tuple[int, ...], connectivity: int) -> int:
         across = max(8 if depth else 16, 1 << (width - 1).bit_length())
         up = max(4, 1 << (height - 1).bit_length()) if depth else height
         padded = (across + 2) * (up + 2) * math.prod(d + 2 for d in depth)
-        if padded * (8 * (connectivity + 1) + 4) <= 92_000:
+        if padded * (8 * (connectivity + 1) + 4) <= 96_000:
             return 4
     parts = (8, 8, 8) if depth else (8, 16)
     rounded = math.prod(-(-size // part) * part for size, part in zip(grid, parts, strict=True))
