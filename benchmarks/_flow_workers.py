@@ -88,7 +88,8 @@ class Bench:
         middle = statistics.median(on_device) if on_device else None
         spread = (max(on_device) - min(on_device)) / middle if on_device and middle else None
         ms = statistics.median(times)
-        inside = self.inside(job) if on_device and job.form == "network" else ()
+        on_gpu = job.method not in PEERS and device()[0] == "gpu"
+        inside = self.inside(job) if on_gpu and job.form == "network" else ()
         return Measured(ms, min(times), middle, spread, value_of(result), False, *inside)
 
     def inside(self, job: Job) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -88,9 +88,8 @@ def grid_cut(
     - `connectivity`: 4 (the default) or 8 neighbours in grids of two dimensions, 6 in grids of
       three. It alone says which dimensions are the grid; the others are batch, and broadcast.
     - `method`: `"auto"`, `"augment"` (growing forests, the CPU's way), `"push_relabel"` (the GPU's
-      way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; the native CPU solver has
-      one way, whatever the name. Until the CUDA kernels have been tested on a GPU, every method
-      runs the twin there, which is right, but slow on large grids.
+      way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; each native solver has one
+      way, whatever the name.
 
     **Directions**, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
 
@@ -137,8 +136,13 @@ def grid_cut(
     **Deterministic:** yes, in all of the result.
 
     **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
-    is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. The
-    twin looks at all cells in every one of its steps.
+    is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA tiles of
+    the grid lie in the shared memory of all multiprocessors, and push and relabel there; what
+    crosses their borders goes through global memory. Grids of up to 1024 cells, and in a batch all
+    that fit one multiprocessor, have a block each, in one launch; larger ones are solved one after
+    another. It ends, too: after 1024 exact relabellings, more than any grid we know needs, heights
+    stay valid between them, and push-relabel's polynomial bound holds. The twin looks at all cells
+    in every one of its steps.
 
     **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, integers that
     JAX would cut, an unknown `connectivity` or `method`.

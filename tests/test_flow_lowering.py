@@ -1,0 +1,103 @@
+"""What the native code is asked for in flows and cuts on CUDA; a GPU is not needed to see it."""
+
+import re
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, PartitionSpec
+
+import jaxmatch as jm
+from jaxmatch import _native
+
+
+def native_calls(monkeypatch, call, *arguments):
+    """The attributes of the native calls in the program for CUDA, and the program."""
+    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    text = jax.jit(call).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+    calls = [line for line in text.splitlines() if "custom_call @jaxmatch_" in line]
+    return [dict(re.findall(r"(\w+) = ([-+.\w]+) : [if]64", call)) for call in calls], text
+
+
+def path(size, layout="rcsr"):
+    """Of a size that nothing has been traced for yet."""
+    return jm.FlowNetwork.from_edges(
+        np.arange(size), np.arange(1, size + 1), size + 1, layout=layout
+    )
+
+
+def flow_calls(monkeypatch, size, layout="rcsr", **given):
+    solve = partial(jm.maximum_flow, path(size, layout), source=0, sink=size, **given)
+    return native_calls(monkeypatch, solve, jnp.ones(size, jnp.int32))
+
+
+SOLVERS = {  # on CUDA; None is the twin
+    "auto": "auto", "augment": "two_level", "push_relabel": "two_level", "pseudoflow": "two_level",
+    "thread_centric": "thread_centric", "two_level": "two_level", "xla": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", SOLVERS)
+def test_methods(method, monkeypatch):
+    calls, text = flow_calls(monkeypatch, 201, method=method)
+    solver = SOLVERS[method]
+    assert len(calls) == (solver is not None)
+    if solver is not None:
+        assert "custom_call @jaxmatch_flow(" in text
+        assert int(calls[0]["method"]) == _native.FLOW_METHODS[solver]
+        assert int(calls[0]["choice"]) == 0 and int(calls[0]["rounds"]) == 0
+
+
+CHOICES = [
+    ("two_level", "bcsr", {}, 1, 0),
+    ("two_level", "csr", {"tile": 4}, 2 + 4, 0),
+    ("two_level", "rcsr", {"tile": 32, "cycle": 7}, 16, 7),
+    ("thread_centric", "bcsr", {"cycle": 100}, 1, 100),
+    ("pseudoflow", "csr", {}, 2, 0),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CHOICES)))
+def test_options_and_layouts_become_attributes(case, monkeypatch):
+    method, layout, options, choice, k = CHOICES[case]
+    (call,), _ = flow_calls(monkeypatch, 210 + case, layout, method=method, options=options)
+    assert (int(call["choice"]), float(call["k"])) == (choice, k)
+
+
+def test_steps_lower_to_a_loop(monkeypatch):
+    calls, text = flow_calls(monkeypatch, 230, rounds_per_call=5)
+    assert "stablehlo.while" in text
+    assert {int(call["rounds"]) for call in calls} == {5}
+    # The state goes from call to call in place.
+    assert text.count("#stablehlo.output_operand_alias<") == 2 * len(calls)
+
+
+@pytest.mark.parametrize("rounds", [None, 2])
+def test_cuda_under_shard_map(rounds, monkeypatch):
+    """Results, and the loop's state, vary over the mesh as capacities do."""
+    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    devices = jax.devices("cpu")[:4]
+    if len(devices) < 4:
+        pytest.skip("needs four devices")
+    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
+    over = PartitionSpec("batch")
+    network = path(240 + (rounds or 0))
+    solve = partial(
+        jm.maximum_flow, network, source=0, sink=network.num_nodes - 1, rounds_per_call=rounds
+    )
+    sharded = jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over)
+    capacity = np.full((4, network.num_edges), 3, np.int32)
+    res = jax.jit(sharded)(capacity)  # runs on the CPU; the CUDA branch is traced beside it
+    np.testing.assert_array_equal(res.value, 3)
+
+
+@pytest.mark.parametrize("method, native", [("auto", 1), ("push_relabel", 1), ("xla", 0)])
+def test_grid_cuts(method, native, monkeypatch):
+    call = partial(jm.grid_cut, method=method)
+    grid, pairwise = jnp.ones((3, 5, 31)), jnp.ones((3, 2, 5, 31))
+    calls, text = native_calls(monkeypatch, call, grid, grid, pairwise)
+    assert len(calls) == native == text.count("custom_call @jaxmatch_grid_cut(")
+    if calls:
+        assert int(calls[0]["connectivity"]) == 4
