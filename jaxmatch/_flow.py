@@ -131,20 +131,21 @@ def maximum_flow(
     O(n + a + e) memory for each problem that is being solved. The twin ends after O(n²) rounds,
     each a pass over all arcs.
 
-    On CUDA small networks (nodes and arcs up to 4096 together, 32,768 in a batch) have a block each,
-    all in one launch; larger ones are solved one after another by the whole GPU, in 28 a + 30 n + 4 e
-    bytes beside the arguments. A round is a global relabelling, exact distances by breadth-first
-    search, and pushes until these no longer pay. Its time is that of dependent steps more than of
-    work: a level of a search takes 1.6 to 10 microseconds, so networks of thousands of levels take
-    tens of milliseconds however small they are. Ahead of one CPU core on images, power-law graphs
-    and wide networks; on deep ones of up to some hundred thousand arcs the CPU is as fast.
+    On CUDA small networks (nodes and arcs up to 4096 together, 32,768 in a batch) have a block
+    each, all in one launch; larger ones are solved one after another by the whole GPU, in
+    24 a + 36 n + 4 e bytes beside the arguments. A round is a global relabelling, exact distances
+    by breadth-first search, and pushes until these no longer pay. Its time is that of dependent
+    steps more than of work: a level of a search takes 1.6 to 10 microseconds, so networks of
+    thousands of levels take tens of milliseconds however small they are. Ahead of one CPU core on
+    images, power-law graphs and wide networks; on deep ones of up to some hundred thousand arcs
+    the CPU may be as fast or faster.
 
-    *It ends.* Whatever pushes race, only the owner of a node takes from its excess and its arcs, so
-    there is always a preflow; and a stage is over only when a search says that no excess reaches the
-    target. After 4096 rounds nodes are no longer relabelled between searches: pushes then lead from
-    a distance D to D − 1, the arcs they open from D − 1 to D, so nobody's distance falls. A round
-    ends when no excess can move, and then those nodes have a greater distance in the next search.
-    Distances are at most n, so at most n² more rounds follow.
+    *It ends.* Whatever pushes race, only the owner of a node takes from its excess and its arcs,
+    so there is always a preflow; and a stage is over only when a search says that no excess reaches
+    the target. After 4096 rounds nodes are no longer relabelled between searches: pushes then lead
+    from a distance D to D − 1, the arcs they open from D − 1 to D, so nobody's distance falls. A
+    round ends when no excess can move, and then those nodes have a greater distance in the next
+    search. Distances are at most n, so at most n² more rounds follow.
 
     **Raises:** `TypeError` if `network` is no `FlowNetwork`, `capacity` has another dtype, `source`
     or `sink` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,
