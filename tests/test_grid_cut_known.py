@@ -60,6 +60,21 @@ def test_images(data_dir, name, dtype):
     assert capacity_of_cut(source, sink, pairwise, side, connectivity) == SHAPES[name][1]
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("divisor", [1, 20])  # of the unary terms: flow goes further
+def test_racing_tiles_agree_with_themselves(data_dir, divisor, platform):
+    if platform == "cpu":
+        pytest.skip("nobody races")
+    source, sink, pairwise, connectivity = load(data_dir, "coins")
+    given = source // divisor, sink // divisor, pairwise
+    with jax.default_device(jax.devices("cpu")[0]):
+        expected = jm.grid_cut(*given, connectivity=connectivity)
+    for _ in range(100):
+        res = jm.grid_cut(*given, connectivity=connectivity)
+        assert int(res.value) == int(expected.value)
+        np.testing.assert_array_equal(res.source_side, expected.source_side)
+
+
 @pytest.mark.parametrize("method", ["auto", "xla"])
 def test_batch_of_faces(data_dir, method):
     path = data_dir / "flow" / "batch_lfw_200x25x25.npz"
