@@ -15,8 +15,9 @@ Genrmf, images and volumes as networks and as grids). Parts:
 Times are medians after a warm-up and without building the problem; `device_ms` by the GPU's own
 clock where torch is there to ask for it (CUPTI), everything else wall time of a call. The GPU and
 single cores measure side by side, each in its own process, where there are cores enough. A solve
-over the limit is ended and marked ">". Every flow of ours is proved by `check_flow`; all solvers
-agree on the value. Times on a CPU mean little elsewhere: read ratios. Without a GPU its columns are
+over the limit is ended and marked ">"; one that takes long is repeated less often, or not at all.
+Every flow of ours is proved by `check_flow`; all solvers agree on the values of networks, and ours
+on those of grids. Times on a CPU mean little elsewhere: read ratios. Without a GPU its columns are
 those of JAX's default device, to try this out.
 Writes `benchmarks/results/flow.json` and `flow.png` (`flow_quick*` with `--quick`).
 """

@@ -87,6 +87,12 @@ def maximum_flow(
     | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
     | `"xla"` | the pure-JAX twin | the twin |
 
+    `"auto"` on the CPU: augmenting paths as long as each costs little or few can be left, then
+    pseudoflow for the rest. On CUDA: push-relabel in rounds, see below. It chooses as it goes, from
+    what searches meet, and looks at no statistics of the network beforehand: levels of few arcs are
+    searched by one block and large ones by all, nodes of up to 16 arcs are discharged by a thread
+    and others by a warp, and pushes last as long as the search before them.
+
     **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
     number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
     between two global relabellings.
@@ -131,21 +137,25 @@ def maximum_flow(
     O(n + a + e) memory for each problem that is being solved. The twin ends after O(n²) rounds,
     each a pass over all arcs.
 
-    On CUDA small networks (nodes and arcs up to 4096 together, 32,768 in a batch) have a block
-    each, all in one launch; larger ones are solved one after another by the whole GPU, in
-    24 a + 36 n + 4 e bytes beside the arguments. A round is a global relabelling, exact distances
-    by breadth-first search, and pushes until these no longer pay. Its time is that of dependent
-    steps more than of work: a level of a search takes 1.6 to 10 microseconds, so networks of
-    thousands of levels take tens of milliseconds however small they are. Ahead of one CPU core on
-    images, power-law graphs and wide networks; on deep ones of up to some hundred thousand arcs
-    the CPU may be as fast or faster.
+    On CUDA, `"auto"`: small networks (nodes and arcs up to 4096 together, 32,768 in a batch) have a
+    block each, all in one launch. Larger ones, and those of every other method, are solved one
+    after another by the whole GPU. Beside the arguments there are 24 a + 36 n + 4 e bytes for each
+    problem of a batch. A round is a global relabelling, exact distances by breadth-first search,
+    and pushes until these no longer pay. Its time is that of dependent steps more than of work: a
+    level of a search takes 1 to 10 microseconds. Ahead of our CPU methods on one core on 19 of the
+    20 networks of `benchmarks/flow.py`, from images to random levels; behind on one of
+    Goldfarb and Grigoriadis', where the CPU's pseudoflow needs half as long. The fastest CPU codes
+    known, HPF and hi_pr, are ahead of it on networks of a hundred thousand nodes that are long or
+    made like these.
 
     *It ends.* Whatever pushes race, only the owner of a node takes from its excess and its arcs,
     so there is always a preflow; and a stage is over only when a search says that no excess reaches
-    the target. After 4096 rounds nodes are no longer relabelled between searches: pushes then lead
+    the target. Pushes end when they have taken as long as the search, or after `cycle` rounds.
+    After 4096 rounds of a stage nodes are no longer relabelled between searches: pushes then lead
     from a distance D to D − 1, the arcs they open from D − 1 to D, so nobody's distance falls. A
     round ends when no excess can move, and then those nodes have a greater distance in the next
-    search. Distances are at most n, so at most n² more rounds follow.
+    search. Distances are at most n, so at most n² more rounds follow, in each of the two stages,
+    out to the target and back to the root.
 
     **Raises:** `TypeError` if `network` is no `FlowNetwork`, `capacity` has another dtype, `source`
     or `sink` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,

@@ -65,7 +65,7 @@ class FlowNetwork:
     arc_partner: Int[Array, "... a"]
     edge_ptr: Int[Array, "... a+1"]
     arc_edge: Int[Array, "... e"]
-    layout: str = dataclasses.field(default="bcsr", metadata={"static": True})
+    layout: str = dataclasses.field(default="rcsr", metadata={"static": True})
 
     @staticmethod
     def from_edges(

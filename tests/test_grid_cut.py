@@ -228,7 +228,9 @@ def test_overflow(method):
             res = jm.grid_cut(cells, cells, np.full((2, 2, 2), 2**62), method=method)
             assert res.status == status
         # One side alone may be as large as it likes.
-        res = jm.grid_cut(np.full((2, 2), 2**62), cells // 2, np.full((2, 2, 2), 2**62))
+        res = jm.grid_cut(
+            np.full((2, 2), 2**62), cells // 2, np.full((2, 2, 2), 2**62), method=method
+        )
         assert res.status == 0 and res.value == 4 * (2**57 // 2) and res.source_side.all()
 
 

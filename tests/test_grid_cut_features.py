@@ -243,8 +243,11 @@ def test_scan_and_checkpoint():
     for k, value in enumerate(values):
         res = jm.grid_cut(source, sink, np.float32(0.5**k) * pairwise)
         np.testing.assert_allclose(value, res.value, rtol=1e-6)
-    value = jax.checkpoint(lambda w: jm.grid_cut(source, sink, w * pairwise).value)
-    assert jax.grad(value)(1.0) == jax.grad(lambda w: value(w))(1.0)
+
+    def value_of(w):
+        return jm.grid_cut(source, sink, w * pairwise).value
+
+    assert jax.grad(jax.checkpoint(value_of))(1.0) == jax.grad(value_of)(1.0)
 
 
 def test_one_problem_of_a_batch_of_results():
