@@ -11,6 +11,7 @@
 #include "flow_memory.h"
 #include "flow_setup.h"
 #include "flow_units.h"
+#include "jaxmatch/compensated_sum.h"
 #include "jaxmatch/flow_operands.h"
 #include "jaxmatch/status.h"
 #include "spread.h"
@@ -99,13 +100,13 @@ double CutCapacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
       }
     }
   }
-  double sum = 0;
+  CompensatedSum sum;
   for (int64_t i = 0; i < words; ++i) {
     for (uint64_t word = in_cut[i]; word != 0; word &= word - 1) {
-      sum += double(capacity[64 * i + __builtin_ctzll(word)]);
+      sum.add(double(capacity[64 * i + __builtin_ctzll(word)]));
     }
   }
-  return sum;
+  return sum.value();
 }
 
 // What a result says without a solution.

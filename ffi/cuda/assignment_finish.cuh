@@ -3,22 +3,10 @@
 #define JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 
 #include "assignment_scan.cuh"
+#include "jaxmatch/compensated_sum.h"
 #include "jaxmatch/status.h"
 
 namespace jaxmatch {
-
-// A sum that carries its own rounding error (Neumaier 1974).
-struct CompensatedSum {
-  double sum = 0, error = 0;
-  __device__ void add(double x) {
-    const double total = sum + x;
-    if (isfinite(total)) {
-      error += fabs(sum) >= fabs(x) ? (sum - total) + x : (x - total) + sum;
-    }
-    sum = total;
-  }
-  __device__ double value() const { return sum + error; }
-};
 
 // The sum over the group, in an order that depends on nothing but its size.
 template <bool kOneWarp>

@@ -4,6 +4,7 @@
 
 #include "flow_solve.cuh"
 #include "flow_units.cuh"
+#include "jaxmatch/compensated_sum.h"
 
 namespace jaxmatch {
 
@@ -128,10 +129,13 @@ class FlowFinish {
   template <class F>
   __device__ static double ordered_sum(int64_t count, F x) {
     const int64_t each = (count + 31) / 32, first = FlowGrid::lane() * each;
-    double own = 0, sum = 0;
-    for (int64_t k = first; k < min(first + each, count); ++k) own += x(k);
-    for (int lane = 0; lane < 32; ++lane) sum += __shfl_sync(kAllLanes, own, lane);
-    return sum;
+    CompensatedSum own, sum;
+    for (int64_t k = first; k < min(first + each, count); ++k) own.add(x(k));
+    for (int lane = 0; lane < 32; ++lane) {
+      sum.add(__shfl_sync(kAllLanes, own.sum, lane));
+      sum.add(__shfl_sync(kAllLanes, own.error, lane));
+    }
+    return sum.value();
   }
 
   FlowGrid& grid_;
