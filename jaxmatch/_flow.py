@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
+_MOST_ROUNDS = 10**9
 _DTYPES = ("float32", "float64", "int32", "int64")
 
 
@@ -80,9 +81,9 @@ def maximum_flow(
     | `method` | CPU (C++) | CUDA |
     | --- | --- | --- |
     | `"auto"` | the fastest combination found | likewise |
-    | `"augment"` | augmenting paths from both ends | `"two_level"` |
-    | `"push_relabel"` | highest label, gaps, global relabelling | `"two_level"` |
-    | `"pseudoflow"` | Hochbaum's pseudoflow | `"two_level"` |
+    | `"augment"` | augmenting paths from both ends | `"auto"` |
+    | `"push_relabel"` | highest label, gaps, global relabelling | `"auto"` |
+    | `"pseudoflow"` | Hochbaum's pseudoflow | `"auto"` |
     | `"thread_centric"` | `"push_relabel"` | a thread for each node |
     | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
     | `"xla"` | the pure-JAX twin | the twin |
@@ -221,20 +222,23 @@ def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, 
             raise ValueError(f"`options`: method {method!r} {takes}, got {name!r}.")
         if name in _native.FLOW_CHOICES:
             choices = [*_native.FLOW_CHOICES[name]]
-            if value not in choices:
+            if not isinstance(value, (str, int, np.integer)) or value not in choices:
                 raise ValueError(f"`options[{name!r}]` must be one of {choices}, got {value!r}.")
         else:
             _check_count(f"options[{name!r}]", value)
-    return tuple(sorted(options.items()))
+    return tuple(
+        (name, value if isinstance(value, str) else operator.index(value))
+        for name, value in sorted(options.items())
+    )
 
 
 def _check_count(name: str, given: Any) -> None:
     try:
-        good = operator.index(given) >= 1
+        good = 1 <= operator.index(given) <= _MOST_ROUNDS
     except TypeError:
         good = False
     if not good:
-        raise ValueError(f"`{name}` must be an integer of at least 1, got {given!r}.")
+        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}.")
 
 
 def _as_problem(

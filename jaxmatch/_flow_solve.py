@@ -30,9 +30,9 @@ class _Method(NamedTuple):
 
 METHODS = {
     "auto": _Method(cpu="auto", cuda="auto"),
-    "augment": _Method(cpu="augment", cuda="two_level"),
-    "push_relabel": _Method(cpu="push_relabel", cuda="two_level"),
-    "pseudoflow": _Method(cpu="pseudoflow", cuda="two_level"),
+    "augment": _Method(cpu="augment", cuda="auto"),
+    "push_relabel": _Method(cpu="push_relabel", cuda="auto"),
+    "pseudoflow": _Method(cpu="pseudoflow", cuda="auto"),
     "thread_centric": _Method(cpu="push_relabel", cuda="thread_centric"),
     "two_level": _Method(cpu="push_relabel", cuda="two_level"),
     "xla": _Method(cpu=None, cuda=None),
@@ -84,7 +84,9 @@ def _in_one_call(
 
 def choice_and_k(solver: str, layout: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
     """The attributes `choice` and `k` of a native solver, with its defaults."""
-    options: dict[str, Any] = {**OPTIONS.get(solver, {}), **dict(given), "layout": layout}
+    options: dict[str, Any] = {**OPTIONS.get(solver, {}), **dict(given)}
+    if solver in OPTIONS:
+        options["layout"] = layout
     k = float(options.pop("cycle", 0))
     return sum(_native.FLOW_CHOICES[name][value] for name, value in options.items()), k
 

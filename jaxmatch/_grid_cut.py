@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -124,10 +125,10 @@ def grid_cut(
     capacities around a cell, those that no flow can fill left aside. If every capacity is a
     multiple of the unit, as integers are, the cut is a minimum cut of the very numbers passed in;
     otherwise its capacity is above the minimum by at most the number of arcs times the unit. The
-    value is the capacity of the cut in the given numbers, summed in a fixed order in float64.
-    Where no finite cut exists the value is +inf and the status `OPTIMAL`. The twin without x64
-    has 32-bit integers alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer
-    capacities around a cell reach 2^30.
+    value is the capacity of the cut in the given numbers, summed in float64 (in an order that may
+    differ between a grid alone and in a batch). Where no finite cut exists the value is +inf and
+    the status `OPTIMAL`. The twin without x64 has 32-bit integers alone: a unit of 2^-29, sums in
+    float32, and `OVERFLOW` where the integer capacities around a cell reach 2^30.
 
     **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
     0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0
@@ -145,8 +146,8 @@ def grid_cut(
     needs, heights stay valid between them, and push-relabel's polynomial bound holds. The twin
     looks at all cells in every one of its steps.
 
-    **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, integers that
-    JAX would cut, an unknown `connectivity` or `method`.
+    **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, grids of 2^28
+    cells or more, integers that JAX would cut, an unknown `connectivity` or `method`.
 
     **Source:** Boykov and Jolly, *Interactive graph cuts for optimal boundary and region
     segmentation of objects in N-D images*, ICCV 2001 (the model). Goldberg, Hed, Kaplan, Tarjan and
@@ -201,6 +202,8 @@ def _as_capacities(
                 f"{x.shape}."
             )
     shape = source.shape[-rank:]
+    if math.prod(shape) >= 2**28:
+        raise ValueError(f"Grids must have fewer than 2^28 cells, got {shape}; cut it into parts.")
     if sink.shape[-rank:] != shape:
         raise ValueError(
             f"`sink_capacity` must have the grid {shape} of `source_capacity` as its last "

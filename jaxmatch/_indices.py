@@ -59,5 +59,7 @@ def existing(index: Any, size: int) -> Any:
     of NumPy stays one.
     """
     xp = jnp if isinstance(index, jax.Array) else np
+    if index.dtype.itemsize < 4:
+        index = index.astype(np.int32)  # to which `size` can be compared
     exists = (index >= 0) & (index < size)
     return xp.where(exists, xp.where(exists, index, 0).astype(np.int32), np.int32(-1))

@@ -88,7 +88,7 @@ class FlowNetwork:
         - `layout`: how the GPU methods `"thread_centric"` and `"two_level"` find the arc that leads
           back, with the names of their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary
           search among the arcs of the other node; `"csr"`: by looking at these one after another.
-          Results do not depend on it, nor do the other methods.
+          No other method looks at it, and results do not depend on it.
 
         **Raises:** `ValueError` for nodes out of range, with the first such edge; for lengths that
         differ, numbers that are no integers, an unknown layout, a number of nodes that is negative

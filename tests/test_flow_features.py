@@ -147,6 +147,11 @@ def test_wide_ends_do_not_wrap_around(shared):
         assert_failed(res, jm.Status.INVALID_GRAPH)
         narrow = jm.maximum_flow(network, capacity[0], jnp.int8(0), np.uint64(5))
         assert narrow.status == jm.Status.OPTIMAL
+    # A dtype that does not hold the number of nodes.
+    path = jm.FlowNetwork.from_edges(np.arange(300), np.arange(1, 301), 301)
+    for node in (jnp.int8(100), jnp.uint8(200), np.uint8(200), jnp.int16(300)):
+        res = jm.maximum_flow(path, np.ones(300, np.int32), 0, node)
+        assert res.status == jm.Status.OPTIMAL and res.value == 1
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
@@ -178,7 +183,7 @@ def test_arguments_are_checked(shared):
         (lambda: solve(capacity, source[:3], 1), r"must broadcast together, got \(8,\), \(3,\)"),
         (lambda: solve(c, 0, 1, method="magic"), r"`method` must be one of \['auto', .*'magic'"),
         (lambda: solve(c, 0, 1, method=["auto"]), r"`method` must be one of"),
-        (lambda: solve(c, 0, 1, rounds_per_call=0), "`rounds_per_call` must be an integer of at"),
+        (lambda: solve(c, 0, 1, rounds_per_call=0), "`rounds_per_call` must be an integer from 1"),
         (lambda: solve(c, 0, 1, options={"tile": 4}), "method 'auto' takes no options, got 'tile'"),
         (
             lambda: solve(c, 0, 1, method="two_level", options={"tile": 5}),
@@ -186,7 +191,7 @@ def test_arguments_are_checked(shared):
         ),
         (
             lambda: solve(c, 0, 1, method="thread_centric", options={"cycle": 0.5}),
-            r"`options\['cycle'\]` must be an integer of at least 1, got 0.5",
+            r"`options\['cycle'\]` must be an integer from 1 to 10.9, got 0.5",
         ),
         (lambda: solve(np.full(EDGES, 2**40), 0, 1), "integers that do not fit int32"),
     ]

@@ -107,3 +107,28 @@ def test_damage_in_one_network_for_all(method):
     for name in ("head is huge", "edge twice", "arc pointer falls"):
         res = jm.maximum_flow(changed(*DAMAGE[name]), np.stack([CAPACITY] * 3), 0, 3, method=method)
         assert_failed(res, jm.Status.INVALID_GRAPH)
+
+
+def test_arcs_that_are_there_twice(method):
+    """Made by hand: what a terminal's arcs bring is counted by arc. Elsewhere it does no harm."""
+    arrays = {
+        "sink": ([0, 1, 1], [1, 2, 2], [0, 1, 4, 6], [1, 0, 2, 2, 1, 1], [1, 0, 4, 5, 2, 3]),
+        "source": ([0, 0, 1], [1, 1, 2], [0, 2, 5, 6], [1, 1, 0, 0, 2, 1], [2, 3, 0, 1, 5, 4]),
+        "neither": (
+            [0, 1, 1, 2], [1, 2, 2, 3], [0, 1, 4, 7, 8], [1, 0, 2, 2, 1, 1, 3, 2],
+            [1, 0, 4, 5, 2, 3, 7, 6],
+        ),
+    }  # fmt: skip
+    for name, (senders, receivers, ptr, head, partner) in arrays.items():
+        tail = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        # Each edge has an arc of its own, in their order.
+        edge_ptr = np.concatenate([[0], np.cumsum(tail < np.array(head))])
+        given = (senders, receivers, ptr, head, partner, edge_ptr, np.arange(len(senders)))
+        network = jm.FlowNetwork(*(jnp.asarray(x, jnp.int32) for x in given))
+        capacity = np.array([5, 3, 4, 6][: len(senders)])
+        res = jm.maximum_flow(network, capacity, 0, len(ptr) - 2, method=method)
+        if name == "neither":
+            assert res.status == jm.Status.OPTIMAL and res.value == 5
+            assert jm.check_flow(network, capacity, 0, len(ptr) - 2, res).maximum
+        else:
+            assert_failed(jax.tree.map(lambda x: x[None], res), jm.Status.INVALID_GRAPH)

@@ -34,7 +34,7 @@ def flow_calls(monkeypatch, size, layout="rcsr", **given):
 
 
 SOLVERS = {  # on CUDA; None is the twin
-    "auto": "auto", "augment": "two_level", "push_relabel": "two_level", "pseudoflow": "two_level",
+    "auto": "auto", "augment": "auto", "push_relabel": "auto", "pseudoflow": "auto",
     "thread_centric": "thread_centric", "two_level": "two_level", "xla": None,
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ CHOICES = [
     ("two_level", "csr", {"tile": 4}, 2 + 4, 0),
     ("two_level", "rcsr", {"tile": 32, "cycle": 7}, 16, 7),
     ("thread_centric", "bcsr", {"cycle": 100}, 1, 100),
-    ("pseudoflow", "csr", {}, 2, 0),
+    ("pseudoflow", "csr", {}, 0, 0),
 ]
 
 

@@ -155,6 +155,8 @@ def test_scratch_is_large_enough(library, connectivity):
               for _ in range(300)]  # fmt: skip
     shapes += [tuple(s) for s in np.ndindex(*(12,) * rank) if min(s)]
     shapes += [(1,) * (rank - 1) + (5000,), (5000,) + (1,) * (rank - 1)]
+    if rank == 3:  # long and thin: tiles do not fit them well
+        shapes += [(8, 8, 2000), (8, 16, 1024), (8, 8, 800), (6, 8, 20000), (20000, 8, 6)]
     for grid in shapes:
         shape = np.array(grid if rank == 3 else (1, *grid), np.int32)
         words = _scratch_words(grid, connectivity)

@@ -62,7 +62,7 @@ void SolveProblem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound
   const int32_t source = o.sources[b], sink = o.sinks[b];
   if (!is_sound) is_sound = IsSound(g, spread, memory);
   if (!*is_sound || source < 0 || source >= g.nodes || sink < 0 || sink >= g.nodes ||
-      source == sink) {
+      source == sink || !HeadsRise(g, source) || !HeadsRise(g, sink)) {
     return WriteNothing(g, out, kInvalidGraph);
   }
   FlowUnits<C> units;

@@ -27,6 +27,14 @@ inline bool ArePartners(const FlowNetworkCsr& g, int64_t first, int64_t last) {
   return !wrong;
 }
 
+// No two arcs of the node lead to the same one. Arcs are in order.
+inline bool HeadsRise(const FlowNetworkCsr& g, int32_t node) {
+  for (int32_t a = g.arc_ptr[node] + 1; a < g.arc_ptr[node + 1]; ++a) {
+    if (g.arc_head[a] <= g.arc_head[a - 1]) return false;
+  }
+  return true;
+}
+
 inline bool AreDistinct(const int32_t* index, int64_t count, FlowMemory& memory) {
   uint64_t* const seen = memory.take<uint64_t>((count + 63) / 64, 0);
   uint64_t twice = 0;
@@ -39,7 +47,8 @@ inline bool AreDistinct(const int32_t* index, int64_t count, FlowMemory& memory)
   return !twice;
 }
 
-// True if the network is as FlowNetworkCsr says, but for the order of arcs, on which nothing rests.
+// True if the network is as FlowNetworkCsr says, but for the order of arcs, which matters at the
+// terminals alone.
 // Uses up memory.
 inline bool IsSound(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& memory) {
   if (g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0 ||

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kSmallThreads)
   finish_problem<C, V>(s, true);
 }
 
-// The kernels of one combination of types and method.
+// The first and the last kernels of one combination of types.
 struct FlowKernels {
   void *begin, *finish, *begin_small, *finish_small;
 
@@ -108,6 +108,10 @@ void* paper_kernel(FlowMethod method) {
              : reinterpret_cast<void*>(flow_two_level_kernel<kLayout>);
 }
 
+bool IsPaper(FlowMethod method) {
+  return method == FlowMethod::kThreadCentric || method == FlowMethod::kTwoLevel;
+}
+
 class Launch {
  public:
   Launch(cudaStream_t stream, const FlowOperands& o, int32_t* control, char* scratch,
@@ -115,16 +119,14 @@ class Launch {
       : stream_(stream),
         batch_{
             o, control, scratch, scratch_bytes, size_of(o.capacity_dtype), size_of(o.value_dtype)},
-        plan_{FlowTuning::of(o.choice, 0), PaperOptions::of(o.choice, o.k), false,
-              rounds > 0 ? rounds : -1},
+        plan_{FlowTuning::of(o.choice, IsPaper(o.method) ? 0 : o.k),
+              PaperOptions::of(o.choice, o.k), false, rounds > 0 ? rounds : -1},
         kernels_(FlowKernels::of(o.capacity_dtype, o.value_dtype)),
-        resumed_(resumed) {
-    is_paper_ = o.method == FlowMethod::kThreadCentric || o.method == FlowMethod::kTwoLevel;
+        resumed_(resumed),
+        is_paper_(IsPaper(o.method)) {
     if (is_paper_) {
       plan_.tuning.wide = 1;
       plan_.ordered = plan_.paper.layout != FlowLayout::kRcsr;
-    } else {
-      plan_.tuning = FlowTuning::of(o.choice, o.k);
     }
   }
 
@@ -202,7 +204,7 @@ class Launch {
   FlowBatch batch_;
   FlowPlan plan_;
   FlowKernels kernels_;
-  bool resumed_, is_paper_ = false;
+  bool resumed_, is_paper_;
   int blocks_ = 0;
 };
 
@@ -217,6 +219,9 @@ ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head
   const auto o = DecodeFlow(arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge, capacity, source,
                             sink, value, flow, source_side, status, method, choice, k);
   if (!o.has_value()) return o.error();
+  if (o->method != FlowMethod::kAuto && !IsPaper(o->method)) {
+    return ffi::Error::InvalidArgument("jaxmatch_flow: no such method on CUDA");
+  }
   if (int64_t(control->element_count()) < o->batch * kFlowControlWords) {
     return ffi::Error::InvalidArgument("jaxmatch_flow: the control words are too few");
   }

@@ -7,8 +7,8 @@
 
 namespace jaxmatch {
 
-// Whether the arrays make a network and the terminals are two nodes of it; if `ordered`, also
-// whether the heads of a node's arcs rise, without which a search for one of them may find another.
+// Whether the arrays make a network and the terminals are two nodes of it. The heads of a node's
+// arcs must rise if `ordered`, or a search for one of them may find another, and at the terminals.
 // Nothing is read out of bounds meanwhile. All threads return the same.
 __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool ordered) {
   const FlowNetworkCsr& g = s.network;
@@ -25,8 +25,9 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
       good = exists(tail, g.nodes) && tail != head && g.arc_partner[partner] == a;
       if (good) {
         const int32_t last = g.arc_ptr[tail + 1];
+        const bool rise = ordered || tail == *s.source || tail == *s.sink;
         good = g.arc_ptr[tail] <= a && a < last &&
-               (!ordered || a + 1 >= last || a + 1 >= g.arcs || head < g.arc_head[a + 1]);
+               (!rise || a + 1 >= last || a + 1 >= g.arcs || head < g.arc_head[a + 1]);
       }
     }
     bad |= !good;

@@ -107,6 +107,8 @@ class FlowSolve {
     const int32_t found =
         FlowSearch<Word, false>(grid_, s_, tuning_).run(target, all > 0 ? all : INT32_MAX);
     if (found == all && all > 0) return found;
+    // All excess can go back to the root: it has come from there.
+    if (stage == FlowStage::kReturn && grid_.leader()) c_.overdrawn = 1;
     // Nothing leads any more from the others to the target, now or later: pushes go to nodes that
     // are nearer to it.
     grid_.each(n_, [&](int64_t v) {

@@ -25,7 +25,7 @@ struct FlowControl {
   int32_t gap;           // lowest height that nobody has, where one has been seen
   int32_t exponent;      // floats: a unit is two to the power of this
   int32_t unbounded;     // floats: arcs of infinite capacity leave the source and enter the sink
-  int32_t overdrawn;     // an arc has carried more than it holds: never
+  int32_t overdrawn;     // an arc has carried more than it holds, or excess is lost: never
   // What one block tells all others at the end of a search of its own.
   int32_t first, last, level, found;
   // Of the capacities that leave the source, enter the sink, and all: see flow_units.cuh.

@@ -68,9 +68,9 @@ class FlowUnits {
   }
 
   // Leaves the unit, the bound, how wide sums are and which terminal the preflow starts at in the
-  // control words: the
-  // sink, unless much more could enter it than leave the source. Then the last search of the
-  // preflow is also that for the source-most cut, and in long networks it took half as many rounds.
+  // control words: the sink, unless much more could enter it than leave the source. Then the last
+  // search of the preflow is also that for the source-most cut, and in long networks it took half
+  // as many rounds.
   __device__ void choose(const FlowTuning& tuning) {
     if constexpr (kIsFloat<C>) choose_unit();
     const int exponent = __ldcg(&c_.exponent);
@@ -119,7 +119,8 @@ class FlowUnits {
     for (int group = kAtSource; group <= kAtSink; ++group) {
       const int32_t node = group == kAtSource ? *s_.source : *s_.sink;
       const int32_t first = g_.arc_ptr[node], last = g_.arc_ptr[node + 1];
-      for (int64_t at = first + grid_.thread() - grid_.lane(); at < last; at += grid_.threads()) {
+      for (int64_t at = int64_t(first) + grid_.thread() - grid_.lane(); at < last;
+           at += grid_.threads()) {
         const int64_t own = at + grid_.lane();
         int32_t edge = 0, end = 0;
         if (own < last) {

@@ -230,7 +230,7 @@ class GridTile {
       add_to(excess + b, d);
     }
     if (left != e) add_to(excess + a, left - e);
-    if (left > 0 && lowest >= here) seen(height[a]) = lowest + 1;
+    if (left > 0) seen(height[a]) = lowest + 1;
     return true;
   }
 

@@ -125,7 +125,7 @@ inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int bl
     if (t.bytes(arcs, number) > most_bytes) return;
     const bool stays = t.tiles() == 1 || (t.tiles() <= blocks && t.cells() >= kLeastCells);
     if (best.count_x == 0 || (stays && !best_stays) ||
-        (stays == best_stays && (stays ? t.padded() < best.padded() : t.cells() > best.cells()))) {
+        (stays == best_stays && (stays ? t.padded() < best.padded() : t.tiles() < best.tiles()))) {
       best = t;
       best_stays = stays;
     }

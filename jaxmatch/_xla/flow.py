@@ -117,6 +117,10 @@ def _solve_one(
     if min(n, a) > 0:
         arcs, consistent = _arcs(arc_ptr, arc_head, arc_partner)
         makes_sense &= consistent
+        # What the terminals' arcs bring is counted by arc: none is there twice.
+        tail = arc_head[arc_partner.clip(0, a - 1)]
+        again = (tail[1:] == tail[:-1]) & (arc_head[1:] <= arc_head[:-1])
+        makes_sense &= ~(again & ((tail[1:] == source) | (tail[1:] == sink))).any()
         if e > 0:
             slots = _slots(edge_ptr, arc_edge)
             valid = makes_sense & usable

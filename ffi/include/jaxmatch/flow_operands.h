@@ -33,6 +33,9 @@ enum class FlowMethod : int64_t {
 // arc_ptr[u] .. arc_ptr[u + 1]. Arc k stands for the edges arc_edge[edge_ptr[k] .. edge_ptr[k +
 // 1]], in rising order, which all go its way; self-loops stand behind edge_ptr[arcs].
 //
+// Only a traced network may hold a pair of nodes twice, and no arcs of the source or the sink: what
+// these bring is counted by arc.
+//
 // Nothing may be taken for granted: pointers may fall or leave the arrays, heads and partners may
 // not exist or not fit together, edges may be missing or named twice. Whoever solves checks all of
 // it first and must neither hang nor leave its arrays where it is wrong.
