@@ -145,9 +145,9 @@ def maximum_flow(
     and pushes until these no longer pay. Its time is that of dependent steps more than of work: a
     level of a search takes 1 to 10 microseconds. Ahead of our CPU methods on one core on 19 of the
     20 networks of `benchmarks/flow.py`, from images to random levels; behind on one of
-    Goldfarb and Grigoriadis', where the CPU's pseudoflow needs half as long. The fastest CPU codes
-    known, HPF and hi_pr, are ahead of it on networks of a hundred thousand nodes that are long or
-    made like these.
+    Goldfarb and Grigoriadis', where the CPU's pseudoflow takes six tenths of the time. The
+    fastest CPU codes known, HPF and hi_pr, are ahead on one like these of 110,000 nodes and on long
+    random levels.
 
     *It ends.* Whatever pushes race, only the owner of a node takes from its excess and its arcs,
     so there is always a preflow; and a stage is over only when a search says that no excess reaches

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from jax import lax
+from typing import TYPE_CHECKING, Any
 
 from jaxmatch import _native
-from jaxmatch._native import FlowBuffers
 from jaxmatch._result import Flow
+from jaxmatch._steps import until_done
 
 
 if TYPE_CHECKING:
@@ -31,21 +29,8 @@ def solve_in_steps(
     """Supersteps of so many global relabellings and pushes on CUDA, until all problems are done."""
     problem = (network, capacity, source, sink)
 
-    def step(buffers: FlowBuffers) -> tuple[Flow, FlowBuffers]:
-        result, buffers_after = _native.flow(
-            *problem,
-            method=method,
-            choice=choice,
-            k=k,
-            rounds=rounds,
-            platform="cuda",
-            state=buffers,
-        )
-        assert buffers_after is not None
-        return result, buffers_after
-
-    return lax.while_loop(
-        lambda state: ~state[1].done.all(),
-        lambda state: step(state[1]),
-        step(_native.empty_flow_buffers(*problem)),
-    )[0]
+    how: dict[str, Any] = {"method": method, "choice": choice, "k": k, "rounds": rounds}
+    return until_done(
+        lambda state: _native.flow(*problem, platform="cuda", state=state, **how),
+        _native.empty_flow_buffers(*problem),
+    )

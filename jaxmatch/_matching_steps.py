@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from jax import lax
+from typing import TYPE_CHECKING, Any
 
 from jaxmatch import _native
-from jaxmatch._native import MatchingBuffers
 from jaxmatch._result import Matching
+from jaxmatch._steps import until_done
 
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Int
 
     from jaxmatch._graphs import BipartiteGraph
-
-_State = tuple[Matching, MatchingBuffers]
 
 
 def solve_in_steps(
@@ -31,23 +27,9 @@ def solve_in_steps(
 ) -> Matching:
     """Supersteps of so many push rounds or BFS levels on CUDA, until all graphs are done."""
 
-    def step(buffers: MatchingBuffers) -> _State:
-        result, buffers_after = _native.matching(
-            graph,
-            start,
-            method=method,
-            init=init,
-            choice=choice,
-            k=k,
-            rounds=rounds,
-            platform="cuda",
-            state=buffers,
-        )
-        assert buffers_after is not None
-        return result, buffers_after
-
-    return lax.while_loop(
-        lambda state: ~state[1].done.all(),
-        lambda state: step(state[1]),
-        step(_native.empty_matching_buffers(graph, start)),
-    )[0]
+    how: dict[str, Any] = {"method": method, "init": init, "choice": choice, "k": k}
+    how |= {"rounds": rounds, "platform": "cuda"}
+    return until_done(
+        lambda state: _native.matching(graph, start, state=state, **how),
+        _native.empty_matching_buffers(graph, start),
+    )
