@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._flow_steps import solve_in_steps
+from jaxmatch._method import Method
 from jaxmatch._networks import FlowNetwork
 from jaxmatch._result import Flow
 from jaxmatch._xla import flow as _xla_flow
@@ -21,21 +22,14 @@ if TYPE_CHECKING:
     from jaxtyping import Array
 
 
-class _Method(NamedTuple):
-    """The native solver that a method runs on each platform; None: the pure-JAX twin."""
-
-    cpu: str | None
-    cuda: str | None
-
-
 METHODS = {
-    "auto": _Method(cpu="auto", cuda="auto"),
-    "augment": _Method(cpu="augment", cuda="auto"),
-    "push_relabel": _Method(cpu="push_relabel", cuda="auto"),
-    "pseudoflow": _Method(cpu="pseudoflow", cuda="auto"),
-    "thread_centric": _Method(cpu="push_relabel", cuda="thread_centric"),
-    "two_level": _Method(cpu="push_relabel", cuda="two_level"),
-    "xla": _Method(cpu=None, cuda=None),
+    "auto": Method(cpu="auto", cuda="auto"),
+    "augment": Method(cpu="augment", cuda="auto"),
+    "push_relabel": Method(cpu="push_relabel", cuda="auto"),
+    "pseudoflow": Method(cpu="pseudoflow", cuda="auto"),
+    "thread_centric": Method(cpu="push_relabel", cuda="thread_centric"),
+    "two_level": Method(cpu="push_relabel", cuda="two_level"),
+    "xla": Method(cpu=None, cuda=None),
 }
 
 # What a GPU solver takes, and what it takes where nothing is given. FLOW_CHOICES has the other

@@ -7,7 +7,7 @@ import numbers
 import operator
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from jaxmatch._graphs import BipartiteGraph, check_graph
 from jaxmatch._indices import existing
 from jaxmatch._matching_flow import solve_by_flow
 from jaxmatch._matching_steps import solve_in_steps
+from jaxmatch._method import Method
 from jaxmatch._result import Matching
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._xla import matching as _xla_matching
@@ -29,27 +30,20 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Int
 
 
-class _Method(NamedTuple):
-    """The native solver that a method runs on each platform; None: the pure-JAX twin."""
-
-    cpu: str | None
-    cuda: str | None
-
-
 _METHODS = {
-    "auto": _Method(cpu="auto", cuda="auto"),
-    "hopcroft_karp": _Method(cpu="hopcroft_karp", cuda="apsb"),
-    "hkdw": _Method(cpu="hkdw", cuda="apfb"),
-    "pothen_fan": _Method(cpu="pothen_fan", cuda=None),
-    "push_relabel": _Method(cpu="push_relabel", cuda="push_relabel"),
-    "p_dbfs": _Method(cpu="p_dbfs", cuda="auto"),
-    "p_pfp": _Method(cpu="p_pfp", cuda=None),
-    "p_hk": _Method(cpu="p_hk", cuda="apsb"),
-    "apsb": _Method(cpu="hopcroft_karp", cuda="apsb"),
-    "apfb": _Method(cpu="hkdw", cuda="apfb"),
-    "none": _Method(cpu="none", cuda="none"),
-    "flow": _Method(cpu=None, cuda=None),
-    "xla": _Method(cpu=None, cuda=None),
+    "auto": Method(cpu="auto", cuda="auto"),
+    "hopcroft_karp": Method(cpu="hopcroft_karp", cuda="apsb"),
+    "hkdw": Method(cpu="hkdw", cuda="apfb"),
+    "pothen_fan": Method(cpu="pothen_fan", cuda=None),
+    "push_relabel": Method(cpu="push_relabel", cuda="push_relabel"),
+    "p_dbfs": Method(cpu="p_dbfs", cuda="auto"),
+    "p_pfp": Method(cpu="p_pfp", cuda=None),
+    "p_hk": Method(cpu="p_hk", cuda="apsb"),
+    "apsb": Method(cpu="hopcroft_karp", cuda="apsb"),
+    "apfb": Method(cpu="hkdw", cuda="apfb"),
+    "none": Method(cpu="none", cuda="none"),
+    "flow": Method(cpu=None, cuda=None),
+    "xla": Method(cpu=None, cuda=None),
 }
 
 # What a GPU solver takes, and what it takes where nothing is given: the best of the papers.
