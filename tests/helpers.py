@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -247,3 +248,9 @@ def assert_checked(
         assert (gap <= allowed[first : first + block]).all(), (
             f"problem {first + worst}: the certificate leaves a gap of {gap[worst]}"
         )
+
+
+def native_calls(program: str) -> list[dict[str, str]]:
+    """The attributes of the native calls in a lowered program."""
+    calls = [line for line in program.splitlines() if "custom_call @jaxmatch_" in line]
+    return [dict(re.findall(r"(\w+) = ([-+.\w]+) : [if]64", call)) for call in calls]

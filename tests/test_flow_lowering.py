@@ -1,24 +1,23 @@
 """What the native code is asked for in flows and cuts on CUDA; a GPU is not needed to see it."""
 
-import re
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import native_calls
 from jax.sharding import AxisType, PartitionSpec
 
 import jaxmatch as jm
 from jaxmatch import _native
 
 
-def native_calls(monkeypatch, call, *arguments):
+def lowered(monkeypatch, call, *arguments):
     """The attributes of the native calls in the program for CUDA, and the program."""
     monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
     text = jax.jit(call).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
-    calls = [line for line in text.splitlines() if "custom_call @jaxmatch_" in line]
-    return [dict(re.findall(r"(\w+) = ([-+.\w]+) : [if]64", call)) for call in calls], text
+    return native_calls(text), text
 
 
 def path(size, layout="rcsr"):
@@ -30,7 +29,7 @@ def path(size, layout="rcsr"):
 
 def flow_calls(monkeypatch, size, layout="rcsr", **given):
     solve = partial(jm.maximum_flow, path(size, layout), source=0, sink=size, **given)
-    return native_calls(monkeypatch, solve, jnp.ones(size, jnp.int32))
+    return lowered(monkeypatch, solve, jnp.ones(size, jnp.int32))
 
 
 SOLVERS = {  # on CUDA; None is the twin
@@ -97,7 +96,7 @@ def test_cuda_under_shard_map(rounds, monkeypatch):
 def test_grid_cuts(method, native, monkeypatch):
     call = partial(jm.grid_cut, method=method)
     grid, pairwise = jnp.ones((3, 5, 31)), jnp.ones((3, 2, 5, 31))
-    calls, text = native_calls(monkeypatch, call, grid, grid, pairwise)
+    calls, text = lowered(monkeypatch, call, grid, grid, pairwise)
     assert len(calls) == native == text.count("custom_call @jaxmatch_grid_cut(")
     if calls:
         assert int(calls[0]["connectivity"]) == 4

@@ -1,11 +1,11 @@
 """What the native code is asked for, on CUDA and on the CPU; a GPU is not needed to see it."""
 
-import re
 from functools import partial
 
 import jax
 import numpy as np
 import pytest
+from helpers import native_calls
 from jax.sharding import AxisType, PartitionSpec
 from matching_helpers import assert_maximum, from_edges
 
@@ -13,14 +13,14 @@ import jaxmatch as jm
 from jaxmatch import _native
 
 
-def native_calls(monkeypatch, size, platform="cuda", **given):
+def lowered(monkeypatch, size, platform="cuda", **given):
     """The attributes of the native calls in the program for a platform."""
     monkeypatch.setattr(_native, f"has_{platform}_library", lambda: True)
     graph = from_edges([(0, 0)], (size, size))  # a shape of its own: nothing is traced yet
     solve = jax.jit(partial(jm.maximum_bipartite_matching, **given))
     text = solve.trace(graph).lower(lowering_platforms=(platform,)).as_text()
-    calls = [line for line in text.splitlines() if "custom_call @jaxmatch_matching(" in line]
-    return [dict(re.findall(r"(\w+) = ([-+.\w]+) : [if]64", call)) for call in calls], text
+    assert text.count("custom_call @jaxmatch_") == text.count("custom_call @jaxmatch_matching(")
+    return native_calls(text), text
 
 
 SOLVERS = {  # on CUDA; None is the twin
@@ -32,7 +32,7 @@ SOLVERS = {  # on CUDA; None is the twin
 
 @pytest.mark.parametrize("method", SOLVERS)
 def test_methods_lower_for_cuda(method, monkeypatch):
-    calls, _ = native_calls(monkeypatch, 101, method=method)
+    calls, _ = lowered(monkeypatch, 101, method=method)
     solver = SOLVERS[method]
     assert len(calls) == (solver is not None)
     if solver is not None:
@@ -64,7 +64,7 @@ CHOICES = [
 @pytest.mark.parametrize("case", range(len(CHOICES)))
 def test_options_become_attributes(case, monkeypatch):
     method, options, choice, k = CHOICES[case]
-    (call,), _ = native_calls(monkeypatch, 110 + case, method=method, options=options)
+    (call,), _ = lowered(monkeypatch, 110 + case, method=method, options=options)
     assert int(call["choice"]) == choice
     assert float(call["k"]) == pytest.approx(k)
 
@@ -74,14 +74,14 @@ def test_the_cpu_takes_its_own_meaning_of_k(monkeypatch):
         [({}, 0.5), ({"k": 2}, 2), ({"relabel": "fixed", "k": 9}, 0.5)]
     ):
         given = {"platform": "cpu", "method": "push_relabel", "options": options}
-        (call,), _ = native_calls(monkeypatch, 150 + case, **given)
+        (call,), _ = lowered(monkeypatch, 150 + case, **given)
         assert (int(call["choice"]), float(call["k"])) == (0, k)
 
 
 def test_steps_lower_to_a_loop(monkeypatch):
     start = np.zeros(130, np.int32)
     given = {"method": "push_relabel", "rounds_per_call": 5, "warm_start": start}
-    calls, text = native_calls(monkeypatch, 130, **given)
+    calls, text = lowered(monkeypatch, 130, **given)
     assert "stablehlo.while" in text
     assert {(int(call["given"]), int(call["rounds"])) for call in calls} == {(3, 5)}
     # The state goes from call to call in place.
