@@ -35,10 +35,10 @@ KNOWN = {
     "genrmf_a48_b48": 11118019, "genrmf_a16_b256": 1152755, "genrmf_a64_b16": 20036030,
 }  # fmt: skip
 
-_MATCHINGS = {"marvel_like": (12942, 6486, 96662), "movielens_ui_like": (7601, 4009, 55484)}
+MATCHINGS = {"marvel_like": (12942, 6486, 96662), "movielens_ui_like": (7601, 4009, 55484)}
 _BATCH = "batch_lfw_200x25x25"
 _GENERATED = ("rlg_512x512", "rlg_64x4096", "rlg_4096x64", "genrmf_a48_b48", "genrmf_a16_b256")
-_GENERATED += ("genrmf_a64_b16", "genrmf_a128_b128", *_MATCHINGS)
+_GENERATED += ("genrmf_a64_b16", "genrmf_a128_b128", *MATCHINGS)
 _STEREO = {"stereo_motorcycle_a20": (1, 64, 20), "stereo_motorcycle_a45": (1, 64, 45)}
 _STEREO |= {"stereo_motorcycle_half_a12": (2, 32, 12)}  # step, disparities, label
 _VOLUME = "mni_t1_2mm"
@@ -316,8 +316,8 @@ def _instance(name: str) -> dict[str, Any]:
     if numbers := re.fullmatch(r"(?:rlg_|genrmf_a|grid_)(\d+)(?:x|_b)(\d+)", name):
         make = {"rlg": rlg, "genrmf": genrmf, "grid": lambda side, _: noisy_grid(side)}
         network = make[name.split("_")[0]](*map(int, numbers.groups()))
-    elif name in _MATCHINGS:
-        network = matching(*_MATCHINGS[name])
+    elif name in MATCHINGS:
+        network = matching(*MATCHINGS[name])
     elif name in _STEREO:
         network = _make_stereo(name)
     elif name == _VOLUME:

@@ -25,7 +25,9 @@ def draw(parts: dict[str, list[dict[str, Any]]], path: Path) -> None:
             left.barh(y + 0.2, cpu, 0.4, color=THEIRS, label=label)
         if row["to_reach"]:
             left.plot([row["to_reach"]] * 2, [y - 0.45, y + 0.05], color="black", linewidth=1.5)
-    names = [f"{row['instance']}{' (grid)' * (row['form'] == 'grid')}" for row in rows]
+    names = [
+        row["instance"] + (f" ({row['form']})" if row["form"] != "network" else "") for row in rows
+    ]
     left.set_yticks(range(len(rows)), names)
     left.invert_yaxis()
     left.set(xscale="log", xlabel="ms; black: to reach")

@@ -18,7 +18,8 @@ PEERS = {"ortools": "ortools", "pymaxflow": "maxflow", "scipy": "scipy"}  # the 
 
 
 class Job(NamedTuple):
-    """Which instance to solve, how, and as what: a "network", or the "grid" it was made from."""
+    """Which instance to solve, how, and as what: a "network", the "grid" it was made from, or the
+    "matching" that it stands for."""
 
     instance: str
     method: str  # of jaxmatch, or one of PEERS
@@ -32,7 +33,7 @@ class Job(NamedTuple):
         parts = [self.method, *(str(value) for _, value in self.options)]
         if self.method in ("thread_centric", "two_level"):
             parts.append(self.layout)
-        return " ".join([*parts, *(["grid"] if self.form == "grid" else [])])
+        return " ".join([*parts, *([self.form] if self.form != "network" else [])])
 
 
 class Measured(NamedTuple):
@@ -118,7 +119,8 @@ class Bench:
         import jax
 
         x = self.instance(job)
-        arguments, call, check = (_grid if job.form == "grid" else _network)(x, job, self.loaded)
+        make = {"network": _network, "grid": _grid, "matching": _matching}[job.form]
+        arguments, call, check = make(x, job, self.loaded)
         solve = jax.jit(call).lower(*arguments).compile()
         return lambda: arguments, lambda given: jax.block_until_ready(solve(*given)), check
 
@@ -184,6 +186,26 @@ def _grid(
         return jm.grid_cut(*arguments, **how)
 
     return kept[key], solve, check
+
+
+def _matching(
+    x: dict[str, Any], job: Job, kept: dict[Any, Any]
+) -> tuple[tuple[Any, ...], Callable[..., Any], Callable[[Any], int]]:
+    """Matching through flow, in one call that also makes the network from the graph."""
+    import jaxmatch as jm
+
+    rows = int((x["src"] == x["source"]).sum())
+    edge = (x["src"] != x["source"]) & (x["dst"] != x["sink"])
+    shape = rows, int(x["n"]) - 2 - rows
+    graph = jm.BipartiteGraph.from_edges(x["src"][edge], x["dst"][edge] - rows, shape=shape)
+
+    def check(result: Any) -> int:
+        verdict = jm.check_matching(graph, result)
+        if not bool(verdict.maximum):
+            raise AssertionError(f"{job.label} on {job.instance}: {verdict}, {result.status=}")
+        return int(result.cardinality)
+
+    return (graph,), lambda graph: jm.maximum_bipartite_matching(graph, method="flow"), check
 
 
 # ---------------------------------------------------------------------------------------------

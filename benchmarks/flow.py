@@ -64,7 +64,8 @@ class Store:
         with self._lock:
             self.found[lane, job.instance, job.label] = measured
             # A grid's value has what both terms of a cell share; networks leave that out.
-            key = f"{job.instance} {job.form}"
+            form = "grid" if job.form == "grid" else "network"
+            key = f"{job.instance} {form}"
             if measured.value is None:
                 return
             expected = self.values.setdefault(key, measured.value)
@@ -78,7 +79,8 @@ def jobs(only: Sequence[str], networks: Sequence[str], grids: Sequence[str]) -> 
     for name in [*networks, *grids]:
         forms = ["network"] * (name in networks) + ["grid"] * (name in grids)
         if "targets" in only:
-            gpu.append([Job(name, "auto", form, runs=9) for form in forms])
+            matching = ["matching"] * (name in instances.MATCHINGS)
+            gpu.append([Job(name, "auto", form, runs=9) for form in forms + matching])
         if "cpu" in only:
             ours = [Job(name, "auto", form) for form in forms]
             ours += [Job(name, m) for m in tables.SEQUENTIAL if "network" in forms]

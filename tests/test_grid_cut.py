@@ -79,6 +79,36 @@ def test_methods_agree_on_hard_ones(connectivity):
         np.testing.assert_array_equal(np.ravel(res.source_side), side)
 
 
+@pytest.mark.parametrize("shape", [(31, 31), (130, 120)])
+@pytest.mark.parametrize("narrow_at", [None, 0.5, 0.99])
+def test_winding_way(narrow_at, shape):
+    """One way through all rows there and back: the longest distances that such a grid can have."""
+    height, width = shape
+    way = []  # of cells; between its rows are walls with one gap each
+    for y in range(0, height, 2):
+        xs = range(width) if y % 4 == 0 else reversed(range(width))
+        way += [(y, x) for x in xs]
+        way.append((y + 1, way[-1][1]))
+    way = [(y, x) for y, x in way if y < height]
+    source, sink = np.zeros((2, *shape), np.int32)
+    pairwise = np.zeros((4, *shape), np.int32)
+    steps = {(0, 1): 0, (1, 0): 1, (0, -1): 2, (-1, 0): 3}
+    narrow = None if narrow_at is None else int(narrow_at * (len(way) - 1))
+    for k, ((y, x), (v, u)) in enumerate(zip(way, way[1:], strict=False)):
+        pairwise[steps[v - y, u - x], y, x] = 3 if k == narrow else 7
+    source[way[0]], sink[way[-1]] = 9, 5
+    reached = np.zeros(shape, bool)
+    for cell in way if narrow is None else way[: narrow + 1]:
+        reached[cell] = True
+    none = np.zeros(shape, np.int32)
+    solid = np.stack([*pairwise[:2], none, *pairwise[2:], none])[:, None]
+    for given in ((source, sink, pairwise), (source[None], sink[None], solid)):
+        res = jm.grid_cut(*given, connectivity=4 if given[0].ndim == 2 else 6)
+        assert res.status == jm.Status.OPTIMAL
+        assert res.value == (5 if narrow is None else 3)
+        np.testing.assert_array_equal(np.reshape(res.source_side, shape), reached)
+
+
 @each_connectivity
 @each_method
 def test_odd_shapes(method, connectivity):

@@ -1,5 +1,7 @@
 // The target jaxmatch_grid_cut on CUDA: grids that fit one block's shared memory all in one launch,
 // a block for each; larger ones one after another, each by the whole GPU in a cooperative launch.
+#include <cooperative_groups.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -18,6 +20,11 @@ __global__ void __launch_bounds__(kGridCutThreads, 1)
     grid_cut_kernel(const __grid_constant__ GridCutOperands o,
                     const __grid_constant__ GridCutPlan plan, int64_t problem) {
   const bool alone = problem < 0;
+  if (!alone) {
+    // Blocks meet by words that are zero. A kernel of its own that clears them takes longer.
+    if (blockIdx.x == 0 && threadIdx.x == 0) *plan.control = GridCutControl{};
+    cooperative_groups::this_grid().sync();
+  }
   cut_grid<kArcs, G, V>(o, plan, alone ? int64_t(blockIdx.x) : problem, alone ? 0 : int(blockIdx.x),
                         alone ? 1 : int(gridDim.x), grid_cut_shared);
 }
@@ -60,9 +67,10 @@ class Launch {
     const int64_t room = most_shared - int64_t(sizeof(GridCutShared));
     // Few cells keep one block busy, many want the whole GPU.
     const GridTiling single = PlanGridTiles(o_.shape, kArcs, 8, 1, room);
-    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024)) return small(single);
+    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024))
+      return small(single, blocks);
     for (int64_t b = 0; b < o_.batch; ++b) {
-      const ffi::Error error = large(b, blocks, room);
+      const ffi::Error error = large(b, std::min(blocks, GridBarrier::kMostBlocks), room);
       if (error.failure()) return error;
     }
     return ffi::Error::Success();
@@ -73,11 +81,17 @@ class Launch {
     return reinterpret_cast<const void*>(grid_cut_kernel<kArcs, G, V>);
   }
 
-  ffi::Error small(const GridTiling& tiling) {
-    GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning_};
-    const int threads = int(std::min<int64_t>(
-        kGridCutThreads, std::max<int64_t>(64, (tiling.cells() / 2 + 31) / 32 * 32)));
-    const int64_t shared = int64_t(sizeof(GridCutShared)) + tiling.bytes(kArcs, 8);
+  ffi::Error small(const GridTiling& tiling, int multiprocessors) {
+    GridCutTuning tuning = tuning_;
+    // Exact distances cost a block that is alone no exchange.
+    if (o_.choice == 0) tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
+    GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
+    // Two cells a thread let more blocks work at the same time.
+    const int cells_of_thread = o_.batch > 2 * multiprocessors ? 2 : 1;
+    const int threads = std::min(
+        kGridCutThreads,
+        std::max(64, (tiling.cells() + 32 * cells_of_thread - 1) / (32 * cells_of_thread) * 32));
+    const int64_t shared = int64_t(sizeof(GridCutShared)) + tiling.bytes(8);
     grid_cut_kernel<kArcs, G, V>
         <<<unsigned(o_.batch), threads, size_t(shared), stream_>>>(o_, plan, -1);
     JAXMATCH_CUDA_CHECK(cudaGetLastError());
@@ -90,16 +104,17 @@ class Launch {
       return ffi::Error::InvalidArgument("jaxmatch_grid_cut: the scratch is too small");
     }
     char* const memory = scratch_ + problem * scratch_bytes_;
+    GridCutTuning tuning = tuning_;
+    // Exact distances cost as much as rounds where tiles have to be loaded for both.
+    if (o_.choice == 0 && layout.narrow.tiles() > layout.blocks) tuning.rounds = 8;
     GridCutPlan plan{layout.narrow,
                      layout.wide,
-                     {reinterpret_cast<int32_t*>(memory + layout.heights), memory + layout.boxes,
-                      memory + layout.stored},
+                     {memory + layout.messages, memory + layout.stored},
                      reinterpret_cast<GridCutControl*>(control_) + problem,
                      reinterpret_cast<double*>(memory),
-                     tuning_};
-    JAXMATCH_CUDA_CHECK(cudaMemsetAsync(plan.control, 0, sizeof(GridCutControl), stream_));
-    const size_t shared = sizeof(GridCutShared) +
-                          size_t(std::max(plan.narrow.bytes(kArcs, 4), plan.wide.bytes(kArcs, 8)));
+                     tuning};
+    const size_t shared =
+        sizeof(GridCutShared) + size_t(std::max(plan.narrow.bytes(4), plan.wide.bytes(8)));
     GridCutOperands o = o_;
     void* arguments[] = {&o, &plan, &problem};
     JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel(), dim3(unsigned(layout.blocks)),

@@ -14,36 +14,43 @@ __device__ inline int poll_arrivals(const int* at) {
 }
 #endif
 
-// Arrivals in the lower half of a word, above them how many had something left. The words are used
-// in turn; the one after the next is cleared while nobody can be there.
+// What blocks tell each other when they meet.
+struct GridVote {
+  bool any, other;
+};
+
+// Arrivals in the lower bits of a word, above them how many answered yes to each of two questions.
+// The words are used in turn; the one after the next is cleared while nobody can be there.
 class GridBarrier {
  public:
   static constexpr int kWords = 4;
+  static constexpr int kBits = 10, kMostBlocks = (1 << kBits) - 1;
 
   // `words` are zero at launch, `left` is shared memory. A block that is alone needs no words.
   __device__ GridBarrier(int* words, int blocks, int* left)
       : words_(words), blocks_(blocks), left_(left) {}
 
-  // What was written before, all blocks see after. `any` may differ by thread.
-  __device__ bool meet(bool any) {
-    any = __syncthreads_or(any);
-    if (blocks_ == 1) return any;
+  // What was written before, all blocks see after. Answers may differ by thread.
+  __device__ GridVote meet(GridVote mine) {
+    mine = {__syncthreads_or(mine.any) != 0, __syncthreads_or(mine.other) != 0};
+    if (blocks_ == 1) return mine;
     if (threadIdx.x == 0) {
       if (blockIdx.x == 0) words_[(turn_ + 2) % kWords] = 0;
       __threadfence();
       int* const word = words_ + turn_ % kWords;
-      atomicAdd(word, any ? (1 << 16) + 1 : 1);
+      atomicAdd(word, (mine.other << 2 * kBits) + (mine.any << kBits) + 1);
       int arrived = 0;
-      while (((arrived = poll_arrivals(word)) & 0xffff) < blocks_) {
+      while (((arrived = poll_arrivals(word)) & kMostBlocks) < blocks_) {
       }
-      *left_ = arrived >> 16;
+      *left_ = arrived >> kBits;
     }
     ++turn_;
     __syncthreads();
-    any = *left_ != 0;
+    const int left = *left_;
     __syncthreads();  // before the next meeting writes it
-    return any;
+    return {(left & kMostBlocks) != 0, left >> kBits != 0};
   }
+  __device__ bool meet(bool any) { return meet(GridVote{any, false}).any; }
   __device__ bool is_alone() const { return blocks_ == 1; }
 
  private:

@@ -50,17 +50,13 @@ class GridCutKernel {
 
   __device__ void run() {
     using Kind = typename GridNumbers<kArcs, G>::Kind;
-    const int64_t start = clock64();
-    const Kind kind = numbers_.survey();
-    if (threadIdx.x == 0) shared_.control.begin = int32_t(clock64() - start);
-    if (kind == Kind::kInvalid) {
-      fail(kInvalidCapacity);
-    } else if (kind == Kind::kOverflow) {
-      fail(kOverflow);
-    } else if (kind == Kind::kNarrow) {
-      solve<int32_t>(plan_.narrow);
-    } else {
-      solve<int64_t>(plan_.wide);
+    if (threadIdx.x == 0) shared_.control = GridCutControl{};
+    __syncthreads();
+    // Integers are small as a rule: whoever fills tiles with them sees whether they are.
+    for (Kind kind = GridNumbers<kArcs, G>::kReal ? survey() : Kind::kNarrow;; kind = survey()) {
+      if (kind == Kind::kInvalid) return fail(kInvalidCapacity);
+      if (kind == Kind::kOverflow) return fail(kOverflow);
+      if (kind == Kind::kNarrow ? solve<int32_t>(plan_.narrow) : solve<int64_t>(plan_.wide)) return;
     }
   }
 
@@ -78,22 +74,32 @@ class GridCutKernel {
     *value_ = std::is_floating_point_v<V> ? V(NAN) : V(-1);
   }
 
+  __device__ auto survey() {
+    const int64_t start = clock64();
+    const auto kind = numbers_.survey();
+    if (threadIdx.x == 0) shared_.control.begin = int32_t(clock64() - start);
+    return kind;
+  }
+
+  // Returns whether the numbers were such that T holds them.
   template <class T>
-  __device__ void solve(const GridTiling& tiling) {
+  __device__ bool solve(const GridTiling& tiling) {
     GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning,
                                   &shared_.control, block_, blocks_, tile_memory_);
-    solver.run([&](const auto& tile, const auto& global) { numbers_.fill(tile, global); });
+    if (!solver.run([&](const auto& t, const auto& global) { return numbers_.fill(t, global); })) {
+      return false;
+    }
     const int64_t start = clock64();
     // The capacity of the cut in the given numbers; every thread adds in a fixed order.
     Sum mine = 0;
     solver.each_result([&](int64_t cell, GridPlace place, int a) {
       const auto& tile = solver.tile();
-      const bool here = tile.height[a] < kGridFar;
+      const bool here = tile.height(a) < kGridFar;
       side_[cell] = here;
       mine += Sum(here ? g_.sink[cell] : g_.source[cell]);
       if (!here) return;
       numbers_.each_neighbour(place, cell, [&](int k, int64_t other) {
-        if (tile.height[a + tile.offset[k]] >= kGridFar) {
+        if (tile.height(a + tile.offset[k]) >= kGridFar) {
           mine += Sum(g_.template arc<kArcs>(cell, other, k));
         }
       });
@@ -110,6 +116,7 @@ class GridCutKernel {
       *value_ = V(value);
       *status_ = kOptimal;
     }
+    return true;
   }
 
   // Over all threads of all blocks, in a fixed order.

@@ -48,8 +48,7 @@ class GridNumbers {
 
   // All threads of all blocks.
   __device__ Kind survey() {
-    if (threadIdx.x == 0) *mine_ = GridCutControl{};
-    __syncthreads();
+    surveyed_ = true;
     if (look(INFINITY)) return Kind::kInvalid;
     if constexpr (kReal) {
       const double most_arc = most(kMostArc);
@@ -106,33 +105,72 @@ class GridNumbers {
       if (g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x)) f(k, cell + g_.shape.offset(s));
     }
   }
+  // Excess and arcs of a tile; see GridCutSolve::run. Numbers that nobody has looked at fit where
+  // they are so small that no sum of those around a cell is too large.
   template <class Tile, class Global>
-  __device__ void fill(const Tile& tile, const Global& global) const {
-    using T = std::remove_reference_t<decltype(*tile.excess)>;
-    tile.each_cell([&](int a, int i) {
-      const GridPlace g = global(tile.tiling.cell(i));
-      if (!g_.shape.holds(g.z, g.y, g.x)) return;
-      const int64_t cell = (int64_t(g.z) * g_.shape.height + g.y) * g_.shape.width + g.x;
-      tile.excess[a] = T(excess(g_.source[cell], g_.sink[cell]));
-      each_neighbour(g, cell, [&](int k, int64_t other) {
-        tile.arc(k, a) = T(capacity(g_.template arc<kArcs>(other, cell, opposite<kArcs>(k))));
-      });
-    });
+  __device__ bool fill(const Tile& tile, const Global& global) const {
+    using T = std::remove_reference_t<decltype(tile.excess(0))>;
+    bool unfit = false;
+    const int cells = tile.tiling.cells(), step = int(blockDim.x);
+    // All loads of two cells before anything is stored.
+    for (int i = int(threadIdx.x); i < cells; i += 2 * step) {
+      const GridPlace first = tile.tiling.cell(i);
+      const GridPlace second = tile.tiling.cell(i + step < cells ? i + step : i);
+      const Given one = look_up(global(first)), two = look_up(global(second));
+      unfit |= !surveyed_ && !(is_small(one) && is_small(two));
+      put<T>(tile, tile.tiling.at(first), one);
+      put<T>(tile, tile.tiling.at(second), two);
+    }
+    return unfit;
   }
 
  private:
+  // What is given of a cell; 0 outside of the grid. The arcs are those from its neighbours.
+  struct Given {
+    G source, sink, arcs[kArcs];
+  };
+  __device__ Given look_up(GridPlace g) const {
+    const bool there = g_.shape.holds(g.z, g.y, g.x);
+    const int64_t cell = (int64_t(g.z) * g_.shape.height + g.y) * g_.shape.width + g.x;
+    Given x;
+    x.source = there ? __ldg(g_.source + cell) : G(0);
+    x.sink = there ? __ldg(g_.sink + cell) : G(0);
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) {
+      const GridStep s = grid_step<kArcs>(k);
+      const bool is_arc = there && g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x);
+      const int64_t other = cell + g_.shape.offset(s);
+      x.arcs[k] = is_arc ? __ldg(g_.template arc_at<kArcs>(other, cell, opposite<kArcs>(k))) : G(0);
+    }
+    return x;
+  }
+  // Twice 8 arcs and an excess stay below 2^kNarrowBits.
+  __device__ static bool is_small(G x) { return x >= 0 && x < G(1 << (kNarrowBits - 5)); }
+  __device__ static bool is_small(const Given& x) {
+    bool small = is_small(x.source) && is_small(x.sink);
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) small = small && is_small(x.arcs[k]);
+    return small;
+  }
+  template <class T, class Tile>
+  __device__ void put(const Tile& tile, int a, const Given& x) const {
+    tile.excess(a) = T(excess(x.source, x.sink));
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) tile.arc(k, a) = T(capacity(x.arcs[k]));
+  }
+
   enum { kMostExcess, kMostDeficit, kMostFinite, kMostAround, kMostAroundBounded, kMostArc };
 
   __device__ double most(int which) const {
-    return __longlong_as_double((long long)(look_up(all_->most + which)));
+    return __longlong_as_double((long long)(read(all_->most + which)));
   }
   __device__ int64_t total(int which) const {
-    const uint64_t low = look_up(all_->sums + which), high = look_up(all_->sums + which + 1);
+    const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
     // At most 2^28 numbers, so the sum of the upper halves tells whether it is too large.
     return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
                                                                : int64_t((high << 32) + low);
   }
-  __device__ unsigned long long look_up(const unsigned long long* at) const {
+  __device__ unsigned long long read(const unsigned long long* at) const {
     return barrier_.is_alone() ? *at : __ldcg(at);
   }
 
@@ -242,8 +280,9 @@ class GridNumbers {
   GridCutControl* const mine_;
   const int block_, blocks_;
   GridUnits units_{};
-  int64_t beyond_ = 0;
-  int bits_ = 0;
+  int64_t beyond_ = INT64_MAX;
+  int bits_ = 62;
+  bool surveyed_ = false;
 };
 
 }  // namespace jaxmatch

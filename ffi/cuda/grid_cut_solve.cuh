@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "grid_cut_barrier.cuh"
+#include "grid_cut_links.cuh"
 #include "grid_cut_tile.cuh"
 
 namespace jaxmatch {
@@ -26,13 +27,15 @@ struct GridCutTuning {
   int rounds = 4;        // between two exact relabellings
   int first_rounds = 4;  // before the first
   int sweeps = 8;        // pushes and relabellings in a round
+  int exchanges = 2;     // until distances need not be exact where excess can move
+  int settling = 32;     // sweeps of distances between two exchanges
   int racing = 1024;     // exact relabellings before threads wait for each other
 
-  // For measurements: four bits x for each of the first three, in order; x > 0 stands for 2^x / 2.
+  // For measurements: four bits x for each of the first five, in order; x > 0 stands for 2^x / 2.
   static GridCutTuning of(int64_t choice) {
     GridCutTuning t;
     int shift = 0;
-    for (int* field : {&t.rounds, &t.first_rounds, &t.sweeps}) {
+    for (int* field : {&t.rounds, &t.first_rounds, &t.sweeps, &t.exchanges, &t.settling}) {
       const int x = int(choice >> shift & 15);
       if (x > 0) *field = (1 << x) / 2;
       shift += 4;
@@ -43,9 +46,8 @@ struct GridCutTuning {
 
 // What blocks tell each other, in memory of the device.
 struct GridCutScratch {
-  int32_t* heights;  // [2, cells]
-  char* boxes;       // [2, tiles, arcs, halo] of T: what was pushed out of each tile
-  char* stored;      // [1 + arcs, cells] of T and [cells] heights: tiles that take turns
+  char* messages;  // [2, tiles, links]
+  char* stored;    // [1 + arcs, cells] of T and [cells] heights: tiles that take turns
 };
 
 template <int kArcs, class T>
@@ -58,29 +60,31 @@ class GridCutSolve {
         tiling_(tiling),
         shape_(shape),
         barrier_(barrier),
-        heights_(scratch.heights),
-        boxes_(reinterpret_cast<T*>(scratch.boxes)),
+        links_(reinterpret_cast<GridLink*>(memory + tiling.tile_bytes(sizeof(T)))),
+        messages_(reinterpret_cast<GridMessage<T>*>(scratch.messages)),
         stored_(reinterpret_cast<T*>(scratch.stored)),
         tuning_(tuning),
         spent_(spent),
         block_(block),
-        blocks_(blocks),
-        resident_(tiling.tiles() <= blocks) {}
+        blocks_(blocks) {}
 
   // Ends with exact distances: the cells on the source's side are those that are not far.
-  // fill(tile, from a place in the tile to one in the grid) sets excess and residual capacities.
+  // fill(tile, from a place in the tile to one in the grid) sets excess and residual capacities of
+  // all cells, and returns whether one has numbers that do not fit: then this does, with nothing
+  // done.
   template <class Fill>
-  __device__ void run(const Fill& fill) {
+  __device__ bool run(const Fill& fill) {
+    bool unfit = false;
+    if (tiling_.tiles() > 1) find_links<kArcs>(tiling_, links_);
     each_tile(false, [&] {
-      tile_.clear();
-      fill(tile_, [&](GridPlace p) { return global(p); });
-      __syncthreads();
+      tile_.clear_halo();
+      unfit |= fill(tile_, [&](GridPlace p) { return global(p); });
       // Valid to begin with: few cells need more than this says.
-      tile_.each_cell([&](int a, int) { tile_.height[a] = tile_.excess[a] < 0 ? 0 : 1; });
+      tile_.each_cell([&](int a, int) { tile_.height(a) = tile_.excess(a) < 0 ? 0 : 1; });
       __syncthreads();
-      publish_heights();
+      publish();
     });
-    barrier_.meet(false);
+    if (barrier_.meet(unfit)) return false;
     next_turn();
     int rounds = tuning_.first_rounds;
     for (bool again = true; again;) {
@@ -88,19 +92,20 @@ class GridCutSolve {
       push_rounds(rounds);
       rounds = tuning_.rounds;
       const int64_t middle = clock64();
-      again = relabel_exactly();
+      again = relabel();
       if (threadIdx.x == 0) {
         spent_->push += int32_t(middle - start);
         spent_->relabel += int32_t(clock64() - middle);
       }
     }
+    return true;
   }
 
   // f(number of the cell, its place in the grid and in shared memory), with the halo's heights.
   template <class F>
   __device__ void each_result(F f) {
     each_tile(true, [&] {
-      collect_heights_alone();
+      collect();
       tile_.each_cell([&](int a, int i) {
         const GridPlace g = global(tiling_.cell(i));
         if (shape_.holds(g.z, g.y, g.x)) f(number(g), g, a);
@@ -120,107 +125,121 @@ class GridCutSolve {
     return (int64_t(g.z) * shape_.height + g.y) * shape_.width + g.x;
   }
 
-  // Tiles that stay in shared memory are there; others come and go.
+  // Of a block that has several tiles one is in shared memory, and stored when another one comes.
+  // They take turns forwards and backwards, so that the last one is the next first one.
   template <class F>
   __device__ void each_tile(bool known, F f) {
-    for (int t = block_; t < tiling_.tiles(); t += blocks_) {
-      tile_number_ = t;
-      tx_ = t % tiling_.count_x;
-      ty_ = t / tiling_.count_x % tiling_.count_y;
-      tz_ = t / tiling_.count_x / tiling_.count_y;
-      if (known && !resident_) restore();
+    const int count = (tiling_.tiles() - block_ + blocks_ - 1) / blocks_;
+    for (int i = 0; i < count; ++i) {
+      const int t = block_ + (backwards_ ? count - 1 - i : i) * blocks_;
+      if (t != tile_number_) {
+        if (tile_number_ >= 0) store();
+        go_to(t);
+        if (known) restore();
+      }
       f();
       __syncthreads();
-      if (!resident_) store();
+    }
+    backwards_ = !backwards_;
+  }
+  __device__ void go_to(int t) {
+    tile_number_ = t;
+    tx_ = t % tiling_.count_x;
+    ty_ = t / tiling_.count_x % tiling_.count_y;
+    tz_ = t / tiling_.count_x / tiling_.count_y;
+    beside_ = 0;
+    for (int step = 0; step < 27; ++step) {
+      const int x = tx_ + step % 3 - 1, y = ty_ + step / 3 % 3 - 1, z = tz_ + step / 9 - 1;
+      const bool there = unsigned(x) < unsigned(tiling_.count_x) &&
+                         unsigned(y) < unsigned(tiling_.count_y) &&
+                         unsigned(z) < unsigned(tiling_.count_z);
+      beside_ |= unsigned(there) << step;
     }
   }
-  template <class F>
-  __device__ void each_stored(F f) {
-    int32_t* const heights = reinterpret_cast<int32_t*>(stored_ + (kArcs + 1) * shape_.cells());
+  // By number of the cell: excess, arcs, and heights.
+  __device__ int32_t* stored_heights() const {
+    return reinterpret_cast<int32_t*>(stored_ + (kArcs + 1) * shape_.cells());
+  }
+  __device__ void store() {
     tile_.each_cell([&](int a, int i) {
       const GridPlace g = global(tiling_.cell(i));
       if (!shape_.holds(g.z, g.y, g.x)) return;
       const int64_t at = number(g);
-      f(tile_.excess[a], stored_[at]);
-      for (int k = 0; k < kArcs; ++k) f(tile_.arc(k, a), stored_[(k + 1) * shape_.cells() + at]);
-      f(tile_.height[a], heights[at]);
+      stored_[at] = tile_.excess(a);
+#pragma unroll
+      for (int k = 0; k < kArcs; ++k) stored_[(k + 1) * shape_.cells() + at] = tile_.arc(k, a);
+      stored_heights()[at] = tile_.height(a);
     });
-  }
-  __device__ void store() {
-    each_stored([](const auto& here, auto& there) { there = here; });
     __syncthreads();
   }
   __device__ void restore() {
-    tile_.clear();
-    each_stored([](auto& here, const auto& there) { here = there; });
+    tile_.clear_halo();
+    tile_.each_cell([&](int a, int i) {
+      const GridPlace g = global(tiling_.cell(i));
+      const bool there = shape_.holds(g.z, g.y, g.x);
+      const int64_t at = there ? number(g) : 0;
+      // All loads before anything is written, as nobody knows that it lies elsewhere.
+      T given[kArcs + 1];
+#pragma unroll
+      for (int k = 0; k <= kArcs; ++k) given[k] = there ? stored_[k * shape_.cells() + at] : T(0);
+      const int32_t height = there ? stored_heights()[at] : kGridFar;
+      tile_.excess(a) = given[0];
+#pragma unroll
+      for (int k = 0; k < kArcs; ++k) tile_.arc(k, a) = given[k + 1];
+      tile_.height(a) = height;
+    });
     __syncthreads();
   }
 
   // -------------------------------------------------------------------------------------------
-  // Over the borders. What is written in one turn is read in the next; the two have memory of their
-  // own, so that nobody writes what another one still reads.
+  // Over the borders. Whatever a tile does begins with collecting what the ones beside it have
+  // published, and ends with publishing. What is written in one turn is read in the next; the two
+  // have memory of their own, so that nobody writes what another one still reads.
 
-  __device__ void next_turn() { turn_ ^= 1; }
-  __device__ T& box(int turn, int tile, int k, int q) const {
-    return boxes_[((int64_t(turn) * tiling_.tiles() + tile) * kArcs + k) * tiling_.halo() + q];
-  }
-  __device__ int32_t& published(int turn, int64_t cell) const {
-    return heights_[turn * shape_.cells() + cell];
-  }
-
-  __device__ void publish_heights() {
+  // f(the link, the numbers of the message to the other tile and of that from it)
+  template <class F>
+  __device__ void each_link(F f) const {
     if (tiling_.tiles() == 1) return;
-    tile_.each_halo_arc([&](GridPlace, int, int, GridPlace to) {
-      const GridPlace g = global(to);
-      if (!shape_.holds(g.z, g.y, g.x)) return;
-      __stcg(&published(turn_, number(g)), tile_.height[tiling_.at(to)]);
-    });
-  }
-  __device__ void collect_heights() {
-    for (int q = threadIdx.x; q < tiling_.halo(); q += blockDim.x) {
-      const GridPlace p = tiling_.halo_place(q), g = global(p);
-      if (!shape_.holds(g.z, g.y, g.x)) continue;
-      tile_.height[tiling_.at(p)] = __ldcg(&published(turn_ ^ 1, number(g)));
+    const int links = tiling_.links();
+    for (int l = threadIdx.x; l < links; l += blockDim.x) {
+      const GridLink link = links_[l];
+      if (link.direction < 0 || !(beside_ >> link.beside & 1)) continue;
+      const int64_t mine = int64_t(tile_number_) * links + l;
+      f(link, mine, mine + link.peer);
     }
-    __syncthreads();
   }
+  __device__ GridMessage<T>* messages(int turn) const {
+    return messages_ + int64_t(turn) * tiling_.tiles() * tiling_.links();
+  }
+  __device__ void next_turn() { turn_ ^= 1; }
+
   // Returns whether this thread has anything under way.
-  __device__ bool publish_pushes() {
+  __device__ bool publish() {
     bool any = false;
-    if (tiling_.tiles() == 1) return any;
-    tile_.each_halo_arc([&](GridPlace p, int q, int j, GridPlace) {
-      T& sent = tile_.arc(j, tiling_.at(p));
+    each_link([&](const GridLink& link, int64_t mine, int64_t) {
+      T& sent = tile_.arc(link.direction, link.halo);
       any |= sent != 0;
-      __stcg(&box(turn_, tile_number_, opposite<kArcs>(j), q), sent);
+      write_message(messages(turn_) + mine, {sent, tile_.height(link.cell)});
       sent = 0;
     });
     return any;
   }
   // Heights of the halo, and what has come over the border. Where heights are valid at most one end
   // of an arc has pushed, the higher one.
-  __device__ void collect_pushes() {
+  __device__ void collect() {
     if (tiling_.tiles() == 1) return;
     const bool racing = is_racing();
-    tile_.each_halo_arc([&](GridPlace p, int q, int j, GridPlace to) {
-      const GridPlace g = global(p);
-      if (!shape_.holds(g.z, g.y, g.x)) return;
-      const int a = tiling_.at(to), k = opposite<kArcs>(j);
-      const int32_t here = tile_.height[a];
-      const int32_t there = __ldcg(&published(turn_ ^ 1, number(g)));
-      const T sent = racing ? T(0) : __ldcg(&box(turn_ ^ 1, tile_number_, k, q));
-      // The same arc, as the tile beside this one numbers it.
-      const GridStep s = tiling_.tile_step(p);
-      const int beside = tile_number_ + (s.z * tiling_.count_y + s.y) * tiling_.count_x + s.x;
-      const GridPlace back{to.z - s.z * tiling_.size_z, to.y - s.y * tiling_.size_y,
-                           to.x - s.x * tiling_.size_x()};
-      const T received = __ldcg(&box(turn_ ^ 1, beside, j, tiling_.halo_index(back)));
-      tile_.height[tiling_.at(p)] = there;
+    each_link([&](const GridLink& link, int64_t mine, int64_t peer) {
+      const GridMessage<T> m = read_message(messages(turn_ ^ 1) + peer);
+      const T sent = racing ? T(0) : read_message(messages(turn_ ^ 1) + mine).sent;
+      const int32_t here = tile_.height(link.cell);
+      tile_.height(link.halo) = m.height;
       T more = 0;
-      if (sent > 0 && there > here + 1) more += sent;                       // taken back
-      if (received > 0 && (racing || here <= there + 1)) more += received;  // not taken back there
+      if (sent > 0 && m.height > here + 1) more += sent;                   // taken back
+      if (m.sent > 0 && (racing || here <= m.height + 1)) more += m.sent;  // not taken back there
       if (more == 0) return;
-      tile_.arc(k, a) += more;
-      tile_.add(a, more);
+      tile_.arc(opposite<kArcs>(link.direction), link.cell) += more;
+      tile_.add(link.cell, more);
     });
     __syncthreads();
   }
@@ -228,15 +247,10 @@ class GridCutSolve {
   // -------------------------------------------------------------------------------------------
 
   __device__ void push_rounds(int rounds) {
-    bool first = true;
     for (int round = 0; round < rounds; ++round) {
       bool any = false;
       each_tile(true, [&] {
-        if (first) {
-          collect_heights_alone();
-        } else {
-          collect_pushes();
-        }
+        collect();
         bool active = true;
         if (is_racing()) {
           active = __syncthreads_or(tile_.race(tuning_.sweeps));
@@ -248,66 +262,55 @@ class GridCutSolve {
           }
         }
         any |= active;
-        any |= publish_pushes();
-        publish_heights();
+        any |= publish();
       });
-      first = false;
       if (threadIdx.x == 0) ++spent_->rounds;
       any = barrier_.meet(any);
       next_turn();
-      pending_ = true;
       if (!any) break;
     }
   }
-  __device__ void collect_heights_alone() {
-    if (tiling_.tiles() > 1) collect_heights();
-  }
   __device__ bool is_racing() const { return relabellings_ < tuning_.racing; }
 
-  // Whether any excess can still reach a deficit.
-  __device__ bool relabel_exactly() {
-    bool start = true, again = true;
-    while (again) {
-      bool changed = start;
+  // Whether any excess can still reach a deficit. Where it can, distances need not be exact.
+  __device__ bool relabel() {
+    // Heights that are to stay valid have to be so when threads stop racing.
+    const bool may_stop = relabellings_ + 1 < tuning_.racing;
+    GridVote vote{};
+    for (int exchange = 0; vote.other || exchange == 0; ++exchange) {
+      if (vote.any && may_stop && exchange >= tuning_.exchanges) break;
+      const bool start = exchange == 0;
+      bool changed = start, active = false;
       each_tile(true, [&] {
-        if (start) {
-          if (pending_) collect_pushes();
-          tile_.start_distances();
-        } else {
-          collect_heights_alone();
-        }
-        changed |= tile_.settle_distances();
-        publish_heights();
+        collect();
+        if (start) tile_.start_distances();
+        // A tile that is alone hears of nothing new later.
+        changed |= tile_.settle_distances(tiling_.tiles() > 1 ? tuning_.settling : INT32_MAX);
+        publish();
+        active |= tile_.has_active();
       });
-      pending_ = pending_ && !start;
       if (threadIdx.x == 0) ++spent_->settlings;
-      again = barrier_.meet(changed && tiling_.tiles() > 1);
+      vote = barrier_.meet(GridVote{active, changed && tiling_.tiles() > 1});
       next_turn();
-      start = false;
     }
-    bool active = false;
-    each_tile(true, [&] {
-      tile_.each_cell(
-          [&](int a, int) { active |= tile_.excess[a] > 0 && tile_.height[a] < kGridFar; });
-    });
     ++relabellings_;
-    return barrier_.meet(active);
+    return vote.any;
   }
 
   GridTile<kArcs, T> tile_;
   const GridTiling& tiling_;
   const GridShape& shape_;
   GridBarrier& barrier_;
-  int32_t* const heights_;
-  T* const boxes_;
+  GridLink* const links_;
+  GridMessage<T>* const messages_;
   T* const stored_;
   const GridCutTuning& tuning_;
   GridCutControl* const spent_;  // of this block
   const int block_, blocks_;
-  const bool resident_;
   int relabellings_ = 0;
-  int turn_ = 0, tile_number_ = 0, tx_ = 0, ty_ = 0, tz_ = 0;
-  bool pending_ = false;
+  int turn_ = 0, tile_number_ = -1, tx_ = 0, ty_ = 0, tz_ = 0;
+  bool backwards_ = false;
+  unsigned beside_ = 0;  // which of the 27 tiles around there are
 };
 
 }  // namespace jaxmatch

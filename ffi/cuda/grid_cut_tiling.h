@@ -12,6 +12,14 @@ struct GridPlace {
   int z, y, x;
 };
 
+// An arc over the border of a tile, which both tiles have in common.
+struct GridLink {
+  uint16_t halo, cell;  // the places of its ends
+  int8_t direction;     // from the halo into the tile; -1: this is no link
+  int8_t beside;        // in which of the 27 tiles around, this one included, the halo lies
+  int32_t peer;         // where the same arc stands in that tile, as a distance among all links
+};
+
 // A tile has a border of one cell around it, its halo: the neighbours that belong to other tiles.
 // Widths are powers of two, so that a cell's place in the tile takes no division.
 struct GridTiling {
@@ -19,18 +27,26 @@ struct GridTiling {
   int size_y, size_z;  // of a tile
   int count_x, count_y, count_z;
   bool solid;  // three dimensions
+  int arcs;
 
   JAXMATCH_GRID_FN int size_x() const { return 1 << log_x; }
   JAXMATCH_GRID_FN int tiles() const { return count_x * count_y * count_z; }
   JAXMATCH_GRID_FN int cells() const { return size_x() * size_y * size_z; }
   // With the halo.
   JAXMATCH_GRID_FN int row() const { return size_x() + 2; }
-  JAXMATCH_GRID_FN int plane() const { return row() * (size_y + 2); }
-  JAXMATCH_GRID_FN int padded() const { return solid ? plane() * (size_z + 2) : plane(); }
+  JAXMATCH_GRID_FN int padded() const { return row() * (size_y + 2) * (solid ? size_z + 2 : 1); }
+
+  // In memory: each row has its excess, its arcs by direction and its heights one after another, so
+  // that all that concerns a cell and the rows beside it lies at distances that only the width
+  // decides. The place of a cell is that of its excess.
+  JAXMATCH_GRID_FN int row_stride() const { return (arcs + 2) * row(); }
+  JAXMATCH_GRID_FN int slab_stride() const { return row_stride() * (size_y + 2); }
   JAXMATCH_GRID_FN int at(GridPlace p) const {
-    return (solid ? p.z * plane() : 0) + p.y * row() + p.x;
+    return (solid ? p.z * slab_stride() : 0) + p.y * row_stride() + p.x;
   }
-  JAXMATCH_GRID_FN int offset(GridStep s) const { return s.z * plane() + s.y * row() + s.x; }
+  JAXMATCH_GRID_FN int offset(GridStep s) const {
+    return s.z * slab_stride() + s.y * row_stride() + s.x;
+  }
 
   // The place of a cell of the tile, with the halo counted.
   JAXMATCH_GRID_FN GridPlace cell(int i) const {
@@ -98,21 +114,48 @@ struct GridTiling {
     return s.z == 0 && s.y == 0 && s.x == 0;
   }
 
-  // Shared memory for a tile whose numbers have so many bytes.
-  JAXMATCH_GRID_FN int64_t bytes(int arcs, int number) const {
-    return int64_t(padded()) * ((arcs + 1) * number + 4) + 16;
+  // Links: an arc over a border of the tile has the number of its place in the halo, and with
+  // diagonals, where three arcs may lead to one place, one of three numbers.
+  JAXMATCH_GRID_FN static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
+  JAXMATCH_GRID_FN int links() const { return halo() * links_of_place(arcs); }
+  // Whether direction j leads from a place of the halo into the tile.
+  JAXMATCH_GRID_FN bool leads_inside(GridPlace p, GridStep s) const {
+    return is_inside({p.z + s.z, p.y + s.y, p.x + s.x});
+  }
+  template <int kArcs>
+  JAXMATCH_GRID_FN int link(GridPlace p, int j) const {
+    int before = 0;
+    for (int i = 0; kArcs == 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
+    return halo_index(p) * links_of_place(kArcs) + before;
+  }
+
+  // Shared memory for a tile whose numbers have so many bytes, and for its links.
+  JAXMATCH_GRID_FN int64_t tile_bytes(int number) const {
+    return (int64_t(padded()) * (arcs + 2) * number + 15) / 16 * 16;
+  }
+  JAXMATCH_GRID_FN int64_t bytes(int number) const {
+    return tile_bytes(number) + int64_t(links()) * int64_t(sizeof(GridLink));
   }
 };
 
-// The tiles for a grid: as small as allows each of `blocks` to keep one, but not so small that
-// borders are most of it; as large as fit the memory of a block where there are more.
+// The tiles for a grid: as few for each of `blocks` as fit their memory, and then as small as that
+// allows, but not so small that borders are most of it. Where all are so small, the fewest.
 inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int blocks,
                                 int64_t most_bytes) {
   constexpr int kLeastCells = 512;
   const bool solid = arcs == 6;
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
   GridTiling best{};
-  bool best_stays = false;
+  const auto is_small = [](const GridTiling& t) {
+    return t.tiles() > 1 && t.cells() < kLeastCells;
+  };
+  const auto is_better = [&](const GridTiling& a, const GridTiling& b) {
+    if (is_small(a) || is_small(b)) {
+      return is_small(a) && is_small(b) ? a.tiles() < b.tiles() : is_small(b);
+    }
+    const int turns = up(a.tiles(), blocks), of_b = up(b.tiles(), blocks);
+    return turns != of_b ? turns < of_b : a.padded() < b.padded();
+  };
   const auto offer = [&](int log_x, int log_y, int size_y, int size_z) {
     const GridTiling t{log_x,
                        log_y,
@@ -121,14 +164,10 @@ inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int bl
                        up(s.width, 1 << log_x),
                        up(s.height, size_y),
                        up(s.depth, size_z),
-                       solid};
-    if (t.bytes(arcs, number) > most_bytes) return;
-    const bool stays = t.tiles() == 1 || (t.tiles() <= blocks && t.cells() >= kLeastCells);
-    if (best.count_x == 0 || (stays && !best_stays) ||
-        (stays == best_stays && (stays ? t.padded() < best.padded() : t.tiles() < best.tiles()))) {
-      best = t;
-      best_stays = stays;
-    }
+                       solid,
+                       arcs};
+    if (t.bytes(number) > most_bytes) return;
+    if (best.count_x == 0 || is_better(t, best)) best = t;
   };
   for (int log_x = solid ? 3 : 4; log_x <= (solid ? 5 : 6); ++log_x) {
     for (int last = 1; last <= 64; ++last) {
@@ -146,23 +185,22 @@ struct GridCutLayout {
   GridTiling narrow, wide;
   int blocks = 0;
   // Where they begin, behind a part of the value by block.
-  int64_t heights = 0, boxes = 0, stored = 0, bytes = 0;
+  int64_t messages = 0, stored = 0, bytes = 0;
 
   static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
     GridCutLayout l{PlanGridTiles(s, arcs, 4, most_blocks, shared),
                     PlanGridTiles(s, arcs, 8, most_blocks, shared)};
     const int tiles = l.narrow.tiles() > l.wide.tiles() ? l.narrow.tiles() : l.wide.tiles();
     l.blocks = tiles < most_blocks ? tiles : most_blocks;
-    const auto boxes = [&](const GridTiling& t, int64_t number) {
-      return t.tiles() > 1 ? 2 * int64_t(t.tiles()) * arcs * t.halo() * number : 0;
+    const auto messages = [&](const GridTiling& t, int64_t number) {
+      return t.tiles() > 1 ? 2 * int64_t(t.tiles()) * t.links() * 2 * number : 0;
     };
     const auto stored = [&](const GridTiling& t, int64_t number) {
       return t.tiles() > l.blocks ? s.cells() * ((arcs + 1) * number + 4) : 0;
     };
     const auto larger = [](int64_t a, int64_t b) { return ((a > b ? a : b) + 15) / 16 * 16; };
-    l.heights = larger(8 * int64_t(l.blocks), 0);
-    l.boxes = l.heights + larger(8 * s.cells(), 0);
-    l.stored = l.boxes + larger(boxes(l.narrow, 4), boxes(l.wide, 8));
+    l.messages = larger(8 * int64_t(l.blocks), 0);
+    l.stored = l.messages + larger(messages(l.narrow, 4), messages(l.wide, 8));
     l.bytes = l.stored + larger(stored(l.narrow, 4), stored(l.wide, 8));
     return l;
   }

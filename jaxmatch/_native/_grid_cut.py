@@ -23,21 +23,23 @@ _CONTROL_WORDS = 32
 def _scratch_words(grid: tuple[int, ...], connectivity: int) -> int:
     """Enough for whatever ffi/cuda/grid_cut_tiling.h lays out for one grid, in int32.
 
-    Two heights for each cell, two numbers of two words for each arc over a border of tiles, and
-    excess, arcs and height of each cell where tiles take turns. Where that leaves no doubt, a grid
-    that fits the shared memory of any GPU has none.
+    Two messages of four words for each arc over a border of tiles, and excess, arcs and height of
+    each cell where tiles take turns. Where that leaves no doubt, a grid that fits the shared memory
+    of any GPU has none.
     """
     *depth, height, width = grid
     if math.prod(grid) <= 1024 and max(height, width, *depth) <= 32:
         across = max(8 if depth else 16, 1 << (width - 1).bit_length())
         up = max(4, 1 << (height - 1).bit_length()) if depth else height
+        inside = across * up * math.prod(depth)
         padded = (across + 2) * (up + 2) * math.prod(d + 2 for d in depth)
-        if padded * (8 * (connectivity + 1) + 4) <= 96_000:
+        links = (padded - inside) * (3 if connectivity == 8 else 1)
+        if 8 * padded * (connectivity + 2) + 12 * links <= 96_000:
             return 4
     parts = (8, 8, 8) if depth else (8, 16)
     rounded = math.prod(-(-size // part) * part for size, part in zip(grid, parts, strict=True))
-    borders = 6 if depth else 4
-    return rounded * (2 + borders * connectivity + 2 * (connectivity + 1) + 1) + 65536
+    messages = {4: 8, 6: 12, 8: 24}[connectivity]
+    return rounded * (messages + 2 * (connectivity + 1) + 1) + 65536
 
 
 def grid_cut(

@@ -8,6 +8,18 @@ inline int __syncthreads_or(bool x) { return emulator::barrier(0, emulator::bloc
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   return emulator::exchanged(at, *at + x);
 }
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) longlong2 {
+  long long x, y;
+};
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline longlong2 make_longlong2(long long x, long long y) { return {x, y}; }
 inline long long clock64() { return 0; }
 inline unsigned long long atomicMax(unsigned long long* at, unsigned long long x) {
   return emulator::exchanged(at, std::max(*at, x));
@@ -40,15 +52,13 @@ void Solve(const GridCutOperands& o, const Emulation& how) {
   const GridTiling& t = how.tiling;
   const size_t cells = size_t(o.shape.cells());
   // Nothing is zero by luck.
-  std::vector<int32_t> heights(2 * cells + 1, 0x55555555);
-  std::vector<char> boxes(size_t(16) * size_t(t.tiles()) * kArcs * size_t(t.halo()), char(0xab));
+  std::vector<char> messages(size_t(32) * size_t(t.tiles()) * size_t(t.links()) + 16, char(0xab));
   std::vector<char> stored((kArcs + 2) * 8 * cells + 8, char(0xab));
   std::vector<double> partial(how.blocks, 1e300);
   GridCutControl control{};
-  GridCutPlan plan{
-      t, t, {heights.data(), boxes.data(), stored.data()}, &control, partial.data(), how.tuning};
+  GridCutPlan plan{t, t, {messages.data(), stored.data()}, &control, partial.data(), how.tuning};
   if (how.blocks == 1 && t.tiles() == 1) plan.control = nullptr;
-  const size_t bytes = sizeof(GridCutShared) + size_t(t.bytes(kArcs, 8));
+  const size_t bytes = sizeof(GridCutShared) + size_t(t.bytes(8));
   if (bytes > kSharedBytes) emulator::fail("too little shared memory");
   emulator::interruptions.seed(how.seed);
   emulator::launch_together(how.blocks, how.threads, how.seed, shared, bytes, [&] {
@@ -82,7 +92,7 @@ extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blo
   if (single.tiles() == 1 && s.cells() <= 1024) return 0;
   const GridCutLayout layout = GridCutLayout::of(s, connectivity, blocks, room);
   for (const auto& [t, number] : {std::pair(layout.narrow, 4), std::pair(layout.wide, 8)}) {
-    if (t.tiles() < 1 || t.bytes(connectivity, number) > room) return -1;
+    if (t.tiles() < 1 || t.bytes(number) > room) return -1;
     for (int q = 0; q < t.halo(); ++q) {
       if (t.halo_index(t.halo_place(q)) != q) return -2;
     }
@@ -119,7 +129,8 @@ extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, con
                           up(shape[2], 1 << tile[0]),
                           up(shape[1], tile[2]),
                           up(shape[0], tile[3]),
-                          connectivity == 6};
+                          connectivity == 6,
+                          connectivity};
   const Emulation how{seed, blocks, threads, tiling, {tuning[0], tuning[0], tuning[1], tuning[2]}};
   switch (o.dtype) {
     case Dtype::kS32:

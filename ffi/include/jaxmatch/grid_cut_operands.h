@@ -83,11 +83,15 @@ struct GridCapacities {
   bool symmetric;
   const T *source, *sink, *pairwise;
 
-  template <int kArcs>
   // Of the arc from `cell` in direction k, to the neighbour `other`.
-  JAXMATCH_GRID_FN T arc(int64_t cell, int64_t other, int k) const {
+  template <int kArcs>
+  JAXMATCH_GRID_FN const T* arc_at(int64_t cell, int64_t other, int k) const {
     const bool at_other = symmetric && k >= kArcs / 2;
-    return pairwise[(at_other ? k - kArcs / 2 : k) * shape.cells() + (at_other ? other : cell)];
+    return pairwise + (at_other ? k - kArcs / 2 : k) * shape.cells() + (at_other ? other : cell);
+  }
+  template <int kArcs>
+  JAXMATCH_GRID_FN T arc(int64_t cell, int64_t other, int k) const {
+    return *arc_at<kArcs>(cell, other, k);
   }
 };
 template <class T>
