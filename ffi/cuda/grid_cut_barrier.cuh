@@ -66,7 +66,7 @@ struct GridCutControl {
   unsigned long long most[6];  // doubles that are not negative, whose bits are ordered like them
   unsigned long long sums[4];  // of source and sink: of the lower and the upper 32 bits
   // Where the time goes, for measurements: cycles of the first thread's clock, and how many rounds
-  // of pushes there were, exact relabellings, and meetings while their distances settled.
+  // of pushes there were, relabellings, and meetings while their distances settled.
   int32_t begin, push, relabel, end;
   int32_t rounds, relabellings, settlings, unused;
 

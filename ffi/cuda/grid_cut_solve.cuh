@@ -3,15 +3,17 @@
 // Push-relabel by regions (Delong and Boykov, CVPR 2008) with tiles that work at the same time
 // (Shekhovtsov and Hlavac, IJCV 104, 2013, section 4): in each round a tile pushes and relabels for
 // itself, with the heights of its halo as they were at the round's begin; then tiles tell each
-// other what went over their borders. All heights become exact distances now and then, and a solve
-// is over when these say that no excess reaches a deficit: it is this that correctness rests on.
+// other what went over their borders. Now and then heights become distances again: tiles lower them
+// from infinity and tell each other, until nothing changes or, before that, some excess is found
+// to be within reach. A solve is over when exact distances say that no excess reaches a deficit: it
+// is this that correctness rests on.
 //
-// Between exact distances threads race at first, and heights may become wrong. Should that not have
-// come to an end after GridCutTuning::racing exact distances, it goes on with heights that are
-// always valid: cells push to neighbours one below while heights stand still, and a push over the
-// border is taken back where the other end has risen meanwhile so far that the arc back would lead
-// down by more than one, which both tiles see. Then heights only rise, and the number of rounds is
-// polynomial as for any push-relabel.
+// Between these relabellings threads race at first, and heights may become wrong. Should that not
+// have come to an end after GridCutTuning::racing relabellings, all of them are exact, and heights
+// stay valid between them: cells push to neighbours one below while heights stand still, and a push
+// over the border is taken back where the other end has risen meanwhile so far that the arc back
+// would lead down by more than one, which both tiles see. Then heights only rise, and the number of
+// rounds is polynomial as for any push-relabel.
 #ifndef JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
 #define JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
 
@@ -24,12 +26,12 @@
 namespace jaxmatch {
 
 struct GridCutTuning {
-  int rounds = 4;        // between two exact relabellings
+  int rounds = 4;        // between two relabellings
   int first_rounds = 4;  // before the first
   int sweeps = 8;        // pushes and relabellings in a round
-  int exchanges = 2;     // until distances need not be exact where excess can move
+  int exchanges = 2;     // after which distances need not be exact where excess can move
   int settling = 32;     // sweeps of distances between two exchanges
-  int racing = 1024;     // exact relabellings before threads wait for each other
+  int racing = 1024;     // relabellings before threads wait for each other
 
   // For measurements: four bits x for each of the first five, in order; x > 0 stands for 2^x / 2.
   static GridCutTuning of(int64_t choice) {
