@@ -141,8 +141,8 @@ def grid_cut(
     the grid lie in the shared memory of all multiprocessors, and push and relabel there; what
     crosses their borders goes through global memory. Grids of up to 1024 cells, and in a batch all
     that fit one multiprocessor, have a block each, in one launch; larger ones are solved one after
-    another, with about 80 bytes a cell (110 with 6 neighbours, 170 with 8) for each problem of the batch
-    beside the arguments. It ends, too: after 1024 relabellings, more than any grid we know
+    another, with about 80 bytes a cell (110 with 6 neighbours, 170 with 8) for each problem of the
+    batch beside the arguments. It ends, too: after 1024 relabellings, more than any grid we know
     needs, heights stay valid between them, and push-relabel's polynomial bound holds. The twin
     looks at all cells in every one of its steps.
 
