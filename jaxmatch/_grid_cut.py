@@ -139,12 +139,12 @@ def grid_cut(
     **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
     is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA tiles of
     the grid lie in the shared memory of all multiprocessors, and push and relabel there; what
-    crosses their borders goes through global memory. Grids of up to 1024 cells, and in a batch all
-    that fit one multiprocessor, have a block each, in one launch; larger ones are solved one after
-    another, with about 80 bytes a cell (110 with 6 neighbours, 170 with 8) for each problem of the
-    batch beside the arguments. It ends, too: after 1024 relabellings, more than any grid we know
-    needs, heights stay valid between them, and push-relabel's polynomial bound holds. The twin
-    looks at all cells in every one of its steps.
+    crosses their borders goes through global memory. Grids of up to 1024 cells that fit one tile,
+    and in a batch all that fit one multiprocessor, have a block each, in one launch; larger ones
+    are solved one after another, with about 80 bytes a cell (110 with 6 neighbours, 170 with 8) for
+    each problem of the batch beside the arguments. It ends, too: after 1024 relabellings, more than
+    any grid we know needs, heights stay valid between them, and push-relabel's polynomial bound
+    holds. The twin looks at all cells in every one of its steps.
 
     **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, grids of 2^28
     cells or more, integers that JAX would cut, an unknown `connectivity` or `method`.
@@ -295,14 +295,14 @@ def _value_jvp(
     solved = (status == Status.OPTIMAL)[(..., *(None for _ in grid))]
     # `where` and not a product: its transpose stops a NaN that a loss sends back.
     dot = jnp.where(solved, jnp.where(side, sink_dot, source_dot), 0).sum(grid)
-    crosses = _cut_arcs(side, pairwise.shape[-rank - 1], connectivity)
+    crosses = cut_arcs(side, pairwise.shape[-rank - 1], connectivity)
     crosses &= jnp.expand_dims(solved, -rank - 1)
     dot += jnp.where(crosses, pairwise_dot, 0).sum((-rank - 1, *grid))
     # Not `minimum`, which is a constant to JAX: the value of a second derivative depends on it.
     return _value(connectivity, *primals), dot
 
 
-def _cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
+def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
     """Which entries of `pairwise`, `arcs` for each cell, belong to the cut."""
     crossing = []
     for step in _xla_grid_cut.steps(connectivity)[:arcs]:

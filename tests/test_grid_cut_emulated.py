@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from grid_cut_helpers import (
     CONNECTIVITIES,
+    STEPS,
     assert_minimum,
     capacity_of_cut,
     exact_cut,
@@ -48,7 +49,7 @@ def library(tmp_path_factory):
 
 
 def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None, threads=32,
-          tile=None, rounds=2, sweeps=2, racing=None):  # fmt: skip
+          tile=None, rounds=2, sweeps=2, exchanges=2, racing=None):  # fmt: skip
     """`blocks` None: one for each tile, which stays there. Some seeds race, some soon no more."""
     racing = (0, 1, 1000)[seed % 3] if racing is None else racing
     source, sink, pairwise = (np.ascontiguousarray(x) for x in (source, sink, pairwise))
@@ -59,7 +60,7 @@ def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None,
     value_dtype = source.dtype if source.dtype.kind == "f" else np.int64
     value, status = np.full(1, -7, value_dtype), np.full(1, -7, np.int32)
     side = np.full(source.shape, 7, np.uint8)
-    tuning = np.array([rounds, sweeps, racing], np.int32)
+    tuning = np.array([rounds, sweeps, exchanges, racing], np.int32)
 
     def at(x):
         return ctypes.c_void_p(x.ctypes.data)
@@ -144,6 +145,43 @@ def test_numbers(library):
     large = np.full((2, 2), 2**57)
     res = solve(library, large, large, np.zeros((2, 2, 2), np.int64), 4)
     assert res.status == jm.Status.OVERFLOW and res.value == -1 and not res.source_side.any()
+
+
+def test_values_do_not_depend_on_the_course(library):
+    """Not even in the last bit: tiles take turns more often or less, and are added up alike."""
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        given = [rng.random(s) / rng.random(s) for s in ((8, 12), (8, 12), (4, 8, 12))]
+        ways = [(rounds, seed) for rounds in (1, 2, 3) for seed in (2, 5)]
+        results = [solve(library, *given, 4, seed=seed, blocks=2, sweeps=1, rounds=rounds)
+                   for rounds, seed in ways]  # fmt: skip
+        assert len({float(res.value).hex() for res in results}) == 1
+
+
+def test_all_bits_are_in_use(library):
+    """Infinite arcs out of a cell, and numbers that fill 30 bits but for less than one unit."""
+    rng = np.random.default_rng(5)
+    corners = [(0, 0), (2, 4), (1, 0), (0, 4)]
+    for seed in range(32):
+        pairwise = rng.integers(0, 4, (4, 3, 5)) * (rng.random((4, 3, 5)) < 0.6).astype(float)
+        for k, (y, x) in enumerate(STEPS[4]):
+            pairwise[(k + 2) % 4, 1 + y, 2 + x] = 0
+        pairwise[:, 1, 2] = np.inf
+        k = rng.integers(4)
+        pairwise[(k + 2) % 4, 1 + STEPS[4][k][0], 2 + STEPS[4][k][1]] = 1
+        corner = corners[seed % 4]
+        source, sink = np.zeros((3, 5)), np.where(rng.random((3, 5)) < 0.8, 2.0**31, 0)
+        source[corner] = pairwise[0 if corner[1] == 0 else 2][corner] = 17895697
+        for y, x in [(0, 0), *STEPS[4]]:
+            sink[1 + y, 2 + x] = 2.0**31
+        sink[corner] = 0
+        tile = [(4, 0, 3, 1), (2, 0, 1, 1), (2, 0, 3, 1)][seed % 3]
+        sweeps = int(rng.integers(1, 9))
+        res = solve(library, source, sink, pairwise, 4, seed=seed, tile=tile, sweeps=sweeps,
+                    threads=64, racing=(1000, 0)[seed % 5 == 0])  # fmt: skip
+        value, side = exact_cut(source, sink, pairwise, 4)
+        assert res.value == value
+        np.testing.assert_array_equal(np.ravel(res.source_side), np.ravel(side))
 
 
 @each_connectivity

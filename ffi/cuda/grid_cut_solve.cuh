@@ -103,9 +103,11 @@ class GridCutSolve {
     return true;
   }
 
-  // f(number of the cell, its place in the grid and in shared memory), with the halo's heights.
+  // f(number of the cell, its place in the grid and in shared memory), with the halo's heights; for
+  // each thread in an order that does not depend on how the solve went.
   template <class F>
   __device__ void each_result(F f) {
+    backwards_ = false;
     each_tile(true, [&] {
       collect();
       tile_.each_cell([&](int a, int i) {
@@ -226,8 +228,9 @@ class GridCutSolve {
     });
     return any;
   }
-  // Heights of the halo, and what has come over the border. Where heights are valid at most one end
-  // of an arc has pushed, the higher one.
+  // Heights of the halo, and what has come over the border. Both ends of an arc may have pushed, as
+  // neither knew how far the other one would rise; what would leave an arc that leads down by more
+  // than one is taken back.
   __device__ void collect() {
     if (tiling_.tiles() == 1) return;
     const bool racing = is_racing();

@@ -7,6 +7,7 @@
 #define JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "grid_cut_tiling.h"
 
@@ -182,25 +183,17 @@ __device__ __noinline__ bool settle_by_sweeps(const GridTiling& tiling, T* memor
   return GridSweeps<kArcs, T, kLogX>(tiling, memory).settle(sweeps);
 }
 
-// f(std::integral_constant of the logarithm of the width)
+// f(std::integral_constant of the logarithm of the width): those that PlanGridTiles offers.
 template <int kArcs, class F>
 __device__ inline bool with_width(const GridTiling& tiling, F f) {
-  switch (tiling.log_x) {
 #ifdef JAXMATCH_EMULATED
-    case 1:
-      return f(std::integral_constant<int, 1>{});
-    case 2:
-      return f(std::integral_constant<int, 2>{});
+  if (tiling.log_x == 1) return f(std::integral_constant<int, 1>{});
+  if (tiling.log_x == 2) return f(std::integral_constant<int, 2>{});
 #endif
-    case 3:
-      return f(std::integral_constant<int, 3>{});
-    case 4:
-      return f(std::integral_constant<int, 4>{});
-    case 5:
-      return f(std::integral_constant<int, 5>{});
-    default:
-      return f(std::integral_constant<int, 6>{});
-  }
+  constexpr int kLeast = kArcs == 6 ? kLeastLogSolid : kLeastLogFlat;
+  if (tiling.log_x == kLeast) return f(std::integral_constant<int, kLeast>{});
+  if (tiling.log_x == kLeast + 1) return f(std::integral_constant<int, kLeast + 1>{});
+  return f(std::integral_constant<int, kLeast + 2>{});
 }
 
 }  // namespace jaxmatch

@@ -7,7 +7,6 @@
 #define JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
 
 #include <cstdint>
-#include <type_traits>
 
 #include "grid_cut_sweeps.cuh"
 #include "grid_cut_tiling.h"

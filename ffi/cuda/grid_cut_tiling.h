@@ -138,6 +138,9 @@ struct GridTiling {
   }
 };
 
+// The logarithms of widths, three each, with which tiles are planned.
+constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
+
 // The tiles for a grid: as few for each of `blocks` as fit their memory, and then as small as that
 // allows, but not so small that borders are most of it. Where all are so small, the fewest.
 inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int blocks,
@@ -166,10 +169,12 @@ inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int bl
                        up(s.depth, size_z),
                        solid,
                        arcs};
-    if (t.bytes(number) > most_bytes) return;
+    const bool places_fit = (arcs + 2) * t.padded() <= UINT16_MAX;  // GridLink
+    if (t.bytes(number) > most_bytes || !places_fit) return;
     if (best.count_x == 0 || is_better(t, best)) best = t;
   };
-  for (int log_x = solid ? 3 : 4; log_x <= (solid ? 5 : 6); ++log_x) {
+  const int least = solid ? kLeastLogSolid : kLeastLogFlat;
+  for (int log_x = least; log_x <= least + 2; ++log_x) {
     for (int last = 1; last <= 64; ++last) {
       if (!solid && last <= s.height) offer(log_x, 0, last, 1);
       for (int log_y = 2; solid && last <= s.depth && log_y <= 5; ++log_y) {

@@ -100,9 +100,8 @@ extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blo
   return layout.bytes;
 }
 
-// Solves one grid. `tile` holds log_x, log_y, size_y, size_z; `tuning` rounds, sweeps and
-// racing. Values
-// have the dtype of the capacities, but 64 bits where those are integers.
+// Solves one grid. `tile` holds log_x, log_y, size_y, size_z; `tuning` rounds, sweeps, exchanges
+// and racing. Values have the dtype of the capacities, but 64 bits where those are integers.
 extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, const int32_t* shape,
                                  const void* source, const void* sink, const void* pairwise,
                                  void* value, bool* side, int32_t* status, unsigned seed,
@@ -131,7 +130,12 @@ extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, con
                           up(shape[0], tile[3]),
                           connectivity == 6,
                           connectivity};
-  const Emulation how{seed, blocks, threads, tiling, {tuning[0], tuning[0], tuning[1], tuning[2]}};
+  GridCutTuning numbers;
+  numbers.rounds = numbers.first_rounds = tuning[0];
+  numbers.sweeps = tuning[1];
+  numbers.exchanges = tuning[2];
+  numbers.racing = tuning[3];
+  const Emulation how{seed, blocks, threads, tiling, numbers};
   switch (o.dtype) {
     case Dtype::kS32:
       return SolveConnected<int32_t, int64_t>(o, how);

@@ -37,10 +37,11 @@ struct GridUnits {
     const double bound = s.most_finite * double(arcs + 2) * double(cells);
     return bound == 0 ? 1 : bound < double(INFINITY) ? bound : 1.7976931348623157e308;
   }
-  // `most_around` with no arc above the bound; the result is below 2^bits units.
+  // `most_around` with no arc above the bound; the result is below 2^bits units, even when each of
+  // the arcs above the bound, 16 of them at most, counts as one unit more.
   JAXMATCH_GRID_FN static GridUnits of(double bound, double most_around, int bits) {
     int exponent = 0;
-    frexp(most_around, &exponent);  // below 2^exponent
+    frexp(most_around * (1 + 0x1p-25), &exponent);  // below 2^exponent
     exponent = exponent - bits < -1074 ? -1074 : exponent - bits;
     // In two steps: 2^1074 is no double.
     const int half = -exponent / 2;
