@@ -2,6 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
+from jaxmatch import estimators as estimators
 from jaxmatch import losses as losses
 from jaxmatch import stepping as stepping
 from jaxmatch._assignment import linear_sum_assignment as linear_sum_assignment
@@ -26,6 +27,7 @@ from jaxmatch._result import Flow as Flow
 from jaxmatch._result import Matching as Matching
 from jaxmatch._result import MinimumCut as MinimumCut
 from jaxmatch._status import Status as Status
+from jaxmatch.estimators import assignment_matrix as assignment_matrix
 
 
 try:

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import jaxmatch as jm
-from jaxmatch._native._assignment import _workspace_words
+from jaxmatch._native._assignment import workspace_words
 
 
 ROOT = Path(__file__).parents[1]
@@ -84,7 +84,7 @@ def plan(
     for name in given:
         setattr(operands, name, here)
     given_or_none = [here if name in given else None for name in _OPTIONAL]
-    words = _workspace_words(jax.ShapeDtypeStruct(shape, dtype), *given_or_none)
+    words = workspace_words(jax.ShapeDtypeStruct(shape, dtype), *given_or_none)
     words //= 2 if np.dtype(dtype).itemsize == 8 else 1
     return library(folder).plan_assignment(ctypes.byref(operands), _long(words), most_bytes)
 

@@ -59,7 +59,7 @@ print(jaxmatch.solve_assignment(np.array([[4.0, 1.0], [2.0, 5.0]])).col4row)
 
 def test_older_runtime_is_refused_before_registration(tmp_path):
     """The failure this gate is for would stop every later JAX call in the process."""
-    targets = " ".join(f"void {t}(void) {{}}" for t in _load._TARGETS)
+    targets = " ".join(f"void {t}(void) {{}}" for t in _load._TARGETS["cpu"])
     _fake_library(tmp_path, f"int jaxmatch_ffi_api_minor(void) {{ return 99; }} {targets}")
     done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
     message, last = done.stdout.splitlines()

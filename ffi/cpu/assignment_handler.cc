@@ -1,52 +1,17 @@
-// The target jaxmatch_assignment on CPU: picks the instruction set and spreads the batch.
+// The target jaxmatch_assignment on CPU: spreads the batch.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <string_view>
 #include <type_traits>
 
 #include "assignment.h"
+#include "assignment_pick.h"
 #include "jaxmatch/batch.h"
 #include "jaxmatch/decode_assignment.h"
 #include "jaxmatch/handler.h"
 
 namespace jaxmatch {
 namespace {
-
-// The instruction sets that this processor has, best last. JAXMATCH_ISA=portable|avx2|avx512 asks
-// for one of them, for tests and measurements.
-SolveAssignment Pick(int64_t cols) {
-  struct Choice {
-    SolveAssignment narrow, wide;
-  };
-  static const Choice choice = [] {
-    const char* isa = std::getenv("JAXMATCH_ISA");
-    const std::string_view asked(isa != nullptr ? isa : "");
-    Choice best{portable::solve_assignment, portable::solve_assignment};
-    if (asked == "portable") return best;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool has_fma_f16c = __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-#if defined(JAXMATCH_HAVE_AVX2)
-    if (has_fma_f16c && __builtin_cpu_supports("avx2")) {
-      best = {avx2::solve_assignment, avx2::solve_assignment};
-    }
-#endif
-#if defined(JAXMATCH_HAVE_AVX512)
-    if (asked != "avx2" && has_fma_f16c && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl")) {
-      best.wide = avx512::solve_assignment;
-      if (asked == "avx512") best.narrow = best.wide;
-    }
-#endif
-#endif
-    return best;
-  }();
-  // Eight lanes pay where rows are long; all choices give the same bits.
-  constexpr int64_t kWide = 256;
-  return cols < kWide ? choice.narrow : choice.wide;
-}
 
 ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult col4row,
                       IndexResult row4col, RealResult value, RealResult row_dual,
@@ -63,7 +28,7 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult
     return array ? reinterpret_cast<Byte*>(array) + offset : nullptr;
   };
   const int size = size_of(o.result_dtype);
-  const SolveAssignment solve = Pick(std::max(n, m));
+  const SolveAssignment solve = PickAssignmentSolver(std::max(n, m));
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
     alignas(64) char small[16 << 10];

@@ -3,28 +3,19 @@
 #include <string>
 
 #include "assignment_kernels.h"
+#include "assignment_launch.h"
 #include "assignment_plan.h"
 #include "jaxmatch/cuda_check.h"
 #include "jaxmatch/decode_assignment.h"
 
 namespace jaxmatch {
-namespace {
 
-ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
-                      IndexResult row4col, RealResult value, RealResult row_dual,
-                      RealResult col_dual, RealResult gap, IndexResult status, RealResult workspace,
-                      int64_t given, bool maximize) {
-  const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
-                                        status, given, maximize);
-  if (!decoded.has_value()) return decoded.error();
-  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
+ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream) {
   if (b.batch == 0) return ffi::Error::Success();
   if (const int64_t longest = longest_side(b.cost_dtype); std::max(b.n, b.m) > longest) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: a side longer than " +
                                        std::to_string(longest) + " on CUDA");
   }
-  const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
-  b.workspace_words = int64_t(workspace->size_bytes()) / b.batch / word;
   if (b.workspace_words > 0 && b.workspace_words < words_of_copy(b)) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: the workspace is too small");
   }
@@ -54,6 +45,22 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult 
   kernel<<<unsigned(plan.blocks), plan.threads, plan.bytes, stream>>>(b);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
+}
+
+namespace {
+
+ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
+                      IndexResult row4col, RealResult value, RealResult row_dual,
+                      RealResult col_dual, RealResult gap, IndexResult status, RealResult workspace,
+                      int64_t given, bool maximize) {
+  const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
+                                        status, given, maximize);
+  if (!decoded.has_value()) return decoded.error();
+  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
+  if (b.batch == 0) return ffi::Error::Success();
+  const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
+  b.workspace_words = int64_t(workspace->size_bytes()) / b.batch / word;
+  return LaunchAssignment(b, stream);
 }
 
 }  // namespace

@@ -23,6 +23,10 @@ from ._matching import MatchingBuffers as MatchingBuffers
 from ._matching import empty_matching_buffers as empty_matching_buffers
 from ._matching import matching as matching
 from ._noop import noop as noop
+from ._perturbed import PerturbedAssignments as PerturbedAssignments
+from ._perturbed import fits_perturbed as fits_perturbed
+from ._perturbed import noise as noise
+from ._perturbed import perturbed_assignment as perturbed_assignment
 
 
 load()

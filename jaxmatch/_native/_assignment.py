@@ -24,7 +24,7 @@ def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
     return max(cost.shape[-2:]) <= (2048 if cost.dtype == jnp.int64 else 4096)
 
 
-def _workspace_words(
+def workspace_words(
     cost: Array, row_mask: Array | None, col_mask: Array | None, unmatched_cost: Array | None
 ) -> int:
     """How many int32 a CUDA kernel needs to copy one problem's costs to, beyond shared memory.
@@ -61,7 +61,7 @@ def assignment(
     """Solves every problem of the batch in one native call; arguments are checked already."""
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     operands = [x for x in optional if x is not None]
-    words = _workspace_words(cost, row_mask, col_mask, unmatched_cost)
+    words = workspace_words(cost, row_mask, col_mask, unmatched_cost)
     call = jax.ffi.ffi_call(
         "jaxmatch_assignment",
         assignment_results(cost, operands, [words] if platform == "cuda" else []),

@@ -10,14 +10,18 @@ import jax
 
 
 # Every native target. The exported C symbol bears the target's name, in both libraries.
-_TARGETS = (
+_IN_BOTH = (
     "jaxmatch_assignment",
     "jaxmatch_assignment_core",
     "jaxmatch_flow",
     "jaxmatch_grid_cut",
     "jaxmatch_matching",
     "jaxmatch_noop",
+    "jaxmatch_perturbed_assignment",
 )
+
+# XLA's own code makes noise as fast on a GPU.
+_TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_noise"), "CUDA": _IN_BOTH}
 
 _LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 
@@ -67,11 +71,11 @@ def _register(platform: str, path: Path) -> None:
         library = ctypes.CDLL(str(path))
     except OSError as e:
         raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
-    for symbol in ["jaxmatch_ffi_api_minor", *_TARGETS]:
+    for symbol in ["jaxmatch_ffi_api_minor", *_TARGETS[platform]]:
         if not hasattr(library, symbol):
             raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
     _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
-    for target in _TARGETS:
+    for target in _TARGETS[platform]:
         capsule = jax.ffi.pycapsule(getattr(library, target))
         jax.ffi.register_ffi_target(target, capsule, platform=platform)
     _loaded[platform] = library

@@ -1,4 +1,4 @@
-"""Losses between sets, with the matching solved inside of the compiled step."""
+"""Losses between sets and of decisions, with the solver inside of the compiled step."""
 
 from jaxmatch.losses.boxes import box_area as box_area
 from jaxmatch.losses.boxes import box_cxcywh_to_xyxy as box_cxcywh_to_xyxy
@@ -10,8 +10,24 @@ from jaxmatch.losses.boxes import generalized_box_iou as generalized_box_iou
 from jaxmatch.losses.detection import DetectionCriterion as DetectionCriterion
 from jaxmatch.losses.detection import DetectionLoss as DetectionLoss
 from jaxmatch.losses.detection import sigmoid_focal_loss as sigmoid_focal_loss
+from jaxmatch.losses.groups import one_to_many as one_to_many
+from jaxmatch.losses.groups import split_groups as split_groups
 from jaxmatch.losses.hungarian import HungarianLoss as HungarianLoss
 from jaxmatch.losses.hungarian import gather_matched as gather_matched
 from jaxmatch.losses.hungarian import hungarian_loss as hungarian_loss
 from jaxmatch.losses.hungarian import hungarian_matching as hungarian_matching
 from jaxmatch.losses.hungarian import matched_loss as matched_loss
+from jaxmatch.losses.permutation_invariant import negative_si_snr as negative_si_snr
+from jaxmatch.losses.permutation_invariant import (
+    permutation_invariant_loss as permutation_invariant_loss,
+)
+from jaxmatch.losses.segmentation import dice_cost as dice_cost
+from jaxmatch.losses.segmentation import dice_loss as dice_loss
+from jaxmatch.losses.segmentation import mask_loss as mask_loss
+from jaxmatch.losses.segmentation import sigmoid_mask_cost as sigmoid_mask_cost
+from jaxmatch.losses.structured import Regret as Regret
+from jaxmatch.losses.structured import StructuredLoss as StructuredLoss
+from jaxmatch.losses.structured import fenchel_young_loss as fenchel_young_loss
+from jaxmatch.losses.structured import perturbation_gradient_loss as perturbation_gradient_loss
+from jaxmatch.losses.structured import regret as regret
+from jaxmatch.losses.structured import spo_plus_loss as spo_plus_loss

@@ -1,0 +1,191 @@
+"""What gradients cost: a part of `learning.py`.
+
+- `fused`: the gradient of a linear loss of perturbed assignments, beside `optax.perturbations`
+  around the same solver, and beside our own steps one after another.
+- `memory`: what compiled gradients hold at a time, of a case whose noise alone is 4.2 GB.
+- `blackbox`: backward beside forward, its solve begun from the duals of the first, or from nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import _common as common
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import jaxmatch as jm
+from jaxmatch import _native
+from jaxmatch.estimators import Blackbox, LinearOracle, Perturbed, assignment_oracle
+
+
+STRENGTH = 1.0
+FUSED_AT_LEAST = {"cpu": 3.0, "gpu": 2.0}  # times as fast as optax
+BACKWARD_AT_MOST = 0.5  # of the forward pass
+
+
+def _normal(seed: int, *shape: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+def _by_optax(samples: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    def solve(cost: jax.Array) -> jax.Array:
+        return jax.nn.one_hot(jm.solve_assignment(cost).col4row, cost.shape[-1])
+
+    return optax.perturbations.make_perturbed_fun(solve, samples, STRENGTH)
+
+
+def _by_us(samples: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    rule = Perturbed(STRENGTH, samples)
+    return lambda key, cost: jm.assignment_matrix(cost, estimator=rule, key=key)
+
+
+def _gradient(mean: Callable[[jax.Array, jax.Array], jax.Array]) -> Any:
+    def loss(cost: jax.Array, d: jax.Array, key: jax.Array) -> jax.Array:
+        return (mean(key, cost) * d).sum()
+
+    return jax.jit(jax.value_and_grad(loss))
+
+
+def _one_after_another(f: Any, *arguments: Any) -> Any:
+    """Compiled without the fused target."""
+    fits = _native.fits_perturbed
+    _native.fits_perturbed = lambda cost: False
+    try:
+        return f.lower(*arguments).compile()
+    finally:
+        _native.fits_perturbed = fits
+
+
+def fused(sizes: tuple[tuple[int, int, int], ...]) -> list[dict[str, Any]]:
+    """A row for each (problems, samples, side)."""
+    rows = []
+    for batch, samples, n in sizes:
+        cost, d, key = _normal(0, batch, n, n), _normal(1, batch, n, n), jax.random.key(0)
+        arguments = cost, d, key
+        ours, theirs = _gradient(_by_us(samples)), _gradient(_by_optax(samples))
+        steps = _one_after_another(_gradient(_by_us(samples)), *arguments)
+        found, other = ours(*arguments), steps(*arguments)
+        # Rounding of the noise may decide between two solutions that are as good.
+        np.testing.assert_allclose(found[0], other[0], rtol=1e-3, atol=1e-2)
+        cosine = float(_cosine(found[1], theirs(*arguments)[1]))
+        times = [common.median_seconds(f, *arguments) for f in (ours, steps, theirs)]
+        rows.append(
+            {
+                "problems": batch,
+                "samples": samples,
+                "side": n,
+                "fused_ms": 1e3 * times[0],
+                "steps_ms": 1e3 * times[1],
+                "optax_ms": 1e3 * times[2],
+                "optax_by_fused": times[2] / times[0],
+                "cosine_to_optax": cosine,  # of two estimates with different noise
+            }
+        )
+    return rows
+
+
+def _cosine(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a * b).sum() / jnp.sqrt((a**2).sum() * (b**2).sum())
+
+
+def memory(batch: int = 64, samples: int = 1000, n: int = 128) -> list[dict[str, Any]]:
+    like = jax.ShapeDtypeStruct((batch, n, n), jnp.float32)
+    key = jax.random.key(0)
+    rows = []
+    for name, f in (("fused", _by_us(samples)), ("optax.perturbations", _by_optax(samples))):
+        analysis = _gradient(f).lower(like, like, key).compile().memory_analysis()
+        rows.append(
+            {
+                "gradient": name,
+                "problems": batch,
+                "samples": samples,
+                "side": n,
+                "temporary_MB": analysis.temp_size_in_bytes / 1e6,
+                "noise_MB": 4e-6 * batch * samples * n * n,
+                "costs_MB": 4e-6 * batch * n * n,
+            }
+        )
+    cost, d = _normal(0, batch, n, n), _normal(1, batch, n, n)
+    rows[0]["ms"] = 1e3 * common.median_seconds(_gradient(_by_us(samples)), cost, d, key)
+    return rows
+
+
+def _from_nothing(oracle: LinearOracle) -> LinearOracle:
+    return dataclasses.replace(oracle, find=lambda data, cost, start: oracle.find(data, cost, None))
+
+
+def _solution(rule: Blackbox, oracle: LinearOracle) -> Any:
+    return jax.jit(lambda cost: rule.solution(oracle, cost))
+
+
+def _solution_and_gradient(rule: Blackbox, oracle: LinearOracle) -> Any:
+    def both(cost: jax.Array, d: jax.Array) -> Any:
+        y, back = jax.vjp(lambda c: rule.solution(oracle, c), cost)
+        return y, back(d)
+
+    return jax.jit(both)
+
+
+def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
+    """Costs are uniform on [0, 1]; the loss is the Hamming distance from the solution for costs
+    that are a little different, so that it asks for other pairs in some rows. `changed`: of rows,
+    by the step."""
+    rows = []
+    for batch, n in sizes:
+        rng = np.random.default_rng(0)
+        cost = jnp.asarray(rng.random((batch, n, n)), jnp.float32)
+        wanted = jm.solve_assignment(cost + 0.5 / n * _normal(1, batch, n, n)).col4row
+        d = 1 - 2 * jax.nn.one_hot(wanted, n)
+        oracle = assignment_oracle()
+        for step in (0.2 / n, 1 / n):
+            rule = Blackbox(step)
+            ahead = oracle.solve(cost + step * d)
+            first = oracle.solve(cost)
+
+            forward = common.median_seconds(_solution(rule, oracle), cost)
+            warm, cold = (
+                common.median_seconds(_solution_and_gradient(rule, x), cost, d)
+                for x in (oracle, _from_nothing(oracle))
+            )
+            rows.append(
+                {
+                    "problems": batch,
+                    "side": n,
+                    "step_by_mean_cost": 2 * step,
+                    "changed": float((ahead.y != first.y).any(-1).mean()),
+                    "forward_ms": 1e3 * forward,
+                    "backward_ms": 1e3 * (warm - forward),
+                    "backward_by_forward": warm / forward - 1,
+                    "from_nothing_by_forward": cold / forward - 1,
+                }
+            )
+    return rows
+
+
+def run(quick: bool = False) -> dict[str, list[dict[str, Any]]]:
+    if quick:
+        return {"fused": fused(((4, 10, 8),)), "memory": memory(4, 50, 16),
+                "blackbox": blackbox(((4, 32),))}  # fmt: skip
+    return {
+        "fused": fused(((16, 100, 32), (64, 100, 32), (16, 100, 100), (16, 10, 8))),
+        "memory": memory(),
+        "blackbox": blackbox(((64, 64), (32, 128), (16, 300))),
+    }
+
+
+def criteria(found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    backend = "gpu" if jax.default_backend() == "gpu" else "cpu"
+    ratio = found["fused"][0]["optax_by_fused"]
+    least = min(row["backward_by_forward"] for row in found["blackbox"])
+    most = max(row["backward_by_forward"] for row in found["blackbox"])
+    return [
+        {"criterion": f"optax by fused on the {backend}, at least", "measured": ratio,
+         "goal": FUSED_AT_LEAST[backend], "reached": ratio >= FUSED_AT_LEAST[backend]},
+        {"criterion": f"blackbox backward by forward, best and worst ({most:.2f})",
+         "measured": least, "goal": BACKWARD_AT_MOST, "reached": most <= BACKWARD_AT_MOST},
+    ]  # fmt: skip

@@ -1,0 +1,249 @@
+"""Rules that solve again where the loss points: not linear in the direction, so reverse mode only,
+and `estimator.jvp` for the other."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.estimators._base import Estimator, estimator, once, static, stretch
+from jaxmatch.estimators._noise import NOISES, noise_like
+from jaxmatch.estimators._oracle import LinearOracle, Solution
+from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float
+
+
+def _moved(
+    oracle: LinearOracle, cost: Array, found: Solution, step: Array
+) -> tuple[Array, Bool[Array, "..."]]:
+    """The solution for `cost + step`; the old one where that is still as good, so that ties, which
+    may fall differently in another solve, give no gradient."""
+    moved = oracle.solve(cost + step, found.start)
+    stays = oracle.objective(cost + step, found.y) <= oracle.objective(cost + step, moved.y)
+    return jnp.where(oracle.per_problem(stays), found.y, moved.y), moved.solved
+
+
+def _slope(
+    oracle: LinearOracle, cost: Array, found: Solution, strength: Array, along: Array, central: bool
+) -> Array:
+    """Of the interpolated solution: how it changes on the way to `cost + strength * along`."""
+    ahead, solved = _moved(oracle, cost, found, strength * along)
+    behind, width = found.y, strength
+    if central:
+        behind, solved_too = _moved(oracle, cost, found, -strength * along)
+        solved, width = solved & solved_too, 2 * strength
+    usable = oracle.per_problem(found.solved & solved) & (width > 0)
+    return jnp.where(usable, (ahead - behind) / jnp.where(width > 0, width, 1), 0)
+
+
+@estimator
+class Blackbox(Estimator):
+    """The slope of the solution on a step of length `strength` along the loss's gradient
+    (Vlastelica et al., *Differentiation of blackbox combinatorial solvers*, ICLR 2020).
+
+    Forward the exact solution y(C); backward `(y(C + λd) − y(C)) / λ`, one more solve, which starts
+    from the duals of the first. Exact for a piecewise affine interpolation of the loss. λ is to be
+    large: about the size of costs divided by that of the loss's gradient d.
+
+    - `strength`: λ, a number or one for each problem.
+    - `central`: `(y(C + λd) − y(C − λd)) / 2λ`, two solves.
+
+    Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
+    """
+
+    strength: ArrayLike = 1.0
+    central: bool = static(default=False)
+
+    def _solution(self, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
+        return _blackbox(self, oracle, cost)
+
+    def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
+        found = oracle.solve(cost)
+        strength = stretch(oracle, self.strength, cost)
+        return found.y, _slope(oracle, cost, found, strength, tangent, self.central)
+
+
+@jax.custom_vjp
+def _blackbox(rule: Blackbox, oracle: LinearOracle, cost: Array) -> Array:
+    return oracle.solve(cost).y
+
+
+def _blackbox_forward(rule: Blackbox, oracle: LinearOracle, cost: Array) -> tuple[Array, Any]:
+    found = oracle.solve(cost)
+    return found.y, (rule, oracle, cost, found)
+
+
+def _blackbox_backward(residuals: Any, d: Array) -> tuple[None, None, Array]:
+    rule, oracle, cost, found = residuals
+    strength = stretch(oracle, rule.strength, cost)
+    return None, None, _slope(oracle, once(cost), found, strength, once(d), rule.central)
+
+
+_blackbox.defvjp(_blackbox_forward, _blackbox_backward)
+
+
+# ---------------------------------------------------------------------------------------------
+# Implicit maximum likelihood
+
+
+@estimator
+class ImplicitMLE(Estimator):
+    """Differences of perturbed solutions (Niepert, Minervini and Franceschi, *Implicit MLE*,
+    NeurIPS 2021).
+
+    Forward the mean of `y(C + σε)` over samples of noise; backward
+    `(y(C + σε + λd) − y(C + σε)) / λ`, averaged over the same samples.
+
+    - `strength`: λ, the step along the loss's gradient d.
+    - `noise_strength`: σ.
+    - `num_samples`: how many samples.
+    - `noise`: `"sum_of_gamma"`, as in the paper, with `kappa` and ten terms; `"gumbel"`;
+      `"normal"`.
+    - `central`: steps both ways.
+
+    Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
+    """
+
+    strength: ArrayLike = 10.0
+    noise_strength: ArrayLike = 1.0
+    num_samples: int = static(default=1)
+    noise: Literal["sum_of_gamma", "gumbel", "normal"] = static(default="sum_of_gamma")
+    kappa: float = static(default=5.0)
+    central: bool = static(default=False)
+
+    needs_key = True
+
+    def __post_init__(self) -> None:
+        if self.noise not in ("sum_of_gamma", *NOISES):
+            raise ValueError(
+                f"`noise` must be one of {['sum_of_gamma', *NOISES]}, got {self.noise!r}."
+            )
+
+    def _solution(self, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
+        return _implicit(self, oracle, cost, key, state)
+
+    def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
+        y, residuals = _implicit_forward(self, oracle, cost, key, state)
+        return y, _implicit_slope(residuals, tangent)
+
+    def _step(self, oracle: LinearOracle, cost: Array, along: Array, state: Any) -> Array:
+        del along, state
+        return stretch(oracle, self.strength, cost)
+
+    def _noisy(self, oracle: LinearOracle, cost: Array, key: Any) -> Array:
+        """Costs by sample. Noise is made anew for the way back instead of being kept."""
+        kind = partial(sum_of_gamma, kappa=self.kappa)
+        if self.noise != "sum_of_gamma":
+            kind = self.noise
+        noise = noise_like(key, self.num_samples, cost, oracle.core_dims, kind)
+        return cost + stretch(oracle, self.noise_strength, cost) * noise
+
+
+@jax.custom_vjp
+def _implicit(rule: Any, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
+    return _implicit_forward(rule, oracle, cost, key, state)[0]
+
+
+def _implicit_forward(
+    rule: Any, oracle: LinearOracle, cost: Array, key: Any, state: Any
+) -> tuple[Array, Any]:
+    found = jax.vmap(oracle.solve)(rule._noisy(oracle, cost, key))
+    solved = oracle.per_problem(found.solved.all(0))
+    return jnp.where(solved, found.y, 0).mean(0), (rule, oracle, cost, key, state, found)
+
+
+def _implicit_slope(residuals: Any, along: Array) -> Array:
+    rule, oracle, cost, key, state, found = residuals
+    step = rule._step(oracle, cost, along, state)
+
+    def slope(cost: Array, found: Solution) -> Array:
+        return _slope(oracle, cost, found, step, along, rule.central)
+
+    slopes = jax.vmap(slope)(rule._noisy(oracle, cost, key), found)
+    return jnp.where(oracle.per_problem(found.solved.all(0)), slopes, 0).mean(0)
+
+
+def _implicit_backward(residuals: Any, d: Array) -> tuple[None, None, Array, None, None]:
+    rule, oracle, cost, key, state, found = residuals
+    slope = _implicit_slope((rule, oracle, once(cost), key, state, found), once(d))
+    return None, None, slope, None, None
+
+
+_implicit.defvjp(_implicit_forward, _implicit_backward)
+
+
+class AdaptiveState(NamedTuple):
+    """Of [`AdaptiveImplicitMLE`][jaxmatch.estimators.AdaptiveImplicitMLE]: `alpha`, and a running
+    mean of how many entries of a problem's gradient are not 0."""
+
+    alpha: Float[Array, ""]
+    density: Float[Array, ""]
+
+
+@estimator
+class AdaptiveImplicitMLE(ImplicitMLE):
+    """Implicit MLE whose step follows the density of its gradients (Minervini, Franceschi and
+    Niepert, *Adaptive perturbation-based gradient estimation*, AAAI 2023).
+
+    The step is `α|C| / |d|`. α is state, not a side effect, and so goes through `jit` and `scan`:
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> rule = jm.estimators.AdaptiveImplicitMLE(num_samples=3)
+    >>> state = rule.init()
+    >>> cost, key = jnp.array([[4.0, 1.0], [2.0, 0.5]]), jax.random.key(0)
+    >>> def loss(cost, state):
+    ...     y = jm.assignment_matrix(cost, estimator=rule, key=key, state=state)
+    ...     return (y * jnp.array([[1.0, 0.0], [0.0, 1.0]])).sum()
+    >>> gradient = jax.grad(loss)(cost, state)
+    >>> state = rule.update(state, gradient)
+
+    - `update_step`: by how much α rises where the running mean is below `target`, or falls.
+    - `decay`: of the running mean.
+    - `target`: entries of a problem's gradient that are to be other than 0.
+    - the others: as in [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE]; `strength` has no use.
+    """
+
+    update_step: float = static(default=1e-3)
+    decay: float = static(default=0.9)
+    target: float = static(default=1.0)
+
+    def init(self, alpha: float = 0.0) -> AdaptiveState:
+        """State to begin with. With α = 0 the first gradient is 0."""
+        return AdaptiveState(jnp.float32(alpha), jnp.float32(1.0))
+
+    def update(self, state: AdaptiveState, cost_gradient: Array, core_dims: int = 2) -> Any:
+        """The next state, from the gradient with respect to the costs `[..., *problem]`."""
+        problems = max(1, math.prod(cost_gradient.shape[: cost_gradient.ndim - core_dims]))
+        count = jnp.count_nonzero(cost_gradient) / problems
+        density = self.decay * state.density + (1 - self.decay) * count
+        up = jnp.where(density < self.target, self.update_step, -self.update_step)
+        return AdaptiveState(jnp.maximum(state.alpha + up, 0), density.astype(jnp.float32))
+
+    def _step(self, oracle: LinearOracle, cost: Array, along: Array, state: Any) -> Array:
+        axes = tuple(range(cost.ndim - oracle.core_dims, cost.ndim))
+        finite = jnp.where(jnp.isfinite(cost), cost, 0)
+        length, of_along = (jnp.sqrt((x**2).sum(axes, keepdims=True)) for x in (finite, along))
+        alpha = jnp.asarray(state.alpha, cost.dtype)
+        return jnp.where(of_along > 0, alpha * length / jnp.where(of_along > 0, of_along, 1), 0)
+
+    def solution(
+        self, oracle: LinearOracle, cost: Any, *, key: Any = None, state: Any = None
+    ) -> Any:
+        _check_state(state)
+        return super().solution(oracle, cost, key=key, state=state)
+
+
+def _check_state(state: Any) -> None:
+    if not isinstance(state, AdaptiveState):
+        raise ValueError(
+            "AdaptiveImplicitMLE needs `state`: begin with `estimator.init()`, and go on with "
+            f"`estimator.update(state, cost_gradient)`; got {type(state).__name__}."
+        )

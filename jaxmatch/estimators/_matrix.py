@@ -1,0 +1,76 @@
+"""The assignment as a matrix that a loss can be a function of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+
+from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
+from jaxmatch.estimators._base import Estimator
+from jaxmatch.estimators._oracle import assignment_oracle
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Float
+
+
+def assignment_matrix(
+    cost: ArrayLike,
+    *,
+    estimator: Estimator,
+    key: Any = None,
+    state: Any = None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+) -> Float[Array, "... n m"]:
+    """The assignment of least cost as a matrix, with a gradient of your choice.
+
+    A solution jumps from one matrix to another, so its derivative is 0 wherever there is one. An
+    estimator replaces it by something that training can follow; see
+    [`jaxmatch.estimators`][jaxmatch.estimators].
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[1.0, 2.0], [1.5, 1.0]])
+    >>> wanted = jnp.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> def hamming(cost):
+    ...     y = jm.assignment_matrix(cost, estimator=jm.estimators.Blackbox(5.0))
+    ...     return (y * (1 - wanted) + (1 - y) * wanted).sum()
+    >>> jax.grad(hamming)(cost)
+    Array([[-0.2,  0.2],
+           [ 0.2, -0.2]], dtype=float32)
+
+    **Arguments:**
+
+    - `cost`: `[..., n, m]`; +inf forbids a pair.
+    - `estimator`: the rule, and with `Perturbed` and `ImplicitMLE` also what is computed forward:
+      the mean of several solutions.
+    - `key`: of `jax.random`, for rules that draw noise.
+    - `state`: of `AdaptiveImplicitMLE`.
+    - `row_mask`, `col_mask`, `unmatched_cost`: as in
+      [`solve_assignment`][jaxmatch.solve_assignment]. Unmatched costs are costs like others: rules
+      perturb them too, and give them a gradient.
+
+    **Returns:** `[..., n, m]` in the dtype of the costs (float32 for integers). A problem that has
+    no solution (see the status of `solve_assignment`) has a matrix of zeros and a gradient of 0.
+    """
+    cost = as_cost(cost)
+    *batch, n, m = cost.shape
+    row_mask = as_mask("row_mask", row_mask, (*batch, n))
+    col_mask = as_mask("col_mask", col_mask, (*batch, m))
+    if not isinstance(estimator, Estimator):
+        raise TypeError(
+            f"`estimator` must be one of jaxmatch.estimators, got {type(estimator).__name__}."
+        )
+    unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
+    alone = unmatched_cost is not None
+    oracle = assignment_oracle(row_mask=row_mask, col_mask=col_mask, may_stay_unmatched=alone)
+    dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else jnp.float32
+    if unmatched_cost is None:
+        return estimator.solution(oracle, cost, key=key, state=state).astype(dtype)
+    wide = jnp.promote_types(cost.dtype, unmatched_cost.dtype)
+    wide = jnp.promote_types(wide, jnp.float32)
+    extended = jnp.concatenate([cost.astype(wide), unmatched_cost[..., None].astype(wide)], -1)
+    return estimator.solution(oracle, extended, key=key, state=state)[..., :-1].astype(dtype)

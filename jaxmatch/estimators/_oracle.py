@@ -1,0 +1,294 @@
+"""What estimators differentiate through: solvers that minimise a linear function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._status import Status
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Num
+
+    from jaxmatch._networks import FlowNetwork
+    from jaxmatch._result import Assignment
+
+
+class Solution(NamedTuple):
+    """What an oracle found. `y` has the shape of the costs and is 0 where `solved` is False;
+    `start` is whatever helps to solve similar costs again."""
+
+    y: Float[Array, "..."]
+    solved: Bool[Array, "..."]
+    start: Any = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LinearOracle:
+    """A solver of `argmin_y <cost, y>` over some finite set, `...` batch dimensions in front.
+
+    Made by [`assignment_oracle`][jaxmatch.estimators.assignment_oracle],
+    [`cut_oracle`][jaxmatch.estimators.cut_oracle], [`labelling_oracle`][] or, from any jittable
+    function, by [`oracle_of`][jaxmatch.estimators.oracle_of]. A pytree: `data` may be traced.
+
+    - `data`: arrays that belong to the problem and carry no gradient.
+    - `find(data, cost, start)`: a [`Solution`][jaxmatch.estimators.Solution]; `start` is None or
+      that of an earlier one.
+    - `core_dims`: how many trailing dimensions of the costs are one problem.
+    - `project(data, direction)`: the direction without what changes no solution; None: all of it.
+    - `clean(data, cost)`: the costs, 0 where they do not matter; None: as they are.
+    - `beyond(data, y)`: what the solver minimises beside the linear function; None: nothing.
+    - `assignments`: how to keep assignments as columns, for oracles that have these.
+    """
+
+    data: Any
+    find: Callable[[Any, Array, Any], Solution] = dataclasses.field(metadata={"static": True})
+    core_dims: int = dataclasses.field(metadata={"static": True})
+    project: Callable[[Any, Array], Array] | None = dataclasses.field(
+        default=None, metadata={"static": True}
+    )
+    clean: Callable[[Any, Array], Array] | None = dataclasses.field(
+        default=None, metadata={"static": True}
+    )
+    beyond: Callable[[Any, Array], Array] | None = dataclasses.field(
+        default=None, metadata={"static": True}
+    )
+    assignments: Any = dataclasses.field(default=None, metadata={"static": True})
+
+    def closed(self, cost: Array) -> LinearOracle:
+        """What a user's solver refers to from outside becomes data: a gradient rule must not refer
+        to what is being differentiated."""
+        if not isinstance(self.find, _FindByCall):
+            return self
+        solve, constants = jax.closure_convert(self.find.solve, cost, *self.data)
+        find = dataclasses.replace(self.find, solve=solve)
+        return dataclasses.replace(self, find=find, data=(*self.data, *constants))
+
+    def solve(self, cost: Num[Array, "..."], start: Any = None) -> Solution:
+        """Without gradient."""
+        data, cost, start = lax.stop_gradient((self.data, cost, start))
+        found = self.find(data, cost, start)
+        solved = self.per_problem(found.solved)
+        return found._replace(y=jnp.where(solved, found.y, 0).astype(cost.dtype))
+
+    def per_problem(self, x: ArrayLike) -> Array:
+        """One number for each problem, so shaped that it broadcasts against the costs."""
+        x = jnp.asarray(x)
+        return x.reshape(x.shape + (1,) * self.core_dims) if x.ndim else x
+
+    def dot(self, x: Array, y: Array) -> Float[Array, "..."]:
+        """Of each problem. Infinite costs of what is not chosen do not count."""
+        product = jnp.where(y == 0, 0, x * jnp.where(y == 0, 0, y))
+        return product.sum(tuple(range(product.ndim - self.core_dims, product.ndim)))
+
+    def objective(self, cost: Array, y: Array) -> Float[Array, "..."]:
+        """What the solver minimises."""
+        linear = self.dot(cost, y)
+        return linear if self.beyond is None else linear + self.beyond(self.data, y)
+
+
+def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
+    """The oracle of a user's own solver.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> from jaxmatch import estimators
+    >>> choose = lambda cost: jax.nn.one_hot(cost.argmin(-1), cost.shape[-1])
+    >>> oracle = estimators.oracle_of(choose, core_dims=1)
+    >>> oracle.solve(jnp.array([3.0, 1.0, 2.0])).y
+    Array([0., 1., 0.], dtype=float32)
+
+    **Arguments:**
+
+    - `solve`: a function of costs `[..., *problem]` that JAX can trace. Returns the minimiser, of
+      the same shape. NaN anywhere in a problem says that it was not solved: then its result counts
+      as 0, and no gradient flows.
+    - `core_dims`: how many trailing dimensions are one problem.
+    """
+
+    return LinearOracle((), _FindByCall(solve, core_dims), core_dims)
+
+
+@dataclasses.dataclass(frozen=True)
+class _FindByCall:
+    solve: Callable[..., Array]
+    core_dims: int
+
+    def __call__(self, data: Any, cost: Array, start: None) -> Solution:
+        del start
+        y = jnp.asarray(self.solve(cost, *data))
+        if y.shape != cost.shape:
+            raise ValueError(
+                f"The solver returned shape {y.shape} for costs {cost.shape}; it must return the "
+                "minimiser in the shape of the costs."
+            )
+        nan = jnp.isnan(y).any(tuple(range(y.ndim - self.core_dims, y.ndim)))
+        return Solution(y, ~nan)
+
+
+# ---------------------------------------------------------------------------------------------
+# Assignments
+
+
+def assignment_oracle(
+    *,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    may_stay_unmatched: bool = False,
+) -> LinearOracle:
+    """Assignments, as 0-1 matrices of costs `[..., n, m]`.
+
+    With `may_stay_unmatched` the costs are `[..., n, m + 1]`, whose last column holds what leaving
+    a row unmatched costs; so does the solution's.
+    """
+    data = tuple(None if x is None else jnp.asarray(x, bool) for x in (row_mask, col_mask))
+    find = _find_unmatched if may_stay_unmatched else _find_assignment
+    project = _center_rows if may_stay_unmatched else _center_twice
+    clean = _clean_unmatched if may_stay_unmatched else _clean_assignment
+    columns = Columns(may_stay_unmatched)
+    return LinearOracle(data, find, 2, project, clean, assignments=columns)
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Assignments by the column of each row. With `may_leave` the last column of the costs is what
+    leaving a row costs."""
+
+    may_leave: bool
+
+    def solve(self, masks: Any, cost: Array, start: Any = None) -> Assignment:
+        """Whose `col4row` is the last column for a row that is left."""
+        from jaxmatch._assignment import solve_assignment
+
+        row_mask, col_mask = masks
+        given = {"row_mask": row_mask, "col_mask": col_mask, "warm_start": start}
+        if not self.may_leave:
+            return solve_assignment(cost, **given)
+        res = solve_assignment(cost[..., :-1], unmatched_cost=cost[..., -1], **given)
+        alone = (res.col4row < 0) & (res.status == Status.OPTIMAL)[..., None]
+        if row_mask is not None:
+            alone = alone & row_mask
+        return res.replace(col4row=jnp.where(alone, cost.shape[-1] - 1, res.col4row))
+
+
+def _find_assignment(masks: Any, cost: Array, start: Any) -> Solution:
+    return _find(Columns(False), masks, cost, start)
+
+
+def _find_unmatched(masks: Any, cost: Array, start: Any) -> Solution:
+    return _find(Columns(True), masks, cost, start)
+
+
+def _find(columns: Columns, masks: Any, cost: Array, start: Any) -> Solution:
+    res = columns.solve(masks, cost, start)
+    y = (res.col4row[..., None] == jnp.arange(cost.shape[-1])).astype(cost.dtype)
+    return Solution(y, res.status == Status.OPTIMAL, res.col_dual)
+
+
+def _exists(masks: Any, x: Array, extra: int = 0) -> Bool[Array, "... n m"]:
+    row_mask, col_mask = masks
+    exists = jnp.ones((), bool)
+    if row_mask is not None:
+        exists = exists & row_mask[..., :, None]
+    if col_mask is not None:
+        more = jnp.ones((*col_mask.shape[:-1], extra), bool)
+        exists = exists & jnp.concatenate([col_mask, more], -1)[..., None, :]
+    return jnp.broadcast_to(exists, x.shape)
+
+
+def _clean_assignment(masks: Any, cost: Array) -> Array:
+    return jnp.where(_exists(masks, cost), cost, 0)
+
+
+def _clean_unmatched(masks: Any, cost: Array) -> Array:
+    return jnp.where(_exists(masks, cost, 1), cost, 0)
+
+
+def _center_twice(masks: Any, x: Array) -> Array:
+    """Without what is constant along rows or columns of which all are matched: of the side that is
+    shorter, or of both. Sahoo et al. (ICLR 2023), section 3.2, for the group of assignments."""
+    exists = _exists(masks, x)
+    x = jnp.where(exists, x, 0)
+    rows, cols = exists.any(-1).sum(-1), exists.any(-2).sum(-1)
+    by_row = x.sum(-1, keepdims=True) / jnp.maximum(cols, 1)[..., None, None]
+    x = jnp.where((rows <= cols)[..., None, None], x - by_row, x)
+    x = jnp.where(exists, x, 0)
+    by_col = x.sum(-2, keepdims=True) / jnp.maximum(rows, 1)[..., None, None]
+    x = jnp.where((cols <= rows)[..., None, None], x - by_col, x)
+    return jnp.where(exists, x, 0)
+
+
+def _center_rows(masks: Any, x: Array) -> Array:
+    """Rows are matched or counted as unmatched, columns may be left."""
+    exists = _exists(masks, x, 1)
+    x = jnp.where(exists, x, 0)
+    mean = x.sum(-1, keepdims=True) / jnp.maximum(exists.sum(-1, keepdims=True), 1)
+    return jnp.where(exists, x - mean, 0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Cuts
+
+
+def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> LinearOracle:
+    """Minimum cuts, as indicators of their edges; costs are capacities `[..., num_edges]`.
+
+    A capacity that noise or a step makes negative counts as 0.
+    """
+    return LinearOracle((network, jnp.asarray(source), jnp.asarray(sink)), _find_cut, 1)
+
+
+def _find_cut(data: Any, cost: Array, start: None) -> Solution:
+    from jaxmatch._flow import minimum_cut
+
+    del start
+    network, source, sink = data
+    cut = minimum_cut(network, jnp.where(cost < 0, 0, cost), source, sink)
+    side = cut.source_side
+    there = side[..., network.senders] & ~side[..., network.receivers]
+    return Solution(there.astype(cost.dtype), cut.status == Status.OPTIMAL)
+
+
+def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) -> LinearOracle:
+    """Labellings x of a grid's cells by 0 and 1 that minimise `<cost, x> + smoothness(x)`.
+
+    `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6), what label 1 costs more than
+    label 0, of either sign; `pairwise` what neighbours of different labels cost, as
+    [`grid_cut`][jaxmatch.grid_cut] takes it. The smoothness is no part of `oracle.dot`, but of
+    `oracle.objective`.
+    """
+    dims = 3 if connectivity == 6 else 2
+    find = _FindLabelling(connectivity)
+    return LinearOracle(jnp.asarray(pairwise), find, dims, beyond=find.smoothness)
+
+
+@dataclasses.dataclass(frozen=True)
+class _FindLabelling:
+    connectivity: int | None
+
+    def __call__(self, pairwise: Array, cost: Array, start: None) -> Solution:
+        from jaxmatch._grid_cut import grid_cut
+
+        del start
+        # On the source's side is label 1: it pays the sink's capacity.
+        source, sink = jnp.maximum(-cost, 0), jnp.maximum(cost, 0)
+        pairwise = pairwise.astype(cost.dtype)
+        cut = grid_cut(source, sink, pairwise, connectivity=self.connectivity)
+        return Solution(cut.source_side.astype(cost.dtype), cut.status == Status.OPTIMAL)
+
+    def smoothness(self, pairwise: Array, y: Array) -> Float[Array, "..."]:
+        """What neighbours of different labels cost."""
+        from jaxmatch._grid_cut import cut_arcs
+
+        connectivity = 4 if self.connectivity is None else self.connectivity
+        rank = 3 if connectivity == 6 else 2
+        crosses = cut_arcs(y > 0.5, pairwise.shape[-rank - 1], connectivity)
+        each = jnp.where(crosses, pairwise.astype(y.dtype), 0)
+        return each.sum(tuple(range(-rank - 1, 0)))

@@ -1,0 +1,111 @@
+"""Several predictions for each target while training: groups of queries, and repeated targets.
+
+For decoders whose extra queries exist in training alone. Matching stays one to one: groups are one
+more leading axis of the predictions, as decoder layers are, and repeated targets are more targets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, PyTree
+
+
+def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2) -> PyTree[Array]:
+    """Groups of queries as a leading axis: each is matched to all targets on its own.
+
+    Group DETR: for a batch of `images`, `groups * n` queries become `n` queries in `groups` layers,
+    all matched in one native call.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> images, groups, n, classes = 2, 3, 5, 4
+    >>> logits = jnp.zeros((images, groups * n, classes))
+    >>> boxes = jnp.full((images, groups * n, 4), 0.5)
+    >>> criterion = jm.losses.DetectionCriterion(classification="focal")
+    >>> labels, target_boxes = jnp.zeros((images, 2), int), jnp.full((images, 2, 4), 0.5)
+    >>> logits, boxes = jm.losses.split_groups((logits, boxes), groups)
+    >>> loss = jax.jit(criterion)(logits, boxes, labels, target_boxes)
+    >>> loss.l1.shape, loss.num_targets.tolist()
+    ((3,), [4, 4, 4])
+    >>> mean = loss.total / groups  # `total` is the sum over groups, and layers
+
+    **Arguments:**
+
+    - `outputs`: a pytree of arrays `[..., groups * n, features]`, one group after the other; with
+      decoder layers `[layers, images, groups * n, features]`.
+    - `num_groups`: how many groups.
+    - `axis`: that of the queries.
+
+    **Returns:**
+
+    The same pytree of arrays `[groups, ..., n, features]`, as
+    [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion] and
+    [`hungarian_loss`][jaxmatch.losses.hungarian_loss] take them.
+
+    **Errors:** ValueError where an axis has no `num_groups` equal parts.
+
+    **Source:** Chen et al., *Group DETR: fast DETR training with group-wise one-to-many
+    assignment*, ICCV 2023.
+    """
+
+    def split(x: ArrayLike) -> Array:
+        x = jnp.asarray(x)
+        at = _axis("outputs", x, axis)
+        if num_groups < 1 or x.shape[at] % num_groups:
+            raise ValueError(
+                f"`outputs` holds an array of shape {x.shape}, whose axis {at} of {x.shape[at]} "
+                f"queries has no {num_groups} equal groups; pass `num_groups` and `axis` to fit."
+            )
+        n = x.shape[at] // num_groups
+        return jnp.moveaxis(x.reshape(*x.shape[:at], num_groups, n, *x.shape[at + 1 :]), at, 0)
+
+    return jax.tree.map(split, outputs)
+
+
+def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> PyTree[Array]:
+    """Every target `repeats` times, so that as many queries learn it: the hybrid branch of H-DETR.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> labels, mask = jnp.array([[7, 8]]), jnp.array([[True, False]])
+    >>> boxes = jnp.full((1, 2, 4), 0.5)
+    >>> labels, boxes, mask = jm.losses.one_to_many((labels, boxes, mask), 3)
+    >>> labels.tolist(), boxes.shape, mask.tolist()
+    ([[7, 8, 7, 8, 7, 8]], (1, 6, 4), [[True, False, True, False, True, False]])
+
+    The second branch's loss is then that of its own queries, beside the usual one:
+    `criterion(logits, boxes, *one_to_many((labels, target_boxes, target_mask), 6))`.
+
+    **Arguments:**
+
+    - `targets`: a pytree of arrays `[images, m, *features]`: labels, boxes, and the mask too, if
+      there is one.
+    - `repeats`: how often.
+    - `axis`: that of the targets: 1 behind one batch axis, 0 for a single image.
+
+    **Returns:** the same pytree of arrays `[images, repeats * m, *features]`, one copy of all
+    targets after the other.
+
+    **Errors:** ValueError where `repeats` is below 1 or an array lacks the axis.
+
+    **Source:** Jia et al., *DETRs with hybrid matching*, CVPR 2023.
+    """
+    if repeats < 1:
+        raise ValueError(f"`repeats` must be at least 1, got {repeats}.")
+
+    def repeat(x: ArrayLike) -> Any:
+        x = jnp.asarray(x)
+        return jnp.concatenate([x] * repeats, axis=_axis("targets", x, axis))
+
+    return jax.tree.map(repeat, targets)
+
+
+def _axis(name: str, x: Array, axis: int) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"`{name}` holds an array of shape {x.shape}, which has no axis {axis}.")
+    return axis % x.ndim

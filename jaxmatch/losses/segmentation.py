@@ -1,0 +1,187 @@
+"""Masks: the matching costs and losses of mask prediction, under MaskFormer's formulas.
+
+A mask is its last axis of p points: the pixels of an image in one row (`x.reshape(n, h * w)`), or
+points sampled from it, the same ones for all masks. Logits above 0 are inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float
+
+
+def sigmoid_mask_cost(
+    logits: Float[Array, "... n p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
+) -> Float[Array, "... n m"]:
+    """Mean binary cross-entropy of every predicted mask against every target.
+
+    The costs and losses of Mask2Former, its weights 5, 5 and 2:
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> def matching_cost(outputs, targets):
+    ...     likely = jax.nn.softmax(outputs["logits"])
+    ...     return (
+    ...         5 * jm.losses.sigmoid_mask_cost(outputs["masks"], targets["masks"])
+    ...         + 5 * jm.losses.dice_cost(outputs["masks"], targets["masks"])
+    ...         - 2 * jnp.take_along_axis(likely, targets["labels"][..., None, :], axis=-1)
+    ...     )
+    >>> def pair_loss(outputs, targets):
+    ...     log_likely = jax.nn.log_softmax(outputs["logits"])
+    ...     of_class = jnp.take_along_axis(log_likely, targets["labels"][..., None], axis=-1)
+    ...     return (
+    ...         5 * jm.losses.mask_loss(outputs["masks"], targets["masks"])
+    ...         + 5 * jm.losses.dice_loss(outputs["masks"], targets["masks"])
+    ...         - 2 * of_class[..., 0]
+    ...     )
+    >>> def unmatched_loss(outputs):  # the last class is "no object", of a tenth of the weight
+    ...     return -0.2 * jax.nn.log_softmax(outputs["logits"])[..., -1]
+    >>> images, queries, objects, classes, points = 2, 5, 3, 4, 16
+    >>> targets = {
+    ...     "masks": jax.random.bernoulli(jax.random.key(0), 0.3, (images, objects, points)),
+    ...     "labels": jnp.array([[0, 1, 2], [3, 0, 0]]),
+    ... }
+    >>> outputs = {
+    ...     "masks": jax.random.normal(jax.random.key(1), (images, queries, points)),
+    ...     "logits": jnp.zeros((images, queries, classes + 1)),
+    ... }
+    >>> @jax.jit
+    ... def set_loss(outputs, targets, target_mask):
+    ...     return jm.losses.hungarian_loss(
+    ...         outputs,
+    ...         targets,
+    ...         matching_cost=matching_cost,
+    ...         pair_loss=pair_loss,
+    ...         unmatched_loss=unmatched_loss,
+    ...         target_mask=target_mask,
+    ...     )
+    >>> result = set_loss(outputs, targets, jnp.array([[True, True, True], [True, False, False]]))
+    >>> loss = result.loss.sum() / result.num_matched.sum()
+    >>> result.num_matched.tolist(), bool(jnp.isfinite(loss))
+    ([3, 1], True)
+
+    **Arguments:**
+
+    - `logits`: `[..., n, p]`. Half precision is computed in float32.
+    - `masks`: `[..., m, p]`, bool or numbers between 0 and 1; leading axes broadcast.
+
+    **Returns:**
+
+    `[..., n, m]`, exact to rounding for finite logits of any size. A target with NaN, padding, does
+    not touch the others.
+
+    **Cost:** two matrix products; nothing of size n·m·p.
+
+    **Source:** Cheng et al., *Masked-attention mask transformer for universal image segmentation*
+    (Mask2Former), CVPR 2022, section 3.2; Cheng, Schwing and Kirillov, *Per-pixel classification is
+    not all you need for semantic segmentation* (MaskFormer), NeurIPS 2021.
+    """
+    logits, masks = _as_floats(logits, masks)
+    # All terms are positive: the shorter `softplus(x) - x t` cancels where logits are large.
+    inside, outside = jax.nn.softplus(-logits), jax.nn.softplus(logits)
+    total = _product(inside, masks) + _product(outside, 1 - masks)
+    return total / max(logits.shape[-1], 1)
+
+
+def dice_cost(
+    logits: Float[Array, "... n p"],
+    masks: Float[Array, "... m p"] | Bool[Array, "... m p"],
+    *,
+    smooth: float = 1.0,
+) -> Float[Array, "... n m"]:
+    """Dice loss of every predicted mask against every target: 1 minus twice their overlap by their
+    sizes.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> logits = jnp.array([[9.0, 9.0, -9.0, -9.0], [-9.0, -9.0, 9.0, 9.0]])
+    >>> masks = jnp.array([[True, True, False, False]])
+    >>> [f"{x:.2f}" for x in jm.losses.dice_cost(logits, masks)[:, 0]]
+    ['0.00', '0.80']
+
+    **Arguments:**
+
+    - `logits`, `masks`: as in [`sigmoid_mask_cost`][jaxmatch.losses.sigmoid_mask_cost].
+    - `smooth`: added to overlap (doubled) and sizes, so that empty masks agree; 1 as in MaskFormer.
+
+    **Returns:** `[..., n, m]`, between 0 and 1.
+
+    **Cost:** a matrix product; nothing of size n·m·p.
+
+    **Source:** Milletari, Navab and Ahmadi, *V-Net*, 3DV 2016, without the squares, as MaskFormer.
+    """
+    logits, masks = _as_floats(logits, masks)
+    p = jax.nn.sigmoid(logits)
+    sizes = p.sum(-1)[..., :, None] + masks.sum(-1)[..., None, :]
+    return 1 - (2 * _product(p, masks) + smooth) / (sizes + smooth)
+
+
+def mask_loss(
+    logits: Float[Array, "... m p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
+) -> Float[Array, "... m"]:
+    """Mean binary cross-entropy of each mask against its counterpart.
+
+    The diagonal of [`sigmoid_mask_cost`][jaxmatch.losses.sigmoid_mask_cost], for matched pairs; the
+    `pair_loss` of [`hungarian_loss`][jaxmatch.losses.hungarian_loss].
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> logits = jnp.array([[0.0, 0.0], [1e4, -1e4]])
+    >>> loss = jm.losses.mask_loss(logits, jnp.array([[True, False], [True, False]]))
+    >>> [f"{x:.4f}" for x in loss]
+    ['0.6931', '0.0000']
+
+    **Arguments:**
+
+    - `logits`: `[..., m, p]`. Half precision is computed in float32.
+    - `masks`: `[..., m, p]`, bool or numbers between 0 and 1; leading axes broadcast.
+
+    **Returns:** `[..., m]`; the gradient is bounded by 1/p for each logit.
+    """
+    logits, masks = _as_floats(logits, masks)
+    each = masks * jax.nn.softplus(-logits) + (1 - masks) * jax.nn.softplus(logits)
+    return each.sum(-1) / max(logits.shape[-1], 1)
+
+
+def dice_loss(
+    logits: Float[Array, "... m p"],
+    masks: Float[Array, "... m p"] | Bool[Array, "... m p"],
+    *,
+    smooth: float = 1.0,
+) -> Float[Array, "... m"]:
+    """Dice loss of each mask against its counterpart.
+
+    The diagonal of [`dice_cost`][jaxmatch.losses.dice_cost], for matched pairs; arguments as there.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> jm.losses.dice_loss(jnp.array([[1e4, -1e4]]), jnp.array([[True, False]]))
+    Array([0.], dtype=float32)
+
+    **Returns:** `[..., m]`, between 0 and 1.
+    """
+    logits, masks = _as_floats(logits, masks)
+    p = jax.nn.sigmoid(logits)
+    sizes = p.sum(-1) + masks.sum(-1)
+    return 1 - (2 * (p * masks).sum(-1) + smooth) / (sizes + smooth)
+
+
+def _as_floats(logits: Array, masks: Array) -> tuple[Array, Array]:
+    logits, masks = jnp.asarray(logits), jnp.asarray(masks)
+    if not jnp.issubdtype(logits.dtype, jnp.floating):
+        raise TypeError(f"`logits` must be floats, got {logits.dtype}.")
+    if min(logits.ndim, masks.ndim) < 2 or logits.shape[-1] != masks.shape[-1]:
+        raise ValueError(
+            "`logits` and `masks` must have two dimensions or more, the last of the same points, "
+            f"got {logits.shape} and {masks.shape}; flatten images, as `x.reshape(n, h * w)`."
+        )
+    dtype = jnp.promote_types(logits.dtype, jnp.float32)
+    return logits.astype(dtype), masks.astype(dtype)
+
+
+def _product(x: Float[Array, "... n p"], y: Float[Array, "... m p"]) -> Float[Array, "... n m"]:
+    """In full precision: GPUs and TPUs round what they multiply to 10 bits or fewer otherwise."""
+    return jnp.matmul(x, y.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)

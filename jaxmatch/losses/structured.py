@@ -1,0 +1,450 @@
+"""Decision-focused losses: how good is what a solver decides by predicted costs?
+
+All are for problems `min_y <cost, y>` over a finite set, given by a
+[`LinearOracle`][jaxmatch.estimators.LinearOracle]. y(C) is the solution for costs C,
+z(C) = <C, y(C)> the optimum, and Ĉ the prediction. What an oracle minimises beside `<cost, y>`, the
+smoothness of `labelling_oracle`, has no part in values; gradients are right for it too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch.estimators._base import Estimator, once, stretch
+from jaxmatch.estimators._oracle import LinearOracle, Solution
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class StructuredLoss:
+    """The result of a decision-focused loss; `...` is batch.
+
+    - `loss`: `f[...]`, of each problem, 0 where it was left out.
+    - `used`: `bool[...]`, False where the problem was left out.
+    - `num_unsolved`: `i32[]`, how many were left out; worth a line in the training log.
+    """
+
+    loss: Float[Array, "..."]
+    used: Bool[Array, "..."]
+    num_unsolved: Int[Array, ""]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Regret:
+    """The result of [`regret`][jaxmatch.losses.regret]; `...` is batch.
+
+    - `regret`: `f[...]`, of each problem, at least 0; 0 where it was left out.
+    - `optimum`: `f[...]`, z(C), what the best decision costs; 0 where the problem was left out.
+    - `used`: `bool[...]`, False where the problem was left out.
+    - `num_unsolved`: `i32[]`, how many were left out.
+    """
+
+    regret: Float[Array, "..."]
+    optimum: Float[Array, "..."]
+    used: Bool[Array, "..."]
+    num_unsolved: Int[Array, ""]
+
+
+def fenchel_young_loss(
+    oracle: LinearOracle, cost: ArrayLike, target: ArrayLike, *, estimator: Any, key: Any = None
+) -> StructuredLoss:
+    """How much the target costs more than the smoothed optimum: `<Ĉ, y*> − z_σ(Ĉ)`.
+
+    Needs solutions to learn from, but no true costs. Convex in the costs; its gradient is exactly
+    `y* − y_σ(Ĉ)`, the target minus the mean solution under noise, with the samples of the value.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> oracle = jm.estimators.assignment_oracle()
+    >>> cost, target = jnp.array([[4.0, 0.0], [0.0, 4.0]]), jnp.eye(2)
+    >>> def loss(cost):
+    ...     rule = jm.estimators.Perturbed(0.5, num_samples=4)
+    ...     return jm.losses.fenchel_young_loss(
+    ...         oracle, cost, target, estimator=rule, key=jax.random.key(0)
+    ...     ).loss
+    >>> jax.grad(loss)(cost)
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+
+    **Arguments:**
+
+    - `oracle`: solves the problem. The value lacks what it minimises beside `<cost, y>`
+      (`labelling_oracle`: smoothness); the gradient does not.
+    - `cost`: `[..., *problem]`, the prediction Ĉ; +inf forbids what it is the cost of.
+    - `target`: `[..., *problem]`, the solution y* that is wanted, or a mean of several. No gradient
+      flows to it.
+    - `estimator`: what smooths: an object with `value(oracle, cost, key=key)`, for instance
+      [`Perturbed`][jaxmatch.estimators.Perturbed].
+    - `key`: of `jax.random`, if the estimator draws noise.
+
+    **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
+    float32 for 16-bit floats and integers. It lacks a constant, the convex conjugate of −z_σ at
+    −y*. With noise of mean 0 it is at least 0 in the mean, and can be less than 0 for few samples.
+
+    **Failed problems:** where a solve fails, or the target is not finite or holds what is
+    forbidden, loss and gradient are 0, and `num_unsolved` counts.
+
+    **Derivatives:** forward and reverse mode; the second derivative is minus the estimator's.
+
+    **Cost:** the solves of one `estimator.value`, which give the gradient too: XLA merges the two
+    native calls.
+
+    **Errors:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
+    do not fit.
+
+    **Sources:** Berthet et al., *Learning with differentiable perturbed optimizers*, NeurIPS 2020;
+    Blondel, Martins and Niculae, *Learning with Fenchel-Young losses*, JMLR 21 (2020).
+    """
+    if not callable(getattr(estimator, "value", None)):
+        raise TypeError(
+            f"`estimator` must have a smoothed `value`, got {type(estimator).__name__}; "
+            "`jaxmatch.estimators.Perturbed()` has one."
+        )
+    closed, (cost, target) = _take(oracle, cost=cost, target=target)
+    target = lax.stop_gradient(target)
+    sound = _all(closed, jnp.isfinite(target))
+    target = jnp.where(closed.per_problem(sound), target, 0)
+    smoothed = estimator.value(oracle, cost, key=key)
+    return _counted(jnp.where(sound, closed.dot(cost, target) - smoothed, jnp.nan))
+
+
+def spo_plus_loss(
+    oracle: LinearOracle,
+    cost: ArrayLike,
+    true_cost: ArrayLike,
+    *,
+    true_solution: ArrayLike | None = None,
+) -> StructuredLoss:
+    """The convex bound of regret "smart predict, then optimize +".
+
+    `−z(2Ĉ − C) + 2<Ĉ, y(C)> − z(C)`, with the subgradient `2 (y(C) − y(2Ĉ − C))`: at least the
+    [`regret`][jaxmatch.losses.regret], convex in Ĉ, and 0 where Ĉ = C.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> oracle = jm.estimators.assignment_oracle()
+    >>> true_cost = jnp.array([[0.0, 2.0], [2.0, 0.0]])
+    >>> loss = lambda cost: jm.losses.spo_plus_loss(oracle, cost, true_cost).loss
+    >>> float(loss(jnp.ones((2, 2)))), float(loss(true_cost))
+    (4.0, 0.0)
+    >>> jax.grad(loss)(jnp.ones((2, 2)))
+    Array([[ 2., -2.],
+           [-2.,  2.]], dtype=float32)
+
+    **Arguments:**
+
+    - `oracle`: solves the problem, for costs of either sign. `cut_oracle` takes negative ones as
+      0, `labelling_oracle` minimises more than `<cost, y>`: then the loss is no bound.
+    - `cost`: `[..., *problem]`, the prediction Ĉ.
+    - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
+    - `true_solution`: `[..., *problem]`, y(C) if it is known, which spares a solve.
+
+    What has +inf in one of the two costs is forbidden in both.
+
+    **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
+    float32 for 16-bit floats and integers.
+
+    **Failed problems:** where one of the solves fails, or the known solution is not finite or holds
+    what is forbidden, loss and gradient are 0, and `num_unsolved` counts.
+
+    **Derivatives:** forward and reverse mode; a second derivative is an error.
+
+    **Cost:** two solves, the second of which starts from what the first one found, or one with
+    `true_solution`; none for the gradient. The same costs give the same choice among ties.
+
+    **Errors:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
+
+    **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
+    (2022).
+    """
+    if true_solution is None:
+        oracle, (cost, true_cost) = _take(oracle, cost=cost, true_cost=true_cost)
+        best = oracle.solve(_over_allowed(true_cost, cost))
+    else:
+        oracle, (cost, true_cost, y) = _take(
+            oracle, cost=cost, true_cost=true_cost, true_solution=true_solution
+        )
+        sound = _all(oracle, jnp.isfinite(y))
+        best = Solution(jnp.where(oracle.per_problem(sound), y, 0), sound)
+    best, true_cost = lax.stop_gradient((best, true_cost))
+    return _counted(_piecewise_linear(_spo_plus, oracle, cost, (true_cost, best)))
+
+
+def _spo_plus(
+    oracle: LinearOracle, cost: Array, true_cost: Array, best: Solution
+) -> tuple[Array, Array]:
+    reflected = _over_allowed(2 * cost - true_cost, cost, true_cost)
+    found = oracle.solve(reflected, best.start)
+    difference = best.y - found.y
+    # The formula's last two terms are <2Ĉ − C, y(C)>.
+    loss = oracle.dot(reflected, difference)
+    return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * difference
+
+
+def perturbation_gradient_loss(
+    oracle: LinearOracle,
+    cost: ArrayLike,
+    true_cost: ArrayLike,
+    *,
+    strength: ArrayLike,
+    central: bool = False,
+) -> StructuredLoss:
+    """The slope of the optimum towards the true costs: what the decision costs, made continuous.
+
+    `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. As σ falls it comes down
+    to `<C, y(Ĉ)>`, what the decision truly costs. Not convex.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> oracle = jm.estimators.assignment_oracle()
+    >>> cost, true_cost = jnp.array([[1.0, 0.9], [0.9, 1.0]]), jnp.array([[2.0, 0.0], [0.0, 2.0]])
+    >>> def loss(cost):
+    ...     return jm.losses.perturbation_gradient_loss(oracle, cost, true_cost, strength=0.5).loss
+    >>> f"{loss(cost):.2f}", f"{loss(cost + jnp.eye(2)):.2f}"  # right by little, and by more
+    ('3.60', '0.00')
+    >>> jax.grad(loss)(cost)
+    Array([[-2.,  2.],
+           [ 2., -2.]], dtype=float32)
+
+    **Arguments:**
+
+    - `oracle`: solves the problem, for costs of either sign.
+    - `cost`: `[..., *problem]`, the prediction Ĉ.
+    - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
+    - `strength`: σ > 0, a number or one for each problem; may be traced. No gradient flows to it.
+    - `central`: `(z(Ĉ + σC) − z(Ĉ − σC)) / 2σ` instead, closer to what the decision costs, but no
+      bound of it; its gradient accordingly.
+
+    What has +inf in one of the two costs is forbidden in both.
+
+    **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
+    float32 for 16-bit floats and integers.
+
+    **Failed problems:** where one of the solves fails or σ is not above 0, loss and gradient are 0,
+    and `num_unsolved` counts.
+
+    **Derivatives:** forward and reverse mode; a second derivative is an error.
+
+    **Cost:** two solves, the second of which starts from what the first one found; none for the
+    gradient. Where the first solution is as good in the second solve, there is no gradient.
+
+    **Errors:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
+
+    **Source:** Gupta and Huang, *Decision-focused learning with directional gradients*, NeurIPS
+    2024.
+    """
+    oracle, (cost, true_cost) = _take(oracle, cost=cost, true_cost=true_cost)
+    batch, sigma = cost.shape[: cost.ndim - oracle.core_dims], jnp.asarray(strength, cost.dtype)
+    if sigma.shape != () and sigma.shape != batch:
+        raise ValueError(
+            f"`strength` must be a number or one for each problem {batch}, got {sigma.shape}."
+        )
+    rest = lax.stop_gradient((true_cost, jnp.broadcast_to(sigma, batch)))
+    rule = _central_difference if central else _backward_difference
+    return _counted(_piecewise_linear(rule, oracle, cost, rest))
+
+
+def _backward_difference(
+    oracle: LinearOracle, cost: Array, true_cost: Array, strength: Array
+) -> tuple[Array, Array]:
+    return _difference(oracle, cost, true_cost, 0 * strength, strength)
+
+
+def _central_difference(
+    oracle: LinearOracle, cost: Array, true_cost: Array, strength: Array
+) -> tuple[Array, Array]:
+    return _difference(oracle, cost, true_cost, strength, strength)
+
+
+def _difference(
+    oracle: LinearOracle, cost: Array, true_cost: Array, ahead: Array, behind: Array
+) -> tuple[Array, Array]:
+    """`(z(Ĉ + ahead C) − z(Ĉ − behind C)) / (ahead + behind)` and its derivative."""
+
+    def moved(step: Array) -> Array:
+        return _over_allowed(cost + stretch(oracle, step, cost) * true_cost, cost, true_cost)
+
+    first = oracle.solve(moved(ahead))
+    last = oracle.solve(moved(-behind), first.start)
+    # Ties may fall differently in another solve, which says nothing about the optimum.
+    stays = oracle.dot(moved(-behind), first.y - last.y) <= 0
+    y, far = first.y, jnp.where(oracle.per_problem(stays), first.y, last.y)
+    width = ahead + behind
+    usable = first.solved & last.solved & (width > 0)
+    width = jnp.where(width > 0, width, 1)
+    slope = (y - far) / stretch(oracle, width, cost)
+    # Written out so that what both solutions share does not cancel, however small the width.
+    mean = (stretch(oracle, ahead, cost) * y + stretch(oracle, behind, cost) * far) / stretch(
+        oracle, width, cost
+    )
+    loss = oracle.dot(cost, slope) + oracle.dot(true_cost, mean)
+    return jnp.where(usable, loss, jnp.nan), slope
+
+
+def regret(
+    oracle: LinearOracle,
+    cost: ArrayLike,
+    true_cost: ArrayLike,
+    *,
+    estimator: Estimator | None = None,
+    key: Any = None,
+    state: Any = None,
+) -> Regret:
+    """What is lost by deciding with the predicted costs: `<C, y(Ĉ)> − z(C)`.
+
+    The measure of decision-focused learning. With an estimator it is a loss as well, whose gradient
+    is the estimator's; without one it has no gradient.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> oracle = jm.estimators.assignment_oracle()
+    >>> true_cost = jnp.array([[[1.0, 3.0], [3.0, 1.0]], [[1.0, 2.0], [3.0, 5.0]]])
+    >>> cost = jnp.array([[[2.0, 1.0], [1.0, 2.0]], [[1.0, 2.0], [2.0, 4.0]]])
+    >>> res = jm.losses.regret(oracle, cost, true_cost)
+    >>> res.regret.tolist(), res.optimum.tolist()
+    ([4.0, 0.0], [2.0, 5.0])
+    >>> f"{res.regret.sum() / jnp.abs(res.optimum).sum():.3f}"  # normalised, over a test set
+    '0.571'
+
+    **Arguments:**
+
+    - `oracle`: solves the problem, which must be to minimise `<cost, y>` and nothing else: not
+      `labelling_oracle`.
+    - `cost`: `[..., *problem]`, the prediction Ĉ.
+    - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
+    - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]; y(Ĉ) is then what it
+      computes: for some the mean of several solutions.
+    - `key`, `state`: as in [`Estimator.solution`][jaxmatch.estimators.Estimator.solution].
+
+    What has +inf in one of the two costs is forbidden in both.
+
+    **Returns:** a [`Regret`][jaxmatch.losses.Regret] in the dtype of the costs, float32 for 16-bit
+    floats and integers. What rounding makes less than 0 is 0.
+
+    **Failed problems:** where one of the solves fails, regret, optimum and gradient are 0, and
+    `num_unsolved` counts.
+
+    **Derivatives:** as those of the estimator.
+
+    **Cost:** two solves, and those of the estimator. An estimator whose solution is the exact one
+    needs none more in a compiled step: XLA merges equal native calls.
+
+    **Errors:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
+    do not fit, or what the estimator needs is missing.
+
+    **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
+    (2022).
+    """
+    if estimator is not None and not isinstance(estimator, Estimator):
+        raise TypeError(
+            f"`estimator` must be one of jaxmatch.estimators or None, got "
+            f"{type(estimator).__name__}."
+        )
+    closed, (cost, true_cost) = _take(oracle, cost=cost, true_cost=true_cost)
+    true_cost = lax.stop_gradient(true_cost)
+    # In front of the estimator, so that no gradient comes back to what is forbidden.
+    cost, true_cost = (_over_allowed(x, cost, true_cost) for x in (cost, true_cost))
+    best, found = closed.solve(true_cost), closed.solve(cost)
+    if estimator is None:
+        y = found.y
+    else:
+        y = estimator.solution(oracle, cost, key=key, state=state)
+    optimum = closed.dot(true_cost, best.y)
+    lost = closed.dot(true_cost, lax.stop_gradient(y) - best.y)
+    used = best.solved & found.solved & jnp.isfinite(optimum) & jnp.isfinite(lost)
+    # `dot` passes over what is not chosen, in its derivative too; that of <C, y> is all of C.
+    counts = closed.per_problem(used) & jnp.isfinite(true_cost)
+    through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
+    value = jnp.where(used, jnp.maximum(lost, 0), 0) + _sum(closed, through)
+    return Regret(
+        regret=value,
+        optimum=jnp.where(used, optimum, 0),
+        used=used,
+        num_unsolved=(~used).sum(dtype=jnp.int32),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _take(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[Array]]:
+    """The oracle, closed over what it refers to, and the arrays in one shape and one dtype of at
+    least 32 bits, 0 where they do not matter."""
+    if not isinstance(oracle, LinearOracle):
+        raise TypeError(
+            f"`oracle` must be a LinearOracle, got {type(oracle).__name__}; "
+            "`jaxmatch.estimators.oracle_of(solve, core_dims)` makes one of a function."
+        )
+    given = {name: jnp.asarray(x) for name, x in arrays.items()}
+    shapes = {name: x.shape for name, x in given.items()}
+    problems = {s[len(s) - oracle.core_dims :] for s in shapes.values()}
+    try:
+        shape = jnp.broadcast_shapes(*shapes.values())
+    except ValueError:
+        shape = None
+    if shape is None or len(problems) > 1 or min(map(len, shapes.values())) < oracle.core_dims:
+        got = ", ".join(f"`{name}` {s}" for name, s in shapes.items())
+        raise ValueError(
+            f"The last {oracle.core_dims} dimensions are one problem and must agree, those in "
+            f"front must broadcast; got {got}."
+        )
+    floats = [x.dtype for x in given.values() if jnp.issubdtype(x.dtype, jnp.inexact)]
+    dtype = jnp.result_type(jnp.float32, *floats)
+    taken = [jnp.broadcast_to(x.astype(dtype), shape) for x in given.values()]
+    if oracle.clean is not None:
+        taken = [oracle.clean(oracle.data, x) for x in taken]
+    return oracle.closed(taken[0]), taken
+
+
+def _over_allowed(cost: Array, *others: Array) -> Array:
+    """Costs with +inf wherever others have it: without it, steps would lead to −inf or NaN."""
+    forbidden = partial(jnp.equal, jnp.inf)
+    for other in others:
+        cost = jnp.where(forbidden(other), jnp.inf, cost)
+    return cost
+
+
+def _axes(oracle: LinearOracle, x: Array) -> tuple[int, ...]:
+    return tuple(range(x.ndim - oracle.core_dims, x.ndim))
+
+
+def _sum(oracle: LinearOracle, x: Array) -> Float[Array, "..."]:
+    return x.sum(_axes(oracle, x))
+
+
+def _all(oracle: LinearOracle, x: Array) -> Bool[Array, "..."]:
+    return x.all(_axes(oracle, x))
+
+
+def _counted(loss: Array) -> StructuredLoss:
+    used = jnp.isfinite(loss)
+    return StructuredLoss(
+        loss=jnp.where(used, loss, 0),
+        used=used,
+        num_unsolved=(~used).sum(dtype=jnp.int32),
+    )
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _piecewise_linear(
+    rule: Callable[..., tuple[Array, Array]], oracle: LinearOracle, cost: Array, rest: Any
+) -> Array:
+    """A loss, NaN where a solve failed, that comes with its derivative."""
+    return rule(oracle, cost, *rest)[0]
+
+
+@_piecewise_linear.defjvp
+def _piecewise_linear_jvp(rule: Any, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    oracle, cost, rest = primals
+    loss, slope = rule(oracle, once(cost), *rest)
+    slope = jnp.where(oracle.per_problem(jnp.isfinite(loss)), slope, 0)
+    return loss, _sum(oracle, slope * tangents[1])

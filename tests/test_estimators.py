@@ -1,0 +1,513 @@
+"""Gradient rules against their formulas, by enumeration of all solutions of small problems."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from estimator_helpers import (
+    best,
+    double_centered,
+    matrices,
+    numpy_noise,
+    partial_matrices,
+    slope,
+)
+from helpers import x64
+from jax.sharding import Mesh, PartitionSpec
+
+import jaxmatch as jm
+from jaxmatch.estimators import (
+    AdaptiveImplicitMLE,
+    Blackbox,
+    Identity,
+    ImplicitMLE,
+    LinearOracle,
+    Perturbed,
+    assignment_oracle,
+    cut_oracle,
+    labelling_oracle,
+    oracle_of,
+)
+from jaxmatch.estimators._noise import NOISES
+from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
+
+
+KEY = jax.random.key(7)
+SHAPES = [(3, 3), (2, 4), (4, 2), (1, 3), (4, 4)]
+LINEAR = [
+    Identity(),
+    Identity("none"),
+    Identity("mean"),
+    Identity("norm"),
+    Identity("std"),
+    Perturbed(0.5, 16),
+    Perturbed(0.5, 16, control_variate="solution"),
+    Perturbed(0.5, 16, "gumbel", "none"),
+]
+CURVED = [
+    Blackbox(3.0),
+    Blackbox(3.0, central=True),
+    ImplicitMLE(2.0, 0.5, 4),
+    ImplicitMLE(2.0, 0.5, 3, "gumbel", central=True),
+    AdaptiveImplicitMLE(num_samples=4),
+]
+each_shape = pytest.mark.parametrize("shape", SHAPES)
+each_linear = pytest.mark.parametrize("rule", LINEAR, ids=str)
+each_rule = pytest.mark.parametrize("rule", LINEAR + CURVED, ids=str)
+
+
+@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def platform(request):
+    with jax.default_device(jax.devices(request.param)[0]):
+        yield request.param
+
+
+def normal(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def given(rule, alpha=0.5):
+    return {"key": KEY, "state": rule.init(alpha) if hasattr(rule, "init") else None}
+
+
+@jax.jit  # a rule is a pytree
+def matrix(cost, rule, **others):
+    return jm.assignment_matrix(cost, estimator=rule, **given(rule), **others)
+
+
+@jax.jit
+def gradient(cost, d, rule, **others):
+    return jax.grad(lambda cost: (matrix(cost, rule, **others) * d).sum())(cost)
+
+
+@jax.jit
+def along(rule, cost, d):
+    return rule.jvp(assignment_oracle(), cost, d, **given(rule))
+
+
+# ---------------------------------------------------------------------------------------------
+# Formulas
+
+
+@each_shape
+def test_identity(shape):
+    cost, d = normal(0, *shape), normal(1, *shape)
+    c, e = cost.astype(np.float64), d.astype(np.float64)
+    length = np.linalg.norm(c)
+    centered = c - c.mean()
+    unit, unit_centered = c / length, centered / np.linalg.norm(centered)
+    of_norm = (e - unit * (unit * e).sum()) / length
+    f = e - e.mean()
+    of_std = (f - unit_centered * (unit_centered * f).sum()) / np.linalg.norm(centered)
+    expected = {
+        "invariant": double_centered(e),
+        "none": e,
+        "mean": f,
+        "norm": of_norm,
+        "std": of_std - of_std.mean(),
+    }
+    for projection, direction in expected.items():
+        rule = Identity(projection)
+        np.testing.assert_array_equal(matrix(cost, rule), best(matrices(*shape), cost))
+        np.testing.assert_allclose(gradient(cost, d, rule), -direction, atol=1e-5)
+
+
+@each_shape
+def test_projection_leaves_out_what_changes_no_solution(shape):
+    """Whatever it leaves out may be added to the costs, and nothing else may."""
+    cost, d = normal(2, *shape), normal(3, *shape)
+    kept = -np.asarray(gradient(cost, d, Identity()), np.float64)
+    points = matrices(*shape)
+    values = (points * (d - kept)).sum((1, 2))
+    np.testing.assert_allclose(values, values[0], atol=1e-5)
+    again = gradient(cost, kept.astype(np.float32), Identity())
+    np.testing.assert_allclose(again, -kept, atol=1e-5)
+
+
+@each_shape
+@pytest.mark.parametrize("central", [False, True])
+def test_blackbox(shape, central):
+    for seed in range(20):
+        cost, d = normal(seed, *shape), normal(100 + seed, *shape)
+        got = gradient(cost, d, Blackbox(1.5, central=central))
+        expected = slope(matrices(*shape), cost, d, 1.5, central)
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+@each_shape
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("control_variate", ["others", "solution", "none"])
+def test_perturbed(shape, noise, control_variate):
+    sigma, count = 0.7, 12
+    rule = Perturbed(sigma, count, noise, control_variate)
+    cost, d = normal(4, *shape), normal(5, *shape)
+    z = np.array([numpy_noise(KEY, s, shape, noise) for s in range(count)])
+    points = matrices(*shape)
+    y = np.array([best(points, cost + sigma * one) for one in z.astype(np.float64)])
+    score = z if noise == "normal" else np.exp(z.astype(np.float64)) - 1
+    others = [np.delete(y, s, 0).mean(0) for s in range(count)]
+    base = {"others": others, "solution": best(points, cost), "none": 0}[control_variate]
+    weights = ((y - base) * d).sum((1, 2))
+    np.testing.assert_allclose(matrix(cost, rule), y.mean(0), atol=1e-6)
+    expected = (weights[:, None, None] * score).mean(0) / sigma
+    np.testing.assert_allclose(gradient(cost, d, rule), expected, rtol=1e-4, atol=1e-5)
+    value = jax.jit(lambda c: rule.value(assignment_oracle(), c, key=KEY))(cost)
+    smoothed = ((cost + sigma * z) * y).sum((1, 2)).mean()
+    np.testing.assert_allclose(value, smoothed, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", ["sum_of_gamma", *NOISES])
+@pytest.mark.parametrize("central", [False, True])
+def test_implicit_mle(noise, central):
+    shape, strength, sigma, count = (3, 4), 2.0, 0.5, 5
+    rule = ImplicitMLE(strength, sigma, count, noise, central=central)
+    cost, d = normal(6, *shape), normal(7, *shape)
+    z = np.array([numpy_noise(KEY, s, shape, noise) for s in range(count)])
+    points = matrices(*shape)
+    noisy = [cost.astype(np.float64) + sigma * one for one in z]
+    np.testing.assert_allclose(
+        matrix(cost, rule), np.mean([best(points, c) for c in noisy], 0), atol=1e-6
+    )
+    expected = np.mean([slope(points, c, d, strength, central) for c in noisy], 0)
+    np.testing.assert_allclose(gradient(cost, d, rule), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kappa", [1.0, 5.0, 24.0])
+def test_sum_of_gamma(kappa):
+    """Its quantiles against many draws, and its reason to be: κ of it add up to Gumbel noise."""
+    rng = np.random.default_rng(0)
+    size = 200_000
+    drawn = (sum(rng.gamma(1 / kappa, kappa / i, size) for i in range(1, 11)) - np.log(10)) / kappa
+    u = (np.arange(size) + 0.5) / size
+    made = np.asarray(sum_of_gamma(jnp.asarray(u, jnp.float32), kappa))
+    at = np.array([0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999])
+    deviation = 4 * np.sqrt(at * (1 - at) / size)  # of the share of draws below a quantile
+    shares = np.searchsorted(np.sort(drawn), np.quantile(made, at)) / size
+    np.testing.assert_array_less(np.abs(shares - at), deviation)
+    np.testing.assert_allclose(made.mean(), 0.6264 / kappa, rtol=2e-3)  # H_10 - log 10
+    np.testing.assert_allclose(made.var(), 1.549768 / kappa, rtol=1e-2)  # sum of 1/i^2
+
+
+def test_adaptive_step_and_state():
+    rule = AdaptiveImplicitMLE(num_samples=3, noise="normal", noise_strength=0.5)
+    cost, d = normal(8, 2, 3, 3), normal(9, 2, 3, 3)
+    state = rule.init(0.5)
+    y = partial(jm.assignment_matrix, estimator=rule, key=KEY)
+    got = jax.grad(lambda c: (y(c, state=state) * d).sum())(cost)
+    points = matrices(3, 3)
+    z = np.array([numpy_noise(KEY, s, cost.shape, "normal") for s in range(3)])
+    for k in range(2):
+        strength = 0.5 * np.linalg.norm(cost[k]) / np.linalg.norm(d[k])
+        noisy = [cost[k].astype(np.float64) + 0.5 * one[k] for one in z]
+        expected = np.mean([slope(points, c, d[k], strength, False) for c in noisy], 0)
+        np.testing.assert_allclose(got[k], expected, rtol=1e-5, atol=1e-6)
+    after = rule.update(state, got)
+    density = 0.9 * 1 + 0.1 * np.count_nonzero(got) / 2
+    np.testing.assert_allclose(after.density, density, rtol=1e-6)
+    np.testing.assert_allclose(after.alpha, 0.5 + (1e-3 if density < 1 else -1e-3), rtol=1e-6)
+    none = jax.grad(lambda c: (y(c, state=rule.init()) * d).sum())(cost)
+    np.testing.assert_array_equal(none, 0)
+
+    def step(state, _):
+        g = jax.grad(lambda c: (y(c, state=state) * d).sum())(cost)
+        return rule.update(state, g), state.alpha
+
+    final, alphas = jax.jit(lambda s: jax.lax.scan(step, s, length=30))(rule.init())
+    assert final.alpha > 0 and (np.diff(alphas) != 0).all()
+
+
+def test_gumbel_choice_is_a_softmax():
+    choose = oracle_of(lambda c: jax.nn.one_hot(c.argmin(-1), c.shape[-1]), 1)
+    cost, rule = jnp.array([0.3, 1.0, -0.2, 0.5]), Perturbed(0.7, 200_000, "gumbel")
+    soft = lambda c: jax.nn.softmax(-c / 0.7)  # noqa: E731
+    np.testing.assert_allclose(rule.solution(choose, cost, key=KEY), soft(cost), atol=5e-3)
+    jacobian = jax.jacrev(lambda c: rule.solution(choose, c, key=KEY))(cost)
+    np.testing.assert_allclose(jacobian, jax.jacobian(soft)(cost), atol=1e-2)
+    # And the smoothed optimum a logarithm of a sum, its second derivative the same Jacobian.
+    value = jax.jit(lambda c: rule.value(choose, c, key=KEY))
+    exact = -0.7 * (jax.nn.logsumexp(-cost / 0.7) + np.euler_gamma)
+    np.testing.assert_allclose(value(cost), exact, atol=1e-2)
+    np.testing.assert_allclose(jax.hessian(value)(cost), jacobian, atol=1e-6)
+
+
+def test_smoothed_value_against_finite_differences():
+    cost, direction = normal(10, 2, 3, 4), normal(11, 2, 3, 4)
+    with x64(True):
+        cost, direction = jnp.asarray(cost, jnp.float64), jnp.asarray(direction, jnp.float64)
+        value = jax.jit(lambda c: Perturbed(0.5, 20).value(assignment_oracle(), c, key=KEY))
+        for k in range(2):
+            dot = (jax.grad(lambda c, k=k: value(c)[k])(cost) * direction).sum()
+            step = 1e-7
+            change = (value(cost + step * direction) - value(cost - step * direction))[k]
+            np.testing.assert_allclose(dot, change / (2 * step), rtol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------
+# Modes and transformations
+
+
+@each_linear
+def test_forward_is_the_transpose_of_reverse(rule):
+    cost, d, e = normal(12, 2, 3, 3), normal(13, 2, 3, 3), normal(14, 2, 3, 3)
+    f = lambda c: matrix(c, rule)  # noqa: E731
+    y, dot = jax.jit(lambda c, d: jax.jvp(f, (c,), (d,)))(cost, d)
+    back = jax.jit(lambda c, e: jax.vjp(f, c)[1](e)[0])(cost, e)
+    np.testing.assert_allclose((dot * e).sum(), (back * d).sum(), rtol=1e-4, atol=1e-5)
+    for got, expected in zip(along(rule, cost, d), (y, dot), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+@each_rule
+def test_rule_for_tangents_is_that_for_cotangents(rule):
+    """Where the Jacobian is symmetric; the score's estimate of it is so in the mean alone."""
+    cost, d = normal(15, 2, 3, 3), normal(16, 2, 3, 3)
+    dot = along(rule, cost, d)[1]
+    if not isinstance(rule, Perturbed):
+        np.testing.assert_allclose(gradient(cost, d, rule), dot, atol=1e-6)
+
+
+@each_rule
+def test_second_derivatives_are_errors(rule):
+    cost, d = normal(17, 3, 3), normal(18, 3, 3)
+    with pytest.raises(TypeError, match="no derivative of its own"):
+        jax.grad(lambda c: (gradient(c, d, rule) * d).sum())(cost)
+    with pytest.raises(TypeError, match="no derivative of its own"):
+        jax.jit(jax.grad(lambda c: (jax.jit(partial(gradient, d=d, rule=rule))(c) ** 2).sum()))(
+            cost
+        )
+
+
+@each_rule
+def test_jit_vmap_scan(rule):
+    cost, d = normal(19, 3, 3, 4), normal(20, 3, 3, 4)
+    f = partial(gradient, rule=rule)
+    alone = np.stack([f(c, e) for c, e in zip(cost, d, strict=True)])
+    np.testing.assert_allclose(jax.jit(jax.vmap(f))(cost, d), alone, atol=1e-6)
+    scanned = jax.lax.scan(lambda _, x: (None, f(*x)), None, (cost, d))[1]
+    np.testing.assert_allclose(scanned, alone, atol=1e-6)
+    if not isinstance(rule, (Perturbed, ImplicitMLE)):  # one key draws for the whole batch
+        np.testing.assert_allclose(f(cost, d), alone, atol=1e-6)
+
+
+@each_rule
+def test_keys_and_batches(rule):
+    """The same key gives the same bits, and what else is in the batch does not matter."""
+    cost, d = normal(21, 2, 3, 3), normal(22, 2, 3, 3)
+    got = gradient(cost, d, rule)
+    np.testing.assert_array_equal(got, gradient(cost, d, rule))
+    other = np.stack([cost[0], normal(23, 3, 3)])
+    np.testing.assert_array_equal(got[0], gradient(other, d, rule)[0])
+    if rule.needs_key:
+        key = jax.random.key(8)
+        changed = jm.assignment_matrix(cost, estimator=rule, key=key, state=given(rule)["state"])
+        assert not np.array_equal(changed, matrix(cost, rule))
+
+
+@each_rule
+def test_shard_map(rule, platform):
+    devices = jax.devices(platform)
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    mesh, spec = Mesh(np.array(devices[:2]), ("batch",)), PartitionSpec("batch")
+    cost, d = normal(24, 2, 3, 3), normal(25, 2, 3, 3)
+    f = jax.jit(
+        jax.shard_map(
+            lambda c, e: gradient(c, e, rule), mesh=mesh, in_specs=(spec, spec), out_specs=spec
+        )
+    )
+    each = [gradient(cost[k : k + 1], d[k : k + 1], rule) for k in range(2)]
+    np.testing.assert_allclose(f(cost, d), np.concatenate(each), atol=1e-6)
+
+
+def test_strengths_are_traced_and_by_problem():
+    cost, d = normal(26, 2, 3, 3), normal(27, 2, 3, 3)
+    f = jax.jit(lambda c, strength: gradient(c, d, Blackbox(strength)))
+    both = f(cost, jnp.array([0.5, 4.0]))
+    for k, strength in enumerate((0.5, 4.0)):
+        np.testing.assert_allclose(both[k], f(cost, jnp.float32(strength))[k])
+        expected = slope(matrices(3, 3), cost[k], d[k], strength, False)
+        np.testing.assert_allclose(both[k], expected, rtol=1e-6)
+    total = lambda s: (jm.assignment_matrix(cost, estimator=Blackbox(s)) * d).sum()  # noqa: E731
+    assert jax.grad(total)(2.0) == 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Masks, failures, dtypes
+
+
+@each_rule
+def test_masks_cut_out_a_problem(rule):
+    cost, d = normal(28, 4, 5), normal(29, 4, 5)
+    rows, cols = np.array([1, 0, 1, 1], bool), np.array([1, 1, 0, 1, 1], bool)
+    dirty = np.where(rows[:, None] & cols, cost, np.nan)
+    y = matrix(dirty, rule, row_mask=rows, col_mask=cols)
+    g = gradient(dirty, d, rule, row_mask=rows, col_mask=cols)
+    outside = ~(rows[:, None] & cols)
+    assert np.isfinite(g).all() and (y[outside] == 0).all() and (g[outside] == 0).all()
+    np.testing.assert_allclose(y.sum(1), rows)
+    if isinstance(rule, (Identity, Blackbox)) and getattr(rule, "projection", "") not in (
+        "mean",
+        "std",
+    ):
+        small, e = cost[rows][:, cols], d[rows][:, cols]
+        np.testing.assert_array_equal(y[rows][:, cols], matrix(small, rule))
+        np.testing.assert_allclose(g[rows][:, cols], gradient(small, e, rule), atol=1e-6)
+
+
+@each_rule
+def test_bad_problems_have_no_gradient(rule):
+    cost, d = normal(30, 4, 3, 3), normal(31, 4, 3, 3)
+    bad = cost.copy()
+    bad[1, 0, 0], bad[2, 1] = np.nan, np.inf
+    y, g = matrix(bad, rule), gradient(bad, d, rule)
+    assert (y[1:3] == 0).all() and (g[1:3] == 0).all()
+    np.testing.assert_array_equal(y[::3], matrix(cost, rule)[::3])
+    np.testing.assert_array_equal(g[::3], gradient(cost, d, rule)[::3])
+
+
+@each_rule
+def test_forbidden_pairs(rule):
+    cost, d = normal(32, 3, 3), normal(33, 3, 3)
+    cost[0, 0] = cost[2, 1] = np.inf
+    y, g = matrix(cost, rule), gradient(cost, d, rule)
+    assert y[0, 0] == y[2, 1] == 0 and np.isfinite(g).all()
+    np.testing.assert_allclose(y.sum(0), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("central", [False, True])
+def test_unmatched_costs_have_gradients(central):
+    points = partial_matrices(3, 3)
+    for seed in range(10):
+        cost, r, d = normal(seed, 3, 3), normal(50 + seed, 3) - 0.5, normal(60 + seed, 3, 3)
+        rule = Blackbox(1.5, central=central)
+        f = lambda c, r, rule=rule, d=d: (matrix(c, rule, unmatched_cost=r) * d).sum()  # noqa: E731
+        extended, e = np.c_[cost, r], np.c_[d, np.zeros(3)]
+        y = best(points, extended)
+        np.testing.assert_array_equal(matrix(cost, rule, unmatched_cost=r), y[:, :3])
+        expected = slope(points, extended, e, 1.5, central)
+        got = jax.grad(f, (0, 1))(cost, r)
+        np.testing.assert_allclose(np.c_[got[0], got[1]], expected, rtol=1e-6)
+    mean = jax.grad(lambda c, r: (matrix(c, Identity(), unmatched_cost=r) * d).sum(), (0, 1))
+    got = mean(cost, r)
+    np.testing.assert_allclose(np.c_[got[0], got[1]], e.mean(1, keepdims=True) - e, atol=1e-6)
+
+
+@each_rule
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "int32"])
+def test_dtypes(rule, dtype):
+    with x64(dtype == "float64"):
+        cost = jnp.asarray(np.round(4 * normal(34, 3, 4)), dtype)
+        d = jnp.asarray(normal(35, 3, 4))
+        y = matrix(cost, rule)
+        if dtype == "int32":
+            assert y.dtype == jnp.float32
+            return
+        g = gradient(cost, d.astype(dtype), rule)
+        assert y.dtype == g.dtype == dtype
+        wide = gradient(cost.astype(jnp.float32), d.astype(dtype).astype(jnp.float32), rule)
+        np.testing.assert_allclose(g.astype(jnp.float32), wide, rtol=0.02, atol=0.02)
+
+
+def test_ties_give_no_gradient():
+    """A second solve may fall to another optimum; that says nothing about the loss."""
+    cost = jnp.zeros((5, 5))
+    d = jnp.zeros((5, 5)).at[0, 0].set(-1e-30)
+    for rule in (Blackbox(1.0), Blackbox(1.0, central=True)):
+        np.testing.assert_array_equal(gradient(cost, 0 * d, rule), 0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Other oracles
+
+
+def test_a_users_solver_may_refer_to_what_is_differentiated():
+    def loss(scale, cost):
+        choose = oracle_of(lambda c: jax.nn.one_hot((c * scale).argmin(-1), 3), 1)
+        return (Blackbox(2.0).solution(choose, cost) * jnp.array([1.0, 0.0, -1.0])).sum()
+
+    cost = jnp.array([0.5, 1.0, 0.1])
+    for transform in (lambda f: f, jax.jit):
+        by_scale, by_cost = transform(jax.grad(loss, (0, 1)))(1.5, cost)
+        assert by_scale == 0
+        np.testing.assert_allclose(by_cost, 0)  # the chosen one is wanted even more
+        np.testing.assert_allclose(transform(jax.grad(loss, 1))(1.5, -cost), [0, -0.5, 0.5])
+
+
+@pytest.mark.parametrize("rule", [Blackbox(3.0), Perturbed(2.0, 8), Identity("none")], ids=str)
+def test_cuts(rule):
+    senders, receivers = [0, 0, 1, 2, 1], [1, 2, 3, 3, 2]
+    network = jm.FlowNetwork.from_edges(senders, receivers, num_nodes=4)
+    sides = np.array([[1, a, b, 0] for a in (0, 1) for b in (0, 1)])
+    cuts = np.array([[s[u] * (1 - s[v]) for u, v in zip(senders, receivers, strict=True)]
+                     for s in sides], np.float64)  # fmt: skip
+    oracle = cut_oracle(network, 0, 3)
+    for seed in range(10):
+        capacity, d = np.abs(normal(seed, 5)) + 0.1, normal(70 + seed, 5)
+        f = lambda c, d=d: (rule.solution(oracle, c, key=KEY) * d).sum()  # noqa: E731
+        found = oracle.solve(capacity)
+        assert found.solved
+        np.testing.assert_array_equal(found.y, best(cuts, capacity))
+        g = jax.jit(jax.grad(f))(capacity)
+        if isinstance(rule, Blackbox):
+            moved = best(cuts, np.maximum(capacity + 3.0 * d, 0))
+            np.testing.assert_allclose(g, (moved - best(cuts, capacity)) / 3, atol=1e-6)
+        elif isinstance(rule, Identity):
+            np.testing.assert_allclose(g, -d)
+        else:
+            assert np.isfinite(g).all()
+
+
+def test_labellings_of_a_grid():
+    pairwise = np.abs(normal(36, 2, 2, 3))
+    oracle = labelling_oracle(pairwise)
+    labels = np.array(np.meshgrid(*[[0, 1]] * 6)).reshape(6, -1).T.reshape(-1, 2, 3)
+    right = np.abs(labels[:, :, 1:] - labels[:, :, :-1]) * pairwise[0, :, :-1]
+    down = np.abs(labels[:, 1:] - labels[:, :-1]) * pairwise[1, :-1]
+    smoothness = right.sum((1, 2)) + down.sum((1, 2))
+
+    def truth(cost):
+        return labels[((labels * cost).sum((1, 2)) + smoothness).argmin()]
+
+    for seed in range(20):
+        cost, d = 2 * normal(seed, 2, 3), normal(80 + seed, 2, 3)
+        np.testing.assert_array_equal(oracle.solve(cost).y, truth(cost))
+        g = jax.grad(lambda c, d=d: (Blackbox(2.0).solution(oracle, c) * d).sum())(cost)
+        np.testing.assert_allclose(g, (truth(cost + 2.0 * d) - truth(cost)) / 2, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+
+def test_arguments_are_checked():
+    cost = np.eye(3, dtype=np.float32)
+    with pytest.raises(TypeError, match="`estimator` must be one of"):
+        jm.assignment_matrix(cost, estimator="blackbox")  # pyright: ignore
+    with pytest.raises(ValueError, match="Perturbed draws noise: pass `key`"):
+        jm.assignment_matrix(cost, estimator=Perturbed())
+    with pytest.raises(ValueError, match=r"needs `state`: begin with `estimator.init\(\)`"):
+        jm.assignment_matrix(cost, estimator=AdaptiveImplicitMLE(), key=KEY)
+    for make in (lambda: Identity("both"), lambda: Perturbed(noise="cauchy"),  # pyright: ignore
+                 lambda: ImplicitMLE(noise="cauchy")):  # fmt: skip  # pyright: ignore
+        with pytest.raises(ValueError, match="must be one of"):
+            make()
+    with pytest.raises(ValueError, match="at least 1"):
+        Perturbed(num_samples=0)
+    with pytest.raises(TypeError, match="`oracle` must be a LinearOracle"):
+        Blackbox().solution(lambda c: c, cost)  # pyright: ignore
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
+        Blackbox().solution(assignment_oracle(), cost[0])
+    with pytest.raises(ValueError, match="must return the minimiser in the shape"):
+        Blackbox().solution(oracle_of(lambda c: c.sum(-1), 1), cost)
+    with pytest.raises(ValueError, match="needs an oracle that knows"):
+        jax.grad(lambda c: Identity().solution(oracle_of(lambda c: c, 1), c).sum())(cost)
+    assert isinstance(assignment_oracle(), LinearOracle)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (2, 0, 4), (0, 3, 3)])
+@each_rule
+def test_nothing(shape, rule):
+    cost = jnp.zeros(shape)
+    assert matrix(cost, rule).shape == gradient(cost, cost, rule).shape == shape

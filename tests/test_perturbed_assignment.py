@@ -1,0 +1,191 @@
+"""Solves under noise by one native call, against noise, solver and sums one after another."""
+
+import os
+import subprocess
+import sys
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from estimator_helpers import numpy_noise
+
+import jaxmatch as jm
+from jaxmatch import _native
+from jaxmatch.estimators import Perturbed, _samples, assignment_oracle
+from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
+
+
+KEY = jax.random.key(11)
+each_noise = pytest.mark.parametrize("noise", NOISES)
+
+
+@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def platform(request):
+    with jax.default_device(jax.devices(request.param)[0]):
+        yield request.param
+
+
+def normal(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def slopes(rule, cost, d, **others):
+    """Mean, and derivatives both ways."""
+    f = partial(jm.assignment_matrix, estimator=rule, key=KEY, **others)
+    y, back = jax.vjp(f, cost)
+    return y, back(d)[0], jax.jvp(f, (cost,), (d,))[1]
+
+
+def composed(monkeypatch, f, *arguments):
+    with monkeypatch.context() as patch:
+        patch.setattr(_native, "fits_perturbed", lambda cost: False)
+        return jax.jit(f)(*arguments)
+
+
+@each_noise
+def test_noise(noise):
+    """Bits from JAX's own generator, logarithms and quantiles from NumPy and SciPy."""
+    streams = noise_streams(KEY, (3, 2), 35)
+    made = noise_of(streams, 4, 35, noise)
+    assert made.shape == (3, 2, 4, 35) and made.dtype == jnp.float32
+    for s in range(4):
+        truth = numpy_noise(KEY, s, (3, 2, 35), noise)
+        np.testing.assert_allclose(made[:, :, s], truth, rtol=1e-5, atol=1e-6)
+
+
+@each_noise
+def test_extremes_of_noise(noise, platform):
+    """The 2^23 numbers that there are, in the tails as good as elsewhere."""
+    if platform != "cpu":
+        pytest.skip("a target of the CPU")
+    streams = noise_streams(KEY, (), 2**20)
+    made = np.sort(np.asarray(noise_of(streams, 8, 2**20, noise), np.float64).ravel())
+    truth = np.sort(np.concatenate([numpy_noise(KEY, s, (2**20,), noise) for s in range(8)]))
+    np.testing.assert_allclose(made, truth, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("isa", ["portable", "avx2"])
+def test_instruction_sets_give_the_same_bits(isa, tmp_path, platform):
+    if platform != "cpu":
+        pytest.skip("a target of the CPU")
+    code = """
+import sys, jax, numpy as np
+from jaxmatch.estimators._noise import noise_of, noise_streams
+made = [noise_of(noise_streams(jax.random.key(11), (3,), 1001), 5, 1001, x)
+        for x in ("normal", "gumbel")]
+np.save(sys.argv[1], np.array(made))
+"""
+    at = tmp_path / "noise.npy"
+    environment = os.environ | {"JAXMATCH_ISA": isa, "JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", code, at], check=True, env=environment)
+    here = [noise_of(noise_streams(KEY, (3,), 1001), 5, 1001, x) for x in ("normal", "gumbel")]
+    np.testing.assert_array_equal(np.load(at), here)
+
+
+@each_noise
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (5, 3), (3, 5), (2, 7, 7), (2, 3, 12, 20), (40, 33), (2, 70, 66), (130, 140)]
+)
+def test_fused_against_composed(monkeypatch, shape, noise):
+    """Solutions differ only where rounding of the noise decides between two that are as good."""
+    rule = Perturbed(0.5, 9, noise)
+    cost, d = normal(0, *shape), normal(1, *shape)
+    got = jax.jit(partial(slopes, rule))(cost, d)
+    other = composed(monkeypatch, partial(slopes, rule), cost, d)
+    same = (np.asarray(got[0]) == other[0]).all((-1, -2))
+    assert same.mean() > 0.7  # a tie within 1e-5 is rare even in the largest
+    for a, b in zip(got, other, strict=True):
+        scale = np.abs(b).max()
+        np.testing.assert_allclose(np.asarray(a)[same], np.asarray(b)[same], rtol=1e-3,
+                                   atol=1e-4 * scale)  # fmt: skip
+    value = jax.jit(lambda c: rule.value(assignment_oracle(), c, key=KEY))
+    expected = composed(monkeypatch, lambda c: rule.value(assignment_oracle(), c, key=KEY), cost)
+    np.testing.assert_allclose(value(cost), expected, rtol=1e-5, atol=1e-5)
+
+
+@each_noise
+@pytest.mark.parametrize("masks", ["rows", "cols", "both"])
+@pytest.mark.parametrize("may_leave", [False, True])
+def test_masks_and_unmatched_costs(monkeypatch, masks, may_leave, noise):
+    rng = np.random.default_rng(2)
+    shape = (3, 9, 11)
+    given = {}
+    if masks != "cols":
+        given["row_mask"] = rng.random(shape[:-1]) < 0.7
+    if masks != "rows":
+        given["col_mask"] = rng.random((shape[0], shape[2])) < 0.8
+    if may_leave:
+        given["unmatched_cost"] = normal(3, *shape[:-1]) - 1
+    cost, d = normal(4, *shape), normal(5, *shape)
+    cost[1, 2, 3] = np.inf
+    rule = Perturbed(0.5, 16, noise)
+    f = partial(slopes, rule, **given)
+    got, other = jax.jit(f)(cost, d), composed(monkeypatch, f, cost, d)
+    for a, b in zip(got, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+    assert np.abs(got[1]).max() > 0
+
+
+def test_failures_are_left_out():
+    cost, d = normal(6, 5, 4, 4), normal(7, 5, 4, 4)
+    bad = cost.copy()
+    bad[1, 0, 0], bad[3, 2] = np.nan, np.inf
+    rule = Perturbed(0.5, 8)
+    y, back, ahead = slopes(rule, bad, d)
+    whole = slopes(rule, cost, d)
+    for got, expected in zip((y, back, ahead), whole, strict=True):
+        assert (np.asarray(got)[[1, 3]] == 0).all()
+        np.testing.assert_array_equal(np.asarray(got)[[0, 2, 4]], expected[np.array([0, 2, 4])])
+
+
+def test_noise_in_parts(monkeypatch):
+    """More noise than may be in memory at a time: the derivatives, a few samples after another."""
+    rule, cost, d = Perturbed(0.5, 23), normal(8, 3, 6, 5), normal(9, 3, 6, 5)
+    whole = slopes(rule, cost, d)
+    monkeypatch.setattr(_samples, "_MOST_NOISE", 4 * cost.size)
+    parts = jax.jit(partial(slopes, rule))(cost, d)
+    np.testing.assert_array_equal(parts[0], whole[0])
+    for got, expected in zip(parts[1:], whole[1:], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_larger_than_the_workspace(monkeypatch):
+    """On CUDA samples are solved in parts; the last one is smaller."""
+    rule, cost, d = Perturbed(0.5, 40), normal(10, 30, 20, 20), normal(11, 30, 20, 20)
+    whole = slopes(rule, cost, d)
+    monkeypatch.setattr(_native._perturbed, "_MOST_BYTES", 1 << 18)
+    parts = jax.jit(partial(slopes, rule))(cost, d)
+    np.testing.assert_array_equal(parts[0], whole[0])
+    for got, expected in zip(parts[1:], whole[1:], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_vmap_is_one_larger_call():
+    rule, cost, d = Perturbed(0.5, 8), normal(12, 4, 2, 5, 5), normal(13, 4, 2, 5, 5)
+    together = jax.jit(jax.vmap(partial(slopes, rule)))
+    for got, expected in zip(
+        together(cost, d),
+        zip(*(slopes(rule, c, e) for c, e in zip(cost, d, strict=True)), strict=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, np.stack(expected), rtol=1e-5, atol=1e-6)
+    text = together.lower(cost, d).as_text()
+    assert "jaxmatch_perturbed_assignment" in text and "4x2x8x5xi32" in text
+
+
+def test_memory_does_not_grow_with_noise(platform):
+    """4.2 GB of noise, if it were held."""
+    batch, n = 64, 128
+    rule = Perturbed(1.0, 1000)
+
+    def loss(cost, d):
+        return (jm.assignment_matrix(cost, estimator=rule, key=KEY) * d).sum()
+
+    like = jax.ShapeDtypeStruct((batch, n, n), jnp.float32)
+    device = jax.devices(platform)[0]
+    with jax.default_device(device):
+        compiled = jax.jit(jax.value_and_grad(loss)).lower(like, like).compile()
+    used = compiled.memory_analysis().temp_size_in_bytes
+    assert used < 600e6
