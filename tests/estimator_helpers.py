@@ -7,8 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.random import threefry_2x32
-from scipy.special import ndtri
 
 from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
 
@@ -61,14 +59,41 @@ def slope(points: np.ndarray, cost: Any, d: Any, strength: float, central: bool)
     return (ahead - best(points, cost)) / strength
 
 
-def numpy_noise(key: Any, sample: int, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """The noise as it is documented, from the bits of JAX's own Threefry."""
-    size = int(np.prod(shape))
-    counter = np.concatenate([np.full(size, sample), np.arange(size)]).astype(np.uint32)
-    words = np.asarray(threefry_2x32(jax.random.key_data(key), counter))
-    u = (((words[:size] ^ words[size:]) >> 9) + 0.5) / 2**23
-    made = {"normal": ndtri, "gumbel": lambda u: np.log(-np.log(u)), "sum_of_gamma": _of_gamma}
-    return made[name](u).reshape(shape)
+def threefry13(key: Any, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Threefry-2x32 with 13 rounds, as Salmon et al. (SC 2011) write it."""
+    first, second = (int(word) for word in key)
+    schedule = [first, second, first ^ second ^ 0x1BD11BDA]
+    x, y = (np.asarray(word, np.uint64) for word in (x, y))
+    modulus = np.uint64(2**32 - 1)
+    x, y = x + np.uint64(schedule[0]) & modulus, y + np.uint64(schedule[1]) & modulus
+    rotations = [13, 15, 26, 6, 17, 29, 16, 24]
+    for number in range(1, 14):
+        turn = np.uint64(rotations[(number - 1) % 8])
+        x = x + y & modulus
+        y = ((y << turn | y >> np.uint64(32) - turn) & modulus) ^ x
+        injection, rest = divmod(number, 4)
+        if rest == 0:
+            x = x + np.uint64(schedule[injection % 3]) & modulus
+            y = y + np.uint64(schedule[(injection + 1) % 3] + injection) & modulus
+    return x, y
+
+
+def numpy_noise(
+    key: Any, sample: int, shape: tuple[int, ...], name: str, core_dims: int = 2
+) -> np.ndarray:
+    """The noise as it is documented, `shape[-core_dims:]` being one problem."""
+    entries = int(np.prod(shape[len(shape) - core_dims :]))
+    pairs = (entries + 1) // 2
+    place = np.arange(int(np.prod(shape)) // entries)[:, None] * pairs + np.arange(pairs)
+    words = threefry13(np.asarray(jax.random.key_data(key)), sample, place)
+    u, v = (((word >> np.uint64(9)).astype(np.float64) + 0.5) / 2**23 for word in words)
+    if name == "normal":
+        radius = np.sqrt(-2 * np.log(u))
+        made = radius * np.cos(2 * np.pi * v), radius * np.sin(2 * np.pi * v)
+    else:
+        of_uniform = {"gumbel": lambda u: np.log(-np.log(u)), "sum_of_gamma": _of_gamma}[name]
+        made = of_uniform(u), of_uniform(v)
+    return np.concatenate(made, -1)[:, :entries].reshape(shape)
 
 
 def _of_gamma(u: np.ndarray) -> np.ndarray:

@@ -149,9 +149,10 @@ def test_perturbed(shape, noise, control_variate):
     score = z if noise == "normal" else np.exp(z.astype(np.float64)) - 1
     others = [np.delete(y, s, 0).mean(0) for s in range(count)]
     base = {"others": others, "solution": best(points, cost), "none": 0}[control_variate]
-    weights = ((y - base) * d).sum((1, 2))
+    deviation = y - base
+    of_y, of_score = ((x * d).sum((1, 2), keepdims=True) for x in (deviation, score))
     np.testing.assert_allclose(matrix(cost, rule), y.mean(0), atol=1e-6)
-    expected = (weights[:, None, None] * score).mean(0) / sigma
+    expected = (score * of_y + deviation * of_score).mean(0) / (2 * sigma)
     np.testing.assert_allclose(gradient(cost, d, rule), expected, rtol=1e-4, atol=1e-5)
     value = jax.jit(lambda c: rule.value(assignment_oracle(), c, key=KEY))(cost)
     smoothed = ((cost + sigma * z) * y).sum((1, 2)).mean()

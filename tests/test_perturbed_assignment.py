@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from estimator_helpers import numpy_noise
+from estimator_helpers import numpy_noise, threefry13
 
 import jaxmatch as jm
 from jaxmatch import _native
-from jaxmatch.estimators import Perturbed, _samples, assignment_oracle
+from jaxmatch.estimators import Perturbed, assignment_oracle
 from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
 
 
@@ -46,13 +46,26 @@ def composed(monkeypatch, f, *arguments):
 
 @each_noise
 def test_noise(noise):
-    """Bits from JAX's own generator, logarithms and quantiles from NumPy and SciPy."""
+    """By NumPy in float64, from the bits that the paper's authors publish too."""
     streams = noise_streams(KEY, (3, 2), 35)
     made = noise_of(streams, 4, 35, noise)
     assert made.shape == (3, 2, 4, 35) and made.dtype == jnp.float32
     for s in range(4):
-        truth = numpy_noise(KEY, s, (3, 2, 35), noise)
+        truth = numpy_noise(KEY, s, (3, 2, 35), noise, 1)
         np.testing.assert_allclose(made[:, :, s], truth, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "key, counter, words",
+    [
+        ((0, 0), (0, 0), (0x9D1C5EC6, 0x8BD50731)),
+        ((2**32 - 1, 2**32 - 1), (2**32 - 1, 2**32 - 1), (0xFD36D048, 0x2D17272C)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xBA3E4725, 0xF27D669E)),
+    ],
+)
+def test_bits(key, counter, words):
+    """Known answers of Salmon et al. for 13 rounds."""
+    assert tuple(int(word) for word in threefry13(key, *counter)) == words
 
 
 @each_noise
@@ -62,11 +75,11 @@ def test_extremes_of_noise(noise, platform):
         pytest.skip("a target of the CPU")
     streams = noise_streams(KEY, (), 2**20)
     made = np.sort(np.asarray(noise_of(streams, 8, 2**20, noise), np.float64).ravel())
-    truth = np.sort(np.concatenate([numpy_noise(KEY, s, (2**20,), noise) for s in range(8)]))
+    truth = np.sort(np.concatenate([numpy_noise(KEY, s, (2**20,), noise, 1) for s in range(8)]))
     np.testing.assert_allclose(made, truth, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("isa", ["portable", "avx2"])
+@pytest.mark.parametrize("isa", ["portable", "avx2", "avx512"])
 def test_instruction_sets_give_the_same_bits(isa, tmp_path, platform):
     if platform != "cpu":
         pytest.skip("a target of the CPU")
@@ -140,15 +153,26 @@ def test_failures_are_left_out():
         np.testing.assert_array_equal(np.asarray(got)[[0, 2, 4]], expected[np.array([0, 2, 4])])
 
 
-def test_noise_in_parts(monkeypatch):
-    """More noise than may be in memory at a time: the derivatives, a few samples after another."""
-    rule, cost, d = Perturbed(0.5, 23), normal(8, 3, 6, 5), normal(9, 3, 6, 5)
-    whole = slopes(rule, cost, d)
-    monkeypatch.setattr(_samples, "_MOST_NOISE", 4 * cost.size)
-    parts = jax.jit(partial(slopes, rule))(cost, d)
-    np.testing.assert_array_equal(parts[0], whole[0])
-    for got, expected in zip(parts[1:], whole[1:], strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("shape", [(6, 5), (3, 6, 5), (70, 4, 4)])
+def test_many_samples(monkeypatch, shape):
+    """Whose derivatives are summed in parts."""
+    rule, cost, d = Perturbed(0.5, 203), normal(8, *shape), normal(9, *shape)
+    got = jax.jit(partial(slopes, rule))(cost, d)
+    expected = composed(monkeypatch, partial(slopes, rule), cost, d)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_forward_and_reverse_mode_are_one_map():
+    """The matrix that is applied is symmetric, and no solution depends on what is forbidden."""
+    rule, cost = Perturbed(0.5, 8), normal(8, 3, 4).copy()
+    cost[1, 2] = np.inf
+    f = partial(jm.assignment_matrix, estimator=rule, key=KEY)
+    forward, backward = (j(f)(cost).reshape(12, 12) for j in (jax.jacfwd, jax.jacrev))
+    np.testing.assert_allclose(forward, backward, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(forward, forward.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(forward[6], 0)
+    assert np.abs(forward).max() > 0.1
 
 
 def test_batches_larger_than_the_workspace(monkeypatch):

@@ -3,54 +3,94 @@
 #include <cstdlib>
 #include <string_view>
 
+#define JAXMATCH_INLINE inline __attribute__((always_inline))
+
 namespace jaxmatch {
 namespace {
 
-template <Noise kNoise>
-inline __attribute__((always_inline)) void fill(const NoiseStream& stream, uint32_t sample,
-                                                uint32_t place, int64_t count, float* out) {
+template <Noise kNoise, bool kScores>
+JAXMATCH_INLINE void fill(const NoiseStream& stream, uint32_t sample, int64_t entries, float* out) {
   const uint32_t key0 = stream.key[0], key1 = stream.key[1];
-  for (int64_t k = 0; k < count; ++k) {
-    out[k] = noise_at<kNoise>(key0, key1, sample, place + uint32_t(k));
+  const uint32_t first = stream.problem * uint32_t(noise_pairs(entries));
+  const int64_t pairs = noise_pairs(entries), whole = entries - pairs;
+  float* second = out + pairs;
+  for (int64_t k = 0; k < whole; ++k) {
+    const NoisePair z = noise_at<kNoise, kScores>(key0, key1, sample, first + uint32_t(k));
+    out[k] = z.first;
+    second[k] = z.second;
+  }
+  if (whole < pairs) {
+    out[whole] = noise_at<kNoise, kScores>(key0, key1, sample, first + uint32_t(whole)).first;
   }
 }
 
-using Fill = void (*)(const NoiseStream&, uint32_t, uint32_t, int64_t, float*);
-
-// One source, compiled for both; the bits are the same.
-template <Noise kNoise>
-void fill_portable(const NoiseStream& stream, uint32_t sample, uint32_t place, int64_t count,
-                   float* out) {
-  fill<kNoise>(stream, sample, place, count, out);
+// As many sums as the widest vector has lanes, added in one order.
+JAXMATCH_INLINE float dot(const float* x, const float* y, int64_t size) {
+  constexpr int kLanes = 16;
+  float sums[kLanes] = {};
+  int64_t k = 0;
+  for (; k + kLanes <= size; k += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += x[k + lane] * y[k + lane];
+  }
+  for (int lane = 0; k < size; ++k, ++lane) sums[lane] += x[k] * y[k];
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
 }
 
+JAXMATCH_INLINE void add_scaled(float factor, const float* x, int64_t size, float* sum) {
+  for (int64_t k = 0; k < size; ++k) sum[k] += factor * x[k];
+}
+
+// The loops above in one instruction set, which the attribute names.
+#define JAXMATCH_LOOPS_FOR(Isa, attribute)                                                         \
+  template <Noise kNoise>                                                                          \
+  struct Isa {                                                                                     \
+    attribute static void fill_noise(const NoiseStream& stream, uint32_t sample, int64_t entries,  \
+                                     float* out) {                                                 \
+      fill<kNoise, false>(stream, sample, entries, out);                                           \
+    }                                                                                              \
+    attribute static void fill_scores(const NoiseStream& stream, uint32_t sample, int64_t entries, \
+                                      float* out) {                                                \
+      fill<kNoise, true>(stream, sample, entries, out);                                            \
+    }                                                                                              \
+    attribute static float dot_of(const float* x, const float* y, int64_t size) {                  \
+      return dot(x, y, size);                                                                      \
+    }                                                                                              \
+    attribute static void add(float factor, const float* x, int64_t size, float* sum) {            \
+      add_scaled(factor, x, size, sum);                                                            \
+    }                                                                                              \
+    static constexpr NoiseLoops kLoops{fill_noise, fill_scores, dot_of, add};                      \
+  };
+
+JAXMATCH_LOOPS_FOR(Portable, )
 #if defined(__x86_64__)
-template <Noise kNoise>
-__attribute__((target("avx2"))) void fill_avx2(const NoiseStream& stream, uint32_t sample,
-                                               uint32_t place, int64_t count, float* out) {
-  fill<kNoise>(stream, sample, place, count, out);
-}
+JAXMATCH_LOOPS_FOR(Avx2, __attribute__((target("avx2"))))
+JAXMATCH_LOOPS_FOR(Avx512, __attribute__((target("avx512f,avx512vl"))))
 #endif
 
+// JAXMATCH_ISA as in assignment_pick.cc.
 template <Noise kNoise>
-Fill pick() {
+NoiseLoops pick() {
 #if defined(__x86_64__)
-  const char* asked = std::getenv("JAXMATCH_ISA");
+  const char* isa = std::getenv("JAXMATCH_ISA");
+  const std::string_view asked(isa != nullptr ? isa : "");
+  if (asked == "portable") return Portable<kNoise>::kLoops;
   __builtin_cpu_init();
-  if ((asked == nullptr || std::string_view(asked) != "portable") &&
-      __builtin_cpu_supports("avx2")) {
-    return fill_avx2<kNoise>;
+  if (asked != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
+    return Avx512<kNoise>::kLoops;
   }
+  if (__builtin_cpu_supports("avx2")) return Avx2<kNoise>::kLoops;
 #endif
-  return fill_portable<kNoise>;
+  return Portable<kNoise>::kLoops;
 }
 
 }  // namespace
 
-void fill_noise(Noise noise, const NoiseStream& stream, uint32_t sample, uint32_t place,
-                int64_t count, float* out) {
-  static const Fill normal = pick<Noise::kNormal>(), gumbel = pick<Noise::kGumbel>();
-  (noise == Noise::kNormal ? normal : gumbel)(stream, sample, place, count, out);
+const NoiseLoops& noise_loops(Noise noise) {
+  static const NoiseLoops normal = pick<Noise::kNormal>(), gumbel = pick<Noise::kGumbel>();
+  return noise == Noise::kNormal ? normal : gumbel;
 }
 
 }  // namespace jaxmatch

@@ -1,4 +1,4 @@
-// Runs of noise, on the best instruction set that the processor has.
+// Loops over the noise of one sample, on the best instruction set that the processor has.
 #ifndef JAXMATCH_CPU_NOISE_FILL_H_
 #define JAXMATCH_CPU_NOISE_FILL_H_
 
@@ -8,9 +8,16 @@
 
 namespace jaxmatch {
 
-// out[k] = the noise at place + k, for k < count.
-void fill_noise(Noise noise, const NoiseStream& stream, uint32_t sample, uint32_t place,
-                int64_t count, float* out);
+// The results have the same bits on each instruction set.
+struct NoiseLoops {
+  // The noise, or its scores, of one sample of a problem of so many entries.
+  void (*fill)(const NoiseStream&, uint32_t sample, int64_t entries, float* out);
+  void (*fill_scores)(const NoiseStream&, uint32_t sample, int64_t entries, float* out);
+  float (*dot)(const float* x, const float* y, int64_t size);
+  void (*add_scaled)(float factor, const float* x, int64_t size, float* sum);
+};
+
+const NoiseLoops& noise_loops(Noise noise);
 
 }  // namespace jaxmatch
 

@@ -13,7 +13,7 @@
 namespace jaxmatch {
 namespace {
 
-constexpr double kNoiseNs = 2;  // for one number, about
+constexpr double kNoiseNs = 1;  // for one number, about
 
 // What one thread needs to solve one sample after another.
 struct Scratch {
@@ -38,7 +38,7 @@ void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratc
   const float* cost = o.cost + b * o.entries;
   const float strength = o.strength[b];
   float* out = scratch.noisy;
-  fill_noise(o.noise, stream, stream.first_sample + uint32_t(sample), o.place(b), o.entries, out);
+  noise_loops(o.noise).fill(stream, stream.first_sample + uint32_t(sample), o.entries, out);
   if (!o.may_leave) {
     for (int64_t k = 0; k < o.entries; ++k) out[k] = cost[k] + strength * out[k];
     return;
@@ -140,8 +140,9 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   const auto fill_range = [&](int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) {
       const NoiseStream& s = streams[k / samples];
-      fill_noise(Noise(noise), s, s.first_sample + uint32_t(k % samples),
-                 s.problem * uint32_t(entries), entries, out->typed_data() + k * entries);
+      noise_loops(Noise(noise))
+          .fill(s, s.first_sample + uint32_t(k % samples), entries,
+                out->typed_data() + k * entries);
     }
   };
   ForEachRange(pool, batch * samples, 20 + kNoiseNs * double(entries), fill_range);

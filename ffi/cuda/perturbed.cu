@@ -50,16 +50,21 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
   const int64_t k = blockIdx.x, b = (part.first + k) / o.samples;
   const NoiseStream stream = o.stream[b];
   const uint32_t sample = stream.first_sample + uint32_t((part.first + k) % o.samples);
-  const uint32_t place = stream.problem * uint32_t(o.entries);
+  const int entries = int(o.entries), width = int(o.width), m = int(o.m);
+  const int pairs = int(noise_pairs(entries));
+  const uint32_t first = stream.problem * uint32_t(pairs);
   const float strength = o.strength[b];
   const float* const cost = o.cost + b * o.entries;
-  const int entries = int(o.entries), width = int(o.width), m = int(o.m);
   const int start = int(blockIdx.y * blockDim.x + threadIdx.x), step = int(gridDim.y * blockDim.x);
-  for (int e = start; e < entries; e += step) {
-    const float z = noise_at<kNoise>(stream.key[0], stream.key[1], sample, place + uint32_t(e));
+  const auto put = [&](int e, float z) {
     const float x = cost[e] + strength * z;
     const int i = e / width, j = e - i * width;
     *(j < m ? p.cost + (k * o.n + i) * o.m + j : p.leave + k * o.n + i) = x;
+  };
+  for (int e = start; e < pairs; e += step) {
+    const NoisePair z = noise_at<kNoise>(stream.key[0], stream.key[1], sample, first + uint32_t(e));
+    put(e, z.first);
+    if (pairs + e < entries) put(pairs + e, z.second);
   }
   for (int i = start; o.row_mask && i < o.n; i += step) {
     p.row_mask[k * o.n + i] = o.row_mask[b * o.n + i];
@@ -87,9 +92,9 @@ __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part p
 
 ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems& p,
                      int64_t copy_words, cudaStream_t stream) {
-  constexpr int kThreads = 128, kEach = 8;
+  constexpr int kThreads = 128, kEach = 4;  // pairs
   const int64_t blocks =
-      std::min<int64_t>((o.entries + kThreads * kEach - 1) / (kThreads * kEach), 64);
+      std::min<int64_t>((o.entries / 2 + kThreads * kEach - 1) / (kThreads * kEach), 64);
   const dim3 grid(unsigned(part.count), unsigned(std::max<int64_t>(blocks, 1)));
   const auto perturb =
       o.noise == Noise::kNormal ? perturb_kernel<Noise::kNormal> : perturb_kernel<Noise::kGumbel>;

@@ -18,6 +18,7 @@ _IN_BOTH = (
     "jaxmatch_matching",
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",
+    "jaxmatch_perturbed_slope",
 )
 
 # XLA's own code makes noise as fast on a GPU.

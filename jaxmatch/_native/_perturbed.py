@@ -1,4 +1,5 @@
-"""The targets that make noise from a counter: runs of it, and assignments solved under it."""
+"""The targets that make noise from a counter: runs of it, assignments solved under it, and the
+derivative of their mean."""
 
 from __future__ import annotations
 
@@ -72,6 +73,29 @@ def perturbed_assignment(
     like = _results(*operands, samples=samples, buffers=buffers)
     call = jax.ffi.ffi_call("jaxmatch_perturbed_assignment", like, vmap_method="broadcast_all")
     return PerturbedAssignments(*call(*operands, **attributes)[:4])
+
+
+def perturbed_slope(
+    along: Float[Array, "... n m"],
+    stream: UInt[Array, "... 4"],
+    col4row: Int[Array, "... samples n"],
+    reference: Float[Array, "... n m"],
+    *,
+    kind: int,
+) -> Float[Array, "... n m"]:
+    """`Σ_s (y_s − r) <g_s, d> + g_s <y_s − r, d>`, halved: y_s is the matrix of a sample's columns,
+    g_s the score of its noise, r the reference, d the direction."""
+
+    def results(*operands: Array) -> tuple[Array, Array]:
+        stream, along, reference, col4row = operands
+        nothing = (stream.sum() + col4row.sum()).astype(jnp.float32)
+        each = jnp.zeros((*col4row.shape[:-1], 2), jnp.float32)
+        return along + reference + nothing, each + (along.sum((-1, -2)) + nothing)[..., None, None]
+
+    operands = (stream, along, reference, col4row)
+    like = jax.eval_shape(results, *operands)
+    call = jax.ffi.ffi_call("jaxmatch_perturbed_slope", like, vmap_method="broadcast_all")
+    return call(*operands, noise=kind)[0]
 
 
 def _workspace(

@@ -18,30 +18,27 @@ from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float
+    from jaxtyping import Array, Float
 
 
-def _moved(
-    oracle: LinearOracle, cost: Array, found: Solution, step: Array
-) -> tuple[Array, Bool[Array, "..."]]:
+def _moved(oracle: LinearOracle, cost: Array, found: Solution, step: Array) -> Solution:
     """The solution for `cost + step`; the old one where that is still as good, so that ties, which
     may fall differently in another solve, give no gradient."""
     moved = oracle.solve(cost + step, found.start)
-    stays = oracle.objective(cost + step, found.y) <= oracle.objective(cost + step, moved.y)
-    return jnp.where(oracle.per_problem(stays), found.y, moved.y), moved.solved
+    return oracle.better(cost + step, found, moved)
 
 
 def _slope(
     oracle: LinearOracle, cost: Array, found: Solution, strength: Array, along: Array, central: bool
 ) -> Array:
     """Of the interpolated solution: how it changes on the way to `cost + strength * along`."""
-    ahead, solved = _moved(oracle, cost, found, strength * along)
-    behind, width = found.y, strength
+    ahead = _moved(oracle, cost, found, strength * along)
+    behind, width = found, strength
     if central:
-        behind, solved_too = _moved(oracle, cost, found, -strength * along)
-        solved, width = solved & solved_too, 2 * strength
-    usable = oracle.per_problem(found.solved & solved) & (width > 0)
-    return jnp.where(usable, (ahead - behind) / jnp.where(width > 0, width, 1), 0)
+        behind, width = _moved(oracle, cost, found, -strength * along), 2 * strength
+    solved = found.solved & ahead.solved & behind.solved
+    usable = oracle.per_problem(solved) & (width > 0)
+    return jnp.where(usable, (ahead.y - behind.y) / jnp.where(width > 0, width, 1), 0)
 
 
 @estimator

@@ -198,7 +198,10 @@ def _perturbed_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     found = solve_samples(oracle, cost, noisy, None if exact is None else exact.start)
     others = rule.control_variate == "others" and rule.num_samples > 1
     baseline = found.mean if others else None if exact is None else exact.y
-    slope = slope_of_mean(oracle, noisy, found, baseline, tangents[2])
+    # No solution depends on what is forbidden: its noise says nothing, and it has no slope.
+    allowed = jnp.isfinite(cost)
+    along = jnp.where(allowed, tangents[2], 0)
+    slope = jnp.where(allowed, slope_of_mean(oracle, noisy, found, baseline, along), 0)
     # y - (mean of the others) is M / (M - 1) times y - (mean of all).
     return found.mean, slope * (rule.num_samples / (rule.num_samples - 1) if others else 1)
 

@@ -1,11 +1,11 @@
 """The noise of perturbed estimators: a documented function of key, sample and place.
 
-The number at flat place e (over the batch and the problem, row-major) of sample s is made from
-the 32 bits of Threefry-2x32 (Salmon et al., SC 2011) under the two words of the key and the
-counter (s, e), its two output words combined by xor: k, the upper 23 of them, gives
-u = (k + ½) / 2^23, and u the noise. So noise can be made anywhere in any order, a problem's does
-not depend on how many follow it in the batch, and a kernel that makes it on the fly agrees with
-this to rounding (ffi/include/jaxmatch/noise.h).
+A problem of E entries takes its numbers in H = ⌈E/2⌉ pairs: pair k is entries k and H + k. Those of
+sample s of the problem at place b of the batch are made from the two words of Threefry-2x32 with 13
+rounds (Salmon et al., SC 2011) under the two words of the key and the counter (s, b H + k). The
+upper 23 bits of each word w give u and v = (⌊w / 2^9⌋ + ½) / 2^23, and these the noise. So noise
+can be made anywhere in any order, a problem's does not depend on how many follow it in the batch,
+and a kernel that makes it on the fly agrees with this to rounding (ffi/include/jaxmatch/noise.h).
 """
 
 from __future__ import annotations
@@ -26,26 +26,28 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt
 
 
-def _normal(u: Array) -> Array:
-    return math.sqrt(2) * lax.erf_inv(2 * u - 1)
+def _normals(u: Array, v: Array) -> tuple[Array, Array]:
+    """Box and Muller, Annals of Mathematical Statistics 29 (1958)."""
+    radius, angle = jnp.sqrt(-2 * jnp.log(u)), 2 * math.pi * v
+    return radius * jnp.cos(angle), radius * jnp.sin(angle)
 
 
-def _negative_gumbel(u: Array) -> Array:
-    return jnp.log(-jnp.log(u))
+def _negative_gumbels(u: Array, v: Array) -> tuple[Array, Array]:
+    return jnp.log(-jnp.log(u)), jnp.log(-jnp.log(v))
 
 
 class Noise(NamedTuple):
-    """How noise z comes from u in (0, 1), and the slope of −log of its density at z."""
+    """How two numbers come from u and v in (0, 1), and the slope of −log of their density at z."""
 
-    of_uniform: Callable[[Array], Array]
+    of_uniforms: Callable[[Array, Array], tuple[Array, Array]]
     score: Callable[[Array], Array]
 
 
 # Added to costs, of which the least wins, Gumbel noise has the other sign than beside scores. The
 # native code counts them in this order.
 NOISES = {
-    "normal": Noise(_normal, lambda z: z),
-    "gumbel": Noise(_negative_gumbel, jnp.expm1),
+    "normal": Noise(_normals, lambda z: z),
+    "gumbel": Noise(_negative_gumbels, jnp.expm1),
 }
 
 
@@ -72,7 +74,7 @@ def noise_of(
     """Noise of the next samples of each problem, float32."""
 
     def by_xla(streams: Array) -> Array:
-        return NOISES[name].of_uniform(_uniform(streams, samples, entries))
+        return _made(streams, samples, entries, NOISES[name].of_uniforms)
 
     if not _native.has_cpu_library() or 0 in (*streams.shape, samples, entries):
         return by_xla(streams)
@@ -93,7 +95,7 @@ def noise_like(
     if isinstance(kind, str):
         z = noise_of(streams, samples, entries, kind)
     else:
-        z = kind(_uniform(streams, samples, entries))
+        z = _made(streams, samples, entries, lambda u, v: (kind(u), kind(v)))
     return jnp.moveaxis(z, -2, 0).reshape(samples, *cost.shape).astype(cost.dtype)
 
 
@@ -103,24 +105,31 @@ def key_words(key: Any) -> UInt[Array, "2"]:
     return jnp.asarray(words, jnp.uint32)[:2]
 
 
-def _uniform(streams: Array, samples: int, entries: int) -> Float[Array, "... samples entries"]:
+def _made(
+    streams: Array, samples: int, entries: int, of_uniforms: Callable[..., Any]
+) -> Float[Array, "... samples entries"]:
     key0, key1, first, problem = (streams[..., k, None, None] for k in range(4))
+    pairs = -(-entries // 2)
     sample = first + lax.iota(jnp.uint32, samples)[:, None]
-    place = problem * jnp.uint32(entries) + lax.iota(jnp.uint32, entries)
-    bits = threefry(key0, key1, sample, place) >> 9
+    pair = problem * jnp.uint32(pairs) + lax.iota(jnp.uint32, pairs)
     # Exact in float32: 24 bits.
-    return (bits.astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)
+    u, v = (
+        ((word >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)
+        for word in threefry(key0, key1, sample, pair)
+    )
+    return jnp.concatenate(of_uniforms(u, v), -1)[..., :entries]
 
 
-def threefry(key0: Array, key1: Array, x: Array, y: Array) -> Array:
-    """The output words, combined. Made of single steps, which XLA fuses with what uses the noise;
-    `jax.random` holds its bits in memory."""
+def threefry(key0: Array, key1: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """With 13 rounds. Made of single steps, which XLA fuses with what uses the noise; `jax.random`
+    holds its bits in memory."""
     keys = (key0, key1, key0 ^ key1 ^ jnp.uint32(0x1BD11BDA))
     x, y = x + keys[0], y + keys[1]
-    for group in range(5):
-        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
-            x = x + y
-            y = (y << turn | y >> (32 - turn)) ^ x
-        x = x + keys[(group + 1) % 3]
-        y = y + keys[(group + 2) % 3] + jnp.uint32(group + 1)
-    return x ^ y
+    for step in range(13):
+        turn = (13, 15, 26, 6, 17, 29, 16, 24)[step % 8]
+        x = x + y
+        y = (y << turn | y >> (32 - turn)) ^ x
+        if step % 4 == 3:
+            group = step // 4 + 1
+            x, y = x + keys[group % 3], y + keys[(group + 1) % 3] + jnp.uint32(group)
+    return x, y

@@ -15,7 +15,7 @@ from jaxmatch._status import Status
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
+    from jaxtyping import Array, Bool, Float, Int, Num
 
     from jaxmatch._networks import FlowNetwork
     from jaxmatch._result import Assignment
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 class Solution(NamedTuple):
     """What an oracle found. `y` has the shape of the costs and is 0 where `solved` is False;
-    `start` is whatever helps to solve similar costs again."""
+    `start` is whatever helps to solve similar costs again. Of assignments, `columns` is the column
+    of each row, -1 for none: what `y` says in less room."""
 
     y: Float[Array, "..."]
     solved: Bool[Array, "..."]
     start: Any = None
+    columns: Int[Array, "... n"] | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -76,6 +78,9 @@ class LinearOracle:
         """Without gradient."""
         data, cost, start = lax.stop_gradient((self.data, cost, start))
         found = self.find(data, cost, start)
+        if found.columns is not None:
+            columns = jnp.where(found.solved[..., None], found.columns, -1)
+            return found._replace(y=_matrix(columns, cost), columns=columns)
         solved = self.per_problem(found.solved)
         return found._replace(y=jnp.where(solved, found.y, 0).astype(cost.dtype))
 
@@ -93,6 +98,15 @@ class LinearOracle:
         """What the solver minimises."""
         linear = self.dot(cost, y)
         return linear if self.beyond is None else linear + self.beyond(self.data, y)
+
+    def better(self, cost: Array, found: Solution, other: Solution) -> Solution:
+        """Of two solutions the one that costs less, the first if both do."""
+        if found.columns is None or other.columns is None:
+            stays = self.objective(cost, found.y) <= self.objective(cost, other.y)
+            return other._replace(y=jnp.where(self.per_problem(stays), found.y, other.y))
+        stays = _cost_of(cost, found.columns) <= _cost_of(cost, other.columns)
+        columns = jnp.where(stays[..., None], found.columns, other.columns)
+        return other._replace(y=_matrix(columns, cost), columns=columns)
 
 
 def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
@@ -188,8 +202,18 @@ def _find_unmatched(masks: Any, cost: Array, start: Any) -> Solution:
 
 def _find(columns: Columns, masks: Any, cost: Array, start: Any) -> Solution:
     res = columns.solve(masks, cost, start)
-    y = (res.col4row[..., None] == jnp.arange(cost.shape[-1])).astype(cost.dtype)
-    return Solution(y, res.status == Status.OPTIMAL, res.col_dual)
+    y = _matrix(res.col4row, cost)
+    return Solution(y, res.status == Status.OPTIMAL, res.col_dual, res.col4row)
+
+
+def _matrix(columns: Array, like: Array) -> Float[Array, "... n m"]:
+    chosen = columns[..., None] == lax.iota(columns.dtype, like.shape[-1])
+    return chosen.astype(like.dtype)
+
+
+def _cost_of(cost: Array, columns: Array) -> Float[Array, "..."]:
+    each = jnp.take_along_axis(cost, jnp.maximum(columns, 0)[..., None], -1)[..., 0]
+    return jnp.where(columns < 0, 0, each).sum(-1)
 
 
 def _exists(masks: Any, x: Array, extra: int = 0) -> Bool[Array, "... n m"]:

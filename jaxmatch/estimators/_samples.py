@@ -1,12 +1,17 @@
 """Solutions under noise: their mean, and the derivative of it that the score of the noise gives.
 
 Assignments are solved by one native call that makes the noise where it is needed and keeps nothing
-but each sample's columns. Solutions of other oracles are kept as they are.
+but each sample's columns, and one more makes it again for the derivative. Solutions of other
+oracles are kept as they are.
+
+The Jacobian of the mean is symmetric, `E[y gᵀ] / σ` with g the score of the noise: what is applied
+to a direction is the mean of this estimate and its transpose, which has about half the variance and
+serves forward and reverse mode alike.
 """
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch import _native
+from jaxmatch._self_adjoint import self_adjoint
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
 from jaxmatch.estimators._noise import (
@@ -29,9 +35,6 @@ from jaxmatch.estimators._oracle import LinearOracle
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float
-
-
-_MOST_NOISE = 2**24  # numbers in memory at a time, or as many as there are costs
 
 
 class Noisy(NamedTuple):
@@ -68,27 +71,32 @@ def solve_samples(oracle: LinearOracle, cost: Array, noisy: Noisy, start: Any) -
 def slope_of_mean(
     oracle: LinearOracle, noisy: Noisy, found: Samples, baseline: Array | None, along: Array
 ) -> Array:
-    """Of the mean, along a direction, in which it is linear: the mean of `y <score, along>` by
-    strength. `baseline`: a control variate, taken from each solution."""
-    if oracle.assignments is not None:
-        total = _slope_by_columns(oracle, noisy, found.kept, baseline, along)
-    else:
-        total = _slope_by_solutions(oracle, noisy, found.kept, baseline, along)
-    slope = total / (noisy.samples * noisy.strength)
+    """Of the mean, along a direction, in which it is linear. `baseline`: a control variate, taken
+    from each solution."""
+    reference = jnp.zeros_like(found.mean) if baseline is None else baseline
+    by = _slope_by_solutions if oracle.assignments is None else _slope_by_columns
+    slope = by(oracle, noisy, found.kept, reference, along) / (noisy.samples * noisy.strength)
     return jnp.where(oracle.per_problem(found.solved), slope, 0)
 
 
 def _slope_by_solutions(
-    oracle: LinearOracle, noisy: Noisy, y: Array, baseline: Array | None, along: Array
+    oracle: LinearOracle, noisy: Noisy, y: Array, reference: Array, along: Array
 ) -> Array:
     @jax.checkpoint  # noise is made again instead of being kept
     def slope(y: Array, key: Any, along: Array) -> Array:
         z = noise_like(key, noisy.samples, along, oracle.core_dims, noisy.kind)
-        product = NOISES[noisy.kind].score(z) * along
-        weight = product.sum(tuple(range(product.ndim - oracle.core_dims, product.ndim)))
-        return ((y if baseline is None else y - baseline) * oracle.per_problem(weight)).sum(0)
+        return _both_ways(oracle.core_dims, NOISES[noisy.kind].score(z), y - reference, along).sum(
+            0
+        )
 
     return slope(y, noisy.key, along)
+
+
+def _both_ways(core_dims: int, score: Array, y: Array, along: Array) -> Array:
+    """`(y <score, along> + score <y, along>) / 2`."""
+    axes = tuple(range(-core_dims, 0))
+    of_score, of_y = ((x * along).sum(axes, keepdims=True) for x in (score, y))
+    return (y * of_score + score * of_y) / 2
 
 
 # ---------------------------------------------------------------------------------------------
@@ -108,9 +116,7 @@ def _solve_columns(oracle: LinearOracle, cost: Array, noisy: Noisy) -> Samples:
     found = over_batch_shards(solve, *arguments, core_dims=2)
     solved = (found.status == Status.OPTIMAL).all(-1)
     mean = jnp.where(oracle.per_problem(solved), found.total / noisy.samples, 0)
-    # No more than a byte or two for each row and sample.
-    col4row = found.col4row.astype(jnp.uint8 if m < 2**8 else jnp.uint16 if m < 2**16 else None)
-    return Samples(mean, found.value.mean(-1), solved, (streams, col4row))
+    return Samples(mean, found.value.mean(-1), solved, (streams, found.col4row))
 
 
 def _perturbed_assignments(
@@ -191,37 +197,41 @@ def _compose(
 
 
 def _slope_by_columns(
-    oracle: LinearOracle, noisy: Noisy, kept: Any, baseline: Array | None, along: Array
+    oracle: LinearOracle, noisy: Noisy, kept: Any, reference: Array, along: Array
 ) -> Array:
-    """In parts of so many samples that their noise takes no more room than the costs, or 64 MB."""
-    streams, col4row = kept
-    samples, m = noisy.samples, along.shape[-1]
-    parts = max(1, min(samples, -(-samples * along.size // max(along.size, _MOST_NOISE))))
-    each = -(-samples // parts)
+    apply = partial(self_adjoint, _Slope(noisy.kind))
+    return over_batch_shards(apply, along, *kept, reference, core_dims=2)
 
-    @jax.checkpoint
-    def part(first: Array, columns: Array, along: Array) -> Array:
-        entries = math.prod(along.shape[-2:])
-        z = noise_of(later_samples(streams, first), each, entries, noisy.kind)
-        score = NOISES[noisy.kind].score(z).astype(along.dtype)
-        flat = along.reshape(*along.shape[:-2], entries)
-        weight = jnp.einsum("...se,...e->...s", score, flat, precision="highest")
-        weight = jnp.where(first + lax.iota(jnp.int32, each) < samples, weight, 0)
-        chosen = columns[..., None] == lax.iota(columns.dtype, m)
-        total = jnp.where(chosen, weight[..., None, None], 0).sum(-3)
-        return total if baseline is None else total - baseline * weight.sum(-1)[..., None, None]
 
-    if parts == 1:
-        return part(jnp.int32(0), col4row, along)
-    padding = [(0, 0)] * col4row.ndim
-    padding[-2] = (0, parts * each - samples)
-    columns = jnp.pad(col4row, padding)
-    columns = columns.reshape(*columns.shape[:-2], parts, each, columns.shape[-1])
+@dataclasses.dataclass(frozen=True)
+class _Slope:
+    """A linear map of the direction; see `_native.perturbed_slope`."""
 
-    def step(total: Array, of_part: Any) -> tuple[Array, None]:
-        first, columns = of_part
-        return total + part(first, columns, along), None
+    kind: str
 
-    firsts = each * lax.iota(jnp.int32, parts)
-    start = jnp.zeros_like(along) + 0 * col4row.sum().astype(along.dtype)
-    return lax.scan(step, start, (firsts, jnp.moveaxis(columns, -3, 0)))[0]
+    def __call__(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
+        operands = (along, streams, col4row, reference)
+        fits = _native.fits_perturbed(along)
+        native = partial(_native.perturbed_slope, kind=list(NOISES).index(self.kind))
+        return lax.platform_dependent(
+            *operands,
+            default=self._by_steps,
+            **({"cpu": native} if fits and _native.has_cpu_library() else {}),
+            **({"cuda": native} if fits and _native.has_cuda_library() else {}),
+        )
+
+    def _by_steps(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
+        """One sample after another."""
+        n, m = along.shape[-2:]
+
+        def step(total: Array, of_sample: Any) -> tuple[Array, None]:
+            number, columns = of_sample
+            z = noise_of(later_samples(streams, number), 1, n * m, self.kind)
+            score = NOISES[self.kind].score(z.reshape(along.shape)).astype(along.dtype)
+            chosen = columns[..., None] == lax.iota(jnp.int32, m)
+            y = chosen.astype(along.dtype) - reference
+            return total + _both_ways(2, score, y, along), None
+
+        numbers = lax.iota(jnp.uint32, col4row.shape[-2])
+        start = along * 0 + reference * 0
+        return lax.scan(step, start, (numbers, jnp.moveaxis(col4row, -2, 0)))[0]

@@ -25,28 +25,32 @@ struct NoiseStream {
   uint32_t problem;  // where it stands in the batch
 };
 
-// The two output words of Threefry-2x32 with 20 rounds, combined (Salmon et al., SC 2011).
-JAXMATCH_NOISE_FN uint32_t threefry(uint32_t key0, uint32_t key1, uint32_t x, uint32_t y) {
+struct Words {
+  uint32_t first, second;
+};
+
+// Threefry-2x32 with 13 rounds, the fewest that pass BigCrush (Salmon et al., SC 2011, table 2).
+JAXMATCH_NOISE_FN Words threefry(uint32_t key0, uint32_t key1, uint32_t x, uint32_t y) {
   const uint32_t keys[3] = {key0, key1, key0 ^ key1 ^ 0x1bd11bdau};
-  constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  constexpr int kRotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
   x += keys[0];
   y += keys[1];
 #if defined(__CUDACC__)
 #pragma unroll
+#else
+#pragma GCC unroll 13
 #endif
-  for (uint32_t group = 0; group < 5; ++group) {
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-    for (int k = 0; k < 4; ++k) {
-      const int turn = kRotations[group % 2][k];
-      x += y;
-      y = (y << turn | y >> (32 - turn)) ^ x;
+  for (uint32_t round = 0; round < 13; ++round) {
+    const int turn = kRotations[round % 8];
+    x += y;
+    y = (y << turn | y >> (32 - turn)) ^ x;
+    if (round % 4 == 3) {
+      const uint32_t group = round / 4 + 1;
+      x += keys[group % 3];
+      y += keys[(group + 1) % 3] + group;
     }
-    x += keys[(group + 1) % 3];
-    y += keys[(group + 2) % 3] + group + 1;
   }
-  return x ^ y;
+  return {x, y};
 }
 
 // (k + 1/2) / 2^23, exactly.
@@ -76,41 +80,38 @@ JAXMATCH_NOISE_FN float root_of(float x) {
 #endif
 }
 
-// sqrt(2) erfinv(2u - 1), by the single-precision polynomials of Giles, Approximating the erfinv
-// function (GPU Computing Gems, 2011), table 5.
-JAXMATCH_NOISE_FN float normal_of(float u) {
-  const float x = 2 * u - 1, w = -log_of(4 * u * (1 - u)), near = w - 2.5f;
-  // For u in (0, 1) w is above -1e-7, and its root matters from 5 on.
-  const float far = root_of(w > 1 ? w : 1.0f) - 3;
-  float p = 2.81022636e-08f;
-  p = 3.43273939e-07f + p * near;
-  p = -3.5233877e-06f + p * near;
-  p = -4.39150654e-06f + p * near;
-  p = 0.00021858087f + p * near;
-  p = -0.00125372503f + p * near;
-  p = -0.00417768164f + p * near;
-  p = 0.246640727f + p * near;
-  p = 1.50140941f + p * near;
-  float q = -0.000200214257f;
-  q = 0.000100950558f + q * far;
-  q = 0.00134934322f + q * far;
-  q = -0.00367342844f + q * far;
-  q = 0.00573950773f + q * far;
-  q = -0.0076224613f + q * far;
-  q = 0.00943887047f + q * far;
-  q = 1.00167406f + q * far;
-  q = 2.83297682f + q * far;
-  return 1.41421356f * ((w < 5 ? p : q) * x);
+struct NoisePair {
+  float first, second;
+};
+
+// Box and Muller, Annals of Mathematical Statistics 29 (1958). The angle is a multiple of a quarter
+// turn, and f quarters, |f| <= 1/2, whose sine and cosine are Taylor polynomials to 1 ulp.
+JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
+  const float radius = root_of(-2 * log_of(u));
+  const int32_t quarters = int32_t(4 * v + 0.5f);
+  const float a = 1.57079633f * (4 * v - float(quarters)), t = a * a;
+  const float sine = a + a * t * (-0.166666667f + t * (8.33333333e-3f + t * -1.95152959e-4f));
+  const float cosine =
+      1 + t * (-0.5f + t * (4.16666418e-2f + t * (-1.38873162e-3f + t * 2.44331571e-5f)));
+  const bool odd = quarters & 1;
+  const float x = odd ? sine : cosine, y = odd ? cosine : sine;
+  return {radius * ((quarters + 1) & 2 ? -x : x), radius * (quarters & 2 ? -y : y)};
 }
 
 JAXMATCH_NOISE_FN float negative_gumbel_of(float u) { return log_of(-log_of(u)); }
 
-// At the flat place `place` of the whole batch.
-template <Noise kNoise>
-JAXMATCH_NOISE_FN float noise_at(uint32_t key0, uint32_t key1, uint32_t sample, uint32_t place) {
-  const float u = uniform_of(threefry(key0, key1, sample, place));
-  return kNoise == Noise::kNormal ? normal_of(u) : negative_gumbel_of(u);
+// The two numbers of one counter, or their scores: the slope of -log of the density there.
+template <Noise kNoise, bool kScores = false>
+JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t sample, uint32_t pair) {
+  const Words words = threefry(key0, key1, sample, pair);
+  const float u = uniform_of(words.first), v = uniform_of(words.second);
+  if (kNoise == Noise::kNormal) return normals_of(u, v);  // whose score is the number itself
+  if (kScores) return {-log_of(u) - 1, -log_of(v) - 1};   // exp(log(-log u)) - 1
+  return {negative_gumbel_of(u), negative_gumbel_of(v)};
 }
+
+// Pairs of a problem of so many entries: pair k is entry k, and entry pairs + k if there is one.
+JAXMATCH_NOISE_FN int64_t noise_pairs(int64_t entries) { return (entries + 1) / 2; }
 
 }  // namespace jaxmatch
 

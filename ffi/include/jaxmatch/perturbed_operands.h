@@ -28,9 +28,6 @@ struct PerturbedOperands {
   int32_t* col4row;  // [batch, samples, n]; m for a row that is left
   float* value;      // [batch, samples]
   int32_t* status;   // [batch, samples]
-
-  // The place of a problem's first cost; Python sees to it that no place is 2^32 or more.
-  uint32_t place(int64_t b) const { return stream[b].problem * uint32_t(entries); }
 };
 
 inline bool is_noise(int64_t noise) { return noise >= 0 && noise < int64_t(Noise::kCount); }
