@@ -21,4 +21,18 @@ np.testing.assert_array_equal(gradient, [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
 batched = jax.vmap(jm.solve_assignment)(jnp.stack([cost, cost.T]))
 np.testing.assert_array_equal(batched.col4row, [[1, 0, 2], [1, 0, 2]])
 
+
+def matrix(cost, rule):
+    return jm.assignment_matrix(cost, estimator=rule, key=jax.random.key(0))
+
+
+# Gradients of a solution: two native targets, and two solves.
+noisy = jm.estimators.Perturbed(0.5, num_samples=20)
+for rule in (noisy, jm.estimators.Blackbox(4.0)):
+    y, back = jax.vjp(lambda c, rule=rule: matrix(c, rule), cost)
+    np.testing.assert_allclose(y.sum(0), 1, rtol=1e-6)
+    assert np.abs(back(-cost)[0]).sum() > 0
+forward, backward = (jax.jit(j(lambda c: matrix(c, noisy)))(cost) for j in (jax.jacfwd, jax.jacrev))
+np.testing.assert_allclose(forward, backward, rtol=1e-5, atol=1e-6)
+
 print(f"jaxmatch {jm.__version__} works with jax {jax.__version__}")

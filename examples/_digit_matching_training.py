@@ -97,7 +97,11 @@ RULES = {
     "identity-invariant": Rule(estimators.Identity(), squared),
     "perturbed": Rule(estimators.Perturbed(0.3, num_samples=10)),
     "imle": Rule(estimators.ImplicitMLE(10.0, 0.1, num_samples=3)),
-    "aimle": Rule(estimators.AdaptiveImplicitMLE(noise_strength=0.1, num_samples=3)),
+    "aimle": Rule(
+        estimators.AdaptiveImplicitMLE(
+            noise_strength=0.1, num_samples=3, update_step=0.01, target=10.0
+        )
+    ),
     "fenchel-young": Rule(estimators.Perturbed(0.1, num_samples=3), fenchel_young),
     "spo+": Rule(None, spo_plus),
 }

@@ -89,16 +89,16 @@ def absolute(x: Array) -> Array:
     return jnp.where(jnp.abs(x) < 1e-5, 0, jnp.abs(x))
 
 
-ADAPTIVE = AdaptiveImplicitMLE(num_samples=3)
-# With the losses and strengths of PyEPO's notebook "Training and Testing". Noise as strong as the
-# costs leads far from the solution without noise: as a control variate it would add variance.
+# With the losses and strengths of PyEPO's notebook "Training and Testing". PyEPO adds to costs the
+# sum-of-Gamma noise that is meant for scores, so that here its strength is negative.
+ADAPTIVE = AdaptiveImplicitMLE(noise_strength=-1.0, num_samples=3)
 METHODS = {
     "two-stage": Method(two_stage),
     "SPO+": Method(spo_plus),
     "perturbation gradient": Method(slope_of_optimum),
     "perturbed Fenchel-Young": Method(fenchel_young),
-    "perturbed": Method(by_path(Perturbed(1.0, 3, control_variate="none"))),
-    "implicit MLE": Method(by_path(ImplicitMLE(10.0, num_samples=3))),
+    "perturbed": Method(by_path(Perturbed(1.0, 3))),
+    "implicit MLE": Method(by_path(ImplicitMLE(10.0, -1.0, num_samples=3))),
     "adaptive implicit MLE": Method(by_path(ADAPTIVE), ADAPTIVE),
     "negative identity": Method(by_regret(Identity("none"))),
     "projected identity": Method(by_regret(Identity())),

@@ -98,4 +98,4 @@ def numpy_noise(
 
 def _of_gamma(u: np.ndarray) -> np.ndarray:
     """Which has a test of its own."""
-    return np.asarray(sum_of_gamma(np.asarray(u, np.float32), 5.0), np.float64)
+    return -np.asarray(sum_of_gamma(np.asarray(u, np.float32), 5.0), np.float64)

@@ -199,6 +199,17 @@ def test_vmap_is_one_larger_call():
     assert "jaxmatch_perturbed_assignment" in text and "4x2x8x5xi32" in text
 
 
+def test_derivatives_lower_for_cuda(monkeypatch, platform):
+    if platform != "cpu":
+        pytest.skip("needs no GPU")
+    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    rule, like = Perturbed(0.5, 7), jax.ShapeDtypeStruct((3, 5, 6), jnp.float32)
+    program = jax.jit(partial(slopes, rule)).trace(like, like).lower(lowering_platforms=("cuda",))
+    text = program.as_text()
+    assert "@jaxmatch_perturbed_assignment(" in text and "@jaxmatch_perturbed_slope(" in text
+    assert text.count("custom_call @jaxmatch_") == text.count("custom_call @jaxmatch_perturbed_")
+
+
 def test_memory_does_not_grow_with_noise(platform):
     """4.2 GB of noise, if it were held."""
     batch, n = 64, 128

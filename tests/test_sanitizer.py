@@ -14,12 +14,14 @@ import sweep_flow_gpu
 import sweep_matching_gpu
 
 
-# Of the assignment sweep an argument asks for what the library does. But racecheck does not follow
-# blocks of which a part meets at a barrier of its own, see `asks_for` in
+# Of the sweeps of assignments an argument asks for what the library does. But racecheck does not
+# follow blocks of which a part meets at a barrier of its own, see `asks_for` in
 # ffi/cuda/assignment_plan.h.
 SWEEPS = [
     ("memcheck", "assignment", ""),
     ("racecheck", "assignment", "all-search"),
+    ("memcheck", "perturbed", ""),
+    ("racecheck", "perturbed", "all-search"),
     *(("memcheck", "matching", part) for part in sweep_matching_gpu.PARTS),
     *(("memcheck", "flow", part) for part in sweep_flow_gpu.PARTS),
 ]

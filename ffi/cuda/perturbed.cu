@@ -61,6 +61,9 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
     const int i = e / width, j = e - i * width;
     *(j < m ? p.cost + (k * o.n + i) * o.m + j : p.leave + k * o.n + i) = x;
   };
+  // A memset of its own would cost more than this kernel.
+  const bool is_first = (part.first + k) % o.samples == 0;
+  for (int e = start; is_first && e < entries; e += step) o.total[b * o.entries + e] = 0;
   for (int e = start; e < pairs; e += step) {
     const NoisePair z = noise_at<kNoise>(stream.key[0], stream.key[1], sample, first + uint32_t(e));
     put(e, z.first);
@@ -136,7 +139,6 @@ ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
   const int64_t problems = o.batch * o.samples;
-  JAXMATCH_CUDA_CHECK(cudaMemsetAsync(o.total, 0, size_t(o.batch * o.entries) * 4, stream));
   if (problems == 0) return ffi::Error::Success();
   at_once = std::min(at_once, problems);
   const NoisyProblems p(o, at_once, copy_words, workspace->typed_data());

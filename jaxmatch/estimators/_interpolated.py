@@ -4,7 +4,6 @@ and `estimator.jvp` for the other."""
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
@@ -103,7 +102,7 @@ class ImplicitMLE(Estimator):
     - `noise_strength`: σ.
     - `num_samples`: how many samples.
     - `noise`: `"sum_of_gamma"`, as in the paper, with `kappa` and ten terms; `"gumbel"`;
-      `"normal"`.
+      `"normal"`. The paper adds the first two to scores, so costs have them with a minus.
     - `central`: steps both ways.
 
     Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
@@ -137,9 +136,11 @@ class ImplicitMLE(Estimator):
 
     def _noisy(self, oracle: LinearOracle, cost: Array, key: Any) -> Array:
         """Costs by sample. Noise is made anew for the way back instead of being kept."""
-        kind = partial(sum_of_gamma, kappa=self.kappa)
-        if self.noise != "sum_of_gamma":
-            kind = self.noise
+
+        def negative(u: Array) -> Array:  # as with Gumbel noise
+            return -sum_of_gamma(u, self.kappa)
+
+        kind = negative if self.noise == "sum_of_gamma" else self.noise
         noise = noise_like(key, self.num_samples, cost, oracle.core_dims, kind)
         return cost + stretch(oracle, self.noise_strength, cost) * noise
 

@@ -131,8 +131,10 @@ class Perturbed(Estimator):
     optimizers*, NeurIPS 2020).
 
     Forward `y = E[y(C + σZ)]`, which is smooth in the costs; its Jacobian is estimated from the
-    same samples by the score of the noise. With Gumbel noise (negative, as costs are minimised) a
-    choice of one of several is a softmax of `-cost / strength`.
+    same samples by the score g of the noise: it is symmetric, so that the estimate is the mean of
+    `E[y gᵀ] / σ` and its transpose, with about half the variance of either. With Gumbel noise
+    (negative, as costs are minimised) a choice of one of several is a softmax of
+    `-cost / strength`.
 
     - `strength`: σ, a number or one for each problem.
     - `num_samples`: M.

@@ -1,0 +1,328 @@
+"""Figures of the learning benchmark, from what `learning.py` wrote."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import _common as common
+import matplotlib
+import numpy as np
+
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+
+
+OURS, THEIRS, LATER, FOURTH = "#2060a0", "#c0c0c0", "#d08050", "#609060"
+FAMILIES = {
+    "Identity": ("#609060", "o"),
+    "Blackbox": ("#a05070", "s"),
+    "Perturbed": ("#2060a0", "^"),
+    "ImplicitMLE": ("#d08050", "D"),
+    "AdaptiveImplicitMLE": ("#806020", "v"),
+    "Entropic": ("#404040", "P"),
+}
+CAPS = {"elinewidth": 1, "capsize": 2}
+DIGITS = "learning_digit_matching.jsonl"
+
+
+def draw(content: dict[str, Any], name: str, digits: Path | None = None) -> list[Path]:
+    """Those of the parts that are there, as `<results>/<name>_<part>.png`. `digits`: rows of
+    `_learning_digit_matching.run`, a line each; the one beside the results unless given."""
+    parts: dict[str, tuple[Callable[[Any], Any], Any]] = {}
+    if "quality" in content:
+        parts["quality"] = quality, content["quality"]["rows"]
+    if "shortest_path" in content:
+        parts["shortest_path"] = shortest_path, content["shortest_path"]["rows"]
+    if "cost" in content:
+        parts["cost"] = cost, content["cost"]
+    path = digits or common.RESULTS / DIGITS
+    if path.exists():
+        rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        if rows:
+            parts["digit_matching"] = digit_matching, rows
+    written = []
+    for part, (figure_of, rows) in parts.items():
+        figure = figure_of(rows)
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        written.append(common.RESULTS / f"{name}_{part}.png")
+        figure.savefig(written[-1], dpi=110)
+        plt.close(figure)
+    return written
+
+
+# ---------------------------------------------------------------------------------------------
+# Quality
+
+
+def quality(rows: Sequence[dict[str, Any]]) -> Any:
+    """Cosine against cost, a mark for each rule: the mean over both losses, the largest size. Of a
+    rule with several steps or entropies the best, of control variates `others` alone."""
+    side = max(row["side"] for row in rows)
+    rows = [
+        row
+        for row in rows
+        if row["side"] == side and not row["rule"].endswith((", solution", "l, none"))
+    ]
+    sigmas = sorted({row["sigma"] for row in rows})
+    figure, every = plt.subplots(
+        1, len(sigmas), figsize=(7 * len(sigmas), 7), sharex=True, sharey=True, squeeze=False
+    )
+    best: list[dict[str, Any]] = []
+    for axes, sigma in zip(every[0], sigmas, strict=True):
+        best = _best_steps([row for row in rows if row["sigma"] == sigma])
+        axes.set(xscale="log", ylim=(0, 1.05), title=f"noise of strength σ = {sigma:g}")
+        axes.set_xlabel("time of solution and gradient / time of a plain solve")
+        axes.grid(alpha=0.3)
+    every[0, 0].set_ylabel("cosine with the exact gradient")
+    figure.suptitle(
+        f"Gradients of assignments with {side} rows against the exact smoothed Jacobian\n"
+        "filled: one estimate for a batch; hollow: mean of many estimates; "
+        "best step of those measured; times of 64 problems of 32 rows",
+        fontsize=11,
+    )
+    _key_of_marks(figure, best)
+    figure.tight_layout(rect=(0, 0.15, 1, 1))
+    for axes, sigma in zip(every[0], sigmas, strict=True):
+        _marks(axes, _best_steps([row for row in rows if row["sigma"] == sigma]))
+    return figure
+
+
+def _best_steps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One for each rule and number of samples, in the order of the rows. `label` tells no step, as
+    the best one depends on sigma."""
+    found: dict[str, dict[float | None, list[dict[str, Any]]]] = {}
+    for row in rows:
+        label = row["rule"].split(", target")[0] if row["samples"] == 0 else row["rule"]
+        if label.startswith("Entropic"):
+            label, step = "Entropic", row["rule"]
+        else:
+            # An adaptive rule has its own step for each loss.
+            step = row["step"] if not label.startswith("Adaptive") else None
+        label += f", M = {row['samples']}" if row["samples"] else ""
+        found.setdefault(label, {}).setdefault(step, []).append(row)
+    best = []
+    for label, steps in found.items():
+        means = [
+            {
+                "label": label,
+                "family": label.split()[0].rstrip(","),
+                **{
+                    key: statistics.fmean(row[key] for row in some)
+                    for key in ("cosine", "cosine_of_mean", "by_solve")
+                },
+            }
+            for some in steps.values()
+        ]
+        best.append(max(means, key=lambda mean: mean["cosine"]))
+    return best
+
+
+def _marks(axes: Axes, best: Sequence[dict[str, Any]]) -> None:
+    """With a number beside each, on the side where it is on no other mark or number."""
+    for mean in best:
+        color, marker = FAMILIES[mean["family"]]
+        x, y, of_mean = mean["by_solve"], mean["cosine"], mean["cosine_of_mean"]
+        axes.plot(x, y, marker, color=color, markersize=6)
+        if of_mean > y + 0.005:
+            axes.plot([x, x], [y, of_mean], color=color, linewidth=0.6, alpha=0.5)
+            axes.plot(x, of_mean, marker, color=color, markersize=6, fillstyle="none")
+    axes.margins(x=0.08)
+    axes.autoscale_view(scaley=False)
+    pixel = 72 / axes.figure.dpi  # pyright: ignore
+    ends = [[(m["by_solve"], m[key]) for m in best] for key in ("cosine", "cosine_of_mean")]
+    places = [tuple(pixel * axes.transData.transform(p)) for p in ends[0]]
+    taken = places + [tuple(pixel * axes.transData.transform(p)) for p in ends[1]]
+    sides = ((1, 0), (-1, 0), (0.8, -0.8), (-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0, -1), (0, 1))
+    moves = [(r * a, r * b) for r in (10, 14, 19) for a, b in sides]
+    for k, (mean, (x, y)) in enumerate(zip(best, places, strict=True), 1):
+
+        def room(move: tuple[float, float], x: float = x, y: float = y) -> float:
+            others = [t for t in taken if t != (x, y)]
+            gaps = [max(abs(x + move[0] - a) / 11, abs(y + move[1] - b) / 8) for a, b in others]
+            return min(1.0, *gaps)
+
+        move = max(moves, key=room)
+        taken.append((x + move[0], y + move[1]))
+        axes.annotate(
+            str(k),
+            (mean["by_solve"], mean["cosine"]),
+            move,
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=FAMILIES[mean["family"]][0],
+        )
+
+
+def _key_of_marks(figure: Any, best: Sequence[dict[str, Any]]) -> None:
+    handles = []
+    for k, mean in enumerate(best, 1):
+        color, marker = FAMILIES[mean["family"]]
+        label = f"{k}  {mean['label']}"
+        handles.append(
+            plt.Line2D([], [], color=color, marker=marker, linestyle="", label=label)  # pyright: ignore
+        )
+    figure.legend(handles=handles, loc="lower center", ncols=4, fontsize=8, frameon=False)
+
+
+# ---------------------------------------------------------------------------------------------
+# The other parts
+
+
+def shortest_path(rows: Sequence[dict[str, Any]]) -> Any:
+    """Regret by rule, beside the published run."""
+    published = sorted(
+        (row for row in rows if row["data"] == "published"), key=lambda row: row["regret_percent"]
+    )
+    own = {row["method"]: row for row in rows if row["data"] == "own"}
+    figure, axes = plt.subplots(figsize=(9, 0.55 * len(published) + 1.8))
+    y = np.arange(len(published))
+    for shift, (some, color, label) in enumerate(
+        (
+            (published, OURS, "PyEPO's data set"),
+            (
+                [own[r["method"]] for r in published if r["method"] in own],
+                THEIRS,
+                "other data sets",
+            ),
+        )
+    ):
+        axes.barh(
+            y[: len(some)] + 0.2 - 0.4 * (1 - shift),
+            [row["regret_percent"] for row in some],
+            0.38,
+            xerr=[row["standard_error"] or 0 for row in some],
+            error_kw=CAPS,
+            color=color,
+            label=f"{label}: mean and standard error of {len(some[0]['seeds'])} runs",
+        )
+    theirs = [
+        (row["published_percent"], k) for k, row in enumerate(published) if row["published_percent"]
+    ]
+    if theirs:
+        x, at = np.array(theirs).T
+        axes.plot(x, at - 0.2, "D", color=LATER, markersize=6, label="published, one run")
+    axes.set_yticks(y, [row["method"] for row in published])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set(xlabel="test regret [%], less is better", title="Shortest paths on a 5 x 5 grid")
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.13), ncols=3, frameon=False)
+    axes.grid(axis="x", alpha=0.3)
+    figure.tight_layout()
+    return figure
+
+
+def cost(found: dict[str, list[dict[str, Any]]]) -> Any:
+    """Gradients by the fused call, by steps and by optax; the blackbox rule's way back."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 5), width_ratios=(5, 6))
+    rows = found["fused"]
+    x = np.arange(len(rows))
+    kinds = (("fused", OURS, "fused"), ("steps", FOURTH, "our steps one after another"),
+             ("optax", THEIRS, "optax.perturbations, same solver"))  # fmt: skip
+    for k, (key, color, label) in enumerate(kinds):
+        times = [row[f"{key}_ms"] for row in rows]
+        bars = left.bar(x + 0.27 * (k - 1), times, 0.26, color=color, label=label)
+        if key != "fused":
+            ratios = [f"{t / row['fused_ms']:.1f}x" for t, row in zip(times, rows, strict=True)]
+            left.bar_label(bars, ratios, fontsize=8)
+    left.set_xticks(
+        x, [f"{r['problems']} problems\n{r['samples']} samples\n{r['side']} rows" for r in rows]
+    )
+    left.set(yscale="log", ylabel="ms", title="Gradient of perturbed assignments")
+    low, high = (f(row[f"{key}_ms"] for row in rows for key, *_ in kinds) for f in (min, max))
+    left.set_ylim(low / 3, 8 * high)
+    left.legend(frameon=False, fontsize=8, loc="upper left")
+
+    rows = found["blackbox"]
+    x = np.arange(len(rows))
+    kinds = (("backward_by_forward", OURS, "from the duals of the forward solve"),
+             ("from_nothing_by_forward", THEIRS, "from nothing"))  # fmt: skip
+    for k, (key, color, label) in enumerate(kinds):
+        bars = right.bar(x + 0.4 * (k - 0.5), [r[key] for r in rows], 0.38, color=color)
+        bars.set_label(label)
+        right.bar_label(bars, fmt="%.2f", fontsize=8)
+    right.axhline(0.5, color="black", linewidth=1, linestyle="--", label="to reach: at most")
+    right.set_xticks(
+        x,
+        [
+            f"{r['problems']} of {r['side']} rows\nstep {r['step_by_mean_cost']:.2g}\n"
+            f"{100 * r['changed']:.0f} % change"
+            for r in rows
+        ],
+        fontsize=8,
+    )
+    right.set_xlabel("problems; step by the mean cost; rows whose column it changes", fontsize=9)
+    right.set(ylabel="backward / forward", title="Blackbox rule: time of the way back")
+    right.set_ylim(top=1.35 * max(0.5, right.get_ylim()[1]))
+    right.legend(frameon=False, fontsize=8, loc="upper left")
+    figure.tight_layout()
+    return figure
+
+
+def digit_matching(rows: Sequence[dict[str, Any]]) -> Any:
+    """Test accuracy by size with the paper's rule, and of all rules at the largest size that
+    several were run at. Rows of the same case are restarts of one row that was made in parts; of
+    a restart that is there twice the later one counts."""
+    restarts: dict[tuple[int, str], dict[int, float]] = {}
+    published: dict[int, tuple[float, float]] = {}
+    for row in rows:
+        case = restarts.setdefault((row["k"], row["estimator"]), {})
+        case.update(zip(row["restarts"], row["test_by_restart"], strict=True))
+        if "published_test_percent" in row:
+            published[row["k"]] = row["published_test_percent"], row["published_test_std"]
+    cases = {case: list(found.values()) for case, found in restarts.items()}
+    sizes = sorted({k for k, rule in cases if rule == "blackbox"})
+    largest = max((k for k, rule in cases if rule != "blackbox"), default=24)
+    rules = [rule for k, rule in cases if k == largest]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), width_ratios=(2, 3))
+
+    x = np.arange(len(sizes))
+    ours = [_mean_and_spread(cases[k, "blackbox"]) for k in sizes]
+    theirs = [published.get(k, (np.nan, np.nan)) for k in sizes]
+    for shift, values, color, label in (
+        (-0.2, ours, OURS, "jaxmatch, blackbox"),
+        (0.2, theirs, THEIRS, "published"),
+    ):
+        means, spreads = np.array(values).reshape(-1, 2).T
+        bars = left.bar(x + shift, means, 0.38, color=color, label=label, yerr=spreads,
+                        error_kw=CAPS)  # fmt: skip
+        texts = ["" if np.isnan(mean) else f"{mean:.1f}" for mean in means]
+        left.bar_label(bars, texts, fontsize=8, padding=2)
+    left.set_xticks(x, [f"{k} x {k}" for k in sizes])
+    left.set(xlabel="grid", ylabel="test accuracy [%], mean and standard deviation")
+    left.set_title("Perfect matchings on grids of digits", fontsize=11)
+    left.set_ylim(0, 118)
+    left.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
+
+    ordered = sorted(rules, key=lambda rule: -_mean_and_spread(cases[largest, rule])[0])
+    values = [_mean_and_spread(cases[largest, rule]) for rule in ordered]
+    means, spreads = np.array(values).reshape(-1, 2).T
+    right.barh(np.arange(len(means)), means, 0.6, color=OURS, xerr=spreads, error_kw=CAPS)
+    labels = [
+        f"{rule}: {mean:.1f} ({len(cases[largest, rule])})"
+        for rule, mean in zip(ordered, means, strict=True)
+    ]
+    right.set_yticks(np.arange(len(ordered)), labels)
+    right.invert_yaxis()
+    if largest in published:
+        mean, spread = published[largest]
+        right.axvline(mean, color="black", linestyle="--", linewidth=1)
+        right.axvspan(mean - spread, min(mean + spread, 100), color=THEIRS, alpha=0.4, zorder=0)
+        text = f"published, blackbox: {mean:g} ± {spread:g}"
+        right.set_title(f"All rules on {largest} x {largest}  (dashed: {text})", fontsize=11)
+    right.set(xlabel="test accuracy [%], mean and standard deviation (number of restarts)")
+    right.set_xlim(0, 112)
+    figure.tight_layout()
+    return figure
+
+
+def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
