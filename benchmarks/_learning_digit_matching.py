@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import _common as common
 import jax
 import numpy as np
 
@@ -128,7 +129,7 @@ def run(
         "train_by_epoch": [[float(x) for x in entry] for entry in watched],
         "settings": vars(settings) | {"test_grids": test_grids, "seed": seed},
         "device": jax.devices()[0].device_kind,
-    }
+    } | common.environment(("jax", "jaxlib", "numpy", "optax"))
     if out is not None:
         with open(out, "a") as file:
             file.write(json.dumps(row) + "\n")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +27,22 @@ FAMILIES = {
     "Entropic": ("#404040", "P"),
 }
 CAPS = {"elinewidth": 1, "capsize": 2}
-DIGITS = "learning_digit_matching.jsonl"
 
 
-def draw(content: dict[str, Any], name: str, digits: Path | None = None) -> list[Path]:
-    """Those of the parts that are there, as `<results>/<name>_<part>.png`. `digits`: rows of
-    `_learning_digit_matching.run`, a line each; the one beside the results unless given."""
-    parts: dict[str, tuple[Callable[[Any], Any], Any]] = {}
-    if "quality" in content:
-        parts["quality"] = quality, content["quality"]["rows"]
-    if "shortest_path" in content:
-        parts["shortest_path"] = shortest_path, content["shortest_path"]["rows"]
-    if "cost" in content:
-        parts["cost"] = cost, content["cost"]
-    path = digits or common.RESULTS / DIGITS
-    if path.exists():
-        rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-        if rows:
-            parts["digit_matching"] = digit_matching, rows
-    written = []
-    for part, (figure_of, rows) in parts.items():
-        figure = figure_of(rows)
-        for axes in figure.axes:
-            axes.spines[["top", "right"]].set_visible(False)
-        written.append(common.RESULTS / f"{name}_{part}.png")
-        figure.savefig(written[-1], dpi=110)
-        plt.close(figure)
-    return written
+def draw(part: str, content: dict[str, Any], name: str) -> Path:
+    """The figure of a part, as `<results>/<name>.png`."""
+    figure = {
+        "cost": lambda: cost(content),
+        "quality": lambda: quality(content["rows"]),
+        "shortest_path": lambda: shortest_path(content["rows"]),
+        "digit_matching": lambda: digit_matching(content["rows"]),
+    }[part]()
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    path = common.RESULTS / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
 
 
 # ---------------------------------------------------------------------------------------------
@@ -226,12 +214,16 @@ def cost(found: dict[str, list[dict[str, Any]]]) -> Any:
     rows = found["fused"]
     x = np.arange(len(rows))
     kinds = (("fused", OURS, "fused"), ("steps", FOURTH, "our steps one after another"),
-             ("optax", THEIRS, "optax.perturbations, same solver"))  # fmt: skip
+             ("optax", THEIRS, "optax.perturbations, same solver"),
+             ("fused_in_loop", OURS, "fused, in a compiled loop"),
+             ("optax_in_loop", THEIRS, "optax, in a compiled loop"))  # fmt: skip
     for k, (key, color, label) in enumerate(kinds):
         times = [row[f"{key}_ms"] for row in rows]
-        bars = left.bar(x + 0.27 * (k - 1), times, 0.26, color=color, label=label)
-        if key != "fused":
-            ratios = [f"{t / row['fused_ms']:.1f}x" for t, row in zip(times, rows, strict=True)]
+        look = {"color": color, "label": label, "hatch": "//" if "loop" in key else None}
+        bars = left.bar(x + 0.17 * (k - 2), times, 0.16, edgecolor="white", **look)
+        if "fused" not in key:
+            by = "fused_in_loop_ms" if "loop" in key else "fused_ms"
+            ratios = [f"{t / row[by]:.1f}x" for t, row in zip(times, rows, strict=True)]
             left.bar_label(bars, ratios, fontsize=8)
     left.set_xticks(
         x, [f"{r['problems']} problems\n{r['samples']} samples\n{r['side']} rows" for r in rows]

@@ -161,7 +161,17 @@ def about() -> dict[str, Any]:
     return {"published_data_seed": PUBLISHED_DATA, "rounded_regret_of_shortest_paths": signs}
 
 
-LISTS = ("seeds", "regrets_percent")  # of a row, not for a table
+def tables(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """By kind of data, what fits on a screen."""
+    hidden = ("seeds", "regrets_percent", "data")
+    return {
+        kind: [
+            {k: "" if x is None else x for k, x in row.items() if k not in hidden}
+            for row in rows
+            if row["data"] == kind
+        ]
+        for kind in ("published", "own")
+    }
 
 
 def main() -> None:
@@ -169,12 +179,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two seeds, a tenth of the data")
     args = parser.parse_args()
     rows = run(range(2), epochs=3, size=100) if args.quick else run()
-    for kind in ("published", "own"):
-        table = [
-            {k: "" if x is None else x for k, x in row.items() if k not in (*LISTS, "data")}
-            for row in rows
-            if row["data"] == kind
-        ]
+    for kind, table in tables(rows).items():
         common.print_table(f"Regret, data: {kind}", table)
     common.print_table("Criteria", criteria(rows))
     print(about())

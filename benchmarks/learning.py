@@ -1,25 +1,27 @@
 """Gradients through solvers: what they cost, how good they are, and what models learn by them.
 
-    python benchmarks/learning.py [--quick] [--only PART]
+    python benchmarks/learning.py [--quick] [PART ...]
 
-Parts:
+Parts, all of them unless some are named:
 
 - `cost`: fused perturbed gradients beside `optax.perturbations`, memory, warm-started backward
   passes (`_learning_perturbed.py`).
 - `quality`: cosine, bias, variance and cost of every rule against the exact smoothed Jacobian
   (`_learning_quality.py`).
 - `shortest_path`: PyEPO's benchmark with all rules (`_learning_shortest_path.py`).
+- `digit_matching`: only draws what `_learning_digit_matching.py --out` has written to
+  `learning_digit_matching.jsonl`, as a run takes minutes on a GPU.
 
-The perfect matching of digits has a program of its own, `_learning_digit_matching.py`, as a run
-takes minutes on a GPU. Times on a CPU mean little elsewhere: read ratios.
-Writes `benchmarks/results/learning_<cpu or gpu>.json` and `learning_<cpu or gpu>_<part>.png`
-(`learning_quick_*` with `--quick`); `learning_digit_matching.jsonl`, which that program's `--out`
-writes, is drawn too if it is there. Needs optax, tqdm and matplotlib.
+Times on a CPU mean little elsewhere: read ratios. Each part writes
+`benchmarks/results/learning_<cpu or gpu>_<part>.json` (`learning_quick_*` with `--quick`) and a
+figure of the same name. Needs optax, tqdm and matplotlib, and ott-jax for the entropic rule.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable
 from typing import Any
 
 import _common as common
@@ -30,47 +32,61 @@ import _learning_shortest_path as shortest_path
 import jax
 
 
-PARTS = ("cost", "quality", "shortest_path")
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "ott-jax")
+DIGITS = common.RESULTS / "learning_digit_matching.jsonl"
+
+
+def cost(quick: bool) -> dict[str, Any]:
+    found = perturbed.run(quick)
+    for name, rows in found.items():
+        common.print_table(name, [{k: row.get(k, "") for k in rows[0]} for row in rows])
+    return found | {"criteria": perturbed.criteria(found)}
+
+
+def gradient_quality(quick: bool) -> dict[str, Any]:
+    rows = quality.run(quick)
+    for title, table in quality.tables(rows).items():
+        common.print_table(title, table)
+    return {"rows": rows, "about": quality.about()}
+
+
+def shortest_paths(quick: bool) -> dict[str, Any]:
+    few = {"seeds": range(2), "epochs": 2, "size": 100} if quick else {}
+    rows = shortest_path.run(**few)
+    for kind, table in shortest_path.tables(rows).items():
+        common.print_table(f"shortest path, data: {kind}", table)
+    about = shortest_path.about()
+    return {"rows": rows, "about": about, "criteria": shortest_path.criteria(rows)}
+
+
+PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+    "cost": cost,
+    "quality": gradient_quality,
+    "shortest_path": shortest_paths,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small cases, to try this out")
-    parser.add_argument("--only", choices=PARTS, help="one part")
+    every = (*PARTS, "digit_matching")
+    parser.add_argument("parts", nargs="*", choices=every, default=every, metavar="PART")
     args = parser.parse_args()
     device = jax.devices()[0]
-    content: dict[str, Any] = common.environment(PACKAGES) | {"device": device.device_kind}
-    reached: list[dict[str, Any]] = []
-    if args.only in (None, "cost"):
-        content["cost"] = perturbed.run(args.quick)
-        for name, rows in content["cost"].items():
-            common.print_table(name, [{k: row.get(k, "") for k in rows[0]} for row in rows])
-        reached += perturbed.criteria(content["cost"])
-    if args.only in (None, "quality"):
-        content["quality"] = {"rows": quality.run(args.quick), "about": quality.about()}
-        for title, table in quality.tables(content["quality"]["rows"]).items():
-            common.print_table(title, table)
-    if args.only in (None, "shortest_path"):
-        few = {"seeds": range(2), "epochs": 2, "size": 100} if args.quick else {}
-        rows = shortest_path.run(**few)
-        content["shortest_path"] = {"rows": rows, "about": shortest_path.about()}
-        for kind in ("published", "own"):
-            table = [
-                {k: "" if x is None else x for k, x in row.items() if k not in shortest_path.LISTS}
-                for row in rows
-                if row["data"] == kind
-            ]
-            common.print_table(f"shortest path, data: {kind}", table)
-        reached += shortest_path.criteria(rows)
-    content["criteria"] = reached
-    if reached:
-        common.print_table("criteria", reached)
     backend = "gpu" if device.platform == "gpu" else "cpu"
-    name = f"learning_{'quick_' if args.quick else ''}{backend}"
-    print(common.write_json(name, content))
-    for path in plots.draw(content, name):
-        print(path)
+    for part in args.parts:
+        name = f"learning_{'quick_' if args.quick else ''}{backend}_{part}"
+        if part == "digit_matching":
+            if DIGITS.exists():
+                rows = [json.loads(line) for line in DIGITS.read_text().splitlines()]
+                print(plots.draw(part, {"rows": rows}, DIGITS.stem))
+            continue
+        machine = common.environment(PACKAGES) | {"device": device.device_kind}
+        content = machine | PARTS[part](args.quick)
+        if "criteria" in content:
+            common.print_table(f"{part}: criteria", content["criteria"])
+        print(common.write_json(name, content))
+        print(plots.draw(part, content, name))
 
 
 if __name__ == "__main__":
