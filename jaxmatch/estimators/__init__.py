@@ -1,6 +1,7 @@
 """Gradient rules for solutions of linear problems: each a small class, all for any solver."""
 
 from jaxmatch.estimators._base import Estimator as Estimator
+from jaxmatch.estimators._entropic import Entropic as Entropic
 from jaxmatch.estimators._interpolated import AdaptiveImplicitMLE as AdaptiveImplicitMLE
 from jaxmatch.estimators._interpolated import AdaptiveState as AdaptiveState
 from jaxmatch.estimators._interpolated import Blackbox as Blackbox

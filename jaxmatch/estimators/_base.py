@@ -53,6 +53,9 @@ class Estimator(abc.ABC):
 
         **Returns:** the solution, or the mean of several, in the dtype of the costs (float32 for
         integers). It is 0 for problems that were not solved, and their gradient is 0.
+
+        A loss of a mean that has a kink, such as the L1 distance from another mean, has the
+        derivative 0 where both are equal, so that there rounding decides about the gradient.
         """
         given, oracle = self._take(oracle, cost, key)
         return self._solution(oracle, given, key, state).astype(_dtype_of(cost))
@@ -78,24 +81,45 @@ class Estimator(abc.ABC):
         return y.astype(_dtype_of(cost)), dot.astype(_dtype_of(cost))
 
     def _take(self, oracle: LinearOracle, cost: ArrayLike, key: Any) -> tuple[Array, LinearOracle]:
-        if not isinstance(oracle, LinearOracle):
-            raise TypeError(
-                f"`oracle` must be a LinearOracle, got {type(oracle).__name__}; "
-                "`oracle_of(solve, core_dims)` makes one of a function."
-            )
-        x = jnp.asarray(cost)
-        if x.ndim < oracle.core_dims:
-            raise ValueError(
-                f"`cost` must have at least {oracle.core_dims} dimensions, got shape {x.shape}."
-            )
+        oracle, (taken,) = take(oracle, cost=cost)
         if self.needs_key and key is None:
             raise ValueError(
                 f"{type(self).__name__} draws noise: pass `key`, for instance `jax.random.key(0)`."
             )
-        x = x.astype(jnp.promote_types(_dtype_of(x), jnp.float32))
-        if oracle.clean is not None:
-            x = oracle.clean(oracle.data, x)
-        return x, oracle.closed(x)
+        return taken, oracle
+
+
+def take(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[Array]]:
+    """The oracle, closed over what it refers to, and the arrays in one shape and one dtype of at
+    least 32 bits, 0 where they do not matter."""
+    if not isinstance(oracle, LinearOracle):
+        raise TypeError(
+            f"`oracle` must be a LinearOracle, got {type(oracle).__name__}; "
+            "`jaxmatch.estimators.oracle_of(solve, core_dims)` makes one of a function."
+        )
+    given = {name: jnp.asarray(x) for name, x in arrays.items()}
+    for name, x in given.items():
+        if x.ndim < oracle.core_dims:
+            raise ValueError(
+                f"`{name}` must have at least {oracle.core_dims} dimensions, got shape {x.shape}."
+            )
+    shapes = {name: x.shape for name, x in given.items()}
+    problems = {s[len(s) - oracle.core_dims :] for s in shapes.values()}
+    try:
+        shape = jnp.broadcast_shapes(*shapes.values())
+    except ValueError:
+        shape = None
+    if shape is None or len(problems) > 1:
+        got = ", ".join(f"`{name}` {s}" for name, s in shapes.items())
+        raise ValueError(
+            f"The last {oracle.core_dims} dimensions are one problem and must agree, those in "
+            f"front must broadcast; got {got}."
+        )
+    dtype = jnp.result_type(jnp.float32, *map(_dtype_of, given.values()))
+    taken = [jnp.broadcast_to(x.astype(dtype), shape) for x in given.values()]
+    if oracle.clean is not None:
+        taken = [oracle.clean(oracle.data, x) for x in taken]
+    return oracle.closed(taken[0]), taken
 
 
 def _dtype_of(cost: ArrayLike) -> jnp.dtype:
@@ -134,5 +158,6 @@ def depending_on(x: Array, cost: Array) -> Array:
 def _once_jvp(primals: Any, tangents: Any) -> Any:
     raise TypeError(
         "This gradient rule has no derivative of its own: an estimated gradient was differentiated "
-        "again. Second derivatives exist of the smoothed value, `Perturbed(...).value`."
+        "again. Second derivatives exist of the smoothed value, `Perturbed(...).value`, and of "
+        "`Entropic`."
     )

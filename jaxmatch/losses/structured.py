@@ -3,42 +3,36 @@
 All are for problems `min_y <cost, y>` over a finite set, given by a
 [`LinearOracle`][jaxmatch.estimators.LinearOracle]. y(C) is the solution for costs C,
 z(C) = <C, y(C)> the optimum, and Ĉ the prediction. What an oracle minimises beside `<cost, y>`, the
-smoothness of `labelling_oracle`, has no part in values; gradients are right for it too.
+smoothness of `labelling_oracle`, is part of `<·, y>` in the formulas.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch.estimators._base import Estimator, once, stretch
+from jaxmatch.estimators._base import Estimator, stretch, take
 from jaxmatch.estimators._oracle import LinearOracle, Solution
+from jaxmatch.losses._structured import StructuredLoss as StructuredLoss
+from jaxmatch.losses._structured import (
+    all_of,
+    beyond,
+    counted,
+    difference,
+    objective,
+    over_allowed,
+    piecewise_linear,
+    sum_of,
+)
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float, Int
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class StructuredLoss:
-    """The result of a decision-focused loss; `...` is batch.
-
-    - `loss`: `f[...]`, of each problem, 0 where it was left out.
-    - `used`: `bool[...]`, False where the problem was left out.
-    - `num_unsolved`: `i32[]`, how many were left out; worth a line in the training log.
-    """
-
-    loss: Float[Array, "..."]
-    used: Bool[Array, "..."]
-    num_unsolved: Int[Array, ""]
 
 
 @jax.tree_util.register_dataclass
@@ -64,7 +58,7 @@ def fenchel_young_loss(
     """How much the target costs more than the smoothed optimum: `<Ĉ, y*> − z_σ(Ĉ)`.
 
     Needs solutions to learn from, but no true costs. Convex in the costs; its gradient is exactly
-    `y* − y_σ(Ĉ)`, the target minus the mean solution under noise, with the samples of the value.
+    `y* − y_σ(Ĉ)`, the target minus the smoothed solution, with the samples of the value.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -80,18 +74,21 @@ def fenchel_young_loss(
 
     **Arguments:**
 
-    - `oracle`: solves the problem. The value lacks what it minimises beside `<cost, y>`
-      (`labelling_oracle`: smoothness); the gradient does not.
+    - `oracle`: solves the problem.
     - `cost`: `[..., *problem]`, the prediction Ĉ; +inf forbids what it is the cost of.
     - `target`: `[..., *problem]`, the solution y* that is wanted, or a mean of several. No gradient
-      flows to it.
+      flows to it. `labelling_oracle` has no smoothness of a mean but that of the labels which it is
+      rounded to, 1 above 0.5: the loss is then off by a constant, and may be less than 0; its
+      gradient is right.
     - `estimator`: what smooths: an object with `value(oracle, cost, key=key)`, for instance
-      [`Perturbed`][jaxmatch.estimators.Perturbed].
+      [`Perturbed`][jaxmatch.estimators.Perturbed], or for assignments
+      [`Entropic`][jaxmatch.estimators.Entropic].
     - `key`: of `jax.random`, if the estimator draws noise.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
     float32 for 16-bit floats and integers. It lacks a constant, the convex conjugate of −z_σ at
-    −y*. With noise of mean 0 it is at least 0 in the mean, and can be less than 0 for few samples.
+    −y*. With noise of mean 0 it is at least 0 in the mean, and can be less than 0 for few samples;
+    with `Entropic` and a solution as target nothing is lacking: it is at least 0, to `threshold`.
 
     **Failed problems:** where a solve fails, or the target is not finite or holds what is
     forbidden, loss and gradient are 0, and `num_unsolved` counts.
@@ -112,12 +109,12 @@ def fenchel_young_loss(
             f"`estimator` must have a smoothed `value`, got {type(estimator).__name__}; "
             "`jaxmatch.estimators.Perturbed()` has one."
         )
-    closed, (cost, target) = _take(oracle, cost=cost, target=target)
+    closed, (cost, target) = take(oracle, cost=cost, target=target)
     target = lax.stop_gradient(target)
-    sound = _all(closed, jnp.isfinite(target))
+    sound = all_of(closed, jnp.isfinite(target))
     target = jnp.where(closed.per_problem(sound), target, 0)
     smoothed = estimator.value(oracle, cost, key=key)
-    return _counted(jnp.where(sound, closed.dot(cost, target) - smoothed, jnp.nan))
+    return counted(jnp.where(sound, objective(closed, cost, target) - smoothed, jnp.nan))
 
 
 def spo_plus_loss(
@@ -145,7 +142,7 @@ def spo_plus_loss(
     **Arguments:**
 
     - `oracle`: solves the problem, for costs of either sign. `cut_oracle` takes negative ones as
-      0, `labelling_oracle` minimises more than `<cost, y>`: then the loss is no bound.
+      0: then the loss is no bound.
     - `cost`: `[..., *problem]`, the prediction Ĉ.
     - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
     - `true_solution`: `[..., *problem]`, y(C) if it is known, which spares a solve.
@@ -169,27 +166,26 @@ def spo_plus_loss(
     (2022).
     """
     if true_solution is None:
-        oracle, (cost, true_cost) = _take(oracle, cost=cost, true_cost=true_cost)
-        best = oracle.solve(_over_allowed(true_cost, cost))
+        oracle, (cost, true_cost) = take(oracle, cost=cost, true_cost=true_cost)
+        best = oracle.solve(over_allowed(true_cost, cost))
     else:
-        oracle, (cost, true_cost, y) = _take(
+        oracle, (cost, true_cost, y) = take(
             oracle, cost=cost, true_cost=true_cost, true_solution=true_solution
         )
-        sound = _all(oracle, jnp.isfinite(y))
+        sound = all_of(oracle, jnp.isfinite(y))
         best = Solution(jnp.where(oracle.per_problem(sound), y, 0), sound)
     best, true_cost = lax.stop_gradient((best, true_cost))
-    return _counted(_piecewise_linear(_spo_plus, oracle, cost, (true_cost, best)))
+    return counted(piecewise_linear(_spo_plus, oracle, cost, (true_cost, best)))
 
 
 def _spo_plus(
     oracle: LinearOracle, cost: Array, true_cost: Array, best: Solution
 ) -> tuple[Array, Array]:
-    reflected = _over_allowed(2 * cost - true_cost, cost, true_cost)
+    reflected = over_allowed(2 * cost - true_cost, cost, true_cost)
     found = oracle.solve(reflected, best.start)
-    difference = best.y - found.y
     # The formula's last two terms are <2Ĉ − C, y(C)>.
-    loss = oracle.dot(reflected, difference)
-    return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * difference
+    loss = difference(oracle, reflected, best.y, found.y)
+    return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * (best.y - found.y)
 
 
 def perturbation_gradient_loss(
@@ -203,7 +199,8 @@ def perturbation_gradient_loss(
     """The slope of the optimum towards the true costs: what the decision costs, made continuous.
 
     `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. As σ falls it comes down
-    to `<C, y(Ĉ)>`, what the decision truly costs. Not convex.
+    to `<C, y(Ĉ)>`, what the decision truly costs; without smoothness, which no step changes. Not
+    convex.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -243,7 +240,7 @@ def perturbation_gradient_loss(
     **Source:** Gupta and Huang, *Decision-focused learning with directional gradients*, NeurIPS
     2024.
     """
-    oracle, (cost, true_cost) = _take(oracle, cost=cost, true_cost=true_cost)
+    oracle, (cost, true_cost) = take(oracle, cost=cost, true_cost=true_cost)
     batch, sigma = cost.shape[: cost.ndim - oracle.core_dims], jnp.asarray(strength, cost.dtype)
     if sigma.shape != () and sigma.shape != batch:
         raise ValueError(
@@ -251,7 +248,7 @@ def perturbation_gradient_loss(
         )
     rest = lax.stop_gradient((true_cost, jnp.broadcast_to(sigma, batch)))
     rule = _central_difference if central else _backward_difference
-    return _counted(_piecewise_linear(rule, oracle, cost, rest))
+    return counted(piecewise_linear(rule, oracle, cost, rest))
 
 
 def _backward_difference(
@@ -272,12 +269,12 @@ def _difference(
     """`(z(Ĉ + ahead C) − z(Ĉ − behind C)) / (ahead + behind)` and its derivative."""
 
     def moved(step: Array) -> Array:
-        return _over_allowed(cost + stretch(oracle, step, cost) * true_cost, cost, true_cost)
+        return over_allowed(cost + stretch(oracle, step, cost) * true_cost, cost, true_cost)
 
     first = oracle.solve(moved(ahead))
     last = oracle.solve(moved(-behind), first.start)
     # Ties may fall differently in another solve, which says nothing about the optimum.
-    stays = oracle.dot(moved(-behind), first.y - last.y) <= 0
+    stays = difference(oracle, moved(-behind), first.y, last.y) <= 0
     y, far = first.y, jnp.where(oracle.per_problem(stays), first.y, last.y)
     width = ahead + behind
     usable = first.solved & last.solved & (width > 0)
@@ -288,6 +285,7 @@ def _difference(
         oracle, width, cost
     )
     loss = oracle.dot(cost, slope) + oracle.dot(true_cost, mean)
+    loss = loss + (beyond(oracle, y) - beyond(oracle, far)) / width
     return jnp.where(usable, loss, jnp.nan), slope
 
 
@@ -317,12 +315,12 @@ def regret(
 
     **Arguments:**
 
-    - `oracle`: solves the problem, which must be to minimise `<cost, y>` and nothing else: not
-      `labelling_oracle`.
+    - `oracle`: solves the problem.
     - `cost`: `[..., *problem]`, the prediction Ĉ.
     - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
     - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]; y(Ĉ) is then what it
-      computes: for some the mean of several solutions.
+      computes: for some the mean of several solutions. `labelling_oracle` has no smoothness of a
+      mean but that of the labels which it is rounded to.
     - `key`, `state`: as in [`Estimator.solution`][jaxmatch.estimators.Estimator.solution].
 
     What has +inf in one of the two costs is forbidden in both.
@@ -333,7 +331,9 @@ def regret(
     **Failed problems:** where one of the solves fails, regret, optimum and gradient are 0, and
     `num_unsolved` counts.
 
-    **Derivatives:** as those of the estimator.
+    **Derivatives:** as those of the estimator, which is given the true costs: `Identity("none")`
+    passes minus the true costs on as they are, unprojected, also where the decision is the best.
+    Smoothness has no derivative.
 
     **Cost:** two solves, and those of the estimator. An estimator whose solution is the exact one
     needs none more in a compiled step: XLA merges equal native calls.
@@ -349,102 +349,25 @@ def regret(
             f"`estimator` must be one of jaxmatch.estimators or None, got "
             f"{type(estimator).__name__}."
         )
-    closed, (cost, true_cost) = _take(oracle, cost=cost, true_cost=true_cost)
+    closed, (cost, true_cost) = take(oracle, cost=cost, true_cost=true_cost)
     true_cost = lax.stop_gradient(true_cost)
     # In front of the estimator, so that no gradient comes back to what is forbidden.
-    cost, true_cost = (_over_allowed(x, cost, true_cost) for x in (cost, true_cost))
+    cost, true_cost = (over_allowed(x, cost, true_cost) for x in (cost, true_cost))
     best, found = closed.solve(true_cost), closed.solve(cost)
     if estimator is None:
         y = found.y
     else:
         y = estimator.solution(oracle, cost, key=key, state=state)
-    optimum = closed.dot(true_cost, best.y)
-    lost = closed.dot(true_cost, lax.stop_gradient(y) - best.y)
+    optimum = objective(closed, true_cost, best.y)
+    lost = difference(closed, true_cost, lax.stop_gradient(y), best.y)
     used = best.solved & found.solved & jnp.isfinite(optimum) & jnp.isfinite(lost)
     # `dot` passes over what is not chosen, in its derivative too; that of <C, y> is all of C.
     counts = closed.per_problem(used) & jnp.isfinite(true_cost)
     through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
-    value = jnp.where(used, jnp.maximum(lost, 0), 0) + _sum(closed, through)
+    value = jnp.where(used, jnp.maximum(lost, 0), 0) + sum_of(closed, through)
     return Regret(
         regret=value,
         optimum=jnp.where(used, optimum, 0),
         used=used,
         num_unsolved=(~used).sum(dtype=jnp.int32),
     )
-
-
-# ---------------------------------------------------------------------------------------------
-
-
-def _take(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[Array]]:
-    """The oracle, closed over what it refers to, and the arrays in one shape and one dtype of at
-    least 32 bits, 0 where they do not matter."""
-    if not isinstance(oracle, LinearOracle):
-        raise TypeError(
-            f"`oracle` must be a LinearOracle, got {type(oracle).__name__}; "
-            "`jaxmatch.estimators.oracle_of(solve, core_dims)` makes one of a function."
-        )
-    given = {name: jnp.asarray(x) for name, x in arrays.items()}
-    shapes = {name: x.shape for name, x in given.items()}
-    problems = {s[len(s) - oracle.core_dims :] for s in shapes.values()}
-    try:
-        shape = jnp.broadcast_shapes(*shapes.values())
-    except ValueError:
-        shape = None
-    if shape is None or len(problems) > 1 or min(map(len, shapes.values())) < oracle.core_dims:
-        got = ", ".join(f"`{name}` {s}" for name, s in shapes.items())
-        raise ValueError(
-            f"The last {oracle.core_dims} dimensions are one problem and must agree, those in "
-            f"front must broadcast; got {got}."
-        )
-    floats = [x.dtype for x in given.values() if jnp.issubdtype(x.dtype, jnp.inexact)]
-    dtype = jnp.result_type(jnp.float32, *floats)
-    taken = [jnp.broadcast_to(x.astype(dtype), shape) for x in given.values()]
-    if oracle.clean is not None:
-        taken = [oracle.clean(oracle.data, x) for x in taken]
-    return oracle.closed(taken[0]), taken
-
-
-def _over_allowed(cost: Array, *others: Array) -> Array:
-    """Costs with +inf wherever others have it: without it, steps would lead to −inf or NaN."""
-    forbidden = partial(jnp.equal, jnp.inf)
-    for other in others:
-        cost = jnp.where(forbidden(other), jnp.inf, cost)
-    return cost
-
-
-def _axes(oracle: LinearOracle, x: Array) -> tuple[int, ...]:
-    return tuple(range(x.ndim - oracle.core_dims, x.ndim))
-
-
-def _sum(oracle: LinearOracle, x: Array) -> Float[Array, "..."]:
-    return x.sum(_axes(oracle, x))
-
-
-def _all(oracle: LinearOracle, x: Array) -> Bool[Array, "..."]:
-    return x.all(_axes(oracle, x))
-
-
-def _counted(loss: Array) -> StructuredLoss:
-    used = jnp.isfinite(loss)
-    return StructuredLoss(
-        loss=jnp.where(used, loss, 0),
-        used=used,
-        num_unsolved=(~used).sum(dtype=jnp.int32),
-    )
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _piecewise_linear(
-    rule: Callable[..., tuple[Array, Array]], oracle: LinearOracle, cost: Array, rest: Any
-) -> Array:
-    """A loss, NaN where a solve failed, that comes with its derivative."""
-    return rule(oracle, cost, *rest)[0]
-
-
-@_piecewise_linear.defjvp
-def _piecewise_linear_jvp(rule: Any, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    oracle, cost, rest = primals
-    loss, slope = rule(oracle, once(cost), *rest)
-    slope = jnp.where(oracle.per_problem(jnp.isfinite(loss)), slope, 0)
-    return loss, _sum(oracle, slope * tangents[1])

@@ -1,0 +1,269 @@
+"""The entropic rule: solutions under a penalty of the entropy, differentiated exactly."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import cho_factor, cho_solve
+
+from jaxmatch._status import Status
+from jaxmatch.estimators._base import Estimator, estimator, static, stretch
+from jaxmatch.estimators._oracle import LinearOracle
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float
+
+    from jaxmatch._result import Assignment
+
+
+@estimator
+class Entropic(Estimator):
+    """The assignment under a penalty of its entropy, `argmin_P <C, P> + ε Σ P log P`: Sinkhorn's
+    fixed point (Cuturi, *Sinkhorn distances*, NeurIPS 2013), by OTT-JAX.
+
+    Forward a matrix with entries between 0 and 1, which is smooth in the costs and comes to the
+    assignment as ε falls; its derivative is the exact one, by implicit differentiation. No noise,
+    so no `key`. For [`assignment_oracle`][jaxmatch.estimators.assignment_oracle] alone. Needs
+    `pip install 'jaxmatch[ott]'`.
+
+    >>> import jax, jax.numpy as jnp, numpy as np, jaxmatch as jm
+    >>> rule, cost = jm.estimators.Entropic(0.5), jnp.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> print(np.asarray(jm.assignment_matrix(cost, estimator=rule)).round(3))
+    [[0.881 0.119]
+     [0.119 0.881]]
+    >>> oracle, target = jm.estimators.assignment_oracle(), jnp.eye(2)
+    >>> loss = lambda c: jm.losses.fenchel_young_loss(oracle, c, target, estimator=rule).loss
+    >>> print(np.asarray(jax.grad(loss)(cost)).round(3))  # the target minus the plan
+    [[ 0.119 -0.119]
+     [-0.119  0.119]]
+
+    - `strength`: ε > 0, a number or one for each problem. To be compared with costs.
+    - `max_iterations`: of Sinkhorn's algorithm, after those that cool down to ε (at most 150).
+      Costs of 100 rows, random between 0 and 1, take 10 where ε = 0.1 and some 500 where ε = 0.001.
+      They depend on the costs more than on their number: of 64 problems of 20 rows all end where
+      ε = 0.01, 57 where ε = 0.003.
+    - `threshold`: a problem counts as solved where columns miss their sums by less, in the mean;
+      rows are exact to rounding. float32 reaches about 1e-6.
+
+    **What is not square.** Where a row or a column may be left, what is left of it is an entry too:
+    `s_j = 1 − Σ_i P_ij` for columns of which there are more than rows, likewise for rows. Its cost
+    is 0, and its entropy counts. It is as if dummy agents made the problem square, and were not
+    shown: the shorter side sums to one, the longer one to at most one. With `may_stay_unmatched`
+    rows sum to one with the last column, which has no bound, and all other columns leave something.
+    Forbidden pairs, and pairs that no solution can hold, are exactly 0.
+
+    **Failed problems:** where there is no solution, costs are not valid, ε is not above 0, or the
+    iterations end too early (more of them, a larger ε or threshold help), the solution and its
+    gradient are 0, and `value` is NaN.
+
+    **Derivatives:** all orders, forward and reverse mode.
+
+    **Cost:** one exact solve, for prices to start from; Sinkhorn iterations of nm exponentials,
+    which go on for the whole batch until its slowest problem is done; with forbidden pairs
+    O(n³ log n) more. A derivative factors a matrix of the shorter side.
+    """
+
+    strength: ArrayLike = 1.0
+    max_iterations: int = static(default=2000)
+    threshold: ArrayLike = 1e-5
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_iterations, int) and self.max_iterations < 1:
+            raise ValueError(f"`max_iterations` must be at least 1, got {self.max_iterations}.")
+
+    def _solution(self, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
+        return _solution(self, oracle, cost)
+
+    def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
+        return jax.jvp(lambda c: _solution(self, oracle, c), (cost,), (tangent,))
+
+    def value(
+        self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None
+    ) -> Float[Array, "..."]:
+        """The smoothed optimum `min_P <C, P> + ε Σ P log P` of each problem, NaN where it was not
+        solved; at most the optimum.
+
+        Its gradient is `solution`, its second derivative the one of this rule.
+        """
+        given, oracle = self._take(oracle, cost, key)
+        return _value(self, oracle, given)
+
+    def _take(self, oracle: LinearOracle, cost: ArrayLike, key: Any) -> tuple[Array, LinearOracle]:
+        given, oracle = super()._take(oracle, cost, key)
+        if oracle.assignments is None:
+            raise ValueError(
+                "Entropic needs an oracle of assignments, `assignment_oracle(...)`; for others, "
+                "`Perturbed` smooths."
+            )
+        return given, oracle
+
+
+def _sinkhorn() -> Any:
+    try:
+        from jaxmatch.estimators import _sinkhorn
+    except ModuleNotFoundError as e:
+        raise ImportError(
+            f"Entropic needs OTT-JAX: pip install 'jaxmatch[ott]' ({e.name!r} is not there)."
+        ) from e
+    return _sinkhorn
+
+
+def _solution(rule: Entropic, oracle: LinearOracle, cost: Array) -> Array:
+    return _without_slack(oracle, _plan(rule, oracle, cost))
+
+
+def _without_slack(oracle: LinearOracle, plan: Array) -> Array:
+    return plan[..., :-1, :] if oracle.assignments.may_leave else plan[..., :-1, :-1]
+
+
+def _with_slack(oracle: LinearOracle, x: Array, value: ArrayLike = 0) -> Array:
+    columns = 0 if oracle.assignments.may_leave else 1
+    widths = [(0, 0)] * (x.ndim - 2) + [(0, 1), (0, columns)]
+    return jnp.pad(x, widths, constant_values=value)
+
+
+# ---------------------------------------------------------------------------------------------
+# The plan, with slack
+
+
+@jax.custom_jvp
+def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "... n+1 m+1"]:
+    """0 for problems that were not solved. The corner, which is nobody's, is 1 for others."""
+    sinkhorn = _sinkhorn()
+    *batch, _, _ = cost.shape
+    cost, strength = lax.stop_gradient(cost), _strength(rule, oracle, cost)
+    sound = (strength > 0) & jnp.isfinite(strength)
+    exact = oracle.assignments.solve(oracle.data, cost)
+    solved = (exact.status == Status.OPTIMAL)[..., None, None] & sound
+    cost, vertex, allowed, excess = _reduced(oracle, cost, exact)
+    # Pairs have two prices and slack one: of the derivative of x log x, which is log x + 1, half
+    # of the one goes to each price.
+    slack = jnp.zeros(cost.shape[-2:], cost.dtype).at[-1, :].set(0.5).at[:, -1].set(0.5)
+    cost = cost / jnp.where(sound, strength, 1) + slack
+
+    def over_batch(solve: Any, *arrays: Array) -> Any:
+        flat = (x.reshape(math.prod(batch), *x.shape[len(batch) :]) for x in arrays)
+        found = solve(*flat)
+        return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), found)
+
+    forbidden = (solved & allowed & (cost == jnp.inf)).any()
+    allowed = allowed & (cost < jnp.inf)
+    usable = lax.cond(
+        forbidden,
+        lambda *x: over_batch(sinkhorn.usable_pairs, *x),
+        lambda allowed, _: allowed,
+        allowed,
+        vertex,
+    )
+    cost = jnp.where(solved, jnp.where(usable, cost, jnp.inf), 0)
+    threshold = jnp.broadcast_to(jnp.asarray(rule.threshold, cost.dtype), batch)
+    plan, converged = over_batch(
+        lambda *x: sinkhorn.entropic_plans(*x, rule.max_iterations), cost, excess, threshold
+    )
+    solved = solved & converged[..., None, None]
+    return jnp.where(solved, plan.at[..., -1, -1].set(1), 0)
+
+
+def _strength(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "... 1 1"]:
+    strength = lax.stop_gradient(stretch(oracle, rule.strength, cost))
+    return jnp.broadcast_to(strength, (*cost.shape[:-2], 1, 1))
+
+
+def _reduced(
+    oracle: LinearOracle, cost: Array, exact: Assignment
+) -> tuple[Array, Bool[Array, "..."], Bool[Array, "..."], Array]:
+    """Costs with slack less exact prices, the exact solution, which entries there are, and how many
+    more rows than columns there are."""
+    row_mask, col_mask = oracle.data
+    u, v = exact.row_dual, exact.col_dual
+    rows = jnp.broadcast_to(True if row_mask is None else row_mask, u.shape)
+    cols = jnp.broadcast_to(True if col_mask is None else col_mask, v.shape)
+    excess = rows.sum(-1) - cols.sum(-1)
+    reduced = (
+        _with_slack(oracle, cost) - _and_slack(u, 0)[..., None] - _and_slack(v, 0)[..., None, :]
+    )
+
+    chosen = jnp.where(rows & (exact.col4row < 0), v.shape[-1], exact.col4row)
+    matched = chosen[..., None] == jnp.arange(v.shape[-1] + 1)
+    left = _and_slack(cols & ~matched[..., :-1].any(-2), False)
+    vertex = jnp.concatenate([matched, left[..., None, :]], -2)
+
+    may_leave = oracle.assignments.may_leave
+    rows = _and_slack(rows, may_leave | (excess < 0)[..., None])
+    cols = _and_slack(cols, may_leave | (excess > 0)[..., None])
+    allowed = (rows[..., :, None] & cols[..., None, :]).at[..., -1, -1].set(False)
+    # Prices are rounded.
+    reduced = jnp.where(vertex, 0, jnp.maximum(reduced, 0))
+    return reduced.astype(cost.dtype), vertex, allowed, excess.astype(cost.dtype)
+
+
+def _and_slack(x: Array, last: ArrayLike) -> Array:
+    last = jnp.broadcast_to(jnp.asarray(last, x.dtype), (*x.shape[:-1], 1))
+    return jnp.concatenate([x, last], -1)
+
+
+@_plan.defjvp
+def _plan_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """`dP = P (dc_i + dr_j − dC) / ε`, with the changes of the prices for which the sums of rows
+    and columns do not change. Built of the plan, so that the next derivative is right too."""
+    rule, oracle, cost = primals
+    plan = _plan(rule, oracle, cost)
+    strength = jnp.where(plan[..., -1:, -1:] > 0, _strength(rule, oracle, cost), 1)
+    change = jnp.where(plan > 0, _with_slack(oracle, tangents[2]) / strength, 0)
+    product = plan * change
+    wide = plan.shape[-2] <= plan.shape[-1]
+    by_row, by_col = _prices(plan if wide else plan.mT, product if wide else product.mT)
+    prices = by_row[..., :, None] + by_col[..., None, :]
+    return plan, plan * ((prices if wide else prices.mT) - change)
+
+
+def _prices(plan: Array, product: Array) -> tuple[Array, Array]:
+    """For a plan with no more rows than columns; 0 for slack."""
+    real, row_slack, col_slack = plan[..., :-1, :-1], plan[..., :-1, -1], plan[..., -1, :-1]
+    of_rows, of_cols = product[..., :-1, :].sum(-1), product[..., :, :-1].sum(-2)
+    mass = real.sum(-2) + col_slack
+    share = real / jnp.where(mass == 0, 1, mass)[..., None, :]
+    # Of the columns' prices nothing is left but a Laplacian between rows, plus what leads to slack.
+    # Its diagonal is the sum of the rest, which does not cancel where plans are almost 0 and 1.
+    weight = jnp.einsum("...ij,...kj->...ik", share, real, precision="highest")
+    n = weight.shape[-1]
+    weight = jnp.where(jnp.eye(n, dtype=bool), 0, weight)
+    to_slack = row_slack + jnp.einsum("...ij,...j->...i", share, col_slack, precision="highest")
+    # Rows may be connected by next to nothing: then how they move together does not matter, and
+    # all may move together against all columns. A little more makes both definite.
+    absent = (real.sum(-1) == 0).astype(plan.dtype)
+    little = (n + 8) * jnp.finfo(plan.dtype).eps + absent
+    system = jnp.eye(n, dtype=plan.dtype) * (weight.sum(-1) + to_slack + little)[..., None] - weight
+    right = of_rows - jnp.einsum("...ij,...j->...i", share, of_cols, precision="highest")
+    by_row = cho_solve(cho_factor(system), right[..., None])[..., 0]
+    by_col = of_cols - jnp.einsum("...ij,...i->...j", real, by_row, precision="highest")
+    by_col = by_col / jnp.where(mass == 0, 1, mass)
+    return _and_slack(by_row, 0), _and_slack(by_col, 0)
+
+
+# ---------------------------------------------------------------------------------------------
+# The value
+
+
+@jax.custom_jvp
+def _value(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "..."]:
+    plan = _plan(rule, oracle, lax.stop_gradient(cost))
+    entropy = (plan * jnp.log(jnp.where(plan > 0, plan, 1))).sum((-2, -1))
+    value = oracle.dot(cost, _without_slack(oracle, plan))
+    value = value + _strength(rule, oracle, cost)[..., 0, 0] * entropy
+    return jnp.where(plan[..., -1, -1] > 0, value, jnp.nan)
+
+
+@_value.defjvp
+def _value_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    rule, oracle, cost = primals
+    value = _value(rule, oracle, cost)
+    slope = (_solution(rule, oracle, cost) * tangents[2]).sum((-2, -1))
+    # `where` stops a NaN that a loss sends back.
+    return value, jnp.where(jnp.isnan(value), 0, slope)
