@@ -139,9 +139,10 @@ def test_blackbox(shape, central):
 @each_shape
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("control_variate", ["others", "solution", "none"])
-def test_perturbed(shape, noise, control_variate):
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_perturbed(shape, noise, control_variate, symmetric):
     sigma, count = 0.7, 12
-    rule = Perturbed(sigma, count, noise, control_variate)
+    rule = Perturbed(sigma, count, noise, control_variate, symmetric)
     cost, d = normal(4, *shape), normal(5, *shape)
     z = np.array([numpy_noise(KEY, s, shape, noise) for s in range(count)])
     points = matrices(*shape)
@@ -152,7 +153,9 @@ def test_perturbed(shape, noise, control_variate):
     deviation = y - base
     of_y, of_score = ((x * d).sum((1, 2), keepdims=True) for x in (deviation, score))
     np.testing.assert_allclose(matrix(cost, rule), y.mean(0), atol=1e-6)
-    expected = (score * of_y + deviation * of_score).mean(0) / (2 * sigma)
+    expected = (score * of_y).mean(0) / sigma
+    if symmetric:
+        expected = (expected + (deviation * of_score).mean(0) / sigma) / 2
     np.testing.assert_allclose(gradient(cost, d, rule), expected, rtol=1e-4, atol=1e-5)
     value = jax.jit(lambda c: rule.value(assignment_oracle(), c, key=KEY))(cost)
     smoothed = ((cost + sigma * z) * y).sum((1, 2)).mean()

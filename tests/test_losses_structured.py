@@ -165,7 +165,6 @@ def test_fenchel_young_has_a_second_derivative():
     y = np.array([best(points, c) for c in cost + SIGMA * z])
     y = (y - y.mean(0)) * SAMPLES / (SAMPLES - 1)  # without the mean of the others
     expected = -np.einsum("sij,skl->ijkl", y, z) / (SAMPLES * SIGMA)
-    expected = (expected + expected.transpose(2, 3, 0, 1)) / 2
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
@@ -405,10 +404,6 @@ def test_forbidden_pairs(name):
         big_cost[k, i, j] = big_true_cost[k, i, j] = 1e3
     forbid = lambda x: np.where(x == 1e3, np.inf, x)  # noqa: E731
     expected, of_big = value_and_grad(name, big_cost, big_true_cost)
-    if name == "perturbed_regret":
-        # Its derivative takes a big true cost for a direction, though no solution holds it.
-        zero = np.where(big_true_cost == 1e3, 0, true_cost)
-        _, of_big = value_and_grad(name, big_cost, zero)
     pairs = [(forbid(big_cost), forbid(big_true_cost))]
     if name != "fenchel_young":
         pairs += [(cost, forbid(big_true_cost)), (forbid(big_cost), true_cost)]

@@ -154,24 +154,28 @@ def test_failures_are_left_out():
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (3, 6, 5), (70, 4, 4)])
-def test_many_samples(monkeypatch, shape):
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_many_samples(monkeypatch, shape, symmetric):
     """Whose derivatives are summed in parts."""
-    rule, cost, d = Perturbed(0.5, 203), normal(8, *shape), normal(9, *shape)
+    rule = Perturbed(0.5, 203, symmetric=symmetric)
+    cost, d = normal(8, *shape), normal(9, *shape)
     got = jax.jit(partial(slopes, rule))(cost, d)
     expected = composed(monkeypatch, partial(slopes, rule), cost, d)
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_forward_and_reverse_mode_are_one_map():
-    """The matrix that is applied is symmetric, and no solution depends on what is forbidden."""
-    rule, cost = Perturbed(0.5, 8), normal(8, 3, 4).copy()
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_forward_and_reverse_mode_are_one_map(symmetric):
+    """No solution depends on what is forbidden."""
+    rule, cost = Perturbed(0.5, 8, symmetric=symmetric), normal(8, 3, 4).copy()
     cost[1, 2] = np.inf
     f = partial(jm.assignment_matrix, estimator=rule, key=KEY)
     forward, backward = (j(f)(cost).reshape(12, 12) for j in (jax.jacfwd, jax.jacrev))
     np.testing.assert_allclose(forward, backward, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(forward, forward.T, rtol=1e-5, atol=1e-6)
+    assert np.allclose(forward, forward.T, rtol=1e-5, atol=1e-6) == symmetric
     np.testing.assert_array_equal(forward[6], 0)
+    np.testing.assert_array_equal(forward[:, 6], 0)
     assert np.abs(forward).max() > 0.1
 
 

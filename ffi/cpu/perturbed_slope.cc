@@ -24,27 +24,32 @@ struct Parts {
   }
 };
 
-// Adds twice the slope of samples [first, last) to `sum`, but for what the reference takes away.
+// Adds the slope of samples [first, last) to `sum`, but for what the reference takes from
+// solutions.
 void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
   const NoiseStream& stream = o.stream[b];
   const float* along = o.along + b * o.entries;
-  const float of_reference = loops.dot(o.reference + b * o.entries, along, o.entries);
+  const bool needs_scores_along = o.by_solutions != 0;
+  const float of_reference =
+      o.by_scores == 0 ? 0 : loops.dot(o.reference + b * o.entries, along, o.entries);
   for (int64_t s = first; s < last; ++s) {
     loops.fill_scores(stream, stream.first_sample + uint32_t(s), o.entries, scores);
     const int32_t* col4row = o.col4row + (b * o.samples + s) * o.n;
-    const float of_scores = loops.dot(scores, along, o.entries);
+    const float of_scores =
+        needs_scores_along ? o.by_solutions * loops.dot(scores, along, o.entries) : 0;
     float of_solution = 0;
     for (int64_t i = 0; i < o.n; ++i) {
       if (col4row[i] < 0) continue;
       of_solution += along[i * o.width + col4row[i]];
       sum[i * o.width + col4row[i]] += of_scores;
     }
-    loops.add_scaled(of_solution - of_reference, scores, o.entries, sum);
+    of_solution = o.by_scores * (of_solution - of_reference);
+    if (of_solution != 0) loops.add_scaled(of_solution, scores, o.entries, sum);
     float* weight = o.weight + 2 * (b * o.samples + s);
     weight[0] = of_scores;
-    weight[1] = of_solution - of_reference;
+    weight[1] = of_solution;
   }
 }
 
@@ -59,13 +64,14 @@ void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const floa
   float weight = 0;
   for (int64_t s = 0; s < o.samples; ++s) weight += o.weight[2 * (b * o.samples + s)];
   loops.add_scaled(-weight, reference, o.entries, slope);
-  for (int64_t k = 0; k < o.entries; ++k) slope[k] *= 0.5f;
 }
 
 ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along,
                  ffi::Buffer<ffi::F32> reference, ffi::Buffer<ffi::S32> col4row,
-                 ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight, int64_t noise) {
-  const auto decoded = DecodeSlope(stream, along, reference, col4row, slope, weight, noise);
+                 ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight, int64_t noise,
+                 float by_solutions, float by_scores) {
+  const auto decoded =
+      DecodeSlope(stream, along, reference, col4row, slope, weight, noise, by_solutions, by_scores);
   if (!decoded.has_value()) return decoded.error();
   const SlopeOperands& o = *decoded;
   const Parts parts(o);

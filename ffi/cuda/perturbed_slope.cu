@@ -38,15 +38,14 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   const float* const reference = o.reference + b * o.entries;
   const int32_t* const col4row = o.col4row + at * o.n;
   float of_scores = 0, of_solution = 0;
-  for (int k = int(threadIdx.x); k < pairs; k += kThreads) {
+  for (int k = int(threadIdx.x); o.by_solutions != 0 && k < pairs; k += kThreads) {
     const NoisePair g =
         noise_at<kNoise, true>(stream.key[0], stream.key[1], sample, first + uint32_t(k));
     of_scores += g.first * along[k];
-    of_solution -= reference[k] * along[k];
-    if (pairs + k < entries) {
-      of_scores += g.second * along[pairs + k];
-      of_solution -= reference[pairs + k] * along[pairs + k];
-    }
+    if (pairs + k < entries) of_scores += g.second * along[pairs + k];
+  }
+  for (int e = int(threadIdx.x); o.by_scores != 0 && e < entries; e += kThreads) {
+    of_solution -= reference[e] * along[e];
   }
   for (int i = int(threadIdx.x); i < int(o.n); i += kThreads) {
     if (col4row[i] >= 0) of_solution += along[i * width + col4row[i]];
@@ -54,8 +53,8 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   of_scores = block_sum(of_scores);
   of_solution = block_sum(of_solution);
   if (threadIdx.x == 0) {
-    o.weight[2 * at] = of_scores;
-    o.weight[2 * at + 1] = of_solution;
+    o.weight[2 * at] = o.by_solutions * of_scores;
+    o.weight[2 * at + 1] = o.by_scores * of_solution;
   }
 }
 
@@ -82,10 +81,12 @@ __global__ void __launch_bounds__(kPairs* kGroups)
   PairSums sums{0, 0, 0};
   for (int64_t s = threadIdx.y; s < o.samples; s += kGroups) {
     const float of_scores = weight[2 * s], of_solution = weight[2 * s + 1];
-    const NoisePair g = noise_at<kNoise, true>(stream.key[0], stream.key[1],
-                                               stream.first_sample + uint32_t(s), counter);
-    sums.first += of_solution * g.first;
-    sums.second += of_solution * g.second;
+    if (o.by_scores != 0) {
+      const NoisePair g = noise_at<kNoise, true>(stream.key[0], stream.key[1],
+                                                 stream.first_sample + uint32_t(s), counter);
+      sums.first += of_solution * g.first;
+      sums.second += of_solution * g.second;
+    }
     if (col4row[s * n + row0] == col0) sums.first += of_scores;
     if (col4row[s * n + row1] == col1) sums.second += of_scores;
     sums.of_scores += of_scores;
@@ -102,8 +103,8 @@ __global__ void __launch_bounds__(kPairs* kGroups)
   }
   const float* const reference = o.reference + b * o.entries;
   float* const slope = o.slope + b * o.entries;
-  if (has_first) slope[e0] = 0.5f * (sums.first - sums.of_scores * reference[e0]);
-  if (has_second) slope[e1] = 0.5f * (sums.second - sums.of_scores * reference[e1]);
+  if (has_first) slope[e0] = sums.first - sums.of_scores * reference[e0];
+  if (has_second) slope[e1] = sums.second - sums.of_scores * reference[e1];
 }
 
 template <Noise kNoise>
@@ -125,8 +126,9 @@ ffi::Error Launch(const SlopeOperands& o, cudaStream_t stream) {
 ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
                  ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
                  ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope,
-                 WeightResult weight, int64_t noise) {
-  const auto decoded = DecodeSlope(noise_stream, along, reference, col4row, slope, weight, noise);
+                 WeightResult weight, int64_t noise, float by_solutions, float by_scores) {
+  const auto decoded = DecodeSlope(noise_stream, along, reference, col4row, slope, weight, noise,
+                                   by_solutions, by_scores);
   if (!decoded.has_value()) return decoded.error();
   return decoded->noise == Noise::kNormal ? Launch<Noise::kNormal>(*decoded, stream)
                                           : Launch<Noise::kGumbel>(*decoded, stream);

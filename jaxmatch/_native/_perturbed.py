@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._native._assignment import fits_cuda, workspace_words
 
@@ -82,9 +83,11 @@ def perturbed_slope(
     reference: Float[Array, "... n m"],
     *,
     kind: int,
+    by_solutions: float,
+    by_scores: float,
 ) -> Float[Array, "... n m"]:
-    """`Σ_s (y_s − r) <g_s, d> + g_s <y_s − r, d>`, halved: y_s is the matrix of a sample's columns,
-    g_s the score of its noise, r the reference, d the direction."""
+    """`Σ_s by_solutions (y_s − r) <g_s, d> + by_scores g_s <y_s − r, d>`: y_s is the matrix of a
+    sample's columns, g_s the score of its noise, r the reference, d the direction."""
 
     def results(*operands: Array) -> tuple[Array, Array]:
         stream, along, reference, col4row = operands
@@ -95,7 +98,8 @@ def perturbed_slope(
     operands = (stream, along, reference, col4row)
     like = jax.eval_shape(results, *operands)
     call = jax.ffi.ffi_call("jaxmatch_perturbed_slope", like, vmap_method="broadcast_all")
-    return call(*operands, noise=kind)[0]
+    shares = {"by_solutions": np.float32(by_solutions), "by_scores": np.float32(by_scores)}
+    return call(*operands, noise=kind, **shares)[0]
 
 
 def _workspace(

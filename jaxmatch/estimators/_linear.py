@@ -131,10 +131,8 @@ class Perturbed(Estimator):
     optimizers*, NeurIPS 2020).
 
     Forward `y = E[y(C + σZ)]`, which is smooth in the costs; its Jacobian is estimated from the
-    same samples by the score g of the noise: it is symmetric, so that the estimate is the mean of
-    `E[y gᵀ] / σ` and its transpose, with about half the variance of either. With Gumbel noise
-    (negative, as costs are minimised) a choice of one of several is a softmax of
-    `-cost / strength`.
+    same samples, as `E[y gᵀ] / σ` with g the score of the noise. With Gumbel noise (negative, as
+    costs are minimised) a choice of one of several is a softmax of `-cost / strength`.
 
     - `strength`: σ, a number or one for each problem.
     - `num_samples`: M.
@@ -144,6 +142,9 @@ class Perturbed(Estimator):
       *Buy 4 REINFORCE samples, get a baseline for free!*, 2019; with one sample none);
       `"solution"`, that without noise, one more solve, for noise that is weak beside the costs; or
       `"none"`.
+    - `symmetric`: the Jacobian is symmetric, and so is the mean of its estimate and the transpose,
+      which has about half the variance. Not where the loss's gradient is large at what no solution
+      holds: without this such entries have no part, with it they are noise.
 
     Linear: forward and reverse mode. A second derivative is an error, but
     [`value`][jaxmatch.estimators.Perturbed.value] has two.
@@ -153,6 +154,7 @@ class Perturbed(Estimator):
     num_samples: int = static(default=10)
     noise: Literal["normal", "gumbel"] = static(default="normal")
     control_variate: Literal["others", "solution", "none"] = static(default="others")
+    symmetric: bool = static(default=False)
 
     needs_key = True
 
@@ -182,7 +184,8 @@ class Perturbed(Estimator):
         return _perturbed_value(self, oracle, given, key)
 
     def _noisy(self, oracle: LinearOracle, cost: Array, key: Any) -> Noisy:
-        return Noisy(key, stretch(oracle, self.strength, cost), self.num_samples, self.noise)
+        strength = stretch(oracle, self.strength, cost)
+        return Noisy(key, strength, self.num_samples, self.noise, self.symmetric)
 
 
 @jax.custom_jvp

@@ -4,9 +4,8 @@ Assignments are solved by one native call that makes the noise where it is neede
 but each sample's columns, and one more makes it again for the derivative. Solutions of other
 oracles are kept as they are.
 
-The Jacobian of the mean is symmetric, `E[y gᵀ] / σ` with g the score of the noise: what is applied
-to a direction is the mean of this estimate and its transpose, which has about half the variance and
-serves forward and reverse mode alike.
+The Jacobian of the mean is `E[y gᵀ] / σ` with g the score of the noise, and symmetric: a direction
+is multiplied by this estimate, or by the mean of it and its transpose.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch import _native
-from jaxmatch._self_adjoint import self_adjoint
+from jaxmatch._linear_map import linear_map
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
 from jaxmatch.estimators._noise import (
@@ -44,6 +43,12 @@ class Noisy(NamedTuple):
     strength: Array  # broadcasts against the costs
     samples: int
     kind: str
+    symmetric: bool  # whether the estimate of the Jacobian is
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Of `y <g, along>` and `g <y, along>` in the derivative along a direction."""
+        return (0.5, 0.5) if self.symmetric else (1.0, 0.0)
 
 
 class Samples(NamedTuple):
@@ -85,18 +90,22 @@ def _slope_by_solutions(
     @jax.checkpoint  # noise is made again instead of being kept
     def slope(y: Array, key: Any, along: Array) -> Array:
         z = noise_like(key, noisy.samples, along, oracle.core_dims, noisy.kind)
-        return _both_ways(oracle.core_dims, NOISES[noisy.kind].score(z), y - reference, along).sum(
-            0
-        )
+        score = NOISES[noisy.kind].score(z)
+        return _product(noisy.shares, oracle.core_dims, score, y - reference, along).sum(0)
 
     return slope(y, noisy.key, along)
 
 
-def _both_ways(core_dims: int, score: Array, y: Array, along: Array) -> Array:
-    """`(y <score, along> + score <y, along>) / 2`."""
+def _product(
+    shares: tuple[float, float], core_dims: int, score: Array, y: Array, along: Array
+) -> Array:
+    """`y <score, along>` and `score <y, along>`, by their shares."""
     axes = tuple(range(-core_dims, 0))
-    of_score, of_y = ((x * along).sum(axes, keepdims=True) for x in (score, y))
-    return (y * of_score + score * of_y) / 2
+    total = jnp.zeros_like(y)
+    for share, (one, other) in zip(shares, ((y, score), (score, y)), strict=True):
+        if share:
+            total = total + share * one * (other * along).sum(axes, keepdims=True)
+    return total
 
 
 # ---------------------------------------------------------------------------------------------
@@ -199,7 +208,8 @@ def _compose(
 def _slope_by_columns(
     oracle: LinearOracle, noisy: Noisy, kept: Any, reference: Array, along: Array
 ) -> Array:
-    apply = partial(self_adjoint, _Slope(noisy.kind))
+    forward, backward = (_Slope(noisy.kind, *s) for s in (noisy.shares, noisy.shares[::-1]))
+    apply = partial(linear_map, forward, backward)
     return over_batch_shards(apply, along, *kept, reference, core_dims=2)
 
 
@@ -208,13 +218,22 @@ class _Slope:
     """A linear map of the direction; see `_native.perturbed_slope`."""
 
     kind: str
+    by_solutions: float
+    by_scores: float
 
     def __call__(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
-        operands = (along, streams, col4row, reference)
         fits = _native.fits_perturbed(along)
-        native = partial(_native.perturbed_slope, kind=list(NOISES).index(self.kind))
+        native = partial(
+            _native.perturbed_slope,
+            kind=list(NOISES).index(self.kind),
+            by_solutions=self.by_solutions,
+            by_scores=self.by_scores,
+        )
         return lax.platform_dependent(
-            *operands,
+            along,
+            streams,
+            col4row,
+            reference,
             default=self._by_steps,
             **({"cpu": native} if fits and _native.has_cpu_library() else {}),
             **({"cuda": native} if fits and _native.has_cuda_library() else {}),
@@ -230,7 +249,8 @@ class _Slope:
             score = NOISES[self.kind].score(z.reshape(along.shape)).astype(along.dtype)
             chosen = columns[..., None] == lax.iota(jnp.int32, m)
             y = chosen.astype(along.dtype) - reference
-            return total + _both_ways(2, score, y, along), None
+            shares = self.by_solutions, self.by_scores
+            return total + _product(shares, 2, score, y, along), None
 
         numbers = lax.iota(jnp.uint32, col4row.shape[-2])
         start = along * 0 + reference * 0

@@ -12,9 +12,10 @@ namespace jaxmatch {
 
 // With y_s the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that solutions
 // are compared with and d the direction:
-//   slope = 1/2 sum over s of (y_s - r) <g_s, d> + g_s <y_s - r, d>.
-// Both halves estimate the same symmetric matrix times d; their mean is symmetric too.
+//   slope = sum over s of  by_solutions (y_s - r) <g_s, d>  +  by_scores g_s <y_s - r, d>.
+// Both sums estimate the same symmetric matrix times d, and one matrix is the other's transpose.
 struct SlopeOperands {
+  float by_solutions, by_scores;
   int64_t batch, samples, n, width, entries;
   Noise noise;
   const NoiseStream* stream;  // [batch]
@@ -28,14 +29,14 @@ struct SlopeOperands {
 
 using WeightResult = ffi::Result<ffi::Buffer<ffi::F32>>;
 
-inline ffi::ErrorOr<SlopeOperands> DecodeSlope(ffi::Buffer<ffi::U32> stream,
-                                               ffi::Buffer<ffi::F32> along,
-                                               ffi::Buffer<ffi::F32> reference,
-                                               ffi::Buffer<ffi::S32> col4row,
-                                               ffi::Result<ffi::Buffer<ffi::F32>> slope,
-                                               WeightResult weight, int64_t noise) {
+inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
+    ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
+    ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
+    int64_t noise, float by_solutions, float by_scores) {
   const auto sides = along.dimensions(), rows = col4row.dimensions();
   SlopeOperands o{};
+  o.by_solutions = by_solutions;
+  o.by_scores = by_scores;
   if (sides.size() >= 2 && rows.size() >= 2 && is_noise(noise)) {
     o.batch = BatchSize(sides, 2);
     o.samples = rows[rows.size() - 2];
@@ -70,6 +71,8 @@ inline ffi::ErrorOr<SlopeOperands> DecodeSlope(ffi::Buffer<ffi::U32> stream,
       .Arg<xla::ffi::Buffer<xla::ffi::S32>>() \
       .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
       .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
-      .Attr<int64_t>("noise")
+      .Attr<int64_t>("noise")                 \
+      .Attr<float>("by_solutions")            \
+      .Attr<float>("by_scores")
 
 #endif  // JAXMATCH_SLOPE_OPERANDS_H_
