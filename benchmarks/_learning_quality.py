@@ -76,21 +76,24 @@ def entries() -> list[Entry]:
             )
         )
     for noise, samples in itertools.product(LAWS, (10, 100)):
-        for variate in ("others", "solution", "none"):
+        kinds = [("others", False), ("others", True), ("solution", False), ("none", False)]
+        for variate, symmetric in kinds:
             found.append(
                 Entry(
-                    f"Perturbed {noise}, {variate}",
-                    lambda s, r, m=samples, z=noise, v=variate: Perturbed(s, m, z, v),  # type: ignore
+                    f"Perturbed {noise}, {'symmetric' if symmetric else variate}",
+                    lambda s, r, m=samples, z=noise, v=variate, both=symmetric: Perturbed(  # type: ignore
+                        s, m, z, v, both
+                    ),
                     noise,
                     samples=samples,
                     largest=variate != "others",
                 )
             )
-    kinds: list[tuple[Any, bool, float]] = [
+    implicit: list[tuple[Any, bool, float]] = [
         ("normal", c, a) for c, a in itertools.product((False, True), STEPS)
     ]
-    kinds += [("gumbel", False, 1.0), ("sum_of_gamma", False, 1.0)]
-    for noise, central, step in kinds:
+    implicit += [("gumbel", False, 1.0), ("sum_of_gamma", False, 1.0)]
+    for noise, central, step in implicit:
         found.append(
             Entry(
                 f"ImplicitMLE {noise}" + (", central" if central else ""),
