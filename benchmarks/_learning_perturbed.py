@@ -4,7 +4,8 @@
   around the same solver, and beside our own steps one after another; once as a call, which on a GPU
   is mostly the time of dispatch, and once as a step of a compiled loop, as in training.
 - `memory`: what compiled gradients hold at a time, of a case whose noise alone is 4.2 GB.
-- `blackbox`: backward beside forward, its solve begun from the duals of the first, or from nothing.
+- `blackbox`: backward beside forward, its solve begun from the duals of the first, or from
+  nothing; steps of a compiled loop.
 """
 
 from __future__ import annotations
@@ -141,16 +142,19 @@ def _from_nothing(oracle: LinearOracle) -> LinearOracle:
     return dataclasses.replace(oracle, find=lambda data, cost, start: oracle.find(data, cost, None))
 
 
-def _solution(rule: Blackbox, oracle: LinearOracle) -> Any:
-    return jax.jit(lambda cost: rule.solution(oracle, cost))
+def _steps(rule: Blackbox, oracle: LinearOracle, backward: bool) -> Any:
+    """A compiled loop over solutions, and their gradients with `backward`. Costs move by next to
+    nothing, so that each step depends on the one before it."""
 
+    @jax.jit
+    def run(cost: jax.Array, d: jax.Array) -> jax.Array:
+        def step(cost: jax.Array, _: None) -> tuple[jax.Array, None]:
+            y, back = jax.vjp(lambda c: rule.solution(oracle, c), cost)
+            return cost + 1e-12 * (y + back(d)[0] if backward else y), None
 
-def _solution_and_gradient(rule: Blackbox, oracle: LinearOracle) -> Any:
-    def both(cost: jax.Array, d: jax.Array) -> Any:
-        y, back = jax.vjp(lambda c: rule.solution(oracle, c), cost)
-        return y, back(d)
+        return jax.lax.scan(step, cost, length=LOOP)[0]
 
-    return jax.jit(both)
+    return run
 
 
 def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
@@ -169,10 +173,9 @@ def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
             ahead = oracle.solve(cost + step * d)
             first = oracle.solve(cost)
 
-            forward = common.median_seconds(_solution(rule, oracle), cost)
-            warm, cold = (
-                common.median_seconds(_solution_and_gradient(rule, x), cost, d)
-                for x in (oracle, _from_nothing(oracle))
+            forward, warm, cold = (
+                common.median_seconds(_steps(rule, x, backward), cost, d, most=20) / LOOP
+                for x, backward in ((oracle, False), (oracle, True), (_from_nothing(oracle), True))
             )
             rows.append(
                 {
