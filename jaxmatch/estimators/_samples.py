@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float
 
 
+_MOST_NOISE = 2**24  # numbers at a time, or those of one sample
+
+
 class Noisy(NamedTuple):
     """The noise on the costs: `strength` times numbers of a kind from `key`, by sample."""
 
@@ -240,18 +243,26 @@ class _Slope:
         )
 
     def _by_steps(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
-        """One sample after another."""
-        n, m = along.shape[-2:]
+        """Some samples after others, as many as have no more noise than `_MOST_NOISE`."""
+        (n, m), samples = along.shape[-2:], col4row.shape[-2]
+        steps = max(1, min(samples, -(-samples * along.size // _MOST_NOISE)))
+        each = -(-samples // steps)
 
-        def step(total: Array, of_sample: Any) -> tuple[Array, None]:
-            number, columns = of_sample
-            z = noise_of(later_samples(streams, number), 1, n * m, self.kind)
-            score = NOISES[self.kind].score(z.reshape(along.shape)).astype(along.dtype)
+        def step(total: Array, of_step: Any) -> tuple[Array, None]:
+            first, columns = of_step
+            z = noise_of(later_samples(streams, first), each, n * m, self.kind)
+            score = NOISES[self.kind].score(z.reshape(*z.shape[:-1], n, m)).astype(along.dtype)
             chosen = columns[..., None] == lax.iota(jnp.int32, m)
-            y = chosen.astype(along.dtype) - reference
+            y = chosen.astype(along.dtype) - reference[..., None, :, :]
             shares = self.by_solutions, self.by_scores
-            return total + _product(shares, 2, score, y, along), None
+            product = _product(shares, 2, score, y, along[..., None, :, :])
+            there = first + lax.iota(jnp.uint32, each) < samples
+            return total + jnp.where(there[:, None, None], product, 0).sum(-3), None
 
-        numbers = lax.iota(jnp.uint32, col4row.shape[-2])
+        padding = [(0, 0)] * col4row.ndim
+        padding[-2] = (0, steps * each - samples)
+        columns = jnp.pad(col4row, padding, constant_values=-1)
+        columns = columns.reshape(*columns.shape[:-2], steps, each, n)
+        firsts = each * lax.iota(jnp.uint32, steps)
         start = along * 0 + reference * 0
-        return lax.scan(step, start, (numbers, jnp.moveaxis(col4row, -2, 0)))[0]
+        return lax.scan(step, start, (firsts, jnp.moveaxis(columns, -3, 0)))[0]
