@@ -226,7 +226,12 @@ def cost(found: dict[str, list[dict[str, Any]]]) -> Any:
             ratios = [f"{t / row[by]:.1f}x" for t, row in zip(times, rows, strict=True)]
             left.bar_label(bars, ratios, fontsize=8)
     left.set_xticks(
-        x, [f"{r['problems']} problems\n{r['samples']} samples\n{r['side']} rows" for r in rows]
+        x,
+        [
+            f"{r['problems']} problems\n{r['samples']} samples\n{r['side']} rows\n"
+            f"noise {r.get('strength', 1):g}"
+            for r in rows
+        ],
     )
     left.set(yscale="log", ylabel="ms", title="Gradient of perturbed assignments")
     low, high = (f(row[f"{key}_ms"] for row in rows for key, *_ in kinds) for f in (min, max))

@@ -168,6 +168,19 @@ def test_many_samples(monkeypatch, shape, symmetric):
         np.testing.assert_allclose(b, c, rtol=1e-4, atol=1e-5)
 
 
+def test_starts_from_the_first_samples(monkeypatch):
+    """From the mean of their duals: also where there are none, and without noise."""
+    cost, d = normal(14, 4, 7, 7), normal(15, 4, 7, 7)
+    cost[1, 2] = np.inf
+    cost[2] = np.round(3 * cost[2])
+    rule = Perturbed(jnp.array([1.0, 1.0, 1e-3, 0.05]), 40)
+    got = jax.jit(partial(slopes, rule))(cost, d)
+    expected = composed(monkeypatch, partial(slopes, rule), cost, d)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(a[1], 0)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max())
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_forward_and_reverse_mode_are_one_map(symmetric):
     """No solution depends on what is forbidden."""
