@@ -35,4 +35,18 @@ for rule in (noisy, jm.estimators.Blackbox(4.0)):
 forward, backward = (jax.jit(j(lambda c: matrix(c, noisy)))(cost) for j in (jax.jacfwd, jax.jacrev))
 np.testing.assert_allclose(forward, backward, rtol=1e-5, atol=1e-6)
 
+# On each device of a mesh its own samples.
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("device",))
+each, shared = jax.sharding.PartitionSpec("device"), jax.sharding.PartitionSpec()
+keys = jax.random.split(jax.random.key(0), mesh.size)
+
+
+def total(cost, key):
+    y = jm.assignment_matrix(cost, estimator=noisy, key=key[0])
+    return jax.lax.psum((y * np.arange(9.0).reshape(3, 3)).sum(), "device")
+
+
+sharded = jax.shard_map(total, mesh=mesh, in_specs=(shared, each), out_specs=shared)
+assert np.abs(jax.jit(jax.grad(sharded))(cost, keys)).sum() > 0
+
 print(f"jaxmatch {jm.__version__} works with jax {jax.__version__}")

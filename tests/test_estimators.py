@@ -1,5 +1,6 @@
 """Gradient rules against their formulas, by enumeration of all solutions of small problems."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -45,6 +46,7 @@ LINEAR = [
     Perturbed(0.5, 16),
     Perturbed(0.5, 16, control_variate="solution"),
     Perturbed(0.5, 16, "gumbel", "none"),
+    Perturbed(0.5, 16, symmetric=True),
 ]
 CURVED = [
     Blackbox(3.0),
@@ -267,9 +269,8 @@ def test_forward_is_the_transpose_of_reverse(rule):
 def test_rule_for_tangents_is_that_for_cotangents(rule):
     """Where the Jacobian is symmetric; the score's estimate of it is so in the mean alone."""
     cost, d = normal(15, 2, 3, 3), normal(16, 2, 3, 3)
-    dot = along(rule, cost, d)[1]
-    if not isinstance(rule, Perturbed):
-        np.testing.assert_allclose(gradient(cost, d, rule), dot, atol=1e-6)
+    same = np.allclose(gradient(cost, d, rule), along(rule, cost, d)[1], atol=1e-6)
+    assert same == (not isinstance(rule, Perturbed) or rule.symmetric)
 
 
 @each_rule
@@ -323,6 +324,86 @@ def test_shard_map(rule, platform):
     )
     each = [gradient(cost[k : k + 1], d[k : k + 1], rule) for k in range(2)]
     np.testing.assert_allclose(f(cost, d), np.concatenate(each), atol=1e-6)
+
+
+@each_rule
+@pytest.mark.parametrize("by_device", ["key", "strength"])
+def test_shard_map_of_the_same_costs(rule, by_device, platform):
+    """Other keys, or strengths, on each device: the derivative of the sum is the sum."""
+    devices = jax.devices(platform)
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    name = "noise_strength" if hasattr(rule, "noise_strength") else "strength"
+    if by_device == "key" and not rule.needs_key or not hasattr(rule, name):
+        pytest.skip("a rule without")
+    mesh, spec = Mesh(np.array(devices[:2]), ("device",)), PartitionSpec("device")
+    cost, d = normal(24, 3, 3), normal(25, 3, 3)
+    keys = jax.random.split(KEY, 2) if by_device == "key" else jnp.array([KEY, KEY])
+    strengths = jnp.array([0.5, 0.9] if by_device == "strength" else [0.5, 0.5])
+
+    def loss(cost, key, strength):
+        changed = dataclasses.replace(rule, **{name: strength[0]})
+        others = given(rule) | {"key": key[0]}
+        return (jm.assignment_matrix(cost, estimator=changed, **others) * d).sum()
+
+    def total(cost, keys, strengths):
+        return jax.shard_map(
+            lambda *x: jax.lax.psum(loss(*x), "device"),
+            mesh=mesh,
+            in_specs=(PartitionSpec(), spec, spec),
+            out_specs=PartitionSpec(),
+        )(cost, keys, strengths)
+
+    got = jax.jit(jax.grad(total))(cost, keys, strengths)
+    each = [jax.grad(loss)(cost, keys[k : k + 1], strengths[k : k + 1]) for k in range(2)]
+    np.testing.assert_allclose(got, each[0] + each[1], atol=1e-5)
+
+
+def test_no_gradient_to_strengths_and_none_of_strength_zero():
+    cost, d = normal(26, 2, 3, 3), normal(27, 2, 3, 3)
+    makers = (Blackbox, Perturbed, ImplicitMLE, lambda s: ImplicitMLE(2.0, s))
+    for make in makers:
+
+        def of_gradient(strength, make=make):
+            return (gradient(cost, d, make(strength)) ** 2).sum()
+
+        assert jax.grad(of_gradient)(0.7) == 0
+    for rule in (Blackbox(0.0), Perturbed(0.0), ImplicitMLE(0.0)):
+        np.testing.assert_array_equal(gradient(cost, d, rule), 0)
+
+
+@pytest.mark.parametrize("rule", [Identity(), Identity("none"), *CURVED[:2]], ids=str)
+def test_no_gradient_to_what_is_forbidden(rule):
+    cost, d = normal(28, 3, 4).copy(), 3 * normal(30, 3, 4)
+    cost[1, 2] = np.inf
+    other = d.copy()
+    other[1, 2] = 1e3
+    got = gradient(cost, d, rule)
+    assert got[1, 2] == 0 and np.abs(got).max() > 0
+    np.testing.assert_array_equal(got, gradient(cost, other, rule))
+
+
+@pytest.mark.parametrize("samples", [1, 8])
+def test_maps_over_keys_and_strengths(samples):
+    cost, d = normal(26, 2, 3, 3), normal(27, 2, 3, 3)
+    keys, strengths = jax.random.split(KEY, 3), jnp.array([0.3, 0.6, 1.0])
+
+    def slope_of(key, strength):
+        y = partial(jm.assignment_matrix, estimator=Perturbed(strength, samples), key=key)
+        return jax.grad(lambda c: (y(c) * d).sum())(cost)
+
+    together = jax.jit(jax.vmap(slope_of))(keys, strengths)
+    for k in range(3):
+        np.testing.assert_allclose(together[k], slope_of(keys[k], strengths[k]), atol=1e-5)
+    by_problem = slope_of(KEY, strengths[:2])
+    for k in range(2):
+        np.testing.assert_allclose(by_problem[k], slope_of(KEY, strengths[k])[k], atol=1e-5)
+
+
+@pytest.mark.parametrize("key", [0, np.zeros(3, np.uint32), jax.random.split(KEY, 2)])
+def test_what_is_no_key(key):
+    with pytest.raises(ValueError, match="`key` must be one key"):
+        jm.assignment_matrix(normal(0, 2, 3, 3), estimator=Perturbed(), key=key)
 
 
 def test_strengths_are_traced_and_by_problem():

@@ -79,22 +79,35 @@ def test_extremes_of_noise(noise, platform):
     np.testing.assert_allclose(made, truth, rtol=1e-6, atol=1e-6)
 
 
+ISA_CODE = """
+import jax, numpy as np, jaxmatch as jm
+from jaxmatch.estimators import Perturbed
+from jaxmatch.estimators._noise import noise_of, noise_streams
+
+def bits():
+    key = jax.random.key(11)
+    made = [np.ravel(noise_of(noise_streams(key, (3,), 1001), 5, 1001, x))
+            for x in ("normal", "gumbel")]
+    cost, d = np.random.default_rng(0).normal(size=(2, 3, 13, 17)).astype(np.float32)
+    for symmetric in (False, True):
+        rule = Perturbed(0.5, 20, symmetric=symmetric)
+        f = lambda c: (jm.assignment_matrix(c, estimator=rule, key=key) * d).sum()
+        made.append(np.ravel(jax.jit(jax.grad(f))(cost)))
+    return np.concatenate(made)
+"""
+
+
 @pytest.mark.parametrize("isa", ["portable", "avx2", "avx512"])
 def test_instruction_sets_give_the_same_bits(isa, tmp_path, platform):
     if platform != "cpu":
-        pytest.skip("a target of the CPU")
-    code = """
-import sys, jax, numpy as np
-from jaxmatch.estimators._noise import noise_of, noise_streams
-made = [noise_of(noise_streams(jax.random.key(11), (3,), 1001), 5, 1001, x)
-        for x in ("normal", "gumbel")]
-np.save(sys.argv[1], np.array(made))
-"""
-    at = tmp_path / "noise.npy"
+        pytest.skip("targets of the CPU")
+    at = tmp_path / "bits.npy"
     environment = os.environ | {"JAXMATCH_ISA": isa, "JAX_PLATFORMS": "cpu"}
+    code = ISA_CODE + "import sys\nnp.save(sys.argv[1], bits())"
     subprocess.run([sys.executable, "-c", code, at], check=True, env=environment)
-    here = [noise_of(noise_streams(KEY, (3,), 1001), 5, 1001, x) for x in ("normal", "gumbel")]
-    np.testing.assert_array_equal(np.load(at), here)
+    here: dict = {}
+    exec(ISA_CODE, here)
+    np.testing.assert_array_equal(np.load(at), here["bits"]())
 
 
 @each_noise

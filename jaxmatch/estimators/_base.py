@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
+from jax import Array, lax
 
 from jaxmatch.estimators._oracle import LinearOracle
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
+    from jaxtyping import Float
 
 
 T = TypeVar("T")
@@ -24,7 +25,8 @@ class Estimator(abc.ABC):
     """A rule for the derivative of a solution with respect to the costs, which is 0 or undefined.
 
     A small frozen dataclass and a pytree, whose strengths are leaves: they may be traced, and one
-    for each problem of the batch. No gradient flows to them.
+    for each problem of the batch. No gradient flows to them. Where one that a rule divides by is 0,
+    so is the gradient.
     """
 
     needs_key = False
@@ -57,8 +59,8 @@ class Estimator(abc.ABC):
         A loss of a mean that has a kink, such as the L1 distance from another mean, has the
         derivative 0 where both are equal, so that there rounding decides about the gradient.
         """
-        given, oracle = self._take(oracle, cost, key)
-        return self._solution(oracle, given, key, state).astype(_dtype_of(cost))
+        rule, given, oracle = self._take(oracle, cost, key, state)
+        return rule._solution(oracle, given, key, state).astype(_dtype_of(cost))
 
     def jvp(
         self,
@@ -75,18 +77,23 @@ class Estimator(abc.ABC):
         function. The value function is concave, so that the Jacobian that a rule estimates is
         symmetric: what a rule does to a cotangent it does to a tangent.
         """
-        given, oracle = self._take(oracle, cost, key)
+        rule, given, oracle = self._take(oracle, cost, key, state)
         along = jnp.broadcast_to(jnp.asarray(tangent, given.dtype), given.shape)
-        y, dot = self._jvp(oracle, given, along, key, state)
+        along = vary_alike(along, given)
+        y, dot = rule._jvp(oracle, given, along, key, state)
         return y.astype(_dtype_of(cost)), dot.astype(_dtype_of(cost))
 
-    def _take(self, oracle: LinearOracle, cost: ArrayLike, key: Any) -> tuple[Array, LinearOracle]:
+    def _take(
+        self, oracle: LinearOracle, cost: ArrayLike, key: Any, state: Any = None
+    ) -> tuple[Self, Array, LinearOracle]:
+        """The rule without gradients to its leaves, the costs and the oracle, ready for use."""
         oracle, (taken,) = take(oracle, cost=cost)
         if self.needs_key and key is None:
             raise ValueError(
                 f"{type(self).__name__} draws noise: pass `key`, for instance `jax.random.key(0)`."
             )
-        return taken, oracle
+        rule = jax.tree.map(lambda x: lax.stop_gradient(x) if isinstance(x, Array) else x, self)
+        return rule, vary_alike(taken, (rule, oracle.data, key, state)), oracle
 
 
 def take(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[Array]]:
@@ -120,6 +127,21 @@ def take(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[
     if oracle.clean is not None:
         taken = [oracle.clean(oracle.data, x) for x in taken]
     return oracle.closed(taken[0]), taken
+
+
+def vary_alike(x: Array, others: Any) -> Array:
+    """x, typed as different on all devices of a `shard_map` on which one of the others is.
+
+    Each device then has a derivative of its own, and `shard_map` adds them up. Without it they
+    would be taken for the same: cotangents would be added first.
+    """
+    axes = {axis for leaf in jax.tree.leaves(others) for axis in _varying_axes(leaf)}
+    missing = tuple(sorted(axes - set(_varying_axes(x))))
+    return lax.pcast(x, missing, to="varying") if missing else x
+
+
+def _varying_axes(x: Any) -> Any:
+    return jax.typeof(x).manual_axis_type.varying
 
 
 def _dtype_of(cost: ArrayLike) -> jnp.dtype:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -91,17 +91,19 @@ class Entropic(Estimator):
 
         Its gradient is `solution`, its second derivative the one of this rule.
         """
-        given, oracle = self._take(oracle, cost, key)
-        return _value(self, oracle, given)
+        rule, given, oracle = self._take(oracle, cost, key)
+        return _value(rule, oracle, given)
 
-    def _take(self, oracle: LinearOracle, cost: ArrayLike, key: Any) -> tuple[Array, LinearOracle]:
-        given, oracle = super()._take(oracle, cost, key)
+    def _take(
+        self, oracle: LinearOracle, cost: ArrayLike, key: Any, state: Any = None
+    ) -> tuple[Self, Array, LinearOracle]:
+        rule, given, oracle = super()._take(oracle, cost, key, state)
         if oracle.assignments is None:
             raise ValueError(
                 "Entropic needs an oracle of assignments, `assignment_oracle(...)`; for others, "
                 "`Perturbed` smooths."
             )
-        return given, oracle
+        return rule, given, oracle
 
 
 def _sinkhorn() -> Any:

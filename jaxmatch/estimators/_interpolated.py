@@ -52,6 +52,12 @@ class Blackbox(Estimator):
     - `strength`: λ, a number or one for each problem.
     - `central`: `(y(C + λd) − y(C − λd)) / 2λ`, two solves.
 
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> rule, cost = jm.estimators.Blackbox(4.0), jnp.array([[1.0, 2.0], [1.5, 1.0]])
+    >>> jax.grad(lambda c: jm.assignment_matrix(c, estimator=rule)[0, 0])(cost)
+    Array([[-0.25,  0.25],
+           [ 0.25, -0.25]], dtype=float32)
+
     Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
     """
 
@@ -105,6 +111,12 @@ class ImplicitMLE(Estimator):
       `"normal"`. The paper adds the first two to scores, so costs have them with a minus.
     - `central`: steps both ways.
 
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> rule, key = jm.estimators.ImplicitMLE(4.0, num_samples=100), jax.random.key(0)
+    >>> cost = jnp.array([[1.0, 2.0], [1.5, 1.0]])
+    >>> jax.grad(lambda c: jm.assignment_matrix(c, estimator=rule, key=key)[0, 0])(cost)[0, 0] < 0
+    Array(True, dtype=bool)
+
     Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
     """
 
@@ -122,6 +134,8 @@ class ImplicitMLE(Estimator):
             raise ValueError(
                 f"`noise` must be one of {['sum_of_gamma', *NOISES]}, got {self.noise!r}."
             )
+        if isinstance(self.num_samples, int) and self.num_samples < 1:
+            raise ValueError(f"`num_samples` must be at least 1, got {self.num_samples}.")
 
     def _solution(self, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
         return _implicit(self, oracle, cost, key, state)
@@ -218,7 +232,10 @@ class AdaptiveImplicitMLE(ImplicitMLE):
         return AdaptiveState(jnp.float32(alpha), jnp.float32(1.0))
 
     def update(self, state: AdaptiveState, cost_gradient: Array, core_dims: int = 2) -> Any:
-        """The next state, from the gradient with respect to the costs `[..., *problem]`."""
+        """The next state, from the gradient with respect to the costs `[..., *problem]`.
+
+        `core_dims`: how many trailing dimensions are one problem, 2 for assignments, 1 for cuts.
+        """
         problems = max(1, math.prod(cost_gradient.shape[: cost_gradient.ndim - core_dims]))
         count = jnp.count_nonzero(cost_gradient) / problems
         density = self.decay * state.density + (1 - self.decay) * count
@@ -232,11 +249,9 @@ class AdaptiveImplicitMLE(ImplicitMLE):
         alpha = jnp.asarray(state.alpha, cost.dtype)
         return jnp.where(of_along > 0, alpha * length / jnp.where(of_along > 0, of_along, 1), 0)
 
-    def solution(
-        self, oracle: LinearOracle, cost: Any, *, key: Any = None, state: Any = None
-    ) -> Any:
+    def _take(self, oracle: LinearOracle, cost: Any, key: Any, state: Any = None) -> Any:
         _check_state(state)
-        return super().solution(oracle, cost, key=key, state=state)
+        return super()._take(oracle, cost, key, state)
 
 
 def _check_state(state: Any) -> None:

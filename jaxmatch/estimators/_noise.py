@@ -101,8 +101,16 @@ def noise_like(
 
 def key_words(key: Any) -> UInt[Array, "2"]:
     """The two words of a key, of one with more (`rbg`) the first two."""
-    words = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    return jnp.asarray(words, jnp.uint32)[:2]
+    dtype = getattr(key, "dtype", None)
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    words = jax.random.key_data(key) if typed else jnp.asarray(key)
+    if words.dtype != jnp.uint32 or words.shape not in ((2,), (4,)):
+        got = f"shape {key.shape}" if typed else f"{words.dtype} of shape {words.shape}"
+        raise ValueError(
+            "`key` must be one key, such as `jax.random.key(0)`, for the whole batch; got "
+            f"{got}. For keys by problem use `jax.vmap`."
+        )
+    return words[:2]
 
 
 def _made(

@@ -38,8 +38,9 @@ class LinearOracle:
     """A solver of `argmin_y <cost, y>` over some finite set, `...` batch dimensions in front.
 
     Made by [`assignment_oracle`][jaxmatch.estimators.assignment_oracle],
-    [`cut_oracle`][jaxmatch.estimators.cut_oracle], [`labelling_oracle`][] or, from any jittable
-    function, by [`oracle_of`][jaxmatch.estimators.oracle_of]. A pytree: `data` may be traced.
+    [`cut_oracle`][jaxmatch.estimators.cut_oracle],
+    [`labelling_oracle`][jaxmatch.estimators.labelling_oracle] or, from any jittable function, by
+    [`oracle_of`][jaxmatch.estimators.oracle_of]. A pytree: `data` may be traced.
 
     - `data`: arrays that belong to the problem and carry no gradient.
     - `find(data, cost, start)`: a [`Solution`][jaxmatch.estimators.Solution]; `start` is None or

@@ -22,6 +22,7 @@ from jaxmatch import _native
 from jaxmatch._linear_map import linear_map
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
+from jaxmatch.estimators._base import vary_alike
 from jaxmatch.estimators._noise import (
     NOISES,
     later_samples,
@@ -83,8 +84,9 @@ def slope_of_mean(
     from each solution."""
     reference = jnp.zeros_like(found.mean) if baseline is None else baseline
     by = _slope_by_solutions if oracle.assignments is None else _slope_by_columns
-    slope = by(oracle, noisy, found.kept, reference, along) / (noisy.samples * noisy.strength)
-    return jnp.where(oracle.per_problem(found.solved), slope, 0)
+    total = by(oracle, noisy, found.kept, reference, along)
+    usable = oracle.per_problem(found.solved) & (noisy.strength != 0)
+    return jnp.where(usable, total / (noisy.samples * jnp.where(usable, noisy.strength, 1)), 0)
 
 
 def _slope_by_solutions(
@@ -213,6 +215,7 @@ def _slope_by_columns(
 ) -> Array:
     forward, backward = (_Slope(noisy.kind, *s) for s in (noisy.shares, noisy.shares[::-1]))
     apply = partial(linear_map, forward, backward)
+    along = vary_alike(along, (kept, reference))
     return over_batch_shards(apply, along, *kept, reference, core_dims=2)
 
 

@@ -74,7 +74,7 @@ def sigmoid_mask_cost(
     **Returns:**
 
     `[..., n, m]`, exact to rounding for finite logits of any size. A target with NaN, padding, does
-    not touch the others.
+    not touch the values of the others; for gradients put 0 in its place.
 
     **Cost:** two matrix products; nothing of size n·m·p.
 
