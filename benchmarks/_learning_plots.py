@@ -232,6 +232,7 @@ def cost(found: dict[str, list[dict[str, Any]]]) -> Any:
             f"noise {r.get('strength', 1):g}"
             for r in rows
         ],
+        fontsize=8,
     )
     left.set(yscale="log", ylabel="ms", title="Gradient of perturbed assignments")
     low, high = (f(row[f"{key}_ms"] for row in rows for key, *_ in kinds) for f in (min, max))
