@@ -58,6 +58,10 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
   const int start = int(blockIdx.y * blockDim.x + threadIdx.x), step = int(gridDim.y * blockDim.x);
   const auto put = [&](int e, float z) {
     const float x = cost[e] + strength * z;
+    if (!o.may_leave) {
+      p.cost[k * entries + e] = x;
+      return;
+    }
     const int i = e / width, j = e - i * width;
     *(j < m ? p.cost + (k * o.n + i) * o.m + j : p.leave + k * o.n + i) = x;
   };

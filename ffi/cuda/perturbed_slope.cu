@@ -87,9 +87,11 @@ __global__ void __launch_bounds__(kPairs* kGroups)
       sums.first += of_solution * g.first;
       sums.second += of_solution * g.second;
     }
-    if (col4row[s * n + row0] == col0) sums.first += of_scores;
-    if (col4row[s * n + row1] == col1) sums.second += of_scores;
-    sums.of_scores += of_scores;
+    if (o.by_solutions != 0) {
+      if (col4row[s * n + row0] == col0) sums.first += of_scores;
+      if (col4row[s * n + row1] == col1) sums.second += of_scores;
+      sums.of_scores += of_scores;
+    }
   }
   __shared__ PairSums of_group[kGroups][kPairs];
   of_group[threadIdx.y][threadIdx.x] = sums;

@@ -35,7 +35,7 @@ JAXMATCH_NOISE_FN Words threefry(uint32_t key0, uint32_t key1, uint32_t x, uint3
   constexpr int kRotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
   x += keys[0];
   y += keys[1];
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 #pragma unroll
 #else
 #pragma GCC unroll 13
