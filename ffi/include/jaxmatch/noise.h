@@ -37,7 +37,7 @@ JAXMATCH_NOISE_FN Words threefry(uint32_t key0, uint32_t key1, uint32_t x, uint3
   y += keys[1];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
-#else
+#elif !defined(__CUDACC__)
 #pragma GCC unroll 13
 #endif
   for (uint32_t round = 0; round < 13; ++round) {
