@@ -162,6 +162,13 @@ def assignment_oracle(
 
     With `may_stay_unmatched` the costs are `[..., n, m + 1]`, whose last column holds what leaving
     a row unmatched costs; so does the solution's.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> jm.estimators.assignment_oracle().solve(jnp.array([[4.0, 1.0], [2.0, 0.5]])).y
+    Array([[0., 1.],
+           [1., 0.]], dtype=float32)
+
+    - `row_mask`, `col_mask`: `bool[..., n]`, `bool[..., m]`, False where there is none.
     """
     data = tuple(None if x is None else jnp.asarray(x, bool) for x in (row_mask, col_mask))
     find = _find_unmatched if may_stay_unmatched else _find_assignment
@@ -266,6 +273,11 @@ def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> Line
     """Minimum cuts, as indicators of their edges; costs are capacities `[..., num_edges]`.
 
     A capacity that noise or a step makes negative counts as 0.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 0, 1], [1, 2, 2], num_nodes=3)
+    >>> jm.estimators.cut_oracle(network, 0, 2).solve(jnp.array([1.0, 2.0, 3.0])).y
+    Array([1., 1., 0.], dtype=float32)
     """
     return LinearOracle((network, jnp.asarray(source), jnp.asarray(sink)), _find_cut, 1)
 
@@ -286,7 +298,14 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
 
     `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6), what label 1 costs more than
     label 0, of either sign; `pairwise` what neighbours of different labels cost, as
-    [`grid_cut`][jaxmatch.grid_cut] takes it. The smoothness is no part of `oracle.dot`, but of
+    [`grid_cut`][jaxmatch.grid_cut] takes it.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> oracle = jm.estimators.labelling_oracle(jnp.full((2, 1, 3), 2.0))
+    >>> oracle.solve(jnp.array([[-3.0, 1.0, -3.0]])).y  # smoothness outvotes the middle
+    Array([[1., 1., 1.]], dtype=float32)
+
+    The smoothness is no part of `oracle.dot`, but of
     `oracle.objective`.
     """
     dims = 3 if connectivity == 6 else 2
