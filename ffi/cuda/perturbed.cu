@@ -65,7 +65,7 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
     const int i = e / width, j = e - i * width;
     *(j < m ? p.cost + (k * o.n + i) * o.m + j : p.leave + k * o.n + i) = x;
   };
-  // A memset of its own would cost more than this kernel.
+  // Here rather than by a memset, which would be one more launch.
   const bool is_first = (part.first + k) % o.samples == 0;
   for (int e = start; is_first && e < entries; e += step) o.total[b * o.entries + e] = 0;
   for (int e = start; e < pairs; e += step) {

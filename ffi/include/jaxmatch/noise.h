@@ -29,7 +29,7 @@ struct Words {
   uint32_t first, second;
 };
 
-// Threefry-2x32 with 13 rounds, the fewest that pass BigCrush (Salmon et al., SC 2011, table 2).
+// Threefry-2x32 with 13 rounds (Salmon et al., SC 2011).
 JAXMATCH_NOISE_FN Words threefry(uint32_t key0, uint32_t key1, uint32_t x, uint32_t y) {
   const uint32_t keys[3] = {key0, key1, key0 ^ key1 ^ 0x1bd11bdau};
   constexpr int kRotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
