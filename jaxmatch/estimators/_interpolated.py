@@ -243,9 +243,10 @@ class AdaptiveImplicitMLE(ImplicitMLE):
         return AdaptiveState(jnp.maximum(state.alpha + up, 0), density.astype(jnp.float32))
 
     def _step(self, oracle: LinearOracle, cost: Array, along: Array, state: Any) -> Array:
-        axes = tuple(range(cost.ndim - oracle.core_dims, cost.ndim))
         finite = jnp.where(jnp.isfinite(cost), cost, 0)
-        length, of_along = (jnp.sqrt((x**2).sum(axes, keepdims=True)) for x in (finite, along))
+        length, of_along = (
+            jnp.sqrt((x**2).sum(oracle.axes, keepdims=True)) for x in (finite, along)
+        )
         alpha = jnp.asarray(state.alpha, cost.dtype)
         return jnp.where(of_along > 0, alpha * length / jnp.where(of_along > 0, of_along, 1), 0)
 

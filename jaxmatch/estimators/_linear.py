@@ -44,22 +44,17 @@ def _double_centering(oracle: LinearOracle, cost: Array, along: Array) -> Array:
     return oracle.project(oracle.data, along)
 
 
-def _axes(oracle: LinearOracle, x: Array) -> tuple[int, ...]:
-    return tuple(range(x.ndim - oracle.core_dims, x.ndim))
-
-
 def _mean(oracle: LinearOracle, cost: Array, along: Array) -> Array:
-    return along - along.mean(_axes(oracle, along), keepdims=True)
+    return along - along.mean(oracle.axes, keepdims=True)
 
 
 def _norm(oracle: LinearOracle, cost: Array, along: Array) -> Array:
     """The derivative of cost / |cost|."""
-    axes = _axes(oracle, cost)
     cost = jnp.where(jnp.isfinite(cost), cost, 0)
-    norm = jnp.sqrt((cost**2).sum(axes, keepdims=True))
+    norm = jnp.sqrt((cost**2).sum(oracle.axes, keepdims=True))
     safe = jnp.where(norm == 0, 1, norm)
     unit = cost / safe
-    along = along - unit * (unit * along).sum(axes, keepdims=True)
+    along = along - unit * (unit * along).sum(oracle.axes, keepdims=True)
     return jnp.where(norm == 0, 0, along / safe)
 
 
@@ -252,4 +247,4 @@ def _perturbed_value_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     y = _perturbed(rule, oracle, cost, key)
     value = _perturbed_value(rule, oracle, cost, key)
     # `where` stops a NaN that a loss sends back.
-    return value, jnp.where(jnp.isnan(value), 0, (y * tangents[2]).sum(_axes(oracle, y)))
+    return value, jnp.where(jnp.isnan(value), 0, (y * tangents[2]).sum(oracle.axes))

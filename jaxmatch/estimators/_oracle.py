@@ -90,10 +90,15 @@ class LinearOracle:
         x = jnp.asarray(x)
         return x.reshape(x.shape + (1,) * self.core_dims) if x.ndim else x
 
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The dimensions of one problem, counted from the end."""
+        return tuple(range(-self.core_dims, 0))
+
     def dot(self, x: Array, y: Array) -> Float[Array, "..."]:
         """Of each problem. Infinite costs of what is not chosen do not count."""
         product = jnp.where(y == 0, 0, x * jnp.where(y == 0, 0, y))
-        return product.sum(tuple(range(product.ndim - self.core_dims, product.ndim)))
+        return product.sum(self.axes)
 
     def objective(self, cost: Array, y: Array) -> Float[Array, "..."]:
         """What the solver minimises."""
@@ -144,7 +149,7 @@ class _FindByCall:
                 f"The solver returned shape {y.shape} for costs {cost.shape}; it must return the "
                 "minimiser in the shape of the costs."
             )
-        nan = jnp.isnan(y).any(tuple(range(y.ndim - self.core_dims, y.ndim)))
+        nan = jnp.isnan(y).any(tuple(range(-self.core_dims, 0)))
         return Solution(y, ~nan)
 
 

@@ -59,18 +59,6 @@ def beyond(oracle: LinearOracle, y: Array) -> Array:
     return lax.stop_gradient(oracle.beyond(oracle.data, y))
 
 
-def _axes(oracle: LinearOracle, x: Array) -> tuple[int, ...]:
-    return tuple(range(x.ndim - oracle.core_dims, x.ndim))
-
-
-def sum_of(oracle: LinearOracle, x: Array) -> Float[Array, "..."]:
-    return x.sum(_axes(oracle, x))
-
-
-def all_of(oracle: LinearOracle, x: Array) -> Bool[Array, "..."]:
-    return x.all(_axes(oracle, x))
-
-
 def counted(loss: Array) -> StructuredLoss:
     used = jnp.isfinite(loss)
     return StructuredLoss(
@@ -93,4 +81,4 @@ def _piecewise_linear_jvp(rule: Any, primals: Any, tangents: Any) -> tuple[Array
     oracle, cost, rest = primals
     loss, slope = rule(oracle, once(cost), *rest)
     slope = jnp.where(oracle.per_problem(jnp.isfinite(loss)), slope, 0)
-    return loss, sum_of(oracle, slope * tangents[1])
+    return loss, (slope * tangents[1]).sum(oracle.axes)

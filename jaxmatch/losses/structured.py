@@ -19,14 +19,12 @@ from jaxmatch.estimators._base import Estimator, stretch, take
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.losses._structured import StructuredLoss as StructuredLoss
 from jaxmatch.losses._structured import (
-    all_of,
     beyond,
     counted,
     difference,
     objective,
     over_allowed,
     piecewise_linear,
-    sum_of,
 )
 
 
@@ -111,7 +109,7 @@ def fenchel_young_loss(
         )
     closed, (cost, target) = take(oracle, cost=cost, target=target)
     target = lax.stop_gradient(target)
-    sound = all_of(closed, jnp.isfinite(target))
+    sound = jnp.isfinite(target).all(closed.axes)
     target = jnp.where(closed.per_problem(sound), target, 0)
     smoothed = estimator.value(oracle, cost, key=key)
     return counted(jnp.where(sound, objective(closed, cost, target) - smoothed, jnp.nan))
@@ -172,7 +170,7 @@ def spo_plus_loss(
         oracle, (cost, true_cost, y) = take(
             oracle, cost=cost, true_cost=true_cost, true_solution=true_solution
         )
-        sound = all_of(oracle, jnp.isfinite(y))
+        sound = jnp.isfinite(y).all(oracle.axes)
         best = Solution(jnp.where(oracle.per_problem(sound), y, 0), sound)
     best, true_cost = lax.stop_gradient((best, true_cost))
     return counted(piecewise_linear(_spo_plus, oracle, cost, (true_cost, best)))
@@ -364,7 +362,7 @@ def regret(
     # `dot` passes over what is not chosen, in its derivative too; that of <C, y> is all of C.
     counts = closed.per_problem(used) & jnp.isfinite(true_cost)
     through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
-    value = jnp.where(used, jnp.maximum(lost, 0), 0) + sum_of(closed, through)
+    value = jnp.where(used, jnp.maximum(lost, 0), 0) + through.sum(closed.axes)
     return Regret(
         regret=value,
         optimum=jnp.where(used, optimum, 0),
