@@ -35,6 +35,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="needs 16 GB of memory"))
 
 
+@pytest.fixture(scope="module")
+def compile_quickly():
+    """For tests that compile much and run little."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of problem instances: $JAXMATCH_DATA, or ../shared/data beside the repository."""

@@ -17,6 +17,7 @@ from jaxmatch.estimators import Entropic, assignment_oracle, labelling_oracle, o
 
 pytest.importorskip("ott")
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 PRECISE = {"max_iterations": 20_000, "threshold": 1e-13}
 SHAPES = [(3, 3, False), (2, 4, False), (3, 2, False), (3, 3, True)]
 BATCH = 6  # many tests share a shape, and so a program
@@ -26,14 +27,6 @@ BATCH = 6  # many tests share a shape, and so a program
 def platform(request):
     with jax.default_device(jax.devices(request.param)[0]):
         yield request.param
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compile_quickly():
-    """These tests compile much and run little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def normal(seed, *shape):

@@ -13,17 +13,10 @@ import jaxmatch as jm
 from jaxmatch import losses
 
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 LAYERS, IMAGES, QUERIES, TARGETS, CLASSES = 3, 4, 7, 4, 5
 COUNTS = [4, 0, 2, 3]  # targets per image; the rest is padding
 PARTS = ("classification", "l1", "giou")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compile_quickly():
-    """These tests compile much and run little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -12,16 +12,9 @@ from jaxmatch import losses
 
 
 GROUPS, IMAGES, QUERIES, TARGETS, CLASSES = 3, 2, 5, 4, 6
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 COUNTS = [4, 2]
 CRITERION = losses.DetectionCriterion(classification="focal", cost_class=2.0)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compile_quickly():
-    """These tests compile much and run little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def scenes(seed, *lead):

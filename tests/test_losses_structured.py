@@ -24,6 +24,7 @@ from jaxmatch.estimators import (
 from jaxmatch.estimators._noise import NOISES
 
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 KEY = jax.random.key(3)
 SHAPES = [(3, 3), (4, 2)]
 SIGMA, SAMPLES, BATCH = 0.6, 8, 6
@@ -34,14 +35,6 @@ each_shape = pytest.mark.parametrize("shape", SHAPES)
 def platform(request):
     with jax.default_device(jax.devices(request.param)[0]):
         yield request.param
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compile_quickly():
-    """These tests compile much and run little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def fenchel_young(oracle, cost, target, **options):
