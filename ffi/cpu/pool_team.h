@@ -39,12 +39,24 @@ class PoolTeam {
   void each(int64_t count, F f) {
     spread(count, 3, [&](int64_t k) { f(k); });
   }
-  // f(first, last) for ranges of columns, of which one thread looks at all rows.
-  template <class F>
-  void tiles(int64_t count, F f) {
+  // Labels of columns and their parents become the least that look(block, column, offer) finds in
+  // all blocks of rows, or stay. A thread looks at neighbouring columns of one block after another.
+  template <class Wanted, class Look>
+  void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent, Wanted wanted,
+                    Look look) {
     constexpr int64_t kWidth = 256;
-    spread((count + kWidth - 1) / kWidth, 1e4,
-           [&](int64_t k) { f(k * kWidth, std::min(count, (k + 1) * kWidth)); });
+    spread((cols + kWidth - 1) / kWidth, 1e4, [&](int64_t tile) {
+      const int64_t first = tile * kWidth, last = std::min(cols, first + kWidth);
+      for (int64_t b = 0; b < blocks; ++b) {
+        for (int64_t j = first; j < last; ++j) {
+          if (!wanted(j)) continue;
+          Offer best{label[j], parent[j]};
+          look(b, j, best);
+          label[j] = best.least;
+          parent[j] = best.place;
+        }
+      }
+    });
   }
   // f(column, first row, step): as many threads for each column as there are.
   template <class F>

@@ -81,10 +81,36 @@ class GridTeam {
   __device__ void each(int64_t count, F f) {
     for (int64_t k = thread_; k < count; k += threads_) f(k);
   }
-  // f(first, last) for ranges of columns, of which one thread looks at all rows.
-  template <class F>
-  __device__ void tiles(int64_t count, F f) {
-    each(count, [&](int64_t k) { f(k, k + 1); });
+  // Labels of columns and their parents become the least that look(block, column, offer) finds in
+  // all blocks of rows, or stay. As many threads for each column as there are.
+  template <class Wanted, class Look>
+  __device__ void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent,
+                               Wanted wanted, Look look) {
+    const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
+    const int64_t groups = lesser(width < threads_ ? threads_ / width : 1, blocks);
+    const auto look_at = [&](int64_t j, int64_t group) {
+      Offer best;
+      if (group == 0) best = {peek(label + j), peek(parent + j)};
+      for (int64_t b = group; b < blocks; b += groups) look(b, j, best);
+      return best;
+    };
+    if (groups <= 1) {
+      return each(cols, [&](int64_t j) {
+        if (!wanted(j)) return;
+        const Offer best = look_at(j, 0);
+        put(label + j, best.least);
+        put(parent + j, best.place);
+      });
+    }
+    const int64_t j = thread_ % width, group = thread_ / width;
+    const bool mine = group < groups && j < cols && wanted(j);
+    Offer best;
+    if (mine) best = look_at(j, group);
+    sync();
+    if (mine) lower_to(label + j, best.least);
+    if (mine && group == 0) put(parent + j, kNoParent);
+    sync();
+    if (mine && best.least == peek(label + j)) lower_to(parent + j, best.place);
   }
   // f(column, first row, step): as many threads for each column as there are.
   template <class F>

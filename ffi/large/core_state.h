@@ -128,6 +128,16 @@ JAXMATCH_FN inline uint32_t row_at_place(int64_t place, int64_t j) {
   return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
 }
 
+// What rows offer a column: the least slack, and of those that offer it the first one's place.
+struct Offer {
+  int64_t least = kFar;
+  uint64_t place = kNoParent;
+
+  JAXMATCH_FN void lower_to(Offer x) {
+    if (x.least < least || (x.least == least && x.place < place)) *this = x;
+  }
+};
+
 // Hands out a buffer; also with a null base, to learn its size.
 struct Parts {
   char* base;

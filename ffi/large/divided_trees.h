@@ -25,13 +25,10 @@ JAXMATCH_FN Next reduce_part_of_rows(Team& team, Divided<T>& d) {
   });
   begin_mail(team, d);  // ends with a barrier
   const Part<T>& part = d.part;
+  publish_prices(team, part);
   team.rows(part.s.n, [&](Lanes g, int64_t i) {
     if (!part.has_row(i)) return;
-    int64_t least = kFar;
-    for (int64_t j = g.lane; j < part.s.m; j += g.kCount) {
-      least = lesser(least, slack_of(part, i, j, 0));
-    }
-    least = g.min(least);
+    const int64_t least = least_reduced(part, part.s.v_real, g, i);
     if (g.lane == 0) d.mail.send(d.mail.first(part.row_id(i)), least);
   });
   return {kReduceCols, kAskMail};
@@ -60,11 +57,7 @@ JAXMATCH_FN Next reduce_part_of_cols(Team& team, Divided<T>& d) {
   team.each(part.s.m, [&](int64_t j) { put(part.s.label + j, kFar); });
   team.sync();
   team.row_groups(part.s.m, [&](int64_t j, int64_t first, int64_t step) {
-    int64_t least = kFar;
-    for (int64_t i = first; i < part.s.n; i += step) {
-      if (part.has_row(i)) least = lesser(least, slack_of(part, i, j, peek(part.s.u + i)));
-    }
-    lower_to(part.s.label + j, least);
+    lower_to(part.s.label + j, least_of_column(part, j, first, step));
   });
   team.sync();
   team.each(part.s.m,
@@ -128,13 +121,8 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   rows.s.frontier = s.frontier + (level & 1) * s.n;  // the forward pass has left it empty
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
-  team.leader([&] { put(length, 0); });
-  team.sync();
-  const int64_t count = team.sum(rows.s.n, [&](int64_t i) {
-    const bool is_new = peek(rows.s.in_tree + i) == 1;
-    if (is_new) put(rows.s.frontier + count_up(length), int32_t(i));
-    return is_new;
-  });
+  const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length,
+                                  [&](int64_t i) { return peek(rows.s.in_tree + i) == 1; });
   if (count > 0) expand_tree(team, rows, 0, count);
   team.leader([&] { put(length, 0); });
   team.each(s.n, [&](int64_t i) {
@@ -179,7 +167,7 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
   } else {
     team.leader([&] { put(&c.reach, kFar); });
     team.sync();
-    const int64_t least = least_outside_classical(team, d.part);
+    const int64_t least = least_outside_classical(team, d.part, s.frontier, &c.frontier[0]);
     team.leader([&] { d.mail.send(0, least); });
   }
   team.leader([&] {

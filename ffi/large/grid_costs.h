@@ -199,6 +199,13 @@ struct GridCosts : Grid<T> {
   GridCosts(const void* costs, int64_t cols) : at(static_cast<const T*>(costs)), row_stride(cols) {}
 
   JAXMATCH_FN T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
+  // The costs of row i and several columns.
+  template <int kCount, class ColumnOf>
+  JAXMATCH_FN void look_up(int64_t i, const ColumnOf& column_of, T (&cost)[kCount]) const {
+    const T* const row = at + i * row_stride;
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCount; ++a) cost[a] = row[column_of(a) * col_stride];
+  }
   JAXMATCH_FN double key(int64_t i, int64_t j) const { return this->key_of(raw(i, j)); }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
   JAXMATCH_FN void flip() {

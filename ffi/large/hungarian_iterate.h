@@ -60,7 +60,10 @@ JAXMATCH_FN Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outd
       break;
     }
     const int64_t update_start = team.now();
-    const int64_t theta = tree ? least_outside_tree(team, p) : least_outside_classical(team, p);
+    int32_t* const length = &s.control->frontier[level & 1];  // empty by now
+    const int64_t theta =
+        tree ? least_outside_tree(team, p)
+             : least_outside_classical(team, p, s.frontier + (level & 1) * s.n, length);
     if (theta >= kFar) {
       result.next = kFinish;
       break;

@@ -9,23 +9,11 @@
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 #define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 
-#include "core_select.h"
+#include "hungarian_passes.h"
 
 namespace jaxmatch {
 
-// What a forward pass knows of a column: not reached, in a tree with the row that has it, or free
-// and the end of a path.
-enum ColMark : int32_t { kInactive, kCovered, kReverse };
-
 constexpr int kNoStep = INT32_MAX;
-
-// Reduced cost of a pair; kFar where forbidden or masked.
-template <class T>
-JAXMATCH_FN int64_t slack_of(const Core<T>& p, int64_t i, int64_t j, int64_t u) {
-  if (!p.has_col(j)) return kFar;
-  const double key = p.costs.key(i, j);
-  return key < infinity() ? int64_t(key) - u - peek(p.s.v + j) : kFar;
-}
 
 // Algorithm 1: the least of each row, and of what is left the least of each column. A wide problem
 // keeps its columns' duals at zero. Returns the number of rows without any partner.
@@ -37,27 +25,20 @@ JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
     put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
   });
   team.sync();
+  publish_prices(team, p);
   const int64_t alone = team.sum_rows(s.n, [&](Lanes g, int64_t i) {
-    int64_t least = kFar;
-    for (int64_t j = g.lane; p.has_row(i) && j < s.m; j += g.kCount) {
-      least = lesser(least, slack_of(p, i, j, 0));
-    }
-    least = g.min(least);
+    const int64_t least = p.has_row(i) ? least_reduced(p, s.v_real, g, i) : 0;
     if (g.lane == 0) {
       put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
-      put(s.u + i, p.has_row(i) ? least : 0);
+      put(s.u + i, least);
     }
-    return p.has_row(i) && least == kFar;
+    return least == kFar;
   });
   if (alone > 0 || peek(&s.control->rows) < peek(&s.control->cols)) return alone;
   team.each(s.m, [&](int64_t j) { put(s.label + j, kFar); });
   team.sync();
   team.row_groups(s.m, [&](int64_t j, int64_t first, int64_t step) {
-    int64_t least = kFar;
-    for (int64_t i = first; i < s.n; i += step) {
-      if (p.has_row(i)) least = lesser(least, slack_of(p, i, j, peek(s.u + i)));
-    }
-    lower_to(s.label + j, least);
+    lower_to(s.label + j, least_of_column(p, j, first, step));
   });
   team.sync();
   team.each(s.m, [&](int64_t j) {
@@ -89,25 +70,6 @@ JAXMATCH_FN int64_t check_optimality(Team& team, const Core<T>& p) {
   });
 }
 
-// The classical variant's list of zeros, one bit for each pair: it holds until duals change.
-template <class Team, class T>
-JAXMATCH_FN void compress_zeros(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
-  const int64_t words = (s.m + 31) / 32;
-  team.rows(s.n, [&](Lanes g, int64_t i) {
-    if (!p.has_row(i)) return;
-    const int64_t u = peek(s.u + i);
-    for (int64_t w = g.lane; w < words; w += g.kCount) {
-      uint32_t zeros = 0;
-      for (int b = 0; b < 32 && w * 32 + b < s.m; ++b) {
-        zeros |= uint32_t(slack_of(p, i, w * 32 + b, u) == 0) << b;
-      }
-      s.zeros[i * words + w] = zeros;
-    }
-  });
-  team.sync();
-}
-
 // Contraction: columns that were reached in this level are covered and give the next frontier, or
 // are ends. Returns the length of the frontier, and counts ends.
 template <class Team, class T, class Reached>
@@ -116,8 +78,9 @@ JAXMATCH_FN int64_t contract(Team& team, const Core<T>& p, int64_t level, Reache
   int32_t* const next = s.frontier + ((level + 1) & 1) * s.n;
   team.leader([&] { s.control->frontier[level & 1] = 0; });
   return team.sum(s.m, [&](int64_t j) {
-    if (peek(s.on_path + j) != kInactive || !reached(j)) return 0;
-    const int32_t i = peek(s.row4col + j);
+    const bool is_new = reached(j);  // all three come at the same time
+    const int32_t mark = peek(s.on_path + j), i = peek(s.row4col + j);
+    if (mark != kInactive || !is_new) return 0;
     if (i < 0) {
       put(s.on_path + j, int32_t(kReverse));
       put(&s.control->ends, 1);
@@ -155,37 +118,27 @@ template <class Team, class P>
 JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t count) {
   const auto& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  constexpr int kRowsAtOnce = 8;  // so that their costs come at the same time
-  team.tiles(s.m, [&](int64_t first, int64_t last) {
-    for (int64_t k = 0; k < count; k += kRowsAtOnce) {
-      int64_t i[kRowsAtOnce], u[kRowsAtOnce];
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kRowsAtOnce; ++a) i[a] = peek(frontier + lesser(k + a, count - 1));
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kRowsAtOnce; ++a) u[a] = peek(s.u + i[a]);
-      for (int64_t j = first; j < last; ++j) {
-        if (s.on_path[j] != kInactive || !p.has_col(j)) continue;
-        decltype(p.costs.raw(0, 0)) cost[kRowsAtOnce];
-        JAXMATCH_UNROLL
-        for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(i[a], j);
-        const int64_t v = s.v[j];
-        int64_t least = s.label[j];
-        uint64_t parent = s.parent[j];
-        JAXMATCH_UNROLL
-        for (int a = 0; a < kRowsAtOnce; ++a) {
-          const double key = p.costs.key_of(cost[a]);  // behind the last row, once more the last
-          const int64_t slack = key < infinity() ? int64_t(key) - u[a] - v : kFar;
-          const uint64_t place = uint64_t(place_of_row(p.row_id(i[a]), p.col_id(j)));
-          if (slack < least || (slack == least && place < parent)) {
-            least = slack;
-            parent = place;
-          }
-        }
-        s.label[j] = least;
-        s.parent[j] = parent;
-      }
+  constexpr int kRowsAtOnce = 16;  // so that their costs come at the same time
+  const auto is_outside = [&](int64_t j) {
+    return peek(s.on_path + j) == kInactive && p.has_col(j);
+  };
+  const auto look = [&](int64_t block, int64_t j, Offer& best) {
+    // Behind the last row, once more the last. The list was written before a barrier: a cache may
+    // keep it.
+    const auto row = [&](int a) { return frontier[lesser(block * kRowsAtOnce + a, count - 1)]; };
+    typename P::Element cost[kRowsAtOnce];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row(a), j);
+    const int64_t v = s.v[j];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      const double key = p.costs.key_of(cost[a]);
+      const int64_t slack = key < infinity() ? int64_t(key) - s.u[row(a)] - v : kFar;
+      best.lower_to({slack, uint64_t(place_of_row(p.row_id(row(a)), p.col_id(j)))});
     }
-  });
+  };
+  team.lower_offers(s.m, (count + kRowsAtOnce - 1) / kRowsAtOnce, s.label, s.parent, is_outside,
+                    look);
   team.sync();
 }
 
@@ -215,26 +168,7 @@ JAXMATCH_FN int64_t reverse_and_augment(Team& team, const Core<T>& p) {
   });
 }
 
-// Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
-// outside. kFar if there is none.
-template <class Team, class T>
-JAXMATCH_FN int64_t least_outside_classical(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
-  team.rows(s.n, [&](Lanes g, int64_t i) {
-    if (peek(s.in_tree + i) == 0) return;
-    int64_t least = kFar;
-    const int64_t u = peek(s.u + i);
-    for (int64_t j = g.lane; j < s.m; j += g.kCount) {
-      if (peek(s.on_path + j) == kInactive) least = lesser(least, slack_of(p, i, j, u));
-    }
-    least = g.min(least);
-    if (g.lane == 0) lower_to(&s.control->reach, least);
-  });
-  team.sync();
-  return peek(&s.control->reach);
-}
-
-// The same for the tree variant, in O(n): the slacks are known.
+// Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are known.
 template <class Team, class T>
 JAXMATCH_FN int64_t least_outside_tree(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;

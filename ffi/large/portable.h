@@ -69,6 +69,8 @@ struct Lanes {
     return __longlong_as_double(turn(min(turn(__double_as_longlong(x)))));
   }
   __device__ static int sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
+  // The bits that any lane has set.
+  __device__ static uint32_t unite(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
   // How many lanes before this one have x set.
   __device__ int rank(bool x) const {
     return __popc(__ballot_sync(0xffffffffu, x) & ((1u << lane) - 1));
@@ -119,6 +121,7 @@ struct Lanes {
   }
   static double min_real(double x) { return x; }
   static int sum(int x) { return x; }
+  static uint32_t unite(uint32_t x) { return x; }
   static int rank(bool) { return 0; }
 };
 

@@ -250,7 +250,7 @@ void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, 
 #define blockDim emulator::block_dim
 #define gridDim emulator::grid_dim
 
-enum { kReduceMin = 1, kReduceMax, kReduceAdd, kBallot, kShuffle, kSyncWarp };
+enum { kReduceMin = 1, kReduceMax, kReduceAdd, kReduceOr, kBallot, kShuffle, kSyncWarp };
 
 template <class T>
 T __reduce_min_sync(unsigned, T x) {

@@ -38,3 +38,6 @@ template <class T>
 T __reduce_add_sync(unsigned, T x) {
   return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
 }
+inline uint32_t __reduce_or_sync(unsigned, uint32_t x) {
+  return emulator::reduce(kReduceOr, x, [](uint32_t a, uint32_t b) { return a | b; });
+}

@@ -1,0 +1,177 @@
+// Passes of the Hungarian methods over all costs. They take the time to read these: a group of
+// lanes looks at several rows and words of columns at once, so that many costs are on their way,
+// and a column's price is read once for all of the rows.
+//
+// Slacks are whole numbers below 2^53, so that doubles hold them; forbidden or masked pairs have an
+// infinite one.
+#ifndef JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
+#define JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
+
+#include "core_select.h"
+
+namespace jaxmatch {
+
+// What a forward pass knows of a column: not reached, in a tree with the row that has it, or free
+// and the end of a path.
+enum ColMark : int32_t { kInactive, kCovered, kReverse };
+
+// Algorithm 1 for a column: the least of costs without the rows' duals, in every `step`-th row.
+template <class P>
+JAXMATCH_FN int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
+  constexpr int kRowsAtOnce = 8;  // so that their costs come at the same time
+  const auto row = [&](int64_t i) { return i < p.s.n ? i : first; };
+  int64_t least = kFar;
+  for (int64_t next = first; p.has_col(j) && next < p.s.n; next += kRowsAtOnce * step) {
+    typename P::Element cost[kRowsAtOnce];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row(next + a * step), j);
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      const int64_t i = row(next + a * step);
+      if (!p.has_row(i)) continue;
+      least = lesser(least, whole_or_far(p.costs.key_of(cost[a]) - double(peek(p.s.u + i))));
+    }
+  }
+  return least;
+}
+
+constexpr int kWordBits = 32;
+
+// Rows, and words of neighbouring columns, of which each lane has a share.
+template <class P>
+struct Window {
+  static constexpr int kRows = 8, kShare = kWordBits / Lanes::kCount;
+  static constexpr int kWords = kShare > 1 ? 1 : sizeof(typename P::Element) > 4 ? 2 : 4;
+  static constexpr int kCols = kWords * kShare;
+
+  int64_t i[kRows];  // behind the last row, once more the last
+  double u[kRows];
+
+  // f(row of the window, slacks of this lane's columns) for the words from `word` on, as far as
+  // wanted(column). Bit bit_of() of word c / kShare is that of the lane's c-th column.
+  template <class Wanted, class F>
+  JAXMATCH_FN void look(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
+    const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
+    const auto within = [&](int c) { return lesser(column(c), p.s.m - 1); };
+    typename P::Element cost[kRows][kCols];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRows; ++a) p.costs.look_up(i[a], within, cost[a]);
+    double v[kCols];
+    JAXMATCH_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      const double price = peek(p.s.v_real + within(c));
+      v[c] = column(c) < p.s.m && wanted(within(c)) ? price : -infinity();
+    }
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRows; ++a) {
+      double slack[kCols];
+      JAXMATCH_UNROLL
+      for (int c = 0; c < kCols; ++c) slack[c] = p.costs.key_of(cost[a][c]) - v[c] - u[a];
+      f(a, slack);
+    }
+  }
+  JAXMATCH_FN static int bit_of(Lanes g, int c) { return c % kShare * Lanes::kCount + g.lane; }
+};
+
+// f(lanes, window, how many rows it has, first word, last word) for `count` rows, row_of(k) each,
+// dealt out so that everybody has something to do.
+template <class Team, class P, class RowOf, class F>
+JAXMATCH_FN void for_each_window(Team& team, const P& p, int64_t count, RowOf row_of, F f) {
+  using Rows = Window<P>;
+  constexpr int64_t kUsual = 32 / Rows::kWords;  // windows side by side, for one group of lanes
+  const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
+  const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
+  const int64_t groups = (count + Rows::kRows - 1) / Rows::kRows;
+  const int64_t parts = greater((windows + kUsual - 1) / kUsual, team.shares(groups, windows));
+  const int64_t width = (windows + parts - 1) / parts * Rows::kWords;
+  team.rows(groups * parts, [&](Lanes g, int64_t k) {
+    const int64_t first = k / parts * Rows::kRows, word = k % parts * width;
+    if (word >= words) return;
+    Rows rows;
+    JAXMATCH_UNROLL
+    for (int a = 0; a < Rows::kRows; ++a) {
+      rows.i[a] = row_of(lesser(first + a, count - 1));
+      rows.u[a] = double(peek(p.s.u + rows.i[a]));
+    }
+    f(g, rows, int(lesser(count - first, int64_t{Rows::kRows})), word, lesser(word + width, words));
+  });
+}
+
+// The list of zeros, one bit for each pair: it holds until duals change. Leaves prices in v_real,
+// where those of columns outside of all trees hold until the next list.
+template <class Team, class P>
+JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
+  using Rows = Window<P>;
+  const CoreState& s = p.s;
+  const int64_t words = (s.m + kWordBits - 1) / kWordBits;
+  publish_prices(team, p);  // ends with a barrier
+  const auto itself = [](int64_t k) { return k; };
+  const auto everywhere = [](int64_t) { return true; };
+  for_each_window(
+      team, p, s.n, itself, [&](Lanes g, const Rows& rows, int count, int64_t first, int64_t last) {
+        for (int64_t word = first; word < last; word += Rows::kWords) {
+          rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
+            uint32_t zeros[Rows::kWords] = {}, mine = 0;
+            JAXMATCH_UNROLL
+            for (int c = 0; c < Rows::kCols; ++c) {
+              zeros[c / Rows::kShare] |= uint32_t(slack[c] == 0) << Rows::bit_of(g, c);
+            }
+            JAXMATCH_UNROLL
+            for (int w = 0; w < Rows::kWords; ++w) {
+              const uint32_t of_all = g.unite(zeros[w]);
+              if (g.lane == w) mine = of_all;
+            }
+            if (a < count && g.lane < Rows::kWords && word + g.lane < last) {
+              s.zeros[rows.i[a] * words + word + g.lane] = mine;
+            }
+          });
+        }
+      });
+  team.sync();
+}
+
+// Lists the rows that are wanted, in any order. Returns how many.
+template <class Team, class Wanted>
+JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
+                              Wanted wanted) {
+  team.leader([&] { put(length, 0); });
+  team.sync();
+  return team.sum(n, [&](int64_t i) {
+    const bool is_wanted = wanted(i);
+    if (is_wanted) put(list + count_up(length), int32_t(i));
+    return is_wanted;
+  });
+}
+
+// Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
+// outside. kFar if there is none. `list`: room for all rows.
+template <class Team, class P>
+JAXMATCH_FN int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
+                                            int32_t* length) {
+  using Rows = Window<P>;
+  const CoreState& s = p.s;
+  const int64_t count =
+      list_rows(team, s.n, list, length, [&](int64_t i) { return peek(s.in_tree + i) != 0; });
+  const auto listed = [&](int64_t k) { return int64_t(peek(list + k)); };
+  const auto outside = [&](int64_t j) { return peek(s.on_path + j) == kInactive; };
+  for_each_window(team, p, count, listed,
+                  [&](Lanes g, const Rows& rows, int, int64_t first, int64_t last) {
+                    double least = infinity();
+                    for (int64_t word = first; word < last; word += Rows::kWords) {
+                      rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
+                        JAXMATCH_UNROLL
+                        for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
+                      });
+                    }
+                    const int64_t of_all = g.min(whole_or_far(least));
+                    // Most lower nothing, and would only wait for each other.
+                    if (g.lane == 0 && of_all < peek(&s.control->reach))
+                      lower_to(&s.control->reach, of_all);
+                  });
+  team.sync();
+  return peek(&s.control->reach);
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
