@@ -27,6 +27,7 @@ struct Core {
   JAXMATCH_FN static constexpr int classes() { return kClasses; }
   JAXMATCH_FN static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_FN static constexpr int64_t col_id(int64_t j) { return j; }
+  JAXMATCH_FN static void note_zeros(int64_t, int64_t, uint32_t) {}
 
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 

@@ -20,7 +20,7 @@ struct Next {
 // Nothing is said of what follows.
 template <class Team, class T>
 JAXMATCH_FN void begin_mail(Team& team, const Divided<T>& d) {
-  team.each(Mail::words(d.mail.side), [&](int64_t k) { d.mail.send(k, Mail::kNothing); });
+  team.each(d.mail.numbers(), [&](int64_t k) { d.mail.send(k, Mail::kNothing); });
   team.sync();
 }
 

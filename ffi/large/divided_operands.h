@@ -41,6 +41,12 @@ struct DividedOperands {
     return std::max(each() * ((other() + 31) / 32), other() * ((each() + 31) / 32));
   }
 
+  bool with_lists() const { return method != LargeMethod::kCore; }
+  int64_t mail_words() const {
+    return Mail::kHead + std::max(whole.n, whole.m) *
+                             (Mail::kEach + (with_lists() ? Mail::kListWords : int64_t{0}));
+  }
+
   // The state of the problem; with a null scratch its size, which is returned.
   template <class T>
   int64_t lay_out(Divided<T>* d) const {
@@ -50,6 +56,7 @@ struct DividedOperands {
     d->offer = layout.parts.take<uint64_t>(layout.cols);
     d->paid = layout.parts.take<int64_t>(layout.rows);
     d->least = layout.parts.take<int64_t>(layout.rows);
+    d->listed = with_lists() ? layout.parts.take<int32_t>(layout.rows * d->kListed) : nullptr;
     d->p.s = layout.s;
     return layout.parts.used;
   }
@@ -63,7 +70,7 @@ struct DividedOperands {
     d.p.col_mask = whole.col_mask;
     d.p.maximize = whole.maximize;
     const int64_t side = std::max(whole.n, whole.m);
-    d.mail = {mail_in, mail_out, side, devices};
+    d.mail = {mail_in, mail_out, side, devices, mail_words()};
     d.exchanged = exchanged;
     d.relay = reinterpret_cast<Relay*>(control + kRelayAt);
     d.core = method == LargeMethod::kCore;
@@ -143,10 +150,9 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
   if (std::max(o.whole.n, o.whole.m) >= kMostRows) {
     return fail("jaxmatch_assignment_divided: a side of 2^18 or more");
   }
-  const int64_t side = std::max(o.whole.n, o.whole.m), mail_bytes = 8 * (Mail::kHead + 2 * side);
   const int64_t core_bytes = o.core_count() * Exchanged::kBytesOfClass;
   o.me = static_cast<const int32_t*>(take(4));
-  o.mail_in = static_cast<const int64_t*>(take(devices * mail_bytes));
+  o.mail_in = static_cast<const int64_t*>(take(devices * 8 * o.mail_words()));
   o.exchanged.core_count = o.core_count();
   o.exchanged.zero_count = o.zero_count();
   o.exchanged.cores = static_cast<const char*>(take(devices * core_bytes));
@@ -167,7 +173,7 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
       int64_t(cores->size_bytes()) < core_bytes ||
       int64_t(zeros->size_bytes()) < 4 * o.zero_count() ||
-      int64_t(mail->size_bytes()) < mail_bytes) {
+      int64_t(mail->size_bytes()) < 8 * o.mail_words()) {
     return fail("jaxmatch_assignment_divided: a buffer is too small");
   }
   o.scratch = static_cast<char*>(scratch->untyped_data());

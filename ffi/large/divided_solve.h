@@ -108,6 +108,8 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
       return enter_prices(team, d);
     case kBeginTrees:
       return begin_trees(team, d);
+    case kHearZeros:
+      return hear_zeros(team, d);
     case kSearchZeros:
       return search_zeros(team, d);
     case kMoveDuals:
@@ -160,6 +162,8 @@ JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char
   part.row0 = by_rows ? me * each : 0;
   part.col0 = by_rows ? 0 : me * each;
   part.number_of_classes = d.how.classes();
+  part.lists = d.mail.lists();
+  if (part.lists) part.lists += part.row0;
   CoreState& s = part.s;
   if (by_rows) {
     s.n = each;

@@ -3,9 +3,10 @@
 //
 // Every device keeps the whole state, prices, pairs and cores, O(n) of it, and does the same to it.
 // Costs are looked at where they are. What comes of that is exchanged between two launches: a
-// *mail*, of numbers of which the least counts, and where they have changed the cores or the list
-// of zeros. What all devices do depends on the exchanged alone, whole numbers whose order of
-// arrival does not matter, so that their states stay the same bit for bit.
+// *mail*, of numbers of which the least counts and of short lists of zeros, and where they have
+// changed the cores, or where short lists do not do, a bit for each pair. What all devices do
+// depends on the exchanged alone, whole numbers whose order of arrival does not matter, so that
+// their states stay the same bit for bit.
 #ifndef JAXMATCH_LARGE_DIVIDED_STATE_H_
 #define JAXMATCH_LARGE_DIVIDED_STATE_H_
 
@@ -29,6 +30,7 @@ enum Step : int32_t {
   kReduceCols,
   kEnterPrices,
   kBeginTrees,
+  kHearZeros,
   kSearchZeros,
   kMoveDuals,
   kCheckPrices,
@@ -44,7 +46,8 @@ enum Ask : int32_t { kAskNothing, kAskMail, kAskCores, kAskZeros };
 // What a launch leaves for the next one, behind the control words and the meeting.
 struct Relay {
   int32_t ask = kAskNothing, step = kLookAtCosts;
-  int32_t zeros_hold = 0;  // the list of zeros is that of the duals
+  int32_t zeros_hold = 0;  // zeros are those of the duals
+  int32_t lists_do = 0;    // no row has more zeros than a list has room for
   int32_t level = 0;       // of the forward pass
   int32_t count = 0;       // of rows in its frontier
   int32_t after = 0;       // the step that follows a pricing
@@ -53,18 +56,27 @@ constexpr int64_t kRelayAt = 72;
 static_assert(4 * kMeetingAt + sizeof(Meeting) <= 4 * kRelayAt, "");
 static_assert(4 * kRelayAt + sizeof(Relay) <= 4 * kControlWords, "");
 
+// The columns of a row's zeros in one device's part.
+struct ZeroList {
+  static constexpr int kRoom = 15;
+  int32_t count;  // of all, also of those for which there is no room
+  int32_t col[kRoom];
+};
+
 // A number for each row and two for each column at most, and a few of the whole problem. Of what
-// devices send in the same place the least counts.
+// devices send in the same place the least counts. Behind it, for methods that have them, a list
+// for each row.
 struct Mail {
-  static constexpr int64_t kHead = 8, kNothing = INT64_MAX;
+  static constexpr int64_t kHead = 8, kEach = 2, kNothing = INT64_MAX;
+  static constexpr int64_t kListWords = sizeof(ZeroList) / sizeof(int64_t);
   const int64_t* in;  // [devices, words]
   int64_t* out;       // [words]
-  int64_t side, devices;
+  int64_t side, devices, words;
 
-  JAXMATCH_FN static int64_t words(int64_t side) { return kHead + 2 * side; }
+  JAXMATCH_FN int64_t numbers() const { return kHead + kEach * side; }
   JAXMATCH_FN void send(int64_t at, int64_t x) const { put(out + at, x); }
   JAXMATCH_FN int64_t heard(int64_t at, int64_t device) const {
-    return peek(in + device * words(side) + at);
+    return peek(in + device * words + at);
   }
   JAXMATCH_FN int64_t least(int64_t at) const {
     int64_t x = kNothing;
@@ -73,6 +85,12 @@ struct Mail {
   }
   JAXMATCH_FN int64_t first(int64_t k) const { return kHead + k; }
   JAXMATCH_FN int64_t second(int64_t k) const { return kHead + side + k; }
+  JAXMATCH_FN ZeroList* lists() const {
+    return words > numbers() ? reinterpret_cast<ZeroList*>(out + numbers()) : nullptr;
+  }
+  JAXMATCH_FN const ZeroList* heard_lists(int64_t device) const {
+    return reinterpret_cast<const ZeroList*>(in + device * words + numbers());
+  }
 };
 
 // Doubles as whole numbers in the same order, and back.
@@ -86,10 +104,21 @@ template <class T>
 struct Part : Core<T> {
   int64_t row0, col0;
   int number_of_classes;
+  ZeroList* lists;  // or null
 
   JAXMATCH_FN int classes() const { return number_of_classes; }
   JAXMATCH_FN int64_t row_id(int64_t i) const { return row0 + i; }
   JAXMATCH_FN int64_t col_id(int64_t j) const { return col0 + j; }
+  // The zeros of row i in columns from `first` on. Their order does not matter to who reads them.
+  JAXMATCH_FN void note_zeros(int64_t i, int64_t first, uint32_t zeros) const {
+    if (zeros == 0 || !lists || !this->has_row(i)) return;
+    ZeroList& list = lists[i];
+    if (peek(&list.count) > ZeroList::kRoom) return;
+    for (int at = count_up(&list.count, bit_count(zeros)); zeros && at < ZeroList::kRoom; ++at) {
+      put(list.col + at, int32_t(col_id(first + trailing_zeros(zeros))));
+      zeros &= zeros - 1;
+    }
+  }
 };
 
 // How the problem's canonical rows or columns are divided. A class of columns belongs to one
@@ -127,8 +156,11 @@ struct Divided {
   Exchanged exchanged;
   Relay* relay;
   uint64_t* offer;        // of columns: from which row they have the label, as its place
+  int32_t* listed;        // [n, kListed]: of rows, the columns of all their zeros, then -1; or null
   int64_t *paid, *least;  // of rows, at the end: what they pay and could, as order_of() has it
   bool core, tree;        // the method; trees also end what cores could not
+
+  static constexpr int kListed = ZeroList::kRoom + 1;
 
   // f(j) for each zero of row i, those of one in `parts` shares of it.
   template <class F>

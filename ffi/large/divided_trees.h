@@ -1,12 +1,13 @@
 // The Hungarian algorithms of Date and Nagi (2016) where costs are divided over devices, as in
 // their section 5; but rounds are few and fat.
 //
-// Devices look for the zeros among their own reduced costs, and tell each other: a bit for each
-// pair. All of them then go the whole forward pass along these bits alone, level after level
-// without a word. Only when it has come to its end without a path they have to hear how far duals
-// may move. The classical variant then looks for zeros anew. The tree variant goes on: pairs of
-// rows and columns outside of the trees are as they were, so the bits still hold for them, and a
-// column that became tight by the dual update has the row that offered it least for a parent.
+// Devices look for the zeros among their own reduced costs, and tell each other: a short list for
+// each row, or where some row has too many, a bit for each pair. All of them then go the whole
+// forward pass along these alone, level after level without a word. Only when it has come to its
+// end without a path they have to hear how far duals may move. The classical variant then looks for
+// zeros anew. The tree variant goes on: pairs of rows and columns outside of the trees are as they
+// were, so zeros still hold for them, and a column that became tight by the dual update has the row
+// that offered it least for a parent.
 #ifndef JAXMATCH_LARGE_DIVIDED_TREES_H_
 #define JAXMATCH_LARGE_DIVIDED_TREES_H_
 
@@ -87,14 +88,60 @@ JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
     d.relay->level = 0;
     d.relay->count = int32_t(count);
   });
-  if (count > 0 && !hold) compress_zeros(team, d.part);
+  ZeroList* const lists = d.part.lists;
+  if (count > 0 && !hold) {
+    team.each(lists ? d.part.s.n : 0, [&](int64_t i) { put(&lists[i].count, 0); });
+    compress_zeros(team, d.part);
+  }
   team.sync();
   team.leader([&] { d.relay->zeros_hold = 1; });
   if (count == 0) return {kCheckPrices};
-  return {kSearchZeros, hold ? kAskNothing : kAskZeros};
+  if (hold) return {kSearchZeros};
+  team.leader([&] { d.relay->lists_do = 0; });
+  return lists ? Next{kHearZeros, kAskMail} : Next{kSearchZeros, kAskZeros};
+}
+
+// One list for each row, of the zeros in all parts; if one is too long all bits have to come.
+template <class Team, class T>
+JAXMATCH_FN Next hear_zeros(Team& team, Divided<T>& d) {
+  const bool by_rows = d.how.by_rows;
+  const int64_t too_long = team.sum(d.p.s.n, [&](int64_t i) {
+    if (!d.p.has_row(i)) return false;
+    int32_t* const listed = d.listed + i * d.kListed;
+    int64_t all = 0;
+    const int64_t first = by_rows ? i / d.how.each : 0;
+    for (int64_t k = first; k <= (by_rows ? first : d.how.devices - 1); ++k) {
+      const ZeroList& list = d.mail.heard_lists(k)[i];
+      const int32_t count = peek(&list.count);
+      JAXMATCH_UNROLL
+      for (int a = 0; a < ZeroList::kRoom; ++a) {
+        const int32_t j = peek(list.col + a);
+        if (a < count && all + a < ZeroList::kRoom) put(listed + all + a, j);
+      }
+      all += count;
+    }
+    for (int64_t a = all; a < d.kListed; ++a) put(listed + a, -1);
+    return all > ZeroList::kRoom;
+  });
+  team.leader([&] { d.relay->lists_do = too_long == 0; });
+  return {kSearchZeros, too_long == 0 ? kAskNothing : kAskZeros};
 }
 
 // Algorithm 3, of both variants: along the zeros of the rows of the frontier.
+template <class Team, class T>
+JAXMATCH_FN void expand_lists(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
+  const CoreState& s = d.p.s;
+  const int32_t* const frontier = s.frontier + (level & 1) * s.n;
+  team.each(count * d.kListed, [&](int64_t k) {
+    const int64_t i = peek(frontier + k / d.kListed);
+    const int32_t j = peek(d.listed + i * d.kListed + k % d.kListed);
+    if (j < 0 || peek(s.on_path + j) != kInactive) return;
+    lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
+  });
+  team.sync();
+}
+
+// The same along bits.
 template <class Team, class T>
 JAXMATCH_FN void expand_zeros(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
   const CoreState& s = d.p.s;
@@ -138,10 +185,14 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
   Control& c = *s.control;
   int64_t level = peek(&d.relay->level), count = peek(&d.relay->count);
   const int64_t start = level;
-  const bool first = peek(&c.phases) == 0;
+  const bool first = peek(&c.phases) == 0, lists_do = peek(&d.relay->lists_do);
   team.sync();
   for (; count > 0; ++level) {
-    expand_zeros(team, d, level, count);
+    if (lists_do) {
+      expand_lists(team, d, level, count);
+    } else {
+      expand_zeros(team, d, level, count);
+    }
     count = contract(team, d.p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
   }
   if (peek(&c.ends) != 0) {

@@ -123,6 +123,7 @@ JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
             }
             if (a < count && g.lane < Rows::kWords && word + g.lane < last) {
               s.zeros[rows.i[a] * words + word + g.lane] = mine;
+              p.note_zeros(rows.i[a], (word + g.lane) * kWordBits, mine);
             }
           });
         }

@@ -36,7 +36,8 @@ __device__ inline void lower_to(uint64_t* at, uint64_t x) {
 __device__ inline void raise_to(int64_t* at, int64_t x) {
   atomicMax(reinterpret_cast<long long*>(at), (long long)x);
 }
-__device__ inline int32_t count_up(int32_t* at) { return atomicAdd(at, 1); }
+__device__ inline int32_t count_up(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
+__device__ inline int bit_count(uint32_t x) { return __popc(x); }
 
 // x[at], of an array that stays in registers.
 template <class T>
@@ -103,7 +104,10 @@ inline void raise_to(T* at, T x) {
          !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
-inline int32_t count_up(int32_t* at) { return __atomic_fetch_add(at, 1, __ATOMIC_RELAXED); }
+inline int32_t count_up(int32_t* at, int32_t by = 1) {
+  return __atomic_fetch_add(at, by, __ATOMIC_RELAXED);
+}
+inline int bit_count(uint32_t x) { return __builtin_popcount(x); }
 
 template <class T, int N>
 inline T pick(const T (&x)[N], int at) {

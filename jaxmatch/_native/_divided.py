@@ -15,7 +15,7 @@ from jaxmatch._result import Assignment
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
-_CLASSES, _CORE_WORDS, _MAIL_HEAD = 32, 12, 8  # as in ffi/large/divided_state.h
+_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_WORDS = 32, 12, 8, 16  # as in ffi/large/divided_state.h
 _RELAY_AT, _DONE = 72, 6
 
 _GIVEN_POINTS = 32  # as in ffi/large/divided_operands.h
@@ -29,7 +29,8 @@ MOST_DEVICES = _CLASSES
 
 
 class Exchanged(NamedTuple):
-    """Of all devices, one after another: numbers, candidates of rows, and pairs without slack."""
+    """Of all devices, one after another: numbers and short lists of pairs without slack,
+    candidates of rows, and a bit for each pair without slack."""
 
     mail: Int[Array, "p a"]
     cores: Int[Array, "p b"]
@@ -57,13 +58,15 @@ class Kept(NamedTuple):
 def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> Kept:
     """Numbers of int32, as in ffi/large/divided_operands.h."""
     each, other = (n // devices, m) if rows else (m // devices, n)
-    cores = max(each * _CLASSES, other * (_CLASSES // devices)) if method == "core" else 0
+    with_lists = method != "core"
+    cores = 0 if with_lists else max(each * _CLASSES, other * (_CLASSES // devices))
     zeros = max(each * -(-other // 32), other * -(-each // 32))
     shorter = max(n, m) if masked else min(n, m)
-    scratch = scratch_words(n, m, masked, "core" if method == "core" else "tree")
-    parts = (8 * max(n, m), 8 * shorter, 8 * shorter)
+    scratch = scratch_words(n, m, masked, "tree" if with_lists else "core")
+    lists = 4 * _LIST_WORDS * with_lists
+    parts = (8 * max(n, m), 8 * shorter, 8 * shorter, lists * shorter)
     scratch += sum(-(-part // 256) * 64 for part in parts)
-    mail = 2 * (_MAIL_HEAD + 2 * max(n, m))
+    mail = 2 * (_MAIL_HEAD + 2 * max(n, m)) + _LIST_WORDS * max(n, m) * with_lists
     return Kept(CONTROL_WORDS, scratch, _CORE_WORDS * cores, zeros, mail)  # type: ignore[arg-type]
 
 

@@ -47,7 +47,7 @@ extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, boo
   Divided<float> measured;
   return o.lay_out(&measured) == 4 * words[0] &&
          o.core_count() * Exchanged::kBytesOfClass == 4 * words[1] && o.zero_count() == words[2] &&
-         8 * Mail::words(std::max(n, m)) == 4 * words[3];
+         8 * o.mail_words() == 4 * words[3];
 }
 
 // One launch for device `me`, whose part of the costs this is, on a grid of so many blocks with
