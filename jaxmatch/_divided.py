@@ -91,12 +91,15 @@ def _solve(
     def all_costs(cost: Array) -> Array:
         return lax.all_gather(cost, division.axis, axis=0 if division.rows else 1, tiled=True)
 
+    costs = DividedCosts(
+        sides=_sides(cost, division),
+        operands=(lax.stop_gradient(cost),),
+        specs=(division.spec,),
+        call=partial(_native.divided, metric=None),
+        whole=all_costs,
+    )
     res = solve_parts(
-        partial(_native.divided, metric=None),
-        all_costs,
-        _sides(cost, division),
-        (lax.stop_gradient(cost),),
-        (division.spec,),
+        costs,
         (row_mask, col_mask),
         division=division,
         maximize=maximize,
@@ -109,12 +112,18 @@ def _solve(
 # What all devices do together
 
 
+class DividedCosts(NamedTuple):
+    """The costs of one problem: a matrix, or points from which they are computed."""
+
+    sides: tuple[int, int]
+    operands: tuple[Array, ...]  # the first is divided, the others are the same everywhere
+    specs: tuple[PartitionSpec, ...]
+    call: Callable[..., tuple[Assignment, Kept]]  # the native call on a device's operands
+    whole: Callable[..., Array]  # all costs, of a device's operands: for platforms without one
+
+
 def solve_parts(
-    call: Callable[..., tuple[Assignment, Kept]],
-    all_costs: Callable[..., Array],
-    sides: tuple[int, int],
-    costs: tuple[Array, ...],
-    specs: tuple[PartitionSpec, ...],
+    costs: DividedCosts,
     masks: tuple[Array | None, Array | None],
     *,
     division: Division,
@@ -123,30 +132,30 @@ def solve_parts(
 ) -> Assignment:
     """The result is the same on all devices; costs stay where they are.
 
-    `call` is the native call for what costs are; the twin, on platforms that have none, solves
-    `all_costs` of them. Masks are those of the whole problem.
+    Masks are those of the whole problem.
     """
     given = [x is not None for x in masks]
+    count = len(costs.operands)
     if division.is_local:
-        _check_alike(division, (*costs[1:], *masks))
+        _check_alike(division, (*costs.operands[1:], *masks))
 
     def with_masks(
         solve: Callable[..., Assignment],
     ) -> Callable[..., Assignment]:
         def solver(*arguments: Array) -> Assignment:
-            rest = iter(arguments[len(costs) :])
-            return solve(arguments[: len(costs)], *(next(rest) if g else None for g in given))
+            rest = iter(arguments[count:])
+            return solve(arguments[:count], *(next(rest) if g else None for g in given))
 
         return solver
 
     def twin(
-        costs: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
+        operands: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
     ) -> Assignment:
-        whole = all_costs(*costs)
+        whole = costs.whole(*operands)
         return _xla_assignment.solve(whole, row_mask, col_mask, None, None, maximize=maximize)
 
     how = {"division": division, "maximize": maximize, "method": method}
-    native = partial(_exchange_and_solve, call, sides, **how)
+    native = partial(_exchange_and_solve, costs.call, costs.sides, **how)
     platforms = ["cpu"] * _native.has_cpu_library() + ["cuda"] * _native.has_cuda_library()
     branches = {platform: with_masks(native) for platform in platforms}
 
@@ -156,14 +165,14 @@ def solve_parts(
             return with_masks(twin)(*arguments)
         return lax.platform_dependent(*arguments, default=with_masks(twin), **branches)
 
-    arguments = (*costs, *(x for x in masks if x is not None))
+    arguments = (*costs.operands, *(x for x in masks if x is not None))
     if division.axis is None:
         return part(*arguments)
     if division.is_local:
         # The same on all devices also by type.
         return jax.tree.map(lambda x: lax.pmax(x, division.axis), part(*arguments))
     everywhere = PartitionSpec()
-    in_specs = (*specs, *[everywhere] * sum(given))
+    in_specs = (*costs.specs, *[everywhere] * sum(given))
     return jax.shard_map(
         part,
         mesh=division.mesh,

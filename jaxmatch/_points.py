@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 
 from jaxmatch import _native
 from jaxmatch._arguments import as_array, as_mask
-from jaxmatch._divided import check_division, solve_parts
+from jaxmatch._divided import DividedCosts, check_division, solve_parts
 from jaxmatch._divided_check import check_parts
 from jaxmatch._division import Division, division_of
 from jaxmatch._proof import AssignmentCheck
@@ -251,12 +251,15 @@ def _solve(
 
     # Coordinate by coordinate: neighbouring threads look at neighbouring points.
     points = [lax.stop_gradient(p).T for p in (x, y)]
+    costs = DividedCosts(
+        sides=sides,
+        operands=tuple(points if division.rows else points[::-1]),
+        specs=(PartitionSpec(None, division.axis), PartitionSpec()),
+        call=partial(_native.divided, metric=metric),
+        whole=all_costs,
+    )
     res = solve_parts(
-        partial(_native.divided, metric=metric),
-        all_costs,
-        sides,
-        tuple(points if division.rows else points[::-1]),
-        (PartitionSpec(None, division.axis), PartitionSpec()),
+        costs,
         (row_mask, col_mask),
         division=division,
         maximize=maximize,

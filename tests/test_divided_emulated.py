@@ -107,6 +107,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
             heard[what][k * size : (k + 1) * size] = device.kept[kept][:size]
 
     random = np.random.default_rng(seed)
+    devices[0].has_asked = set()
     for launch in range(100_000):
         for k in random.permutation(count):
             device = devices[k]
@@ -127,6 +128,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
         states = [Kept(*(x.view(np.int32) for x in device.kept)) for device in devices]
         asked = {int(state.asked) for state in states}
         assert len(asked) == 1, "they all ask for the same at the same time"
+        devices[0].has_asked |= asked
         if all(state.done for state in states):
             assert asked == {0}
             return devices
@@ -171,6 +173,20 @@ def test_core_as_on_cpu(library, kind, by):
 def test_hungarian_as_on_cpu(library, kind, method, by):
     shape, count = ((8, 20), 4) if (by == "row_axis") == (method == "tree") else ((12, 12), 3)
     assert_as_on_cpu(library, costs(kind, *shape), by, count, method, SCHEDULES[count - 3 :][:1])
+
+
+@both_sides
+@pytest.mark.parametrize("method", ["classical", "tree"])
+@pytest.mark.parametrize("zeros", [14, 15, 16, 32])
+def test_lists_of_zeros_or_bits(library, zeros, method, by):
+    """A row's list has room for 15 zeros of all parts. Beyond, a bit for each pair is exchanged."""
+    random = np.random.default_rng(zeros)
+    side, every = 36, np.arange(36)
+    cost = random.integers(1, 9, (side, side)).astype(np.int32)
+    cost[every[:, None], (every[:, None] // 3 * 3 + np.arange(zeros)) % side] = 0
+    device, expected = assert_as_on_cpu(library, cost, by, 4, method, SCHEDULES[:1])
+    assert expected.cost == 0  # duals never move
+    assert (_native.ZEROS in device.has_asked) == (zeros > 15)
 
 
 @both_sides

@@ -50,9 +50,9 @@ class PoolTeam {
       for (int64_t b = 0; b < blocks; ++b) {
         for (int64_t j = first; j < last; ++j) {
           if (!wanted(j)) continue;
-          Offer best{label[j], parent[j]};
+          Offer best{slack_of_label(label[j]), parent[j]};
           look(b, j, best);
-          label[j] = best.least;
+          label[j] = whole_or_far(best.least);
           parent[j] = best.place;
         }
       }

@@ -90,7 +90,7 @@ class GridTeam {
     const int64_t groups = lesser(width < threads_ ? threads_ / width : 1, blocks);
     const auto look_at = [&](int64_t j, int64_t group) {
       Offer best;
-      if (group == 0) best = {peek(label + j), peek(parent + j)};
+      if (group == 0) best = {slack_of_label(peek(label + j)), peek(parent + j)};
       for (int64_t b = group; b < blocks; b += groups) look(b, j, best);
       return best;
     };
@@ -98,7 +98,7 @@ class GridTeam {
       return each(cols, [&](int64_t j) {
         if (!wanted(j)) return;
         const Offer best = look_at(j, 0);
-        put(label + j, best.least);
+        put(label + j, whole_or_far(best.least));
         put(parent + j, best.place);
       });
     }
@@ -107,10 +107,11 @@ class GridTeam {
     Offer best;
     if (mine) best = look_at(j, group);
     sync();
-    if (mine) lower_to(label + j, best.least);
+    const int64_t least = whole_or_far(best.least);
+    if (mine) lower_to(label + j, least);
     if (mine && group == 0) put(parent + j, kNoParent);
     sync();
-    if (mine && best.least == peek(label + j)) lower_to(parent + j, best.place);
+    if (mine && least == peek(label + j)) lower_to(parent + j, best.place);
   }
   // f(column, first row, step): as many threads for each column as there are.
   template <class F>

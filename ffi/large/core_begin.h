@@ -47,9 +47,9 @@ JAXMATCH_FN void begin(Team& team, Core<T>& p) {
     put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
     put(s.bid + j, kNoBid);
     // The team left the least cost of each column in v_real, negated costs to maximise.
-    const double key = p.costs.whole(peek(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost);
-    const bool used = square && p.has_col(j) && key < infinity();
-    put(s.v + j, used ? int64_t(key) : 0);
+    const double least = peek(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost;
+    const bool used = square && p.has_col(j) && least < infinity();
+    put(s.v + j, used ? int64_t(p.costs.whole(least)) : 0);
   });
   team.sync();
 }

@@ -27,7 +27,6 @@ struct Core {
   JAXMATCH_FN static constexpr int classes() { return kClasses; }
   JAXMATCH_FN static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_FN static constexpr int64_t col_id(int64_t j) { return j; }
-  JAXMATCH_FN static void note_zeros(int64_t, int64_t, uint32_t) {}
 
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
@@ -206,8 +205,6 @@ struct Candidates {
  private:
   static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
 };
-
-JAXMATCH_FN inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
 
 // The four least reduced costs of each class of columns, from now on the core of row i. Returns the
 // least of all: the greatest price that the row may have, kFar if everything is forbidden.

@@ -27,6 +27,10 @@ constexpr int64_t kMostRows = int64_t{1} << kRowBits;
 constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
 constexpr uint64_t kNoParent = ~uint64_t{0};
 
+// Slacks as doubles, and as labels.
+JAXMATCH_FN inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
+JAXMATCH_FN inline double slack_of_label(int64_t x) { return x < kFar ? double(x) : infinity(); }
+
 // Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a
 // wide problem square, or it is masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
@@ -128,9 +132,10 @@ JAXMATCH_FN inline uint32_t row_at_place(int64_t place, int64_t j) {
   return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
 }
 
-// What rows offer a column: the least slack, and of those that offer it the first one's place.
+// What rows offer a column: the least slack, whole or infinite, and of those that offer it the
+// first one's place.
 struct Offer {
-  int64_t least = kFar;
+  double least = infinity();
   uint64_t place = kNoParent;
 
   JAXMATCH_FN void lower_to(Offer x) {

@@ -109,16 +109,6 @@ struct Part : Core<T> {
   JAXMATCH_FN int classes() const { return number_of_classes; }
   JAXMATCH_FN int64_t row_id(int64_t i) const { return row0 + i; }
   JAXMATCH_FN int64_t col_id(int64_t j) const { return col0 + j; }
-  // The zeros of row i in columns from `first` on. Their order does not matter to who reads them.
-  JAXMATCH_FN void note_zeros(int64_t i, int64_t first, uint32_t zeros) const {
-    if (zeros == 0 || !lists || !this->has_row(i)) return;
-    ZeroList& list = lists[i];
-    if (peek(&list.count) > ZeroList::kRoom) return;
-    for (int at = count_up(&list.count, bit_count(zeros)); zeros && at < ZeroList::kRoom; ++at) {
-      put(list.col + at, int32_t(col_id(first + trailing_zeros(zeros))));
-      zeros &= zeros - 1;
-    }
-  }
 };
 
 // How the problem's canonical rows or columns are divided. A class of columns belongs to one
@@ -147,6 +137,21 @@ struct Exchanged {
   static constexpr int64_t kBytesOfClass = sizeof(ClassKeys) + sizeof(ClassCols);
 };
 
+// f(word, its bits) for words first, first + step, ... of a row.
+template <class F>
+JAXMATCH_FN void for_each_word(const uint32_t* zeros, int64_t row, int64_t words, int64_t first,
+                               int64_t step, F f) {
+  constexpr int kAtOnce = 4;
+  const uint32_t* const at = zeros + row * words;
+  for (int64_t w = first; w < words; w += kAtOnce * step) {
+    uint32_t bits[kAtOnce];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kAtOnce; ++a) bits[a] = w + a * step < words ? peek(at + w + a * step) : 0;
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kAtOnce; ++a) f(w + a * step, bits[a]);
+  }
+}
+
 template <class T>
 struct Divided {
   Core<T> p;  // the whole; of its costs only the grid is of use
@@ -165,25 +170,15 @@ struct Divided {
   // f(j) for each zero of row i, those of one in `parts` shares of it.
   template <class F>
   JAXMATCH_FN void for_each_zero(Lanes g, int64_t i, int64_t part, int64_t parts, F f) const {
-    constexpr int kAtOnce = 4;
-    const int64_t words = how.zero_words(), step = parts * g.kCount;
+    const int64_t words = how.zero_words();
     const int64_t owner = how.by_rows ? i / how.each : 0;
     const int64_t row = how.by_rows ? i - owner * how.each : i;
     for (int64_t d = 0; d < (how.by_rows ? 1 : how.devices); ++d) {
-      const uint32_t* const at = exchanged.zeros + (owner + d) * exchanged.zero_count + row * words;
-      for (int64_t w = part * g.kCount + g.lane; w < words; w += kAtOnce * step) {
-        uint32_t zeros[kAtOnce];
-        JAXMATCH_UNROLL
-        for (int a = 0; a < kAtOnce; ++a) {
-          zeros[a] = w + a * step < words ? peek(at + w + a * step) : 0;
-        }
-        JAXMATCH_UNROLL
-        for (int a = 0; a < kAtOnce; ++a) {
-          for (; zeros[a]; zeros[a] &= zeros[a] - 1) {
-            f(d * how.each + (w + a * step) * 32 + trailing_zeros(zeros[a]));
-          }
-        }
-      }
+      for_each_word(exchanged.zeros + (owner + d) * exchanged.zero_count, row, words,
+                    part * g.kCount + g.lane, parts * g.kCount, [&](int64_t word, uint32_t zeros) {
+                      for (; zeros; zeros &= zeros - 1)
+                        f(d * how.each + word * 32 + trailing_zeros(zeros));
+                    });
     }
   }
 };

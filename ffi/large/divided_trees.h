@@ -76,6 +76,26 @@ JAXMATCH_FN Next enter_prices(Team& team, Divided<T>& d) {
   return {kBeginTrees};
 }
 
+// Lists of the zeros that have been found, as far as there is room. Their order does not matter to
+// who reads them.
+template <class Team, class T>
+JAXMATCH_FN void list_zeros(Team& team, const Part<T>& part) {
+  team.rows(part.s.n, [&](Lanes g, int64_t i) {
+    if (!part.has_row(i)) return;
+    ZeroList& list = part.lists[i];
+    for_each_word(part.s.zeros, i, (part.s.m + kWordBits - 1) / kWordBits, g.lane, g.kCount,
+                  [&](int64_t word, uint32_t zeros) {
+                    if (zeros == 0 || peek(&list.count) > ZeroList::kRoom) return;
+                    for (int at = count_up(&list.count, bit_count(zeros));
+                         zeros && at < ZeroList::kRoom; ++at) {
+                      put(list.col + at,
+                          int32_t(part.col_id(word * kWordBits + trailing_zeros(zeros))));
+                      zeros &= zeros - 1;
+                    }
+                  });
+  });
+}
+
 // Algorithm 2. Without free rows this is the end; else their trees begin, along zeros that hold.
 template <class Team, class T>
 JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
@@ -92,6 +112,7 @@ JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
   if (count > 0 && !hold) {
     team.each(lists ? d.part.s.n : 0, [&](int64_t i) { put(&lists[i].count, 0); });
     compress_zeros(team, d.part);
+    if (lists) list_zeros(team, d.part);
   }
   team.sync();
   team.leader([&] { d.relay->zeros_hold = 1; });
@@ -168,9 +189,16 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   rows.s.frontier = s.frontier + (level & 1) * s.n;  // the forward pass has left it empty
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
-  const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length,
-                                  [&](int64_t i) { return peek(rows.s.in_tree + i) == 1; });
-  if (count > 0) expand_tree(team, rows, 0, count);
+  const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length, [&](int64_t i) {
+    // Their duals as doubles, where there is room until the end.
+    const double u = double(peek(rows.s.u + i));
+    put(d.paid + rows.row_id(i), int64_t(bits_of(u)));
+    return peek(rows.s.in_tree + i) == 1;
+  });
+  if (count > 0) {
+    expand_tree(team, rows, 0, count,
+                [&](int64_t i) { return real_of(uint64_t(d.paid[rows.row_id(i)])); });
+  }
   team.leader([&] { put(length, 0); });
   team.each(s.n, [&](int64_t i) {
     if (peek(s.in_tree + i) == 1) put(s.in_tree + i, 2);

@@ -72,6 +72,12 @@ JAXMATCH_FN inline double widen(double x) { return x; }
 JAXMATCH_FN inline double widen(BFloat16 x) { return double(single(x)); }
 JAXMATCH_FN inline double widen(Float16 x) { return double(single(x)); }
 
+JAXMATCH_FN inline bool is_finite(int32_t) { return true; }
+template <class T>
+JAXMATCH_FN inline bool is_finite(T x) {
+  return fabs(single(x)) < __builtin_huge_valf();
+}
+
 // Costs in an order in which the least one is the best, and back, negated to maximise.
 JAXMATCH_FN inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
 template <class T>
@@ -175,16 +181,20 @@ struct Grid {
 
   JAXMATCH_FN static double whole(double x) {
     if (Integral<Element>::value) return x;
-    const double cut = x > kMostKey && x < infinity() ? kMostKey : x;
-    return (cut + 0x1.8p52) - 0x1.8p52;
+    return (lesser(x, kMostKey) + 0x1.8p52) - 0x1.8p52;
   }
   // Whole, at most kMostKey; +inf where forbidden.
-  JAXMATCH_FN double key_of(Element cost) const { return key_of_real(widen(cost)); }
-  JAXMATCH_FN double key_of_real(double real) const {
-    const double x = real * factor * boost;
-    // Beyond all doubles, and still no infinity that forbids.
-    if (!Integral<Element>::value && x == infinity() && fabs(real) < infinity()) return kMostKey;
-    return whole(x);
+  JAXMATCH_FN double key_of(Element cost) const { return key_of(cost, widen(cost)); }
+  JAXMATCH_FN double key_of_real(double real) const { return key_of(real, real); }
+
+ private:
+  template <class Cost>
+  JAXMATCH_FN double key_of(Cost cost, double real) const {
+    double x = real * factor;
+    if (boost != 1) x *= boost;
+    if (Integral<Element>::value) return x;
+    // What is beyond all doubles on the grid does not forbid.
+    return is_finite(cost) ? whole(x) : infinity();
   }
 };
 

@@ -46,7 +46,7 @@ JAXMATCH_FN Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outd
     team.sync();
     if (count > 0) {
       if (tree) {
-        expand_tree(team, p, level, count);
+        expand_tree(team, p, level, count, [&](int64_t i) { return double(s.u[i]); });
         count = contract(team, p, level, [&](int64_t j) { return peek(s.label + j) == 0; });
       } else {
         expand_classical(team, p, level, count);

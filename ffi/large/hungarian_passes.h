@@ -38,10 +38,12 @@ JAXMATCH_FN int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_
 constexpr int kWordBits = 32;
 
 // Rows, and words of neighbouring columns, of which each lane has a share.
-template <class P>
+template <class P, int kRowCount, int kMostWords>
 struct Window {
-  static constexpr int kRows = 8, kShare = kWordBits / Lanes::kCount;
-  static constexpr int kWords = kShare > 1 ? 1 : sizeof(typename P::Element) > 4 ? 2 : 4;
+  static constexpr int kRows = kRowCount, kShare = kWordBits / Lanes::kCount;
+  static constexpr int kWords = kShare > 1                        ? 1
+                                : sizeof(typename P::Element) > 4 ? kMostWords / 2
+                                                                  : kMostWords;
   static constexpr int kCols = kWords * kShare;
 
   int64_t i[kRows];  // behind the last row, once more the last
@@ -75,9 +77,8 @@ struct Window {
 
 // f(lanes, window, how many rows it has, first word, last word) for `count` rows, row_of(k) each,
 // dealt out so that everybody has something to do.
-template <class Team, class P, class RowOf, class F>
+template <class Rows, class Team, class P, class RowOf, class F>
 JAXMATCH_FN void for_each_window(Team& team, const P& p, int64_t count, RowOf row_of, F f) {
-  using Rows = Window<P>;
   constexpr int64_t kUsual = 32 / Rows::kWords;  // windows side by side, for one group of lanes
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
@@ -101,13 +102,13 @@ JAXMATCH_FN void for_each_window(Team& team, const P& p, int64_t count, RowOf ro
 // where those of columns outside of all trees hold until the next list.
 template <class Team, class P>
 JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
-  using Rows = Window<P>;
+  using Rows = Window<P, 4, 8>;
   const CoreState& s = p.s;
   const int64_t words = (s.m + kWordBits - 1) / kWordBits;
   publish_prices(team, p);  // ends with a barrier
   const auto itself = [](int64_t k) { return k; };
   const auto everywhere = [](int64_t) { return true; };
-  for_each_window(
+  for_each_window<Rows>(
       team, p, s.n, itself, [&](Lanes g, const Rows& rows, int count, int64_t first, int64_t last) {
         for (int64_t word = first; word < last; word += Rows::kWords) {
           rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
@@ -123,7 +124,6 @@ JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
             }
             if (a < count && g.lane < Rows::kWords && word + g.lane < last) {
               s.zeros[rows.i[a] * words + word + g.lane] = mine;
-              p.note_zeros(rows.i[a], (word + g.lane) * kWordBits, mine);
             }
           });
         }
@@ -149,26 +149,25 @@ JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* len
 template <class Team, class P>
 JAXMATCH_FN int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                             int32_t* length) {
-  using Rows = Window<P>;
+  using Rows = Window<P, 8, 4>;  // more rows for each look at marks
   const CoreState& s = p.s;
   const int64_t count =
       list_rows(team, s.n, list, length, [&](int64_t i) { return peek(s.in_tree + i) != 0; });
   const auto listed = [&](int64_t k) { return int64_t(peek(list + k)); };
   const auto outside = [&](int64_t j) { return peek(s.on_path + j) == kInactive; };
-  for_each_window(team, p, count, listed,
-                  [&](Lanes g, const Rows& rows, int, int64_t first, int64_t last) {
-                    double least = infinity();
-                    for (int64_t word = first; word < last; word += Rows::kWords) {
-                      rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
-                        JAXMATCH_UNROLL
-                        for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
-                      });
-                    }
-                    const int64_t of_all = g.min(whole_or_far(least));
-                    // Most lower nothing, and would only wait for each other.
-                    if (g.lane == 0 && of_all < peek(&s.control->reach))
-                      lower_to(&s.control->reach, of_all);
-                  });
+  for_each_window<Rows>(
+      team, p, count, listed, [&](Lanes g, const Rows& rows, int, int64_t first, int64_t last) {
+        double least = infinity();
+        for (int64_t word = first; word < last; word += Rows::kWords) {
+          rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
+            JAXMATCH_UNROLL
+            for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
+          });
+        }
+        const int64_t of_all = g.min(whole_or_far(least));
+        // Most lower nothing, and would only wait for each other.
+        if (g.lane == 0 && of_all < peek(&s.control->reach)) lower_to(&s.control->reach, of_all);
+      });
   team.sync();
   return peek(&s.control->reach);
 }

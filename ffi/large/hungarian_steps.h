@@ -114,8 +114,8 @@ JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, i
 
 // Algorithm 4, expansion of the tree variant: every column not covered keeps the least slack that a
 // row of the trees offers it, and the first such row in its order.
-template <class Team, class P>
-JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t count) {
+template <class Team, class P, class DualOf>
+JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t count, DualOf u_of) {
   const auto& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
   constexpr int kRowsAtOnce = 16;  // so that their costs come at the same time
@@ -129,11 +129,11 @@ JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t coun
     typename P::Element cost[kRowsAtOnce];
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row(a), j);
-    const int64_t v = s.v[j];
+    const double v = double(s.v[j]);
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
-      const double key = p.costs.key_of(cost[a]);
-      const int64_t slack = key < infinity() ? int64_t(key) - s.u[row(a)] - v : kFar;
+      const double slack = p.costs.key_of(cost[a]) - v - u_of(row(a));
+      if (slack > best.least) continue;  // as almost all
       best.lower_to({slack, uint64_t(place_of_row(p.row_id(row(a)), p.col_id(j)))});
     }
   };
