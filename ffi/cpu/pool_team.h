@@ -47,14 +47,19 @@ class PoolTeam {
     constexpr int64_t kWidth = 256;
     spread((cols + kWidth - 1) / kWidth, 1e4, [&](int64_t tile) {
       const int64_t first = tile * kWidth, last = std::min(cols, first + kWidth);
+      Offer best[kWidth];
+      int64_t cols[kWidth], count = 0;
+      for (int64_t j = first; j < last; ++j) {
+        if (!wanted(j)) continue;
+        best[count] = {slack_of_label(label[j]), parent[j]};
+        cols[count++] = j;
+      }
       for (int64_t b = 0; b < blocks; ++b) {
-        for (int64_t j = first; j < last; ++j) {
-          if (!wanted(j)) continue;
-          Offer best{slack_of_label(label[j]), parent[j]};
-          look(b, j, best);
-          label[j] = whole_or_far(best.least);
-          parent[j] = best.place;
-        }
+        for (int64_t k = 0; k < count; ++k) look(b, cols[k], best[k]);
+      }
+      for (int64_t k = 0; k < count; ++k) {
+        label[cols[k]] = whole_or_far(best[k].least);
+        parent[cols[k]] = best[k].place;
       }
     });
   }

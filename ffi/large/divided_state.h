@@ -137,21 +137,6 @@ struct Exchanged {
   static constexpr int64_t kBytesOfClass = sizeof(ClassKeys) + sizeof(ClassCols);
 };
 
-// f(word, its bits) for words first, first + step, ... of a row.
-template <class F>
-JAXMATCH_FN void for_each_word(const uint32_t* zeros, int64_t row, int64_t words, int64_t first,
-                               int64_t step, F f) {
-  constexpr int kAtOnce = 4;
-  const uint32_t* const at = zeros + row * words;
-  for (int64_t w = first; w < words; w += kAtOnce * step) {
-    uint32_t bits[kAtOnce];
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) bits[a] = w + a * step < words ? peek(at + w + a * step) : 0;
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) f(w + a * step, bits[a]);
-  }
-}
-
 template <class T>
 struct Divided {
   Core<T> p;  // the whole; of its costs only the grid is of use
@@ -167,18 +152,17 @@ struct Divided {
 
   static constexpr int kListed = ZeroList::kRoom + 1;
 
-  // f(j) for each zero of row i, those of one in `parts` shares of it.
+  // f(first column of a word, its bits) for one in `parts` shares of the bits of row i.
   template <class F>
-  JAXMATCH_FN void for_each_zero(Lanes g, int64_t i, int64_t part, int64_t parts, F f) const {
+  JAXMATCH_FN void for_each_word_of_zeros(Lanes g, int64_t i, int64_t part, int64_t parts,
+                                          F f) const {
     const int64_t words = how.zero_words();
     const int64_t owner = how.by_rows ? i / how.each : 0;
     const int64_t row = how.by_rows ? i - owner * how.each : i;
     for (int64_t d = 0; d < (how.by_rows ? 1 : how.devices); ++d) {
-      for_each_word(exchanged.zeros + (owner + d) * exchanged.zero_count, row, words,
-                    part * g.kCount + g.lane, parts * g.kCount, [&](int64_t word, uint32_t zeros) {
-                      for (; zeros; zeros &= zeros - 1)
-                        f(d * how.each + word * 32 + trailing_zeros(zeros));
-                    });
+      const uint32_t* const bits = exchanged.zeros + (owner + d) * exchanged.zero_count;
+      for_each_word(bits + row * words, words, part * g.kCount + g.lane, parts * g.kCount,
+                    [&](int64_t word, uint32_t zeros) { f(d * how.each + word * 32, zeros); });
     }
   }
 };

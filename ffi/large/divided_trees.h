@@ -80,19 +80,19 @@ JAXMATCH_FN Next enter_prices(Team& team, Divided<T>& d) {
 // who reads them.
 template <class Team, class T>
 JAXMATCH_FN void list_zeros(Team& team, const Part<T>& part) {
+  const int64_t words = (part.s.m + kWordBits - 1) / kWordBits;
   team.rows(part.s.n, [&](Lanes g, int64_t i) {
     if (!part.has_row(i)) return;
     ZeroList& list = part.lists[i];
-    for_each_word(part.s.zeros, i, (part.s.m + kWordBits - 1) / kWordBits, g.lane, g.kCount,
-                  [&](int64_t word, uint32_t zeros) {
-                    if (zeros == 0 || peek(&list.count) > ZeroList::kRoom) return;
-                    for (int at = count_up(&list.count, bit_count(zeros));
-                         zeros && at < ZeroList::kRoom; ++at) {
-                      put(list.col + at,
-                          int32_t(part.col_id(word * kWordBits + trailing_zeros(zeros))));
-                      zeros &= zeros - 1;
-                    }
-                  });
+    for_each_word(
+        part.s.zeros + i * words, words, g.lane, g.kCount, [&](int64_t word, uint32_t zeros) {
+          if (zeros == 0 || peek(&list.count) > ZeroList::kRoom) return;
+          for (int at = count_up(&list.count, bit_count(zeros)); zeros && at < ZeroList::kRoom;
+               ++at) {
+            put(list.col + at, int32_t(part.col_id(word * kWordBits + trailing_zeros(zeros))));
+            zeros &= zeros - 1;
+          }
+        });
   });
 }
 
@@ -148,7 +148,7 @@ JAXMATCH_FN Next hear_zeros(Team& team, Divided<T>& d) {
   return {kSearchZeros, too_long == 0 ? kAskNothing : kAskZeros};
 }
 
-// Algorithm 3, of both variants: along the zeros of the rows of the frontier.
+// Algorithm 3, of both variants: along the zeros of the rows of the frontier that are listed.
 template <class Team, class T>
 JAXMATCH_FN void expand_lists(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
   const CoreState& s = d.p.s;
@@ -158,24 +158,6 @@ JAXMATCH_FN void expand_lists(Team& team, const Divided<T>& d, int64_t level, in
     const int32_t j = peek(d.listed + i * d.kListed + k % d.kListed);
     if (j < 0 || peek(s.on_path + j) != kInactive) return;
     lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
-  });
-  team.sync();
-}
-
-// The same along bits.
-template <class Team, class T>
-JAXMATCH_FN void expand_zeros(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
-  const CoreState& s = d.p.s;
-  const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  // A row's bits are looked at by many where rows are few.
-  const int64_t parts =
-      team.shares(count, (d.how.zero_words() + Lanes::kCount - 1) / Lanes::kCount);
-  team.rows(count * parts, [&](Lanes g, int64_t k) {
-    const int64_t i = peek(frontier + k / parts);
-    d.for_each_zero(g, i, k % parts, parts, [&](int64_t j) {
-      if (peek(s.on_path + j) != kInactive) return;
-      lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
-    });
   });
   team.sync();
 }
@@ -219,7 +201,10 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
     if (lists_do) {
       expand_lists(team, d, level, count);
     } else {
-      expand_zeros(team, d, level, count);
+      expand_classical(team, s, level, count, d.how.zero_words(),
+                       [&](Lanes g, int64_t i, int64_t share, int64_t shares, auto f) {
+                         d.for_each_word_of_zeros(g, i, share, shares, f);
+                       });
     }
     count = contract(team, d.p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
   }

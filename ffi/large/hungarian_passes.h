@@ -49,6 +49,14 @@ struct Window {
   int64_t i[kRows];  // behind the last row, once more the last
   double u[kRows];
 
+  template <class RowOf>
+  JAXMATCH_FN Window(const P& p, int count, RowOf row_of) {
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRows; ++a) {
+      i[a] = row_of(lesser(a, count - 1));
+      u[a] = double(peek(p.s.u + i[a]));
+    }
+  }
   // f(row of the window, slacks of this lane's columns) for the words from `word` on, as far as
   // wanted(column). Bit bit_of() of word c / kShare is that of the lane's c-th column.
   template <class Wanted, class F>
@@ -75,59 +83,68 @@ struct Window {
   JAXMATCH_FN static int bit_of(Lanes g, int c) { return c % kShare * Lanes::kCount + g.lane; }
 };
 
-// f(lanes, window, how many rows it has, first word, last word) for `count` rows, row_of(k) each,
-// dealt out so that everybody has something to do.
-template <class Rows, class Team, class P, class RowOf, class F>
-JAXMATCH_FN void for_each_window(Team& team, const P& p, int64_t count, RowOf row_of, F f) {
-  constexpr int64_t kUsual = 32 / Rows::kWords;  // windows side by side, for one group of lanes
+template <class P>
+using ZeroWindow = Window<P, 4, 4>;
+template <class P>
+using SlackWindow = Window<P, 8, 2>;  // more rows for each look at marks
+
+// Some words of a few rows, that lie side by side or are listed: what a group of lanes looks at.
+struct Stripe {
+  int64_t first_row, first_word, last_word;
+  int rows;
+};
+
+// f(lanes, stripe) for all words of `count` rows, dealt out so that everybody has something to do.
+template <class Rows, class Team, class P, class F>
+JAXMATCH_FN void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
+  // Windows side by side, so that there are several times as many stripes as groups of lanes.
+  constexpr int64_t kUsual = Rows::kShare > 1 ? 4 : 32 / Rows::kWords;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
   const int64_t groups = (count + Rows::kRows - 1) / Rows::kRows;
   const int64_t parts = greater((windows + kUsual - 1) / kUsual, team.shares(groups, windows));
   const int64_t width = (windows + parts - 1) / parts * Rows::kWords;
   team.rows(groups * parts, [&](Lanes g, int64_t k) {
-    const int64_t first = k / parts * Rows::kRows, word = k % parts * width;
-    if (word >= words) return;
-    Rows rows;
-    JAXMATCH_UNROLL
-    for (int a = 0; a < Rows::kRows; ++a) {
-      rows.i[a] = row_of(lesser(first + a, count - 1));
-      rows.u[a] = double(peek(p.s.u + rows.i[a]));
-    }
-    f(g, rows, int(lesser(count - first, int64_t{Rows::kRows})), word, lesser(word + width, words));
+    const int64_t row = k / parts * Rows::kRows, word = k % parts * width;
+    const int rows = int(lesser(count - row, int64_t{Rows::kRows}));
+    if (word < words) f(g, Stripe{row, word, lesser(word + width, words), rows});
   });
+}
+
+// The bits of the zeros.
+template <class P>
+JAXMATCH_APART void compress_stripe(const P& problem, Lanes g, Stripe stripe) {
+  using Rows = ZeroWindow<P>;
+  const P p = problem;
+  const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
+  const auto everywhere = [](int64_t) { return true; };
+  const Rows rows(p, stripe.rows, [&](int a) { return stripe.first_row + a; });
+  for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
+    rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
+      uint32_t zeros[Rows::kWords] = {}, mine = 0;
+      JAXMATCH_UNROLL
+      for (int c = 0; c < Rows::kCols; ++c) {
+        zeros[c / Rows::kShare] |= uint32_t(slack[c] == 0) << Rows::bit_of(g, c);
+      }
+      JAXMATCH_UNROLL
+      for (int w = 0; w < Rows::kWords; ++w) {
+        const uint32_t of_all = g.unite(zeros[w]);
+        if (g.lane == w) mine = of_all;
+      }
+      if (a < stripe.rows && g.lane < Rows::kWords && word + g.lane < stripe.last_word) {
+        p.s.zeros[rows.i[a] * words + word + g.lane] = mine;
+      }
+    });
+  }
 }
 
 // The list of zeros, one bit for each pair: it holds until duals change. Leaves prices in v_real,
 // where those of columns outside of all trees hold until the next list.
 template <class Team, class P>
 JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
-  using Rows = Window<P, 4, 8>;
-  const CoreState& s = p.s;
-  const int64_t words = (s.m + kWordBits - 1) / kWordBits;
   publish_prices(team, p);  // ends with a barrier
-  const auto itself = [](int64_t k) { return k; };
-  const auto everywhere = [](int64_t) { return true; };
-  for_each_window<Rows>(
-      team, p, s.n, itself, [&](Lanes g, const Rows& rows, int count, int64_t first, int64_t last) {
-        for (int64_t word = first; word < last; word += Rows::kWords) {
-          rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
-            uint32_t zeros[Rows::kWords] = {}, mine = 0;
-            JAXMATCH_UNROLL
-            for (int c = 0; c < Rows::kCols; ++c) {
-              zeros[c / Rows::kShare] |= uint32_t(slack[c] == 0) << Rows::bit_of(g, c);
-            }
-            JAXMATCH_UNROLL
-            for (int w = 0; w < Rows::kWords; ++w) {
-              const uint32_t of_all = g.unite(zeros[w]);
-              if (g.lane == w) mine = of_all;
-            }
-            if (a < count && g.lane < Rows::kWords && word + g.lane < last) {
-              s.zeros[rows.i[a] * words + word + g.lane] = mine;
-            }
-          });
-        }
-      });
+  for_each_stripe<ZeroWindow<P>>(team, p, p.s.n,
+                                 [&](Lanes g, Stripe stripe) { compress_stripe(p, g, stripe); });
   team.sync();
 }
 
@@ -144,30 +161,37 @@ JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* len
   });
 }
 
+// The least slack that listed rows have in columns outside of the trees.
+template <class P>
+JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
+                                       const int32_t* list) {
+  using Rows = SlackWindow<P>;
+  const P p = problem;
+  const auto outside = [&](int64_t j) { return peek(p.s.on_path + j) == kInactive; };
+  const Rows rows(p, stripe.rows, [&](int a) { return peek(list + stripe.first_row + a); });
+  double least = infinity();
+  for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
+    rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
+      JAXMATCH_UNROLL
+      for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
+    });
+  }
+  return g.min(whole_or_far(least));
+}
+
 // Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
 // outside. kFar if there is none. `list`: room for all rows.
 template <class Team, class P>
 JAXMATCH_FN int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                             int32_t* length) {
-  using Rows = Window<P, 8, 4>;  // more rows for each look at marks
   const CoreState& s = p.s;
   const int64_t count =
       list_rows(team, s.n, list, length, [&](int64_t i) { return peek(s.in_tree + i) != 0; });
-  const auto listed = [&](int64_t k) { return int64_t(peek(list + k)); };
-  const auto outside = [&](int64_t j) { return peek(s.on_path + j) == kInactive; };
-  for_each_window<Rows>(
-      team, p, count, listed, [&](Lanes g, const Rows& rows, int, int64_t first, int64_t last) {
-        double least = infinity();
-        for (int64_t word = first; word < last; word += Rows::kWords) {
-          rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
-            JAXMATCH_UNROLL
-            for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
-          });
-        }
-        const int64_t of_all = g.min(whole_or_far(least));
-        // Most lower nothing, and would only wait for each other.
-        if (g.lane == 0 && of_all < peek(&s.control->reach)) lower_to(&s.control->reach, of_all);
-      });
+  for_each_stripe<SlackWindow<P>>(team, p, count, [&](Lanes g, Stripe stripe) {
+    const int64_t least = least_of_stripe(p, g, stripe, list);
+    // Most lower nothing, and would only wait for each other.
+    if (g.lane == 0 && least < peek(&s.control->reach)) lower_to(&s.control->reach, least);
+  });
   team.sync();
   return peek(&s.control->reach);
 }

@@ -93,21 +93,23 @@ JAXMATCH_FN int64_t contract(Team& team, const Core<T>& p, int64_t level, Reache
   });
 }
 
-// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier.
-template <class Team, class T>
-JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, int64_t count) {
-  const CoreState& s = p.s;
+// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier, in
+// `words` of bits each. look(lanes, row, share, shares, f): f(first column of a word, its bits). A
+// row is looked at by many where rows are few.
+template <class Team, class Look>
+JAXMATCH_FN void expand_classical(Team& team, const CoreState& s, int64_t level, int64_t count,
+                                  int64_t words, Look look) {
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  const int64_t words = (s.m + 31) / 32;
-  team.rows(count, [&](Lanes g, int64_t k) {
-    const int64_t i = peek(frontier + k);
-    for (int64_t w = g.lane; w < words; w += g.kCount) {
-      for (uint32_t zeros = peek(s.zeros + i * words + w); zeros; zeros &= zeros - 1) {
-        const int64_t j = w * 32 + trailing_zeros(zeros);
+  const int64_t shares = team.shares(count, (words + Lanes::kCount - 1) / Lanes::kCount);
+  team.rows(count * shares, [&](Lanes g, int64_t k) {
+    const int64_t i = peek(frontier + k / shares);
+    look(g, i, k % shares, shares, [&](int64_t first, uint32_t zeros) {
+      for (; zeros; zeros &= zeros - 1) {
+        const int64_t j = first + trailing_zeros(zeros);
         if (peek(s.on_path + j) != kInactive) continue;
         lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
       }
-    }
+    });
   });
   team.sync();
 }
@@ -118,7 +120,7 @@ template <class Team, class P, class DualOf>
 JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t count, DualOf u_of) {
   const auto& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  constexpr int kRowsAtOnce = 16;  // so that their costs come at the same time
+  constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // so that costs come at the same time
   const auto is_outside = [&](int64_t j) {
     return peek(s.on_path + j) == kInactive && p.has_col(j);
   };

@@ -7,9 +7,12 @@
 
 #if defined(__CUDACC__)
 #define JAXMATCH_FN __device__
+// With registers of its own, not all that is alive in the kernel around it.
+#define JAXMATCH_APART __device__ __noinline__
 #define JAXMATCH_UNROLL _Pragma("unroll")
 #else
 #define JAXMATCH_FN
+#define JAXMATCH_APART
 #define JAXMATCH_UNROLL
 #endif
 
@@ -138,6 +141,20 @@ JAXMATCH_FN constexpr T lesser(T a, T b) {
 template <class T>
 JAXMATCH_FN constexpr T greater(T a, T b) {
   return a < b ? b : a;
+}
+
+// f(word, its bits) for words first, first + step, ... of a row; several come at the same time.
+template <class F>
+JAXMATCH_FN void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,
+                               F f) {
+  constexpr int kAtOnce = 4;
+  for (int64_t w = first; w < words; w += kAtOnce * step) {
+    uint32_t bits[kAtOnce];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kAtOnce; ++a) bits[a] = w + a * step < words ? peek(row + w + a * step) : 0;
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kAtOnce; ++a) f(w + a * step, bits[a]);
+  }
 }
 
 }  // namespace jaxmatch
