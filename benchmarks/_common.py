@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -17,6 +18,18 @@ import numpy as np
 
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def add_parts(parser: argparse.ArgumentParser, every: Sequence[str]) -> None:
+    """Names of parts of a benchmark, as `args.parts`; all of them where none is given."""
+
+    def part(name: str) -> str:
+        if name not in every:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(every)}")
+        return name
+
+    # Not `choices`, which some Pythons hold against the list of a call that names none.
+    parser.add_argument("parts", nargs="*", type=part, default=[*every], metavar="PART")
 
 
 def pin_to_cores(count: int) -> None:

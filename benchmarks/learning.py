@@ -69,8 +69,7 @@ PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small cases, to try this out")
-    every = (*PARTS, "digit_matching")
-    parser.add_argument("parts", nargs="*", choices=every, default=every, metavar="PART")
+    common.add_parts(parser, [*PARTS, "digit_matching"])
     args = parser.parse_args()
     device = jax.devices()[0]
     backend = "gpu" if device.platform == "gpu" else "cpu"

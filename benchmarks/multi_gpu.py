@@ -98,22 +98,14 @@ def run(name: str, part: str, machine: dict[str, Any], args: argparse.Namespace)
     return content
 
 
-def name_of_part(name: str) -> str:
-    if name not in PARTS:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(PARTS)}")
-    return name
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small cases, to try this out")
     parser.add_argument("--devices", type=int, default=4, metavar="N", help="up to N, default 4")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case later")
     parser.add_argument("--resume", action="store_true", help="keep the rows of an earlier run")
-    # Not `choices`, which some Pythons hold against the empty list of a call that names none.
-    parser.add_argument("parts", nargs="*", type=name_of_part, metavar="PART")
+    common.add_parts(parser, [*PARTS])
     args = parser.parse_args()
-    args.parts = args.parts or [*PARTS]
     args.end = time.perf_counter() + args.seconds
     most = min(args.devices, len(jax.devices()))
     args.counts = [p for p in (1, 2, 4, 8) if p <= most]
