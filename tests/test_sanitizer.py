@@ -20,6 +20,7 @@ import sweep_matching_gpu
 SWEEPS = [
     ("memcheck", "assignment", ""),
     ("racecheck", "assignment", "all-search"),
+    ("memcheck", "divided", ""),
     ("memcheck", "perturbed", ""),
     ("racecheck", "perturbed", "all-search"),
     *(("memcheck", "matching", part) for part in sweep_matching_gpu.PARTS),

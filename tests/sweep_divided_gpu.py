@@ -1,0 +1,44 @@
+"""The kernel for divided problems, by each method and side, for tools that watch memory:
+
+    compute-sanitizer --tool memcheck python tests/sweep_divided_gpu.py
+
+test_sanitizer.py runs it. On one GPU, which takes the same steps and hears from itself.
+"""
+
+import jax
+import numpy as np
+
+import jaxmatch as jm
+
+
+SHAPES = [(45, 70), (70, 45), (140, 140)]
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    solved = 0
+
+    def check(result: jm.Assignment) -> None:
+        nonlocal solved
+        assert result.status == jm.Status.OPTIMAL
+        solved += 1
+
+    with jax.set_mesh(jax.make_mesh((1,), ("x",), devices=jax.devices()[:1])):
+        for n, m in SHAPES:
+            for method in ("core", "classical", "tree"):
+                for dtype in (np.int32, np.float32, np.float16):
+                    cost = rng.integers(0, 4 * n, (n, m)).astype(dtype)
+                    axis = "col_axis" if dtype == np.float32 else "row_axis"
+                    check(jm.solve_assignment(cost, method=method, **{axis: "x"}))
+            ties = np.zeros((n, m), np.int32)  # more zeros than a list has room for
+            masks = {"row_mask": rng.random(n) < 0.8, "col_mask": rng.random(m) < 0.9}
+            for method in ("classical", "tree"):
+                check(jm.solve_assignment(ties, method=method, row_axis="x", **masks))
+            points = rng.random((n, 2), np.float32), rng.random((m, 2), np.float32)
+            for metric in ("sqeuclidean", "cosine"):
+                check(jm.solve_assignment_points(*points, metric, row_axis="x"))
+    print(f"solved {solved} problems")
+
+
+if __name__ == "__main__":
+    main()
