@@ -209,7 +209,9 @@ struct Candidates {
 // The four least reduced costs of each class of columns, from now on the core of row i. Returns the
 // least of all: the greatest price that the row may have, kFar if everything is forbidden.
 template <bool kFirst, class P>
-JAXMATCH_APART int64_t select_core(const P p, const double* v, Lanes g, int64_t i, uint32_t turn) {
+JAXMATCH_APART int64_t select_core(const P& problem, const double* v, Lanes g, int64_t i,
+                                   uint32_t turn) {
+  const P p = problem;
   const int classes = p.classes();
   double least = infinity(), horizon = infinity();
   for (int c = g.lane; c < classes; c += g.kCount) {
@@ -266,7 +268,8 @@ JAXMATCH_FN int64_t select_cores(Team& team, const Core<T>& p) {
 
 // The least reduced cost of row i over all columns.
 template <class P>
-JAXMATCH_APART int64_t least_reduced(const P p, const double* v, Lanes g, int64_t i) {
+JAXMATCH_APART int64_t least_reduced(const P& problem, const double* v, Lanes g, int64_t i) {
+  const P p = problem;
   double least = infinity();
   p.for_each_batch(i, g.lane, g.kCount, [&](const auto& cost, int count, const auto& column_of) {
     JAXMATCH_UNROLL

@@ -113,8 +113,9 @@ JAXMATCH_FN void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
 
 // The bits of the zeros.
 template <class P>
-JAXMATCH_APART void compress_stripe(const P p, Lanes g, Stripe stripe) {
+JAXMATCH_APART void compress_stripe(const P& problem, Lanes g, Stripe stripe) {
   using Rows = ZeroWindow<P>;
+  const P p = problem;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const auto everywhere = [](int64_t) { return true; };
   const Rows rows(p, stripe.rows, [&](int a) { return stripe.first_row + a; });
@@ -162,8 +163,10 @@ JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* len
 
 // The least slack that listed rows have in columns outside of the trees.
 template <class P>
-JAXMATCH_APART int64_t least_of_stripe(const P p, Lanes g, Stripe stripe, const int32_t* list) {
+JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
+                                       const int32_t* list) {
   using Rows = SlackWindow<P>;
+  const P p = problem;
   const auto outside = [&](int64_t j) { return peek(p.s.on_path + j) == kInactive; };
   const Rows rows(p, stripe.rows, [&](int a) { return peek(list + stripe.first_row + a); });
   double least = infinity();
