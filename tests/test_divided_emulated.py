@@ -69,6 +69,7 @@ class Device:
     def __init__(self, cost, sizes, n, m):
         self.cost = np.ascontiguousarray(cost)
         self.kept = [buffer(words) for words in sizes]
+        self.has_asked = set()
         self.kept[0][: 4 * sizes[0]] = 0
         self.indices = [np.full(k, -7, np.int32) for k in (n, m, 1)]
         self.reals = [np.full(k, -7.0) for k in (1, n, m, 1)]
@@ -107,7 +108,6 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
             heard[what][k * size : (k + 1) * size] = device.kept[kept][:size]
 
     random = np.random.default_rng(seed)
-    devices[0].has_asked = set()
     for launch in range(100_000):
         for k in random.permutation(count):
             device = devices[k]
@@ -128,7 +128,8 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
         states = [Kept(*(x.view(np.int32) for x in device.kept)) for device in devices]
         asked = {int(state.asked) for state in states}
         assert len(asked) == 1, "they all ask for the same at the same time"
-        devices[0].has_asked |= asked
+        for device in devices:
+            device.has_asked |= asked
         if all(state.done for state in states):
             assert asked == {0}
             return devices

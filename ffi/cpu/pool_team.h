@@ -48,18 +48,18 @@ class PoolTeam {
     spread((cols + kWidth - 1) / kWidth, 1e4, [&](int64_t tile) {
       const int64_t first = tile * kWidth, last = std::min(cols, first + kWidth);
       Offer best[kWidth];
-      int64_t cols[kWidth], count = 0;
+      int64_t at[kWidth], count = 0;
       for (int64_t j = first; j < last; ++j) {
         if (!wanted(j)) continue;
         best[count] = {slack_of_label(label[j]), parent[j]};
-        cols[count++] = j;
+        at[count++] = j;
       }
       for (int64_t b = 0; b < blocks; ++b) {
-        for (int64_t k = 0; k < count; ++k) look(b, cols[k], best[k]);
+        for (int64_t k = 0; k < count; ++k) look(b, at[k], best[k]);
       }
       for (int64_t k = 0; k < count; ++k) {
-        label[cols[k]] = whole_or_far(best[k].least);
-        parent[cols[k]] = best[k].place;
+        label[at[k]] = whole_or_far(best[k].least);
+        parent[at[k]] = best[k].place;
       }
     });
   }

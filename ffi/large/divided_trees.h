@@ -172,7 +172,7 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
   const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length, [&](int64_t i) {
-    // Their duals as doubles, where there is room until the end.
+    // Duals as doubles, for the offers.
     const double u = double(peek(rows.s.u + i));
     put(d.paid + rows.row_id(i), int64_t(bits_of(u)));
     return peek(rows.s.in_tree + i) == 1;

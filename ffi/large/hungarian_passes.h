@@ -139,7 +139,7 @@ JAXMATCH_APART void compress_stripe(const P& problem, Lanes g, Stripe stripe) {
 }
 
 // The list of zeros, one bit for each pair: it holds until duals change. Leaves prices in v_real,
-// where those of columns outside of all trees hold until the next list.
+// for other passes until then.
 template <class Team, class P>
 JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
   publish_prices(team, p);  // ends with a barrier

@@ -15,7 +15,7 @@ from jaxmatch._result import Assignment
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
-_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_WORDS = 32, 12, 8, 16  # as in ffi/large/divided_state.h
+_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_ROOM = 32, 12, 8, 15  # as in ffi/large/divided_state.h
 _RELAY_AT, _DONE = 72, 6
 
 _GIVEN_POINTS = 32  # as in ffi/large/divided_operands.h
@@ -63,10 +63,10 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
     zeros = max(each * -(-other // 32), other * -(-each // 32))
     shorter = max(n, m) if masked else min(n, m)
     scratch = scratch_words(n, m, masked, "tree" if with_lists else "core")
-    lists = 4 * _LIST_WORDS * with_lists
+    lists = 4 * (_LIST_ROOM + 1) * with_lists
     parts = (8 * max(n, m), 8 * shorter, 8 * shorter, lists * shorter)
     scratch += sum(-(-part // 256) * 64 for part in parts)
-    mail = 2 * (_MAIL_HEAD + 2 * max(n, m)) + _LIST_WORDS * max(n, m) * with_lists
+    mail = 2 * (_MAIL_HEAD + 2 * max(n, m)) + (1 + _LIST_ROOM) * max(n, m) * with_lists
     return Kept(CONTROL_WORDS, scratch, _CORE_WORDS * cores, zeros, mail)  # type: ignore[arg-type]
 
 
