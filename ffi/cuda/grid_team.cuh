@@ -27,7 +27,8 @@ __device__ inline int64_t nanoseconds() {
 
 // Every thread of the grid calls every function, in the same order. each() and rows() do not wait
 // for others, prices() waits for the block, lower_offers() may wait for all within and does not at
-// its end; whatever returns a sum waits for all, and so does sync(). settle() ends for all at the same census.
+// its end; whatever returns a sum waits for all, and so does sync(). settle() ends for all at the
+// same census.
 class GridTeam {
  public:
   // `cached_rows`: for how many of a block's rows there is room in its shared memory.

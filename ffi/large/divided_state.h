@@ -145,12 +145,12 @@ struct Divided {
   Mail mail;
   Exchanged exchanged;
   Relay* relay;
-  uint64_t* offer;        // of columns: from which row they have the label, as its place
-  int32_t* listed;        // [n, kListed]: of rows, the columns of all their zeros, then -1; or null
+  uint64_t* offer;  // of columns: from which row they have the label, as its place
+  int32_t* listed;  // [n, kListed]: of rows, the columns of all their zeros, then -1; or null
   // Of rows, at the end: what they pay and could, as order_of() has it. Before, in `paid`, the bits
   // of duals as doubles for the offers of trees.
   int64_t *paid, *least;
-  bool core, tree;        // the method; trees also end what cores could not
+  bool core, tree;  // the method; trees also end what cores could not
 
   static constexpr int kListed = ZeroList::kRoom + 1;
 
