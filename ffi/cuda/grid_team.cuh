@@ -254,18 +254,24 @@ class GridTeam {
     leader([&] { p.s.control->range = GridRange{}; });
     each(p.s.m, [&](int64_t j) { put(least + j, turn(__double_as_longlong(infinity()))); });
     sync();
-    // A warp looks at columns that lie side by side, and at every `groups`-th row.
-    constexpr int kCols = 8;
-    const int64_t tiles = (p.s.m + kCols * kWarp - 1) / (kCols * kWarp);
+    // A warp looks at a tile: columns and rows that lie side by side. All tiles that are looked at
+    // at the same time lie in the same rows, and so in few pages: far apart, 90 GB took half as
+    // long again.
+    constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kMostRows = 128;
+    constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
+    const int64_t tiles = (p.s.m + kWidth - 1) / kWidth;
+    const int64_t share = (p.s.n * tiles + warps() - 1) / warps();
+    const int64_t height = (share - 1) / ((share + kMostRows - 1) / kMostRows) + 1;
     const int64_t at = int64_t(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-    const int64_t groups = warps() / tiles;
     typename P::Range range;
-    for (int64_t k = at; k < tiles * (groups > 0 ? groups : 1); k += warps()) {
-      const int64_t first = k % tiles * kCols * kWarp;
-      p.template least_of_columns<kCols>(
-          first + lanes().lane, kWarp, lesser(first + kCols * kWarp, p.s.m), k / tiles,
-          greater(groups, int64_t{1}), range,
-          [&](int64_t j, double x) { lower_to(least + j, turn(__double_as_longlong(x))); });
+    for (int64_t k = at; k / tiles * height < p.s.n; k += warps()) {
+      const int64_t row = k / tiles * height, first = k % tiles * kWidth;
+      p.template least_of_columns<kRows, kCols>(
+          int(first) + lanes().lane, kWarp, int(lesser(first + kWidth, p.s.m)), row,
+          lesser(row + height, p.s.n), range, [&](int j, double x) {
+            const int64_t mine = turn(__double_as_longlong(x));
+            if (mine < peek(least + j)) lower_to(least + j, mine);
+          });
     }
     const GridRange found = GridRange::of(range);
     const int64_t most = -Lanes::min(-found.most), lowest = Lanes::min(found.lowest);

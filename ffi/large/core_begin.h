@@ -4,7 +4,7 @@
 #define JAXMATCH_LARGE_CORE_BEGIN_H_
 
 #include "core_bids.h"
-#include "core_select.h"
+#include "core_problem.h"
 
 namespace jaxmatch {
 

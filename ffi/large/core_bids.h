@@ -4,7 +4,7 @@
 #ifndef JAXMATCH_LARGE_CORE_BIDS_H_
 #define JAXMATCH_LARGE_CORE_BIDS_H_
 
-#include "core_select.h"
+#include "core_problem.h"
 
 namespace jaxmatch {
 

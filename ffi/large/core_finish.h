@@ -2,7 +2,7 @@
 #ifndef JAXMATCH_LARGE_CORE_FINISH_H_
 #define JAXMATCH_LARGE_CORE_FINISH_H_
 
-#include "core_select.h"
+#include "core_problem.h"
 #include "jaxmatch/dtype.h"
 #include "jaxmatch/status.h"
 

@@ -8,7 +8,7 @@
 #ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
 #define JAXMATCH_LARGE_CORE_SEARCH_H_
 
-#include "core_select.h"
+#include "core_problem.h"
 
 namespace jaxmatch {
 

@@ -15,7 +15,7 @@
 #include "core_bids.h"
 #include "core_finish.h"
 #include "core_paths.h"
-#include "core_select.h"
+#include "core_price.h"
 #include "hungarian_iterate.h"
 #include "jaxmatch/status.h"
 
@@ -100,9 +100,17 @@ JAXMATCH_FN int look_stage(Team& team, Core<T>& p) {
 
 template <class Team, class T>
 JAXMATCH_FN int select_stage(Team& team, Core<T>& p) {
+  const CoreState& s = p.s;
   begin(team, p);
   publish_prices(team, p);
-  if (select_cores(team, p) == 0) return kBid;
+  select_all_cores(team, p, team.prices(s), [=](int64_t i, int64_t least, int64_t horizon) {
+    put(s.u + i, least);
+    put(s.horizon + i, horizon);
+  });
+  team.sync();
+  const int64_t alone =
+      team.sum(s.n, [&](int64_t i) { return p.has_row(i) && peek(s.u + i) == kFar; });
+  if (alone == 0) return kBid;
   team.leader([&] { p.s.control->status = kInfeasible; });
   return kFinish;
 }

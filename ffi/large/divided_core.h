@@ -55,18 +55,40 @@ JAXMATCH_FN void hear_of_costs(Team& team, const Divided<T>& d) {
   team.sync();
 }
 
-// Selects cores for those rows of the part that are chosen; their prices and horizons go by mail.
-template <bool kFirst, class Team, class T, class Chosen>
-JAXMATCH_FN void select_part(Team& team, const Divided<T>& d, uint32_t choice, Chosen chosen) {
-  const Part<T>& part = d.part;
-  const double* const v = team.prices(part.s);
-  team.rows(part.s.n, [&](Lanes g, int64_t i) {
-    if (!part.has_row(i) || !chosen(part.row_id(i))) return;
-    const int64_t least = select_core<kFirst>(part, v, g, i, choice * 0x9E3779B1u);
-    if (g.lane != 0) return;
-    d.mail.send(d.mail.first(part.row_id(i)), least);
-    d.mail.send(d.mail.second(part.row_id(i)), peek(part.s.horizon + i));
-  });
+// What is found of the part's rows, and where their cores end, goes by mail.
+template <class T>
+struct TellLeast {
+  const Mail mail;
+  const int64_t row0;
+
+  JAXMATCH_FN explicit TellLeast(const Divided<T>& d) : mail(d.mail), row0(d.part.row0) {}
+  JAXMATCH_FN void operator()(int64_t i, int64_t least) const {
+    mail.lower(mail.first(row0 + i), least);
+  }
+  JAXMATCH_FN void operator()(int64_t i, int64_t least, int64_t horizon) const {
+    mail.send(mail.first(row0 + i), least);
+    mail.send(mail.second(row0 + i), horizon);
+  }
+};
+
+// What a pricing makes of a row.
+enum Repriced : int32_t { kAsBefore, kChooses, kFalls };
+
+// Lists the part's rows that a pricing does not leave as before. Returns how many.
+template <class Team, class T>
+JAXMATCH_FN int64_t list_repriced(Team& team, const Divided<T>& d) {
+  const CoreState& s = d.part.s;
+  return list_rows(team, s.n, s.frontier, s.control->frontier,
+                   [&](int64_t i) { return peek(s.in_tree + i) != kAsBefore; });
+}
+
+// Selects new cores for these.
+template <class Team, class T>
+JAXMATCH_FN void select_repriced(Team& team, const Divided<T>& d, int choice) {
+  const CoreState& s = d.part.s;
+  const int64_t count = list_repriced(team, d);
+  select_listed_cores(team, d.part, team.prices(s), s.frontier, count, uint32_t(choice),
+                      TellLeast<T>(d));
 }
 
 // Copies the cores of the chosen rows from where devices have sent them, and their horizons.
@@ -105,7 +127,7 @@ JAXMATCH_FN Next select_first_cores(Team& team, Divided<T>& d) {
   begin(team, d.p);
   publish_prices(team, d.p);
   begin_mail(team, d);
-  select_part<true>(team, d, 0, [](int64_t) { return true; });
+  select_all_cores(team, d.part, team.prices(d.part.s), TellLeast<T>(d));
   return {kEnterCores, kAskCores};
 }
 
@@ -129,9 +151,6 @@ JAXMATCH_FN Next enter_first_cores(Team& team, Divided<T>& d) {
   return {kSearchCores};
 }
 
-// What a pricing makes of a row.
-enum Repriced : int32_t { kAsBefore, kChooses, kFalls };
-
 // A pricing begins: rows that have come as far as their horizons are held against the part. Where
 // all of them choose cores anew, they do so at once.
 template <class Team, class T>
@@ -144,19 +163,13 @@ JAXMATCH_FN Next look_at_prices(Team& team, Divided<T>& d) {
     const bool doubtful = how.everyone() || peek(s.u + i) + how.renew > peek(s.horizon + i);
     put(s.in_tree + i, int32_t(d.p.has_row(i) && doubtful ? kChooses : kAsBefore));
   });
-  team.sync();
   if (how.renew) {
-    select_part<false>(team, d, uint32_t(how.number),
-                       [&](int64_t i) { return peek(s.in_tree + i) != kAsBefore; });
+    select_repriced(team, d, how.number);
     return {kRepriceAll, kAskCores};
   }
-  const Part<T>& part = d.part;
-  const double* const v = team.prices(part.s);
-  const auto is_doubtful = [&](int64_t i) { return peek(part.s.in_tree + i) != 0 ? 0 : -1; };
-  team.rows(part.s.n, is_doubtful, [&](Lanes g, int64_t i, int64_t) {
-    const int64_t least = least_reduced(part, v, g, i);
-    if (g.lane == 0) d.mail.send(d.mail.first(part.row_id(i)), least);
-  });
+  const CoreState& mine = d.part.s;
+  const int64_t count = list_repriced(team, d);
+  find_least_of_list(team, d.part, team.prices(mine), mine.frontier, count, TellLeast<T>(d));
   return {kReprice, kAskMail};
 }
 
@@ -207,8 +220,7 @@ JAXMATCH_FN Next reprice(Team& team, Divided<T>& d) {
   const Step after = close_pricing(team, d, how, freed);
   begin_mail(team, d);  // ends with a barrier
   if (choosing == 0) return {after};
-  select_part<false>(team, d, uint32_t(how.number),
-                     [&](int64_t i) { return peek(s.in_tree + i) != kAsBefore; });
+  select_repriced(team, d, how.number);
   return {kRenewCores, kAskCores};
 }
 

@@ -25,13 +25,8 @@ JAXMATCH_FN Next reduce_part_of_rows(Team& team, Divided<T>& d) {
     put(s.row4col + j, int32_t(d.p.has_col(j) ? kFree : kAbsent));
   });
   begin_mail(team, d);  // ends with a barrier
-  const Part<T>& part = d.part;
-  publish_prices(team, part);
-  team.rows(part.s.n, [&](Lanes g, int64_t i) {
-    if (!part.has_row(i)) return;
-    const int64_t least = least_reduced(part, part.s.v_real, g, i);
-    if (g.lane == 0) d.mail.send(d.mail.first(part.row_id(i)), least);
-  });
+  publish_prices(team, d.part);
+  find_least_of_all(team, d.part, d.part.s.v_real, TellLeast<T>(d));
   return {kReduceCols, kAskMail};
 }
 
@@ -171,12 +166,12 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   rows.s.frontier = s.frontier + (level & 1) * s.n;  // the forward pass has left it empty
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
-  const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length, [&](int64_t i) {
-    // Duals as doubles, for the offers.
-    const double u = double(peek(rows.s.u + i));
-    put(d.paid + rows.row_id(i), int64_t(bits_of(u)));
-    return peek(rows.s.in_tree + i) == 1;
+  // Duals as doubles, for the offers.
+  team.each(rows.s.n, [&](int64_t i) {
+    put(d.paid + rows.row_id(i), int64_t(bits_of(double(peek(rows.s.u + i)))));
   });
+  const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length,
+                                  [&](int64_t i) { return peek(rows.s.in_tree + i) == 1; });
   if (count > 0) {
     expand_tree(team, rows, 0, count,
                 [&](int64_t i) { return real_of(uint64_t(d.paid[rows.row_id(i)])); });

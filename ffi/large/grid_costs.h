@@ -177,7 +177,7 @@ struct ElementOf {
 template <class Element>
 struct Grid {
   double factor = 1;  // a power of two, negative to maximise
-  double boost = 1;   // another one, for denormal numbers; else 1
+  double boost = 1;   // another one, for denormal doubles; else 1
 
   JAXMATCH_FN static double whole(double x) {
     if (Integral<Element>::value) return x;
@@ -191,7 +191,7 @@ struct Grid {
   template <class Cost>
   JAXMATCH_FN double key_of(Cost cost, double real) const {
     double x = real * factor;
-    if (boost != 1) x *= boost;
+    if (sizeof(Element) == sizeof(double)) x *= boost;
     if (Integral<Element>::value) return x;
     // What is beyond all doubles on the grid does not forbid.
     return is_finite(cost) ? whole(x) : infinity();
@@ -209,12 +209,16 @@ struct GridCosts : Grid<T> {
   GridCosts(const void* costs, int64_t cols) : at(static_cast<const T*>(costs)), row_stride(cols) {}
 
   JAXMATCH_FN T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
-  // The costs of row i and several columns.
-  template <int kCount, class ColumnOf>
-  JAXMATCH_FN void look_up(int64_t i, const ColumnOf& column_of, T (&cost)[kCount]) const {
-    const T* const row = at + i * row_stride;
+  // The costs of several rows and columns.
+  template <int kRows, int kCols, class ColumnOf>
+  JAXMATCH_FN void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                           T (&cost)[kRows][kCols]) const {
     JAXMATCH_UNROLL
-    for (int a = 0; a < kCount; ++a) cost[a] = row[column_of(a) * col_stride];
+    for (int r = 0; r < kRows; ++r) {
+      const T* const row = at + i[r] * row_stride;
+      JAXMATCH_UNROLL
+      for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
+    }
   }
   JAXMATCH_FN double key(int64_t i, int64_t j) const { return this->key_of(raw(i, j)); }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }

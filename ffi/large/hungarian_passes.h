@@ -7,7 +7,7 @@
 #ifndef JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 #define JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 
-#include "core_select.h"
+#include "core_price.h"
 
 namespace jaxmatch {
 
@@ -64,8 +64,7 @@ struct Window {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
     const auto within = [&](int c) { return lesser(column(c), p.s.m - 1); };
     typename P::Element cost[kRows][kCols];
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kRows; ++a) p.costs.look_up(i[a], within, cost[a]);
+    p.costs.look_up(i, within, cost);
     double v[kCols];
     JAXMATCH_UNROLL
     for (int c = 0; c < kCols; ++c) {
@@ -146,19 +145,6 @@ JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
   for_each_stripe<ZeroWindow<P>>(team, p, p.s.n,
                                  [&](Lanes g, Stripe stripe) { compress_stripe(p, g, stripe); });
   team.sync();
-}
-
-// Lists the rows that are wanted, in any order. Returns how many.
-template <class Team, class Wanted>
-JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
-                              Wanted wanted) {
-  team.leader([&] { put(length, 0); });
-  team.sync();
-  return team.sum(n, [&](int64_t i) {
-    const bool is_wanted = wanted(i);
-    if (is_wanted) put(list + count_up(length), int32_t(i));
-    return is_wanted;
-  });
 }
 
 // The least slack that listed rows have in columns outside of the trees.

@@ -24,16 +24,16 @@ JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
     put(s.v + j, int64_t{0});
     put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
   });
+  team.each(s.n, [&](int64_t i) {
+    put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
+    put(s.u + i, kFar);
+  });
   team.sync();
   publish_prices(team, p);
-  const int64_t alone = team.sum_rows(s.n, [&](Lanes g, int64_t i) {
-    const int64_t least = p.has_row(i) ? least_reduced(p, s.v_real, g, i) : 0;
-    if (g.lane == 0) {
-      put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
-      put(s.u + i, least);
-    }
-    return least == kFar;
-  });
+  find_least_of_all(team, p, s.v_real, [=](int64_t i, int64_t x) { lower_to(s.u + i, x); });
+  team.sync();
+  const int64_t alone =
+      team.sum(s.n, [&](int64_t i) { return p.has_row(i) && peek(s.u + i) == kFar; });
   if (alone > 0 || peek(&s.control->rows) < peek(&s.control->cols)) return alone;
   team.each(s.m, [&](int64_t j) { put(s.label + j, kFar); });
   team.sync();

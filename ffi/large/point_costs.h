@@ -31,34 +31,33 @@ struct GridCosts<Points<T>> : Grid<T> {
   int64_t rows = 0, cols = 0, dims = 0;
   Metric metric = Metric::kSqeuclidean;
 
-  // The costs of row i and several columns.
-  template <int kCount, class ColumnOf>
-  JAXMATCH_FN void look_up(int64_t i, const ColumnOf& column_of, T (&cost)[kCount]) const {
-    double sum[kCount];
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kCount; ++a) sum[a] = 0;
-    for (int64_t k = 0; k < dims; ++k) {
-      const double x = double(row_points[k * rows + i]);
-      const T* const line = col_points + k * cols;
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kCount; ++a) {
-        const double y = double(line[column_of(a)]), apart = x - y;
-        sum[a] += metric == Metric::kCosine ? x * y
-                  : metric == Metric::kL1   ? fabs(apart)
-                                            : apart * apart;
-      }
+  // The costs of several rows and columns.
+  template <int kRows, int kCols, class ColumnOf>
+  JAXMATCH_FN void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                           T (&cost)[kRows][kCols]) const {
+    const auto square = [](double x, double y) { return (x - y) * (x - y); };
+    const auto apart = [](double x, double y) { return fabs(x - y); };
+    const auto product = [](double x, double y) { return x * y; };
+    const auto same = [](double x) { return x; };
+    const auto root = [](double x) { return sqrt(x); };
+    const auto rest = [](double x) { return 1 - x; };
+    switch (metric) {
+      case Metric::kSqeuclidean:
+        return add_up(i, column_of, square, same, cost);
+      case Metric::kEuclidean:
+        return add_up(i, column_of, square, root, cost);
+      case Metric::kL1:
+        return add_up(i, column_of, apart, same, cost);
+      case Metric::kCosine:
+        break;
     }
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kCount; ++a) {
-      cost[a] = T(metric == Metric::kEuclidean ? sqrt(sum[a])
-                  : metric == Metric::kCosine  ? 1 - sum[a]
-                                               : sum[a]);
-    }
+    add_up(i, column_of, product, rest, cost);
   }
   JAXMATCH_FN T raw(int64_t i, int64_t j) const {
-    T cost[1];
-    look_up(i, [&](int) { return j; }, cost);
-    return cost[0];
+    const int64_t row[1] = {i};
+    T cost[1][1];
+    look_up(row, [&](int) { return j; }, cost);
+    return cost[0][0];
   }
   JAXMATCH_FN double key(int64_t i, int64_t j) const { return this->key_of(raw(i, j)); }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
@@ -70,6 +69,36 @@ struct GridCosts<Points<T>> : Grid<T> {
     rows = cols;
     col_points = points;
     cols = count;
+  }
+
+ private:
+  // term(x, y) for each coordinate, and what their sum becomes.
+  template <int kRows, int kCols, class ColumnOf, class Term, class End>
+  JAXMATCH_FN void add_up(const int64_t (&i)[kRows], const ColumnOf& column_of, Term term, End end,
+                          T (&cost)[kRows][kCols]) const {
+    double sum[kRows][kCols];
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      JAXMATCH_UNROLL
+      for (int a = 0; a < kCols; ++a) sum[r][a] = 0;
+    }
+    const T *x = row_points, *y = col_points;
+    for (int64_t k = 0; k < dims; ++k, x += rows, y += cols) {
+      double of_col[kCols];
+      JAXMATCH_UNROLL
+      for (int a = 0; a < kCols; ++a) of_col[a] = double(y[column_of(a)]);
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const double of_row = double(x[i[r]]);
+        JAXMATCH_UNROLL
+        for (int a = 0; a < kCols; ++a) sum[r][a] += term(of_row, of_col[a]);
+      }
+    }
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      JAXMATCH_UNROLL
+      for (int a = 0; a < kCols; ++a) cost[r][a] = T(end(sum[r][a]));
+    }
   }
 };
 
