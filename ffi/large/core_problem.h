@@ -100,6 +100,13 @@ struct Core {
   }
 };
 
+// The range of all costs, and the least of each column in v_real; ends with a barrier.
+template <class Team, class P>
+JAXMATCH_APART void look_at_costs(Team& team, const P& problem) {
+  P p = problem;
+  team.look_at_costs(p);
+}
+
 JAXMATCH_FN inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
 
 // Prices as the passes read them. Returns the number of those that a double would round.

@@ -94,7 +94,7 @@ JAXMATCH_FN int judge_costs(Team& team, const Core<T>& p) {
 
 template <class Team, class T>
 JAXMATCH_FN int look_stage(Team& team, Core<T>& p) {
-  team.look_at_costs(p);  // ends with a barrier
+  look_at_costs(team, p);
   return judge_costs(team, p);
 }
 

@@ -28,7 +28,7 @@ JAXMATCH_FN void begin_mail(Team& team, const Divided<T>& d) {
 template <class Team, class T>
 JAXMATCH_FN Next look_at_part(Team& team, Divided<T>& d) {
   begin_mail(team, d);
-  team.look_at_costs(d.part);
+  look_at_costs(team, d.part);
   team.leader([&] {
     const GridRange& range = d.p.s.control->range;
     d.mail.send(0, -range.most);
@@ -56,18 +56,17 @@ JAXMATCH_FN void hear_of_costs(Team& team, const Divided<T>& d) {
 }
 
 // What is found of the part's rows, and where their cores end, goes by mail.
-template <class T>
-struct TellLeast {
-  const Mail mail;
-  const int64_t row0;
+struct TellByMail {
+  int64_t *least_of, *horizon_of;
 
-  JAXMATCH_FN explicit TellLeast(const Divided<T>& d) : mail(d.mail), row0(d.part.row0) {}
-  JAXMATCH_FN void operator()(int64_t i, int64_t least) const {
-    mail.lower(mail.first(row0 + i), least);
-  }
+  template <class T>
+  JAXMATCH_FN explicit TellByMail(const Divided<T>& d)
+      : least_of(d.mail.out + d.mail.first(d.part.row0)),
+        horizon_of(d.mail.out + d.mail.second(d.part.row0)) {}
+  JAXMATCH_FN void operator()(int64_t i, int64_t least) const { lower_to(least_of + i, least); }
   JAXMATCH_FN void operator()(int64_t i, int64_t least, int64_t horizon) const {
-    mail.send(mail.first(row0 + i), least);
-    mail.send(mail.second(row0 + i), horizon);
+    put(least_of + i, least);
+    put(horizon_of + i, horizon);
   }
 };
 
@@ -88,7 +87,7 @@ JAXMATCH_FN void select_repriced(Team& team, const Divided<T>& d, int choice) {
   const CoreState& s = d.part.s;
   const int64_t count = list_repriced(team, d);
   select_listed_cores(team, d.part, team.prices(s), s.frontier, count, uint32_t(choice),
-                      TellLeast<T>(d));
+                      TellByMail(d));
 }
 
 // Copies the cores of the chosen rows from where devices have sent them, and their horizons.
@@ -127,7 +126,7 @@ JAXMATCH_FN Next select_first_cores(Team& team, Divided<T>& d) {
   begin(team, d.p);
   publish_prices(team, d.p);
   begin_mail(team, d);
-  select_all_cores(team, d.part, team.prices(d.part.s), TellLeast<T>(d));
+  select_all_cores(team, d.part, team.prices(d.part.s), TellByMail(d));
   return {kEnterCores, kAskCores};
 }
 
@@ -169,7 +168,7 @@ JAXMATCH_FN Next look_at_prices(Team& team, Divided<T>& d) {
   }
   const CoreState& mine = d.part.s;
   const int64_t count = list_repriced(team, d);
-  find_least_of_list(team, d.part, team.prices(mine), mine.frontier, count, TellLeast<T>(d));
+  find_least_of_list(team, d.part, team.prices(mine), mine.frontier, count, TellByMail(d));
   return {kReprice, kAskMail};
 }
 

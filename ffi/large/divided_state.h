@@ -75,8 +75,6 @@ struct Mail {
 
   JAXMATCH_FN int64_t numbers() const { return kHead + kEach * side; }
   JAXMATCH_FN void send(int64_t at, int64_t x) const { put(out + at, x); }
-  // Of what is sent in one place the least.
-  JAXMATCH_FN void lower(int64_t at, int64_t x) const { lower_to(out + at, x); }
   JAXMATCH_FN int64_t heard(int64_t at, int64_t device) const {
     return peek(in + device * words + at);
   }

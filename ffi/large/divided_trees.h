@@ -26,7 +26,7 @@ JAXMATCH_FN Next reduce_part_of_rows(Team& team, Divided<T>& d) {
   });
   begin_mail(team, d);  // ends with a barrier
   publish_prices(team, d.part);
-  find_least_of_all(team, d.part, d.part.s.v_real, TellLeast<T>(d));
+  find_least_of_all(team, d.part, d.part.s.v_real, TellByMail(d));
   return {kReduceCols, kAskMail};
 }
 
