@@ -11,7 +11,7 @@ import numpy as np
 import jaxmatch as jm
 
 
-SHAPES = [(45, 70), (70, 45), (140, 140)]
+SHAPES = [(45, 70), (70, 45), (140, 140), (60, 530)]
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ KINDS = ["tied", "constant", "integers", "products", "uniform", "forbidden", "wi
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [(1, 1), (7, 40), (33, 33), (40, 9), (70, 64)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 40), (33, 33), (40, 9), (70, 64), (5, 530)], ids=str)
 def test_core_as_on_cpu(library, kind, shape):
     assert_as_on_cpu(library, costs(kind, *shape), "core", SCHEDULES)
 
@@ -115,7 +115,8 @@ def test_hungarian_as_on_cpu(library, kind, method):
 @pytest.mark.parametrize("maximize", [False, True])
 def test_masks(library, method, maximize):
     random = np.random.default_rng(5)
-    for shape, row_share, col_share in [((30, 40), 0.9, 0.4), ((35, 35), 0.5, 1), ((9, 9), 0, 0.5)]:
+    shapes = [((30, 40), 0.9, 0.4), ((35, 35), 0.5, 1), ((9, 9), 0, 0.5), ((9, 540), 0.7, 0.8)]
+    for shape, row_share, col_share in shapes:
         cost = random.random(shape, np.float32)
         row_mask, col_mask = (random.random(k) < p for k, p in zip(shape, (row_share, col_share)))  # noqa: B905
         cost[~row_mask] = np.nan

@@ -6,12 +6,11 @@
 
 namespace jaxmatch {
 
-// Lists the rows that are wanted, in any order. Returns how many.
+// Lists the rows that are wanted, in any order; `length` has been 0 since a barrier. Returns how
+// many.
 template <class Team, class Wanted>
 JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
                               Wanted wanted) {
-  team.leader([&] { put(length, 0); });
-  team.sync();
   return team.sum(n, [&](int64_t i) {
     const bool is_wanted = wanted(i);
     if (is_wanted) put(list + count_up(length), int32_t(i));
@@ -76,12 +75,12 @@ JAXMATCH_FN void find_least_of_all(Team& team, const P& p, const double* v, Tell
 // Row prices that hold for all columns and not only for the core. Prices of columns only fall, so
 // that those within the row's horizon do. A row whose price was too high gets a new core, and loses
 // its partner, which is not tight any more; with `renew` so does every row that has come as far as
-// its horizon; with `everyone` horizons do not count. Returns how many rows lost theirs.
+// its horizon; with `everyone` horizons do not count. Returns how many rows lost theirs. After
+// begin_pricing(); others see it all behind the next barrier.
 template <class Team, class T>
 JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bool renew,
                                bool everyone) {
   const CoreState& s = p.s;
-  const double* const v = team.prices(s);
   int32_t *const doubtful = s.frontier, *const choosing = s.frontier + s.n;
   int32_t *const length = s.control->frontier, *const choosing_length = length + 1;
   int64_t* const least = s.nearest;
@@ -89,7 +88,8 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
     put(least + i, kFar);
     return p.has_row(i) && (everyone || peek(s.u + i) + renew > peek(s.horizon + i));
   });
-  team.leader([&] { put(choosing_length, 0); });
+  if (count == 0) return 0;
+  const double* const v = team.prices(s);
   const auto choose = [&](const int32_t* list, int64_t rows) {
     select_listed_cores(team, p, v, list, rows, choice, [=](int64_t i, int64_t x, int64_t horizon) {
       put(least + i, x);
@@ -117,10 +117,7 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
     put(s.row4col + j, int32_t(kFree));
     return true;
   });
-  if (!renew) {
-    choose(choosing, peek(choosing_length));
-    team.sync();
-  }
+  if (!renew) choose(choosing, peek(choosing_length));
   return freed;
 }
 

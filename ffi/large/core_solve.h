@@ -103,16 +103,15 @@ JAXMATCH_FN int select_stage(Team& team, Core<T>& p) {
   const CoreState& s = p.s;
   begin(team, p);
   publish_prices(team, p);
+  const uint8_t* const row_mask = p.row_mask;
   select_all_cores(team, p, team.prices(s), [=](int64_t i, int64_t least, int64_t horizon) {
     put(s.u + i, least);
     put(s.horizon + i, horizon);
+    const bool alone = least == kFar && (!row_mask || row_mask[i]);
+    if (alone) put(&s.control->status, int32_t(kInfeasible));
   });
   team.sync();
-  const int64_t alone =
-      team.sum(s.n, [&](int64_t i) { return p.has_row(i) && peek(s.u + i) == kFar; });
-  if (alone == 0) return kBid;
-  team.leader([&] { p.s.control->status = kInfeasible; });
-  return kFinish;
+  return peek(&s.control->status) == kInfeasible ? kFinish : kBid;
 }
 
 template <class Team, class T>
@@ -238,6 +237,7 @@ struct Pricing {
 template <class Team, class T>
 JAXMATCH_FN Pricing begin_pricing(Team& team, const Core<T>& p) {
   Pricing how(*p.s.control);
+  team.leader([&] { p.s.control->frontier[0] = p.s.control->frontier[1] = 0; });
   if (how.everyone()) release_spares(team, p);
   how.too_wide = publish_prices(team, p) > 0;
   return how;

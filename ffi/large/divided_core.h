@@ -73,7 +73,8 @@ struct TellByMail {
 // What a pricing makes of a row.
 enum Repriced : int32_t { kAsBefore, kChooses, kFalls };
 
-// Lists the part's rows that a pricing does not leave as before. Returns how many.
+// Lists the part's rows that a pricing does not leave as before; frontier[0] has been 0 since a
+// barrier. Returns how many.
 template <class Team, class T>
 JAXMATCH_FN int64_t list_repriced(Team& team, const Divided<T>& d) {
   const CoreState& s = d.part.s;
@@ -162,6 +163,7 @@ JAXMATCH_FN Next look_at_prices(Team& team, Divided<T>& d) {
     const bool doubtful = how.everyone() || peek(s.u + i) + how.renew > peek(s.horizon + i);
     put(s.in_tree + i, int32_t(d.p.has_row(i) && doubtful ? kChooses : kAsBefore));
   });
+  team.sync();
   if (how.renew) {
     select_repriced(team, d, how.number);
     return {kRepriceAll, kAskCores};
@@ -210,6 +212,7 @@ template <class Team, class T>
 JAXMATCH_FN Next reprice(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const Pricing how(*s.control);
+  team.leader([&] { put(s.control->frontier, 0); });
   const int64_t freed = lower_row_prices(team, d, [&](int64_t i, int64_t least) {
     put(s.in_tree + i, int32_t(kAsBefore));
     put(s.horizon + i, how.everyone() ? least : greater(peek(s.horizon + i), least));

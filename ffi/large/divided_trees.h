@@ -214,7 +214,11 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
     team.sync();
     return {kBeginTrees};
   }
-  begin_mail(team, d);
+  team.leader([&] {
+    c.frontier[0] = c.frontier[1] = 0;  // lengths of lists from here on
+    put(&c.reach, kFar);
+  });
+  begin_mail(team, d);  // ends with a barrier
   if (d.tree) {
     offer_least(team, d, level);
     team.each(d.part.s.m, [&](int64_t j) {
@@ -224,8 +228,6 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
       d.mail.send(d.mail.second(at), int64_t(peek(d.offer + at)));
     });
   } else {
-    team.leader([&] { put(&c.reach, kFar); });
-    team.sync();
     const int64_t least = least_outside_classical(team, d.part, s.frontier, &c.frontier[0]);
     team.leader([&] { d.mail.send(0, least); });
   }

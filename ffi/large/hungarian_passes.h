@@ -166,7 +166,7 @@ JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
 }
 
 // Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
-// outside. kFar if there is none. `list`: room for all rows.
+// outside. kFar if there is none. `list`: room for all rows; its length is 0.
 template <class Team, class P>
 JAXMATCH_FN int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                             int32_t* length) {
