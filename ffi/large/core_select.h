@@ -130,9 +130,8 @@ JAXMATCH_FN void select_together(const P& p, const double* v, Lanes g, const int
 template <bool kTurned, class Team, class P, class RowOf, class Tell>
 JAXMATCH_APART void select_cores(Team& team, const P& problem, const double* v, int64_t count,
                                  RowOf row_of, uint32_t turn, Tell tell) {
-  // Two rows share the coordinates of columns. Of costs in memory rows alone are as fast.
-  constexpr bool kShares = P::kComputed && Lanes::kCount > 1;
-  constexpr int kRows = kShares ? 2 : 1, kCols = kShares ? 4 : 16;
+  constexpr int kRows = Lanes::kCount > 1 ? 2 : 1;
+  constexpr int kCols = Lanes::kCount == 1 ? 16 : P::kComputed ? 4 : 8;
   const P p = problem;
   team.rows((count + kRows - 1) / kRows, [&](Lanes g, int64_t k) {
     int64_t row[kRows];
