@@ -6,11 +6,13 @@ memory held before: the same bits as the CPU's threads give.
 """
 
 import ctypes
+import dataclasses
 import os
 import subprocess
 
 import emulated
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_same_bits, to_numpy, x64
@@ -20,7 +22,8 @@ from test_divided import SIDES, beyond_the_grid, divided
 
 import jaxmatch as jm
 from jaxmatch import _native
-from jaxmatch._native._divided import Kept, begin_divided
+from jaxmatch._native._divided import METRICS, Kept, begin_divided
+from jaxmatch._points import _directions
 
 
 pytestmark = [
@@ -84,8 +87,15 @@ class Device:
 
 
 def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4, **given):
-    """The devices, after the last launch."""
-    (n, m), rows = cost.shape, by == "row_axis"
+    """The devices, after the last launch. `points`: both sets of them, instead of costs."""
+    rows, points = by == "row_axis", given.get("points")
+    if points is None:
+        others, dims, (n, m) = None, 0, cost.shape
+        parts = np.split(cost, count, axis=0 if rows else 1)
+    else:
+        mine, others = (np.ascontiguousarray(x.T) for x in (points if rows else points[::-1]))
+        dims, n, m = len(others), *map(len, points)
+        parts = np.split(mine, count, axis=1)
     masks = [given.get(name) for name in ("row_mask", "col_mask")]
     masks = [None if x is None else np.ascontiguousarray(x, np.uint8) for x in masks]
     how = {"method": method, "rows": rows, "devices": count}
@@ -98,7 +108,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
         *as_longs, ctypes.c_bool(masked), ctypes.c_bool(rows), ctypes.c_int64(count), words
     )
     maximize = ctypes.c_bool(given.get("maximize", False))
-    parts = np.split(cost, count, axis=0 if rows else 1)
+    metric = METRICS[given.get("metric", "sqeuclidean")]
     devices = [Device(part, sizes, n, m) for part in parts]
     heard = [buffer(count * size) for size in (sizes[4], *sizes[2:4])]
 
@@ -117,7 +127,8 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
                 for x in (heard, device.kept)
             ]
             library.emulate_divided(
-                at(device.cost), ctypes.c_int64(DTYPES.index(str(cost.dtype))),
+                *map(at, (device.cost, others)), ctypes.c_int64(dims), ctypes.c_int64(metric),
+                ctypes.c_int64(DTYPES.index(str(device.cost.dtype))),
                 *as_longs[1:], *map(at, masks), maximize, as_longs[0],
                 ctypes.c_bool(rows), ctypes.c_int64(count), ctypes.c_int32(k), *pointers,
                 ctypes.c_uint(seed + 97 * launch + int(k)), ctypes.c_uint(grid[0]),
@@ -166,6 +177,27 @@ both_sides = pytest.mark.parametrize("by", SIDES)
 def test_core_as_on_cpu(library, kind, by):
     for k, (shape, count) in enumerate([((8, 40), 4), ((21, 21), 3), ((40, 8), 2), ((4, 1040), 2)]):
         assert_as_on_cpu(library, costs(kind, *shape), by, count, "core", SCHEDULES[k % 3 :][:1])
+
+
+@both_sides
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("method", METHODS)
+def test_points_as_on_cpu(library, metric, method, by):
+    random = np.random.default_rng(3)
+    shape, dtype = ((6, 264), np.float64) if method == "core" else ((12, 20), np.float32)
+    points = [random.normal(size=(k, 3)).astype(dtype) for k in shape]
+    points[1][::7] = points[1][0]  # ties
+    with x64(True):
+        expected = to_numpy(
+            jm.solve_assignment_points(*points, metric, method=method, maximize=by == "col_axis")
+        )
+        if metric == "cosine":
+            points = [np.asarray(_directions(jnp.asarray(x))) for x in points]
+    how = {"points": points, "metric": metric, "maximize": by == "col_axis"}
+    for device in solve(library, None, by, 2, method, **SCHEDULES[2], **how):
+        np.testing.assert_allclose(device.result.cost, expected.cost, rtol=1e-6)
+        # What the caller gets is added up anew, to be differentiable.
+        assert_same_bits(dataclasses.replace(device.result, cost=expected.cost), expected)
 
 
 @both_sides

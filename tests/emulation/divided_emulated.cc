@@ -50,16 +50,18 @@ extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, boo
          8 * o.mail_words() == 4 * words[3];
 }
 
-// One launch for device `me`, whose part of the costs this is, on a grid of so many blocks with
-// room for `cached_rows` in the shared memory of each. `heard`: mail, cores and zeros of all
+// One launch for device `me`, whose part of the costs this is, or of the points [dims, its rows or
+// columns], where `others` are those of the other side; on a grid of so many blocks with room for
+// `cached_rows` in the shared memory of each. `heard`: mail, cores and zeros of all
 // devices; `kept`: control, scratch, cores, zeros and mail of this one.
-extern "C" void emulate_divided(const void* cost, int64_t dtype, int64_t n, int64_t m,
-                                const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
-                                int64_t method, bool rows, int64_t devices, int32_t me,
-                                const void* const* heard, void* const* kept, unsigned seed,
-                                unsigned blocks, int threads, int cached_rows, int32_t* col4row,
-                                int32_t* row4col, int32_t* status, double* value, double* row_dual,
-                                double* col_dual, double* gap) {
+extern "C" void emulate_divided(const void* cost, const void* others, int64_t dims, int64_t metric,
+                                int64_t dtype, int64_t n, int64_t m, const uint8_t* row_mask,
+                                const uint8_t* col_mask, bool maximize, int64_t method, bool rows,
+                                int64_t devices, int32_t me, const void* const* heard,
+                                void* const* kept, unsigned seed, unsigned blocks, int threads,
+                                int cached_rows, int32_t* col4row, int32_t* row4col,
+                                int32_t* status, double* value, double* row_dual, double* col_dual,
+                                double* gap) {
   using namespace jaxmatch;
   DividedOperands o{};
   o.method = LargeMethod(method);
@@ -79,6 +81,9 @@ extern "C" void emulate_divided(const void* cost, int64_t dtype, int64_t n, int6
   whole.row_dual = row_dual;
   whole.col_dual = col_dual;
   whole.gap = gap;
+  o.other_points = others;
+  o.dims = dims;
+  o.metric = Metric(metric);
   o.rows = rows;
   o.devices = devices;
   o.me = &me;
@@ -92,6 +97,9 @@ extern "C" void emulate_divided(const void* cost, int64_t dtype, int64_t n, int6
   o.cores_out = static_cast<char*>(kept[2]);
   o.zeros_out = static_cast<uint32_t*>(kept[3]);
   o.mail_out = static_cast<int64_t*>(kept[4]);
-  const auto launch = dtype == 0 ? Launch<int32_t> : dtype == 1 ? Launch<float> : Launch<double>;
+  const auto launch = others       ? (dtype == 1 ? Launch<Points<float>> : Launch<Points<double>>)
+                      : dtype == 0 ? Launch<int32_t>
+                      : dtype == 1 ? Launch<float>
+                                   : Launch<double>;
   launch(o, seed, blocks, threads, cached_rows);
 }
