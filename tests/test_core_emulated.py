@@ -111,6 +111,12 @@ def test_hungarian_as_on_cpu(library, kind, method):
         assert_as_on_cpu(library, costs(kind, *shape), method, SCHEDULES[1:3])
 
 
+def test_warps_look_at_several_bands_of_rows(library):
+    cost = costs("uniform", 200, 288)
+    cost[-1] /= 4  # the least bit of all lies in the last band
+    assert_as_on_cpu(library, cost, "core", [{"seed": 1, "grid": (1, 96)}])
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("maximize", [False, True])
 def test_masks(library, method, maximize):

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_same_bits, to_numpy, x64
+from scipy.optimize import linear_sum_assignment
 from test_core_emulated import KINDS, METHODS, costs
 from test_core_structured import moved_classes
 from test_divided import SIDES, beyond_the_grid, divided
@@ -291,6 +292,15 @@ def test_coarse_grid(library, method, by):
     cost = beyond_the_grid()
     device, expected = assert_as_on_cpu(library, cost, by, 4, method, SCHEDULES[:1])
     assert device.control(COARSE) == 1 and expected.status == jm.Status.OPTIMAL
+
+
+@both_sides
+def test_denormal_doubles(library, by):
+    whole = np.random.default_rng(6).integers(1, 2**20, (8, 12))
+    _, expected = assert_as_on_cpu(library, whole * 5e-324, by, 4, "core", SCHEDULES[1:2])
+    row, col = linear_sum_assignment(whole)
+    assert expected.status == jm.Status.OPTIMAL and expected.gap == 0
+    assert whole[row, expected.col4row].sum() == whole[row, col].sum()
 
 
 @both_sides

@@ -254,14 +254,14 @@ class GridTeam {
     leader([&] { p.s.control->range = GridRange{}; });
     each(p.s.m, [&](int64_t j) { put(least + j, turn(__double_as_longlong(infinity()))); });
     sync();
-    // A warp looks at a tile: columns and rows that lie side by side. All tiles that are looked at
-    // at the same time lie in the same rows, and so in few pages: far apart, 90 GB took half as
-    // long again.
-    constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kMostRows = 128;
+    // A warp looks at a tile: columns and rows that lie side by side. All that are looked at at the
+    // same time lie in the same rows, and so in few pages: else 90 GB took half as long again.
+    constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kUsualRows = 128;
     constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
-    const int64_t tiles = (p.s.m + kWidth - 1) / kWidth;
-    const int64_t share = (p.s.n * tiles + warps() - 1) / warps();
-    const int64_t height = (share - 1) / ((share + kMostRows - 1) / kMostRows) + 1;
+    const int64_t tiles = greater((p.s.m + kWidth - 1) / kWidth, int64_t{1});
+    const int64_t rounds = (p.s.n * tiles - 1) / (warps() * kUsualRows) + 1;
+    const int64_t bands = greater(warps() * rounds / tiles, int64_t{1});
+    const int64_t height = (p.s.n + bands - 1) / bands;
     const int64_t at = int64_t(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
     typename P::Range range;
     for (int64_t k = at; k / tiles * height < p.s.n; k += warps()) {

@@ -31,7 +31,7 @@ JAXMATCH_FN void choose_grid(const Core<T>& p) {
       c.exact = 0;
     }
   }
-  const int half = unit < -1000 ? 500 : 0;
+  const int half = unit < -1000 ? 500 : 0;  // doubles only
   c.factor = ldexp(c.factor, -unit - half);
   c.boost = ldexp(1.0, half);
 }

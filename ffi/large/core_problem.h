@@ -33,7 +33,7 @@ struct Core {
   JAXMATCH_FN void least_of_columns(int first, int step, int last, int64_t row, int64_t last_row,
                                     Range& range, F f) const {
     const auto exists = [&](int j) { return j < last && has_col(j); };
-    int some = first, count = 0;
+    int some = first;
     while (some < last && !has_col(some)) some += step;
     while (row < last_row && !has_row(row)) ++row;
     if (some >= last || row >= last_row) return;
@@ -43,7 +43,6 @@ struct Core {
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
       at[a] = exists(first + a * step) ? first + a * step : some;
-      count += exists(first + a * step);
     }
     using Ordered = decltype(ordered(Element{}, true));
     Ordered best[kCols];
@@ -70,7 +69,7 @@ struct Core {
         }
       }
     };
-    if (count == kCols) {
+    if (!col_mask && first + (kCols - 1) * step < last) {  // the same for all lanes of most warps
       look([&](int a) { return first + a * step; });
     } else {
       look([&](int a) { return at[a]; });

@@ -103,13 +103,13 @@ JAXMATCH_FN int select_stage(Team& team, Core<T>& p) {
   const CoreState& s = p.s;
   begin(team, p);
   publish_prices(team, p);
-  const uint8_t* const row_mask = p.row_mask;
-  select_all_cores(team, p, team.prices(s), [=](int64_t i, int64_t least, int64_t horizon) {
-    put(s.u + i, least);
-    put(s.horizon + i, horizon);
-    const bool alone = least == kFar && (!row_mask || row_mask[i]);
-    if (alone) put(&s.control->status, int32_t(kInfeasible));
-  });
+  const auto enter = [u = s.u, horizon = s.horizon, row_mask = p.row_mask,
+                      status = &s.control->status](int64_t i, int64_t least, int64_t seen) {
+    put(u + i, least);
+    put(horizon + i, seen);
+    if (least == kFar && (!row_mask || row_mask[i])) put(status, int32_t(kInfeasible));
+  };
+  select_all_cores(team, p, team.prices(s), enter);
   team.sync();
   return peek(&s.control->status) == kInfeasible ? kFinish : kBid;
 }

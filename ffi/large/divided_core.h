@@ -87,6 +87,7 @@ template <class Team, class T>
 JAXMATCH_FN void select_repriced(Team& team, const Divided<T>& d, int choice) {
   const CoreState& s = d.part.s;
   const int64_t count = list_repriced(team, d);
+  if (count == 0) return;
   select_listed_cores(team, d.part, team.prices(s), s.frontier, count, uint32_t(choice),
                       TellByMail(d));
 }
@@ -170,7 +171,9 @@ JAXMATCH_FN Next look_at_prices(Team& team, Divided<T>& d) {
   }
   const CoreState& mine = d.part.s;
   const int64_t count = list_repriced(team, d);
-  find_least_of_list(team, d.part, team.prices(mine), mine.frontier, count, TellByMail(d));
+  if (count > 0) {
+    find_least_of_list(team, d.part, team.prices(mine), mine.frontier, count, TellByMail(d));
+  }
   return {kReprice, kAskMail};
 }
 

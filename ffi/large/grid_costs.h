@@ -220,7 +220,6 @@ struct GridCosts : Grid<T> {
       for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
     }
   }
-  JAXMATCH_FN double key(int64_t i, int64_t j) const { return this->key_of(raw(i, j)); }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
   JAXMATCH_FN void flip() {
     const int64_t stride = row_stride;

@@ -7,7 +7,7 @@
 #ifndef JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 #define JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 
-#include "core_price.h"
+#include "least_costs.h"
 
 namespace jaxmatch {
 

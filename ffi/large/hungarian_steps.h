@@ -30,7 +30,7 @@ JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
   });
   team.sync();
   publish_prices(team, p);
-  find_least_of_all(team, p, s.v_real, [=](int64_t i, int64_t x) { lower_to(s.u + i, x); });
+  find_least_of_all(team, p, s.v_real, [u = s.u](int64_t i, int64_t x) { lower_to(u + i, x); });
   team.sync();
   const int64_t alone =
       team.sum(s.n, [&](int64_t i) { return p.has_row(i) && peek(s.u + i) == kFar; });

@@ -59,7 +59,6 @@ struct GridCosts<Points<T>> : Grid<T> {
     look_up(row, [&](int) { return j; }, cost);
     return cost[0][0];
   }
-  JAXMATCH_FN double key(int64_t i, int64_t j) const { return this->key_of(raw(i, j)); }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
   // Distances are symmetric, to the bit.
   JAXMATCH_FN void flip() {
