@@ -54,6 +54,15 @@ def compile_quickly():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def platform(request):
+    """Each test on the CPU and on the GPU."""
+    import jax
+
+    with jax.default_device(jax.devices(request.param)[0]):
+        yield request.param
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of problem instances: $JAXMATCH_DATA, or ../shared/data beside the repository."""

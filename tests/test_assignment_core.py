@@ -24,13 +24,7 @@ METHODS = ["core", "classical", "tree"]
 DTYPES = [("bfloat16", False), ("float16", True), ("float32", False), ("float32", True)]
 DTYPES += [("float64", True), ("int32", False), ("int32", True)]
 
-pytestmark = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield
+pytestmark = [pytest.mark.usefixtures("platform"), pytest.mark.parametrize("method", METHODS)]
 
 
 @pytest.mark.parametrize("maximize", [False, True])

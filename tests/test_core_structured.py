@@ -11,10 +11,7 @@ import jaxmatch as jm
 from jaxmatch import stepping
 
 
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield
+pytestmark = pytest.mark.usefixtures("platform")
 
 
 def costs(kind, n, m):

@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from divided_helpers import SIDES, divided
 from helpers import assert_same_bits, to_numpy, x64
 from scipy.optimize import linear_sum_assignment
 from test_core_emulated import KINDS, METHODS, costs
 from test_core_structured import moved_classes
-from test_divided import SIDES, beyond_the_grid, divided
+from test_divided import beyond_the_grid
 
 import jaxmatch as jm
 from jaxmatch import _native

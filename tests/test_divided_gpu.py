@@ -1,8 +1,9 @@
-"""One assignment divided over all GPUs that there are: the same bits as on one, and on the CPU."""
+"""One assignment on a mesh of one GPU and of all: the same bits as on the CPU, and not divided."""
 
 import jax
 import numpy as np
 import pytest
+from divided_helpers import METHODS
 from helpers import assert_same_bits, to_numpy
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -11,7 +12,6 @@ import jaxmatch as jm
 
 pytestmark = pytest.mark.gpu
 
-METHODS = ["core", "classical", "tree"]
 KINDS = ["10n", "n/10", "uniform", "points", "product", "forbidden"]
 
 
@@ -31,8 +31,16 @@ def costs(kind, n, m):
     return cost
 
 
-def placed(x, platform, spec):
-    devices = jax.devices(platform)
+@pytest.fixture(params=["one", "all"])
+def gpus(request):
+    found = jax.devices("cuda")
+    if request.param == "all" and len(found) < 2:
+        pytest.skip("needs two GPUs")
+    return found if request.param == "all" else found[:1]
+
+
+def placed(x, devices, spec):
+    """On as many of the devices as the rows divide over."""
     count = max(k for k in range(1, len(devices) + 1) if x.shape[0] % k == 0)
     mesh = Mesh(np.array(devices[:count]), ("i",))
     return jax.device_put(x, NamedSharding(mesh, spec))
@@ -41,23 +49,23 @@ def placed(x, platform, spec):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n, m", [(240, 240), (120, 400)])
-def test_same_bits(kind, n, m, method):
+def test_same_bits(kind, n, m, method, gpus):
     cost = costs(kind, n, m)
     rows = PartitionSpec("i")
-    res = to_numpy(jm.solve_assignment(placed(cost, "cuda", rows), row_axis="i", method=method))
+    res = to_numpy(jm.solve_assignment(placed(cost, gpus, rows), row_axis="i", method=method))
     assert res.status in (jm.Status.OPTIMAL, jm.Status.INFEASIBLE)
-    cpu = jm.solve_assignment(placed(cost, "cpu", rows), row_axis="i", method=method)
+    cpu = jm.solve_assignment(placed(cost, jax.devices("cpu"), rows), row_axis="i", method=method)
     assert_same_bits(res, to_numpy(cpu))
-    alone = jm.solve_assignment(jax.device_put(cost, jax.devices("cuda")[0]), method=method)
+    alone = jm.solve_assignment(jax.device_put(cost, gpus[0]), method=method)
     assert_same_bits(res, to_numpy(alone))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_by_columns(kind):
+def test_by_columns(kind, gpus):
     cost = costs(kind, 240, 240)
     place = PartitionSpec(None, "i")
-    res = to_numpy(jm.solve_assignment(placed(cost, "cuda", place), col_axis="i"))
-    alone = to_numpy(jm.solve_assignment(jax.device_put(cost, jax.devices("cuda")[0])))
+    res = to_numpy(jm.solve_assignment(placed(cost, gpus, place), col_axis="i"))
+    alone = to_numpy(jm.solve_assignment(jax.device_put(cost, gpus[0])))
     assert res.status == alone.status
     if alone.status == jm.Status.OPTIMAL:
         np.testing.assert_allclose(res.cost, alone.cost, rtol=1e-6)
@@ -66,17 +74,17 @@ def test_by_columns(kind):
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "l1"])
 @pytest.mark.parametrize("n, m", [(1200, 1200), (240, 700)])
-def test_points(metric, n, m):
+def test_points(metric, n, m, gpus):
     rng = np.random.default_rng(0)
     x, y = rng.random((n, 3), np.float32), rng.random((m, 3), np.float32)
     found = [
         jm.solve_assignment_points(
-            placed(x, platform, PartitionSpec("i")),
-            placed(y, platform, PartitionSpec()),
+            placed(x, devices, PartitionSpec("i")),
+            placed(y, devices, PartitionSpec()),
             metric,
             row_axis="i",
         )
-        for platform in ("cuda", "cpu")
+        for devices in (gpus, jax.devices("cpu"))
     ]
     assert found[0].status == jm.Status.OPTIMAL
     assert_same_bits(*map(to_numpy, found))

@@ -35,6 +35,9 @@ from jaxmatch.estimators._noise import NOISES
 from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 KEY = jax.random.key(7)
 SHAPES = [(3, 3), (2, 4), (4, 2), (1, 3), (4, 4)]
 LINEAR = [
@@ -58,12 +61,6 @@ CURVED = [
 each_shape = pytest.mark.parametrize("shape", SHAPES)
 each_linear = pytest.mark.parametrize("rule", LINEAR, ids=str)
 each_rule = pytest.mark.parametrize("rule", LINEAR + CURVED, ids=str)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def normal(seed, *shape):

@@ -17,16 +17,10 @@ from jaxmatch.estimators import Entropic, assignment_oracle, labelling_oracle, o
 
 pytest.importorskip("ott")
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
+pytestmark = pytest.mark.usefixtures("compile_quickly", "platform")
 PRECISE = {"max_iterations": 20_000, "threshold": 1e-13}
 SHAPES = [(3, 3, False), (2, 4, False), (3, 2, False), (3, 3, True)]
 BATCH = 6  # many tests share a shape, and so a program
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def normal(seed, *shape):

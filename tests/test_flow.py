@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,15 +26,12 @@ from helpers import assert_same_bits, to_numpy, x64
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 COUNT = 300
 DTYPES = [("int32", False), ("float32", False), ("int32", True), ("int64", True)]
 DTYPES += [("float32", True), ("float64", True)]
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def problems(shape, seed=0, count=COUNT, most=9):

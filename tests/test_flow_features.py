@@ -13,13 +13,10 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 N, EDGES, BATCH = 9, 36, 8
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,7 @@ from jax.test_util import check_grads
 import jaxmatch as jm
 
 
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
+pytestmark = pytest.mark.usefixtures("platform")
 
 
 def problem(seed=0):

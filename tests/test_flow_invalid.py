@@ -49,13 +49,7 @@ DAMAGE = {
     "edge twice": ("arc_edge", 1, 0),
 }
 
-pytestmark = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield
+pytestmark = [pytest.mark.usefixtures("platform"), pytest.mark.parametrize("method", METHODS)]
 
 
 def changed(field, at, value):

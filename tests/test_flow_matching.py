@@ -17,10 +17,7 @@ from test_matching_invalid import DAMAGE, GRAPH, damaged
 import jaxmatch as jm
 
 
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield
+pytestmark = pytest.mark.usefixtures("platform")
 
 
 def solve(graph, **given):

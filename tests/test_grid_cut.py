@@ -1,6 +1,5 @@
 """Minimum cuts of grids: right values and cuts, whatever the method, connectivity and dtype."""
 
-import jax
 import numpy as np
 import pytest
 from grid_cut_helpers import (
@@ -17,15 +16,12 @@ from helpers import problem, to_numpy, x64
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 METHODS = ["auto", "xla"]
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
 each_method = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def stack(problems):

@@ -13,15 +13,12 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 METHODS = ["auto", "xla"]
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
 each_method = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def shape_of(connectivity):

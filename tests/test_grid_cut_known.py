@@ -8,18 +8,15 @@ from grid_cut_helpers import STEPS, capacity_of_cut
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 SHAPES = {
     "camera_512": ((512, 512), 30298),
     "china_640x427_rgb": ((427, 640), 89914),
     "coins": ((303, 384), 60797),
     "mni_t1_3mm": ((66, 78, 63), 60262),
 }
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def load(data_dir, name):

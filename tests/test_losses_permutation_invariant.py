@@ -12,14 +12,11 @@ from helpers import x64
 from jaxmatch import losses
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 TIME = 32
 SHAPES = [(3, 3), (4, 2), (2, 4), (1, 1)]
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def normal(seed, *shape):

@@ -13,16 +13,13 @@ from scipy.special import expit, log_expit
 from jaxmatch import losses
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 POINTS = 20
 PAIRS = {"mask": losses.sigmoid_mask_cost, "dice": losses.dice_cost}
 EACH = {"mask": losses.mask_loss, "dice": losses.dice_loss}
 each_name = pytest.mark.parametrize("name", PAIRS)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def problem(seed, *lead, n=4, m=3, points=POINTS, scale=3.0):

@@ -24,17 +24,11 @@ from jaxmatch.estimators import (
 from jaxmatch.estimators._noise import NOISES
 
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
+pytestmark = pytest.mark.usefixtures("compile_quickly", "platform")
 KEY = jax.random.key(3)
 SHAPES = [(3, 3), (4, 2)]
 SIGMA, SAMPLES, BATCH = 0.6, 8, 6
 each_shape = pytest.mark.parametrize("shape", SHAPES)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def fenchel_young(oracle, cost, target, **options):

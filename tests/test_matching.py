@@ -25,15 +25,12 @@ from matching_helpers import (
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 SIZE = 24
 # Always the same one, whatever else runs.
 DETERMINISTIC = ["hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "xla", "none"]
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 @pytest.fixture(scope="module")

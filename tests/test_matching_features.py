@@ -24,13 +24,10 @@ from matching_helpers import (
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 SOME_METHODS = ["auto", "hopcroft_karp", "push_relabel", "xla"]
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 @pytest.fixture(scope="module")

@@ -42,13 +42,10 @@ DAMAGE = {
     "row index is huge": ("row_ind", 2, HUGE),
 }
 
-pytestmark = pytest.mark.parametrize("method", [*METHODS, "none"])
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("platform"),
+    pytest.mark.parametrize("method", [*METHODS, "none"]),
+]
 
 
 def damaged(name):

@@ -1,12 +1,14 @@
 """Graphs whose maximum matchings others have found and agree on."""
 
-import jax
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from matching_helpers import ladder
 
 import jaxmatch as jm
+
+
+pytestmark = pytest.mark.usefixtures("platform")
 
 
 KNOWN = {
@@ -43,12 +45,6 @@ NAMED = ["hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_dbfs", "p_pfp
 DEEP = ["copter2", "ladder_L28", "ladder_L40"]
 # Skewed degrees, a tall one, long augmenting paths.
 OTHERS = ["NotreDame_www", "Franz6_id1959_aug", "kahip_rgg_n_2_15_s0", "debian_basename"]
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def load(data_dir, name):

@@ -17,14 +17,11 @@ from jaxmatch.estimators import Perturbed, _samples, assignment_oracle
 from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
 
 
+pytestmark = pytest.mark.usefixtures("platform")
+
+
 KEY = jax.random.key(11)
 each_noise = pytest.mark.parametrize("noise", NOISES)
-
-
-@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def platform(request):
-    with jax.default_device(jax.devices(request.param)[0]):
-        yield request.param
 
 
 def normal(seed, *shape):
