@@ -80,8 +80,9 @@ class AssignmentState:
     def rounds(self) -> Int[Array, "..."]:
         """Levels of all searches.
 
-        For `"core"` rounds of label correcting: on a GPU, where nobody waits for others, how often
-        all threads were counted meanwhile, which is not the same in every run.
+        For `"core"` rounds of label correcting on a GPU: nobody waits for others there, and it is
+        how often all threads were counted meanwhile, which is not the same in every run. On a CPU
+        one for each search.
         """
         return self._word(7)
 

@@ -1,9 +1,6 @@
 #include "noise_fill.h"
 
-#include <cstdlib>
-#include <string_view>
-
-#define JAXMATCH_INLINE inline __attribute__((always_inline))
+#include "jaxmatch/instruction_set.h"
 
 namespace jaxmatch {
 namespace {
@@ -70,18 +67,11 @@ JAXMATCH_LOOPS_FOR(Avx2, __attribute__((target("avx2"))))
 JAXMATCH_LOOPS_FOR(Avx512, __attribute__((target("avx512f,avx512vl"))))
 #endif
 
-// JAXMATCH_ISA as in assignment_pick.cc.
 template <Noise kNoise>
 NoiseLoops pick() {
 #if defined(__x86_64__)
-  const char* isa = std::getenv("JAXMATCH_ISA");
-  const std::string_view asked(isa != nullptr ? isa : "");
-  if (asked == "portable") return Portable<kNoise>::kLoops;
-  __builtin_cpu_init();
-  if (asked != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
-    return Avx512<kNoise>::kLoops;
-  }
-  if (__builtin_cpu_supports("avx2")) return Avx2<kNoise>::kLoops;
+  if (instruction_set() == InstructionSet::kAvx512) return Avx512<kNoise>::kLoops;
+  if (instruction_set() == InstructionSet::kAvx2) return Avx2<kNoise>::kLoops;
 #endif
   return Portable<kNoise>::kLoops;
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <queue>
 #include <vector>
 
 #include "../large/core_state.h"
@@ -74,6 +75,11 @@ class PoolTeam {
   }
   // How many threads look at one of so few rows.
   static int64_t shares(int64_t, int64_t) { return 1; }
+  // f(row), which looks at so many costs.
+  template <class F>
+  void whole_rows(int64_t count, int64_t costs, F f) {
+    spread(count, double(costs), f);
+  }
   template <class F>
   int64_t sum(int64_t count, F f) {
     return spread_sum(count, 3, [&](int64_t k) { return int64_t(f(k)); });
@@ -103,56 +109,64 @@ class PoolTeam {
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
   // it remembers from one look to the next; hear() is for each column when watch() tells news.
-  // Returns the number of rounds.
+  // Returns the number of rounds: one.
+  //
+  // By one thread, in the order of labels (Dijkstra 1959): so that a row has its last label when it
+  // is looked at. Many threads that take rows as they come look at each row of point sets 30 times.
   template <class Memo, class Init, class Watch, class Check, class Work, class Hear>
   int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check, Work work,
                  Hear hear) {
     std::vector<Memo> memos(rows);
-    spread(rows, 3, [&](int64_t i) { memos[i] = init(i); });
-    int64_t heard = kFar;
-    for (int64_t rounds = 0;; ++rounds) {
-      std::atomic<bool> worked{false};
-      if (const int64_t news = watch(); news != heard) {
+    const auto look = [&](int64_t i) {
+      const int64_t label = check(i, memos[i]);
+      if (label >= 0) work(Lanes{}, i, label);
+    };
+    for (int64_t i = 0; i < rows; ++i) memos[i] = init(i);
+    for (int64_t i = 0; i < rows; ++i) look(i);
+    for (int64_t heard = kFar;;) {
+      const int64_t news = watch();
+      if (news != heard && (to_look_at_.empty() || to_look_at_.top().label >= news)) {
         heard = news;
-        worked = true;
-        spread(cols, 3, [&](int64_t j) { hear(j, heard); });
+        for (int64_t j = 0; j < cols; ++j) hear(j, heard);
+      } else if (to_look_at_.empty()) {
+        return 1;
+      } else {
+        const int64_t i = to_look_at_.top().row;
+        to_look_at_.pop();
+        look(i);
       }
-      ForEachRange(*pool_, rows, 30, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-          const int64_t label = check(i, memos[i]);
-          if (label < 0) continue;
-          work(Lanes{}, i, label);
-          worked.store(true, std::memory_order_relaxed);
-        }
-      });
-      if (!worked) return rounds;
     }
+  }
+  // Lowers a number from which the label of row *owner follows, if that is one. Numbers have the
+  // order of the labels.
+  template <class X>
+  void pass_on(X* at, X x, const int32_t* owner) {
+    if (x >= *at) return;
+    *at = x;
+    if (*owner >= 0) to_look_at_.push({int64_t(x), *owner});
   }
 
   // The range of all costs, and the least of each column in v_real: a task takes some columns of
   // all rows, and reads them row by row.
   template <class P>
   void look_at_costs(P& p) {
-    constexpr int64_t kWidth = 256;
-    const double sign = p.maximize ? -1 : 1;
     GridRange& all = p.s.control->range;
     all = GridRange{};
-    spread((p.s.m + kWidth - 1) / kWidth, 1e5, [&](int64_t block) {
+    constexpr int64_t kWidth = 8 * kMostAbreast;
+    spread((p.s.m + kWidth - 1) / kWidth, double(p.s.n * kWidth), [&](int64_t tile) {
+      const int64_t first = tile * kWidth, last = std::min(p.s.m, first + kWidth);
+      std::fill(p.s.v_real + first, p.s.v_real + last, infinity());
       typename P::Range range;
-      double least[kWidth];
-      const int64_t first = block * kWidth, last = std::min(p.s.m, first + kWidth);
-      std::fill(least, least + kWidth, infinity());
       for (int64_t i = 0; i < p.s.n; ++i) {
         if (!p.has_row(i)) continue;
-        for (int64_t j = first; j < last; ++j) {
-          if (!p.has_col(j)) continue;
-          const auto raw = p.costs.raw(i, j);
-          p.look_at(range, raw);
-          const double x = sign * widen(raw);
-          if (x < least[j - first]) least[j - first] = x;
-        }
+        vectorized([&]() JAXMATCH_VECTORIZED {
+          int64_t j = first;
+          for (; j + kMostAbreast <= last; j += kMostAbreast) {
+            look_at_row(p, i, j, kMostAbreast, range);
+          }
+          if (j < last) look_at_row(p, i, j, int(last - j), range);
+        });
       }
-      std::copy(least, least + (last - first), p.s.v_real + first);
       const GridRange found = GridRange::of(range);
       raise_to(&all.most, found.most);
       lower_to(&all.lowest, found.lowest);
@@ -172,6 +186,27 @@ class PoolTeam {
   }
 
  private:
+  // At neighbouring columns of a row.
+  template <class P>
+  JAXMATCH_INLINE static void look_at_row(const P& p, int64_t i, int64_t first, int count,
+                                          typename P::Range& range) {
+    const double sign = p.maximize ? -1 : 1;
+    double* const least = p.s.v_real + first;
+    typename P::Element cost[kMostAbreast];
+    p.costs.look_along(i, first, count, cost);
+    if (!p.col_mask) {
+      typename P::Range mine = range;  // in registers
+      for (int a = 0; a < count; ++a) p.look_at(mine, cost[a]);
+      range = mine;
+      for (int a = 0; a < count; ++a) least[a] = lesser(least[a], sign * widen(cost[a]));
+      return;
+    }
+    for (int a = 0; a < count; ++a) {
+      if (!p.has_col(first + a)) continue;
+      p.look_at(range, cost[a]);
+      least[a] = lesser(least[a], sign * widen(cost[a]));
+    }
+  }
   template <class F>
   void spread(int64_t count, double item_ns, const F& f) {
     ForEachRange(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
@@ -189,7 +224,14 @@ class PoolTeam {
     return total.load();
   }
 
+  struct Call {
+    int64_t label;
+    int32_t row;
+    bool operator<(const Call& other) const { return label > other.label; }  // the least on top
+  };
+
   ffi::ThreadPool* pool_;
+  std::priority_queue<Call> to_look_at_;
 };
 
 }  // namespace jaxmatch

@@ -218,6 +218,11 @@ class GridTeam {
       }
     }
   }
+  // Lowers a number from which the label of row *owner follows, if that is one: it looks by itself.
+  template <class X>
+  __device__ static void pass_on(X* at, X x, const int32_t*) {
+    lower_to(at, x);
+  }
   __host__ __device__ static int64_t most_rows(int64_t warps) {
     return warps * kWarp * kRowsPerLane;
   }

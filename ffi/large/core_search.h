@@ -129,7 +129,7 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
   const CoreState& s = p.s;
   const auto pass_on = [&](int64_t j, int64_t there) {
     if (there == kTooFar) put(&s.control->too_wide, 1);
-    lower_to(s.label + j, there);
+    team.pass_on(s.label + j, there, s.row4col + j);
   };
   return team.template settle<PassedOn>(
       s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
@@ -242,7 +242,7 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
         const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
         p.for_each_slack(team, g, i, [&](int32_t j, int64_t slack) {
           if (j == mine || d + slack != peek(s.label + j)) return;
-          lower_to(s.parent + j, pack_row(hops + 1, i, j));
+          team.pass_on(s.parent + j, pack_row(hops + 1, i, j), s.row4col + j);
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
           if (d + slack != peek(&s.control->spare_label)) return;
           const uint64_t entry = pack_parent(hops + 1, j);
@@ -254,7 +254,8 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
         const uint64_t entry = uint64_t(heard);
         if (!p.has_col(j) || number_of_parent(entry) == uint64_t(j)) return;
         if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
-        lower_to(s.parent + j, pack_row(hops_of_parent(entry) + 1, kSpareRow, j));
+        team.pass_on(s.parent + j, pack_row(hops_of_parent(entry) + 1, kSpareRow, j),
+                     s.row4col + j);
       });
 }
 

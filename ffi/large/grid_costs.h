@@ -16,6 +16,7 @@
 
 namespace jaxmatch {
 
+constexpr int kMostAbreast = 32;  // neighbouring columns that a thread looks at together
 constexpr int kGridBits = 50;
 constexpr double kMostKey = 0x1p50;
 
@@ -218,6 +219,15 @@ struct GridCosts : Grid<T> {
       const T* const row = at + i[r] * row_stride;
       JAXMATCH_UNROLL
       for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
+    }
+  }
+  // The costs of neighbouring columns.
+  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+    const T* const from = at + i * row_stride + first * col_stride;
+    if (col_stride == 1) {
+      for (int a = 0; a < count; ++a) cost[a] = from[a];
+    } else {
+      for (int a = 0; a < count; ++a) cost[a] = from[a * col_stride];
     }
   }
   JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }

@@ -33,8 +33,8 @@ struct GridCosts<Points<T>> : Grid<T> {
 
   // The costs of several rows and columns.
   template <int kRows, int kCols, class ColumnOf>
-  JAXMATCH_FN void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
-                           T (&cost)[kRows][kCols]) const {
+  JAXMATCH_INLINE void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                               T (&cost)[kRows][kCols]) const {
     const auto square = [](double x, double y) { return (x - y) * (x - y); };
     const auto apart = [](double x, double y) { return fabs(x - y); };
     const auto product = [](double x, double y) { return x * y; };
@@ -52,6 +52,17 @@ struct GridCosts<Points<T>> : Grid<T> {
         break;
     }
     add_up(i, column_of, product, rest, cost);
+  }
+  // The costs of neighbouring columns.
+  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+    const int64_t row[1] = {i};
+    T found[1][kMostAbreast];
+    if (count == kMostAbreast) {
+      look_up(row, [&](int a) { return first + a; }, found);
+    } else {
+      look_up(row, [&](int a) { return lesser(first + a, cols - 1); }, found);
+    }
+    for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
   JAXMATCH_FN T raw(int64_t i, int64_t j) const {
     const int64_t row[1] = {i};
@@ -73,8 +84,8 @@ struct GridCosts<Points<T>> : Grid<T> {
  private:
   // term(x, y) for each coordinate, and what their sum becomes.
   template <int kRows, int kCols, class ColumnOf, class Term, class End>
-  JAXMATCH_FN void add_up(const int64_t (&i)[kRows], const ColumnOf& column_of, Term term, End end,
-                          T (&cost)[kRows][kCols]) const {
+  JAXMATCH_INLINE void add_up(const int64_t (&i)[kRows], const ColumnOf& column_of, Term term,
+                              End end, T (&cost)[kRows][kCols]) const {
     double sum[kRows][kCols];
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {

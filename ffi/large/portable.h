@@ -10,8 +10,10 @@
 // With registers of its own, not all that is alive in the kernel around it: for whole passes over
 // costs. Such a function takes a problem by reference and copies it, for its inner loop.
 #define JAXMATCH_APART __device__ __noinline__
+#define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
 #else
+#include "jaxmatch/instruction_set.h"
 #define JAXMATCH_FN
 #define JAXMATCH_APART
 #define JAXMATCH_UNROLL

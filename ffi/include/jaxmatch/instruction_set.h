@@ -1,0 +1,75 @@
+// Which vector instructions a loop on the CPU may use.
+#ifndef JAXMATCH_INSTRUCTION_SET_H_
+#define JAXMATCH_INSTRUCTION_SET_H_
+
+#include <cstdlib>
+#include <string_view>
+
+namespace jaxmatch {
+
+enum class InstructionSet { kPortable, kAvx2, kAvx512 };
+
+// What JAXMATCH_ISA=portable|avx2|avx512 asks for, in tests and measurements; the best one else.
+struct InstructionSetAsked {
+  InstructionSet most = InstructionSet::kAvx512;
+  bool by_name = false;
+};
+inline InstructionSetAsked asked_instruction_set() {
+  const char* const name = std::getenv("JAXMATCH_ISA");
+  const std::string_view asked(name ? name : "");
+  if (asked == "portable") return {InstructionSet::kPortable, true};
+  if (asked == "avx2") return {InstructionSet::kAvx2, true};
+  return {InstructionSet::kAvx512, asked == "avx512"};
+}
+
+// The best that this processor has, of those that are not better than what is asked for. FMA and
+// F16C come with AVX2 here; with AVX-512 its parts DQ, BW and VL.
+inline InstructionSet instruction_set() {
+  static const InstructionSet best = [] {
+    InstructionSet found = InstructionSet::kPortable;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c")) {
+      found = InstructionSet::kAvx2;
+      if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        found = InstructionSet::kAvx512;
+      }
+    }
+#endif
+    const InstructionSet most = asked_instruction_set().most;
+    return found < most ? found : most;
+  }();
+  return best;
+}
+
+#define JAXMATCH_INLINE inline __attribute__((always_inline))
+
+#if defined(__x86_64__)
+template <class F>
+__attribute__((target("avx2"))) void with_avx2(const F& f) {
+  f();
+}
+template <class F>
+__attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))) void
+with_avx512(const F& f) {
+  f();
+}
+#endif
+
+// Runs f, compiled for each instruction set. It must be inlined, and all that is to be of use
+// within: an `[&]() JAXMATCH_VECTORIZED {...}`.
+#define JAXMATCH_VECTORIZED __attribute__((always_inline))
+template <class F>
+void vectorized(const F& f) {
+#if defined(__x86_64__)
+  if (instruction_set() == InstructionSet::kAvx512) return with_avx512(f);
+  if (instruction_set() == InstructionSet::kAvx2) return with_avx2(f);
+#endif
+  f();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_INSTRUCTION_SET_H_
