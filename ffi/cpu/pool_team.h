@@ -117,12 +117,10 @@ class PoolTeam {
   int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check, Work work,
                  Hear hear) {
     std::vector<Memo> memos(rows);
-    const auto look = [&](int64_t i) {
-      const int64_t label = check(i, memos[i]);
-      if (label >= 0) work(Lanes{}, i, label);
-    };
-    for (int64_t i = 0; i < rows; ++i) memos[i] = init(i);
-    for (int64_t i = 0; i < rows; ++i) look(i);
+    for (int64_t i = 0; i < rows; ++i) {
+      Memo memo = memos[i] = init(i);  // it has not been looked at yet
+      if (const int64_t label = check(i, memo); label >= 0) to_look_at_.push({label, int32_t(i)});
+    }
     for (int64_t heard = kFar;;) {
       const int64_t news = watch();
       if (news != heard && (to_look_at_.empty() || to_look_at_.top().label >= news)) {
@@ -133,7 +131,7 @@ class PoolTeam {
       } else {
         const int64_t i = to_look_at_.top().row;
         to_look_at_.pop();
-        look(i);
+        if (const int64_t label = check(i, memos[i]); label >= 0) work(Lanes{}, i, label);
       }
     }
   }

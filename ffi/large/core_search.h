@@ -1,10 +1,10 @@
 // Shortest paths from all free rows.
 //
-// By label correcting: with whole numbers the shortest distances do not depend on the order of the
-// steps, and neither does anything that follows. Of the shortest paths to a column the ones with
-// the fewest hops count, and of these the one through the first row, where each column has an order
-// of the rows of its own: else the first of many rows that are alike would get all columns into its
-// tree, and a search give a single path.
+// By label correcting on a GPU, in the order of labels on a CPU: with whole numbers the shortest
+// distances do not depend on the order of the steps, and neither does anything that follows. Of the
+// shortest paths to a column the ones with the fewest hops count, and of these the one through the
+// first row, where each column has an order of the rows of its own: else the first of many rows
+// that are alike would get all columns into its tree, and a search give a single path.
 #ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
 #define JAXMATCH_LARGE_CORE_SEARCH_H_
 
@@ -123,7 +123,7 @@ struct PassedOn {
   int64_t label;
 };
 
-// Labels up to the bound. Returns how often the team looked whether they had settled.
+// Labels up to the bound. Returns what settle() does: rounds.
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;

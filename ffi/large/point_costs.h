@@ -57,7 +57,7 @@ struct GridCosts<Points<T>> : Grid<T> {
   JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
     const int64_t row[1] = {i};
     T found[1][kMostAbreast];
-    if (count == kMostAbreast) {
+    if (first + kMostAbreast <= cols) {
       look_up(row, [&](int a) { return first + a; }, found);
     } else {
       look_up(row, [&](int a) { return lesser(first + a, cols - 1); }, found);

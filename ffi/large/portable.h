@@ -115,11 +115,6 @@ inline int32_t count_up(int32_t* at, int32_t by = 1) {
 }
 inline int bit_count(uint32_t x) { return __builtin_popcount(x); }
 
-template <class T, int N>
-inline T pick(const T (&x)[N], int at) {
-  return x[at];
-}
-
 // One thread looks at a row alone.
 struct Lanes {
   int lane = 0;

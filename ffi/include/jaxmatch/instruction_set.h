@@ -52,8 +52,7 @@ __attribute__((target("avx2"))) void with_avx2(const F& f) {
   f();
 }
 template <class F>
-__attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))) void
-with_avx512(const F& f) {
+__attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl"))) void with_avx512(const F& f) {
   f();
 }
 #endif
