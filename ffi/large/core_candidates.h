@@ -23,15 +23,12 @@ struct Candidates {
   }
   // A forbidden column may not, a tied one might.
   JAXMATCH_FN bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
-  // Without kTied where no cost is the same.
-  template <bool kTied = true>
   JAXMATCH_INLINE void insert(double cost, int32_t j) {
     const uint32_t mine = place(j);
     bool before[kBest];
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
-      before[b] = cost < x[b];
-      if (kTied) before[b] |= (cost == x[b]) & (mine < place(col[b]));
+      before[b] = (cost < x[b]) | ((cost == x[b]) & (mine < place(col[b])));
     }
     JAXMATCH_UNROLL
     for (int b = kBest - 1; b > 0; --b) {
@@ -40,12 +37,6 @@ struct Candidates {
     }
     x[0] = before[0] ? cost : x[0];
     col[0] = before[0] ? j : col[0];
-  }
-  JAXMATCH_FN bool has(double cost) const {
-    bool found = false;
-    JAXMATCH_UNROLL
-    for (int b = 0; b < kBest; ++b) found |= x[b] == cost;
-    return found;
   }
   template <class P>
   JAXMATCH_FN void write(const P& p, const double* v, int64_t at) const {

@@ -123,7 +123,7 @@ struct PassedOn {
   int64_t label;
 };
 
-// Labels up to the bound. Returns what settle() does: rounds.
+// Labels up to the bound. Returns the rounds that settle() took.
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;

@@ -40,9 +40,7 @@ JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, uint32_t
     for (; better != 0; better &= better - 1) {
       const int a = trailing_zeros(better), next = first_class + a,
                 c = next < classes ? next : next - classes;
-      const int32_t j = int32_t(p.col_id(first + a));
-      best[c].has(reduced[a]) ? best[c].insert(reduced[a], j)
-                              : best[c].template insert<false>(reduced[a], j);
+      best[c].insert(reduced[a], int32_t(p.col_id(first + a)));
       let_in(c);
     }
   };

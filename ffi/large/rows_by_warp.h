@@ -6,6 +6,16 @@
 
 namespace jaxmatch {
 
+// The costs of a few rows and columns, and the columns' prices, all on their way at once.
+template <int kRows, int kCols, class P, class ColumnOf>
+JAXMATCH_FN void look_up(const P& p, const double* v, const int64_t (&row)[kRows],
+                         const ColumnOf& column_of, typename P::Element (&cost)[kRows][kCols],
+                         double (&price)[kCols]) {
+  p.costs.look_up(row, column_of, cost);
+  JAXMATCH_UNROLL
+  for (int a = 0; a < kCols; ++a) price[a] = v[column_of(a)];
+}
+
 template <bool kTurned, int kRows, int kCols, class P, class Tell>
 JAXMATCH_FN void select_together(const P& p, const double* v, Lanes g, const int64_t (&row)[kRows],
                                  uint32_t turn, int classes, Tell tell) {
@@ -23,10 +33,8 @@ JAXMATCH_FN void select_together(const P& p, const double* v, Lanes g, const int
     };
     const auto look = [&](int block, unsigned exist, const auto& place) {
       typename P::Element cost[kRows][kCols];
-      p.costs.look_up(row, place, cost);
       double price[kCols];
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kCols; ++a) price[a] = v[place(a)];
+      look_up(p, v, row, place, cost, price);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
         // First which of them may belong to the best, then these only: lanes that work together
@@ -111,10 +119,8 @@ JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, in
     for (int64_t j = first + g.lane; j < last; j += kWidth) {
       const auto place = [&](int a) { return lesser(j + a * g.kCount, last - 1); };
       typename P::Element cost[kRows][kCols];
-      p.costs.look_up(row, place, cost);
       double price[kCols];
-      JAXMATCH_UNROLL
-      for (int a = 0; a < kCols; ++a) price[a] = v[place(a)];
+      look_up(p, v, row, place, cost, price);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
         JAXMATCH_UNROLL
@@ -130,6 +136,7 @@ JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, in
     }
   });
 }
+
 }  // namespace jaxmatch
 
 #endif  // JAXMATCH_LARGE_ROWS_BY_WARP_H_
