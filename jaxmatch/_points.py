@@ -81,7 +81,7 @@ def solve_assignment_points(
 
     **Deterministic:** yes, and on one device the same as of a matrix with these costs.
 
-    **Time and memory:** a few passes over all pairs, each O(n·m·d), and 4 KB for each row; two bits
+    **Time and memory:** a few passes over all pairs, each O(n·m·d), and 3 KB for each row; two bits
     for each pair are set aside for the trees that finish where cores lead nowhere, as of `"core"`
     in `solve_assignment`.
 

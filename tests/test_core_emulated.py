@@ -39,7 +39,7 @@ def library(tmp_path_factory):
     return loaded
 
 
-def solve(library, cost, method, *, seed=0, grid=(3, 64), cached_rows=4, phases=0, **given):
+def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, phases=0, **given):
     n, m = cost.shape
     cost = np.ascontiguousarray(cost)
     masks = [given.get(name) for name in ("row_mask", "col_mask")]
@@ -55,7 +55,7 @@ def solve(library, cost, method, *, seed=0, grid=(3, 64), cached_rows=4, phases=
         at(cost), ctypes.c_bool(whole), *map(ctypes.c_int64, (n, m)), *map(at, masks),
         ctypes.c_bool(given.get("maximize", False)), ctypes.c_int64(METHODS.index(method)),
         ctypes.c_int64(phases), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
-        ctypes.c_int(grid[1]), ctypes.c_int(cached_rows),
+        ctypes.c_int(grid[1]), ctypes.c_int(arcs),
         *map(at, (col4row, row4col, status, value, row_dual, col_dual, gap)),
     )  # fmt: skip
     return jm.Assignment(col4row, row4col, value[0], row_dual, col_dual, gap[0], status[0])
@@ -70,9 +70,9 @@ def assert_as_on_cpu(library, cost, method, schedules, **given):
 
 
 SCHEDULES = [
-    {"seed": 1}, {"seed": 2, "grid": (1, 96), "cached_rows": 0},
-    {"seed": 3, "grid": (4, 32), "cached_rows": 9, "phases": 1},
-    {"seed": 4, "grid": (2, 64), "cached_rows": 40},
+    {"seed": 1}, {"seed": 2, "grid": (1, 96), "arcs": 0},
+    {"seed": 3, "grid": (4, 32), "arcs": 90, "phases": 1},
+    {"seed": 4, "grid": (2, 64), "arcs": 5000},
 ]  # fmt: skip
 
 
@@ -102,6 +102,16 @@ KINDS = ["tied", "constant", "integers", "products", "uniform", "forbidden", "wi
 @pytest.mark.parametrize("shape", [(1, 1), (7, 40), (33, 33), (40, 9), (70, 64), (5, 530)], ids=str)
 def test_core_as_on_cpu(library, kind, shape):
     assert_as_on_cpu(library, costs(kind, *shape), "core", SCHEDULES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(80, 80), (40, 93)], ids=str)
+def test_more_rows_than_threads(library, kind, shape):
+    """Labels are kept by rows, and neighbouring rows belong to the same warp."""
+    schedules = [
+        {"seed": 5, "grid": (1, 32), "arcs": 3000}, {"seed": 6, "grid": (2, 32), "arcs": 200},
+    ]  # fmt: skip
+    assert_as_on_cpu(library, costs(kind, *shape), "core", schedules)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -88,7 +88,7 @@ class Device:
         return jm.Assignment(col4row, row4col, value[0], row_dual, col_dual, gap[0], status[0])
 
 
-def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4, **given):
+def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **given):
     """The devices, after the last launch. `points`: both sets of them, instead of costs."""
     rows, points = by == "row_axis", given.get("points")
     if points is None:
@@ -134,7 +134,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), cached_rows=4
                 *as_longs[1:], *map(at, masks), maximize, as_longs[0],
                 ctypes.c_bool(rows), ctypes.c_int64(count), ctypes.c_int32(k), *pointers,
                 ctypes.c_uint(seed + 97 * launch + int(k)), ctypes.c_uint(grid[0]),
-                ctypes.c_int(grid[1]), ctypes.c_int(cached_rows),
+                ctypes.c_int(grid[1]), ctypes.c_int(arcs),
                 *map(at, (*device.indices, *device.reals)),
             )  # fmt: skip
             assert all(map(wall_stands, device.kept))
@@ -168,8 +168,8 @@ def assert_as_on_cpu(library, cost, by, count, method, schedules, **given):
 
 
 SCHEDULES = [
-    {"seed": 1}, {"seed": 2, "grid": (1, 96), "cached_rows": 0},
-    {"seed": 3, "grid": (3, 32), "cached_rows": 40},
+    {"seed": 1}, {"seed": 2, "grid": (1, 96), "arcs": 0},
+    {"seed": 3, "grid": (3, 32), "arcs": 5000},
 ]  # fmt: skip
 both_sides = pytest.mark.parametrize("by", SIDES)
 
@@ -246,12 +246,12 @@ def test_masks(library, method, by):
 
 @both_sides
 def test_every_schedule(library, by):
-    """The same bits whatever the seed, the grid and the rows that shared memory has room for."""
+    """The same bits whatever the seed, the grid and the arcs that shared memory has room for."""
     for kind in ("tied", "wide exponents"):
         cost = costs(kind, 24, 48)
         schedules = [
-            {"seed": 10 * blocks + rows, "grid": (blocks, 32 * warps), "cached_rows": rows}
-            for blocks, warps, rows in [(1, 1, 0), (2, 3, 7), (5, 1, 2), (2, 2, 40)]
+            {"seed": 10 * blocks + warps, "grid": (blocks, 32 * warps), "arcs": arcs}
+            for blocks, warps, arcs in [(1, 1, 0), (2, 3, 70), (5, 1, 20), (2, 2, 5000)]
         ]
         assert_as_on_cpu(library, cost, by, 4, "core", schedules)
 

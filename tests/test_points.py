@@ -97,6 +97,18 @@ def test_masks():
     assert (res.col4row[~row_mask] == -1).all() and (res.row4col[~col_mask] == -1).all()
 
 
+@pytest.mark.parametrize("platform", [pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
+@pytest.mark.parametrize("m", [70_000, 80_000])
+def test_more_points_than_threads(m, platform):
+    """An H200 runs 67,584: labels are kept by rows."""
+    del platform
+    x, y = points(70_000, m, 8)
+    res = jm.solve_assignment_points(x, y)
+    assert res.status == jm.Status.OPTIMAL
+    check = jm.check_assignment_points(x, y, res)
+    assert check.valid and check.gap <= 1e-4 * res.cost
+
+
 @pytest.mark.parametrize("spoil", [np.nan, np.inf])
 def test_points_that_are_not_finite(spoil):
     x, y = points(6, 6, 2)

@@ -9,7 +9,7 @@
 #include <queue>
 #include <vector>
 
-#include "../large/core_state.h"
+#include "../large/core_search.h"
 #include "jaxmatch/batch.h"
 
 namespace jaxmatch {
@@ -23,8 +23,14 @@ class PoolTeam {
   static int64_t now() {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
-  static ReducedCore reduced_core(const CoreState& s, int64_t i) {
-    return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
+  static Seats seats(const CoreState& s) { return {s, false}; }
+  // Arcs are looked up in the cores.
+  template <class P>
+  static void gather_arcs(const P&, const Search&) {}
+  // f(seat, step) for the arcs of row i that a search can use.
+  template <class P, class F>
+  static void for_each_arc(const P& p, const Search& how, Lanes g, int64_t i, F f) {
+    for_each_core_arc(p, how, g, i, f);
   }
   static const double* prices(const CoreState& s) { return s.v_real; }
   template <class F>
@@ -108,18 +114,20 @@ class PoolTeam {
     return sum(count, f);
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next; hear() is for each column when watch() tells news.
-  // Returns the number of rounds: one.
+  // it remembers from one look to the next: check() compares it with what look() finds, and says
+  // what to work with. hear() is for each column when watch() tells news. Returns the number of
+  // rounds: one.
   //
   // By one thread, in the order of labels (Dijkstra 1959): so that a row has its last label when it
   // is looked at. Label correcting by all threads took 76 rounds for a search among 3000 points.
-  template <class Memo, class Init, class Watch, class Check, class Work, class Hear>
-  int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check, Work work,
-                 Hear hear) {
+  template <class Memo, class Init, class Watch, class Look, class Check, class Work, class Hear>
+  int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Look look, Check check,
+                 Work work, Hear hear) {
     std::vector<Memo> memos(rows);
     for (int64_t i = 0; i < rows; ++i) {
       Memo memo = memos[i] = init(i);  // it has not been looked at yet
-      if (const int64_t label = check(i, memo); label >= 0) to_look_at_.push({label, int32_t(i)});
+      const int64_t label = check(memo, look(memo));
+      if (label >= 0) to_look_at_.push({label, int32_t(i)});
     }
     for (int64_t heard = kFar;;) {
       const int64_t news = watch();
@@ -131,7 +139,8 @@ class PoolTeam {
       } else {
         const int64_t i = to_look_at_.top().row;
         to_look_at_.pop();
-        if (const int64_t label = check(i, memos[i]); label >= 0) work(Lanes{}, i, label);
+        const int64_t label = check(memos[i], look(memos[i]));
+        if (label >= 0) work(Lanes{}, i, label);
       }
     }
   }

@@ -10,8 +10,8 @@ namespace {
 template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_core_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
-                           int cached_rows) {
-  GridTeam team(p.s.control, cached_rows);
+                           ArcRoom room) {
+  GridTeam team(p.s.control, room);
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();
@@ -25,7 +25,7 @@ template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_hungarian_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
                                 LargeMethod method) {
-  GridTeam team(p.s.control, 0);
+  GridTeam team(p.s.control, ArcRoom{});
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();
@@ -43,13 +43,13 @@ ffi::Error Launch(cudaStream_t stream, const CoreOperands& o, int64_t b) {
   int64_t budget = o.budget;
   LargeMethod method = o.method;
   const bool core = method == LargeMethod::kCore;
-  int cached_rows;
-  void* last = core ? static_cast<void*>(&cached_rows) : static_cast<void*>(&method);
+  ArcRoom room;
+  void* last = core ? static_cast<void*>(&room) : static_cast<void*>(&method);
   void* arguments[] = {&p, &results, &resumed, &budget, last};
   return LaunchGrid(stream,
                     core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
                          : reinterpret_cast<void*>(assignment_hungarian_kernel<T>),
-                    p.s.control, std::max(o.batch.n, o.batch.m), core, &cached_rows, arguments);
+                    p.s.control, std::max(o.batch.n, o.batch.m), core, &room, arguments);
 }
 
 ffi::Error AssignmentCore(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,

@@ -19,8 +19,8 @@ struct Place {
 template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_divided_kernel(const Divided<T> d, const CoreResults results, const Place place,
-                              int cached_rows) {
-  GridTeam team(d.p.s.control, cached_rows);
+                              ArcRoom room) {
+  GridTeam team(d.p.s.control, room);
   run_divided(team, d, results, place.rows, place.each, place.me, place.cores_out, place.core_count,
               place.zeros_out);
 }
@@ -40,10 +40,10 @@ ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, Index
     auto d = o->template problem<T>();
     auto results = ResultsOf(o->whole, 0);
     Place place{o->rows, o->each(), o->me, o->cores_out, o->core_count(), o->zeros_out};
-    int cached_rows;
-    void* arguments[] = {&d, &results, &place, &cached_rows};
+    ArcRoom room;
+    void* arguments[] = {&d, &results, &place, &room};
     return LaunchGrid(stream, reinterpret_cast<void*>(assignment_divided_kernel<T>), d.p.s.control,
-                      std::max(o->whole.n, o->whole.m), d.core, &cached_rows, arguments);
+                      std::max(o->whole.n, o->whole.m), d.core, &room, arguments);
   });
 }
 

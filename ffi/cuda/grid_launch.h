@@ -14,10 +14,9 @@ namespace jaxmatch {
 // One block for each multiprocessor: registers for twice as many threads would not suffice.
 constexpr int kGridThreads = 512;
 
-// `cached_rows` is one of the arguments: for how many rows of a block there is room in its shared
-// memory; none if not `caches`.
+// `room` is one of the arguments: for the arcs of a core, if there is one.
 inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* control,
-                             int64_t side, bool caches, int* cached_rows, void** arguments) {
+                             int64_t side, bool has_core, ArcRoom* room, void** arguments) {
   int device, blocks, most_bytes;
   JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
   JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device));
@@ -29,14 +28,13 @@ inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* c
                           " is more than this GPU's threads can look after, " +
                           std::to_string(most) + "; one with more multiprocessors could");
   }
-  const int64_t room = (most_bytes - GridTeam::bytes(0)) / GridTeam::kBytesOfRow;
-  *cached_rows = caches ? int(std::min<int64_t>((side + blocks - 1) / blocks, room)) : 0;
+  *room = ArcRoom::of(has_core ? side : 0, blocks, most_bytes - GridTeam::kBytesOfTeam);
   JAXMATCH_CUDA_CHECK(cudaMemsetAsync(GridTeam::meeting_of(control), 0, sizeof(Meeting), stream));
   // Always the same value: another thread may launch the same kernel.
   JAXMATCH_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
   JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, kGridThreads, arguments,
-                                                  GridTeam::bytes(*cached_rows), stream));
+                                                  GridTeam::bytes(*room), stream));
   return ffi::Error::Success();
 }
 

@@ -2,11 +2,9 @@
 #ifndef JAXMATCH_CUDA_GRID_TEAM_CUH_
 #define JAXMATCH_CUDA_GRID_TEAM_CUH_
 
-#include "../large/core_state.h"
+#include "near_arcs.cuh"
 
 namespace jaxmatch {
-
-extern __shared__ __align__(16) char shared_memory[];
 
 #ifndef JAXMATCH_EMULATED
 // What this thread has seen is seen by who then peeks with acquire and finds x added.
@@ -31,13 +29,12 @@ __device__ inline int64_t nanoseconds() {
 // same census.
 class GridTeam {
  public:
-  // `cached_rows`: for how many of a block's rows there is room in its shared memory.
-  __device__ GridTeam(Control* control, int cached_rows)
+  __device__ GridTeam(Control* control, ArcRoom room)
       : control_(control),
         meeting_(meeting_of(control)),
         thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
         threads_(int64_t(gridDim.x) * blockDim.x),
-        cached_rows_(cached_rows) {
+        arcs_(room, kBytesOfTeam) {
     if (threadIdx.x == 0) shared() = Shared{};
     __syncthreads();
   }
@@ -46,28 +43,31 @@ class GridTeam {
     return reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt);
   }
   // Of shared memory.
-  static constexpr int64_t bytes(int64_t cached_rows) {
-    return kBytesOfTeam + cached_rows * kBytesOfRow;
-  }
+  __host__ __device__ static int64_t bytes(ArcRoom room) { return kBytesOfTeam + room.bytes(); }
   static constexpr int kBytesOfTeam = 64;
 
   __device__ void sync() { meet(0); }
   __device__ static int64_t now() { return nanoseconds(); }
-  // In shared memory of the block that the row belongs to, as far as there is room.
-  __device__ ReducedCore reduced_core(const CoreState& s, int64_t i) const {
-    const int slot = int(uint32_t(i) / gridDim.x);
-    if (slot >= cached_rows_) return {s.core_col + i * kClasses, s.core_slack + i * kClasses};
-    return {cols_in_shared() + slot * kClasses, slack_in_shared() + slot * kClasses};
-  }
-  // Prices for a pass over all costs, where there are no reduced cores until the next phase.
+  // Prices for a pass over all costs, which needs no arcs.
   __device__ const double* prices(const CoreState& s) {
-    if (s.m * int64_t(sizeof(double)) > cached_rows_ * kBytesOfRow) return s.v_real;
-    double* const mine = reinterpret_cast<double*>(slack_in_shared());
+    if (s.m * int64_t(sizeof(double)) > arcs_.bytes()) return s.v_real;
+    double* const mine = reinterpret_cast<double*>(arcs_.memory());
     for (int64_t j = threadIdx.x; j < s.m; j += blockDim.x) mine[j] = peek(s.v_real + j);
     __syncthreads();
     return mine;
   }
-  static constexpr int kBytesOfRow = kClasses * (sizeof(ClassCols) + sizeof(ClassKeys));
+  // Those that a search can use. The team has to meet before it looks at them.
+  template <class P>
+  __device__ void gather_arcs(const P& p, const Search& how) {
+    arcs_.gather(p, how, seats(p.s), RowsOfWarps::of(p.s.n));
+  }
+  // f(seat, step) for the arcs of row i that a search can use, for which they were gathered.
+  template <class P, class F>
+  __device__ void for_each_arc(const P& p, const Search& how, Lanes g, int64_t i, F f) const {
+    arcs_.for_each(p, how, seats(p.s), RowsOfWarps::of(p.s.n), g, i, f);
+  }
+  // By rows where labels that each look reads are more than memory delivers meanwhile.
+  __device__ static Seats seats(const CoreState& s) { return {s, RowsOfWarps::of(s.n).bits > 0}; }
 
   template <class F>
   __device__ void leader(F f) {
@@ -168,49 +168,62 @@ class GridTeam {
   }
   template <class Label, class F>
   __device__ void rows(int64_t count, Label label_of, F f) {
-    for (int c = 0; c < kRowsPerLane && first_row(c) < count; ++c) {
-      const int64_t mine = row_of_lane(c);
-      work_on(c, mine < count ? int64_t(label_of(mine)) : -1, f);
+    const RowsOfWarps of = RowsOfWarps::of(count);
+    for (int c = 0; c < kRowsPerLane && first_row(of, c) < count; ++c) {
+      const int64_t mine = row_of_lane(of, c);
+      work_on(of, c, mine < count ? int64_t(label_of(mine)) : -1, f);
     }
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next; hear() is for each column when watch() tells news.
-  // Returns the number of censuses. What others wrote meanwhile is seen by peek() only, within all
-  // these and afterwards up to the next meeting: the L1 cache may hold what it was.
+  // it remembers from one look to the next: check() compares it with what look() finds, and says
+  // what to work with. hear() is for each column when watch() tells news. Returns the number of
+  // censuses. What others wrote meanwhile is seen by peek() only, within all these and afterwards
+  // up to the next meeting: the L1 cache may hold what it was.
   //
-  // Nobody waits: a warp that has looked at all its rows since the last census is counted in the
-  // next one, and goes on looking. There is none left when nobody has worked from one to the next.
-  template <class Memo, class Init, class Watch, class Check, class Work, class Hear>
-  __device__ int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Check check,
-                            Work work, Hear hear) {
+  // Nobody waits: a warp that has found nothing to do in a look at all its rows is counted in the
+  // next census, and goes on looking. There is none left when nobody has worked from one to the
+  // next.
+  template <class Memo, class Init, class Watch, class Look, class Check, class Work, class Hear>
+  __device__ int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Look look,
+                            Check check, Work work, Hear hear) {
+    const RowsOfWarps of = RowsOfWarps::of(rows);
     Memo memo[kRowsPerLane];
+    bool mine[kRowsPerLane];
 #pragma unroll
     for (int c = 0; c < kRowsPerLane; ++c) {
-      if (row_of_lane(c) < rows) memo[c] = init(row_of_lane(c));
+      const int64_t i = row_of_lane(of, c);
+      mine[c] = i < rows;
+      if (mine[c]) memo[c] = init(i);
     }
     int64_t heard = kFar;
     bool worked = false, counted = false;
     for (int64_t censuses = 0;;) {
       const uint64_t word = threadIdx.x == 0 ? peek(&meeting_->word[epoch_ & 1]) : 0;
+      bool works = false;
       if (cols > 0) {
         const int64_t news = __shfl_sync(kAll, watch(), 0);  // the same for all lanes
         if (news != heard) {
           heard = news;
-          worked = true;
+          works = true;
           for (int64_t k = thread_; k < cols; k += threads_) hear(k, heard);
         }
       }
+      int64_t label[kRowsPerLane];  // all on their way at once
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
-        if (first_row(c) >= rows) break;
-        const int64_t mine = row_of_lane(c);
-        worked |= work_on(c, mine < rows ? check(mine, memo[c]) : -1, work);
+        if (mine[c]) label[c] = look(memo[c]);
       }
-      if (!counted) {
+#pragma unroll
+      for (int c = 0; c < kRowsPerLane; ++c) {
+        if (first_row(of, c) >= rows) break;
+        works |= work_on(of, c, mine[c] ? check(memo[c], label[c]) : -1, work);
+      }
+      worked |= works;
+      if (!counted && !works) {
         come_to_census(worked);
         counted = true;
         worked = false;
-      } else if (bool anybody; census_is_over(word, anybody)) {
+      } else if (bool anybody; counted && census_is_over(word, anybody)) {
         ++epoch_;
         ++censuses;
         counted = false;
@@ -298,13 +311,6 @@ class GridTeam {
 
   static constexpr int kRowsPerLane = 3;
 
-  __device__ ClassKeys* slack_in_shared() const {
-    return reinterpret_cast<ClassKeys*>(shared_memory + kBytesOfTeam);
-  }
-  __device__ ClassCols* cols_in_shared() const {
-    return reinterpret_cast<ClassCols*>(slack_in_shared() + cached_rows_ * kClasses);
-  }
-
   struct Shared {
     uint32_t part[2], total;  // of a meeting
     uint32_t come;            // to a census: warps; above, those of them that have worked
@@ -318,9 +324,11 @@ class GridTeam {
   __device__ int64_t warps() const { return threads_ / kWarp; }
 
   // The row that lane 0 looks at, and that of this lane.
-  __device__ int64_t first_row(int chunk) const { return warp() + chunk * kWarp * warps(); }
-  __device__ int64_t row_of_lane(int chunk) const {
-    return first_row(chunk) + lanes().lane * warps();
+  __device__ static int64_t first_row(RowsOfWarps of, int chunk) {
+    return of.row_of_warp(chunk * kWarp);
+  }
+  __device__ int64_t row_of_lane(RowsOfWarps of, int chunk) const {
+    return of.row_of_warp(chunk * kWarp + lanes().lane);
   }
 
   // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
@@ -352,11 +360,11 @@ class GridTeam {
   // f(lanes, row, label) for those of this warp's rows in a chunk that have a label; whether any
   // has.
   template <class F>
-  __device__ bool work_on(int chunk, int64_t label, F f) {
+  __device__ bool work_on(RowsOfWarps of, int chunk, int64_t label, F f) {
     const unsigned all = __ballot_sync(kAll, label >= 0);
     for (unsigned left = all; left; left &= left - 1) {
       const int lane = __ffs(left) - 1;
-      f(lanes(), first_row(chunk) + lane * warps(), __shfl_sync(kAll, label, lane));
+      f(lanes(), of.row_of_warp(chunk * kWarp + lane), __shfl_sync(kAll, label, lane));
     }
     return all != 0;
   }
@@ -395,7 +403,7 @@ class GridTeam {
   Control* control_;
   Meeting* meeting_;
   int64_t thread_, threads_;
-  int cached_rows_;
+  NearArcs arcs_;
   uint32_t epoch_ = 0;
   uint64_t before_[2] = {0, 0};
 };

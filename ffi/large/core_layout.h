@@ -36,10 +36,10 @@ struct Layout {
 
 inline void lay_out_core(Layout& l) {
   l.s.core_key = l.parts.take<ClassKeys>(l.rows * kClasses);
-  l.s.core_slack = l.parts.take<ClassKeys>(l.rows * kClasses);
   l.s.core_col = l.parts.take<ClassCols>(l.rows * kClasses);
   l.s.horizon = l.parts.take<int64_t>(l.rows);
   l.s.bid = l.parts.take<uint64_t>(l.cols);
+  l.s.seat_label = l.parts.take<int64_t>(l.rows + l.cols);
   l.s.ancestor = l.parts.take<int32_t>(l.cols * kLevels);
 }
 

@@ -27,8 +27,8 @@ struct Movement {
   }
 };
 
-// The prices within reach of the free rows, and what that makes of the reduced costs: from one
-// reach to another. Returns how many rows' prices are beyond their horizon.
+// The prices within reach of the free rows, from one reach to another. Returns how many rows'
+// prices are beyond their horizon.
 template <class Team, class T>
 JAXMATCH_FN int64_t move_prices(Team& team, const Core<T>& p, const Search& how, int64_t from,
                                 int64_t to) {
@@ -40,17 +40,6 @@ JAXMATCH_FN int64_t move_prices(Team& team, const Core<T>& p, const Search& how,
   team.each(s.m, [&](int64_t j) {
     const int64_t fall = fall_of(j);
     if (fall != 0) put(s.v + j, peek(s.v + j) - fall);
-  });
-  const auto shifted_rise = [&](int64_t i) { return p.has_row(i) ? rise_of(i) + kFar : -1; };
-  team.rows(s.n, shifted_rise, [&](Lanes g, int64_t i, int64_t rise) {
-    const ReducedCore reduced = team.reduced_core(s, i);
-    for (int c = g.lane; c < kClasses; c += g.kCount) {
-      const ClassCols col = reduced.cols[c];
-      ClassKeys slack = reduced.slack[c];
-      JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) slack.x[b] += fall_of(greater(col.x[b], 0)) - (rise - kFar);
-      reduced.slack[c] = slack;
-    }
   });
   const int64_t beyond = team.sum(s.n, [&](int64_t i) {
     if (!p.has_row(i)) return false;

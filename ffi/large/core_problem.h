@@ -80,22 +80,20 @@ struct Core {
     }
   }
 
-  // Calls f(columns, reduced costs) for a few columns of the core of row i at a time; a column of
-  // -1 stands for nothing.
-  template <class Team, class F>
-  JAXMATCH_FN void for_each_few(const Team& team, Lanes g, int64_t i, F f) const {
-    const ReducedCore reduced = team.reduced_core(s, i);
-    for (int c = g.lane; c < kClasses; c += g.kCount) f(reduced.cols[c], reduced.slack[c]);
-  }
-  // f(column, reduced cost), one at a time.
-  template <class Team, class F>
-  JAXMATCH_FN void for_each_slack(const Team& team, Lanes g, int64_t i, F f) const {
-    for_each_few(team, g, i, [&](const ClassCols& col, const ClassKeys& slack) {
+  // f(column, reduced cost) for the core of row i.
+  template <class F>
+  JAXMATCH_FN void for_each_candidate(Lanes g, int64_t i, F f) const {
+    const int64_t u = peek(s.u + i);
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kClasses + c];
+      ClassKeys slack = s.core_key[i * kClasses + c];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) slack.x[b] -= u + peek(s.v + greater(col.x[b], 0));
       JAXMATCH_UNROLL
       for (int b = 0; b < kBest; ++b) {
         if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
       }
-    });
+    }
   }
 };
 

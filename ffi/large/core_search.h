@@ -21,19 +21,6 @@ JAXMATCH_FN inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
 JAXMATCH_FN inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_FN inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
 
-// The arcs that leave a row, as labels see them. Those with at most `room` of slack lead to labels
-// within the bound.
-struct Arcs {
-  int64_t base, room;
-  int shift;
-  int64_t row, mask;  // which bits name it
-
-  JAXMATCH_FN int64_t end(int64_t slack, int64_t j) const {
-    const int64_t from = base | (place_of_row(row, j) & mask);
-    return lesser(from + (lesser(slack, kTooFar >> shift) << shift), kTooFar);
-  }
-};
-
 // How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
 // and below, if there is still room, the place of the row from which it has them: then the label
 // names the column's parent, which is found by another sweep else.
@@ -53,12 +40,22 @@ struct Search {
     row_bits = hop_bits > 0 && (tight || (fits && distance < room >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
-  JAXMATCH_FN Arcs arcs(int64_t label, int64_t row) const {
-    const int64_t head = (label >> row_bits) + (hop_bits > 0);
-    const int64_t room = tight              ? 0
-                         : bound >= kTooFar ? INT64_MAX
-                                            : ((bound >> row_bits) - head) >> hop_bits;
-    return {head << row_bits, room, hop_bits + row_bits, row, names_parents() ? kMostRows - 1 : 0};
+  // Of arcs that lead from a free row to a label within the bound.
+  JAXMATCH_FN int64_t most_slack() const {
+    if (tight) return 0;
+    return bound < kTooFar ? ((bound >> row_bits) - (hop_bits > 0)) >> hop_bits : INT64_MAX;
+  }
+  // An arc adds its step to where the arcs of its row's label start: one hop on, and no row yet.
+  JAXMATCH_FN int64_t start(int64_t label) const {
+    return ((label >> row_bits) + (hop_bits > 0)) << row_bits;
+  }
+  JAXMATCH_FN int64_t step(int64_t slack, int64_t row, int64_t j) const {
+    const int shift = hop_bits + row_bits;
+    return (lesser(slack, kTooFar >> shift) << shift) +
+           (names_parents() ? place_of_row(row, j) : 0);
+  }
+  JAXMATCH_FN int64_t end(int64_t start, int64_t step) const {
+    return lesser(start + step, kTooFar);
   }
   JAXMATCH_FN int64_t distance_of(int64_t label) const { return label >> (hop_bits + row_bits); }
   JAXMATCH_FN int64_t hops_of(int64_t label) const {
@@ -74,6 +71,47 @@ struct Search {
   }
 };
 
+// Which arcs a search can use, and what their steps look like.
+struct ArcForm {
+  int64_t most_slack = -1;
+  int hop_bits = 0, row_bits = 0;
+
+  JAXMATCH_FN static ArcForm of(const Search& how) {
+    return {how.most_slack(), how.hop_bits, how.row_bits};
+  }
+  JAXMATCH_FN bool operator==(const ArcForm& other) const {
+    return most_slack == other.most_slack && hop_bits == other.hop_bits &&
+           row_bits == other.row_bits;
+  }
+};
+
+// Where labels are while they settle: each column's own place, or the place of the row that has it,
+// so that who looks after neighbouring rows reads neighbouring labels.
+struct Seats {
+  const CoreState& s;
+  bool by_rows;
+
+  JAXMATCH_FN int64_t* labels() const { return by_rows ? s.seat_label : s.label; }
+  JAXMATCH_FN int64_t seat_of(int64_t j) const {
+    if (!by_rows) return j;
+    const int32_t i = peek(s.row4col + j);
+    return i >= 0 ? i : s.n + j;
+  }
+  JAXMATCH_FN int64_t column_in(int64_t seat) const {
+    if (!by_rows) return seat;
+    return seat < s.n ? peek(s.col4row + seat) : seat - s.n;
+  }
+};
+
+// f(column, step) for those arcs of the core of row i.
+template <class T, class F>
+JAXMATCH_FN void for_each_core_arc(const Core<T>& p, const Search& how, Lanes g, int64_t i, F f) {
+  const int64_t most = how.most_slack();
+  p.for_each_candidate(g, i, [&](int32_t j, int64_t slack) {
+    if (slack <= most) f(j, how.step(slack, i, j));
+  });
+}
+
 template <class Team, class T>
 JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
@@ -81,6 +119,7 @@ JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
     put(s.label + j, kFar);
     put(s.parent + j, kNoParent);
   });
+  if (team.seats(s).by_rows) team.each(s.n + s.m, [&](int64_t k) { put(s.seat_label + k, kFar); });
   team.leader([&] {
     s.control->most_hops = 0;
     s.control->too_wide = 0;
@@ -89,9 +128,8 @@ JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
   });
 }
 
-// With `refresh`, reduced costs of the cores are computed anew.
 template <class Team, class T>
-JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, bool refresh) {
+JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   reset_labels(team, p);
   team.each(s.n, [&](int64_t i) {
@@ -99,27 +137,12 @@ JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p, bool refresh) {
     put(s.end + i, INT32_MAX);
   });
   team.leader([&] { s.control->reach = 0; });
-  if (refresh) {
-    team.rows(s.n, [&](Lanes g, int64_t i) {
-      if (!p.has_row(i)) return;
-      const int64_t u = peek(s.u + i);
-      const auto reduced = team.reduced_core(s, i);
-      for (int c = g.lane; c < kClasses; c += g.kCount) {
-        const ClassCols col = s.core_col[i * kClasses + c];
-        ClassKeys key = s.core_key[i * kClasses + c];
-        JAXMATCH_UNROLL
-        for (int b = 0; b < kBest; ++b) key.x[b] -= u + peek(s.v + greater(col.x[b], 0));
-        reduced.cols[c] = col;
-        reduced.slack[c] = key;
-      }
-    });
-  }
-  team.sync();
 }
 
-// What a row remembers while labels settle: its column, and what it has passed on.
+// What a row remembers while labels settle: where the label of its column is, and what it has
+// passed on.
 struct PassedOn {
-  int32_t col;
+  int32_t seat;  // or a Partner: then there is none
   int64_t label;
 };
 
@@ -127,27 +150,37 @@ struct PassedOn {
 template <class Team, class T>
 JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
-  const auto pass_on = [&](int64_t j, int64_t there) {
+  const Seats seats = team.seats(s);
+  int64_t* const labels = seats.labels();
+  const auto pass_on = [&](int64_t seat, int64_t there) {
     if (there == kTooFar) put(&s.control->too_wide, 1);
-    team.pass_on(s.label + j, there, s.row4col + j);
+    team.pass_on(labels + seat, there, s.row4col + seat);
   };
-  return team.template settle<PassedOn>(
-      s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+  const int64_t rounds = team.template settle<PassedOn>(
+      s.n, how.spares ? s.m : 0,
+      [&](int64_t i) {
+        const int32_t j = peek(s.col4row + i);
+        return PassedOn{j >= 0 ? int32_t(seats.seat_of(j)) : j, kFar};
+      },
       [&] { return peek(&s.control->spare_label); },
-      [&](int64_t, PassedOn& memo) -> int64_t {
-        if (memo.col == kAbsent) return -1;
-        const int64_t label = memo.col >= 0 ? peek(s.label + memo.col) : 0;
+      [&](const PassedOn& memo) {
+        if (memo.seat == kAbsent) return kFar;
+        return memo.seat >= 0 ? peek(labels + memo.seat) : 0;
+      },
+      [&](PassedOn& memo, int64_t label) -> int64_t {
         if (!how.is_before(label, memo.label) || label > how.bound) return -1;
         memo.label = label;
         return label;
       },
       [&](Lanes g, int64_t i, int64_t label) {
-        const Arcs arcs = how.arcs(label, i);
-        p.for_each_slack(team, g, i, [&](int32_t j, int64_t slack) {
-          if (slack > arcs.room) return;
-          const int64_t there = arcs.end(slack, j);
-          pass_on(j, there);
-          if (!how.spares || peek(s.row4col + j) != kSpare) return;
+        const int64_t start = how.start(label);
+        team.for_each_arc(p, how, g, i, [&](int64_t seat, int64_t step) {
+          const int64_t there = how.end(start, step);
+          if (there > how.bound) return;
+          pass_on(seat, there);
+          if (!how.spares) return;
+          const int64_t j = seats.column_in(seat);
+          if (peek(s.row4col + j) != kSpare) return;
           const int64_t news = how.rename(there, j);
           if (news < peek(&s.control->spare_label)) lower_to(&s.control->spare_label, news);
         });
@@ -155,9 +188,15 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
       [&](int64_t j, int64_t spare_label) {
         // From a spare column its row of zeros leads to every column.
         const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
-        const Arcs arcs = how.arcs(spare_label, kSpareRow);
-        if (p.has_col(j) && slack <= arcs.room) pass_on(j, arcs.end(slack, j));
+        if (!p.has_col(j) || slack > how.most_slack()) return;
+        const int64_t there = how.end(how.start(spare_label), how.step(slack, kSpareRow, j));
+        if (there <= how.bound) pass_on(seats.seat_of(j), there);
       });
+  if (seats.by_rows) {
+    team.each(s.m, [&](int64_t j) { put(s.label + j, peek(labels + seats.seat_of(j))); });
+    team.sync();
+  }
+  return rounds;
 }
 
 // How many of the free columns have been reached. Leaves in control->most_hops in how many hops the
@@ -178,6 +217,7 @@ JAXMATCH_FN int64_t count_reached(Team& team, const Core<T>& p, const Search& ho
 template <class Team, class T>
 JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
+  const Seats seats = team.seats(s);
   const int64_t spare_label = how.spares ? peek(&s.control->spare_label) : kFar;
   const auto label_of = [&](int64_t i) -> int64_t {
     const int32_t j = peek(s.col4row + i);
@@ -186,31 +226,22 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
     return label < kTooFar ? label : -1;
   };
   team.rows(s.n, label_of, [&](Lanes g, int64_t i, int64_t label) {
-    const Arcs arcs = how.arcs(label, i);
-    p.for_each_few(team, g, i, [&](const ClassCols& col, const ClassKeys& slack) {
-      int64_t there[kBest];
-      JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
-        const bool near = col.x[b] >= 0 && slack.x[b] <= arcs.room;
-        there[b] = near ? peek(s.label + col.x[b]) : -1;
-      }
+    const int64_t start = how.start(label);
+    team.for_each_arc(p, how, g, i, [&](int64_t seat, int64_t step) {
+      const int64_t j = seats.column_in(seat);
       // Not its own column: an arc makes a label longer.
-      JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
-        if (there[b] < 0 || arcs.end(slack.x[b], col.x[b]) != there[b]) continue;
-        lower_to(s.parent + col.x[b], pack_row(0, i, col.x[b]));
-      }
+      if (how.end(start, step) == peek(s.label + j)) lower_to(s.parent + j, pack_row(0, i, j));
     });
   });
   if (spare_label < kTooFar) {
     team.each(s.m, [&](int64_t j) {
       if (!p.has_col(j)) return;
       const int64_t label = peek(s.label + j);
-      const int64_t step = peek(&s.control->spare_price) - peek(s.v + j);
+      const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
       if (label == spare_label && peek(s.row4col + j) == kSpare) {
         lower_to(&s.control->spare_parent, pack_parent(0, j));
       }
-      if (label == how.arcs(spare_label, kSpareRow).end(step, j)) {
+      if (label == how.end(how.start(spare_label), how.step(slack, kSpareRow, j))) {
         lower_to(s.parent + j, pack_row(0, kSpareRow, j));
       }
     });
@@ -223,28 +254,34 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
 template <class Team, class T>
 JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
+  const Seats seats = team.seats(s);
   return team.template settle<PassedOn>(
+      // Entries are in the columns' own places.
       s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
       [&] {
         const uint64_t entry = peek(&s.control->spare_parent);
         return entry == kNoParent ? kFar : int64_t(entry);
       },
-      [&](int64_t, PassedOn& memo) -> int64_t {
-        if (memo.col == kAbsent) return -1;
-        const uint64_t mine = memo.col >= 0 ? peek(s.parent + memo.col) : 0;
-        const int64_t hops = hops_of_parent(mine);
-        if (mine == kNoParent || hops >= memo.label) return -1;
+      [&](const PassedOn& memo) {
+        if (memo.seat == kAbsent) return kFar;
+        const uint64_t mine = memo.seat >= 0 ? peek(s.parent + memo.seat) : 0;
+        return mine == kNoParent ? kFar : hops_of_parent(mine);
+      },
+      [&](PassedOn& memo, int64_t hops) -> int64_t {
+        if (hops >= memo.label) return -1;
         memo.label = hops;
         return hops;
       },
       [&](Lanes g, int64_t i, int64_t hops) {
         const int32_t mine = peek(s.col4row + i);
         const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
-        p.for_each_slack(team, g, i, [&](int32_t j, int64_t slack) {
-          if (j == mine || d + slack != peek(s.label + j)) return;
+        team.for_each_arc(p, how, g, i, [&](int64_t seat, int64_t step) {
+          const int64_t j = seats.column_in(seat);
+          const int64_t there = how.end(d, step);  // a label is a distance and nothing else
+          if (j == mine || there != peek(s.label + j)) return;
           team.pass_on(s.parent + j, pack_row(hops + 1, i, j), s.row4col + j);
           if (!how.spares || peek(s.row4col + j) != kSpare) return;
-          if (d + slack != peek(&s.control->spare_label)) return;
+          if (there != peek(&s.control->spare_label)) return;
           const uint64_t entry = pack_parent(hops + 1, j);
           if (entry < peek(&s.control->spare_parent)) lower_to(&s.control->spare_parent, entry);
         });

@@ -32,7 +32,8 @@ JAXMATCH_FN inline int patience(int64_t rows) {
 }
 constexpr int kLeastCaution = 1;  // see Progress
 // How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
-// take up to 1.3 times as long.
+// take up to 1.3 times as long. Before there is one, half as far as rows' prices can rise on
+// average until they are at their horizons.
 constexpr int64_t kAhead = 3;
 
 // How many rows' prices may be beyond their horizon.
@@ -40,26 +41,42 @@ JAXMATCH_FN inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
 
+// How far a search looks at first.
+template <class Team, class T>
+JAXMATCH_FN int64_t first_bound(Team& team, const Core<T>& p, const Progress& progress) {
+  if (progress.usual_reach > 0) return lesser(kAhead * progress.last_reach, kTooFar);
+  const CoreState& s = p.s;
+  const int64_t rows = peek(&s.control->rows), most = kTooFar / rows;
+  const int64_t sum = team.wide_sum(s.n, [&](int64_t i) {
+    const int64_t left = p.has_row(i) ? peek(s.horizon + i) - peek(s.u + i) : 0;
+    return lesser(greater(left, int64_t{0}), most);
+  });
+  return greater(sum / rows / 2, int64_t{1});
+}
+
 // One phase: a search, and the paths it found.
 //
-// The search looks first kAhead times as far as the last one had to, and farther still only if that
-// does not reach half of the free columns: most arcs are longer than any path.
+// The search looks no farther than first_bound() says, and then farther only if that does not reach
+// half of the free columns: most arcs are longer than any path. The team gathers those that a
+// search can use before it, unless it has `gathered` the same since prices or pairs last changed
+// for them.
 template <class Team, class T>
 JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
-                            int64_t free_rows, int64_t& rounds) {
-  const int64_t usual = progress.usual_reach;
-  int64_t far = lesser(kAhead * progress.last_reach, kTooFar);
-  begin_phase(team, p, !progress.refreshed);
+                            int64_t free_rows, ArcForm& gathered, int64_t& rounds) {
+  int64_t far = how.tight ? 0 : first_bound(team, p, progress);
+  begin_phase(team, p);
   for (int widened = 0;; ++widened) {
     const bool named = how.names_parents();
-    how.set_bound(usual > 0 && widened < kMostWidened ? far : -1);
-    if (widened > 0 && named != how.names_parents()) {
-      reset_labels(team, p);
-      team.sync();
+    how.set_bound(widened < kMostWidened ? far : -1);
+    if (widened > 0 && named != how.names_parents()) reset_labels(team, p);
+    if (const ArcForm form = ArcForm::of(how); !(form == gathered)) {
+      team.gather_arcs(p, how);
+      gathered = form;
     }
+    team.sync();
     rounds += find_labels(team, p, how);
     if (how.tight || 2 * count_reached(team, p, how) >= free_rows || !how.is_bounded()) break;
-    far = lesser(2 * far + usual, kTooFar);
+    far = lesser(2 * far + progress.usual_reach, kTooFar);
   }
   if (how.hop_bits == 0) {
     rounds += find_parents(team, p, how);
@@ -147,6 +164,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
   const int most_slow = patience(c.rows);
   int phases = 0, next = kAugment;
   int64_t rounds = 0;
+  ArcForm gathered;
   for (; next == kAugment; ++phases, --budget) {
     if (free_rows == 0) next = stale ? kPrice : kCheckGrid;
     if (next != kAugment || budget == 0) break;
@@ -154,7 +172,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
     if (how.tight || !progress.split) {
       for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.hop_bits;
     }
-    const Found found = run_phase(team, p, how, progress, free_rows, rounds);
+    const Found found = run_phase(team, p, how, progress, free_rows, gathered, rounds);
     if (!how.tight) {
       progress.slow += kPartFound * found.paths < free_rows;
       progress.last_reach = found.reach;
@@ -166,9 +184,10 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
       }
       stale |= found.paths > 0 || found.reach > 0;
     }
-    progress.refreshed = true;
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
+    // Prices have moved, or labels other seats.
+    if (found.reach > 0 || (found.paths > 0 && team.seats(s).by_rows)) gathered = {};
     progress.tight = how.tight && 4 * found.paths >= free_rows;  // else prices have to move
     free_rows -= found.paths;
   }
@@ -254,7 +273,7 @@ JAXMATCH_FN int end_pricing(Team& team, const Core<T>& p, const Pricing& how, in
     c.free_rows = int32_t(how.free_rows + freed);
     c.stale = 0;
     c.trees = how.trees || gives_up;
-    c.progress.refreshed = c.progress.limited = false;
+    c.progress.limited = false;
     c.progress.caution = next_caution(c.progress.caution, freed, how.rows);
   });
   // A column that a row has lost must cost as much as the other free ones, too.
@@ -336,7 +355,6 @@ JAXMATCH_FN void run_stages(Team& team, Core<T>& p, const int64_t& budget, RunSt
 
 template <class Team, class T>
 JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
-  team.leader([&] { p.s.control->progress.refreshed = false; });  // what shared memory held is gone
   run_stages(team, p, budget, [&](int stage) {
     return stage == kBegin              ? look_stage(team, p)
            : stage == kSelect           ? select_stage(team, p)

@@ -42,7 +42,6 @@ struct Progress {
   int64_t last_reach = 0;   // how far prices moved, in the last search that let them
   int64_t usual_reach = 0;  // the same of the last one in which they did; 0: none
   bool tight = true;        // the next search looks along tight arcs only
-  bool refreshed = false;   // reduced costs of the cores are those of the prices
   bool split = false;       // labels have no room for hops
   bool limited = false;     // prices could not move as far as they had to
   int8_t caution = 3;       // 1 / 2^caution of the rows' prices may be beyond their horizon
@@ -98,10 +97,10 @@ struct CoreState {
   double* v_real;               // the same for the passes over all costs; -inf where masked
   int32_t *col4row, *row4col;   // or a Partner
   ClassKeys* core_key;          // [n, kClasses]: costs in grid units
-  ClassKeys* core_slack;        // [n, kClasses]: reduced
   ClassCols* core_col;          // [n, kClasses]; -1: none
   int64_t* horizon;             // of rows: no column outside of the core has less reduced cost
   int64_t* label;               // of columns: see Search; or the least slack
+  int64_t* seat_label;          // [n + m]: of columns, where a team keeps them by rows, see Seats
   uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and offers
   int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
@@ -110,12 +109,6 @@ struct CoreState {
   int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
   uint32_t* zeros;              // of the classical method: [n, m / 32], pairs without slack
   int64_t n, m;
-};
-
-// Where the reduced costs of one row's core are.
-struct ReducedCore {
-  ClassCols* cols;
-  ClassKeys* slack;
 };
 
 constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows of zeros; for none

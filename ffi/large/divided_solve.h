@@ -135,8 +135,6 @@ JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& res
   Next next{Step(peek(&d.relay->step))};
   if (next.step > kJudgeCosts) read_grid(d);
   team.sync();
-  team.leader([&] { c.progress.refreshed = false; });  // what shared memory held is gone
-  team.sync();
   while (next.ask == kAskNothing && next.step != kEnd) {
     next = take_step(team, d, next.step);
     team.sync();

@@ -45,7 +45,7 @@ def scratch_words(n: int, m: int, masked: bool, method: str) -> int:
     parts += [8 * cols, 8 * cols, 8 * rows, 4 * rows, 4 * cols, 4 * rows, 8 * rows]
     if method == "core":
         core = 128 * rows
-        parts += [8 * core, 8 * core, 4 * core, 8 * rows, 8 * cols, 4 * cols * 19]
+        parts += [8 * core, 4 * core, 8 * rows, 8 * cols, 8 * (rows + cols), 4 * cols * 19]
     elif method == "classical":
         parts += [4 * rows * -(-cols // 32)]
     return sum(-(-part // 256) * 64 for part in parts)

@@ -14,14 +14,16 @@ namespace {
 
 template <class T>
 void Launch(Core<T> problem, LargeMethod method, const CoreResults& results, bool resumed,
-            int64_t phases, unsigned seed, unsigned blocks, int threads, int cached_rows) {
+            int64_t phases, unsigned seed, unsigned blocks, int threads, int arcs) {
   Control* const control = problem.s.control;
   std::memset(GridTeam::meeting_of(control), 0, sizeof(Meeting));
+  const int64_t side = greater(problem.s.n, problem.s.m);
+  const ArcRoom room{ArcRoom::of(side, blocks, 0).rows, arcs};
   emulator::interruptions.seed(seed);
-  emulator::launch_together(blocks, threads, seed, shared_memory,
-                            size_t(GridTeam::bytes(cached_rows)), [&] {
+  emulator::launch_together(blocks, threads, seed, shared_memory, size_t(GridTeam::bytes(room)),
+                            [&] {
                               Core<T> p = problem;
-                              GridTeam team(control, cached_rows);
+                              GridTeam team(control, room);
                               if (!resumed) {
                                 team.leader([&] { *control = Control{}; });
                                 team.sync();
@@ -36,7 +38,7 @@ template <class T>
 int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
               const uint8_t* col_mask, bool maximize, LargeMethod method,
               const CoreResults& results, int64_t phases, unsigned seed, unsigned blocks,
-              int threads, int cached_rows) {
+              int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
   std::memset(words, 0xab, sizeof words);  // nothing is zero by luck
@@ -53,7 +55,7 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
   p.maximize = maximize;
   do {
     Launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
-           cached_rows);
+           arcs);
   } while (*results.status == kIterationLimit && ++launches < 10'000);
   return launches;
 }
@@ -61,17 +63,17 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
 }  // namespace
 }  // namespace jaxmatch
 
-// Solves one problem on a grid of so many blocks, with room for `cached_rows` in the shared memory
-// of each, in launches of so many phases (0: one launch). Returns the number of launches, less one.
+// Solves one problem on a grid of so many blocks, with room for `arcs` in the shared memory of
+// each, in launches of so many phases (0: one launch). Returns the number of launches, less one.
 extern "C" int64_t emulate_core(const void* cost, bool integers, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
                                 int64_t method, int64_t phases, unsigned seed, unsigned blocks,
-                                int threads, int cached_rows, int32_t* col4row, int32_t* row4col,
+                                int threads, int arcs, int32_t* col4row, int32_t* row4col,
                                 int32_t* status, double* value, double* row_dual, double* col_dual,
                                 double* gap) {
   using namespace jaxmatch;
   const CoreResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
   const auto solve = integers ? Solve<int32_t> : Solve<float>;
   return solve(cost, n, m, row_mask, col_mask, maximize, LargeMethod(method), results, phases, seed,
-               blocks, threads, cached_rows);
+               blocks, threads, arcs);
 }

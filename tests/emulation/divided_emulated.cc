@@ -14,15 +14,16 @@ char shared_memory[64 << 10] __attribute__((aligned(16)));
 namespace {
 
 template <class T>
-void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int threads,
-            int cached_rows) {
+void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int threads, int arcs) {
   const Divided<T> d = o.problem<T>();
   const CoreResults results = ResultsOf(o.whole, 0);
   std::memset(GridTeam::meeting_of(d.p.s.control), 0, sizeof(Meeting));
+  const int64_t side = greater(o.whole.n, o.whole.m);
+  const ArcRoom room{ArcRoom::of(side, blocks, 0).rows, arcs};
   emulator::interruptions.seed(seed);
-  emulator::launch_together(blocks, threads, seed, shared_memory,
-                            size_t(GridTeam::bytes(cached_rows)), [&] {
-                              GridTeam team(d.p.s.control, cached_rows);
+  emulator::launch_together(blocks, threads, seed, shared_memory, size_t(GridTeam::bytes(room)),
+                            [&] {
+                              GridTeam team(d.p.s.control, room);
                               run_divided(team, d, results, o.rows, o.each(), o.me, o.cores_out,
                                           o.core_count(), o.zeros_out);
                             });
@@ -52,16 +53,15 @@ extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, boo
 
 // One launch for device `me`, whose part of the costs this is, or of the points [dims, its rows or
 // columns], where `others` are those of the other side; on a grid of so many blocks with room for
-// `cached_rows` in the shared memory of each. `heard`: mail, cores and zeros of all
+// `arcs` in the shared memory of each. `heard`: mail, cores and zeros of all
 // devices; `kept`: control, scratch, cores, zeros and mail of this one.
 extern "C" void emulate_divided(const void* cost, const void* others, int64_t dims, int64_t metric,
                                 int64_t dtype, int64_t n, int64_t m, const uint8_t* row_mask,
                                 const uint8_t* col_mask, bool maximize, int64_t method, bool rows,
                                 int64_t devices, int32_t me, const void* const* heard,
                                 void* const* kept, unsigned seed, unsigned blocks, int threads,
-                                int cached_rows, int32_t* col4row, int32_t* row4col,
-                                int32_t* status, double* value, double* row_dual, double* col_dual,
-                                double* gap) {
+                                int arcs, int32_t* col4row, int32_t* row4col, int32_t* status,
+                                double* value, double* row_dual, double* col_dual, double* gap) {
   using namespace jaxmatch;
   DividedOperands o{};
   o.method = LargeMethod(method);
@@ -101,5 +101,5 @@ extern "C" void emulate_divided(const void* cost, const void* others, int64_t di
                       : dtype == 0 ? Launch<int32_t>
                       : dtype == 1 ? Launch<float>
                                    : Launch<double>;
-  launch(o, seed, blocks, threads, cached_rows);
+  launch(o, seed, blocks, threads, arcs);
 }

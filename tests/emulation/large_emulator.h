@@ -18,6 +18,9 @@ inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x
   return emulator::exchanged(at, *at + x);
 }
 inline unsigned atomicExch(unsigned* at, unsigned x) { return emulator::exchanged(at, x); }
+inline int atomicCAS(int* at, int expected, int x) {
+  return emulator::exchanged(at, *at == expected ? x : *at);
+}
 inline void __threadfence_block() { emulator::perhaps_yield(); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 namespace jaxmatch {
