@@ -32,30 +32,13 @@ template <class T>
 __device__ inline void put(T* at, T x) {
   __stcg(at, x);
 }
-#if defined(JAXMATCH_EMULATED)
-template <class T>
-inline void lower_to(T* at, T x) {
-  atomicMin(at, x);
-}
-#else
-// In global memory, and nothing comes back: atomicMin() became instructions that wait for an answer
-// nobody looks at, and searches among 50,000 points took an eighth longer.
-__device__ inline void lower_to(int32_t* at, int32_t x) {
-  asm volatile("red.relaxed.gpu.global.min.s32 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
-               "r"(x)
-               : "memory");
-}
+__device__ inline void lower_to(int32_t* at, int32_t x) { atomicMin(at, x); }
 __device__ inline void lower_to(int64_t* at, int64_t x) {
-  asm volatile("red.relaxed.gpu.global.min.s64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
-               "l"(x)
-               : "memory");
+  atomicMin(reinterpret_cast<long long*>(at), (long long)x);
 }
 __device__ inline void lower_to(uint64_t* at, uint64_t x) {
-  asm volatile("red.relaxed.gpu.global.min.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
-               "l"(x)
-               : "memory");
+  atomicMin(reinterpret_cast<unsigned long long*>(at), (unsigned long long)x);
 }
-#endif
 __device__ inline void raise_to(int64_t* at, int64_t x) {
   atomicMax(reinterpret_cast<long long*>(at), (long long)x);
 }

@@ -29,6 +29,10 @@ inline uint64_t peek_acquire(const uint64_t* at) {
   emulator::yield();
   return *at;
 }
+template <class T>
+void send_min(T* at, T x) {
+  atomicMin(at, x);
+}
 inline int64_t nanoseconds() { return 0; }
 }  // namespace jaxmatch
 
