@@ -1,5 +1,5 @@
 // The target jaxmatch_assignment_divided on CUDA: this GPU's part in what all do together, in one
-// cooperative launch.
+// cooperative launch, or three if there are searches on cores.
 #include "../large/divided_operands.h"
 #include "grid_launch.h"
 
@@ -19,10 +19,17 @@ struct Place {
 template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_divided_kernel(const Divided<T> d, const CoreResults results, const Place place,
-                              ArcRoom room) {
+                              ArcRoom room, bool again) {
   GridTeam team(d.p.s.control, room);
   run_divided(team, d, results, place.rows, place.each, place.me, place.cores_out, place.core_count,
-              place.zeros_out);
+              place.zeros_out, again);
+}
+
+// As a part of the kernel above, whose registers did not suffice, searches took twice as long.
+__global__ void __launch_bounds__(kGridThreads, 1)
+    assignment_divided_search_kernel(Core<float> p, Relay* relay, bool rows, ArcRoom room) {
+  GridTeam team(p.s.control, room);
+  search_divided(team, p, relay, rows);
 }
 
 ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
@@ -41,9 +48,20 @@ ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, Index
     auto results = ResultsOf(o->whole, 0);
     Place place{o->rows, o->each(), o->me, o->cores_out, o->core_count(), o->zeros_out};
     ArcRoom room;
-    void* arguments[] = {&d, &results, &place, &room};
-    return LaunchGrid(stream, reinterpret_cast<void*>(assignment_divided_kernel<T>), d.p.s.control,
-                      std::max(o->whole.n, o->whole.m), d.core, &room, arguments);
+    bool again = false;
+    void* arguments[] = {&d, &results, &place, &room, &again};
+    const auto launch = [&](auto* kernel, void** its_arguments) {
+      return LaunchGrid(stream, reinterpret_cast<void*>(kernel), d.p.s.control,
+                        std::max(o->whole.n, o->whole.m), d.core, &room, its_arguments);
+    };
+    const ffi::Error error = launch(assignment_divided_kernel<T>, arguments);
+    if (!d.core || error.failure()) return error;
+    auto p = o->without_costs();
+    void* for_search[] = {&p, &d.relay, &place.rows, &room};
+    const ffi::Error search_error = launch(assignment_divided_search_kernel, for_search);
+    if (search_error.failure()) return search_error;
+    again = true;
+    return launch(assignment_divided_kernel<T>, arguments);
   });
 }
 

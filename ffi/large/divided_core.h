@@ -246,10 +246,10 @@ JAXMATCH_FN Next renew_cores(Team& team, Divided<T>& d) {
 
 // Phases on the cores until costs have to be looked at.
 template <class Team, class T>
-JAXMATCH_FN Next search_cores(Team& team, Divided<T>& d) {
-  if (peek(&d.p.s.control->trees)) return {kBeginTrees};
+JAXMATCH_FN Next search_cores(Team& team, const Core<T>& p) {
+  if (peek(&p.s.control->trees)) return {kBeginTrees};
   int64_t budget = INT64_MAX;
-  const int next = augment_stage(team, d.p, budget);
+  const int next = augment_stage(team, p, budget);
   team.sync();
   return {next == kPrice ? kLookAtPrices : kCheckPrices};
 }

@@ -78,6 +78,13 @@ struct DividedOperands {
     return d;
   }
 
+  // What a search goes by: no costs.
+  Core<float> without_costs() const {
+    Divided<float> d = problem<float>();
+    d.p.costs = {};
+    return d.p;
+  }
+
   template <class T>
   void find(GridCosts<T>& costs) const {
     costs = {whole.cost, rows ? whole.m : each()};

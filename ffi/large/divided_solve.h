@@ -91,7 +91,8 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
     case kEnterCores:
       return enter_first_cores(team, d);
     case kSearchCores:
-      return search_cores(team, d);
+      if constexpr (!Team::kSearchesApart) return search_cores(team, d.p);
+      return {kSearchCores};
     case kLookAtPrices:
       return look_at_prices(team, d);
     case kReprice:
@@ -128,17 +129,25 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
   }
 }
 
-// Until something has to be exchanged, or to the end: then it writes the results.
+// Until something has to be exchanged, or to the end: then it writes the results. A team that
+// searches apart stops before a search, and goes on with `again`.
 template <class Team, class T>
-JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& results) {
+JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& results, bool again) {
   Control& c = *d.p.s.control;
   Next next{Step(peek(&d.relay->step))};
   if (next.step > kJudgeCosts) read_grid(d);
   team.sync();
-  while (next.ask == kAskNothing && next.step != kEnd) {
+  const auto stops = [&] {
+    return next.ask != kAskNothing || next.step == kEnd ||
+           (Team::kSearchesApart && next.step == kSearchCores);
+  };
+  while (!stops()) {
     next = take_step(team, d, next.step);
     team.sync();
   }
+  // Pricings and checks ask for something before the next search. If one did not, an exchange of
+  // nothing would lead to it.
+  if (again && next.step == kSearchCores) next.ask = kAskMail;
   team.leader([&] {
     d.relay->step = next.step;
     d.relay->ask = next.step == kEnd ? kAskNothing : next.ask;
@@ -183,14 +192,25 @@ JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char
   s.zeros = zeros_out;
 }
 
-// One launch on this device.
+// One launch on this device; `again`: after a search, if there was one.
 template <class Team, class T>
 JAXMATCH_FN void run_divided(Team& team, Divided<T> d, const CoreResults& results, bool rows,
                              int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
-                             uint32_t* zeros_out) {
+                             uint32_t* zeros_out, bool again = false) {
+  if (again && (peek(&d.relay->ask) != kAskNothing || peek(&d.relay->step) == kEnd)) return;
   orient(team, d.p, !rows);
   divide(d, rows, each, *me, cores_out, core_count, zeros_out);
-  solve_divided(team, d, results);
+  solve_divided(team, d, results, again);
+}
+
+// A launch for the search between the two, if it is time for one: with a program of its own, whose
+// registers it shares with nothing else. It looks at no cost, so T is any type.
+template <class Team, class T>
+JAXMATCH_FN void search_divided(Team& team, Core<T> p, Relay* relay, bool rows) {
+  if (peek(&relay->ask) != kAskNothing || peek(&relay->step) != kSearchCores) return;
+  orient(team, p, !rows);
+  const Next next = search_cores(team, p);
+  team.leader([&] { relay->step = next.step; });
 }
 
 }  // namespace jaxmatch

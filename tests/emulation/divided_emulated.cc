@@ -17,16 +17,25 @@ template <class T>
 void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int threads, int arcs) {
   const Divided<T> d = o.problem<T>();
   const CoreResults results = ResultsOf(o.whole, 0);
-  std::memset(GridTeam::meeting_of(d.p.s.control), 0, sizeof(Meeting));
   const int64_t side = greater(o.whole.n, o.whole.m);
   const ArcRoom room{ArcRoom::of(side, blocks, 0).rows, arcs};
   emulator::interruptions.seed(seed);
-  emulator::launch_together(blocks, threads, seed, shared_memory, size_t(GridTeam::bytes(room)),
-                            [&] {
-                              GridTeam team(d.p.s.control, room);
-                              run_divided(team, d, results, o.rows, o.each(), o.me, o.cores_out,
-                                          o.core_count(), o.zeros_out);
-                            });
+  const auto launch = [&](auto run) {
+    std::memset(GridTeam::meeting_of(d.p.s.control), 0, sizeof(Meeting));
+    emulator::launch_together(blocks, threads, seed, shared_memory, size_t(GridTeam::bytes(room)),
+                              [&] {
+                                GridTeam team(d.p.s.control, room);
+                                run(team);
+                              });
+  };
+  const auto run = [&](GridTeam& team, bool again) {
+    run_divided(team, d, results, o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.zeros_out,
+                again);
+  };
+  launch([&](GridTeam& team) { run(team, false); });
+  if (!d.core) return;
+  launch([&](GridTeam& team) { search_divided(team, o.without_costs(), d.relay, o.rows); });
+  launch([&](GridTeam& team) { run(team, true); });
 }
 
 }  // namespace
