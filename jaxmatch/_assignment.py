@@ -155,7 +155,7 @@ def solve_assignment(
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
     would cut to 32 bits; `TypeError` for other dtypes.
 
-    `"core"` reads the costs in place, usually less than three times in all, and needs 3 KB for each
+    `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB for each
     row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved
     exactly. Rows whose price has come so far that a column outside of their candidates might be
     better are held against all costs, until none asks for a change. Where candidates lead nowhere

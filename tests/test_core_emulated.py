@@ -105,13 +105,23 @@ def test_core_as_on_cpu(library, kind, shape):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [(80, 80), (40, 93)], ids=str)
+@pytest.mark.parametrize("shape", [(81, 81), (67, 90), (93, 38)], ids=str)
 def test_more_rows_than_threads(library, kind, shape):
     """Labels are kept by rows, and neighbouring rows belong to the same warp."""
     schedules = [
-        {"seed": 5, "grid": (1, 32), "arcs": 3000}, {"seed": 6, "grid": (2, 32), "arcs": 200},
-    ]  # fmt: skip
+        {"seed": 5, "grid": (1, 32), "arcs": 3000},
+        {"seed": 6, "grid": (2, 32), "arcs": 200, "phases": 1},
+    ]
     assert_as_on_cpu(library, costs(kind, *shape), "core", schedules)
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_more_rows_than_threads_of_three_blocks(library, maximize):
+    random = np.random.default_rng(9)
+    masks = {"row_mask": random.random(131) < 0.9, "col_mask": random.random(134) < 0.95}
+    schedules = [{"seed": 7, "grid": (3, 32), "arcs": 300}]
+    given = {"maximize": maximize} | (masks if maximize else {})
+    assert_as_on_cpu(library, costs("uniform", 131, 134), "core", schedules, **given)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -98,11 +98,11 @@ def test_masks():
 
 
 @pytest.mark.parametrize("platform", [pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
-@pytest.mark.parametrize("m", [70_000, 80_000])
+@pytest.mark.parametrize("m", [70_001, 80_000])
 def test_more_points_than_threads(m, platform):
     """An H200 runs 67,584: labels are kept by rows."""
     del platform
-    x, y = points(70_000, m, 8)
+    x, y = points(70_001, m, 8)
     res = jm.solve_assignment_points(x, y)
     assert res.status == jm.Status.OPTIMAL
     check = jm.check_assignment_points(x, y, res)

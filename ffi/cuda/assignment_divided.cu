@@ -1,5 +1,6 @@
 // The target jaxmatch_assignment_divided on CUDA: this GPU's part in what all do together, in one
-// cooperative launch, or three if there are searches on cores.
+// cooperative launch; with the core method three, as the searches between have a kernel of their
+// own.
 #include "../large/divided_operands.h"
 #include "grid_launch.h"
 

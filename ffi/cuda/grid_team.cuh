@@ -16,8 +16,8 @@ __device__ inline uint64_t peek_acquire(const uint64_t* at) {
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
   return x;
 }
-// atomicMin() became instructions whose answer nobody looks at, and searches among 50,000 points
-// took an eighth longer.
+// With atomicMin() there were instructions that return an answer, which nobody reads: searches
+// among 50,000 points took an eighth longer.
 __device__ inline void send_min(int64_t* at, int64_t x) {
   asm volatile("red.relaxed.gpu.global.min.s64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
                "l"(x)
@@ -36,9 +36,9 @@ __device__ inline int64_t nanoseconds() {
 #endif
 
 // Every thread of the grid calls every function, in the same order. each() and rows() do not wait
-// for others, prices() waits for the block, lower_offers() may wait for all within and does not at
-// its end; whatever returns a sum waits for all, and so does sync(). settle() ends for all at the
-// same census.
+// for others, prices() and gather_arcs() wait for the block, lower_offers() may wait for all within
+// and does not at its end; whatever returns a sum waits for all, and so does sync(). settle() ends
+// for all at the same census.
 class GridTeam {
  public:
   __device__ GridTeam(Control* control, ArcRoom room)
@@ -74,7 +74,8 @@ class GridTeam {
   __device__ void gather_arcs(const P& p, const Search& how) {
     arcs_.gather(p, how, seats(p.s), RowsOfWarps::of(p.s.n));
   }
-  // f(seat, step) for the arcs of row i that a search can use, for which they were gathered.
+  // f(seat, step) for the arcs of row i, gathered for this search; in settle() and in rows() with
+  // labels, where the row is one of the block's.
   template <class P, class F>
   __device__ void for_each_arc(const P& p, const Search& how, Lanes g, int64_t i, F f) const {
     arcs_.for_each(p, how, seats(p.s), RowsOfWarps::of(p.s.n), g, i, f);
@@ -136,7 +137,7 @@ class GridTeam {
       if (k % width < cols) f(k % width, k / width, groups);
     });
   }
-  // Rows belong to warps, always the same ones.
+  // Each row is some warp's, in one block or another: its arcs are not at hand.
   template <class F>
   __device__ void rows(int64_t count, F f) {
     for (int64_t i = warp(); i < count; i += warps()) f(lanes(), i);
@@ -181,10 +182,10 @@ class GridTeam {
   }
   template <class Label, class F>
   __device__ void rows(int64_t count, Label label_of, F f) {
-    const RowsOfWarps of = RowsOfWarps::of(count);
-    for (int c = 0; c < kRowsPerLane && first_row(of, c) < count; ++c) {
-      const int64_t mine = row_of_lane(of, c);
-      work_on(of, c, mine < count ? int64_t(label_of(mine)) : -1, f);
+    const RowsOfWarps place = RowsOfWarps::of(count);
+    for (int c = 0; c < kRowsPerLane && first_row(place, c) < count; ++c) {
+      const int64_t mine = row_of_lane(place, c);
+      work_on(place, c, mine < count ? int64_t(label_of(mine)) : -1, f);
     }
   }
   // Work for each row whose label is not negative, until there is none left. A row's memo is what
@@ -199,14 +200,14 @@ class GridTeam {
   template <class Memo, class Init, class Watch, class Look, class Check, class Work, class Hear>
   __device__ int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Look look,
                             Check check, Work work, Hear hear) {
-    const RowsOfWarps of = RowsOfWarps::of(rows);
+    const RowsOfWarps place = RowsOfWarps::of(rows);
     Memo memo[kRowsPerLane];
-    bool mine[kRowsPerLane];
+    bool exists[kRowsPerLane];
 #pragma unroll
     for (int c = 0; c < kRowsPerLane; ++c) {
-      const int64_t i = row_of_lane(of, c);
-      mine[c] = i < rows;
-      if (mine[c]) memo[c] = init(i);
+      const int64_t i = row_of_lane(place, c);
+      exists[c] = i < rows;
+      if (exists[c]) memo[c] = init(i);
     }
     int64_t heard = kFar;
     bool worked = false, counted = false;
@@ -224,12 +225,12 @@ class GridTeam {
       int64_t label[kRowsPerLane];  // all on their way at once
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
-        if (mine[c]) label[c] = look(memo[c]);
+        if (exists[c]) label[c] = look(memo[c]);
       }
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
-        if (first_row(of, c) >= rows) break;
-        works |= work_on(of, c, mine[c] ? check(memo[c], label[c]) : -1, work);
+        if (first_row(place, c) >= rows) break;
+        works |= work_on(place, c, exists[c] ? check(memo[c], label[c]) : -1, work);
       }
       worked |= works;
       if (!counted && !works) {
@@ -337,11 +338,11 @@ class GridTeam {
   __device__ int64_t warps() const { return threads_ / kWarp; }
 
   // The row that lane 0 looks at, and that of this lane.
-  __device__ static int64_t first_row(RowsOfWarps of, int chunk) {
-    return of.row_of_warp(chunk * kWarp);
+  __device__ static int64_t first_row(RowsOfWarps place, int chunk) {
+    return place.row_of_warp(chunk * kWarp);
   }
-  __device__ int64_t row_of_lane(RowsOfWarps of, int chunk) const {
-    return of.row_of_warp(chunk * kWarp + lanes().lane);
+  __device__ int64_t row_of_lane(RowsOfWarps place, int chunk) const {
+    return place.row_of_warp(chunk * kWarp + lanes().lane);
   }
 
   // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
@@ -373,11 +374,11 @@ class GridTeam {
   // f(lanes, row, label) for those of this warp's rows in a chunk that have a label; whether any
   // has.
   template <class F>
-  __device__ bool work_on(RowsOfWarps of, int chunk, int64_t label, F f) {
+  __device__ bool work_on(RowsOfWarps place, int chunk, int64_t label, F f) {
     const unsigned all = __ballot_sync(kAll, label >= 0);
     for (unsigned left = all; left; left &= left - 1) {
       const int lane = __ffs(left) - 1;
-      f(lanes(), of.row_of_warp(chunk * kWarp + lane), __shfl_sync(kAll, label, lane));
+      f(lanes(), place.row_of_warp(chunk * kWarp + lane), __shfl_sync(kAll, label, lane));
     }
     return all != 0;
   }

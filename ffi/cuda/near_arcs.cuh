@@ -6,6 +6,8 @@
 #ifndef JAXMATCH_CUDA_NEAR_ARCS_CUH_
 #define JAXMATCH_CUDA_NEAR_ARCS_CUH_
 
+#include <algorithm>
+
 #include "../large/core_search.h"
 #include "rows_of_warps.cuh"
 
@@ -18,6 +20,7 @@ extern __shared__ __align__(16) char shared_memory[];
 struct ArcRoom {
   int rows = 0, arcs = 0;
 
+  static constexpr int64_t kMostArcs = (1 << 16) - 1;  // a head says in 16 bits where they begin
   static constexpr int kBytesOfCount = 8, kBytesOfArc = sizeof(int64_t) + sizeof(int32_t),
                        kBytesOfRow = sizeof(uint32_t);
   __host__ __device__ int64_t bytes() const {
@@ -29,7 +32,7 @@ struct ArcRoom {
         (all_rows + RowsOfWarps::kGroup * blocks - 1) / (RowsOfWarps::kGroup * blocks);
     const int64_t rows = most_groups * RowsOfWarps::kGroup;
     const int64_t arcs = (bytes - ArcRoom{int(rows), 0}.bytes()) / kBytesOfArc;
-    return {int(rows), int(arcs < rows * kCore ? arcs : rows * kCore)};
+    return {int(rows), int(std::min({arcs, rows * kCore, kMostArcs}))};
   }
 };
 
@@ -81,7 +84,7 @@ class NearArcs {
     }
   }
 
-  // f(seat, step) for the arcs of row i that a search can use, for which they were gathered.
+  // f(seat, step) for the arcs of row i, gathered for this search.
   template <class T, class F>
   __device__ void for_each(const Core<T>& p, const Search& how, const Seats& seats,
                            RowsOfWarps rows, Lanes g, int64_t i, F f) const {

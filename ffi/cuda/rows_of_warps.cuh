@@ -1,4 +1,4 @@
-// Which rows belong to which warp of a grid: in all passes of a launch the same ones.
+// Which rows a warp looks after while labels settle, and for which its block gathers arcs.
 #ifndef JAXMATCH_CUDA_ROWS_OF_WARPS_CUH_
 #define JAXMATCH_CUDA_ROWS_OF_WARPS_CUH_
 

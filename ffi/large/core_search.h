@@ -97,9 +97,11 @@ struct Seats {
     const int32_t i = peek(s.row4col + j);
     return i >= 0 ? i : s.n + j;
   }
+  // A row has the column in it.
+  JAXMATCH_FN bool is_of_row(int64_t seat) const { return by_rows && seat < s.n; }
   JAXMATCH_FN int64_t column_in(int64_t seat) const {
     if (!by_rows) return seat;
-    return seat < s.n ? peek(s.col4row + seat) : seat - s.n;
+    return is_of_row(seat) ? peek(s.col4row + seat) : seat - s.n;
   }
 };
 
@@ -112,6 +114,7 @@ JAXMATCH_FN void for_each_core_arc(const Core<T>& p, const Search& how, Lanes g,
   });
 }
 
+// Ends without a barrier, as begin_phase() does.
 template <class Team, class T>
 JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
@@ -154,7 +157,8 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
   int64_t* const labels = seats.labels();
   const auto pass_on = [&](int64_t seat, int64_t there) {
     if (there == kTooFar) put(&s.control->too_wide, 1);
-    team.pass_on(labels + seat, there, s.row4col + seat);
+    // Only a team whose seats are columns looks at the owner.
+    team.pass_on(labels + seat, there, s.row4col + (seats.by_rows ? 0 : seat));
   };
   const int64_t rounds = team.template settle<PassedOn>(
       s.n, how.spares ? s.m : 0,
@@ -178,7 +182,7 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
           const int64_t there = how.end(start, step);
           if (there > how.bound) return;
           pass_on(seat, there);
-          if (!how.spares) return;
+          if (!how.spares || seats.is_of_row(seat)) return;
           const int64_t j = seats.column_in(seat);
           if (peek(s.row4col + j) != kSpare) return;
           const int64_t news = how.rename(there, j);
@@ -255,8 +259,8 @@ template <class Team, class T>
 JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const Seats seats = team.seats(s);
+  // Parents are in the columns' own places: there a column's seat is the column.
   return team.template settle<PassedOn>(
-      // Entries are in the columns' own places.
       s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
       [&] {
         const uint64_t entry = peek(&s.control->spare_parent);

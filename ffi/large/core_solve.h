@@ -32,8 +32,7 @@ JAXMATCH_FN inline int patience(int64_t rows) {
 }
 constexpr int kLeastCaution = 1;  // see Progress
 // How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
-// take up to 1.3 times as long. Before there is one, half as far as rows' prices can rise on
-// average until they are at their horizons.
+// take up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
 
 // How many rows' prices may be beyond their horizon.
@@ -41,25 +40,27 @@ JAXMATCH_FN inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
 
-// How far a search looks at first.
+// How far a search looks at first; negative: as far as it may. Before prices have moved, half as
+// far as those of rows can rise on average until they are at their horizons, of rows that have one.
 template <class Team, class T>
 JAXMATCH_FN int64_t first_bound(Team& team, const Core<T>& p, const Progress& progress) {
   if (progress.usual_reach > 0) return lesser(kAhead * progress.last_reach, kTooFar);
   const CoreState& s = p.s;
   const int64_t rows = peek(&s.control->rows), most = kTooFar / rows;
   const int64_t sum = team.wide_sum(s.n, [&](int64_t i) {
-    const int64_t left = p.has_row(i) ? peek(s.horizon + i) - peek(s.u + i) : 0;
-    return lesser(greater(left, int64_t{0}), most);
+    const int64_t horizon = p.has_row(i) ? peek(s.horizon + i) : kFar;
+    if (horizon >= kFar) return int64_t{0};
+    return lesser(greater(horizon - peek(s.u + i), int64_t{0}), most);
   });
-  return greater(sum / rows / 2, int64_t{1});
+  return sum > 0 ? greater(sum / rows / 2, int64_t{1}) : -1;
 }
 
 // One phase: a search, and the paths it found.
 //
 // The search looks no farther than first_bound() says, and then farther only if that does not reach
 // half of the free columns: most arcs are longer than any path. The team gathers those that a
-// search can use before it, unless it has `gathered` the same since prices or pairs last changed
-// for them.
+// search can use before it, unless `gathered` says that it has them: augment_stage() clears that
+// when prices move, or pairs where labels are kept by rows.
 template <class Team, class T>
 JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
                             int64_t free_rows, ArcForm& gathered, int64_t& rounds) {

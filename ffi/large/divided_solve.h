@@ -92,7 +92,7 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
       return enter_first_cores(team, d);
     case kSearchCores:
       if constexpr (!Team::kSearchesApart) return search_cores(team, d.p);
-      return {kSearchCores};
+      return {kSearchCores};  // solve_divided() stops before
     case kLookAtPrices:
       return look_at_prices(team, d);
     case kReprice:
@@ -145,8 +145,8 @@ JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& res
     next = take_step(team, d, next.step);
     team.sync();
   }
-  // Pricings and checks ask for something before the next search. If one did not, an exchange of
-  // nothing would lead to it.
+  // Never: pricings and checks ask for something before the next search. If one did not, an
+  // exchange of nothing would lead to it.
   if (again && next.step == kSearchCores) next.ask = kAskMail;
   team.leader([&] {
     d.relay->step = next.step;

@@ -2,7 +2,7 @@
 // tell each other.
 //
 // Every device keeps the whole state, prices, pairs and cores, O(n) of it, and does the same to it.
-// Costs are looked at where they are. What comes of that is exchanged between two launches: a
+// Costs are looked at where they are. What comes of that is exchanged between two calls: a
 // *mail*, of numbers of which the least counts and of short lists of zeros, and where they have
 // changed the cores, or where short lists do not do, a bit for each pair. What all devices do
 // depends on the exchanged alone, whole numbers whose order of arrival does not matter, so that
@@ -43,7 +43,8 @@ enum Step : int32_t {
 // What has to be exchanged before; the same numbers stand in jaxmatch/_native/_divided.py.
 enum Ask : int32_t { kAskNothing, kAskMail, kAskCores, kAskZeros };
 
-// What a launch leaves for the next one, behind the control words and the meeting.
+// What a launch leaves for the next one, of the same call or of another, behind the control words
+// and the meeting.
 struct Relay {
   int32_t ask = kAskNothing, step = kLookAtCosts;
   int32_t zeros_hold = 0;  // zeros are those of the duals

@@ -19,6 +19,7 @@ inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x
 }
 inline unsigned atomicExch(unsigned* at, unsigned x) { return emulator::exchanged(at, x); }
 inline int atomicCAS(int* at, int expected, int x) {
+  emulator::perhaps_yield();
   return emulator::exchanged(at, *at == expected ? x : *at);
 }
 inline void __threadfence_block() { emulator::perhaps_yield(); }
