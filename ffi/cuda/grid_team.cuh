@@ -2,38 +2,10 @@
 #ifndef JAXMATCH_CUDA_GRID_TEAM_CUH_
 #define JAXMATCH_CUDA_GRID_TEAM_CUH_
 
+#include "grid_memory.cuh"
 #include "near_arcs.cuh"
 
 namespace jaxmatch {
-
-#ifndef JAXMATCH_EMULATED
-// What this thread has seen is seen by who then peeks with acquire and finds x added.
-__device__ inline void add_release(uint64_t* at, uint64_t x) {
-  asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(x) : "memory");
-}
-__device__ inline uint64_t peek_acquire(const uint64_t* at) {
-  uint64_t x;
-  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
-  return x;
-}
-// With atomicMin() there were instructions that return an answer, which nobody reads: searches
-// among 50,000 points took an eighth longer.
-__device__ inline void send_min(int64_t* at, int64_t x) {
-  asm volatile("red.relaxed.gpu.global.min.s64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
-               "l"(x)
-               : "memory");
-}
-__device__ inline void send_min(uint64_t* at, uint64_t x) {
-  asm volatile("red.relaxed.gpu.global.min.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
-               "l"(x)
-               : "memory");
-}
-__device__ inline int64_t nanoseconds() {
-  int64_t time;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
-  return time;
-}
-#endif
 
 // Every thread of the grid calls every function, in the same order. each() and rows() do not wait
 // for others, prices() and gather_arcs() wait for the block, lower_offers() may wait for all within
