@@ -248,7 +248,7 @@ def test_masks(library, method, by):
 def test_every_schedule(library, by):
     """The same bits whatever the seed, the grid and the arcs that shared memory has room for."""
     for kind in ("tied", "wide exponents"):
-        cost = costs(kind, 38, 48)  # more rows than threads of the first grid
+        cost = costs(kind, 36, 48)  # more rows than threads of the first grid
         schedules = [
             {"seed": 10 * blocks + warps, "grid": (blocks, 32 * warps), "arcs": arcs}
             for blocks, warps, arcs in [(1, 1, 0), (2, 3, 70), (5, 1, 20), (2, 2, 5000)]
