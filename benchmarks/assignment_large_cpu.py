@@ -1,0 +1,104 @@
+"""The methods for one large problem on a CPU, against the one that `"auto"` takes there.
+
+    python benchmarks/assignment_large_cpu.py [--quick]
+
+`"jonker_volgenant"` is one thread; `"core"`, `"classical"` and `"tree"`, written for a whole GPU,
+use all cores of this process. Points go to `solve_assignment_points`, and as a matrix to
+Jonker-Volgenant. Every value is compared with scipy's. Other peers: `assignment_cpu.py`. Times on a
+CPU mean little elsewhere: read ratios. Writes `benchmarks/results/assignment_large_cpu.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import _common as common
+import jax
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from tqdm import tqdm
+
+import jaxmatch as jm
+
+
+AUTO = "jonker_volgenant"
+OTHERS = ("core", "tree", "classical")
+# On uniform floats a forward pass finds about one path, and there are as many as rows.
+FOR_INTEGERS = {"tree", "classical"}
+
+
+def cases(quick: bool) -> Iterator[tuple[int, str, np.ndarray, np.ndarray | None]]:
+    """(n, name, costs, points [2, n, dims] or None)."""
+    for n in (1000,) if quick else (1000, 5000):
+        for name, most in {"n/10": n // 10, "n": n, "10n": 10 * n}.items():
+            yield n, name, common.uniform_integers(n, n, most, seed=1)[0].astype(np.int32), None
+        random = np.random.default_rng(1)
+        yield n, "uniform float32", random.random((n, n), np.float32), None
+        for dims in (2, 8):
+            points = random.random((2, n, dims), np.float32)
+            x, y = points
+            yield n, f"points {dims}D", ((x[:, None] - y) ** 2).sum(-1), points
+
+
+def solvers(cost: np.ndarray, points: np.ndarray | None) -> dict[str, Callable[[], Any]]:
+    """By method; each returns a result on the device."""
+    on_device = jax.block_until_ready(jax.numpy.asarray(cost))
+    found: dict[str, Callable[[], Any]] = {
+        method: partial(jm.solve_assignment, on_device, method=method)
+        for method in (AUTO, *OTHERS)
+        if method not in FOR_INTEGERS or cost.dtype == np.int32
+    }
+    if points is not None:
+        x, y = map(jax.numpy.asarray, points)
+        found["core"] = partial(jm.solve_assignment_points, x, y)
+    return found
+
+
+def in_turn(calls: dict[str, Callable[[], Any]], times: int) -> dict[str, float]:
+    """Median seconds of each; a slower moment of the machine meets all of them."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(times):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            jax.block_until_ready(call())
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def measure(quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    for n, name, cost, points in tqdm([*cases(quick)], unit="problem"):
+        calls = solvers(cost, points)
+        exact = cost[linear_sum_assignment(cost)].sum(dtype=np.float64)
+        for call in calls.values():
+            result = call()
+            assert int(result.status) == jm.Status.OPTIMAL
+            np.testing.assert_allclose(
+                result.cost, exact, rtol=1e-5 if points is not None else 1e-6
+            )
+        seconds = in_turn(calls, 5 if n > 1000 else 9)
+        ratios = {
+            f"{method}_ratio": seconds[method] / seconds[AUTO] if method in seconds else None
+            for method in OTHERS
+        }
+        rows.append({"n": n, "costs": name, f"{AUTO}_ms": 1e3 * seconds[AUTO], **ratios})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="n = 1000 only")
+    rows = measure(parser.parse_args().quick)
+    common.print_table(f"Time by that of {AUTO} (higher is slower)", rows)
+    environment = common.environment(["jax", "jaxlib", "numpy", "scipy"])
+    path = common.write_json("assignment_large_cpu", {"environment": environment, "methods": rows})
+    print(f"\nwrote {path}")
+
+
+if __name__ == "__main__":
+    main()
