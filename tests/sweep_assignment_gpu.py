@@ -52,17 +52,6 @@ def main(asked: str) -> None:
             with jax.enable_x64(True):
                 solve(normal)
                 solve(np.round(1e15 * normal).astype(np.int64))  # 128-bit integers decide
-    for shape in [(1, 40, 40), (1, 20, 50), (1, 50, 20), (1, 60, 60), (1, 300, 530)]:
-        random = rng.random(shape).astype(np.float32)
-        _, masks, *_ = features(shape, rng)
-        for given in ({}, {"maximize": True}, masks, {"rounds_per_call": 1}):
-            solve(random, method="core", **given)
-        solve(np.round(9 * random).astype(np.int32), method="core")
-        with jax.enable_x64(True):
-            solve(rng.normal(size=shape), method="core")
-        for method in ("classical", "tree"):
-            solve(random, method=method)
-            solve(np.round(9 * random).astype(np.int32), method=method, **masks)
     print(f"solved {solved} problems")
 
 
