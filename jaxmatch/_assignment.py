@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 # One line per algorithm: its name, and the function that solves a batch with it.
-# A name is accepted everywhere: where its kernel does not run, the pure-JAX twin does.
+# A name is accepted on every platform: where its kernel does not run, the pure-JAX twin does.
 _METHODS: dict[str, Callable[..., Assignment]] = {}
 
 
@@ -77,8 +77,8 @@ def solve_assignment(
       +inf (−inf when maximising) means that the row must be matched. Beside integer costs of 2^45
       or more it must be a whole number.
     - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
-      ties may fall differently. Similar costs are solved two to three times faster where the
-      problem is square (on CPU also where it is nearly so); with more columns than rows, or with
+      ties may fall differently. Similar costs are solved 2 to 3.5 times faster where the problem is
+      square (on CPU also where it is nearly so); with more columns than rows, or with
       `unmatched_cost`, a cold start is as fast and is used. Non-finite duals mean a cold start
       too. No gradient flows through it.
     - `method`: `"auto"`; `"jonker_volgenant"` (C++ on CPU, one warp or block for each problem on
@@ -104,11 +104,11 @@ def solve_assignment(
       exchange O(n) numbers a few times, and the cores of rows (1.5 KB each) whenever these change.
       The searches of `"classical"` and `"tree"` go along pairs without slack: up to 15 for each row
       are exchanged (64 bytes from each device, at every exchange), or where a row has more, and
-      where trees finish for `"core"`, a bit for each pair: up to twice n·m/8 bytes are set aside
-      for that on each device. Costs stay where they lie, if they lie as the axis says (else JAX
-      moves them), and but for platforms without a native library, where the twin gathers them. The
-      result is the same on all devices. `"auto"` is `"core"` here; `"jonker_volgenant"` and `"xla"`
-      are not for divided costs, nor is int64. The mesh is that of the array, or in a jitted
+      where trees finish for `"core"`, a bit for each pair: up to three times n·m/8 bytes are set
+      aside for that on each device. Costs stay where they lie, if they lie as the axis says (else
+      JAX moves them), and but for platforms without a native library, where the twin gathers them.
+      The result is the same on all devices. `"auto"` is `"core"` here; `"jonker_volgenant"` and
+      `"xla"` are not for divided costs, nor is int64. The mesh is that of the array, or in a jitted
       function that of `jax.set_mesh`; within a `shard_map` over the axis `cost` is the device's own
       part, and masks are those of the whole problem. Under `vmap` problems are solved one after
       another. Dividing by rows is faster. Bit for bit the same result as on one device where the
@@ -152,8 +152,9 @@ def solve_assignment(
     tall problems, with masks and for 16-bit costs; small problems do without. A masked problem
     costs what its real size costs.
 
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, and integers that JAX
-    would cut to 32 bits; `TypeError` for other dtypes.
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
+    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
+    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
 
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB for each
     row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved

@@ -63,7 +63,7 @@ class AssignmentState:
 
     @property
     def phases(self) -> Int[Array, "..."]:
-        """Searches so far, the paper's iterations; each matches many rows at once."""
+        """Searches so far, the paper's iterations; each may match many rows at once."""
         return self._word(3)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import jaxmatch as jm
 
 
-FEW = [(40, 40), (20, 50), (50, 20)]
+FEW = [(40, 40), (20, 50), (50, 20), (20, 200)]  # the last has more columns than a core
 SHAPES = [*FEW, (60, 60), (300, 530)]
 
 
@@ -32,7 +32,8 @@ def main(method: str, few: str = "") -> None:
         masks = {"row_mask": rng.random(n) < 0.7, "col_mask": rng.random(m) < 0.6}
         for given in ({}, {"maximize": True}, masks, {"rounds_per_call": 1}):
             solve(random, **given)
-        solve(np.round(9 * random).astype(np.int32), **masks)  # ties
+        for given in ({}, masks):
+            solve(np.round(9 * random).astype(np.int32), **given)  # ties
         with jax.enable_x64(True):
             solve(rng.normal(size=(n, m)))
     print(f"solved {solved} problems")

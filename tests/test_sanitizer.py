@@ -1,10 +1,12 @@
 """compute-sanitizer finds nothing to complain about in the CUDA kernels.
 
 Best one at a time (`-n 0`): kernels that take the whole GPU wait for others' time slices. racecheck
-where races are not by design: the kernels for matchings and flows race.
+where races are not by design: the kernels for matchings and flows race. Those for divided problems
+do not, but are the functions of large ones, which take racecheck long enough.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +19,8 @@ import sweep_matching_gpu
 
 
 METHODS = ("core", "classical", "tree")
-# Of the sweeps of assignments an argument asks for what the library does. But racecheck does not
-# follow blocks of which a part meets at a barrier of its own, see `asks_for` in
+# By "" the kernels of small problems and their derivatives take what the library takes. But
+# racecheck does not follow blocks of which a part meets at a barrier of its own, see `asks_for` in
 # ffi/cuda/assignment_plan.h.
 SWEEPS = [
     ("memcheck", "assignment", ""),
@@ -48,6 +50,7 @@ def test_sweep_is_clean(tool, sweep, part):
         env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_FLAGS": flags},
         capture_output=True,
         text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "0 errors" in done.stdout or "0 hazards" in done.stdout
+    assert re.search(r"SUMMARY: 0 (errors|hazards)", done.stdout)
