@@ -212,7 +212,7 @@ def _exchange_and_solve(
     """Native calls go as far as they get with what was heard from the other devices.
 
     All devices come to the same points and ask for the same. Collectives are O(n) each, or of
-    cores, or of zeros.
+    cores, or of lists of zeros.
     """
     here = division.here()
     how = {"rows": division.rows, "devices": division.size, "method": method}
@@ -224,7 +224,7 @@ def _exchange_and_solve(
         return _Carry(result, kept, heard._replace(mail=division.gather(kept.mail)))
 
     def go_on(carry: _Carry) -> _Carry:
-        """To where cores or zeros have to be exchanged, or to the end."""
+        """To where cores or lists have to be exchanged, or to the end."""
         return lax.while_loop(
             lambda carry: carry.kept.asked == _native.MAIL,
             lambda carry: call(carry.heard, carry.kept),
@@ -246,12 +246,12 @@ def _exchange_and_solve(
         carry = lax.while_loop(
             lambda carry: ~carry.kept.done,
             lambda carry: while_asked(
-                "zeros", _native.ZEROS, while_asked("cores", _native.CORES, carry)
+                "lists", _native.LISTS, while_asked("cores", _native.CORES, carry)
             ),
             carry,
         )
     else:
-        carry = while_asked("zeros", _native.ZEROS, carry)
+        carry = while_asked("lists", _native.LISTS, carry)
     return carry.result
 
 

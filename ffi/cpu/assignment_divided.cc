@@ -9,17 +9,17 @@ ffi::Error AssignmentDivided(ffi::ThreadPool pool, ffi::RemainingArgs args, Inde
                              IndexResult row4col, RealResult value, RealResult row_dual,
                              RealResult col_dual, RealResult gap, IndexResult status,
                              IndexResult control, IndexResult scratch, IndexResult cores,
-                             IndexResult zeros, IndexResult mail, int64_t given, bool maximize,
+                             IndexResult lists, IndexResult mail, int64_t given, bool maximize,
                              int64_t method, bool rows, int64_t devices, int64_t metric) {
   const auto o =
       DecodeDivided(args, col4row, row4col, value, row_dual, col_dual, gap, status, control,
-                    scratch, cores, zeros, mail, given, maximize, method, rows, devices, metric);
+                    scratch, cores, lists, mail, given, maximize, method, rows, devices, metric);
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
   return o->for_costs([&](auto element) {
     run_divided(team, o->template problem<decltype(element)>(), ResultsOf(o->whole, 0), o->rows,
-                o->each(), o->me, o->cores_out, o->core_count(), o->zeros_out);
+                o->each(), o->me, o->cores_out, o->core_count(), o->lists_out);
     return ffi::Error::Success();
   });
 }

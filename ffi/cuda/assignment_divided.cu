@@ -14,7 +14,7 @@ struct Place {
   const int32_t* me;
   char* cores_out;
   int64_t core_count;
-  uint32_t* zeros_out;
+  ZeroList* lists_out;
 };
 
 template <class T>
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kGridThreads, 1)
                               ArcRoom room, bool again) {
   GridTeam team(d.p.s.control, room);
   run_divided(team, d, results, place.rows, place.each, place.me, place.cores_out, place.core_count,
-              place.zeros_out, again);
+              place.lists_out, again);
 }
 
 // As a part of the kernel above, whose registers are not enough for both, searches made problems of
@@ -38,17 +38,17 @@ ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, Index
                              IndexResult row4col, RealResult value, RealResult row_dual,
                              RealResult col_dual, RealResult gap, IndexResult status,
                              IndexResult control, IndexResult scratch, IndexResult cores,
-                             IndexResult zeros, IndexResult mail, int64_t given, bool maximize,
+                             IndexResult lists, IndexResult mail, int64_t given, bool maximize,
                              int64_t method, bool rows, int64_t devices, int64_t metric) {
   const auto o =
       DecodeDivided(args, col4row, row4col, value, row_dual, col_dual, gap, status, control,
-                    scratch, cores, zeros, mail, given, maximize, method, rows, devices, metric);
+                    scratch, cores, lists, mail, given, maximize, method, rows, devices, metric);
   if (!o.has_value()) return o.error();
   return o->for_costs([&](auto element) {
     using T = decltype(element);
     auto d = o->template problem<T>();
     auto results = ResultsOf(o->whole, 0);
-    Place place{o->rows, o->each(), o->me, o->cores_out, o->core_count(), o->zeros_out};
+    Place place{o->rows, o->each(), o->me, o->cores_out, o->core_count(), o->lists_out};
     ArcRoom room;
     bool again = false;
     void* arguments[] = {&d, &results, &place, &room, &again};

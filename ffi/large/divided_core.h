@@ -20,7 +20,7 @@ struct Next {
 // Nothing is said of what follows.
 template <class Team, class T>
 JAXMATCH_FN void begin_mail(Team& team, const Divided<T>& d) {
-  team.each(d.mail.numbers(), [&](int64_t k) { d.mail.send(k, Mail::kNothing); });
+  team.each(d.mail.words, [&](int64_t k) { d.mail.send(k, Mail::kNothing); });
   team.sync();
 }
 
@@ -147,7 +147,7 @@ JAXMATCH_FN Next enter_first_cores(Team& team, Divided<T>& d) {
   }
   enter_cores(team, d, [](int64_t) { return true; });
   bid_stage(team, d.p);
-  team.leader([&] { d.relay->zeros_hold = 0; });
+  team.leader([&] { d.relay->lists_hold = 0; });
   team.sync();
   return {kSearchCores};
 }
@@ -205,7 +205,7 @@ JAXMATCH_FN Step close_pricing(Team& team, const Divided<T>& d, const Pricing& h
   const Step after = end_pricing(team, d.p, how, freed) == kPrice ? kLookAtPrices : kSearchCores;
   team.leader([&] {
     d.relay->after = after;
-    d.relay->zeros_hold = 0;
+    d.relay->lists_hold = 0;
   });
   return after;
 }

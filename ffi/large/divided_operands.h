@@ -26,7 +26,7 @@ struct DividedOperands {
   int32_t* control;
   char* scratch;
   char* cores_out;
-  uint32_t* zeros_out;
+  ZeroList* lists_out;
   int64_t* mail_out;
 
   // Words of the exchanged blocks, whichever side turns out to be canonical rows. The same sizes
@@ -37,15 +37,9 @@ struct DividedOperands {
     if (method != LargeMethod::kCore) return 0;
     return std::max(each() * kClasses, other() * (kClasses / devices));
   }
-  int64_t zero_count() const {
-    return std::max(each() * ((other() + 31) / 32), other() * ((each() + 31) / 32));
-  }
-
-  bool with_lists() const { return method != LargeMethod::kCore; }
-  int64_t mail_words() const {
-    return Mail::kHead + std::max(whole.n, whole.m) *
-                             (Mail::kEach + (with_lists() ? Mail::kListWords : int64_t{0}));
-  }
+  // Canonical rows are those of the shorter side, but where masks decide.
+  int64_t list_count() const { return std::max(whole.n, whole.m); }
+  int64_t mail_words() const { return Mail::kHead + std::max(whole.n, whole.m) * Mail::kEach; }
 
   // The state of the problem; with a null scratch its size, which is returned.
   template <class T>
@@ -56,7 +50,7 @@ struct DividedOperands {
     d->offer = layout.parts.take<uint64_t>(layout.cols);
     d->paid = layout.parts.take<int64_t>(layout.rows);
     d->least = layout.parts.take<int64_t>(layout.rows);
-    d->listed = with_lists() ? layout.parts.take<int32_t>(layout.rows * d->kListed) : nullptr;
+    d->listed = layout.parts.take<int32_t>(layout.rows * d->kListed);
     d->p.s = layout.s;
     return layout.parts.used;
   }
@@ -117,7 +111,7 @@ struct DividedOperands {
 inline ffi::ErrorOr<DividedOperands> DecodeDivided(
     ffi::RemainingArgs args, IndexResult col4row, IndexResult row4col, RealResult value,
     RealResult row_dual, RealResult col_dual, RealResult gap, IndexResult status,
-    IndexResult control, IndexResult scratch, IndexResult cores, IndexResult zeros,
+    IndexResult control, IndexResult scratch, IndexResult cores, IndexResult lists,
     IndexResult mail, int64_t given, bool maximize, int64_t method, bool rows, int64_t devices,
     int64_t metric) {
   const auto part = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap, status,
@@ -161,12 +155,13 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
   o.me = static_cast<const int32_t*>(take(4));
   o.mail_in = static_cast<const int64_t*>(take(devices * 8 * o.mail_words()));
   o.exchanged.core_count = o.core_count();
-  o.exchanged.zero_count = o.zero_count();
+  o.exchanged.list_count = o.list_count();
   o.exchanged.cores = static_cast<const char*>(take(devices * core_bytes));
-  o.exchanged.zeros = static_cast<const uint32_t*>(take(devices * 4 * o.zero_count()));
+  o.exchanged.lists =
+      static_cast<const ZeroList*>(take(devices * o.list_count() * int64_t(sizeof(ZeroList))));
   o.control = control->typed_data();
   o.cores_out = static_cast<char*>(cores->untyped_data());
-  o.zeros_out = static_cast<uint32_t*>(zeros->untyped_data());
+  o.lists_out = static_cast<ZeroList*>(lists->untyped_data());
   o.mail_out = static_cast<int64_t*>(mail->untyped_data());
   Divided<float> measured;
   const bool known = o.method >= LargeMethod::kCore && o.method <= LargeMethod::kTree &&
@@ -175,11 +170,11 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
   if (!known || n != o.whole.n || m != o.whole.m) {
     return fail("jaxmatch_assignment_divided: sides, a method or a metric that make no sense");
   }
-  if (!o.me || !o.mail_in || (core_bytes > 0 && !o.exchanged.cores) || !o.exchanged.zeros ||
+  if (!o.me || !o.mail_in || (core_bytes > 0 && !o.exchanged.cores) || !o.exchanged.lists ||
       int64_t(control->size_bytes()) < 4 * kControlWords ||
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
       int64_t(cores->size_bytes()) < core_bytes ||
-      int64_t(zeros->size_bytes()) < 4 * o.zero_count() ||
+      int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(ZeroList)) ||
       int64_t(mail->size_bytes()) < 8 * o.mail_words()) {
     return fail("jaxmatch_assignment_divided: a buffer is too small");
   }

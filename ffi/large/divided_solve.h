@@ -109,10 +109,12 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
       return enter_prices(team, d);
     case kBeginTrees:
       return begin_trees(team, d);
-    case kHearZeros:
-      return hear_zeros(team, d);
+    case kHearLists:
+      return hear_lists(team, d);
     case kSearchZeros:
       return search_zeros(team, d);
+    case kHearZeros:
+      return hear_zeros(team, d);
     case kMoveDuals:
       return move_divided_duals(team, d);
     case kCheckPrices:
@@ -160,7 +162,7 @@ JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& res
 // What depends on which side is canonical rows, once that is known.
 template <class T>
 JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char* cores_out,
-                        int64_t core_count, uint32_t* zeros_out) {
+                        int64_t core_count, ZeroList* lists_out) {
   const bool flip = peek(&d.p.s.control->flip);
   const bool by_rows = rows != flip;
   d.how = {by_rows, d.mail.devices, me, each, d.p.s.n, d.p.s.m};
@@ -169,8 +171,7 @@ JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char
   part.row0 = by_rows ? me * each : 0;
   part.col0 = by_rows ? 0 : me * each;
   part.number_of_classes = d.how.classes();
-  part.lists = d.mail.lists();
-  if (part.lists) part.lists += part.row0;
+  part.lists = lists_out + part.row0;
   CoreState& s = part.s;
   if (by_rows) {
     s.n = each;
@@ -189,17 +190,16 @@ JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char
   }
   s.core_key = reinterpret_cast<ClassKeys*>(cores_out);
   s.core_col = reinterpret_cast<ClassCols*>(s.core_key + core_count);
-  s.zeros = zeros_out;
 }
 
 // One launch on this device; `again`: after a search, if there was one.
 template <class Team, class T>
 JAXMATCH_FN void run_divided(Team& team, Divided<T> d, const CoreResults& results, bool rows,
                              int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
-                             uint32_t* zeros_out, bool again = false) {
+                             ZeroList* lists_out, bool again = false) {
   if (again && (peek(&d.relay->ask) != kAskNothing || peek(&d.relay->step) == kEnd)) return;
   orient(team, d.p, !rows);
-  divide(d, rows, each, *me, cores_out, core_count, zeros_out);
+  divide(d, rows, each, *me, cores_out, core_count, lists_out);
   solve_divided(team, d, results, again);
 }
 

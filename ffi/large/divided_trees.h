@@ -2,9 +2,10 @@
 // their section 5; but rounds are few and fat.
 //
 // Devices look for the zeros among their own reduced costs, and tell each other: a short list for
-// each row, or where some row has too many, a bit for each pair. All of them then go the whole
-// forward pass along these alone, level after level without a word. Only when it has come to its
-// end without a path they have to hear how far duals may move. The classical variant then looks for
+// each row. All of them then go the whole forward pass along these alone, level after level without
+// a word. Only where a row in the frontier has more zeros than a list has room for, they tell each
+// other which columns that level reaches; and when the pass has come to its end without a path they
+// have to hear how far duals may move. The classical variant then looks for
 // zeros anew. The tree variant goes on: pairs of rows and columns outside of the trees are as they
 // were, so zeros still hold for them, and a column that became tight by the dual update has the row
 // that offered it least for a parent.
@@ -43,7 +44,7 @@ JAXMATCH_FN Next reduce_part_of_cols(Team& team, Divided<T>& d) {
   });
   team.leader([&] {
     if (alone > 0) s.control->status = kInfeasible;
-    d.relay->zeros_hold = 0;
+    d.relay->lists_hold = 0;
   });
   if (alone > 0) return {kEnd};
   const bool wide = peek(&s.control->rows) < peek(&s.control->cols);
@@ -71,24 +72,17 @@ JAXMATCH_FN Next enter_prices(Team& team, Divided<T>& d) {
   return {kBeginTrees};
 }
 
-// Lists of the zeros that have been found, as far as there is room. Their order does not matter to
-// who reads them.
-template <class Team, class T>
-JAXMATCH_FN void list_zeros(Team& team, const Part<T>& part) {
-  const int64_t words = (part.s.m + kWordBits - 1) / kWordBits;
-  team.rows(part.s.n, [&](Lanes g, int64_t i) {
-    if (!part.has_row(i)) return;
-    ZeroList& list = part.lists[i];
-    for_each_word(
-        part.s.zeros + i * words, words, g.lane, g.kCount, [&](int64_t word, uint32_t zeros) {
-          if (zeros == 0 || peek(&list.count) > ZeroList::kRoom) return;
-          for (int at = count_up(&list.count, bit_count(zeros)); zeros && at < ZeroList::kRoom;
-               ++at) {
-            put(list.col + at, int32_t(part.col_id(word * kWordBits + trailing_zeros(zeros))));
-            zeros &= zeros - 1;
-          }
-        });
-  });
+// The zeros of a row in a word of columns, behind those that are listed; as far as there is room.
+// Their order does not matter to who reads them.
+template <class T>
+JAXMATCH_FN void list_word(const Part<T>& part, int64_t i, int64_t word, uint32_t zeros) {
+  if (zeros == 0 || !part.has_row(i)) return;
+  ZeroList& list = part.lists[i];
+  if (peek(&list.count) > ZeroList::kRoom) return;
+  for (int at = count_up(&list.count, bit_count(zeros)); zeros && at < ZeroList::kRoom; ++at) {
+    put(list.col + at, int32_t(part.col_id(word * kWordBits + trailing_zeros(zeros))));
+    zeros &= zeros - 1;
+  }
 }
 
 // Algorithm 2. Without free rows this is the end; else their trees begin, along zeros that hold.
@@ -96,38 +90,39 @@ template <class Team, class T>
 JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const int64_t count = check_optimality(team, d.p);
-  const bool hold = peek(&d.relay->zeros_hold);
+  const bool hold = peek(&d.relay->lists_hold);
   team.leader([&] {
     s.control->free_rows = int32_t(count);
     s.control->ends = 0;
     d.relay->level = 0;
     d.relay->count = int32_t(count);
   });
-  ZeroList* const lists = d.part.lists;
   if (count > 0 && !hold) {
-    team.each(lists ? d.part.s.n : 0, [&](int64_t i) { put(&lists[i].count, 0); });
-    compress_zeros(team, d.part);
-    if (lists) list_zeros(team, d.part);
+    const Part<T>& part = d.part;
+    team.each(part.s.n, [&](int64_t i) { put(&part.lists[i].count, 0); });
+    publish_prices(team, part);  // ends with a barrier
+    find_all_zeros(team, part, [](const Part<T>& its, int64_t i, int64_t word, uint32_t zeros) {
+      list_word(its, i, word, zeros);
+    });
   }
   team.sync();
-  team.leader([&] { d.relay->zeros_hold = 1; });
+  team.leader([&] { d.relay->lists_hold = 1; });
   if (count == 0) return {kCheckPrices};
   if (hold) return {kSearchZeros};
-  team.leader([&] { d.relay->lists_do = 0; });
-  return lists ? Next{kHearZeros, kAskMail} : Next{kSearchZeros, kAskZeros};
+  return {kHearLists, kAskLists};
 }
 
-// One list for each row, of the zeros in all parts; if one is too long all bits have to come.
+// One list for each row, of the zeros in all parts, where there is room.
 template <class Team, class T>
-JAXMATCH_FN Next hear_zeros(Team& team, Divided<T>& d) {
+JAXMATCH_FN Next hear_lists(Team& team, Divided<T>& d) {
   const bool by_rows = d.how.by_rows;
-  const int64_t too_long = team.sum(d.p.s.n, [&](int64_t i) {
-    if (!d.p.has_row(i)) return false;
+  team.each(d.p.s.n, [&](int64_t i) {
+    if (!d.p.has_row(i)) return;
     int32_t* const listed = d.listed + i * d.kListed;
     int64_t all = 0;
     const int64_t first = by_rows ? i / d.how.each : 0;
     for (int64_t k = first; k <= (by_rows ? first : d.how.devices - 1); ++k) {
-      const ZeroList& list = d.mail.heard_lists(k)[i];
+      const ZeroList& list = d.exchanged.lists[k * d.exchanged.list_count + i];
       const int32_t count = peek(&list.count);
       JAXMATCH_UNROLL
       for (int a = 0; a < ZeroList::kRoom; ++a) {
@@ -136,25 +131,27 @@ JAXMATCH_FN Next hear_zeros(Team& team, Divided<T>& d) {
       }
       all += count;
     }
-    for (int64_t a = all; a < d.kListed; ++a) put(listed + a, -1);
-    return all > ZeroList::kRoom;
+    const bool room = all <= ZeroList::kRoom;
+    for (int64_t a = room ? all : 0; a < d.kListed; ++a) put(listed + a, room ? -1 : d.kNoRoom);
   });
-  team.leader([&] { d.relay->lists_do = too_long == 0; });
-  return {kSearchZeros, too_long == 0 ? kAskNothing : kAskZeros};
+  team.sync();
+  return {kSearchZeros};
 }
 
 // Algorithm 3, of both variants: along the zeros of the rows of the frontier that are listed.
+// Returns whether there are rows with more.
 template <class Team, class T>
-JAXMATCH_FN void expand_lists(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
+JAXMATCH_FN bool expand_lists(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
   const CoreState& s = d.p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  team.each(count * d.kListed, [&](int64_t k) {
+  return team.sum(count * d.kListed, [&](int64_t k) {
     const int64_t i = peek(frontier + k / d.kListed);
     const int32_t j = peek(d.listed + i * d.kListed + k % d.kListed);
-    if (j < 0 || peek(s.on_path + j) != kInactive) return;
-    lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
-  });
-  team.sync();
+    if (j >= 0 && peek(s.on_path + j) == kInactive) {
+      lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
+    }
+    return j == d.kNoRoom;
+  }) != 0;
 }
 
 // Algorithm 4 for many rows at once: what the part's rows that are new in the trees offer columns
@@ -183,6 +180,60 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   team.sync();
 }
 
+// What rows of the frontier without a list reach: each column hears of the first in its order.
+template <class Team, class T>
+JAXMATCH_FN void send_zeros(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
+  const CoreState& s = d.p.s;
+  const Part<T>& part = d.part;
+  const int32_t* const frontier = s.frontier + (level & 1) * s.n;
+  // The next frontier is not begun yet.
+  int32_t* const list = s.frontier + ((level + 1) & 1) * s.n;
+  int32_t* const length = &s.control->frontier[(level + 1) & 1];
+  begin_mail(team, d);
+  publish_prices(team, part);
+  const int64_t rows = team.sum(count, [&](int64_t k) {
+    const int64_t i = peek(frontier + k), mine = i - part.row0;
+    const bool looks = mine >= 0 && mine < part.s.n && peek(d.listed + i * d.kListed) == d.kNoRoom;
+    if (looks) put(list + count_up(length), int32_t(mine));
+    return looks;
+  });
+  const auto outside = [](const Part<T>& its, int64_t j) {
+    return peek(its.s.on_path + j) == kInactive;
+  };
+  const auto tell = [mail = d.mail](const Part<T>& its, int64_t i, int64_t word, uint32_t zeros) {
+    for (; zeros; zeros &= zeros - 1) {
+      const int64_t j = its.col_id(word * kWordBits + trailing_zeros(zeros));
+      const int64_t place = place_of_row(its.row_id(i), j);
+      int64_t* const least = mail.out + mail.first(j);
+      if (place < peek(least)) lower_to(least, place);
+    }
+  };
+  find_zeros(
+      team, part, rows, [list](int64_t k) { return int64_t(peek(list + k)); }, outside, tell);
+  team.leader([&] { put(length, 0); });
+}
+
+// The end of a level of which some rows have no list.
+template <class Team, class T>
+JAXMATCH_FN Next hear_zeros(Team& team, Divided<T>& d) {
+  const CoreState& s = d.p.s;
+  const int64_t level = peek(&d.relay->level);
+  team.each(s.m, [&](int64_t j) {
+    const int64_t place = d.mail.least(d.mail.first(j));
+    if (place < Mail::kNothing) lower_to(s.parent + j, uint64_t(place));
+  });
+  team.sync();
+  const int64_t count =
+      contract(team, d.p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
+  team.leader([&] {
+    s.control->rounds += 1;
+    d.relay->level = int32_t((level + 1) & 1);
+    d.relay->count = int32_t(count);
+  });
+  team.sync();
+  return {kSearchZeros};
+}
+
 // The forward pass as far as the zeros go. Then Algorithms 5 and 6, or the least outside the trees.
 template <class Team, class T>
 JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
@@ -190,16 +241,17 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
   Control& c = *s.control;
   int64_t level = peek(&d.relay->level), count = peek(&d.relay->count);
   const int64_t start = level;
-  const bool first = peek(&c.phases) == 0, lists_do = peek(&d.relay->lists_do);
+  const bool first = peek(&c.phases) == 0;
   team.sync();
   for (; count > 0; ++level) {
-    if (lists_do) {
-      expand_lists(team, d, level, count);
-    } else {
-      expand_classical(team, s, level, count, d.how.zero_words(),
-                       [&](Lanes g, int64_t i, int64_t share, int64_t shares, auto f) {
-                         d.for_each_word_of_zeros(g, i, share, shares, f);
-                       });
+    if (expand_lists(team, d, level, count)) {
+      send_zeros(team, d, level, count);
+      team.leader([&] {
+        c.rounds += int32_t(level - start);
+        d.relay->level = int32_t(level & 1);
+        d.relay->count = int32_t(count);
+      });
+      return {kHearZeros, kAskMail};
     }
     count = contract(team, d.p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
   }
@@ -280,7 +332,7 @@ JAXMATCH_FN Next move_divided_duals(Team& team, Divided<T>& d) {
   team.leader([&] {
     c.pricings += 1;
     c.stale = 1;
-    d.relay->zeros_hold = 0;
+    d.relay->lists_hold = 0;
   });
   team.sync();
   if (too_wide) return {kStartAgain};

@@ -24,17 +24,17 @@ _GIVEN_POINTS = 32  # as in ffi/large/divided_operands.h
 METRICS = {"sqeuclidean": 0, "euclidean": 1, "l1": 2, "cosine": 3}
 
 # What has to be exchanged before the next call: the numbers of Ask in ffi/large/divided_state.h.
-MAIL, CORES, ZEROS = 1, 2, 3
+MAIL, CORES, LISTS = 1, 2, 3
 MOST_DEVICES = _CLASSES
 
 
 class Exchanged(NamedTuple):
-    """Of all devices, one after another: numbers and short lists of pairs without slack,
-    candidates of rows, and a bit for each pair without slack."""
+    """Of all devices, one after another: numbers, candidates of rows, and for each row a short list
+    of the columns in which it has no slack."""
 
     mail: Int[Array, "p a"]
     cores: Int[Array, "p b"]
-    zeros: Int[Array, "p c"]
+    lists: Int[Array, "p c"]
 
 
 class Kept(NamedTuple):
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
     control: Int[Array, "96"]
     scratch: Int[Array, " s"]
     cores: Int[Array, " b"]
-    zeros: Int[Array, " c"]
+    lists: Int[Array, " c"]
     mail: Int[Array, " a"]
 
     @property
@@ -58,16 +58,15 @@ class Kept(NamedTuple):
 def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> Kept:
     """Numbers of int32, as in ffi/large/divided_operands.h."""
     each, other = (n // devices, m) if rows else (m // devices, n)
-    with_lists = method != "core"
-    cores = 0 if with_lists else max(each * _CLASSES, other * (_CLASSES // devices))
-    zeros = max(each * -(-other // 32), other * -(-each // 32))
+    with_cores = method == "core"
+    cores = max(each * _CLASSES, other * (_CLASSES // devices)) * with_cores
     shorter = max(n, m) if masked else min(n, m)
-    scratch = scratch_words(n, m, masked, "tree" if with_lists else "core")
-    lists = 4 * (_LIST_ROOM + 1) * with_lists
-    parts = (8 * max(n, m), 8 * shorter, 8 * shorter, lists * shorter)
+    scratch = scratch_words(n, m, masked, "core" if with_cores else "tree")
+    parts = (8 * max(n, m), 8 * shorter, 8 * shorter, 4 * (_LIST_ROOM + 1) * shorter)
     scratch += sum(-(-part // 256) * 64 for part in parts)
-    mail = 2 * (_MAIL_HEAD + 2 * max(n, m)) + (1 + _LIST_ROOM) * max(n, m) * with_lists
-    return Kept(CONTROL_WORDS, scratch, _CORE_WORDS * cores, zeros, mail)  # type: ignore[arg-type]
+    lists = (1 + _LIST_ROOM) * max(n, m)
+    mail = 2 * (_MAIL_HEAD + 2 * max(n, m))
+    return Kept(CONTROL_WORDS, scratch, _CORE_WORDS * cores, lists, mail)  # type: ignore[arg-type]
 
 
 def begin_divided(

@@ -29,7 +29,7 @@ void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int thread
                               });
   };
   const auto run = [&](GridTeam& team, bool again) {
-    run_divided(team, d, results, o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.zeros_out,
+    run_divided(team, d, results, o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out,
                 again);
   };
   launch([&](GridTeam& team) { run(team, false); });
@@ -42,7 +42,7 @@ void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int thread
 }  // namespace jaxmatch
 
 // Whether these sides and this many devices need just so many words of int32 for the scratch, and
-// of cores, zeros and mail of one device.
+// of cores, lists and mail of one device.
 extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, bool rows,
                           int64_t devices, const int64_t* words) {
   using namespace jaxmatch;
@@ -56,14 +56,15 @@ extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, boo
   o.devices = devices;
   Divided<float> measured;
   return o.lay_out(&measured) == 4 * words[0] &&
-         o.core_count() * Exchanged::kBytesOfClass == 4 * words[1] && o.zero_count() == words[2] &&
+         o.core_count() * Exchanged::kBytesOfClass == 4 * words[1] &&
+         int64_t(sizeof(ZeroList)) * o.list_count() == 4 * words[2] &&
          8 * o.mail_words() == 4 * words[3];
 }
 
 // One launch for device `me`, whose part of the costs this is, or of the points [dims, its rows or
 // columns], where `others` are those of the other side; on a grid of so many blocks with room for
-// `arcs` in the shared memory of each. `heard`: mail, cores and zeros of all
-// devices; `kept`: control, scratch, cores, zeros and mail of this one.
+// `arcs` in the shared memory of each. `heard`: mail, cores and lists of all
+// devices; `kept`: control, scratch, cores, lists and mail of this one.
 extern "C" void emulate_divided(const void* cost, const void* others, int64_t dims, int64_t metric,
                                 int64_t dtype, int64_t n, int64_t m, const uint8_t* row_mask,
                                 const uint8_t* col_mask, bool maximize, int64_t method, bool rows,
@@ -98,13 +99,13 @@ extern "C" void emulate_divided(const void* cost, const void* others, int64_t di
   o.me = &me;
   o.mail_in = static_cast<const int64_t*>(heard[0]);
   o.exchanged.cores = static_cast<const char*>(heard[1]);
-  o.exchanged.zeros = static_cast<const uint32_t*>(heard[2]);
+  o.exchanged.lists = static_cast<const ZeroList*>(heard[2]);
   o.exchanged.core_count = o.core_count();
-  o.exchanged.zero_count = o.zero_count();
+  o.exchanged.list_count = o.list_count();
   o.control = static_cast<int32_t*>(kept[0]);
   o.scratch = static_cast<char*>(kept[1]);
   o.cores_out = static_cast<char*>(kept[2]);
-  o.zeros_out = static_cast<uint32_t*>(kept[3]);
+  o.lists_out = static_cast<ZeroList*>(kept[3]);
   o.mail_out = static_cast<int64_t*>(kept[4]);
   const auto launch = others       ? (dtype == 1 ? Launch<Points<float>> : Launch<Points<double>>)
                       : dtype == 0 ? Launch<int32_t>
