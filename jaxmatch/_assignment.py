@@ -103,9 +103,8 @@ def solve_assignment(
       mask the padding), and the axis has at most 32 devices. All devices solve the same core; they
       exchange O(n) numbers a few times, and the cores of rows (1.5 KB each) whenever these change.
       The searches of `"classical"` and `"tree"` go along pairs without slack: up to 15 for each row
-      are exchanged (64 bytes from each device, at every exchange), or where a row has more, and
-      where trees finish for `"core"`, a bit for each pair: up to three times n·m/8 bytes are set
-      aside for that on each device. Costs stay where they lie, if they lie as the axis says (else
+      are exchanged (64 bytes from each device), and where rows have more, the columns that each
+      level reaches. Beside its part of the costs a device needs O(n + m). Costs stay where they lie, if they lie as the axis says (else
       JAX moves them), and but for platforms without a native library, where the twin gathers them.
       The result is the same on all devices. `"auto"` is `"core"` here; `"jonker_volgenant"` and
       `"xla"` are not for divided costs, nor is int64. The mesh is that of the array, or in a jitted

@@ -40,9 +40,8 @@ def solve_assignment_points(
     """Solve one linear assignment problem between points, without a matrix of costs.
 
     The cost of a pair is the distance of its points, computed wherever a solver looks at it:
-    memory does not grow with n·m but for three bits for each pair. One problem at a time; small
-    ones, and batches, are solved faster by [`solve_assignment`][jaxmatch.solve_assignment] on a
-    matrix.
+    memory does not grow with n·m. One problem at a time; small ones, and batches, are solved faster
+    by [`solve_assignment`][jaxmatch.solve_assignment] on a matrix.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
@@ -82,9 +81,8 @@ def solve_assignment_points(
 
     **Deterministic:** yes, and on one device the same as of a matrix with these costs.
 
-    **Time and memory:** a few passes over all pairs, each O(n·m·d), and 6.4 KB for each row; three
-    bits for each pair are set aside for the trees that finish where cores lead nowhere, as of
-    `"core"` in `solve_assignment`. 200,000 points took 16 GB.
+    **Time and memory:** a few passes over all pairs, each O(n·m·d), and 7 KB for each row; more
+    passes where cores lead nowhere, as of `"core"` in `solve_assignment`.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
