@@ -104,10 +104,11 @@ def solve_assignment(
       exchange O(n) numbers a few times, and the cores of rows (1.5 KB each) whenever these change.
       The searches of `"classical"` and `"tree"` go along pairs without slack: up to 15 for each row
       are exchanged (64 bytes from each device), and where rows have more, the columns that each
-      level reaches. Beside its part of the costs a device needs O(n + m). Costs stay where they lie, if they lie as the axis says (else
-      JAX moves them), and but for platforms without a native library, where the twin gathers them.
-      The result is the same on all devices. `"auto"` is `"core"` here; `"jonker_volgenant"` and
-      `"xla"` are not for divided costs, nor is int64. The mesh is that of the array, or in a jitted
+      level reaches. Beside its part of the costs a device needs O(n + m). Costs stay where they
+      lie, if they lie as the axis says (else JAX moves them), and but for platforms without a
+      native library, where the twin gathers them. The result is the same on all devices. `"auto"`
+      is `"core"` here; `"jonker_volgenant"` and `"xla"` are not for divided costs, nor is int64.
+      The mesh is that of the array, or in a jitted
       function that of `jax.set_mesh`; within a `shard_map` over the axis `cost` is the device's own
       part, and masks are those of the whole problem. Under `vmap` problems are solved one after
       another. Dividing by rows is faster. Bit for bit the same result as on one device where the

@@ -3,10 +3,10 @@
 from ._assignment import assignment as assignment
 from ._assignment import fits_cuda as fits_cuda
 from ._divided import CORES as CORES
+from ._divided import LISTS as LISTS
 from ._divided import MAIL as MAIL
 from ._divided import METRICS as METRICS
 from ._divided import MOST_DEVICES as MOST_DEVICES
-from ._divided import LISTS as LISTS
 from ._divided import Exchanged as Exchanged
 from ._divided import Kept as Kept
 from ._divided import begin_divided as begin_divided
