@@ -102,18 +102,19 @@ def solve_assignment(
       over which the rows of `cost`, or its columns, are divided; they must divide evenly (pad, and
       mask the padding), and the axis has at most 32 devices. All devices solve the same core; they
       exchange O(n) numbers a few times, and the cores of rows (1.5 KB each) whenever these change.
-      The searches of `"classical"` and `"tree"` go along pairs without slack: up to 15 for each row
-      are exchanged (64 bytes from each device), and where rows have more, the columns that each
-      level reaches. Beside its part of the costs a device needs O(n + m). Costs stay where they
-      lie, if they lie as the axis says (else JAX moves them), and but for platforms without a
-      native library, where the twin gathers them. The result is the same on all devices. `"auto"`
-      is `"core"` here; `"jonker_volgenant"` and `"xla"` are not for divided costs, nor is int64.
-      The mesh is that of the array, or in a jitted
-      function that of `jax.set_mesh`; within a `shard_map` over the axis `cost` is the device's own
-      part, and masks are those of the whole problem. Under `vmap` problems are solved one after
-      another. Dividing by rows is faster. Bit for bit the same result as on one device where the
-      rows are divided and of those that exist are not the longer side. Batch dimensions,
-      `unmatched_cost`, `warm_start`, `rounds_per_call` and `progress` do not go with it.
+      The searches of `"classical"` and `"tree"`, and those that finish for `"core"`, go along pairs
+      without slack: up to 15 for each row are exchanged for a search, and where rows have more, the
+      columns that each of its levels reaches. Beside its part of the costs a device needs O(n + m),
+      of which 80 bytes a row or column for each device. Costs stay where they lie, if they lie as
+      the axis says (else JAX moves them), and but for platforms without a native library, where the
+      twin gathers them. The result is the same on all devices. `"auto"` is `"core"` here;
+      `"jonker_volgenant"` and `"xla"` are not for divided costs, nor is int64. The mesh is that of
+      the array, or in a jitted function that of `jax.set_mesh`; within a `shard_map` over the axis
+      `cost` is the device's own part, and masks are those of the whole problem. Under `vmap`
+      problems are solved one after another. Dividing by rows is faster. Bit for bit the same result
+      as on one device where the rows are divided and of those that exist are not the longer side.
+      Batch dimensions, `unmatched_cost`, `warm_start`, `rounds_per_call` and `progress` do not go
+      with it.
 
     **Returns:**
 

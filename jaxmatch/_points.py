@@ -81,8 +81,8 @@ def solve_assignment_points(
 
     **Deterministic:** yes, and on one device the same as of a matrix with these costs.
 
-    **Time and memory:** a few passes over all pairs, each O(n·m·d), and 7 KB for each row; more
-    passes where cores lead nowhere, as of `"core"` in `solve_assignment`.
+    **Time and memory:** a few passes over all pairs, each O(n·m·d), and on one device 7 KB for each
+    row; more passes where cores lead nowhere, as of `"core"` in `solve_assignment`.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.

@@ -227,6 +227,22 @@ def test_lists_of_zeros(library, zeros, method, by):
 
 
 @both_sides
+@pytest.mark.parametrize("method", ["classical", "tree"])
+def test_levels_between_dual_updates(library, method, by):
+    """Rows have more zeros than a list has room for, and cannot all be matched along them."""
+    random = np.random.default_rng(3)
+    cost = random.integers(1, 4, (24, 40))
+    cost[:, random.permutation(40)[:18]] = 0
+    masks = {"row_mask": random.random(24) < 0.9, "col_mask": random.random(40) < 0.95}
+    for dtype, given in [(np.int32, {}), (np.float32, masks)]:
+        device, expected = assert_as_on_cpu(
+            library, cost.astype(dtype), by, 4, method, SCHEDULES[1:2], **given
+        )
+        assert expected.cost > 0 and device.control(PRICINGS) > 0
+        assert HEAR_ZEROS in device.next_steps
+
+
+@both_sides
 @pytest.mark.parametrize("method", METHODS)
 def test_masks(library, method, by):
     random = np.random.default_rng(5)

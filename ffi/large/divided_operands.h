@@ -38,7 +38,10 @@ struct DividedOperands {
     return std::max(each() * kClasses, other() * (kClasses / devices));
   }
   // Canonical rows are those of the shorter side, but where masks decide.
-  int64_t list_count() const { return std::max(whole.n, whole.m); }
+  int64_t list_count() const {
+    const bool masked = whole.row_mask || whole.col_mask;
+    return masked ? std::max(whole.n, whole.m) : std::min(whole.n, whole.m);
+  }
   int64_t mail_words() const { return Mail::kHead + std::max(whole.n, whole.m) * Mail::kEach; }
 
   // The state of the problem; with a null scratch its size, which is returned.

@@ -47,7 +47,7 @@ enum Ask : int32_t { kAskNothing, kAskMail, kAskCores, kAskLists };
 // and the meeting.
 struct Relay {
   int32_t ask = kAskNothing, step = kLookAtCosts;
-  int32_t lists_hold = 0;  // zeros are those of the duals
+  int32_t lists_hold = 0;  // they are those of the duals
   int32_t level = 0;       // of the forward pass
   int32_t count = 0;       // of rows in its frontier
   int32_t after = 0;       // the step that follows a pricing

@@ -5,10 +5,10 @@
 // each row. All of them then go the whole forward pass along these alone, level after level without
 // a word. Only where a row in the frontier has more zeros than a list has room for, they tell each
 // other which columns that level reaches; and when the pass has come to its end without a path they
-// have to hear how far duals may move. The classical variant then looks for
-// zeros anew. The tree variant goes on: pairs of rows and columns outside of the trees are as they
-// were, so zeros still hold for them, and a column that became tight by the dual update has the row
-// that offered it least for a parent.
+// have to hear how far duals may move. The classical variant then looks for zeros anew. The tree
+// variant goes on: pairs of rows and columns outside of the trees are as they were, so zeros still
+// hold for them, and a column that became tight by the dual update has the row that offered it
+// least for a parent.
 #ifndef JAXMATCH_LARGE_DIVIDED_TREES_H_
 #define JAXMATCH_LARGE_DIVIDED_TREES_H_
 

@@ -64,7 +64,7 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
     scratch = scratch_words(n, m, masked, "core" if with_cores else "tree")
     parts = (8 * max(n, m), 8 * shorter, 8 * shorter, 4 * (_LIST_ROOM + 1) * shorter)
     scratch += sum(-(-part // 256) * 64 for part in parts)
-    lists = (1 + _LIST_ROOM) * max(n, m)
+    lists = (1 + _LIST_ROOM) * shorter
     mail = 2 * (_MAIL_HEAD + 2 * max(n, m))
     return Kept(CONTROL_WORDS, scratch, _CORE_WORDS * cores, lists, mail)  # type: ignore[arg-type]
 
