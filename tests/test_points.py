@@ -260,3 +260,13 @@ def test_errors(change, error, words):
     with pytest.raises(error) as raised:
         jm.solve_assignment_points(**arguments)
     assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_memory_grows_with_the_points_only():
+    def needed(n):
+        x = jax.ShapeDtypeStruct((n, 2), np.float32)
+        compiled = jax.jit(jm.solve_assignment_points).lower(x, x).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    # Of 4096 points a bit for each pair would be 2 MB. Some parts end at a multiple of 256 bytes.
+    assert needed(4096) <= 2 * needed(2048) + 16_384
