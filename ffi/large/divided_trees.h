@@ -100,8 +100,7 @@ JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
   if (count > 0 && !hold) {
     const Part<T>& part = d.part;
     team.each(part.s.n, [&](int64_t i) { put(&part.lists[i].count, 0); });
-    publish_prices(team, part);  // ends with a barrier
-    find_all_zeros(team, part, [](const Part<T>& its, int64_t i, int64_t word, uint32_t zeros) {
+    find_zeros(team, part, [](const Part<T>& its, int64_t i, int64_t word, uint32_t zeros) {
       list_word(its, i, word, zeros);
     });
   }
@@ -180,7 +179,31 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   team.sync();
 }
 
-// What rows of the frontier without a list reach: each column hears of the first in its order.
+// The zeros of listed rows in the words of a stripe, outside of the trees: each column hears of the
+// first row in its order.
+template <class T>
+JAXMATCH_APART void tell_zeros_of_stripe(const Part<T>& part, Mail mail, Lanes g, Stripe stripe,
+                                         const int32_t* list) {
+  using Rows = ZeroWindow<Part<T>>;
+  const Part<T> p = part;
+  const auto outside = [&](int64_t j) { return peek(p.s.on_path + j) == kInactive; };
+  const Rows rows(p, stripe.rows, [&](int a) { return peek(list + stripe.first_row + a); });
+  for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
+    rows.look(p, g, word, outside, [&](int a, const double (&slack)[Rows::kCols]) {
+      JAXMATCH_UNROLL
+      for (int c = 0; c < Rows::kCols; ++c) {
+        if (slack[c] != 0) continue;
+        const int64_t j = p.col_id((word + c / Rows::kShare) * kWordBits + Rows::bit_of(g, c));
+        const int64_t place = place_of_row(p.row_id(rows.i[a]), j);
+        int64_t* const least = mail.out + mail.first(j);
+        if (place < peek(least)) lower_to(least, place);
+      }
+    });
+  }
+}
+
+// What rows of the frontier without a list reach. Prices are where begin_trees left them: those of
+// columns outside of the trees have not moved since.
 template <class Team, class T>
 JAXMATCH_FN void send_zeros(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
   const CoreState& s = d.p.s;
@@ -190,26 +213,15 @@ JAXMATCH_FN void send_zeros(Team& team, const Divided<T>& d, int64_t level, int6
   int32_t* const list = s.frontier + ((level + 1) & 1) * s.n;
   int32_t* const length = &s.control->frontier[(level + 1) & 1];
   begin_mail(team, d);
-  publish_prices(team, part);
   const int64_t rows = team.sum(count, [&](int64_t k) {
     const int64_t i = peek(frontier + k), mine = i - part.row0;
     const bool looks = mine >= 0 && mine < part.s.n && peek(d.listed + i * d.kListed) == d.kNoRoom;
     if (looks) put(list + count_up(length), int32_t(mine));
     return looks;
   });
-  const auto outside = [](const Part<T>& its, int64_t j) {
-    return peek(its.s.on_path + j) == kInactive;
-  };
-  const auto tell = [mail = d.mail](const Part<T>& its, int64_t i, int64_t word, uint32_t zeros) {
-    for (; zeros; zeros &= zeros - 1) {
-      const int64_t j = its.col_id(word * kWordBits + trailing_zeros(zeros));
-      const int64_t place = place_of_row(its.row_id(i), j);
-      int64_t* const least = mail.out + mail.first(j);
-      if (place < peek(least)) lower_to(least, place);
-    }
-  };
-  find_zeros(
-      team, part, rows, [list](int64_t k) { return int64_t(peek(list + k)); }, outside, tell);
+  for_each_stripe<ZeroWindow<Part<T>>>(team, part, rows, [&](Lanes g, Stripe stripe) {
+    tell_zeros_of_stripe(part, d.mail, g, stripe, list);
+  });
   team.leader([&] { put(length, 0); });
 }
 

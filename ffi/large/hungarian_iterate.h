@@ -49,14 +49,7 @@ JAXMATCH_FN Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outd
         expand_tree(team, p, level, count, [&](int64_t i) { return double(s.u[i]); });
         count = contract(team, p, level, [&](int64_t j) { return peek(s.label + j) == 0; });
       } else {
-        const int64_t words = (s.m + kWordBits - 1) / kWordBits;
-        expand_classical(team, s, level, count, words,
-                         [&](Lanes g, int64_t i, int64_t share, int64_t shares, auto f) {
-                           for_each_word(s.zeros + i * words, words, share * g.kCount + g.lane,
-                                         shares * g.kCount, [&](int64_t word, uint32_t zeros) {
-                                           f(word * kWordBits, zeros);
-                                         });
-                         });
+        expand_classical(team, p, level, count);
         count =
             contract(team, p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
       }

@@ -110,17 +110,15 @@ JAXMATCH_FN void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
   });
 }
 
-// keep(problem, row, word, bits) for the zeros in the words of a stripe, in columns that are
-// wanted(problem, column).
-template <class P, class RowOf, class Wanted, class Keep>
-JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, RowOf row_of,
-                                         Wanted wanted, Keep keep) {
+// keep(problem, row, word, bits) for the zeros in the words of a stripe.
+template <class P, class Keep>
+JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
   using Rows = ZeroWindow<P>;
   const P p = problem;
-  const auto is_wanted = [&](int64_t j) { return wanted(p, j); };
-  const Rows rows(p, stripe.rows, [&](int a) { return row_of(stripe.first_row + a); });
+  const auto everywhere = [](int64_t) { return true; };
+  const Rows rows(p, stripe.rows, [&](int a) { return stripe.first_row + a; });
   for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
-    rows.look(p, g, word, is_wanted, [&](int a, const double (&slack)[Rows::kCols]) {
+    rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
       uint32_t zeros[Rows::kWords] = {}, mine = 0;
       JAXMATCH_UNROLL
       for (int c = 0; c < Rows::kCols; ++c) {
@@ -138,27 +136,19 @@ JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe strip
   }
 }
 
-// The same for the whole of `count` rows: with prices in v_real.
-template <class Team, class P, class RowOf, class Wanted, class Keep>
-JAXMATCH_FN void find_zeros(Team& team, const P& p, int64_t count, RowOf row_of, Wanted wanted,
-                            Keep keep) {
-  for_each_stripe<ZeroWindow<P>>(team, p, count, [&](Lanes g, Stripe stripe) {
-    find_zeros_of_stripe(p, g, stripe, row_of, wanted, keep);
-  });
+// The same for all costs. Leaves prices in v_real, for other passes until duals change.
+template <class Team, class P, class Keep>
+JAXMATCH_FN void find_zeros(Team& team, const P& p, Keep keep) {
+  publish_prices(team, p);  // ends with a barrier
+  for_each_stripe<ZeroWindow<P>>(
+      team, p, p.s.n, [&](Lanes g, Stripe stripe) { find_zeros_of_stripe(p, g, stripe, keep); });
   team.sync();
 }
-template <class Team, class P, class Keep>
-JAXMATCH_FN void find_all_zeros(Team& team, const P& p, Keep keep) {
-  find_zeros(
-      team, p, p.s.n, [](int64_t i) { return i; }, [](const P&, int64_t) { return true; }, keep);
-}
 
-// The list of zeros, one bit for each pair: it holds until duals change. Leaves prices in v_real,
-// for other passes until then.
+// The list of zeros, one bit for each pair: it holds until duals change.
 template <class Team, class P>
 JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
-  publish_prices(team, p);  // ends with a barrier
-  find_all_zeros(team, p, [](const P& its, int64_t i, int64_t word, uint32_t zeros) {
+  find_zeros(team, p, [](const P& its, int64_t i, int64_t word, uint32_t zeros) {
     its.s.zeros[i * ((its.s.m + kWordBits - 1) / kWordBits) + word] = zeros;
   });
 }

@@ -93,23 +93,24 @@ JAXMATCH_FN int64_t contract(Team& team, const Core<T>& p, int64_t level, Reache
   });
 }
 
-// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier, in
-// `words` of bits each. look(lanes, row, share, shares, f): f(first column of a word, its bits). A
+// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier. A
 // row is looked at by many where rows are few.
-template <class Team, class Look>
-JAXMATCH_FN void expand_classical(Team& team, const CoreState& s, int64_t level, int64_t count,
-                                  int64_t words, Look look) {
+template <class Team, class T>
+JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, int64_t count) {
+  const CoreState& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
+  const int64_t words = (s.m + kWordBits - 1) / kWordBits;
   const int64_t shares = team.shares(count, (words + Lanes::kCount - 1) / Lanes::kCount);
   team.rows(count * shares, [&](Lanes g, int64_t k) {
-    const int64_t i = peek(frontier + k / shares);
-    look(g, i, k % shares, shares, [&](int64_t first, uint32_t zeros) {
-      for (; zeros; zeros &= zeros - 1) {
-        const int64_t j = first + trailing_zeros(zeros);
-        if (peek(s.on_path + j) != kInactive) continue;
-        lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
-      }
-    });
+    const int64_t i = peek(frontier + k / shares), first = k % shares * g.kCount + g.lane;
+    for_each_word(s.zeros + i * words, words, first, shares * g.kCount,
+                  [&](int64_t word, uint32_t zeros) {
+                    for (; zeros; zeros &= zeros - 1) {
+                      const int64_t j = word * kWordBits + trailing_zeros(zeros);
+                      if (peek(s.on_path + j) != kInactive) continue;
+                      lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
+                    }
+                  });
   });
   team.sync();
 }
