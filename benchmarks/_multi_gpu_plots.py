@@ -115,6 +115,27 @@ def fast(table: Table) -> Any:
     return figure
 
 
+def ties(table: Table) -> Any:
+    """Bars of each method, plain and by devices, for each kind of costs."""
+    forms = sorted({(r["form"] == "divided", r["devices"]) for r in table})
+    kinds = list(dict.fromkeys(r["costs"] for r in table))
+    figure, every = plt.subplots(1, len(COLORS), figsize=(4.2 * len(COLORS), 4), sharey=True)
+    for axes, (method, color) in zip(every, COLORS.items(), strict=True):
+        for k, (divided, devices) in enumerate(forms):
+            same = {"method": method, "form": "divided" if divided else "plain", "devices": devices}
+            named, times = _points(table, "costs", "ms", **same)
+            at = [kinds.index(name) + 0.8 * (k / len(forms) - 0.4) for name in named]
+            how = f"divided, {devices} device{'s' if devices > 1 else ''}" if divided else "plain"
+            axes.bar(
+                at, times, 0.8 / len(forms), color=color, alpha=(k + 1) / len(forms), label=how
+            )
+        axes.set(title=method, yscale="log", xticks=range(len(kinds)))
+        axes.set_xticklabels(kinds, rotation=30, ha="right")
+        axes.legend(fontsize=8)
+    every[0].set_ylabel(f"ms of a call, n = {table[0]['n']}")
+    return figure
+
+
 def capacity(table: Table) -> Any:
     figure, axes = plt.subplots(figsize=(8, 0.6 * len(table) + 1.6))
     labels = [
@@ -157,5 +178,6 @@ DRAWINGS: dict[str, Callable[[Table], Any]] = {
     "weak": weak,
     "strong": strong,
     "fast": fast,
+    "ties": ties,
     "capacity": capacity,
 }

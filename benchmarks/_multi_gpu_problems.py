@@ -21,6 +21,15 @@ import jaxmatch as jm
 
 
 AXIS = "x"
+# The greatest of whole costs, uniform from 0 on.
+INTEGERS: dict[str, Callable[[int], int]] = {
+    "10n": lambda n: 10 * n,
+    "n/10": lambda n: n // 10,
+    "n/100": lambda n: n // 100,
+    "0 or 1": lambda n: 1,
+    "all equal": lambda n: 0,
+    "eight rows": lambda n: 10 * n,
+}
 _BLOCK_BYTES = 2**28  # of float64 that a check holds at a time, on each device
 
 
@@ -36,9 +45,9 @@ def padded(n: int, count: int) -> int:
 def make_costs(n: int, kind: str, mesh: Mesh, seed: int = 1) -> jax.Array:
     """`[padded(n), padded(n)]` by rows over the mesh, each part made where it stays.
 
-    `kind`: `"10n"`, int32 uniform on [0, 10n] as in Date and Nagi 2016, the same as those of
-    `_common.uniform_integers`; or `"uniform"`, float32 on [0, 1) in steps of 2^-24. What lies
-    outside of n by n is to be masked.
+    `kind`: `"uniform"`, float32 on [0, 1) in steps of 2^-24, or int32 as `INTEGERS` says: `"10n"`
+    as in Date and Nagi 2016, the same as those of `_common.uniform_integers`; of `"eight rows"`
+    every eighth is the same. What lies outside of n by n is to be masked.
     """
     side = padded(n, mesh.size)
     rows = side // mesh.size
@@ -46,13 +55,14 @@ def make_costs(n: int, kind: str, mesh: Mesh, seed: int = 1) -> jax.Array:
     def local() -> jax.Array:  # one fused loop: nothing of this size but the result
         first = lax.axis_index(AXIS).astype(jnp.uint64) * rows
         i, j = (lax.broadcasted_iota(jnp.uint64, (rows, side), d) for d in (0, 1))
-        z = (first + i) * n + j + jnp.uint64(seed * 0xD1342543DE82EF95 % 2**64)
+        row = (first + i) % 8 if kind == "eight rows" else first + i
+        z = row * n + j + jnp.uint64(seed * 0xD1342543DE82EF95 % 2**64)
         z += jnp.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> 30)) * jnp.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> 27)) * jnp.uint64(0x94D049BB133111EB)
         z ^= z >> 31
-        if kind == "10n":
-            return (((z >> 32) * jnp.uint64(10 * n + 1)) >> 32).astype(jnp.int32)
+        if kind in INTEGERS:
+            return (((z >> 32) * jnp.uint64(INTEGERS[kind](n) + 1)) >> 32).astype(jnp.int32)
         return (z >> 40).astype(jnp.float32) * jnp.float32(2**-24)
 
     make = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(), out_specs=P(AXIS)))

@@ -10,6 +10,7 @@ Parts, all of them unless some are named:
 - `strong`: their table 5: one problem over more and more devices.
 - `fast`: `method="core"`, uniform float32 costs. Goal: on four GPUs 1.5 times as fast as on one at
   n = 150,000.
+- `ties`: n = 10,000, whole costs of which many are equal.
 - `capacity`: 200,000 x 200,000 costs (160 GB), and as many points of which no cost is ever stored.
 
 On 1, 2, 4 devices and on 8, as far as they are there and `--devices` allows. Times are medians of
@@ -56,6 +57,7 @@ PARTS = {
     "weak": Part(parts.weak_cases, parts.measure_large, parts.weak_table),
     "strong": Part(parts.strong_cases, parts.measure_large, parts.strong_table),
     "fast": Part(parts.fast_cases, parts.measure_large, parts.fast_table, parts.fast_goals),
+    "ties": Part(parts.ties_cases, parts.measure_large, parts.ties_table),
     "capacity": Part(parts.capacity_cases, parts.measure_capacity, parts.capacity_table),
 }
 
