@@ -113,8 +113,6 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
       return hear_lists(team, d);
     case kSearchZeros:
       return search_zeros(team, d);
-    case kHearZeros:
-      return hear_zeros(team, d);
     case kMoveDuals:
       return move_divided_duals(team, d);
     case kCheckPrices:

@@ -31,7 +31,6 @@ enum Step : int32_t {
   kBeginTrees,
   kHearLists,
   kSearchZeros,
-  kHearZeros,  // of rows whose lists are too short
   kMoveDuals,
   kCheckPrices,
   kCheckPaid,
@@ -50,6 +49,7 @@ struct Relay {
   int32_t lists_hold = 0;  // they are those of the duals
   int32_t level = 0;       // of the forward pass
   int32_t count = 0;       // of rows in its frontier
+  int32_t offers = 0;      // the mail has what rows of trees offer columns
   int32_t after = 0;       // the step that follows a pricing
 };
 constexpr int64_t kRelayAt = 72;

@@ -3,12 +3,12 @@
 //
 // Devices look for the zeros among their own reduced costs, and tell each other: a short list for
 // each row. All of them then go the whole forward pass along these alone, level after level without
-// a word. Only where a row in the frontier has more zeros than a list has room for, they tell each
-// other which columns that level reaches; and when the pass has come to its end without a path they
-// have to hear how far duals may move. The classical variant then looks for zeros anew. The tree
-// variant goes on: pairs of rows and columns outside of the trees are as they were, so zeros still
-// hold for them, and a column that became tight by the dual update has the row that offered it
-// least for a parent.
+// a word. Only where a row in the frontier has more zeros than a list has room for, and when the
+// pass has come to its end without a path, they tell each other the least slack that rows of the
+// trees offer each column outside: what is offered none ends that level; if nothing is, duals may
+// move by the least. The classical variant then looks for zeros anew. The tree variant goes on:
+// pairs of rows and columns outside of the trees are as they were, so zeros still hold for them,
+// and a column that became tight by the dual update has the row that offered it least for a parent.
 #ifndef JAXMATCH_LARGE_DIVIDED_TREES_H_
 #define JAXMATCH_LARGE_DIVIDED_TREES_H_
 
@@ -159,7 +159,7 @@ template <class Team, class T>
 JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   const CoreState& s = d.p.s;
   Part<T> rows = d.part;
-  rows.s.frontier = s.frontier + (level & 1) * s.n;  // the forward pass has left it empty
+  rows.s.frontier = s.frontier + (level & 1) * s.n;  // not needed any more
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
   // Duals as doubles, for the offers.
@@ -179,74 +179,7 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
   team.sync();
 }
 
-// The zeros of listed rows in the words of a stripe, outside of the trees: each column hears of the
-// first row in its order.
-template <class T>
-JAXMATCH_APART void tell_zeros_of_stripe(const Part<T>& part, Mail mail, Lanes g, Stripe stripe,
-                                         const int32_t* list) {
-  using Rows = ZeroWindow<Part<T>>;
-  const Part<T> p = part;
-  const auto outside = [&](int64_t j) { return peek(p.s.on_path + j) == kInactive; };
-  const Rows rows(p, stripe.rows, [&](int a) { return peek(list + stripe.first_row + a); });
-  for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
-    rows.look(p, g, word, outside, [&](int a, const double (&slack)[Rows::kCols]) {
-      JAXMATCH_UNROLL
-      for (int c = 0; c < Rows::kCols; ++c) {
-        if (slack[c] != 0) continue;
-        const int64_t j = p.col_id((word + c / Rows::kShare) * kWordBits + Rows::bit_of(g, c));
-        const int64_t place = place_of_row(p.row_id(rows.i[a]), j);
-        int64_t* const least = mail.out + mail.first(j);
-        if (place < peek(least)) lower_to(least, place);
-      }
-    });
-  }
-}
-
-// What rows of the frontier without a list reach. Prices are where begin_trees left them: those of
-// columns outside of the trees have not moved since.
-template <class Team, class T>
-JAXMATCH_FN void send_zeros(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
-  const CoreState& s = d.p.s;
-  const Part<T>& part = d.part;
-  const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  // The next frontier is not begun yet.
-  int32_t* const list = s.frontier + ((level + 1) & 1) * s.n;
-  int32_t* const length = &s.control->frontier[(level + 1) & 1];
-  begin_mail(team, d);
-  const int64_t rows = team.sum(count, [&](int64_t k) {
-    const int64_t i = peek(frontier + k), mine = i - part.row0;
-    const bool looks = mine >= 0 && mine < part.s.n && peek(d.listed + i * d.kListed) == d.kNoRoom;
-    if (looks) put(list + count_up(length), int32_t(mine));
-    return looks;
-  });
-  for_each_stripe<ZeroWindow<Part<T>>>(team, part, rows, [&](Lanes g, Stripe stripe) {
-    tell_zeros_of_stripe(part, d.mail, g, stripe, list);
-  });
-  team.leader([&] { put(length, 0); });
-}
-
-// The end of a level of which some rows have no list.
-template <class Team, class T>
-JAXMATCH_FN Next hear_zeros(Team& team, Divided<T>& d) {
-  const CoreState& s = d.p.s;
-  const int64_t level = peek(&d.relay->level);
-  team.each(s.m, [&](int64_t j) {
-    const int64_t place = d.mail.least(d.mail.first(j));
-    if (place < Mail::kNothing) lower_to(s.parent + j, uint64_t(place));
-  });
-  team.sync();
-  const int64_t count =
-      contract(team, d.p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
-  team.leader([&] {
-    s.control->rounds += 1;
-    d.relay->level = int32_t((level + 1) & 1);
-    d.relay->count = int32_t(count);
-  });
-  team.sync();
-  return {kSearchZeros};
-}
-
-// The forward pass as far as the zeros go. Then Algorithms 5 and 6, or the least outside the trees.
+// The forward pass as far as lists go. Then Algorithms 5 and 6, or the least outside the trees.
 template <class Team, class T>
 JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
@@ -254,20 +187,14 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
   int64_t level = peek(&d.relay->level), count = peek(&d.relay->count);
   const int64_t start = level;
   const bool first = peek(&c.phases) == 0;
+  bool no_room = false;
   team.sync();
   for (; count > 0; ++level) {
-    if (expand_lists(team, d, level, count)) {
-      send_zeros(team, d, level, count);
-      team.leader([&] {
-        c.rounds += int32_t(level - start);
-        d.relay->level = int32_t(level & 1);
-        d.relay->count = int32_t(count);
-      });
-      return {kHearZeros, kAskMail};
-    }
+    no_room = expand_lists(team, d, level, count);
+    if (no_room) break;
     count = contract(team, d.p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
   }
-  if (peek(&c.ends) != 0) {
+  if (!no_room && peek(&c.ends) != 0) {
     const int64_t paths = reverse_and_augment(team, d.p);
     team.leader([&] {
       c.phases += 1;
@@ -278,12 +205,13 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
     team.sync();
     return {kBeginTrees};
   }
+  const bool offers = d.tree || no_room;
   team.leader([&] {
     c.frontier[0] = c.frontier[1] = 0;  // lengths of lists from here on
     put(&c.reach, kFar);
   });
   begin_mail(team, d);  // ends with a barrier
-  if (d.tree) {
+  if (offers) {
     offer_least(team, d, level);
     team.each(d.part.s.m, [&](int64_t j) {
       if (peek(d.part.s.on_path + j) != kInactive) return;
@@ -298,6 +226,7 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
   team.leader([&] {
     c.rounds += int32_t(level - start);
     d.relay->level = int32_t(level & 1);
+    d.relay->offers = offers;
   });
   return {kMoveDuals, kAskMail};
 }
@@ -329,26 +258,37 @@ JAXMATCH_FN int64_t take_offers(Team& team, const Divided<T>& d) {
   return peek(&s.control->reach);
 }
 
-// Algorithms 8 and 9. The classical variant begins anew.
+// Columns that have been offered no slack are the end of the level of which some rows have no list.
+// Without such columns this is Algorithms 8 and 9, and the classical variant begins anew; but where
+// paths have been found, they come first.
 template <class Team, class T>
 JAXMATCH_FN Next move_divided_duals(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   Control& c = *s.control;
-  const int64_t theta = d.tree ? take_offers(team, d) : lesser(d.mail.least(0), kFar);
+  const bool ended = peek(&c.ends) != 0;
+  const int64_t theta =
+      peek(&d.relay->offers) ? take_offers(team, d) : lesser(d.mail.least(0), kFar);
   const int64_t level = peek(&d.relay->level);
+  if (theta > 0 && ended) {
+    team.leader([&] { d.relay->count = 0; });
+    team.sync();
+    return {kSearchZeros};
+  }
   if (theta >= kFar) {
     team.leader([&] { c.status = kInfeasible; });
     return {kEnd};
   }
-  const bool too_wide = move_duals(team, d.p, theta) > 0;
-  team.leader([&] {
-    c.pricings += 1;
-    c.stale = 1;
-    d.relay->lists_hold = 0;
-  });
-  team.sync();
-  if (too_wide) return {kStartAgain};
-  if (!d.tree) return {kBeginTrees};
+  if (theta > 0) {
+    const bool too_wide = move_duals(team, d.p, theta) > 0;
+    team.leader([&] {
+      c.pricings += 1;
+      c.stale = 1;
+      d.relay->lists_hold = 0;
+    });
+    team.sync();
+    if (too_wide) return {kStartAgain};
+    if (!d.tree) return {kBeginTrees};
+  }
   team.each(s.m, [&](int64_t j) {
     if (peek(s.on_path + j) == kInactive && peek(s.label + j) == 0) {
       put(s.parent + j, peek(d.offer + j));
