@@ -49,7 +49,8 @@ struct Relay {
   int32_t lists_hold = 0;  // they are those of the duals
   int32_t level = 0;       // of the forward pass
   int32_t count = 0;       // of rows in its frontier
-  int32_t offers = 0;      // the mail has what rows of trees offer columns
+  int32_t offers = 0;      // the mail has what rows of trees offer columns,
+  int32_t all = 0;         // and by now all rows of the trees have
   int32_t after = 0;       // the step that follows a pricing
 };
 constexpr int64_t kRelayAt = 72;

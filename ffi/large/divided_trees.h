@@ -3,12 +3,13 @@
 //
 // Devices look for the zeros among their own reduced costs, and tell each other: a short list for
 // each row. All of them then go the whole forward pass along these alone, level after level without
-// a word. Only where a row in the frontier has more zeros than a list has room for, and when the
-// pass has come to its end without a path, they tell each other the least slack that rows of the
-// trees offer each column outside: what is offered none ends that level; if nothing is, duals may
-// move by the least. The classical variant then looks for zeros anew. The tree variant goes on:
-// pairs of rows and columns outside of the trees are as they were, so zeros still hold for them,
-// and a column that became tight by the dual update has the row that offered it least for a parent.
+// a word. Only where a row in the frontier has more zeros than a list has room for, they tell each
+// other the least slack that such rows offer each column outside the trees: what is offered none
+// belongs to that level. When the pass has come to its end without a path, duals move by the least
+// slack that any row of the trees has. The classical variant then looks for zeros anew. The tree
+// variant goes on: pairs of rows and columns outside of the trees are as they were, so zeros still
+// hold for them, and a column that became tight by the dual update has the row that offered it
+// least for a parent.
 #ifndef JAXMATCH_LARGE_DIVIDED_TREES_H_
 #define JAXMATCH_LARGE_DIVIDED_TREES_H_
 
@@ -154,10 +155,13 @@ JAXMATCH_FN bool expand_lists(Team& team, const Divided<T>& d, int64_t level, in
 }
 
 // Algorithm 4 for many rows at once: what the part's rows that are new in the trees offer columns
-// outside.
+// outside; or those of them alone that have no list. Returns how many rows have made no offer yet.
 template <class Team, class T>
-JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
+JAXMATCH_FN int64_t offer_least(Team& team, const Divided<T>& d, int64_t level, bool unlisted) {
   const CoreState& s = d.p.s;
+  const auto offers = [&](int64_t i) {  // of the whole
+    return peek(s.in_tree + i) == 1 && !(unlisted && peek(d.listed + i * d.kListed) != d.kNoRoom);
+  };
   Part<T> rows = d.part;
   rows.s.frontier = s.frontier + (level & 1) * s.n;  // not needed any more
   rows.s.parent = d.offer + rows.col0;
@@ -167,16 +171,17 @@ JAXMATCH_FN void offer_least(Team& team, const Divided<T>& d, int64_t level) {
     put(d.paid + rows.row_id(i), int64_t(bits_of(double(peek(rows.s.u + i)))));
   });
   const int64_t count = list_rows(team, rows.s.n, rows.s.frontier, length,
-                                  [&](int64_t i) { return peek(rows.s.in_tree + i) == 1; });
+                                  [&](int64_t i) { return offers(rows.row_id(i)); });
   if (count > 0) {
     expand_tree(team, rows, 0, count,
                 [&](int64_t i) { return real_of(uint64_t(d.paid[rows.row_id(i)])); });
   }
   team.leader([&] { put(length, 0); });
-  team.each(s.n, [&](int64_t i) {
-    if (peek(s.in_tree + i) == 1) put(s.in_tree + i, 2);
-  });
   team.sync();
+  return team.sum(s.n, [&](int64_t i) {
+    if (offers(i)) put(s.in_tree + i, 2);
+    return peek(s.in_tree + i) == 1;
+  });
 }
 
 // The forward pass as far as lists go. Then Algorithms 5 and 6, or the least outside the trees.
@@ -206,13 +211,14 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
     return {kBeginTrees};
   }
   const bool offers = d.tree || no_room;
+  int64_t left = 0;
   team.leader([&] {
     c.frontier[0] = c.frontier[1] = 0;  // lengths of lists from here on
     put(&c.reach, kFar);
   });
   begin_mail(team, d);  // ends with a barrier
   if (offers) {
-    offer_least(team, d, level);
+    left = offer_least(team, d, level, no_room);
     team.each(d.part.s.m, [&](int64_t j) {
       if (peek(d.part.s.on_path + j) != kInactive) return;
       const int64_t at = d.part.col_id(j);
@@ -227,6 +233,7 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
     c.rounds += int32_t(level - start);
     d.relay->level = int32_t(level & 1);
     d.relay->offers = offers;
+    d.relay->all = left == 0;
   });
   return {kMoveDuals, kAskMail};
 }
@@ -258,27 +265,22 @@ JAXMATCH_FN int64_t take_offers(Team& team, const Divided<T>& d) {
   return peek(&s.control->reach);
 }
 
-// Columns that have been offered no slack are the end of the level of which some rows have no list.
-// Without such columns this is Algorithms 8 and 9, and the classical variant begins anew; but where
-// paths have been found, they come first.
+// Where all rows of the trees have made their offers, none of them a zero, and no path has been
+// found, this is Algorithms 8 and 9; then the classical variant begins anew. Otherwise it ends the
+// level of which some rows have no list: with what these offered, and what lists have reached.
 template <class Team, class T>
 JAXMATCH_FN Next move_divided_duals(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   Control& c = *s.control;
-  const bool ended = peek(&c.ends) != 0;
+  const bool ended = peek(&c.ends) != 0, all = peek(&d.relay->all);
   const int64_t theta =
       peek(&d.relay->offers) ? take_offers(team, d) : lesser(d.mail.least(0), kFar);
   const int64_t level = peek(&d.relay->level);
-  if (theta > 0 && ended) {
-    team.leader([&] { d.relay->count = 0; });
-    team.sync();
-    return {kSearchZeros};
-  }
-  if (theta >= kFar) {
-    team.leader([&] { c.status = kInfeasible; });
-    return {kEnd};
-  }
-  if (theta > 0) {
+  if (theta > 0 && all && !ended) {
+    if (theta >= kFar) {
+      team.leader([&] { c.status = kInfeasible; });
+      return {kEnd};
+    }
     const bool too_wide = move_duals(team, d.p, theta) > 0;
     team.leader([&] {
       c.pricings += 1;
@@ -291,7 +293,7 @@ JAXMATCH_FN Next move_divided_duals(Team& team, Divided<T>& d) {
   }
   team.each(s.m, [&](int64_t j) {
     if (peek(s.on_path + j) == kInactive && peek(s.label + j) == 0) {
-      put(s.parent + j, peek(d.offer + j));
+      lower_to(s.parent + j, peek(d.offer + j));
     }
   });
   team.sync();
