@@ -14,8 +14,15 @@ import numpy as np
 from jax import lax
 
 from jaxmatch import _native
-from jaxmatch._arguments import as_col_dual, as_cost, as_mask, as_unmatched_cost
+from jaxmatch._arguments import (
+    as_col_dual,
+    as_cost,
+    as_int32,
+    as_mask,
+    as_unmatched_cost,
+)
 from jaxmatch._divided import solve_divided
+from jaxmatch._host import Place, place_of
 from jaxmatch._large import Progress, solve_in_steps
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
@@ -171,8 +178,8 @@ def solve_assignment(
     `"classical"` and `"tree"`: Date and Nagi, *GPU-accelerated Hungarian algorithms for the linear
     assignment problem*, Parallel Computing 57 (2016).
     """
-    cost = as_cost(cost)
     if row_axis is not None or col_axis is not None:
+        cost = as_cost(cost)
         others = {
             "unmatched_cost": unmatched_cost,
             "warm_start": warm_start,
@@ -181,32 +188,49 @@ def solve_assignment(
         }
         how = {"maximize": bool(maximize), "method": method, "others": others}
         return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
-    *batch, n, m = cost.shape
-    row_mask = as_mask("row_mask", row_mask, (*batch, n))
-    col_mask = as_mask("col_mask", col_mask, (*batch, m))
-    unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
-    col_dual = as_col_dual(warm_start, (*batch, m))
     if method not in _METHODS:
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
     if rounds_per_call is not None and rounds_per_call < 1:
         raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
-    if (rounds_per_call is not None or progress is not None) and (
-        method not in _native.LARGE_METHODS
-    ):
+    in_steps = rounds_per_call is not None or progress is not None
+    if in_steps and method not in _native.LARGE_METHODS:
         raise ValueError(
             "`rounds_per_call` and `progress` belong to the methods that work in steps, "
             f"{[*_native.LARGE_METHODS]}; got method={method!r}."
         )
-    return _solve(
+    duals = warm_start.col_dual if isinstance(warm_start, Assignment) else warm_start
+    arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
+    how = {"maximize": bool(maximize), "method": method}
+    place = place_of(*arrays, options=(*how.values(),))
+    if in_steps or method not in _HERE:
+        place = place.by_jax()
+    with place.precision():
+        problem = _as_problem(*arrays, place, place.native and method not in _native.LARGE_METHODS)
+        if place.native:
+            return place.bring_home(_HERE[method](*problem, maximize=bool(maximize)))
+        res = _solve(*problem, **how, rounds_per_call=rounds_per_call, progress=progress)
+        return place.bring_home(res)
+
+
+def _as_problem(
+    cost: ArrayLike,
+    row_mask: ArrayLike | None,
+    col_mask: ArrayLike | None,
+    unmatched_cost: ArrayLike | None,
+    col_dual: ArrayLike | None,
+    place: Place,
+    takes_int64: bool,
+) -> tuple[Array, Array | None, Array | None, Array | None, Array | None]:
+    cost = as_cost(cost, place)
+    if place.x64 and not takes_int64:
+        cost = as_int32(cost)
+    *batch, n, m = cost.shape
+    return (
         cost,
-        row_mask,
-        col_mask,
-        unmatched_cost,
-        col_dual,
-        maximize=bool(maximize),
-        method=method,
-        rounds_per_call=rounds_per_call,
-        progress=progress,
+        as_mask("row_mask", row_mask, (*batch, n), place),
+        as_mask("col_mask", col_mask, (*batch, m), place),
+        as_unmatched_cost(unmatched_cost, cost, place),
+        as_col_dual(col_dual, (*batch, m), place),
     )
 
 
@@ -236,21 +260,34 @@ def linear_sum_assignment(
     of that problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
     duals, masks and everything else, and documents gradient, cost and exactness.
     """
-    cost = as_cost(cost_matrix)
-    res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
+    place = place_of(cost_matrix, options=(bool(maximize), "sorted"))
+    with place.precision():
+        cost = as_cost(cost_matrix, place)
+        if place.native:
+            res = _HERE["auto"](cost, None, None, None, None, maximize=bool(maximize))
+        else:
+            res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
     if not isinstance(res.status, jax.core.Tracer):
         _raise_for_status(np.asarray(res.status))
-    n, m = cost.shape[-2:]
+    return place.bring_home(_sorted_pairs(res, place.xp))
+
+
+def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:
+    """The rows that are matched, in increasing order, and the column of each."""
+    n, m = res.col4row.shape[-1], res.row4col.shape[-1]
     if n <= m:
-        row_ind = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), res.col4row.shape)
-        return jnp.where(res.col4row < 0, -1, row_ind), res.col4row
-    # Tall: the matched rows in increasing order, and the column of each.
-    col_ind = jnp.argsort(res.row4col, axis=-1).astype(jnp.int32)
-    row_ind = jnp.take_along_axis(res.row4col, col_ind, axis=-1)
-    return row_ind, jnp.where(row_ind < 0, -1, col_ind)
+        row_ind = xp.arange(n, dtype=xp.int32)
+        if not res.col4row.ndim == 1:
+            row_ind = xp.broadcast_to(row_ind, res.col4row.shape)
+        return xp.where(res.col4row < 0, -1, row_ind), res.col4row
+    col_ind = xp.argsort(res.row4col, axis=-1).astype(xp.int32)
+    row_ind = xp.take_along_axis(res.row4col, col_ind, axis=-1)
+    return row_ind, xp.where(row_ind < 0, -1, col_ind)
 
 
 def _raise_for_status(status: np.ndarray) -> None:
+    if not status.any():
+        return
     messages = {
         Status.INFEASIBLE: "cost matrix is infeasible",
         Status.INVALID_COST: "matrix contains invalid numeric entries",
@@ -326,13 +363,7 @@ def _solve_large(
     *_, n, m = cost.shape
     if min(n, m) == 0:
         return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
-    if not _native.fits_large(cost, optional[2]):
-        raise ValueError(
-            f"`method={large_method!r}` takes floats and 32-bit integers with sides below 2^18 and "
-            f"no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
-            f"{' and an unmatched cost' if optional[2] is not None else ''}; "
-            'use `method="auto"`.'
-        )
+    _check_large(cost, optional[2], large_method)
     if phases is not None:
         return solve_in_steps(
             cost,
@@ -346,6 +377,16 @@ def _solve_large(
     cpu = {"cpu": solve} if _native.has_cpu_library() else {}
     cuda = {"cuda": solve} if _native.has_cuda_library() else {}
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+def _check_large(cost: Array, unmatched_cost: Array | None, method: str) -> None:
+    if not _native.fits_large(cost, unmatched_cost):
+        raise ValueError(
+            f"`method={method!r}` takes floats and 32-bit integers with sides below 2^18 and "
+            f"no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
+            f"{' and an unmatched cost' if unmatched_cost is not None else ''}; "
+            'use `method="auto"`.'
+        )
 
 
 def _on_cpu(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
@@ -398,6 +439,21 @@ def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignme
         solve = jax.vmap(solve, in_axes=(0, *(None if x is None else 0 for x in optional)))
     return solve(cost, *optional)
 
+
+def _large_here(cost: Array, *optional: Array | None, maximize: bool, method: str) -> Assignment:
+    """Outside of a trace, on this host; what the method does not take is refused as in `_solve`."""
+    if min(cost.shape[-2:]) == 0:
+        return _on_cpu(cost, *optional, maximize=maximize)
+    _check_large(cost, optional[2], method)
+    return _on_large(cost, *optional, maximize=maximize, method=method)
+
+
+# Native calls on NumPy arrays.
+_HERE: dict[str, Callable[..., Assignment]] = {
+    "auto": _on_cpu,
+    "jonker_volgenant": _on_cpu,
+    **{name: partial(_large_here, method=name) for name in _native.LARGE_METHODS},
+}
 
 _METHODS["auto"] = _solve_auto
 for _name in _native.LARGE_METHODS:

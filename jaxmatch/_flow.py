@@ -14,7 +14,8 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._arguments import as_array
-from jaxmatch._flow_solve import METHODS, OPTIONS, solve_flow
+from jaxmatch._flow_solve import METHODS, OPTIONS, solve_flow, solve_here
+from jaxmatch._host import Place, place_of
 from jaxmatch._indices import existing
 from jaxmatch._networks import FlowNetwork, check_network
 from jaxmatch._result import Flow, MinimumCut
@@ -178,8 +179,17 @@ def maximum_flow(
     if rounds_per_call is not None:
         _check_count("rounds_per_call", rounds_per_call)
     rounds = 0 if rounds_per_call is None else operator.index(rounds_per_call)
-    problem = _as_problem(network, capacity, source, sink)
-    return _solve(*problem, method=method, given=given, rounds=rounds)
+    how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+    leaves = jax.tree.leaves(network)
+    place = place_of(capacity, source, sink, *leaves, options=(network.layout, *how.values()))
+    solver = METHODS[method].cpu
+    if solver is None:
+        place = place.by_jax()
+    with place.precision():
+        problem = _as_problem(network, capacity, source, sink, place)
+        if place.native and solver is not None:
+            return place.bring_home(solve_here(*problem, method=solver))
+        return place.bring_home(_solve(*problem, **how))
 
 
 def minimum_cut(
@@ -242,10 +252,13 @@ def _check_count(name: str, given: Any) -> None:
 
 
 def _as_problem(
-    network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike
+    network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, place: Place
 ) -> tuple[FlowNetwork, Num[Array, "... e"], Int[Array, "..."], Int[Array, "..."]]:
     """All with the batch dimensions of the whole; a network without any stays without."""
-    x = as_array("capacity", capacity)
+    xp = place.xp
+    if place.native:
+        network = jax.tree.map(np.asarray, network)
+    x = as_array("capacity", capacity, place)
     if x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
         x = x.astype(jnp.int32)
     elif x.dtype in (jnp.bfloat16, jnp.float16):
@@ -259,7 +272,9 @@ def _as_problem(
             f"`capacity` must have shape [..., {network.num_edges}], one entry for each edge of "
             f"`network`, got {x.shape}."
         )
-    ends = [_as_node("source", source, network), _as_node("sink", sink, network)]
+    ends = [
+        _as_node(name, node, network, xp) for name, node in (("source", source), ("sink", sink))
+    ]
     shapes = [x.shape[:-1], ends[0].shape, ends[1].shape, network.batch_shape]
     try:
         batch = jnp.broadcast_shapes(*shapes)
@@ -269,17 +284,17 @@ def _as_problem(
             f"together, got {shapes[0]}, {shapes[1]}, {shapes[2]} and {shapes[3]}."
         ) from None
     if network.batch_shape:
-        network = jax.tree.map(lambda y: jnp.broadcast_to(y, (*batch, y.shape[-1])), network)
-    x = jnp.broadcast_to(x, (*batch, x.shape[-1]))
-    return network, x, jnp.broadcast_to(ends[0], batch), jnp.broadcast_to(ends[1], batch)
+        network = jax.tree.map(lambda y: xp.broadcast_to(y, (*batch, y.shape[-1])), network)
+    x = xp.broadcast_to(x, (*batch, x.shape[-1]))
+    return network, x, xp.broadcast_to(ends[0], batch), xp.broadcast_to(ends[1], batch)
 
 
-def _as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
+def _as_node(name: str, node: ArrayLike, network: FlowNetwork, xp: Any) -> Int[Array, "..."]:
     if not isinstance(node, jax.Array):
         node = np.asarray(node)
         if node.dtype.kind in "iu":
             node = existing(node, network.num_nodes)  # JAX may cut what is wider than 32 bits
-    x = jnp.asarray(node)
+    x = xp.asarray(node)
     if not jnp.issubdtype(x.dtype, jnp.integer):
         raise TypeError(f"`{name}` must be the number of a node, an integer, got {x.dtype}.")
     if x.dtype != jnp.int32:

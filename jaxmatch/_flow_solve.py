@@ -76,6 +76,14 @@ def _in_one_call(
     return _native.flow(network, capacity, source, sink, rounds=0, **how)[0]
 
 
+def solve_here(
+    network: FlowNetwork, capacity: Array, source: Array, sink: Array, *, method: str
+) -> Flow:
+    """One native call on NumPy arrays, outside of a trace."""
+    how: dict[str, Any] = {"method": method, "choice": 0, "k": 0.0}
+    return _in_one_call(network, capacity, source, sink, platform="cpu", **how)
+
+
 def choice_and_k(solver: str, layout: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
     """The attributes `choice` and `k` of a native solver, with its defaults."""
     options: dict[str, Any] = {**OPTIONS.get(solver, {}), **dict(given)}

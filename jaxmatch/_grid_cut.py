@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._arguments import as_array
+from jaxmatch._host import Place, place_of
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
 from jaxmatch._xla import grid_cut as _xla_grid_cut
@@ -164,8 +165,19 @@ def grid_cut(
         )
     if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
-    arrays = _as_capacities(source_capacity, sink_capacity, pairwise, int(connectivity))
-    return _solve(*arrays, connectivity=int(connectivity), method=method)
+    given = (source_capacity, sink_capacity, pairwise)
+    place = place_of(*given, options=(int(connectivity), method))
+    solver = _METHODS[method]
+    if solver is None:
+        place = place.by_jax()
+    with place.precision():
+        arrays = _as_capacities(*given, int(connectivity), place)
+        if place.native:
+            how: dict[str, Any] = {"method": solver, "platform": "cpu"}
+            return place.bring_home(
+                GridCut(*_native.grid_cut(*arrays, connectivity=int(connectivity), **how))
+            )
+        return place.bring_home(_solve(*arrays, connectivity=int(connectivity), method=method))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -173,12 +185,16 @@ def grid_cut(
 
 
 def _as_capacities(
-    source_capacity: ArrayLike, sink_capacity: ArrayLike, pairwise: ArrayLike, connectivity: int
+    source_capacity: ArrayLike,
+    sink_capacity: ArrayLike,
+    pairwise: ArrayLike,
+    connectivity: int,
+    place: Place,
 ) -> tuple[Array, Array, Array]:
     """All three in one dtype and with one batch shape."""
     names = ("source_capacity", "sink_capacity", "pairwise")
     given = (source_capacity, sink_capacity, pairwise)
-    arrays = [as_array(name, x) for name, x in zip(names, given, strict=True)]
+    arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
     dtype = jnp.result_type(*arrays)
     if dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
         dtype = jnp.dtype(jnp.int32)
@@ -229,10 +245,11 @@ def _as_capacities(
             f"{source.shape[:-rank]} for `source_capacity`, {sink.shape[:-rank]} for "
             f"`sink_capacity`, {pairs.shape[: -rank - 1]} for `pairwise`{hint}."
         ) from None
+    xp = place.xp
     return (
-        jnp.broadcast_to(source, (*batch, *shape)),
-        jnp.broadcast_to(sink, (*batch, *shape)),
-        jnp.broadcast_to(pairs, (*batch, *pairs.shape[-rank - 1 :])),
+        xp.broadcast_to(source, (*batch, *shape)),
+        xp.broadcast_to(sink, (*batch, *shape)),
+        xp.broadcast_to(pairs, (*batch, *pairs.shape[-rank - 1 :])),
     )
 
 

@@ -16,6 +16,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._graphs import BipartiteGraph, check_graph
+from jaxmatch._host import BY_JAX, Place, place_of
 from jaxmatch._indices import existing
 from jaxmatch._matching_flow import solve_by_flow
 from jaxmatch._matching_steps import solve_in_steps
@@ -200,14 +201,17 @@ def maximum_bipartite_matching(
     _check_name("init", init, _native.MATCHING_INITS)
     given = _check_options(method, {} if options is None else options)
     rounds = 0 if rounds_per_call is None else _as_rounds(rounds_per_call)
-    return _solve(
-        graph,
-        _as_start(warm_start, graph),
-        method=method,
-        init="cheap" if init == "auto" and method != "auto" else init,
-        given=given,
-        rounds=rounds,
-    )
+    start = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
+    init = "cheap" if init == "auto" and method != "auto" else init
+    arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
+    place = place_of(*arrays, options=(graph.shape, method, init, given))
+    solver = _METHODS[method].cpu
+    if not place.native or solver is None:
+        how: dict[str, Any] = {"method": method, "init": init, "given": given, "rounds": rounds}
+        return _solve(graph, _as_start(start, graph), **how)
+    solve = _native_solver("cpu", solver, init, given, 0)
+    graph = jax.tree.map(np.asarray, graph)
+    return place.bring_home(solve(graph, _as_start(start, graph, place)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -269,16 +273,15 @@ def _cpu_choice_and_k(solver: str, given: tuple[tuple[str, Any], ...]) -> tuple[
 
 
 def _as_start(
-    warm_start: Matching | ArrayLike | None, graph: BipartiteGraph
+    given: ArrayLike | None, graph: BipartiteGraph, place: Place = BY_JAX
 ) -> Int[Array, "... n"] | None:
-    if warm_start is None:
+    if given is None:
         return None
-    given = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
     if not isinstance(given, jax.Array):
         given = np.asarray(given)
         if given.dtype.kind in "iu" or given.size == 0:
             given = existing(given, graph.shape[1])  # JAX may cut what is wider than 32 bits
-    start = jnp.asarray(given)
+    start = place.xp.asarray(given)
     if not jnp.issubdtype(start.dtype, jnp.integer):
         raise TypeError(
             "`warm_start` must be a Matching or the column of each row as integers, got "
@@ -288,7 +291,7 @@ def _as_start(
         start = existing(start, graph.shape[1])
     shape = (*graph.batch_shape, graph.shape[0])
     try:
-        return jnp.broadcast_to(start, shape)
+        return place.xp.broadcast_to(start, shape)
     except ValueError:
         raise ValueError(
             f"`warm_start` has shape {start.shape}, which does not broadcast to {shape}, one entry "

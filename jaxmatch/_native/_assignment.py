@@ -61,11 +61,13 @@ def assignment(
     """Solves every problem of the batch in one native call; arguments are checked already."""
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     operands = [x for x in optional if x is not None]
-    words = workspace_words(cost, row_mask, col_mask, unmatched_cost)
+    results = assignment_fields(*cost.shape[-2:])
+    if platform == "cuda":
+        results += buffers([workspace_words(cost, row_mask, col_mask, unmatched_cost)])
     out = native_call(
         "jaxmatch_assignment",
         [cost, *operands],
-        [*assignment_fields(*cost.shape[-2:]), *buffers([words] if platform == "cuda" else [])],
+        results,
         core_dims=[2, *(1 for _ in operands)],
         given=sum(1 << bit for bit, x in enumerate(optional) if x is not None),
         maximize=maximize,

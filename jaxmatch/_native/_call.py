@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+from jaxmatch._native._host import host_call
 from jaxmatch._sharding import vary_alike
 
 
@@ -94,8 +96,19 @@ def native_call(
     batch, the same for all. `shared`: operands, by number, that lack them and are there once for
     all problems; they are not copied, not by `vmap` either. `aliases`: operands, by number, in
     whose memory results are made, by number. `by_batch`: attributes that are multiplied by the
-    number of problems that a device has. There is no derivative.
+    number of problems that a device has. There is no derivative. NumPy operands are solved at once,
+    on this host, and the results are NumPy arrays.
     """
+    if isinstance(operands[0], np.ndarray):
+        assert not (aliases or by_batch)
+        of_batch = next(k for k in range(len(operands)) if k not in shared)
+        return host_call(  # type: ignore[return-value]
+            target,
+            operands,  # type: ignore[arg-type]
+            results,
+            (of_batch, core_dims[of_batch]),
+            tuple(sorted(attributes.items())),
+        )
     # Operands vary over the same axes of a surrounding `shard_map`, and so will the results.
     operands = vary_alike(list(operands), operands)
     # XLA's partitioner sees no batch in an operand that has nothing beside it.

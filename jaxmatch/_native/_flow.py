@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +131,8 @@ def flow(
     )
     if jnp.issubdtype(value.dtype, jnp.floating):
         # Where every cut is infinite, the one with the fewest nodes is the source alone.
-        alone = jnp.arange(network.num_nodes) == source[..., None]
-        source_side = jnp.where(jnp.isinf(value)[..., None], alone, source_side)
+        xp: Any = np if isinstance(value, np.ndarray) else jnp
+        alone = xp.arange(network.num_nodes) == source[..., None]
+        source_side = xp.where(xp.isinf(value)[..., None], alone, source_side)
     result = Flow(value, flow, source_side, status)
     return result, FlowBuffers(*state_after) if platform == "cuda" else None

@@ -25,6 +25,12 @@ _IN_BOTH = (
 # XLA's own code makes noise as fast on a GPU.
 _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_noise"), "CUDA": _IN_BOTH}
 
+# Functions that are no targets.
+_FUNCTIONS = {
+    "cpu": ("jaxmatch_ffi_api_minor", "jaxmatch_host_call"),
+    "CUDA": ("jaxmatch_ffi_api_minor",),
+}
+
 _LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 
 _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
@@ -33,6 +39,11 @@ _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into the
 def has_cpu_library() -> bool:
     """Whether the compiled CPU solvers are there. Without them the pure-JAX ones run instead."""
     return "cpu" in _loaded
+
+
+def cpu_library() -> ctypes.CDLL:
+    """The library with the CPU solvers, which is there."""
+    return _loaded["cpu"]
 
 
 def has_cuda_library() -> bool:
@@ -73,7 +84,7 @@ def _register(platform: str, path: Path) -> None:
         library = ctypes.CDLL(str(path))
     except OSError as e:
         raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
-    for symbol in ["jaxmatch_ffi_api_minor", *_TARGETS[platform]]:
+    for symbol in [*_FUNCTIONS[platform], *_TARGETS[platform]]:
         if not hasattr(library, symbol):
             raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
     _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())

@@ -1,0 +1,93 @@
+// Threads for handlers that are called without XLA, which brings its own.
+#ifndef JAXMATCH_CPU_HOST_POOL_H_
+#define JAXMATCH_CPU_HOST_POOL_H_
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace jaxmatch {
+
+// As many threads as the process may use, the caller's own among them, started when the first task
+// comes. They live as long as the process: nothing may wait for a thread while a process ends.
+class HostPool {
+ public:
+  using Task = void (*)(void*);
+
+  static HostPool& get() {
+    static HostPool* const pool = new HostPool;
+    return *pool;
+  }
+
+  // A process that was forked has none of its parent's threads.
+  int64_t num_threads() const { return getpid() == process_ ? threads_ : 1; }
+
+  // Runs the task here where there is no thread for it.
+  void schedule(Task task, void* data) {
+    if (num_threads() == 1 || !enqueue(task, data)) task(data);
+  }
+
+ private:
+  struct Item {
+    Task task;
+    void* data;
+  };
+
+  HostPool() : process_(getpid()) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    threads_ = sched_getaffinity(0, sizeof set, &set) == 0
+                   ? CPU_COUNT(&set)
+                   : int64_t(std::thread::hardware_concurrency());
+    if (threads_ < 1) threads_ = 1;
+  }
+
+  bool enqueue(Task task, void* data) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!start_workers()) return false;
+      queue_.push_back({task, data});
+    }
+    has_work_.notify_one();
+    return true;
+  }
+
+  // Whether there is a worker. Those that the system refuses are done without.
+  bool start_workers() {
+    try {
+      for (; started_ < threads_ - 1; ++started_) std::thread([this] { work(); }).detach();
+    } catch (const std::system_error&) {
+      threads_ = started_ + 1;
+    }
+    return started_ > 0;
+  }
+
+  void work() {
+    for (;;) {
+      Item item;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        has_work_.wait(lock, [this] { return !queue_.empty(); });
+        item = queue_.front();
+        queue_.pop_front();
+      }
+      item.task(item.data);
+    }
+  }
+
+  const pid_t process_;
+  int64_t threads_, started_ = 0;
+  std::mutex mutex_;
+  std::condition_variable has_work_;
+  std::deque<Item> queue_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_HOST_POOL_H_
