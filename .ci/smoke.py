@@ -13,7 +13,7 @@ assert jm.has_cpu_library() and jm.has_cuda_library()
 result = jax.jit(jm.solve_assignment)(cost)
 np.testing.assert_array_equal(result.col4row, [1, 0, 2])
 assert float(result.cost) == 5.0
-assert bool(jm.check_assignment(cost, result).valid)
+assert bool(jm.check_assignment(cost, result).optimal)
 
 gradient = jax.jit(jax.grad(lambda c: jm.solve_assignment(c).cost))(cost)
 np.testing.assert_array_equal(gradient, [[0, 1, 0], [1, 0, 0], [0, 0, 1]])

@@ -153,7 +153,7 @@ def _network(
 
     def check(result: Any) -> int:
         verdict = jm.check_flow(*arguments, result)
-        if not bool(verdict.maximum):
+        if not bool(verdict.optimal):
             raise AssertionError(f"{job.label} on {job.instance}: {verdict}, {result.status=}")
         return int(result.value)
 
@@ -201,7 +201,7 @@ def _matching(
 
     def check(result: Any) -> int:
         verdict = jm.check_matching(graph, result)
-        if not bool(verdict.maximum):
+        if not bool(verdict.optimal):
             raise AssertionError(f"{job.label} on {job.instance}: {verdict}, {result.status=}")
         return int(result.cardinality)
 

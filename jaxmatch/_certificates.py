@@ -41,27 +41,30 @@ def check_assignment(
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
     >>> res = jm.solve_assignment(cost)
-    >>> jm.check_assignment(cost, res)
-    AssignmentCheck(valid=Array(True, dtype=bool), gap=Array(0., dtype=float32))
+    >>> check = jm.check_assignment(cost, res)
+    >>> bool(check.valid), bool(check.optimal), float(check.gap)
+    (True, True, 0.0)
     >>> other = res.replace(col4row=jnp.array([0, 1, 2]), row4col=jnp.array([0, 1, 2]))
-    >>> jm.check_assignment(cost, other)  # an assignment too, but one that costs 6 and not 5
-    AssignmentCheck(valid=Array(True, dtype=bool), gap=Array(1., dtype=float32))
+    >>> check = jm.check_assignment(cost, other)  # an assignment too, which costs 6 and not 5
+    >>> bool(check.valid), bool(check.optimal), float(check.gap)
+    (True, False, 1.0)
 
     **Arguments:**
 
     - `cost`, `maximize`, `row_mask`, `col_mask`, `unmatched_cost`, `row_axis`, `col_axis`: as they
       were passed to the solver. Divided costs are looked at where they are, by blocks of rows.
-    - `result`: what it returned. The proof takes `col4row` and `col_dual`; `row4col` and `status`
-      are compared with them; `cost`, `row_dual` and `gap` are not looked at.
+    - `result`: what it returned. The proof takes `col4row` and `col_dual`, and compares `row4col`
+      with them; `cost`, `row_dual`, `gap` and `status` are not looked at.
 
     **Returns:**
 
-    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. A result is proved optimal where `valid` and
-    `gap == 0`, and proved good enough where `valid` and `gap <= tolerance`.
+    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. A result is proved optimal where `optimal`,
+    and proved good enough where `gap <= tolerance`: where costs have many digits, see below.
 
-    - `valid`: `status` is `OPTIMAL`, `col4row` and `row4col` are one and the same matching, its
-      pairs are neither masked nor forbidden, and whatever must be matched is: the smaller side, or
-      with `unmatched_cost` the rows for which that is infinite.
+    - `valid`: `col4row` and `row4col` are one and the same matching, its pairs are neither masked
+      nor forbidden, and whatever must be matched is: the smaller side, or with `unmatched_cost` the
+      rows for which that is infinite. Nothing is said of what it costs.
+    - `optimal`: `valid`, and `gap` is 0.
     - `gap`: float32, or float64 under `jax_enable_x64`. It is what the column duals v prove: with
       v_j ≤ 0 enforced where the column may stay unmatched, u_i = min_j C_ij − v_j (at most r_i
       where the row may stay unmatched) is feasible by construction, so Σu + Σv is no more than the
@@ -94,12 +97,7 @@ def check_assignment(
     row_mask = as_mask("row_mask", row_mask, (*batch, n))
     col_mask = as_mask("col_mask", col_mask, (*batch, m))
     unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
-    shapes = {
-        "col4row": (*batch, n),
-        "row4col": (*batch, m),
-        "col_dual": (*batch, m),
-        "status": (*batch,),
-    }
+    shapes = {"col4row": (*batch, n), "row4col": (*batch, m), "col_dual": (*batch, m)}
     for name, shape in shapes.items():
         if getattr(result, name).shape != shape:
             raise ValueError(
@@ -108,7 +106,7 @@ def check_assignment(
             )
     return _check(
         *lax.stop_gradient((cost, row_mask, col_mask, unmatched_cost)),
-        *lax.stop_gradient((result.col4row, result.row4col, result.col_dual, result.status)),
+        *lax.stop_gradient((result.col4row, result.row4col, result.col_dual)),
         maximize=bool(maximize),
     )
 
@@ -126,10 +124,9 @@ def _check_batch(
     col4row: Int[Array, "... n"],
     row4col: Int[Array, "... m"],
     col_dual: Float[Array, "... m"],
-    status: Int[Array, "..."],
     *,
     maximize: bool,
 ) -> AssignmentCheck:
     claim = Claim.of(cost.shape, row_mask, col_mask, unmatched_cost, col_dual, maximize, cost.dtype)
     seen = look_at_costs(cost, claim.rows, claim.cols, claim.v, col4row, maximize)
-    return claim.judge(seen, col4row, row4col, col_dual, status)
+    return claim.judge(seen, col4row, row4col, col_dual)

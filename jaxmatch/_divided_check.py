@@ -84,7 +84,7 @@ def check_parts(
     n, m = sides
     row_mask, col_mask = as_mask("row_mask", masks[0], (n,)), as_mask("col_mask", masks[1], (m,))
     result = lax.stop_gradient(result)
-    shapes = {"col4row": (n,), "row4col": (m,), "col_dual": (m,), "status": ()}
+    shapes = {"col4row": (n,), "row4col": (m,), "col_dual": (m,)}
     for name, shape in shapes.items():
         if getattr(result, name).shape != shape:
             raise ValueError(
@@ -114,7 +114,7 @@ def check_parts(
             out_specs=everywhere,
             check_vma=False,  # all devices gather the same
         )(laid_out, *known)
-    return claim.judge(seen, result.col4row, result.row4col, result.col_dual, result.status)
+    return claim.judge(seen, result.col4row, result.row4col, result.col_dual)
 
 
 def _look_at_part(

@@ -57,7 +57,7 @@ def maximum_flow(
     Array([ True,  True, False, False], dtype=bool)
     >>> jax.grad(lambda c: jm.maximum_flow(network, c, 0, 3).value)(capacity)
     Array([0., 1., 1., 1., 0.], dtype=float32)
-    >>> jm.check_flow(network, capacity, 0, 3, res).maximum
+    >>> jm.check_flow(network, capacity, 0, 3, res).optimal
     Array(True, dtype=bool)
 
     **Arguments:**

@@ -31,11 +31,11 @@ class FlowCheck:
     """What [`check_flow`][jaxmatch.check_flow] found; leading `...` is batch.
 
     - `valid`: `bool[...]`, this is a flow from source to sink, of the value that the result states.
-    - `maximum`: `bool[...]`, its cut proves that no flow has a greater one.
+    - `optimal`: `bool[...]`, its cut proves that no flow has a greater one.
     """
 
     valid: Bool[Array, "..."]
-    maximum: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
 
 
 def check_flow(
@@ -50,9 +50,9 @@ def check_flow(
     >>> capacity = jnp.array([3, 2])
     >>> res = jm.maximum_flow(network, capacity, 0, 2)
     >>> jm.check_flow(network, capacity, 0, 2, res)
-    FlowCheck(valid=Array(True, dtype=bool), maximum=Array(True, dtype=bool))
+    FlowCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
     >>> jm.check_flow(network, capacity, 0, 2, res.replace(flow=jnp.array([3, 2])))
-    FlowCheck(valid=Array(False, dtype=bool), maximum=Array(False, dtype=bool))
+    FlowCheck(valid=Array(False, dtype=bool), optimal=Array(False, dtype=bool))
 
     **Arguments:** those of `maximum_flow`, and what it returned; `status` is not looked at. Only
     `senders`, `receivers` and the number of nodes of `network` are.
@@ -64,7 +64,7 @@ def check_flow(
     - `valid`: the capacities are at least 0, source and sink are two nodes, the flow on each edge
       is between 0 and its capacity and 0 on self-loops, what flows into each node but source and
       sink flows out of it, and `value` is what leaves the source and what reaches the sink.
-    - `maximum`: `valid`, the source is in `source_side` and the sink is not, and the edges that
+    - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the edges that
       leave it have capacities of `value` in all. No flow can be more than the capacity of a cut.
 
     Sums of integers are exact, however long. Of floats, eps being the spacing of their dtype:
@@ -76,7 +76,7 @@ def check_flow(
       may in all, and for each edge with some capacity by 2^−57 (2^−27 where x64 is off) of what can
       leave the source or reach the sink: the bound of `maximum_flow` for capacities in units.
 
-    A value of +inf is valid and maximum where all flows are NaN and edges without bound lead from
+    A value of +inf is valid and optimal where all flows are NaN and edges without bound lead from
     the source to the sink.
 
     **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers; for a value of

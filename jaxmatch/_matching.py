@@ -85,7 +85,7 @@ def maximum_bipartite_matching(
     (2, True)
     >>> res.row_cover, res.col_cover  # two vertices that touch every edge
     (Array([False, False, False], dtype=bool), Array([ True,  True, False], dtype=bool))
-    >>> jm.check_matching(graph, res).maximum
+    >>> jm.check_matching(graph, res).optimal
     Array(True, dtype=bool)
 
     **Arguments:**

@@ -26,11 +26,11 @@ class MatchingCheck:
     """What [`check_matching`][jaxmatch.check_matching] found; leading `...` is batch.
 
     - `valid`: `bool[...]`, this is a matching of the graph.
-    - `maximum`: `bool[...]`, its cover proves that no matching has more pairs.
+    - `optimal`: `bool[...]`, its cover proves that no matching has more pairs.
     """
 
     valid: Bool[Array, "..."]
-    maximum: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
 
 
 def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
@@ -42,9 +42,9 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 1, 0], shape=(2, 2))
     >>> res = jm.maximum_bipartite_matching(graph)
     >>> jm.check_matching(graph, res)
-    MatchingCheck(valid=Array(True, dtype=bool), maximum=Array(True, dtype=bool))
+    MatchingCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
     >>> jm.check_matching(graph, res.replace(row_cover=jnp.array([True, False])))
-    MatchingCheck(valid=Array(True, dtype=bool), maximum=Array(False, dtype=bool))
+    MatchingCheck(valid=Array(True, dtype=bool), optimal=Array(False, dtype=bool))
 
     **Arguments:**
 
@@ -57,7 +57,7 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
     - `valid`: `col4row` and `row4col` are one and the same matching, its pairs are edges of the
       graph, and `cardinality` is their number. False where the arrays of the graph make no sense.
-    - `maximum`: `valid`, every edge has its row in `row_cover` or its column in `col_cover`, and
+    - `optimal`: `valid`, every edge has its row in `row_cover` or its column in `col_cover`, and
       the two hold `cardinality` vertices. Each pair of a matching needs a vertex of its own in any
       cover, so no matching has more pairs than a cover has vertices (Kőnig).
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._result import result_float
-from jaxmatch._status import Status
 
 
 if TYPE_CHECKING:
@@ -23,11 +22,13 @@ if TYPE_CHECKING:
 class AssignmentCheck:
     """What [`check_assignment`][jaxmatch.check_assignment] found; leading `...` is batch.
 
-    - `valid`: `bool[...]`, this is an assignment and it claims to be `OPTIMAL`.
+    - `valid`: `bool[...]`, this is a feasible assignment, whatever it costs.
+    - `optimal`: `bool[...]`, its duals prove that none costs less: valid, and a gap of 0.
     - `gap`: `f[...]`, a proved bound on its cost − optimum, +inf where nothing is proved.
     """
 
     valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
     gap: Float[Array, "..."]
 
 
@@ -117,7 +118,6 @@ class Claim(NamedTuple):
         col4row: Int[Array, "... n"],
         row4col: Int[Array, "... m"],
         col_dual: Float[Array, "... m"],
-        status: Int[Array, "..."],
     ) -> AssignmentCheck:
         rows, cols, v, r, r_rest = self[:5]
         # One matching, of pairs that exist, and without a hole.
@@ -126,7 +126,7 @@ class Claim(NamedTuple):
         pairs &= (~matched | (rows & jnp.isfinite(seen.own))).all(-1)
         complete = (~rows | matched | (r < jnp.inf)).all(-1)
         complete &= (~cols | used | self.cols_optional).all(-1)
-        valid = (status == Status.OPTIMAL) & pairs & complete
+        valid = pairs & complete
 
         # u_i, or a little less.
         u = jnp.minimum(seen.least, r)
@@ -142,7 +142,8 @@ class Claim(NamedTuple):
         flushed = jnp.where(self.has_tiny | seen.has_tiny.any(-1), self.flushed, 0)
         gap = 0 - _sum_down(jnp.concatenate([slack, unused, -flushed[..., None]], -1))
         proved = valid & jnp.isfinite(jnp.where(cols, col_dual, 0)).all(-1) & ~jnp.isnan(gap)
-        return AssignmentCheck(valid=valid, gap=jnp.where(proved, gap, jnp.inf))
+        gap = jnp.where(proved, gap, jnp.inf)
+        return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)
 
 
 def _take(x: Num[Array, "... k"], index: Int[Array, "... l"]) -> Num[Array, "... l"]:

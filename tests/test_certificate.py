@@ -30,7 +30,6 @@ def check(
             col4row=jnp.asarray(col4row, jnp.int32),
             row4col=jnp.asarray(inverse(col4row, shape[-1]), jnp.int32),
             col_dual=jnp.asarray(col_dual, float),
-            status=jnp.full(shape[:-2], Status.OPTIMAL, jnp.int32),
         )
         res = jm.check_assignment(result=result.replace(**changes), **problem)
         return jax.tree.map(np.asarray, res)
@@ -112,6 +111,7 @@ def test_every_combination_of_features(shape, masks, unmatched, maximize):
         expected = [exact(*x) for x in zip(ones, col4row, col_dual, strict=True)]
         assert got.valid.tolist() == [x is not None for x in expected]
         assert got.gap.tolist() == [np.inf if x is None else float(x) for x in expected]
+        assert got.optimal.tolist() == [x == 0 for x in expected]
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +127,7 @@ def solved() -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
 def test_wrong_results_are_refused(solved):
     problem, col4row, col_dual = solved
     row4col = inverse(col4row, 4)
-    status = np.arange(BATCH, dtype=np.int32) % 4 + 1
     refused = {
-        "status": (col4row, {"status": status}),
         "row4col of another matching": (col4row, {"row4col": np.roll(row4col, 1, -1)}),
         "row4col that knows less": (col4row, {"row4col": np.full((BATCH, 4), -1)}),
         "row4col out of range": (col4row, {"row4col": row4col + 4}),
@@ -139,12 +137,49 @@ def test_wrong_results_are_refused(solved):
     for what, (col4row, changes) in refused.items():
         got = check(problem, col4row, col_dual, **changes)
         assert not got.valid.any(), what
-        assert (got.gap == np.inf).all(), what
+        assert (got.gap == np.inf).all() and not got.optimal.any(), what
     # A row4col that knows more needs rows that may stay unmatched.
     problem = problem | {"unmatched_cost": np.zeros((BATCH, 4), np.float32)}
     nobody = np.full((BATCH, 4), -1)
     assert check(problem, nobody, col_dual).valid.all()
     assert not check(problem, nobody, col_dual, row4col=row4col).valid.any()
+
+
+def test_feasible_is_not_optimal():
+    """An assignment of cost 6, beside duals which prove that 5 is the optimum."""
+    cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    res = jm.solve_assignment(cost)
+    assert jm.check_assignment(cost, res).optimal
+    other = res.replace(col4row=jnp.array([0, 1, 2]), row4col=jnp.array([0, 1, 2]))
+    check = jm.check_assignment(cost, other)
+    assert check.valid and not check.optimal and check.gap == 1
+
+
+@pytest.mark.parametrize("status", Status)
+def test_status_is_not_looked_at(status):
+    """As in the other two checks: results of any solver need none."""
+    cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    res = jm.solve_assignment(cost).replace(status=jnp.int32(status))
+    assert jm.check_assignment(cost, res).optimal
+    x, y = jnp.array([[0.0, 0.0], [1.0, 0.0]]), jnp.array([[1.0, 0.0], [0.0, 0.0]])
+    res = jm.solve_assignment_points(x, y)
+    assert jm.check_assignment_points(x, y, res.replace(status=jnp.int32(status))).valid
+
+
+def test_results_without_a_solution():
+    """No pairs and NaN for duals: feasible only where nothing has to be matched, proved nowhere."""
+    cost = jnp.full((2, 2), jnp.inf)
+    none = jm.solve_assignment(cost)
+    assert none.status == Status.INFEASIBLE
+    check = jm.check_assignment(cost, none)
+    assert not check.valid and not check.optimal and check.gap == jnp.inf
+    # All rows may stay unmatched: no pairs are an assignment, but there is no proof without duals.
+    check = jm.check_assignment(cost, none, unmatched_cost=1.0)
+    assert check.valid and not check.optimal and check.gap == jnp.inf
+    # There is nothing to match.
+    masked = {"row_mask": jnp.zeros(2, bool), "col_mask": jnp.zeros(2, bool)}
+    check = jm.check_assignment(cost, jm.solve_assignment(cost, **masked), **masked)
+    assert check.valid and check.optimal and check.gap == 0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -153,7 +188,7 @@ def test_duals_that_prove_nothing(solved, value):
     col_dual = col_dual.copy()
     col_dual[:, 2] = value
     got = check(problem, col4row, col_dual)
-    assert got.valid.all() and (got.gap == np.inf).all()
+    assert got.valid.all() and (got.gap == np.inf).all() and not got.optimal.any()
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
@@ -248,7 +283,6 @@ def test_transformations(solved):
         col4row=jnp.asarray(np.roll(col4row, 1, -1), jnp.int32),
         row4col=jnp.asarray(inverse(np.roll(col4row, 1, -1), 4), jnp.int32),
         col_dual=jnp.asarray(col_dual, jnp.float32),
-        status=jnp.zeros(BATCH, jnp.int32),
     )
     batched = jm.check_assignment(cost, result)
     assert (batched.gap > 0).any()

@@ -227,17 +227,17 @@ def test_a_check_trusts_nobody(shared):
         c = capacity.astype(dtype)
         res = jm.maximum_flow(network, c, source, sink)
         check = partial(jm.check_flow, network, c, source, sink)
-        assert check(res).maximum.all()
+        assert check(res).optimal.all()
         more = check(res.replace(value=res.value + 1))
-        assert not more.valid.any() and not more.maximum.any()
+        assert not more.valid.any() and not more.optimal.any()
         assert not check(res.replace(flow=res.flow.at[:, 0].add(c[:, 0] + 1))).valid.any()
         assert not check(res.replace(flow=res.flow - 1)).valid.any()
         none = check(res.replace(flow=0 * res.flow, value=0 * res.value))
         assert none.valid.all()
-        np.testing.assert_array_equal(none.maximum, res.value == 0)
+        np.testing.assert_array_equal(none.optimal, res.value == 0)
         for side in (jnp.zeros((BATCH, N), bool), jnp.ones((BATCH, N), bool)):
             other = check(res.replace(source_side=side))
-            assert other.valid.all() and not other.maximum.any()
+            assert other.valid.all() and not other.optimal.any()
         with pytest.raises(ValueError, match="`result.flow` must have shape"):
             check(res.replace(flow=res.flow[:, 1:]))
     with pytest.raises(TypeError, match="`capacity` must be floats"):
@@ -286,7 +286,7 @@ def test_batch_over_an_explicit_mesh(method, shared, batch, platform):
             c, *ends = (jax.device_put(jnp.asarray(x, jnp.int32), place) for x in given[1:])
             res = jax.jit(partial(jm.maximum_flow, method=method))(network, c, *ends)
             assert jax.typeof(res.flow).sharding.spec == PartitionSpec("batch", None)
-            assert jm.check_flow(network, c, *ends, res).maximum.all()
+            assert jm.check_flow(network, c, *ends, res).optimal.all()
             value = lambda c: jm.maximum_flow(network, c, *ends, method=method).value.sum()  # noqa: B023, E731
             gradient = jax.jit(jax.grad(value))(c.astype(jnp.float32))
         np.testing.assert_array_equal(res.value, expected.value)

@@ -71,7 +71,7 @@ def test_every_kind_of_damage(method):
         np.testing.assert_array_equal(res.status[1::2], jm.Status.OPTIMAL)
         np.testing.assert_array_equal(res.value[1::2], 7)
         whole = jax.tree.map(lambda x: x[1::2], res)
-        assert jm.check_flow(NETWORK, CAPACITY.astype(dtype), 0, 3, whole).maximum.all()
+        assert jm.check_flow(NETWORK, CAPACITY.astype(dtype), 0, 3, whole).optimal.all()
 
 
 def test_garbage(method):
@@ -123,6 +123,6 @@ def test_arcs_that_are_there_twice(method):
         res = jm.maximum_flow(network, capacity, 0, len(ptr) - 2, method=method)
         if name == "neither":
             assert res.status == jm.Status.OPTIMAL and res.value == 5
-            assert jm.check_flow(network, capacity, 0, len(ptr) - 2, res).maximum
+            assert jm.check_flow(network, capacity, 0, len(ptr) - 2, res).optimal
         else:
             assert_failed(jax.tree.map(lambda x: x[None], res), jm.Status.INVALID_GRAPH)

@@ -66,7 +66,7 @@ def test_known(name, method, data_dir):
         network = jm.FlowNetwork.from_edges(file["src"], file["dst"], n)
         capacity = np.asarray(file["cap"], np.int32)
     res = assert_maximum(network, capacity, source, sink, KNOWN[name], method=method)
-    assert jm.check_flow(network, capacity, source, sink, res).maximum
+    assert jm.check_flow(network, capacity, source, sink, res).optimal
 
 
 def grid_edges(side):
@@ -232,7 +232,7 @@ def test_racing_kernels_agree_with_themselves(name, solver, families):
             res = jm.maximum_flow(network, capacity, *ends, method=solver)
             assert res.value == value
             np.testing.assert_array_equal(res.source_side, side)
-            assert jm.check_flow(network, capacity, *ends, res).maximum
+            assert jm.check_flow(network, capacity, *ends, res).optimal
 
 
 def test_batch_of_capacities_over_one_network(method, families):

@@ -32,7 +32,7 @@ def test_families(padding):
     res = solve(batch)
     np.testing.assert_array_equal(res.cardinality, [by_scipy(g) for g in graphs])
     assert_all_maximum(batch, res)
-    assert jm.check_matching(batch, res).maximum.all()
+    assert jm.check_matching(batch, res).optimal.all()
 
 
 @pytest.mark.parametrize("on", [False, True])
@@ -56,7 +56,7 @@ def test_damage():
     res = solve(batch)
     assert_invalid(jax.tree.map(lambda x: x[::2], res))
     np.testing.assert_array_equal(res.cardinality[1::2], by_scipy(GRAPH))
-    assert jm.check_matching(batch, res).maximum[1::2].all()
+    assert jm.check_matching(batch, res).optimal[1::2].all()
 
 
 def test_too_large_is_refused():

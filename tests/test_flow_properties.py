@@ -33,7 +33,7 @@ def solve(edges, capacity, source, sink, method, n=N):
     network = build(edges, n)
     res = jm.maximum_flow(network, capacity, source, sink, method=method)
     check = jm.check_flow(network, capacity, source, sink, res)
-    assert check.valid and check.maximum
+    assert check.valid and check.optimal
     return to_numpy(res)
 
 

@@ -55,7 +55,7 @@ def test_families(method, init, stacked):
     np.testing.assert_array_equal(res.cardinality, expected)
     assert_all_maximum(batch, res)
     check = jm.check_matching(batch, res)
-    assert check.valid.all() and check.maximum.all()
+    assert check.valid.all() and check.optimal.all()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -85,7 +85,7 @@ def test_one_graph(name):
         res = jm.maximum_bipartite_matching(graph, method=method)
         assert int(res.cardinality) == expected
         assert_maximum(graph, res)
-        assert jm.check_matching(graph, res).maximum
+        assert jm.check_matching(graph, res).optimal
 
 
 @pytest.mark.parametrize("name", ["ladder", "strip", "sparse"])
@@ -116,7 +116,7 @@ def test_the_start_alone(twin, init, stacked):
     check = jm.check_matching(batch, res)
     assert check.valid.all()
     nothing_to_find = np.asarray(expected) == 0
-    np.testing.assert_array_equal(check.maximum, nothing_to_find)
+    np.testing.assert_array_equal(check.optimal, nothing_to_find)
     for k, graph in enumerate(graphs_of(batch)):
         one = problem(res, k)
         assert_matching(graph, one)
@@ -193,17 +193,17 @@ TAMPERED = {
 def test_checker_accepts_what_is_right():
     res = jm.maximum_bipartite_matching(GRAPH)
     check = jm.check_matching(GRAPH, res)
-    assert int(res.cardinality) == 3 and check.valid and check.maximum
+    assert int(res.cardinality) == 3 and check.valid and check.optimal
 
 
 @pytest.mark.parametrize("name", TAMPERED)
 def test_checker_refuses_wrong_pairs(name):
     good = jm.maximum_bipartite_matching(GRAPH)
     good = good.replace(col4row=np.array([1, 0, 2, -1]), row4col=np.array([1, 0, 2, -1]))
-    assert jm.check_matching(GRAPH, good).maximum
+    assert jm.check_matching(GRAPH, good).optimal
     changes = {field: np.asarray(x, np.int32) for field, x in TAMPERED[name].items()}
     check = jm.check_matching(GRAPH, good.replace(**changes))
-    assert not check.valid and not check.maximum
+    assert not check.valid and not check.optimal
 
 
 def test_checker_refuses_wrong_covers():
@@ -219,14 +219,14 @@ def test_checker_refuses_wrong_covers():
     }
     for name, (row_cover, col_cover, proves) in covers.items():
         check = jm.check_matching(GRAPH, good.replace(row_cover=row_cover, col_cover=col_cover))
-        assert check.valid and bool(check.maximum) == proves, name
+        assert check.valid and bool(check.optimal) == proves, name
     smaller = good.replace(
         col4row=np.array([0, -1, 2, -1], np.int32),
         row4col=np.array([0, -1, 2, -1], np.int32),
         cardinality=np.int32(2),
     )
     check = jm.check_matching(GRAPH, smaller)
-    assert check.valid and not check.maximum
+    assert check.valid and not check.optimal
 
 
 def test_checker_compares_shapes():
