@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch import _native
+from jaxmatch._result import result_float
 
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ def place_of(*arrays: Any, options: Hashable) -> Place:
         if not native or _is_worth_compiling(arrays, options):
             return BY_JAX
         return Place(native=True, x64=False, numpy=False, device=device)
-    x64 = not jax.config.read("jax_enable_x64") and any(_is_wide(x) for x in arrays)
+    x64 = result_float().itemsize == 4 and any(_is_wide(x) for x in arrays)
     on_cpu = (device.platform if device is not None else _default_platform()) == "cpu"
     if not (on_cpu or x64):
         return BY_JAX
@@ -99,7 +100,7 @@ _WIDE = (np.dtype(np.float64), np.dtype(np.int64))
 
 
 def _default_platform() -> str:
-    device = jax.config.read("jax_default_device")
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
     if device is None:
         return jax.default_backend()
     return device if isinstance(device, str) else device.platform
