@@ -13,6 +13,7 @@ from jax import lax
 
 from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
 from jaxmatch._divided_check import check_divided
+from jaxmatch._host import in_full_precision
 from jaxmatch._proof import AssignmentCheck, Claim, look_at_costs
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
+@in_full_precision()
 def check_assignment(
     cost: ArrayLike,
     result: Assignment,

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._host import in_full_precision
 from jaxmatch._networks import FlowNetwork, check_network
 from jaxmatch._result import Flow
 from jaxmatch._sharding import over_batch_shards
@@ -38,6 +39,7 @@ class FlowCheck:
     optimal: Bool[Array, "..."]
 
 
+@in_full_precision(main=1)
 def check_flow(
     network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, result: Flow
 ) -> FlowCheck:

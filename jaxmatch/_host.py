@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -16,9 +17,7 @@ from jaxmatch._result import result_float
 
 
 T = TypeVar("T")
-
-# On a machine with a GPU, 64-bit NumPy arrays without x64: up to so many numbers the CPU is faster.
-_FEW = 1 << 14
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # JAX arrays come out of a compiled program in a quarter of the time that it takes to make them of
 # NumPy arrays, but to compile one takes as long as 300 calls.
@@ -59,12 +58,12 @@ class Place(NamedTuple):
 BY_JAX = Place(native=False, x64=False, numpy=False)
 
 
-def place_of(*arrays: Any, options: Hashable) -> Place:
+def place_of(*arrays: Any, options: Hashable = None) -> Place:
     """How a problem is solved that is given by these arrays, of which any may be None.
 
-    `options`: what else a compiled program depends on. The first array decides what results are:
-    JAX arrays if it is one. If not, NumPy arrays where the problem is solved on this host, and
-    where JAX would cut numbers to 32 bits.
+    `options`: what else a compiled program depends on; None: there is no native code.
+    The first array decides what results are: JAX arrays if it is one. If not, NumPy arrays where
+    the problem is solved on this host, and where JAX would cut numbers to 32 bits.
     """
     device = None
     for x in arrays:
@@ -74,16 +73,38 @@ def place_of(*arrays: Any, options: Hashable) -> Place:
             device = device or next(iter(on))
     if isinstance(arrays[0], jax.Array):
         assert device is not None
-        native = device.platform == "cpu" and _native.has_cpu_library()
-        if not native or _is_worth_compiling(arrays, options):
+        if options is None or device.platform != "cpu" or not _native.has_cpu_library():
+            return BY_JAX
+        if _is_worth_compiling(arrays, options):
             return BY_JAX
         return Place(native=True, x64=False, numpy=False, device=device)
     x64 = result_float().itemsize == 4 and any(_is_wide(x) for x in arrays)
     on_cpu = (device.platform if device is not None else _default_platform()) == "cpu"
     if not (on_cpu or x64):
         return BY_JAX
-    native = _native.has_cpu_library() and (on_cpu or np.size(arrays[0]) <= _FEW)
+    native = options is not None and on_cpu and _native.has_cpu_library()
     return Place(native=native, x64=x64, numpy=True)
+
+
+def in_full_precision(main: int = 0) -> Callable[[Function], Function]:
+    """Of a function without native code: 64-bit NumPy input is computed with in 64 bits.
+
+    `main`: the argument that decides what results are.
+    """
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            if len(args) <= main or kwargs.get("row_axis") or kwargs.get("col_axis"):
+                return function(*args, **kwargs)
+            others = jax.tree.leaves((args, kwargs), is_leaf=lambda x: isinstance(x, list))
+            place = place_of(args[main], *others)
+            with place.precision():
+                return place.bring_home(function(*args, **kwargs))
+
+        return in_place  # type: ignore[return-value]
+
+    return decorate
 
 
 def _is_wide(x: Any) -> bool:

@@ -15,6 +15,7 @@ from jaxmatch._arguments import as_array, as_mask
 from jaxmatch._divided import DividedCosts, check_division, solve_parts
 from jaxmatch._divided_check import check_parts
 from jaxmatch._division import Division, division_of
+from jaxmatch._host import in_full_precision
 from jaxmatch._proof import AssignmentCheck
 from jaxmatch._result import Assignment, result_float
 from jaxmatch._status import Status
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
+@in_full_precision()
 def solve_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -97,6 +99,7 @@ def solve_assignment_points(
     return _solve(rows, cols, row_mask, col_mask, division=division, **how)
 
 
+@in_full_precision()
 def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,

@@ -213,7 +213,7 @@ def test_batch_of_any_rank(batch):
     costs = rng.random((math.prod(batch), 5, 4)).astype(np.float32)
     flat = jm.solve_assignment(costs, unmatched_cost=0.4)
     res = jm.solve_assignment(costs.reshape(*batch, 5, 4), unmatched_cost=0.4)
-    assert_same_bits(jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), flat), res)
+    assert_same_bits(jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), flat), res)
 
 
 def test_masks_and_unmatched_costs_broadcast():

@@ -1,0 +1,288 @@
+"""Outside of a trace, arrays on the CPU are solved at once, and 64-bit input in 64 bits."""
+
+import os
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse
+from helpers import assert_same_bits, x64
+
+import jaxmatch as jm
+from jaxmatch import _host
+
+
+@pytest.fixture
+def no_compilation(monkeypatch):
+    """Whatever would trace or compile fails."""
+
+    def refuse(*_, **__):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr("jaxmatch._assignment._solve", refuse)
+    monkeypatch.setattr("jaxmatch._matching._solve", refuse)
+    monkeypatch.setattr("jaxmatch._flow._solve", refuse)
+    monkeypatch.setattr("jaxmatch._grid_cut._solve", refuse)
+
+
+def optimum(costs, maximize=False):
+    return costs[scipy.optimize.linear_sum_assignment(costs, maximize)].sum()
+
+
+# ---------------------------------------------------------------------------------------------
+# Exact for the numbers that the caller passed
+
+
+@pytest.mark.parametrize("method", ["auto", "jonker_volgenant", "core", "tree", "classical", "xla"])
+def test_numpy_float64_is_solved_in_float64(method):
+    """Rounded to float32, these are 50 times the same number."""
+    costs = 1e8 + np.random.default_rng(0).random((50, 50))
+    res = jm.solve_assignment(costs, method=method)
+    best = optimum(costs)
+    assert res.cost.dtype == res.row_dual.dtype == res.gap.dtype == np.float64
+    assert abs(res.cost - best) <= 1e-5 and 0 <= res.gap <= 1e-5
+    assert costs[np.arange(50), res.col4row].sum() - best <= 1e-5
+    check = jm.check_assignment(costs, res)
+    assert check.valid and check.gap <= 1e-5
+    assert not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+
+
+def test_check_judges_the_numbers_that_were_passed():
+    """The identity is optimal for the costs as float32, and not for the costs."""
+    costs = np.array([[1, 1 - 2e-9], [1 - 2e-9, 1]])
+    identity = jm.solve_assignment(costs.astype(np.float32)).replace(
+        col4row=np.array([0, 1]), row4col=np.array([0, 1])
+    )
+    check = jm.check_assignment(costs, identity)
+    assert check.valid and not check.optimal and check.gap >= 3.9e-9
+    assert jm.check_assignment(costs, jm.solve_assignment(costs)).optimal
+    np.testing.assert_array_equal(jm.linear_sum_assignment(costs)[1], [1, 0])
+
+
+def test_long_integers_are_exact():
+    costs = np.array([[2**59, 2**59 - 1], [5, 5]])
+    res = jm.solve_assignment(costs)
+    np.testing.assert_array_equal(res.col4row, [1, 0])
+    assert res.status == jm.Status.OPTIMAL and res.gap == 0
+    assert jm.check_assignment(costs, res).optimal
+    np.testing.assert_array_equal(jm.linear_sum_assignment(costs, maximize=True)[1], [0, 1])
+    for method in ("core", "tree", "classical"):  # made for 32 bits, in which these numbers fit
+        assert jm.solve_assignment(np.array([[7, 1], [1, 9]]), method=method).cost == 2
+
+
+def test_unmatched_costs_of_float64():
+    costs = np.array([[1 + 1e-12]])
+    assert jm.solve_assignment(costs, unmatched_cost=1.0).col4row[0] == -1
+    assert jm.solve_assignment(costs, unmatched_cost=np.array([1 + 2e-12])).col4row[0] == 0
+
+
+def test_flows_and_cuts_of_64_bits():
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    res = jm.maximum_flow(network, np.array([2**40 + 1, 2**41]), 0, 2)
+    assert res.value == 2**40 + 1 and res.value.dtype == np.int64
+    assert jm.maximum_flow(network, [1 + 1e-12, 2.0], 0, 2).value == 1 + 1e-12
+    assert jm.minimum_cut(network, [2**40 + 1, 2**41], 0, 2).value == 2**40 + 1
+    cut = jm.grid_cut(np.array([[2**40 + 1, 0]]), np.array([[0, 2**40]]), np.full((2, 1, 2), 2**50))
+    assert cut.value == 2**40
+
+
+def test_points_of_float64():
+    """Far away, where float32 does not tell them from each other."""
+    rng = np.random.default_rng(1)
+    x, y = (1e6 + rng.random((40, 2)) for _ in range(2))
+    costs = ((x[:, None] - y) ** 2).sum(-1)
+    res = jm.solve_assignment_points(x, y)
+    assert res.cost.dtype == np.float64
+    np.testing.assert_allclose(res.cost, optimum(costs), rtol=1e-9)
+    check = jm.check_assignment_points(x, y, res)
+    assert check.valid and check.gap <= 1e-9
+
+
+def test_in_a_trace_jax_has_rounded_before():
+    """As README and docstrings say."""
+    costs = 1e8 + np.random.default_rng(0).random((50, 50))
+    assert jax.jit(lambda c: jm.solve_assignment(c))(costs).cost.dtype == jnp.float32
+
+
+# ---------------------------------------------------------------------------------------------
+# Kinds of arrays
+
+
+def test_results_are_of_the_kind_that_came(no_compilation):
+    costs = np.random.default_rng(2).random((6, 7)).astype(np.float32)
+    for given, kind in (
+        (costs, np.ndarray),
+        (costs.tolist(), np.ndarray),
+        (jnp.array(costs), jax.Array),
+    ):
+        for leaf in jax.tree.leaves((jm.solve_assignment(given), jm.linear_sum_assignment(given))):
+            assert isinstance(leaf, kind)
+    graph = jm.BipartiteGraph.from_dense(costs > 0.7)
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    results = jm.maximum_bipartite_matching(graph), jm.maximum_flow(network, jnp.ones(2), 0, 2)
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(results))
+    flow = jm.maximum_flow(network, np.ones(2), 0, 2)
+    assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(flow))
+
+
+def test_jax_arrays_stay_on_their_device():
+    there = jax.devices("cpu")[2]
+    costs = jax.device_put(jnp.eye(4), there)
+    assert jm.solve_assignment(costs).col4row.devices() == {there}
+    assert jm.linear_sum_assignment(costs)[0].devices() == {there}
+
+
+@pytest.mark.parametrize("options", [{}, {"maximize": True}, {"unmatched_cost": 0.3}], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16", "float16"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_same_bits_as_compiled(dtype, options, wide):
+    rng = np.random.default_rng(3)
+    costs = jnp.dtype(dtype).type(
+        rng.integers(-40, 40, (3, 9, 12)) / (1 if dtype == "int32" else 8)
+    )
+    row_mask, start = rng.random((3, 9)) < 0.8, rng.random(12)
+    if dtype == "float64" and not wide:
+        pytest.skip("JAX has no float64 without x64")
+    with x64(wide):
+        for more in ({}, {"row_mask": row_mask}, {"warm_start": start.astype(np.float32)}):
+            here = jm.solve_assignment(costs, **options, **more)
+            assert isinstance(here.cost, np.ndarray)
+            compiled = jax.jit(lambda c, m=more: jm.solve_assignment(c, **options, **m))(costs)
+            assert_same_bits(here, compiled)
+            assert_same_bits(here, jm.solve_assignment(jnp.asarray(costs), **options, **more))
+
+
+def test_arrays_of_any_layout(no_compilation):
+    """Strided, in Fortran's order, read-only, unaligned."""
+    costs = np.random.default_rng(4).random((12, 15))
+    expected = jm.solve_assignment(costs.copy())
+    frozen = costs.copy()
+    frozen.flags.writeable = False
+    memory = np.empty(costs.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(costs.shape)
+    memory[:] = costs
+    assert not memory.flags.aligned
+    strided = np.zeros((24, 30))[::2, ::2]
+    strided[:] = costs
+    for given in (np.asfortranarray(costs), frozen, memory, strided):
+        assert_same_bits(jm.solve_assignment(given), expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 2, 2), (2, 0, 3)], ids=str)
+def test_nothing(shape, no_compilation):
+    res = jm.solve_assignment(np.zeros(shape))
+    assert res.col4row.shape == shape[:-1] and (res.cost == 0).all() and (res.status == 0).all()
+
+
+def test_a_batch_on_all_threads(no_compilation):
+    costs = np.random.default_rng(5).random((300, 40, 40))
+    res = jm.solve_assignment(costs)
+    for k in (0, 150, 299):
+        assert_same_bits(jax.tree.map(lambda x, k=k: x[k], res), jm.solve_assignment(costs[k]))
+
+
+def test_constants_within_a_trace():
+    costs = np.random.default_rng(6).random((5, 5)).astype(np.float32)
+    total = jax.jit(lambda x: x + jm.solve_assignment(costs).cost)(1.0)
+    np.testing.assert_allclose(total, 1 + optimum(costs), rtol=1e-6)
+
+
+def test_gradients_are_traced():
+    costs = np.random.default_rng(7).random((5, 5)).astype(np.float32)
+    slope = jax.grad(lambda c: jm.solve_assignment(c).cost)(costs)
+    rows, cols = jm.linear_sum_assignment(costs)
+    np.testing.assert_array_equal(np.argwhere(slope), np.stack([rows, cols], -1))
+
+
+def test_a_signature_that_comes_often_is_compiled(monkeypatch):
+    """A compiled program makes JAX arrays faster than this path can."""
+    monkeypatch.setattr(_host, "_calls", {})
+    costs = jax.random.uniform(jax.random.key(0), (5, 6))
+    places = [_host.place_of(costs, options="some").native for _ in range(40)]
+    assert places[0] and not places[-1] and sorted(places, reverse=True) == places
+    assert _host.place_of(costs[:4], options="some").native
+    results = [jm.solve_assignment(costs) for _ in range(40)]
+    assert_same_bits(results[0], results[-1])
+
+
+def test_errors_are_those_of_the_compiled_path():
+    for costs in (np.ones(3), np.ones((2, 2), complex)):
+        with pytest.raises((TypeError, ValueError), match="cost"):
+            jm.solve_assignment(costs)
+    with pytest.raises(ValueError, match="infeasible"):
+        jm.linear_sum_assignment(np.full((2, 2), np.inf))
+    with pytest.raises(ValueError, match="row_mask"):
+        jm.solve_assignment(np.ones((2, 2)), row_mask=[True] * 3)
+
+
+# ---------------------------------------------------------------------------------------------
+# Matchings and flows
+
+
+def test_matchings(no_compilation):
+    rng = np.random.default_rng(8)
+    for n in range(1, 12):
+        A = rng.random((n, 10)) < 0.2
+        res = jm.maximum_bipartite_matching(jm.BipartiteGraph.from_dense(A))
+        theirs = scipy.sparse.csgraph.maximum_bipartite_matching(scipy.sparse.csr_array(A))
+        assert res.cardinality == (theirs >= 0).sum()
+        warm = jm.maximum_bipartite_matching(jm.BipartiteGraph.from_dense(A), warm_start=res)
+        assert warm.cardinality == res.cardinality
+
+
+def test_flows(no_compilation):
+    rng = np.random.default_rng(9)
+    for n in range(2, 12):
+        matrix = scipy.sparse.csr_array(np.triu(rng.integers(0, 9, (n, n)), 1).astype(np.int32))
+        network, capacity = jm.FlowNetwork.from_scipy(matrix)
+        res = jm.maximum_flow(network, capacity, 0, n - 1)
+        assert res.value == scipy.sparse.csgraph.maximum_flow(matrix, 0, n - 1).flow_value
+    batch = jm.maximum_flow(network, np.stack([capacity, 2 * capacity]), 0, n - 1)
+    np.testing.assert_array_equal(batch.value, [res.value, 2 * res.value])
+
+
+def test_stacked_graphs(no_compilation):
+    graphs = [jm.BipartiteGraph.from_edges([0, 1], [0, k], (2, 2)) for k in (0, 1)]
+    res = jm.maximum_bipartite_matching(jm.BipartiteGraph.stack(graphs))
+    np.testing.assert_array_equal(res.cardinality, [1, 2])
+
+
+# ---------------------------------------------------------------------------------------------
+# Speed and robustness
+
+
+def test_new_shapes_take_no_longer_than_known_ones():
+    """What takes a compilation of 50 ms for each shape takes 200 times as long."""
+    rng = np.random.default_rng(10)
+    known, new = rng.random((20, 20)), [rng.random((10 + k % 40, 10 + k // 40)) for k in range(200)]
+    jm.linear_sum_assignment(known)
+    start = time.perf_counter()
+    for _ in new:
+        jm.linear_sum_assignment(known)
+    middle = time.perf_counter()
+    for costs in new:
+        jm.linear_sum_assignment(costs)
+    assert time.perf_counter() - middle <= 20 * (middle - start)
+
+
+_FORK = """
+import os, sys
+import numpy as np, jaxmatch as jm
+costs = np.random.default_rng(0).random((2000, 20, 20))
+expected = jm.solve_assignment(costs).cost
+child = os.fork()
+if child == 0:
+    os._exit(0 if (jm.solve_assignment(costs).cost == expected).all() else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_has_no_threads_and_goes_on():
+    environment = dict(os.environ, JAX_PLATFORMS="cpu")
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _FORK], env=environment, check=True, timeout=120
+    )
