@@ -23,7 +23,7 @@ from jaxmatch._arguments import (
 )
 from jaxmatch._divided import solve_divided
 from jaxmatch._host import Place, place_of
-from jaxmatch._large import Progress, solve_in_steps
+from jaxmatch._large import Progress, has_trees, is_done, solve_in_steps
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
@@ -94,11 +94,12 @@ def solve_assignment(
       Nagi, solved in the same way; or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
       `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
       (2048 for int64), and `"core"` for longer sides and, from 512 rows on, for few problems: at
-      most n²/200,000, those under `vmap` counted. The methods for large problems take no int64 and
-      no `unmatched_cost`, and have no use for a warm start; what neither kind takes is left to the
-      twin. GPUs with less shared memory than an H100 do not reach 4096, an A100 about 3000 and
-      others about 1900: beyond, a batch fails with an error that says so, and `"core"` or `"xla"`
-      is what remains.
+      most n²/200,000, those under `vmap` counted. With sides up to 1800 it is `"jonker_volgenant"`
+      after all where cores lead nowhere, as with point clouds of different shape. The methods for
+      large problems take no int64 and no `unmatched_cost`, and have no use for a warm start; what
+      neither kind takes is left to the twin. GPUs with less shared memory than an H100 do not reach
+      4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that says
+      so, and `"core"` or `"xla"` is what remains.
 
     - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
       native call in a `jax.lax.while_loop`, instead of all in one call.
@@ -304,12 +305,15 @@ def _raise_for_status(status: np.ndarray) -> None:
 
 
 def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
-    """On GPUs one large problem is solved by the whole device; see `_pays_off_on_core`."""
+    """On GPUs one large problem is solved by the whole device, as long as its core leads somewhere;
+    see `_pays_off_on_core`."""
     if not _pays_off_on_core(cost, optional[2]):
         return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
     cpu = {"cpu": _on_cpu} if _native.has_cpu_library() else {}
     has_cuda = _native.has_cuda_library()
-    cuda = {"cuda": partial(_on_large, method="core")} if has_cuda else {}
+    fits = max(cost.shape[-2:]) <= _FITS_EVERY_GPU
+    on_cuda = _core_without_trees if fits else partial(_on_large, method="core")
+    cuda = {"cuda": on_cuda} if has_cuda else {}
 
     @jax.custom_batching.custom_vmap
     def solve(cost: Array, *optional: Array | None) -> Assignment:
@@ -377,6 +381,42 @@ def _solve_large(
     cpu = {"cpu": solve} if _native.has_cpu_library() else {}
     cuda = {"cuda": solve} if _native.has_cuda_library() else {}
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+# Phases of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
+# many; after `kLeastPatience` of ffi/large/core_solve.h, 64 that find little, trees over all costs
+# finish, which take 2 to 5 times as long as searches by one block (benchmarks/results/
+# assignment_auto.json).
+_FIRST_PHASES, _MORE_PHASES = 64, 8
+_FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
+
+
+def _core_without_trees(
+    cost: Array,
+    row_mask: Array | None,
+    col_mask: Array | None,
+    unmatched_cost: Array | None,
+    col_dual: Array | None,
+    *,
+    maximize: bool,
+) -> Assignment:
+    """`"core"` until it takes to trees over all costs, then Jonker and Volgenant's method."""
+    solve = partial(_native.large, cost, row_mask, col_mask, maximize=maximize, method="core")
+
+    def leads_on(state: tuple[Assignment, _native.Buffers]) -> Bool[Array, ""]:
+        return (~is_done(state[1]) & ~has_trees(state[1])).any()
+
+    result, buffers = lax.while_loop(
+        leads_on,
+        lambda state: solve(buffers=state[1], phases=_MORE_PHASES),
+        solve(phases=_FIRST_PHASES),
+    )
+    optional = (row_mask, col_mask, unmatched_cost, col_dual)
+    return lax.cond(
+        is_done(buffers).all(),
+        lambda: result,
+        lambda: _native.assignment(cost, *optional, maximize=maximize, platform="cuda"),
+    )
 
 
 def _check_large(cost: Array, unmatched_cost: Array | None, method: str) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[["Array", "Array"], None]
 
-_DONE = 6  # the stage; the words of `control` are those of ffi/large/core_state.h
+# The stage that is the last, and a word of `control`; all are those of ffi/large/core_state.h.
+_DONE, _DENSE_PHASES = 6, 5
 
 
 @jax.tree_util.register_dataclass
@@ -49,7 +50,7 @@ class AssignmentState:
     @property
     def done(self) -> Bool[Array, "..."]:
         """Whether the result is final."""
-        return self._word(0) == _DONE
+        return is_done(self.buffers)
 
     @property
     def matched_rows(self) -> Int[Array, "..."]:
@@ -74,7 +75,7 @@ class AssignmentState:
     @property
     def dense_phases(self) -> Int[Array, "..."]:
         """Of the phases of `"core"`, those of trees over all costs."""
-        return self._word(5)
+        return self._word(_DENSE_PHASES)
 
     @property
     def rounds(self) -> Int[Array, "..."]:
@@ -93,6 +94,16 @@ class AssignmentState:
             stages = ("look", "reduce", "compress", "search", "dual_update")
         spent = np.asarray(self.buffers.control)[10:20].view(np.int64)
         return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
+
+
+def is_done(buffers: Buffers) -> Bool[Array, "..."]:
+    """Whether the result that came with these is final."""
+    return buffers.control[..., 0] == _DONE
+
+
+def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
+    """Whether `"core"` has given up cores for trees over all costs."""
+    return buffers.control[..., _DENSE_PHASES] > 0
 
 
 def init(
