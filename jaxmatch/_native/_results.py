@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._native._call import Result
 from jaxmatch._result import result_float
@@ -12,16 +14,21 @@ from jaxmatch._result import result_float
 
 def assignment_fields(n: int, m: int) -> list[Result]:
     """The fields of an `Assignment`."""
-    real = result_float()
-    return [
-        Result((n,), jnp.int32),
-        Result((m,), jnp.int32),
+    return [*_assignment_fields(n, m, result_float())]
+
+
+@lru_cache(maxsize=4096)
+def _assignment_fields(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
+    index = np.dtype(np.int32)
+    return (
+        Result((n,), index),
+        Result((m,), index),
         Result((), real),
         Result((n,), real),
         Result((m,), real),
         Result((), real),
-        Result((), jnp.int32),
-    ]
+        Result((), index),
+    )
 
 
 def buffers(sizes: Sequence[int]) -> list[Result]:

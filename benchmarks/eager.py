@@ -1,0 +1,154 @@
+"""Calls outside of `jax.jit` on a CPU: what one call takes, on shapes known and new.
+
+    python benchmarks/eager.py
+
+NumPy and JAX arrays by `linear_sum_assignment` and `solve_assignment`, matchings and flows; a
+sequence of 300 frames whose every cost matrix has another shape, evaluated by motmetrics with scipy
+and with jaxmatch. Peers and jaxmatch take turns in one process. Every answer is compared with
+scipy's. Times of one CPU are worth only their ratios. Writes `benchmarks/results/eager.json`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import _common as common
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+import scipy.sparse.csgraph
+
+import jaxmatch as jm
+
+
+CALLS = 500
+Call = Callable[[Any], Any]
+
+
+def microseconds(calls: dict[str, Call], given: dict[str, Any]) -> dict[str, float]:
+    """Median time of a call, the names in turn."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(CALLS):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call(given[name])
+            times[name].append((time.perf_counter() - start) * 1e6)
+    return {f"{name}_us": float(np.median(t)) for name, t in times.items()}
+
+
+def assignments() -> Iterator[dict[str, Any]]:
+    scipy_call = scipy.optimize.linear_sum_assignment
+    calls: dict[str, Call] = {
+        "scipy": scipy_call,
+        "linear_sum_assignment": jm.linear_sum_assignment,
+        "solve_assignment": jm.solve_assignment,
+        "solve_assignment_jax": jm.solve_assignment,
+    }
+    for n in (10, 20, 50):
+        for dtype in ("float64", "float32"):
+            cost = np.random.default_rng(n).random((n, n)).astype(dtype)
+            best = cost[scipy_call(cost)].sum(dtype=np.float64)
+            assert abs(cost[jm.linear_sum_assignment(cost)].sum(dtype=np.float64) - best) < 1e-9
+            given = dict.fromkeys(calls, cost) | {"solve_assignment_jax": jnp.asarray(cost)}
+            yield {"n": n, "dtype": dtype, **microseconds(calls, given)}
+
+
+def new_shapes() -> Iterator[dict[str, Any]]:
+    """Each shape once, so that nothing that was kept for a shape is of use."""
+    rng = np.random.default_rng(0)
+    shapes = iter(rng.permutation([(i, j) for i in range(10, 51) for j in range(10, 51)]).tolist())
+    names = ("scipy", "linear_sum_assignment", "solve_assignment", "solve_assignment_jax")
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(400):
+        n, m = next(shapes)
+        for name in names:
+            if name != "scipy":
+                n, m = next(shapes)
+            cost = rng.random((n, m))
+            given = jnp.asarray(cost) if name == "solve_assignment_jax" else cost
+            call = scipy.optimize.linear_sum_assignment if name == "scipy" else None
+            call = call or getattr(jm, name.removesuffix("_jax"))
+            start = time.perf_counter()
+            call(given)
+            times[name].append((time.perf_counter() - start) * 1e6)
+    yield {f"{name}_us": float(np.median(t)) for name, t in times.items()}
+
+
+def graphs() -> Iterator[dict[str, Any]]:
+    """A new size each time; building graph and network is not counted."""
+    rng = np.random.default_rng(1)
+    times: dict[str, list[float]] = {
+        name: [] for name in ("scipy_matching", "matching", "scipy_flow", "flow")
+    }
+
+    def timed(name: str, call: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = call()
+        times[name].append((time.perf_counter() - start) * 1e6)
+        return result
+
+    for n in range(20, 60):
+        A = scipy.sparse.csr_array((rng.random((n, n)) < 0.1).astype(np.int32))
+        graph = jm.BipartiteGraph.from_scipy(A)
+        res = timed("matching", partial(jm.maximum_bipartite_matching, graph))
+        theirs = partial(scipy.sparse.csgraph.maximum_bipartite_matching, A)
+        assert int(res.cardinality) == (timed("scipy_matching", theirs) >= 0).sum()
+        weights = scipy.sparse.csr_array(np.triu(rng.integers(0, 9, (n, n)), 1).astype(np.int32))
+        network, capacity = jm.FlowNetwork.from_scipy(weights)
+        flow = timed("flow", partial(jm.maximum_flow, network, capacity, 0, n - 1))
+        theirs = partial(scipy.sparse.csgraph.maximum_flow, weights, 0, n - 1)
+        assert int(flow.value) == timed("scipy_flow", theirs).flow_value
+    yield {f"{name}_us": float(np.median(t)) for name, t in times.items()}
+
+
+def tracking() -> Iterator[dict[str, Any]]:
+    """The accumulator of motmetrics over 300 frames."""
+    import motmetrics
+
+    rng = np.random.default_rng(2)
+    frames = []
+    for _ in range(300):
+        truth, found = rng.random((rng.integers(5, 40), 2)), rng.random((rng.integers(5, 40), 2))
+        frames.append(((truth[:, None] - found) ** 2).sum(-1))
+
+    def solve(costs: np.ndarray) -> Any:
+        return jm.linear_sum_assignment(motmetrics.lap.add_expensive_edges(costs))
+
+    def evaluate(solver: Any) -> tuple[float, int]:
+        with motmetrics.lap.set_default_solver(solver):
+            accumulator = motmetrics.MOTAccumulator(auto_id=True)
+            start = time.perf_counter()
+            for costs in frames:
+                accumulator.update(np.arange(len(costs)), np.arange(costs.shape[1]), costs)
+            seconds = time.perf_counter() - start
+        events = accumulator.events  # assembled here, whatever the solver
+        return seconds, int((events.Type == "MATCH").sum() + (events.Type == "SWITCH").sum())
+
+    times: dict[str, list[float]] = {"scipy": [], "jaxmatch": []}
+    for _ in range(5):
+        matches = set()
+        for name, solver in (("scipy", "scipy"), ("jaxmatch", solve)):
+            seconds, found = evaluate(solver)
+            times[name].append(seconds)
+            matches.add(found)
+        assert len(matches) == 1
+    yield {f"{name}_s": float(np.median(t)) for name, t in times.items()}
+
+
+def main() -> None:
+    content = common.environment(["jax", "jaxlib", "numpy", "scipy", "motmetrics"])
+    parts = {"assignments": assignments, "new_shapes": new_shapes, "graphs": graphs}
+    if importlib.util.find_spec("motmetrics"):
+        parts["tracking"] = tracking
+    for name, part in parts.items():
+        content[name] = list(part())
+        common.print_table(name, content[name])
+    common.write_json("eager", content)
+
+
+if __name__ == "__main__":
+    main()
