@@ -65,32 +65,45 @@ def _plan(
     batch_operand: tuple[int, int],
     attributes: tuple[tuple[str, Any], ...],
 ) -> _Plan:
-    library = cpu_library()
-    run = library.jaxmatch_host_call
-    run.argtypes = [ctypes.c_void_p, *[ctypes.c_char_p] * 3, ctypes.c_int64]
+    run, handler = _entry(target)
     at, core = batch_operand
     shape = operands[at][0]
     batch = shape[: len(shape) - core]
     laid_out, size = [], 0
-    for of_one, dtype in results:
-        dtype = np.dtype(dtype)
-        laid_out.append(((*batch, *of_one), dtype, size))
-        size += -(-math.prod(laid_out[-1][0]) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
     words = [len(operands), len(results), len(attributes)]
-    for shape, dtype in [*operands, *((shape, dtype) for shape, dtype, _ in laid_out)]:
-        words += [ord(dtype.kind), dtype.itemsize, len(shape), *shape]
-    for name, value in attributes:
-        letters = name.encode()
-        padded = letters + bytes(-len(letters) % 8)
-        words += [len(letters), *struct.unpack(f"={len(padded) // 8}q", padded), *_scalar(value)]
+    for shape, dtype in operands:
+        words += (ord(dtype.kind), dtype.itemsize, len(shape), *shape)
+    for of_one, dtype in results:
+        dtype, shape = np.dtype(dtype), (*batch, *of_one)
+        words += (ord(dtype.kind), dtype.itemsize, len(shape), *shape)
+        laid_out.append((shape, dtype, size))
+        size += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
     return _Plan(
         run,
-        ctypes.cast(getattr(library, target), ctypes.c_void_p),
-        struct.pack(f"={len(words)}q", *words),
+        handler,
+        struct.pack(f"={len(words)}q", *words) + _attribute_words(attributes),
         struct.Struct(f"={len(operands) + len(results)}Q").pack,
         tuple(laid_out),
         size,
     )
+
+
+@lru_cache
+def _entry(target: str) -> tuple[Callable[..., int], ctypes.c_void_p]:
+    library = cpu_library()
+    run = library.jaxmatch_host_call
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_char_p] * 3, ctypes.c_int64]
+    return run, ctypes.cast(getattr(library, target), ctypes.c_void_p)
+
+
+@lru_cache
+def _attribute_words(attributes: tuple[tuple[str, Any], ...]) -> bytes:
+    words = b""
+    for name, value in attributes:
+        letters = name.encode()
+        words += struct.pack("=q", len(letters)) + letters + bytes(-len(letters) % 8)
+        words += struct.pack("=3q", *_scalar(value))
+    return words
 
 
 def _scalar(value: bool | int | float) -> tuple[int, int, int]:
