@@ -79,8 +79,13 @@ bool SolveFixedPoint(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& num
   Search search(fixed, excess, memory);
   search.run();
   for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
-  *out.value = V(numbers.cut([&](int64_t i) { return out.side[i]; }));
-  *out.status = kOptimal;
+  const auto value = numbers.cut([&](int64_t i) { return out.side[i]; });
+  if (value) {
+    *out.value = *value;
+    *out.status = kOptimal;
+  } else {
+    out.fail(n, kOverflow);
+  }
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -61,13 +62,18 @@ class FixedPoint {
   template <class I>
   bool convert(int bits, I* excess, I* pairwise) const {
     constexpr bool kMustBeExact = sizeof(I) < sizeof(int64_t);
-    const GridUnits units = GridUnits::of(bound_, survey_.most_around, bits);
+    const GridUnits units = GridUnits::of(bound_, survey_.most_around, around_exponent_, bits);
     bool exact = true;
     for (int64_t first = 0; first < n_; first += kBlock) {
       for (int64_t i = first; i < std::min(n_, first + kBlock); ++i) {
         const double s = double(g_.source[i]), t = double(g_.sink[i]);
-        excess[i] = I(units.excess(s, t, bits));
-        if (kMustBeExact) exact &= (s == t) | units.is_exact(std::abs(s - t), bits);
+        if constexpr (kMustBeExact) {
+          double whole;
+          exact &= units.exact_excess(s, t, &whole);
+          excess[i] = I(whole);
+        } else {
+          excess[i] = I(units.excess(s, t));
+        }
       }
       if (kMustBeExact && !exact) return false;
     }
@@ -79,10 +85,10 @@ class FixedPoint {
         if constexpr (kMustBeExact) {
           // Below 2^30: this number added and taken away leaves the nearest integer.
           constexpr double kRound = 0x1.8p52;
-          const I beyond = I(std::min<int64_t>(units.beyond, INT32_MAX));
+          const I beyond = I(std::min<int64_t>(units.beyond(), INT32_MAX));
           int inexact = 0;
           for (int64_t i = 0; i < count; ++i) {
-            const bool large = double(from[i]) > bound_;
+            const bool large = units.is_beyond(double(from[i]));
             const double x = large ? 0 : units.scaled(double(from[i]));
             const double whole = (x + kRound) - kRound;
             inexact |= whole != x;
@@ -97,14 +103,19 @@ class FixedPoint {
     return exact || !kMustBeExact;
   }
 
-  // The capacity of the cut in the given numbers, row by row.
+  // The capacity of the cut in the given numbers, row by row; none if it is finite and T does not
+  // hold it.
   template <class IsSource>
-  double cut(const IsSource& is_source) const {
-    double total = 0;
+  std::optional<T> cut(const IsSource& is_source) const {
+    double total = 0, most = 0;
+    const auto take = [&](double capacity) {
+      most = std::max(most, capacity);
+      return capacity;
+    };
     for (int64_t first = 0; first < n_; first += g_.shape.width) {
       double row = 0;
       for (int64_t i = first; i < first + g_.shape.width; ++i) {
-        row += double(is_source(i) ? g_.sink[i] : g_.source[i]);
+        row += take(double(is_source(i) ? g_.sink[i] : g_.source[i]));
       }
       total += row;
     }
@@ -113,13 +124,15 @@ class FixedPoint {
         double row = 0;
         for (int64_t i = first; i < first + count; ++i) {
           if (is_source(i) && !is_source(i + offset)) {
-            row += double(g_.template arc<kArcs>(i, i + offset, k));
+            row += take(double(g_.template arc<kArcs>(i, i + offset, k)));
           }
         }
         total += row;
       });
     }
-    return total;
+    const T capacity = T(total);
+    if (std::isinf(capacity) && most < double(INFINITY)) return std::nullopt;
+    return capacity;
   }
 
  private:
@@ -128,17 +141,16 @@ class FixedPoint {
   static constexpr int64_t kBlock = 4096;
 
   void survey() {
-    const double most_arc = look(INFINITY);
-    bound_ = GridUnits::flow_bound(survey_, n_, kArcs);
-    if (most_arc > bound_) {
-      // Huge arcs must not make the unit coarse.
-      survey_.most_around = 0;
-      look(bound_);
-    }
-    survey_.most_around = std::max(survey_.most_around, std::numeric_limits<double>::min());
+    look([](double c) { return c; }, [](double e) { return e; });
+    bound_ = GridBound::of(survey_, n_, kArcs);
+    if (!bound_.must_clip(as_number(most_arc_), survey_.most_around)) return;
+    survey_ = {};
+    around_exponent_ = bound_.exponent;
+    look([&](double c) { return bound_.clip(c); }, [&](double e) { return bound_.down.times(e); });
   }
-  // With no arc counted as more than `bound`. Returns the most of any.
-  double look(double bound) {
+  // With arcs and excess as the two functions make of them.
+  template <class Clip, class Scale>
+  void look(const Clip& clip, const Scale& scale) {
     const int64_t width = g_.shape.width;
     std::vector<double> out(width), in(width);
     for (int z = 0; z < g_.shape.depth; ++z) {
@@ -154,16 +166,15 @@ class FixedPoint {
           const T* const away = arcs(k, row, other);
           const T* const back = arcs(opposite<kArcs>(k), other, row);
           for (int64_t x = first; x < last; ++x) {
-            out[x] += double(away[x]) < bound ? double(away[x]) : bound;
-            in[x] += double(back[x]) < bound ? double(back[x]) : bound;
+            out[x] += clip(double(away[x]));
+            in[x] += clip(double(back[x]));
           }
           find_most(away + first, last - first);
         }
-        look_at_row(row, out.data(), in.data());
+        look_at_row(row, out.data(), in.data(), scale);
       }
     }
     survey_.most_finite = std::max(survey_.most_finite, double(as_number(most_finite_)));
-    return double(as_number(most_arc_));
   }
   // Numbers that are not negative are ordered as their bits, whose maxima take vector instructions.
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -191,11 +202,12 @@ class FixedPoint {
     const bool mirrored = g_.symmetric && k >= kArcs / 2;
     return g_.pairwise + (mirrored ? (k - kArcs / 2) * n_ + other : k * n_ + row);
   }
-  void look_at_row(int64_t row, const double* out, const double* in) {
+  template <class Scale>
+  void look_at_row(int64_t row, const double* out, const double* in, const Scale& scale) {
     GridSurvey most = survey_;
     for (int64_t x = 0; x < g_.shape.width; ++x) {
       const double s = double(g_.source[row + x]), t = double(g_.sink[row + x]);
-      const double e = s == t ? 0 : s - t;
+      const double e = scale(s == t ? 0 : s - t);
       const double excess = std::min(std::max(e, 0.0), out[x]);
       const double deficit = std::min(std::max(-e, 0.0), in[x]);
       most.most_excess = std::max(most.most_excess, excess);
@@ -211,7 +223,8 @@ class FixedPoint {
   const int64_t n_;
   GridSurvey survey_;
   Bits most_arc_ = 0, most_finite_ = 0;
-  double bound_ = 0;
+  GridBound bound_;
+  int around_exponent_ = 0;  // of survey_.most_around
 };
 
 }  // namespace jaxmatch

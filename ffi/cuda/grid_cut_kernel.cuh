@@ -92,25 +92,30 @@ class GridCutKernel {
     const int64_t start = clock64();
     // The capacity of the cut in the given numbers; every thread adds in a fixed order.
     Sum mine = 0;
+    bool endless = false;
+    const auto add = [&](G capacity) {
+      mine += Sum(capacity);
+      if constexpr (std::is_floating_point_v<G>) endless |= capacity == G(INFINITY);
+    };
     solver.each_result([&](int64_t cell, GridPlace place, int a) {
       const auto& tile = solver.tile();
       const bool here = tile.height(a) < kGridFar;
       side_[cell] = here;
-      mine += Sum(here ? g_.sink[cell] : g_.source[cell]);
+      add(here ? g_.sink[cell] : g_.source[cell]);
       if (!here) return;
       numbers_.each_neighbour(place, cell, [&](int k, int64_t other) {
         if (tile.height(a + tile.offset[k]) >= kGridFar) {
-          mine += Sum(g_.template arc<kArcs>(cell, other, k));
+          add(g_.template arc<kArcs>(cell, other, k));
         }
       });
     });
-    const Sum value = total(mine);
+    const Sum value = total(mine, &endless);
     if (block_ == 0 && threadIdx.x == 0 && plan_.control != nullptr) {
       shared_.control.end = int32_t(clock64() - start);
       shared_.control.relabellings = solver.relabellings();
       plan_.control->report(shared_.control);
     }
-    if (std::is_same_v<V, int32_t> && value > Sum(INT32_MAX)) {
+    if (!endless && !fits(value)) {
       fail(kOverflow);  // everybody has written its sides: they met to add
     } else if (block_ == 0 && threadIdx.x == 0) {
       *value_ = V(value);
@@ -119,8 +124,15 @@ class GridCutKernel {
     return true;
   }
 
-  // Over all threads of all blocks, in a fixed order.
-  __device__ Sum total(Sum mine) {
+  __device__ static bool fits(Sum value) {
+    if constexpr (std::is_floating_point_v<V>) {
+      return V(value) < V(INFINITY);
+    } else {
+      return !std::is_same_v<V, int32_t> || value <= Sum(INT32_MAX);
+    }
+  }
+  // Over all threads of all blocks, in a fixed order; and whether any has met an infinite capacity.
+  __device__ Sum total(Sum mine, bool* endless) {
     Sum* const sums = reinterpret_cast<Sum*>(shared_.sums);
     mine = over_warp_sum(mine);
     __syncthreads();
@@ -133,7 +145,7 @@ class GridCutKernel {
       sums[32] = sum;
       if (!barrier_.is_alone()) __stcg(parts() + block_, sum);
     }
-    barrier_.meet(false);
+    *endless = barrier_.meet(*endless);
     if (barrier_.is_alone()) return sums[32];
     Sum sum = 0;
     if (threadIdx.x < 32) {

@@ -49,22 +49,18 @@ class GridNumbers {
   // All threads of all blocks.
   __device__ Kind survey() {
     surveyed_ = true;
-    if (look(INFINITY)) return Kind::kInvalid;
+    if (look<true>(GridBound{})) return Kind::kInvalid;
     if constexpr (kReal) {
-      const double most_arc = most(kMostArc);
-      GridSurvey s{most(kMostExcess), most(kMostDeficit), most(kMostFinite), most(kMostAround)};
-      const double bound = GridUnits::flow_bound(s, g_.shape.cells(), kArcs);
-      if (most_arc > bound) {
-        look(bound);
-        s.most_around = most(kMostAroundBounded);
-      }
-      constexpr double kLeast = 2.2250738585072014e-308;
-      s.most_around = s.most_around < kLeast ? kLeast : s.most_around;
-      units_ = GridUnits::of(bound, s.most_around, kNarrowBits);
-      bits_ = kNarrowBits;
+      const GridSurvey s{most(kMostExcess), most(kMostDeficit), most(kMostFinite),
+                         most(kMostAround)};
+      const GridBound bound = GridBound::of(s, g_.shape.cells(), kArcs);
+      const bool clip = bound.must_clip(most(kMostArc), s.most_around);
+      if (clip) look<false>(bound);
+      const double around = clip ? most(kMostAroundBounded) : s.most_around;
+      const int exponent = clip ? bound.exponent : 0;
+      units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
       if (!is_rounded()) return Kind::kNarrow;
-      units_ = GridUnits::of(bound, s.most_around, kWideBits);
-      bits_ = kWideBits;
+      units_ = GridUnits::of(bound, around, exponent, kWideBits);
       return Kind::kWide;
     } else {
       const int64_t source = total(0), sink = total(2);
@@ -87,7 +83,7 @@ class GridNumbers {
   // Of the sink, as flow runs backwards.
   __device__ int64_t excess(G source, G sink) const {
     if constexpr (kReal) {
-      return -units_.excess(double(source), double(sink), bits_);
+      return -units_.excess(double(source), double(sink));
     } else {
       const int64_t by_bits = int64_t{1} << bits_;
       const int64_t most = by_bits < beyond_ ? by_bits : beyond_;
@@ -206,10 +202,10 @@ class GridNumbers {
     return barrier_.meet(fault);
   }
 
-  // Looks at all numbers, at arcs as far as they are not larger than the bound. Returns whether any
-  // is no capacity.
-  __device__ bool look(double bound) {
-    const bool first = bound == double(INFINITY);
+  // Looks at all numbers: at first as they are, then in units of the bound, which arcs are at most.
+  // Returns whether any is no capacity.
+  template <bool kFirst>
+  __device__ bool look(const GridBound& bound) {
     bool fault = false;
     double most_excess = 0, most_deficit = 0, most_finite = 0, most_around = 0, most_arc = 0;
     unsigned long long sums[4] = {};
@@ -222,8 +218,8 @@ class GridNumbers {
         const G back = g_.template arc<kArcs>(other, cell, opposite<kArcs>(k));
         fault |= !(away >= 0);
         const double a = double(away), b = double(back);
-        out += a < bound ? a : bound;
-        in += b < bound ? b : bound;
+        out += kFirst ? a : bound.clip(a);
+        in += kFirst ? b : bound.clip(b);
         if (kReal) {
           most_arc = a > most_arc ? a : most_arc;
           most_finite = a < double(INFINITY) && a > most_finite ? a : most_finite;
@@ -231,7 +227,8 @@ class GridNumbers {
       });
       double around = in + out;
       if constexpr (kReal) {
-        const double e = s == t ? 0 : double(s) - double(t);
+        const double difference = s == t ? 0 : double(s) - double(t);
+        const double e = kFirst ? difference : bound.down.times(difference);
         const double excess = e > 0 ? (e < out ? e : out) : 0;
         const double deficit = e < 0 ? (-e < in ? -e : in) : 0;
         around += excess + deficit;
@@ -247,7 +244,7 @@ class GridNumbers {
       }
       most_around = around > most_around ? around : most_around;
     });
-    if (!first) {
+    if (!kFirst) {
       raise(kMostAroundBounded, most_around);
       return share(false);
     }
@@ -266,9 +263,10 @@ class GridNumbers {
     bool rounded = false;
     each_cell([&](int64_t cell, GridPlace g) {
       const double s = double(g_.source[cell]), t = double(g_.sink[cell]);
-      rounded |= s != t && !units_.is_exact(fabs(s - t), bits_);
+      double whole;
+      rounded |= !units_.exact_excess(s, t, &whole);
       each_neighbour(g, cell, [&](int k, int64_t other) {
-        rounded |= !units_.is_exact(double(g_.template arc<kArcs>(cell, other, k)), bits_);
+        rounded |= !units_.is_exact(double(g_.template arc<kArcs>(cell, other, k)));
       });
     });
     return barrier_.meet(rounded);
@@ -281,7 +279,7 @@ class GridNumbers {
   const int block_, blocks_;
   GridUnits units_{};
   int64_t beyond_ = INT64_MAX;
-  int bits_ = 62;
+  int bits_ = 62;  // of integers
   bool surveyed_ = false;
 };
 

@@ -22,6 +22,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._status import Status
+from jaxmatch._xla.fixed_point import times_power
+from jaxmatch._xla.rounding import two_sum
 
 
 if TYPE_CHECKING:
@@ -154,40 +156,55 @@ def _fixed_point(
     source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
-    """As ffi/include/jaxmatch/grid_cut_units.h."""
+    """As ffi/include/jaxmatch/grid_cut_units.h: rounded down to units, what is above the bound of
+    all flow is one unit more. No sum leaves the range, since numbers, of which those that matter
+    are of the order of the bound, are divided by its power of two at first.
+    """
     real, integer = _widest(float), _widest(int)
     bits = 59 if integer == jnp.int64 else 29
-    surplus = jnp.where(source == sink, 0, source.astype(real) - sink.astype(real))
+    source, sink = (x.astype(real) for x in (source, sink))
     arcs = [arc.astype(real) for arc in arcs]
+    surplus, rest = two_sum(source, -sink)
+    surplus = jnp.where(source == sink, 0, surplus)
+    rest = jnp.where((source == sink) | jnp.isinf(surplus), 0, rest)
 
-    def survey(arcs: list[Array]) -> tuple[Array, Array, Array]:
+    def survey(surplus: Array, arcs: list[Array]) -> tuple[Array, Array, Array]:
         out = sum(arcs)
         into = sum(_into(arcs, moves))
         gives = jnp.minimum(jnp.maximum(surplus, 0), out)
         takes = jnp.minimum(jnp.maximum(-surplus, 0), into)
-        return (
-            gives.max(initial=0),
-            takes.max(initial=0),
-            (gives + takes + out + into).max(initial=0),
-        )
+        around = (gives + takes + out + into).max(initial=0)
+        return gives.max(initial=0), takes.max(initial=0), around
 
-    most_excess, most_deficit, _ = survey(arcs)
+    most_excess, most_deficit, _ = survey(surplus, arcs)
     cells = real.type(max(source.size, 1))
-    every = [source.astype(real), sink.astype(real), *arcs]
-    finite = jnp.stack([jnp.where(x < jnp.inf, x, 0).max(initial=0) for x in every]).max()
-    bound = jnp.minimum(most_excess, most_deficit) * cells
-    otherwise = jnp.minimum(finite * (len(arcs) + 2) * cells, jnp.finfo(real).max)
-    bound = jnp.where(bound < jnp.inf, bound, jnp.where(otherwise > 0, otherwise, 1))
-    *_, around = survey([jnp.minimum(arc, bound) for arc in arcs])
-    exponent = jnp.frexp(jnp.maximum(around, jnp.finfo(real).tiny))[1] - bits
+    every = jnp.stack([source, sink, *arcs])
+    most_finite = jnp.where(every < jnp.inf, every, 0).max(initial=0)
+    least = jnp.minimum(most_excess, most_deficit)
+    is_bound = least < jnp.inf
+    each = jnp.where(is_bound, least, jnp.where(most_finite > 0, most_finite, 1))
+    significand, exponent = jnp.frexp(each)
+    bound = significand * jnp.where(is_bound, cells, cells * (len(arcs) + 2))
+
+    surplus, rest, *arcs = (times_power(x, -exponent) for x in (surplus, rest, *arcs))
+    *_, around = survey(surplus, [jnp.minimum(arc, bound) for arc in arcs])
+    unit = jnp.frexp(around)[1] - bits
 
     def in_units(x: Array) -> Array:
-        # In two steps: 2^-exponent need not be a number.
-        x = jnp.ldexp(jnp.ldexp(x, -exponent // 2), -exponent - -exponent // 2)
-        return jnp.rint(jnp.clip(x, -(2.0**bits), 2.0**bits)).astype(integer)
+        return jnp.minimum(times_power(x, -unit), 2.0**bits)
 
-    beyond = in_units(bound) + 1
-    return in_units(surplus), [jnp.where(c > bound, beyond, in_units(c)) for c in arcs], bound < 0
+    def whole(x: Array) -> Array:
+        return jnp.floor(x).astype(integer)
+
+    beyond = whole(in_units(bound)) + 1
+    units = [jnp.where(arc > bound, beyond, whole(in_units(arc))) for arc in arcs]
+    # What the difference of two floats rounds away can be many units.
+    sign = jnp.where(surplus < 0, -1.0, 1.0)
+    size = in_units(jnp.abs(surplus))
+    left = size - jnp.floor(size) + sign * times_power(rest, -unit)
+    size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
+    size = jnp.minimum(size, jnp.minimum(beyond, 1 << bits))
+    return sign.astype(integer) * size, units, bound < 0
 
 
 def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:
@@ -208,7 +225,9 @@ def _capacity(
     ]
     if jnp.issubdtype(source.dtype, jnp.floating):
         parts = jnp.stack([x.astype(_widest(float)).sum() for x in terms])
-        return parts.sum().astype(source.dtype), jnp.ones_like(side).all()
+        endless = jnp.stack([jnp.isinf(x).any() for x in terms]).any()
+        value = parts.sum().astype(source.dtype)
+        return value, endless | (value < jnp.inf)
     integer = _widest(int)
     return _sum_below([x.astype(integer) for x in terms], jnp.iinfo(integer).max + 1)
 
