@@ -11,6 +11,7 @@
 
 #include "../large/core_search.h"
 #include "jaxmatch/batch.h"
+#include "jaxmatch/handler.h"
 
 namespace jaxmatch {
 

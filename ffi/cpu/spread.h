@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "jaxmatch/batch.h"
+#include "jaxmatch/handler.h"
 
 namespace jaxmatch {
 

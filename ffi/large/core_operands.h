@@ -17,6 +17,9 @@ constexpr int64_t kGivenState = 16;
 
 // The methods for one large problem; the same numbers stand in jaxmatch/_native/_large.py.
 enum class LargeMethod : int64_t { kCore, kClassical, kTree };
+inline bool is_large_method(int64_t method) {
+  return method >= int64_t(LargeMethod::kCore) && method <= int64_t(LargeMethod::kTree);
+}
 
 // The state of one problem, and with `bytes` the size of its buffer.
 inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
@@ -110,6 +113,9 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResul
   const auto batch = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
                                       status, given, maximize);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
+  if (!is_large_method(method)) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_assignment_core: unknown method"));
+  }
   CoreOperands o{LargeMethod(method),
                  *batch,
                  control->typed_data(),

@@ -167,8 +167,8 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
   o.lists_out = static_cast<ZeroList*>(lists->untyped_data());
   o.mail_out = static_cast<int64_t*>(mail->untyped_data());
   Divided<float> measured;
-  const bool known = o.method >= LargeMethod::kCore && o.method <= LargeMethod::kTree &&
-                     o.metric >= Metric::kSqeuclidean && o.metric <= Metric::kCosine;
+  const bool known =
+      is_large_method(method) && o.metric >= Metric::kSqeuclidean && o.metric <= Metric::kCosine;
   const int64_t n = int64_t(col4row->element_count()), m = int64_t(row4col->element_count());
   if (!known || n != o.whole.n || m != o.whole.m) {
     return fail("jaxmatch_assignment_divided: sides, a method or a metric that make no sense");

@@ -1,4 +1,4 @@
-// A batch spread over XLA's own thread pool, in the floating-point mode that exactness needs.
+// A batch spread over a thread pool, in the floating-point mode that exactness needs.
 #ifndef JAXMATCH_BATCH_H_
 #define JAXMATCH_BATCH_H_
 
@@ -6,10 +6,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
-
-#include "jaxmatch/handler.h"
+#include <new>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -42,11 +43,14 @@ class ExactFloats {
 };
 
 // Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
-// pool threads that are idle. No task waits for another: whoever comes takes the next range, and
-// the caller waits only for ranges that somebody has begun. `item_ns` is a guess at one item's
-// time.
-template <class Work>
-void ForEachRange(ffi::ThreadPool& pool, int64_t count, double item_ns, const Work& work) {
+// threads of `pool` that are idle. No task waits for another: whoever comes takes the next range,
+// and the caller waits only for ranges that somebody has begun. `item_ns` is a guess at one item's
+// time. What `work` throws, on whichever thread, is thrown to the caller when no thread is in it
+// any more; ranges that nobody had begun by then are left out.
+//
+// A pool has num_threads(), and Schedule(f), which calls f on a thread of its own or in place.
+template <class Pool, class Work>
+void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
   constexpr double kWorthATask = 20'000;
   const int64_t threads = std::max<int64_t>(1, pool.num_threads());
   const int64_t grain =
@@ -63,25 +67,37 @@ void ForEachRange(ffi::ThreadPool& pool, int64_t count, double item_ns, const Wo
   struct Shared {
     std::atomic<int64_t> next{0};
     std::atomic<int64_t> done{0};
+    std::atomic<bool> failed{false};
     std::mutex mutex;
     std::condition_variable all_done;
+    std::exception_ptr thrown;  // the first, guarded by the mutex
   };
   auto shared = std::make_shared<Shared>();
   // `work` is only touched for a range taken, and this call does not return before it is done.
-  auto run = [shared, count, grain, ranges, &work] {
+  auto run = [shared, count, grain, ranges, &work]() noexcept {
     ExactFloats mode;
     for (int64_t k; (k = shared->next.fetch_add(1)) < ranges;) {
-      work(k * grain, std::min(count, (k + 1) * grain));
+      try {
+        if (!shared->failed) work(k * grain, std::min(count, (k + 1) * grain));
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        if (!shared->failed.exchange(true)) shared->thrown = std::current_exception();
+      }
       if (shared->done.fetch_add(1) + 1 == ranges) {
         std::lock_guard<std::mutex> lock(shared->mutex);
         shared->all_done.notify_all();
       }
     }
   };
-  for (int64_t h = 0; h < helpers; ++h) pool.Schedule([run] { run(); });
+  try {
+    for (int64_t h = 0; h < helpers; ++h) pool.Schedule([run] { run(); });
+  } catch (const std::bad_alloc&) {
+    // No memory for a task: those that have been scheduled, and the caller, do the work.
+  }
   run();
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->all_done.wait(lock, [&] { return shared->done.load() == ranges; });
+  if (shared->thrown) std::rethrow_exception(std::exchange(shared->thrown, nullptr));
 }
 
 }  // namespace jaxmatch

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "jaxmatch/thrown.h"
 #include "xla/ffi/api/ffi.h"
 
 #define JAXMATCH_EXPORT __attribute__((visibility("default")))
@@ -13,11 +14,32 @@
 // libraries hide whatever does not: the declaration in front makes the symbol public.
 #define JAXMATCH_HANDLER(name, impl, ...)                                  \
   extern "C" JAXMATCH_EXPORT XLA_FFI_Error* name(XLA_FFI_CallFrame* call); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, impl, ##__VA_ARGS__)
+  extern "C" XLA_FFI_Error* name(XLA_FFI_CallFrame* call) {                \
+    XLA_FFI_DEFINE_HANDLER(handler, impl, ##__VA_ARGS__);                  \
+    return jaxmatch::CallHandler(#name, handler, call);                    \
+  }                                                                        \
+  static_assert(true, "a semicolon follows")
 
 namespace jaxmatch {
 
 namespace ffi = ::xla::ffi;
+
+// Calls the handler of the target `name`; what it throws becomes an error of the call.
+inline XLA_FFI_Error* CallHandler(const char* name, XLA_FFI_Handler* handler,
+                                  XLA_FFI_CallFrame* call) noexcept {
+  try {
+    return handler(call);
+  } catch (...) {
+    const Thrown thrown = Thrown::current(name);
+    XLA_FFI_Error_Create_Args args;
+    args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+    args.extension_start = nullptr;
+    args.message = thrown.message;
+    args.errc =
+        thrown.out_of_memory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL;
+    return call->api->XLA_FFI_Error_Create(&args);
+  }
+}
 
 // Number of problems in a buffer whose last `core_rank` dimensions are one problem. A buffer of
 // lower rank has none; zero-sized problems still count.

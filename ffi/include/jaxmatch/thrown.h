@@ -1,0 +1,40 @@
+// What was thrown, in words: nothing may be thrown out of a function that another language calls.
+#ifndef JAXMATCH_THROWN_H_
+#define JAXMATCH_THROWN_H_
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+namespace jaxmatch {
+
+// Made without memory of its own, since it may be that there is none.
+struct Thrown {
+  bool out_of_memory;
+  char message[256];
+
+  // In a catch clause; `where` is what the message begins with.
+  static Thrown current(const char* where) noexcept {
+    Thrown t{};
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      t.out_of_memory = true;
+      t.say(where, "no memory for the workspace");
+    } catch (const std::exception& e) {
+      t.say(where, e.what());
+    } catch (...) {
+      t.say(where, "an exception of no known type");
+    }
+    return t;
+  }
+
+ private:
+  void say(const char* where, const char* what) noexcept {
+    std::snprintf(message, sizeof message, "%s: %s", where, what);
+  }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_THROWN_H_

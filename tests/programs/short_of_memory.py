@@ -1,0 +1,88 @@
+"""Calls each target with room for ever more allocations, until all succeed:
+tests/test_native_errors.py runs this with short_of_memory.c preloaded."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmatch as jm
+
+
+MATCHINGS = "auto hopcroft_karp pothen_fan push_relabel p_dbfs p_pfp p_hk".split()
+FLOWS = "auto augment push_relabel pseudoflow".split()
+
+shim = ctypes.CDLL(None)
+shim.allow_allocations.restype = ctypes.c_long
+
+
+def allow(count: int) -> int:
+    refused = shim.allow_allocations(b"libjaxmatch_cpu", ctypes.c_long(count))
+    assert refused >= 0, "the library is not loaded"
+    return refused
+
+
+def assignments() -> Iterator[tuple[str, Callable[..., Any], Any]]:
+    rng = np.random.default_rng(0)
+    cost = jnp.asarray(rng.random((40, 40), np.float32))
+    for method in ["core", "classical", "tree"]:
+        yield method, lambda c, m=method: jm.solve_assignment(c, method=m).cost, cost
+    batch = jnp.asarray(rng.random((16, 60, 60), np.float32))
+    yield "jonker_volgenant", lambda c: jm.solve_assignment(c).cost, batch
+    points = jnp.asarray(rng.random((300, 2), np.float32))
+    yield "points", lambda x: jm.solve_assignment_points(x, x[::-1]).cost, points
+    estimator = jm.estimators.Perturbed(num_samples=64)
+    matrix = partial(jm.assignment_matrix, estimator=estimator, key=jax.random.key(0))
+    yield "perturbed", matrix, cost
+    yield "slope", jax.grad(lambda c: (matrix(c) * cost).sum()), cost
+
+
+def graphs() -> Iterator[tuple[str, Callable[..., Any], Any]]:
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, 4000, (2, 9000))
+    graph = jm.BipartiteGraph.from_edges(rows, cols, shape=(4000, 4000))
+    for method in MATCHINGS:
+        solve = partial(jm.maximum_bipartite_matching, method=method)
+        yield f"matching_{method}", lambda g, s=solve: s(g).cardinality, graph
+    tails, heads = rng.integers(0, 300, (2, 2000))
+    network = jm.FlowNetwork.from_edges(tails, heads, num_nodes=300)
+    capacity = jnp.asarray(rng.random((4, 2000), np.float32))
+    for method in FLOWS:
+        solve = partial(jm.maximum_flow, network, source=0, sink=1, method=method)
+        yield f"flow_{method}", lambda c, s=solve: s(capacity=c).value, capacity[0]
+        yield f"flows_{method}", lambda c, s=solve: s(capacity=c).value, capacity
+    source, sink = jnp.asarray(rng.random((2, 4, 60, 60), np.float32))
+    arcs = jnp.asarray(rng.random((4, 4, 60, 60), np.float32))
+    yield "grid_cut", lambda s: jm.grid_cut(s, sink, arcs).value, source
+
+
+def failures(f: Callable[..., Any], x: Any) -> int:
+    """How often there was too little memory."""
+    f = jax.jit(f)
+    allow(1 << 60)
+    expected = jax.block_until_ready(f(x))
+    count = 0
+    for room in [*range(40), *range(40, 2000, 40)]:
+        allow(room)
+        try:
+            got = jax.block_until_ready(f(x))
+        except (jax.errors.JaxRuntimeError, ValueError) as e:  # as XLA pleases
+            assert allow(1 << 60) > 0, "nothing was refused"
+            assert "no memory for the workspace" in str(e), str(e)
+            assert "jaxmatch_" in str(e), str(e)
+            count += 1
+            continue
+        refused = allow(1 << 60)
+        np.testing.assert_array_equal(got, expected)
+        if refused == 0:
+            return count
+    raise AssertionError("always short of memory")
+
+
+for problems in [assignments, graphs]:
+    for name, solve, x in problems():
+        print(name, failures(solve, x), flush=True)
