@@ -11,12 +11,22 @@
 #include <cstdint>
 
 #include "jaxmatch/dtype.h"
+#include "jaxmatch/metric.h"
 #include "jaxmatch/status.h"
 
 namespace jaxmatch {
 
+// Points whose distances are the costs; coordinates in the dtype of the costs.
+struct PointSets {
+  const void* rows;  // [dims, n]
+  const void* cols;  // [dims, m]
+  int64_t dims;
+  Metric metric;
+};
+
 struct AssignmentProblem {
-  const void* cost;  // [n, m] row-major
+  const PointSets* points = nullptr;  // null: costs are a matrix
+  const void* cost;                   // [n, m] row-major
   Dtype cost_dtype;
   int64_t n, m;
   bool maximize;

@@ -33,7 +33,7 @@ CostRange inspect(const S& s) {
   CostRange range;
   Bits most = 0, least = Bits(-1);
   // Rows that follow each other are one long row.
-  const bool dense = !s.row_id && s.stride == s.cols;
+  const bool dense = S::kStored && !s.row_id && s.stride == s.cols;
   const int64_t rows = dense ? 1 : s.rows, cols = dense ? int64_t(s.rows) * s.cols : s.cols;
   for (int64_t i = 0; i < rows; ++i) {
     Bits high, low;

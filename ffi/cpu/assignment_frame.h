@@ -81,7 +81,7 @@ struct Frame {
   explicit Frame(const AssignmentProblem& problem)
       : p(problem), n(used_part(p.row_mask, p.n)), m(used_part(p.col_mask, p.m)) {
     flip = !p.unmatched_cost && n.count > m.count;
-    gathered = flip || !m.contiguous;
+    gathered = !p.points && (flip || !m.contiguous);
     rows = flip ? m.count : n.count;
     cols = flip ? n.count : m.count;
   }
@@ -122,6 +122,27 @@ void gather(const Frame& f, const Elem* cost, Elem* out) {
       const Elem* column = cost + f.row_list[i];
       for (int64_t j = first; j < end; ++j) out[i * f.cols + j] = column[f.col_list[j] * stride];
     }
+  }
+}
+
+// Memory for the costs beside those of the problem, and where they are.
+template <class Lanes, class Elem>
+void take_costs(State<Lanes, Elem>* s, const Frame& f, Stack* stack) {
+  s->gathered = f.gathered ? stack->take<Elem>(f.rows * f.cols) : nullptr;
+}
+
+template <class Lanes, class Elem>
+void find_costs(State<Lanes, Elem>* s, const Frame& f) {
+  const Elem* cost = static_cast<const Elem*>(f.p.cost);
+  if (f.gathered) {
+    gather(f, cost, s->gathered);
+    s->cost = s->gathered;
+    s->stride = f.cols;
+    s->row_id = nullptr;
+  } else {
+    s->cost = cost + f.m.first;
+    s->stride = f.p.m;
+    s->row_id = f.p.row_mask ? f.row_list : nullptr;
   }
 }
 

@@ -24,6 +24,7 @@ namespace {
 #include "assignment_start.h"
 #include "assignment_augment.h"
 #include "assignment_warm.h"
+#include "assignment_points.h"
 #include "assignment_finish.h"
 // clang-format on
 
@@ -125,7 +126,7 @@ void write_solution(const S& s, const Frame& f, double gap) {
     const int32_t col = f.col_list[j];
     p.col4row[f.flip ? col : row] = f.flip ? row : col;
     p.row4col[f.flip ? row : col] = f.flip ? col : row;
-    const auto cost = widen(s.row(i)[j]);
+    const auto cost = widen(s.cost_of(i, j));
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(cost);
     } else {
@@ -210,39 +211,28 @@ Finding inspect_problem(const S& s, const Frame& f) {
 
 enum class Outcome { kDone, kNeedsWider, kOutOfMemory };
 
-template <class Lanes, class Elem>
+template <class S>
 Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
-  using S = State<Lanes, Elem>;
-  using Acc = typename Lanes::Acc;
+  using Elem = typename S::Elem;
+  using Acc = typename S::Acc;
   constexpr bool kDouble = __is_same(Acc, double);
   Frame f(p);
   S s;
   s.rows = int32_t(f.rows);
   s.cols = int32_t(f.cols);
   Acc* unmatched = nullptr;
-  Elem* gathered = nullptr;
   const auto take_all = [&](Stack* stack) {
     f.take_lists(stack);
     take_state(&s, stack);
     if (p.unmatched_cost) unmatched = stack->take<Acc>(f.rows);
-    if (f.gathered) gathered = stack->take<Elem>(f.rows * f.cols);
+    take_costs(&s, f, stack);
   };
   Stack stack;
   take_all(&stack);
   if (!reserve(arena, stack.used, &stack)) return Outcome::kOutOfMemory;
   take_all(&stack);
 
-  const Elem* cost = static_cast<const Elem*>(p.cost);
-  if (f.gathered) {
-    gather(f, cost, gathered);
-    s.cost = gathered;
-    s.stride = f.cols;
-    s.row_id = nullptr;
-  } else {
-    s.cost = cost + f.m.first;
-    s.stride = p.m;
-    s.row_id = p.row_mask ? f.row_list : nullptr;
-  }
+  find_costs(&s, f);
   s.scale = p.maximize ? -1 : 1;
   s.unmatched = nullptr;
   s.cols_optional = p.unmatched_cost || s.rows < s.cols;
@@ -295,16 +285,25 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
 
 template <class Elem>
 bool solve_as(const AssignmentProblem& p, Arena* arena) {
-  Outcome outcome = solve_with<DoubleLanes, Elem>(p, arena);
+  Outcome outcome = solve_with<State<DoubleLanes, Elem>>(p, arena);
   if constexpr (__is_same(Elem, int64_t)) {
-    if (outcome == Outcome::kNeedsWider) outcome = solve_with<WideLanes, Elem>(p, arena);
+    if (outcome == Outcome::kNeedsWider) outcome = solve_with<State<WideLanes, Elem>>(p, arena);
   }
   return outcome == Outcome::kDone;
+}
+
+template <class Elem>
+bool solve_points(const AssignmentProblem& p, Arena* arena) {
+  return solve_with<PointState<DoubleLanes, Elem>>(p, arena) == Outcome::kDone;
 }
 
 }  // namespace
 
 bool solve_assignment(const AssignmentProblem& p, Arena* arena) {
+  if (p.points) {
+    return p.cost_dtype == Dtype::kF32 ? solve_points<float>(p, arena)
+                                       : solve_points<double>(p, arena);
+  }
   switch (p.cost_dtype) {
     case Dtype::kBF16:
       return solve_as<BF16>(p, arena);

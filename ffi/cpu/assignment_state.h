@@ -22,11 +22,13 @@ constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatche
 //     unless a warm start put it lower: settle_free_columns() mends that.
 template <class LanesType, class ElemType>
 struct State {
+  static constexpr bool kStored = true;  // costs lie in memory; see PointState
   using Lanes = LanesType;
   using Acc = typename Lanes::Acc;
   using Elem = ElemType;
 
   // The costs, in place or gathered.
+  Elem* gathered;
   const Elem* cost;
   int64_t stride;         // from one row to the next
   const int32_t* row_id;  // which row of `cost` is row i, null for i itself
@@ -51,7 +53,8 @@ struct State {
   int32_t* free_rows;  // [rows]
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
-  Acc entry(int64_t i, int64_t j) const { return Acc(widen(row(i)[j])) * scale; }
+  Elem cost_of(int64_t i, int64_t j) const { return row(i)[j]; }
+  Acc entry(int64_t i, int64_t j) const { return Acc(widen(cost_of(i, j))) * scale; }
   Acc leave(int64_t i) const { return unmatched ? unmatched[i] : kNever<Acc>; }
 };
 

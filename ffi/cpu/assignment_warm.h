@@ -45,25 +45,19 @@ void duals_from_rows(S& s, const typename S::Acc* row_dual) {
   for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
 }
 
-// Reads the caller's column duals into v. False, and v = 0: start cold, because a dual is not
-// finite, or so far beyond the costs that sums with it would round, or because there is nothing to
-// gain: with columns to spare, or rows that may leave, a cold start needs little more than one look
-// at each row, while every spare column that these duals put too low costs a search.
-template <class S>
-bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
-  using Acc = typename S::Acc;
+// Reads the caller's column duals into v, as multiples of `unit` if it is not 0. False: there are
+// none, or one is not finite or beyond `most`; v is as it was.
+template <class Lanes, class Elem>
+bool start_duals(State<Lanes, Elem>& s, const Frame& f, double most, double unit) {
+  using Acc = typename Lanes::Acc;
   const AssignmentProblem& p = f.p;
-  if (!p.start_dual || s.rows == 0 || s.unmatched) return false;
-  if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
-  const double scale = double(s.scale), limit = 16 * max_abs * fabs(scale);
-  // On the grid of the costs no later sum rounds (float64 has no common grid).
-  const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
+  if (!p.start_dual) return false;
   const int64_t count = f.flip ? s.rows : s.cols;
   const int32_t* list = f.flip ? f.row_list : f.col_list;
   Acc* start = f.flip ? s.dist : s.label;
   for (int64_t k = 0; k < count; ++k) {
-    const double x = read_real(p.start_dual, p.result_dtype, list[k]) * scale;
-    if (!(fabs(x) <= 16 * limit)) return false;
+    const double x = read_real(p.start_dual, p.result_dtype, list[k]) * double(s.scale);
+    if (!(fabs(x) <= most)) return false;
     start[k] = Acc(unit > 0 ? rint(x / unit) * unit : x);
   }
   if (f.flip) {
@@ -71,6 +65,23 @@ bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
   } else {
     for (int64_t j = 0; j < s.cols; ++j) s.v[j] = start[j];
   }
+  return true;
+}
+
+// Starts from given duals, or from those that points suggest. False, and v = 0: start cold, because
+// there are none, or they are so far beyond the costs that sums with them would round, or because
+// there is nothing to gain: with columns to spare, or rows that may leave, a cold start needs little
+// more than one look at each row, while every spare column that these duals put too low costs a
+// search.
+template <class S>
+bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
+  using Acc = typename S::Acc;
+  if (s.rows == 0 || s.unmatched) return false;
+  if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
+  const double scale = double(s.scale), limit = 16 * max_abs * fabs(scale);
+  // On the grid of the costs no later sum rounds (float64 has no common grid).
+  const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
+  if (!start_duals(s, f, 16 * limit, unit)) return false;
 
   // A constant may be added to all. As many columns as will stay unmatched must end at 0: that many
   // are put there, so that few must be brought there.

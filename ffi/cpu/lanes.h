@@ -66,6 +66,11 @@ struct ScalarLanes {
   static Reg splat(Acc x) { return x; }
   static Reg load(const Acc* p) { return *p; }
   static void store(Acc* p, Reg x) { *p = x; }
+  // A cost, rounded to its type.
+  template <class Elem>
+  static void store_cost(Elem* p, Reg x) {
+    *p = Elem(x);
+  }
   template <class Elem>
   static Reg load_cost(const Elem* p) {
     return Acc(widen(*p));
@@ -76,6 +81,8 @@ struct ScalarLanes {
   }
   static Reg add(Reg a, Reg b) { return a + b; }
   static Reg sub(Reg a, Reg b) { return a - b; }
+  static Reg mul(Reg a, Reg b) { return a * b; }
+  static Reg sqrt(Reg a) { return __builtin_sqrt(a); }
   static Reg scale_sub(Reg c, Reg scale, Reg v) { return c * scale - v; }
   static Reg min(Reg a, Reg b) { return b < a ? b : a; }
   static Reg max(Reg a, Reg b) { return a < b ? b : a; }
@@ -103,6 +110,8 @@ struct Avx512Lanes {
   static Reg splat(double x) { return _mm512_set1_pd(x); }
   static Reg load(const double* p) { return _mm512_loadu_pd(p); }
   static void store(double* p, Reg x) { _mm512_storeu_pd(p, x); }
+  static void store_cost(double* p, Reg x) { store(p, x); }
+  static void store_cost(float* p, Reg x) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(x)); }
   static Reg load_cost(const double* p) { return load(p); }
   static Reg load_cost(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
   static Reg load_cost(const int32_t* p) {
@@ -131,6 +140,8 @@ struct Avx512Lanes {
   }
   static Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
   static Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
+  static Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
+  static Reg sqrt(Reg a) { return _mm512_sqrt_pd(a); }
   static Reg scale_sub(Reg c, Reg scale, Reg v) { return _mm512_fmsub_pd(c, scale, v); }
   static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }
   static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
@@ -175,6 +186,8 @@ struct Avx2Lanes {
   static Reg splat(double x) { return _mm256_set1_pd(x); }
   static Reg load(const double* p) { return _mm256_loadu_pd(p); }
   static void store(double* p, Reg x) { _mm256_storeu_pd(p, x); }
+  static void store_cost(double* p, Reg x) { store(p, x); }
+  static void store_cost(float* p, Reg x) { _mm_storeu_ps(p, _mm256_cvtpd_ps(x)); }
   static Reg load_cost(const double* p) { return load(p); }
   static Reg load_cost(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
   static Reg load_cost(const int32_t* p) {
@@ -209,6 +222,8 @@ struct Avx2Lanes {
   }
   static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
+  static Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
+  static Reg sqrt(Reg a) { return _mm256_sqrt_pd(a); }
   static Reg scale_sub(Reg c, Reg scale, Reg v) { return _mm256_fmsub_pd(c, scale, v); }
   static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }
   static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }

@@ -2,16 +2,14 @@
 //
 // In double precision, operation by operation in the order of the coordinates and never contracted,
 // then rounded to the type of the coordinates: an entry has the same bits each time, on every
-// platform and on every device.
+// platform and on every device. cpu/assignment_points.h computes the same bits.
 #ifndef JAXMATCH_LARGE_POINT_COSTS_H_
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 
 #include "grid_costs.h"
+#include "jaxmatch/metric.h"
 
 namespace jaxmatch {
-
-// The same numbers stand in jaxmatch/_native/_divided.py. For the cosine points are unit vectors.
-enum class Metric : int64_t { kSqeuclidean, kEuclidean, kL1, kCosine };
 
 // Costs that are T, between points with coordinates that are T.
 template <class T>

@@ -37,6 +37,7 @@ from ._perturbed import fits_perturbed as fits_perturbed
 from ._perturbed import noise as noise
 from ._perturbed import perturbed_assignment as perturbed_assignment
 from ._perturbed import perturbed_slope as perturbed_slope
+from ._points import points_assignment as points_assignment
 
 
 load()

@@ -1,0 +1,15 @@
+// The metrics of costs that are distances between points. No templates, no functions: see
+// cpu/assignment.h.
+#ifndef JAXMATCH_METRIC_H_
+#define JAXMATCH_METRIC_H_
+
+#include <cstdint>
+
+namespace jaxmatch {
+
+// The same numbers stand in jaxmatch/_native/_divided.py. For the cosine points are unit vectors.
+enum class Metric : int64_t { kSqeuclidean, kEuclidean, kL1, kCosine };
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_METRIC_H_
