@@ -17,7 +17,7 @@ from jaxmatch._arguments import as_array
 from jaxmatch._flow_solve import METHODS, OPTIONS, solve_flow, solve_here
 from jaxmatch._host import Place, place_of
 from jaxmatch._indices import existing
-from jaxmatch._networks import FlowNetwork, check_network
+from jaxmatch._networks import FlowNetwork, check_network, turned_network
 from jaxmatch._result import Flow, MinimumCut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
@@ -199,22 +199,45 @@ def minimum_cut(
     sink: ArrayLike,
     *,
     method: str = "auto",
+    nearest: str = "source",
 ) -> MinimumCut:
     """Find minimum cuts: [`maximum_flow`][jaxmatch.maximum_flow] without the flow.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
-    >>> value, source_side = jm.minimum_cut(network, jnp.array([5, 2]), 0, 2)
+    >>> value, source_side, status = jm.minimum_cut(network, jnp.array([5, 2]), 0, 2)
     >>> value, source_side
     (Array(2, dtype=int32), Array([ True,  True, False], dtype=bool))
 
+    **Arguments:** those of `maximum_flow`, and
+
+    - `nearest`: of several minimum cuts, `"source"` is the one with the fewest nodes on the source
+      side and `"sink"` the one with the most. Every other minimum cut lies between these two, and
+      where they are the same there is no other.
+
+    >>> ties = jnp.array([2, 2])
+    >>> for nearest in ("source", "sink"):
+    ...     print(jm.minimum_cut(network, ties, 0, 2, nearest=nearest).source_side)
+    [ True False False]
+    [ True  True False]
+
     **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of edges that
     lead from one side to the other where the source is on one side and the sink on the other;
-    `source_side`, `bool[..., n]`, of all such cuts the one with the fewest nodes at the source; and
-    `status`. Arguments, status, gradient and everything else are those of `maximum_flow`.
+    `source_side`, `bool[..., n]`; and `status`. Status, exactness, gradient and everything else are
+    those of `maximum_flow`; with `nearest="sink"`, of the network with all edges turned round, for
+    which the flow is computed from the sink. Where the value is +inf, the sink is then alone on its
+    side.
     """
-    res = maximum_flow(network, capacity, source, sink, method=method)
-    return MinimumCut(res.value, res.source_side, res.status)
+    if nearest not in ("source", "sink"):
+        raise ValueError(f"`nearest` must be 'source' or 'sink', got {nearest!r}.")
+    if nearest == "source":
+        res = maximum_flow(network, capacity, source, sink, method=method)
+        return MinimumCut(res.value, res.source_side, res.status)
+    check_network(network)
+    network, x, *ends = _as_problem(network, capacity, source, sink)
+    res = maximum_flow(turned_network(network), x, *reversed(ends), method=method)
+    solved = (res.status == Status.OPTIMAL)[..., None]
+    return MinimumCut(res.value, ~res.source_side & solved, res.status)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from jax import lax
 
 from jaxmatch._host import in_full_precision
 from jaxmatch._networks import FlowNetwork, check_network
-from jaxmatch._result import Flow
+from jaxmatch._result import Check, Flow
 from jaxmatch._sharding import over_batch_shards
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class FlowCheck:
+class FlowCheck(Check):
     """What [`check_flow`][jaxmatch.check_flow] found; leading `...` is batch.
 
     - `valid`: `bool[...]`, this is a flow from source to sink, of the value that the result states.

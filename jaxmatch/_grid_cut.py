@@ -15,6 +15,7 @@ from jax import lax
 from jaxmatch import _native
 from jaxmatch._arguments import as_array
 from jaxmatch._host import Place, place_of
+from jaxmatch._result import Cut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
 from jaxmatch._xla import grid_cut as _xla_grid_cut
@@ -32,23 +33,20 @@ _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class GridCut:
+class GridCut(Cut):
     """The result of [`grid_cut`][jaxmatch.grid_cut]; leading `...` is batch.
 
     - `value`: `T[...]`, the capacity of the cut; the one field that carries a gradient.
     - `source_side`: `bool[..., *grid]`, the cells on the source's side of the cut.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False.
+    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False. Unpacks
+    as `value, source_side, status`; `cut[k]` is problem k of a batch.
     """
 
     value: Num[Array, "..."]
     source_side: Bool[Array, "..."]
     status: Int[Array, "..."]
-
-    def replace(self, **changes: Any) -> GridCut:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
 
 def grid_cut(

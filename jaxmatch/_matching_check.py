@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._graphs import BipartiteGraph, check_graph
-from jaxmatch._result import Matching
+from jaxmatch._result import Check, Matching
 from jaxmatch._sharding import over_batch_shards
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class MatchingCheck:
+class MatchingCheck(Check):
     """What [`check_matching`][jaxmatch.check_matching] found; leading `...` is batch.
 
     - `valid`: `bool[...]`, this is a matching of the graph.

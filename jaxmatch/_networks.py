@@ -7,6 +7,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._indices import as_indices, rows_of_csr
@@ -200,6 +201,41 @@ def check_network(network: FlowNetwork) -> None:
                 f"`network.{name}` must have {length} entries to go with the other arrays, "
                 f"got {got}."
             )
+
+
+@jax.jit
+def turned_network(network: FlowNetwork) -> FlowNetwork:
+    """The network with every edge in the other direction, in which they keep their numbers.
+
+    Its arcs are the same, but each has the edges of its partner. Arrays that make no sense stay so.
+    """
+    turn = _turned_edges
+    for _ in network.batch_shape:
+        turn = jax.vmap(turn)
+    edge_ptr, arc_edge = turn(network.arc_partner, network.edge_ptr, network.arc_edge)
+    return dataclasses.replace(
+        network,
+        senders=network.receivers,
+        receivers=network.senders,
+        edge_ptr=edge_ptr,
+        arc_edge=arc_edge,
+    )
+
+
+def _turned_edges(
+    partner: Int[Array, " a"], edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"]
+) -> tuple[Int[Array, " a+1"], Int[Array, " e"]]:
+    first, count = edge_ptr[:-1], edge_ptr[1:] - edge_ptr[:-1]
+    last = edge_ptr[0] + jnp.cumsum(count[partner], dtype=jnp.int32)
+    turned_ptr = jnp.concatenate([edge_ptr[:1], last])
+    if arc_edge.size == 0 or partner.size == 0:
+        return turned_ptr, arc_edge
+    # Where each edge of an arc goes; self-loops stay behind all others.
+    place = jnp.arange(len(arc_edge), dtype=jnp.int32)
+    arc = jnp.repeat(jnp.arange(len(partner)), count, total_repeat_length=len(arc_edge))
+    there = turned_ptr[partner[arc]] + place - first[arc]
+    there = jnp.where(place < edge_ptr[-1], there, place)
+    return turned_ptr, jnp.zeros_like(arc_edge).at[there].set(arc_edge)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._result import result_float
+from jaxmatch._result import Check, result_float
 
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class AssignmentCheck:
+class AssignmentCheck(Check):
     """What [`check_assignment`][jaxmatch.check_assignment] found; leading `...` is batch.
 
     - `valid`: `bool[...]`, this is a feasible assignment, whatever it costs.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._status import Status
 
@@ -21,10 +23,85 @@ def result_float() -> jnp.dtype:
     return jax.dtypes.canonicalize_dtype(float)
 
 
+class Batched:
+    """Base of dataclasses whose fields share leading batch dimensions."""
+
+    # With `__getitem__` alone Python would iterate over problems, but unpacking is expected to give
+    # fields: neither happens unless a class defines it.
+    __iter__: Any = None
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions that all fields share; () for a single problem."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Self:
+        """Problem `index` of a batch: every field, indexed in its batch dimensions."""
+        index = _checked_index(index, self.batch_shape, type(self).__name__)
+        rank = len(self.batch_shape)
+        fields: Any = self.__dict__
+        return type(self)(
+            **{name: x[(*index, *[slice(None)] * (x.ndim - rank))] for name, x in fields.items()}
+        )
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return type(self)(**(self.__dict__ | changes))
+
+
+def _checked_index(index: Any, batch_shape: tuple[int, ...], name: str) -> tuple[Any, ...]:
+    """The index as a tuple with an ellipsis. NumPy checks it: JAX clamps what is out of range."""
+    if not batch_shape:
+        raise IndexError(
+            f"This {name} is one problem and has no batch dimension to index; its fields are "
+            "attributes."
+        )
+    index = index if isinstance(index, tuple) else (index,)
+    known = tuple(
+        np.zeros(i.shape, i.dtype) if isinstance(i, jax.core.Tracer) else i for i in index
+    )
+    try:
+        np.broadcast_to(np.int8(0), batch_shape)[known]
+    except IndexError as error:
+        raise IndexError(f"This {name} has the batch shape {batch_shape}: {error}.") from None
+    return index if any(i is Ellipsis for i in index) else (*index, Ellipsis)
+
+
+class Result(Batched):
+    """What a solver returns."""
+
+    status: Int[Array, "..."]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions that all fields share; () for a single problem."""
+        return self.status.shape
+
+
+class Check(Batched):
+    """What is proved of a result."""
+
+    valid: Bool[Array, "..."]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions that all fields share; () for a single problem."""
+        return self.valid.shape
+
+
+class Cut(Result):
+    """A minimum cut, which unpacks into its fields."""
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.__dict__.values())
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Assignment:
+class Assignment(Result):
     """The result of [`solve_assignment`][jaxmatch.solve_assignment]; leading `...` is batch.
+
+    `res[k]` is problem k of a batch.
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
@@ -68,17 +145,13 @@ class Assignment:
             status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
         )
 
-    def replace(self, **changes: Any) -> Assignment:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class Matching:
+class Matching(Result):
     """The result of [`maximum_bipartite_matching`][jaxmatch.maximum_bipartite_matching].
 
-    Leading `...` is batch.
+    Leading `...` is batch; `res[k]` is problem k of it.
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
@@ -121,15 +194,13 @@ class Matching:
             status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
         )
 
-    def replace(self, **changes: Any) -> Matching:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class Flow:
+class Flow(Result):
     """The result of [`maximum_flow`][jaxmatch.maximum_flow]; leading `...` is batch.
+
+    `res[k]` is problem k of a batch.
 
     - `value`: `[...]`, what flows from the source to the sink; the one field that carries a
       gradient. int64 under x64 for integer capacities, else their dtype.
@@ -147,22 +218,15 @@ class Flow:
     source_side: Bool[Array, "... n"]
     status: Int[Array, "..."]
 
-    def replace(self, **changes: Any) -> Flow:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class MinimumCut:
+class MinimumCut(Cut):
     """The result of [`minimum_cut`][jaxmatch.minimum_cut]: a [`Flow`][jaxmatch.Flow] without flow.
 
-    Iterates as the pair `value, source_side`.
+    Unpacks as `value, source_side, status`; `cut[k]` is problem k of a batch.
     """
 
     value: Num[Array, "..."]
     source_side: Bool[Array, "... n"]
     status: Int[Array, "..."]
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter((self.value, self.source_side))

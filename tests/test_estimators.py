@@ -563,6 +563,28 @@ def test_labellings_of_a_grid():
 # Arguments
 
 
+@pytest.mark.parametrize("rule", [Identity(), Blackbox(3.0), Perturbed(0.5, 16)], ids=str)
+@pytest.mark.parametrize("unmatched", [None, 0.25])
+def test_maximize_is_of_the_negatives(rule, unmatched):
+    """The matrix is, and gradients turn round; -inf forbids."""
+    score, d = normal(0, 2, 3, 4), normal(1, 2, 3, 4)
+    score[0, 1, 2] = -np.inf
+    other = None if unmatched is None else -unmatched
+
+    def solve(cost, maximize, unmatched):
+        how = {"maximize": maximize, "unmatched_cost": unmatched}
+        return jm.assignment_matrix(cost, estimator=rule, **given(rule), **how)
+
+    y, back = jax.vjp(lambda c: solve(c, True, unmatched), score)
+    expected, back_of_negatives = jax.vjp(lambda c: solve(c, False, other), -score)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(back(d)[0], -back_of_negatives(d)[0])
+    assert np.abs(back(d)[0]).sum() > 0
+    best = jm.solve_assignment(score, maximize=True, unmatched_cost=unmatched)
+    if not rule.needs_key:
+        np.testing.assert_array_equal(y.argmax(-1)[y.sum(-1) > 0], best.col4row[best.col4row >= 0])
+
+
 def test_arguments_are_checked():
     cost = np.eye(3, dtype=np.float32)
     with pytest.raises(TypeError, match="`estimator` must be one of"):

@@ -88,7 +88,7 @@ def test_ties_take_the_cut_nearest_to_the_source():
     for method in SOME_METHODS:
         gradient = jax.grad(value_of(network, method, sink=3))(jnp.ones(3))
         np.testing.assert_array_equal(gradient, [1, 0, 0])
-    value, source_side = jm.minimum_cut(network, jnp.ones(3), 0, 3)
+    value, source_side, _ = jm.minimum_cut(network, jnp.ones(3), 0, 3)
     assert value == 1 and source_side.tolist() == [True, False, False, False]
 
 

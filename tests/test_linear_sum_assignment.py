@@ -34,6 +34,16 @@ def assert_pairs(shape, pairs):
 # scipy
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 30, 100])
+def test_equal_costs_give_the_identity_on_the_cpu(n):
+    """scipy's `test_constant_cost_matrix`."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        for costs in (np.zeros((n, n)), np.ones((2, n, n)), np.full((n, n), -7, np.int32)):
+            rows, cols = jm.linear_sum_assignment(costs)
+            np.testing.assert_array_equal(rows, np.broadcast_to(np.arange(n), rows.shape))
+            np.testing.assert_array_equal(cols, rows)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(
     "costs, expected",

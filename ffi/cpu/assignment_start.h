@@ -104,6 +104,13 @@ void reduce_columns(S& s, int32_t* count) {
       s.row4col[j] = i;
     }
   }
+  // The first row has all minima, and they do not differ: it takes the first column instead of the
+  // last, so that equal costs give the identity, as with scipy.
+  const int32_t last = s.cols - 1;
+  if (last > 0 && count[0] == s.cols && s.v[0] == s.v[last]) {
+    s.row4col[last] = kNone;
+    s.col4row[0] = s.row4col[0] = 0;
+  }
 }
 
 // A row that is the minimum of one column only passes its slack on: v of its column drops as far

@@ -22,6 +22,7 @@ def assignment_matrix(
     estimator: Estimator,
     key: Any = None,
     state: Any = None,
+    maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
@@ -44,11 +45,13 @@ def assignment_matrix(
 
     **Arguments:**
 
-    - `cost`: `[..., n, m]`; +inf forbids a pair.
+    - `cost`: `[..., n, m]`; +inf forbids a pair (−inf when maximising).
     - `estimator`: the rule, and with `Perturbed` and `ImplicitMLE` also what is computed forward:
       the mean of several solutions.
     - `key`: of `jax.random`, for rules that draw noise.
     - `state`: of `AdaptiveImplicitMLE`.
+    - `maximize`: the assignment of the greatest total instead. Gradients turn round with it: they
+      are those of the costs' negatives.
     - `row_mask`, `col_mask`, `unmatched_cost`: as in
       [`solve_assignment`][jaxmatch.solve_assignment]. Unmatched costs are costs like others: rules
       perturb them too, and give them a gradient.
@@ -82,8 +85,11 @@ def assignment_matrix(
     oracle = assignment_oracle(row_mask=row_mask, col_mask=col_mask, may_stay_unmatched=alone)
     dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else jnp.float32
     if unmatched_cost is None:
-        return estimator.solution(oracle, cost, key=key, state=state).astype(dtype)
-    wide = jnp.promote_types(cost.dtype, unmatched_cost.dtype)
-    wide = jnp.promote_types(wide, jnp.float32)
-    extended = jnp.concatenate([cost.astype(wide), unmatched_cost[..., None].astype(wide)], -1)
-    return estimator.solution(oracle, extended, key=key, state=state)[..., :-1].astype(dtype)
+        extended = cost.astype(dtype)
+    else:
+        wide = jnp.promote_types(cost.dtype, unmatched_cost.dtype)
+        wide = jnp.promote_types(wide, jnp.float32)
+        extended = jnp.concatenate([cost.astype(wide), unmatched_cost[..., None].astype(wide)], -1)
+    extended = -extended if maximize else extended
+    y = estimator.solution(oracle, extended, key=key, state=state)
+    return y[..., : cost.shape[-1]].astype(dtype)

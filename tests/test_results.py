@@ -1,0 +1,106 @@
+"""Results and checks of a batch, by problem; and what unpacks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmatch as jm
+
+
+def batched(shape):
+    """A result and a check of every kind, for a batch of this shape."""
+    rng = np.random.default_rng(0)
+    cost = rng.random((*shape, 3, 4), np.float32)
+    assignment = jm.solve_assignment(cost)
+    graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 1, 0], (3, 2))
+    graph = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *x.shape)), graph)
+    matching = jm.maximum_bipartite_matching(graph)
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], 3)
+    capacity = rng.integers(1, 9, (*shape, 2)).astype(np.int32)
+    flow = jm.maximum_flow(network, capacity, 0, 2)
+    cells = rng.integers(0, 9, (2, *shape, 2, 3)).astype(np.int32)
+    return {
+        "Assignment": assignment,
+        "AssignmentCheck": jm.check_assignment(cost, assignment),
+        "Matching": matching,
+        "MatchingCheck": jm.check_matching(graph, matching),
+        "Flow": flow,
+        "FlowCheck": jm.check_flow(network, capacity, 0, 2, flow),
+        "MinimumCut": jm.minimum_cut(network, capacity, 0, 2),
+        "GridCut": jm.grid_cut(*cells, np.ones((2, 2, 3), np.int32)),
+    }
+
+
+@pytest.fixture(scope="module")
+def results():
+    return batched((2, 5))
+
+
+INDICES = {
+    "a problem": (1, 2),
+    "the first dimension": 1,
+    "from the end": -1,
+    "slice": (slice(None), slice(1, 4)),
+    "ellipsis": (..., 3),
+    "ellipsis in front of nothing": (1, 2, ...),
+    "new dimension": (None, 1, ..., None),
+    "mask": np.arange(10).reshape(2, 5) % 3 == 0,
+    "numbers": (slice(None), np.array([3, 0, 3])),
+    "numpy integer": np.int64(1),
+    "jax integer": jnp.int32(1),
+}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=[*INDICES])
+def test_an_index_is_of_the_batch(results, index):
+    """As NumPy indexes the numbers of the problems; whole problems come out."""
+    numbers = np.arange(10).reshape(2, 5)[index]
+    for name, res in results.items():
+        got = res[index]
+        assert type(got) is type(res)
+        assert got.batch_shape == numbers.shape, name
+        flat = jax.tree.map(lambda x: x.reshape(10, *x.shape[2:])[numbers], res)  # noqa: B023
+        jax.tree.map(np.testing.assert_array_equal, got, flat)
+
+
+def test_traced_index(results):
+    for res in results.values():
+        got = jax.jit(lambda res, k: res[1, k])(res, 3)
+        jax.tree.map(np.testing.assert_array_equal, got, res[1, 3])
+
+
+def test_one_problem_has_no_index():
+    for name, res in batched(()).items():
+        assert res.batch_shape == ()
+        for index in (0, ..., slice(None), "cost"):
+            with pytest.raises(IndexError, match=f"This {name} is one problem and has no batch"):
+                res[index]
+
+
+def test_index_out_of_range(results):
+    for name, res in results.items():
+        for index in (2, -3, (0, 5), (0, 0, 0), (..., 5), np.array([0, 2]), "cost"):
+            with pytest.raises(IndexError, match=rf"This {name} has the batch shape \(2, 5\): "):
+                res[index]
+
+
+def test_only_cuts_unpack(results):
+    """Into their fields, all of them. Others are no sequence of problems and none of fields."""
+    for name, res in results.items():
+        if name.endswith("Cut"):
+            value, source_side, status = res
+            assert value is res.value and source_side is res.source_side and status is res.status
+        else:
+            with pytest.raises(TypeError, match="not iterable"):
+                iter(res)
+
+
+def test_replace(results):
+    for name, res in results.items():
+        field = "status" if hasattr(res, "status") else "valid"
+        changed = res.replace(**{field: 3})
+        assert type(changed) is type(res) and getattr(changed, field) == 3, name
+        assert getattr(res, field) is not changed
+        with pytest.raises(TypeError, match="nonsense"):
+            res.replace(nonsense=1)
