@@ -144,9 +144,9 @@ def solve_assignment(
     optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
 
     **Exactness:** for the numbers that were passed, and inside of a trace for what JAX makes of
-    them: without x64 it rounds float64 to float32 there. Integers are exact. Floating-point costs are solved in float64 (on CUDA in
-    float32 where that provably does not round), and `gap` is a proved bound on cost − optimum: 0
-    where no rounding occurred, else a few roundings. The twin is
+    them: without x64 it rounds float64 to float32 there. Integers are exact. Floating-point costs
+    are solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a
+    proved bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is
     exact for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
 
     **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,

@@ -234,8 +234,9 @@ def minimum_cut(
         res = maximum_flow(network, capacity, source, sink, method=method)
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
-    network, x, *ends = _as_problem(network, capacity, source, sink)
-    res = maximum_flow(turned_network(network), x, *reversed(ends), method=method)
+    for name, node in {"source": source, "sink": sink}.items():  # under the caller's names
+        _as_node(name, node, network, jnp if isinstance(node, jax.Array) else np)
+    res = maximum_flow(turned_network(network), capacity, sink, source, method=method)
     solved = (res.status == Status.OPTIMAL)[..., None]
     return MinimumCut(res.value, ~res.source_side & solved, res.status)
 

@@ -173,5 +173,7 @@ def assert_right(
     else:
         capacity = total[found] * part
         info = np.finfo(value.dtype)
-        error = capacity * Fraction(float(info.eps)) * 100 + Fraction(float(info.smallest_subnormal))
+        error = capacity * Fraction(float(info.eps)) * 100 + Fraction(
+            float(info.smallest_subnormal)
+        )
         assert abs(Fraction(float(value)) - capacity) <= error
