@@ -91,7 +91,8 @@ def as_unmatched_cost(
         return None
     r = as_array("unmatched_cost", unmatched_cost, place)
     if jnp.issubdtype(r.dtype, jnp.floating):
-        r = r.astype(result_float())
+        # Not wider: XLA would take denormal numbers for zero.
+        r = r.astype(jnp.float32) if r.dtype.itemsize == 2 else r
     elif jnp.issubdtype(r.dtype, jnp.integer) or r.dtype == jnp.bool_:
         # Integers stay integers beside integer costs: float32 would round them.
         integral = jnp.issubdtype(cost.dtype, jnp.integer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -106,7 +105,8 @@ class Claim(NamedTuple):
         has_tiny = _between_0_and(_small(real), v).any(-1)
         if unmatched_cost is not None:
             has_tiny |= (rows & _between_0_and(_small(real), unmatched_cost)).any(-1)
-        narrow = real != dtype and jnp.issubdtype(dtype, jnp.floating)
+        dtypes = (dtype, real if unmatched_cost is None else unmatched_cost.dtype)
+        narrow = any(x != real and jnp.issubdtype(x, jnp.floating) for x in dtypes)
         tiny = float(jnp.finfo(jnp.float32 if narrow else real).tiny)
         flushed = jnp.full(batch, 32 * (n + m) * tiny, real)
         r_rest = jnp.zeros_like(r) if r_rest is None else r_rest
@@ -222,14 +222,22 @@ def _small(dtype: Any) -> float:
 
 
 def _between_0_and(limit: float, x: Num[Array, "..."]) -> Bool[Array, "..."]:
-    """Where 0 < |x| < limit, or x is denormal and narrower than 64 bits."""
+    """Where 0 < |x| < limit, or x is denormal (float64 on a TPU: but not denormal)."""
     if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype == jnp.float16:
         return jnp.zeros_like(x, bool)  # the least float16 is an ordinary float32
-    if x.dtype == jnp.float64:  # whose bits not every platform can look at
-        return (x != 0) & (jnp.abs(x) < limit)
-    # By the bits, for XLA may see a 0 where there is none.
     info = jnp.finfo(x.dtype)
-    as_bits = partial(lax.bitcast_convert_type, new_dtype=jnp.dtype(f"uint{info.bits}"))
-    magnitude = as_bits(x) & (2 ** (info.bits - 1) - 1)
+    bits = jnp.dtype(f"uint{info.bits}")
     bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
-    return (magnitude > 0) & (magnitude < as_bits(bound))
+
+    def by_bits(x: Array, bound: Array) -> Array:
+        """XLA may see a 0 where there is none."""
+        x, bound = (lax.bitcast_convert_type(y, bits) for y in (x, bound))
+        magnitude = x & (2 ** (info.bits - 1) - 1)
+        return (magnitude > 0) & (magnitude < bound)
+
+    def by_value(x: Array, bound: Array) -> Array:
+        return (x != 0) & (jnp.abs(x) < bound)
+
+    if x.dtype != jnp.float64:
+        return by_bits(x, bound)
+    return lax.platform_dependent(x, bound, tpu=by_value, default=by_bits)  # no bits of float64

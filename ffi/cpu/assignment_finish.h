@@ -77,25 +77,6 @@ inline int lowest_bit(double x) {
   return (exponent ? exponent : 1) - 1075 + __builtin_ctzll(fraction);
 }
 
-// A sum that carries its own rounding error (Neumaier 1974).
-struct CompensatedSum {
-  double sum = 0, error = 0;
-  void add(double x) {
-    const double total = sum + x;
-    if (__builtin_isfinite(total)) {
-      error += __builtin_fabs(sum) >= __builtin_fabs(x) ? (sum - total) + x : (x - total) + sum;
-    }
-    sum = total;
-  }
-  double value() const { return sum + error; }
-};
-
-// The exact error of the rounded difference d = a - b (Knuth's TwoSum).
-inline double difference_error(double a, double b, double d) {
-  const double b_part = a - d, a_part = d + b_part;
-  return (a - a_part) + (b_part - b);
-}
-
 // The gap that the column duals prove: sum over rows of (what the row pays - the least that any
 // column, or leaving, would cost at these duals) and of -v_j over unmatched optional columns.
 // Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
@@ -104,7 +85,7 @@ template <class S>
 double prove_gap(const S& s) {
   using L = typename S::Lanes;
   const auto scale = L::splat(s.scale);
-  CompensatedSum gap;
+  SumBound gap;
   for (int32_t i = 0; i < s.rows; ++i) {
     const auto* row = s.row(i);
     auto least = L::splat(s.leave(i));
@@ -118,26 +99,25 @@ double prove_gap(const S& s) {
       const auto x = L::scale_sub(c, scale, L::load(s.v + first));
       for_each_bit(L::bits(L::equal(x, target)), [&](int k) {
         if (first + k >= s.cols) return;
-        const double error = difference_error(s.entry(i, first + k), s.v[first + k], u);
+        const double error = addition_error(s.entry(i, first + k), -s.v[first + k], u);
         u_error = error < u_error ? error : u_error;
       });
     });
     if (s.col4row[i] == kDropped) {
-      gap.add(s.leave(i) - u);
-      gap.add(-u_error);
+      gap.add(s.leave(i));
     } else {
       const int32_t j = s.col4row[i];
-      const double paid = s.entry(i, j) - s.v[j];
-      gap.add(paid - u);
-      gap.add(difference_error(s.entry(i, j), s.v[j], paid) - u_error);
+      const double cost = s.entry(i, j), paid = cost - s.v[j];
+      gap.add(paid);
+      gap.add(addition_error(cost, -s.v[j], paid));
     }
+    gap.add(-u);
+    gap.add(-u_error);
   }
   for (int32_t j = 0; s.cols_optional && j < s.cols; ++j) {
     if (s.row4col[j] == kNone) gap.add(-s.v[j]);
   }
-  // The few roundings of the sum itself.
-  const double total = gap.value();
-  return total > 0 ? total * (1 + 0x1p-40) : 0;
+  return gap.value();
 }
 
 // True where every number that the solve compared was a multiple of 2^granule below 2^(granule+53).

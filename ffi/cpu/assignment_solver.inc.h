@@ -13,11 +13,14 @@
 
 #include "assignment.h"
 
+#define JAXMATCH_SUM_FN
+
 namespace jaxmatch {
 namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
 // clang-format off: each of these needs the ones before it.
+#include "jaxmatch/compensated_sum.inc.h"
 #include "lanes.h"
 #include "assignment_state.h"
 #include "assignment_frame.h"
@@ -110,7 +113,7 @@ void write_solution(const S& s, const Frame& f, double gap) {
   void* const col_dual = f.flip ? p.row_dual : p.col_dual;
   const double unscale = 1 / double(s.scale);
   __int128 integer_sum = 0;
-  CompensatedSum sum;
+  FullRangeSum sum;
   for (int64_t i = 0; i < s.rows; ++i) {
     const int32_t row = f.row_list[i];
     const int32_t j = s.col4row[i];
@@ -137,8 +140,9 @@ void write_solution(const S& s, const Frame& f, double gap) {
   for (int64_t j = 0; j < s.cols; ++j) {
     write_real(col_dual, p.result_dtype, f.col_list[j], double(s.v[j]) * unscale);
   }
-  const double value = Format<Elem>::kInteger && sum.sum == 0 ? double(integer_sum)
-                                                              : double(integer_sum) + sum.value();
+  const double real_sum = sum.value();
+  const double value =
+      Format<Elem>::kInteger && real_sum == 0 ? double(integer_sum) : double(integer_sum) + real_sum;
   write_real(p.value, p.result_dtype, 0, value);
   gap *= fabs(unscale);
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
@@ -245,8 +249,9 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   }
   if (kDouble && found.too_wide) return Outcome::kNeedsWider;
   if constexpr (kDouble) {
-    // Sums along a path of the largest doubles would overflow to infinity, which forbids.
-    const double longest = 16 * double(s.rows + 1);
+    // Sums along a path of the largest doubles would overflow to infinity, which forbids. Duals to
+    // start from may be 16 times as large as costs.
+    const double longest = (p.start_dual ? 1024 : 16) * double(s.rows + 1);
     if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
   }
   if (p.unmatched_cost) {
@@ -276,7 +281,7 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
       if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
       gap = prove_gap(s);
       // Scaled down, the smallest costs lost their last bits.
-      if (fabs(s.scale) < 1) gap += 2 * double(s.rows) * 0x1p-1074;
+      if (fabs(s.scale) < 1) gap = (gap + 4 * double(s.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }
   write_solution(s, f, gap);

@@ -78,7 +78,7 @@ bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
   using Acc = typename S::Acc;
   if (s.rows == 0 || s.unmatched) return false;
   if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
-  const double scale = double(s.scale), limit = 16 * max_abs * fabs(scale);
+  const double scale = double(s.scale), limit = 16 * (max_abs * fabs(scale));
   // On the grid of the costs no later sum rounds (float64 has no common grid).
   const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
   if (!start_duals(s, f, 16 * limit, unit)) return false;

@@ -11,6 +11,7 @@
 
 #include "../large/core_search.h"
 #include "jaxmatch/batch.h"
+#include "jaxmatch/compensated_sum.h"
 #include "jaxmatch/handler.h"
 
 namespace jaxmatch {
@@ -184,14 +185,9 @@ class PoolTeam {
   }
 
   double ordered_sum(int64_t count, const double* x) {
-    double sum = 0, error = 0;
-    for (int64_t k = 0; k < count; ++k) {
-      const double total = sum + x[k];
-      error += (sum < 0 ? -sum : sum) >= (x[k] < 0 ? -x[k] : x[k]) ? (sum - total) + x[k]
-                                                                   : (x[k] - total) + sum;
-      sum = total;
-    }
-    return sum + error;
+    FullRangeSum sum;
+    for (int64_t k = 0; k < count; ++k) sum.add(x[k]);
+    return sum.value();
   }
 
  private:

@@ -10,6 +10,34 @@ namespace jaxmatch {
 
 // The sum over the group, in an order that depends on nothing but its size.
 template <bool kOneWarp>
+__device__ SumBound group_sum(const Group<kOneWarp>& g, SumBound x, double* slots) {
+  const auto over_lanes = [](SumBound y) {
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      const SumBound other{__shfl_down_sync(kAllLanes, y.sum, step),
+                           __shfl_down_sync(kAllLanes, y.error, step),
+                           __shfl_down_sync(kAllLanes, y.lost, step)};
+      y.add(other);
+    }
+    return y;
+  };
+  x = over_lanes(x);
+  if constexpr (!kOneWarp) {
+    g.sync();
+    if (g.lane() == 0) {
+      slots[3 * g.warp()] = x.sum;
+      slots[3 * g.warp() + 1] = x.error;
+      slots[3 * g.warp() + 2] = x.lost;
+    }
+    g.sync();
+    x = SumBound{};
+    const int at = 3 * g.lane();
+    if (g.lane() < g.warps()) x = {slots[at], slots[at + 1], slots[at + 2]};
+    x = over_lanes(x);
+  }
+  return x;
+}
+
+template <bool kOneWarp>
 __device__ CompensatedSum group_sum(const Group<kOneWarp>& g, CompensatedSum x, double* slots) {
   const auto over_lanes = [](CompensatedSum y) {
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
@@ -76,12 +104,6 @@ __device__ __int128 group_sum(const Group<kOneWarp>& g, __int128 x, uint64_t* sl
   return x;
 }
 
-// The exact error of the rounded difference d = a - b (Knuth's TwoSum).
-__device__ inline double difference_error(double a, double b, double d) {
-  const double b_part = a - d, a_part = d + b_part;
-  return (a - a_part) + (b_part - b);
-}
-
 // The gap that the column duals prove: sum over rows of (what the row pays - the least that any
 // column, or leaving, would cost at these duals) and of -v_j over unmatched optional columns.
 // Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
@@ -90,7 +112,7 @@ template <class S>
 __device__ double prove_gap(const S& s) {
   const auto& f = s.f;
   const auto& g = f.group;
-  CompensatedSum gap;
+  SumBound gap;
   for (int i = g.warp(); i < f.rows; i += g.warps()) {
     const double leave = s.leave ? s.leave[i] : __builtin_huge_val();
     double least = leave;
@@ -98,26 +120,25 @@ __device__ double prove_gap(const S& s) {
     least = S::Arithmetic::warp_min(least);
     double error = leave == least ? 0 : __builtin_huge_val();
     for_each_column(s, i, [&](int j, double x) {
-      if (x == least) error = fmin(error, difference_error(s.entry(i, j), s.v[j], least));
+      if (x == least) error = fmin(error, addition_error(s.entry(i, j), -s.v[j], least));
     });
     error = S::Arithmetic::warp_min(error);
     if (g.lane() != 0) continue;
     const int j = s.col4row[i];
     if (j == kDropped) {
-      gap.add(leave - least);
-      gap.add(-error);
+      gap.add(leave);
     } else {
       const double c = s.entry(i, j), paid = c - s.v[j];
-      gap.add(paid - least);
-      gap.add(difference_error(c, s.v[j], paid) - error);
+      gap.add(paid);
+      gap.add(addition_error(c, -s.v[j], paid));
     }
+    gap.add(-least);
+    gap.add(-error);
   }
   for (int j = g.thread; s.cols_optional && j < f.cols; j += g.size) {
     if (s.row4col[j] == kNone) gap.add(-s.v[j]);
   }
-  // The few roundings of the sum itself.
-  const double total = group_sum(g, gap, f.template shared<double>(f.b.shared.slots)).value();
-  return total > 0 ? total * (1 + 0x1p-40) : 0;
+  return group_sum(g, gap, f.template shared<double>(f.b.shared.slots)).value();
 }
 
 // True where every number that the solve compared was a multiple of `unit` below 2^53 units.
@@ -182,7 +203,7 @@ __device__ double optimum(const S& s, double unscale) {
     }
     return group_sum(g, sum, f.template shared<double>(f.b.shared.slots)) * unscale;
   } else {
-    CompensatedSum sum;
+    FullRangeSum sum;
     for (int i = g.thread; i < f.rows; i += g.size) {
       const int j = s.col4row[i];
       double term;
@@ -194,7 +215,10 @@ __device__ double optimum(const S& s, double unscale) {
       }
       sum.add(term);
     }
-    return group_sum(g, sum, f.template shared<double>(f.b.shared.slots)).value();
+    double* const slots = f.template shared<double>(f.b.shared.slots);
+    sum.small = group_sum(g, sum.small, slots);
+    sum.large = group_sum(g, sum.large, slots);
+    return sum.value();
   }
 }
 

@@ -159,7 +159,9 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
-    if (found.max_abs * fabs(factor) > 0x1p1017 / double(f.rows + 1)) return false;
+    // Duals to start from may be 16 times as large as costs.
+    const double most = f.b.start_dual ? 0x1p1011 : 0x1p1017;
+    if (found.max_abs * fabs(factor) > most / double(f.rows + 1)) return false;
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
       return false;
   }
@@ -177,7 +179,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
         return false;
       gap = prove_gap(s);
       // Scaled down, the smallest costs lost their last bits.
-      if (fabs(factor) < 1) gap += 2 * double(f.rows) * 0x1p-1074;
+      if (fabs(factor) < 1) gap = (gap + 4 * double(f.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }
   write_solution(s, gap);
@@ -227,7 +229,7 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
     }
     if (F::Costs::kIntegral || factor != sign) break;
     // Sums along a path of the largest doubles would overflow to infinity, which forbids.
-    factor = sign * ldexp(1.0, -8 - ilogb(double(f.rows + 1)));
+    factor = sign * ldexp(1.0, -14 - ilogb(double(f.rows + 1)));
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);

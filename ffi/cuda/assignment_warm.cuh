@@ -31,7 +31,7 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const double factor = fabs(s.scale.factor);
   // On the grid of the costs no later sum rounds (float64 has no common grid).
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
-  double limit = 16 * found.max_abs * factor;
+  double limit = 16 * (found.max_abs * factor);
   if (S::Arithmetic::kWatched) limit = fmin(limit, double(s.scale.most) / 2);
   double least = __builtin_huge_val(), most = -__builtin_huge_val();
   bool fits = true;

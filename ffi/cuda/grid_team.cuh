@@ -3,6 +3,7 @@
 #define JAXMATCH_CUDA_GRID_TEAM_CUH_
 
 #include "grid_memory.cuh"
+#include "jaxmatch/compensated_sum.h"
 #include "near_arcs.cuh"
 
 namespace jaxmatch {
@@ -230,20 +231,14 @@ class GridTeam {
   __device__ double ordered_sum(int64_t count, const double* x) {
     sync();
     leader_lanes([&](Lanes g) {
-      double sum = 0, error = 0;
-      const auto add = [&](double y) {
-        const double total = sum + y;
-        error += fabs(sum) >= fabs(y) ? (sum - total) + y : (y - total) + sum;
-        sum = total;
-      };
-      for (int64_t k = g.lane; k < count; k += kWarp) add(peek(x + k));
+      FullRangeSum sum;
+      for (int64_t k = g.lane; k < count; k += kWarp) sum.add(peek(x + k));
       for (int step = kWarp / 2; step > 0; step /= 2) {
-        const double other = __shfl_down_sync(kAll, sum, step);
-        const double other_error = __shfl_down_sync(kAll, error, step);
-        add(other);
-        error += other_error;
+        const auto down = [step](double y) { return __shfl_down_sync(kAll, y, step); };
+        sum.add(FullRangeSum{{down(sum.small.sum), down(sum.small.error)},
+                             {down(sum.large.sum), down(sum.large.error)}});
       }
-      if (g.lane == 0) control_->sum = sum + error;
+      if (g.lane == 0) control_->sum = sum.value();
     });
     sync();
     return peek(&control_->sum);

@@ -23,23 +23,29 @@ struct CoreResults {
   }
 };
 
-// Prices of columns in the problem's own numbers.
+// Prices of columns in the problem's own numbers, divided by 2^64 if these are so large that sums
+// of them might leave the range of doubles.
 struct RealPrices {
   const int64_t* v;
-  double unscale;
+  double shrink, unscale;
   int64_t base;
 
   template <class T>
   JAXMATCH_FN explicit RealPrices(const Core<T>& p)
-      : v(p.s.v),
-        unscale(1 / fabs(p.costs.factor) / p.costs.boost),
-        base(peek(&p.s.control->spare_price)) {}
-  JAXMATCH_FN double beyond(double cost, int64_t j) const {
-    return cost - double(peek(v + j) - base) * unscale;
+      : v(p.s.v), shrink(1), base(peek(&p.s.control->spare_price)) {
+    const double unit = 1 / fabs(p.costs.factor) / p.costs.boost;
+    const double most = real_of(uint64_t(peek(&p.s.control->range.most)));
+    if (unit > 0x1p900 || most > 0x1p900) shrink = 0x1p-64;
+    unscale = unit * shrink;
   }
+  JAXMATCH_FN double beyond(double cost, int64_t j) const {
+    return cost * shrink - double(peek(v + j) - base) * unscale;
+  }
+  // What that may have taken from two numbers.
+  JAXMATCH_FN double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
 };
 
-// The least that row i could pay at the prices of the columns.
+// The least that row i could pay at the prices of the columns; divided as these are.
 template <class T>
 JAXMATCH_FN double least_real(const Core<T>& p, Lanes g, int64_t i) {
   const RealPrices prices(p);
@@ -62,16 +68,17 @@ struct LookedUp {
   JAXMATCH_FN double least(Lanes g, int64_t i) const { return least_real(p, g, i); }
 };
 
-// A bound on what row i pays beyond the least that it could at the prices of the columns, in the
-// problem's own numbers. Not negative, and 0 where the grid holds the costs exactly.
+// A bound on what row i pays beyond the least that it could at the prices of the columns; divided
+// as these are. Not negative, and +inf where nothing is known.
 template <class T, class Costs>
 JAXMATCH_FN double row_gap(const Core<T>& p, const Costs& costs, Lanes g, int64_t i) {
   const int32_t mine = peek(p.s.col4row + i);
-  const double paid = RealPrices(p).beyond((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
+  const RealPrices prices(p);
+  const double paid = prices.beyond((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
   const double least = costs.least(g, i);
   // Each difference is rounded once, and so are this one and a sum of those of all rows.
-  const double gap = paid - least + 0x1p-51 * (fabs(paid) + fabs(least));
-  return gap > 0 ? gap : 0;
+  const double gap = paid - least + 0x1p-51 * (fabs(paid) + fabs(least)) + prices.rounding();
+  return gap > 0 ? gap : gap <= 0 ? 0 : infinity();
 }
 
 // Writes all results; every thread of the team calls it. Unfinished problems show their pairs so
@@ -124,7 +131,7 @@ JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& 
         const double x = p.has_row(i) ? row_gap(p, costs, g, i) : 0;
         if (g.lane == 0) parts[i] = x;
       });
-      gap = team.ordered_sum(s.n, parts) * (1 + 0x1p-30);
+      gap = team.ordered_sum(s.n, parts) / RealPrices(p).shrink * (1 + 0x1p-30);
     }
   }
   team.sync();

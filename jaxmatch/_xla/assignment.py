@@ -62,7 +62,9 @@ def solve(
     flushed = (allowed & nonzero_below(cost, small)).any()
     if unmatched_cost is not None:
         flushed |= (rows & nonzero_below(unmatched_cost, small)).any()
-    tiny = float(info.tiny if cost.dtype == c.dtype else jnp.finfo(jnp.float32).tiny)
+    given = (cost, c if unmatched_cost is None else unmatched_cost)
+    narrow = any(x.dtype != c.dtype and jnp.issubdtype(x.dtype, jnp.floating) for x in given)
+    tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
     low = jnp.maximum(greatest(jnp.where(allowed, c_low, 0)), greatest(jnp.where(rows, r_low, 0)))
     # Huge costs are divided by a power of two: the sums along a path must stay finite.
     huge = jnp.maximum(greatest(c), greatest(r)) > float(info.max) / room

@@ -68,14 +68,21 @@ def greatest(x: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
-    """Where 0 < |x| < limit, or x is denormal and narrower than 64 bits."""
+    """Where 0 < |x| < limit, or x is denormal (float64 on a TPU: but not denormal)."""
     if x.dtype == jnp.float16 or not jnp.issubdtype(x.dtype, jnp.floating):
         return jnp.zeros_like(x, bool)  # all that these hold is an ordinary float32
-    if x.dtype == jnp.float64:
-        return (x != 0) & (jnp.abs(x) < limit)  # no bits of float64 on a TPU
-    # By its bits: XLA may take a denormal number for 0.
     info = jnp.finfo(x.dtype)
-    bits = jnp.dtype(f"uint{info.bits}")
-    size = lax.bitcast_convert_type(x, bits) & (2 ** (info.bits - 1) - 1)
-    bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
-    return (size > 0) & (size < lax.bitcast_convert_type(bound, bits))
+    unsigned = jnp.dtype(f"uint{info.bits}")
+
+    def by_bits(x: Array) -> Array:
+        # XLA may take a denormal number for 0.
+        size = lax.bitcast_convert_type(x, unsigned) & (2 ** (info.bits - 1) - 1)
+        bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
+        return (size > 0) & (size < lax.bitcast_convert_type(bound, unsigned))
+
+    def by_value(x: Array) -> Array:
+        return (x != 0) & (jnp.abs(x) < limit)
+
+    if x.dtype != jnp.float64:
+        return by_bits(x)
+    return lax.platform_dependent(x, tpu=by_value, default=by_bits)  # which has no such bits

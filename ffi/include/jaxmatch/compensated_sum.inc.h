@@ -1,0 +1,78 @@
+// Sums of doubles that keep what their additions round away.
+//
+// Included inside a namespace: by compensated_sum.h, and once per instruction set by the CPU's
+// assignment solver, which may share no inline functions (see cpu/assignment.h).
+
+// The exact error of the rounded sum `total` of a and b (Knuth's TwoSum).
+JAXMATCH_SUM_FN inline double addition_error(double a, double b, double total) {
+  const double b_part = total - a, a_part = total - b_part;
+  return (a - a_part) + (b - b_part);
+}
+
+// A. Neumaier (1974). Infinities and NaN come through.
+struct CompensatedSum {
+  double sum = 0, error = 0;
+
+  JAXMATCH_SUM_FN void add(double x) {
+    const double total = sum + x;
+    if (total - total == 0) {
+      const bool smaller = (sum < 0 ? -sum : sum) < (x < 0 ? -x : x);
+      error += smaller ? (x - total) + sum : (sum - total) + x;
+    }
+    sum = total;
+  }
+  JAXMATCH_SUM_FN double value() const { return sum + error; }
+};
+
+// The same of any finite doubles: infinite only where the sum itself is beyond all of them. Large
+// ones are added apart, in a unit in which nothing overflows.
+struct FullRangeSum {
+  CompensatedSum small, large;
+
+  JAXMATCH_SUM_FN void add(double x) {
+    if ((x < 0 ? -x : x) < 0x1p900) {
+      small.add(x);
+    } else {
+      large.add(x * 0x1p-100);
+    }
+  }
+  JAXMATCH_SUM_FN void add(const FullRangeSum& x) {
+    small.add(x.small.sum);
+    small.add(x.small.error);
+    large.add(x.large.sum);
+    large.add(x.large.error);
+  }
+  JAXMATCH_SUM_FN double value() const {
+    const double most = large.value();
+    return most == 0 ? small.value() : most * 0x1p100 + small.value();
+  }
+};
+
+// A proved upper bound of a sum: the sum itself where three numbers hold it, as they do if nothing
+// was rounded. What they do not hold is counted.
+struct SumBound {
+  double sum = 0, error = 0, lost = 0;
+
+  JAXMATCH_SUM_FN void add(double x) {
+    const double total = sum + x, rest = addition_error(sum, x, total);
+    sum = total;
+    const double both = error + rest, missing = addition_error(error, rest, both);
+    error = both;
+    lost += missing < 0 ? -missing : missing;
+  }
+  JAXMATCH_SUM_FN void add(const SumBound& x) {
+    add(x.sum);
+    add(x.error);
+    lost += x.lost;
+  }
+  // Never negative; +inf where an addition left the range of doubles.
+  JAXMATCH_SUM_FN double value() const {
+    const double most = sum + error;
+    // `lost` itself is a sum of rounded numbers, none of them negative.
+    const double rest = addition_error(sum, error, most) + lost * (1 + 0x1p-20);
+    const double bound = most + rest;
+    if (!(bound - bound == 0)) return __builtin_huge_val();
+    if (rest == 0) return most > 0 ? most : 0;
+    return bound > 0 ? bound * (1 + 0x1p-50) + 0x1p-1074 : 0;
+  }
+};
