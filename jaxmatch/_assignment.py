@@ -20,6 +20,7 @@ from jaxmatch._large import Progress, solve_in_steps
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled, unchecked
 from jaxmatch._xla import assignment as _xla_assignment
 
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _METHODS: dict[str, Callable[..., Assignment]] = {}
 
 
+@unchecked
 def solve_assignment(
     cost: ArrayLike,
     *,
@@ -210,6 +212,7 @@ def solve_assignment(
     )
 
 
+@unchecked
 def linear_sum_assignment(
     cost_matrix: ArrayLike, maximize: bool = False
 ) -> tuple[Int[Array, "... k"], Int[Array, "... k"]]:
@@ -406,7 +409,7 @@ _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 
 
-@partial(jax.jit, static_argnames=("maximize", "method", "rounds_per_call", "progress"))
+@compiled(static_argnames=("maximize", "method", "rounds_per_call", "progress"))
 def _solve(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,

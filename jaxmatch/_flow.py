@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,6 +19,7 @@ from jaxmatch._networks import FlowNetwork, check_network
 from jaxmatch._result import Flow, MinimumCut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled, unchecked
 
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _MOST_ROUNDS = 10**9
 _DTYPES = ("float32", "float64", "int32", "int64")
 
 
+@unchecked
 def maximum_flow(
     network: FlowNetwork,
     capacity: ArrayLike,
@@ -182,6 +183,7 @@ def maximum_flow(
     return _solve(*problem, method=method, given=given, rounds=rounds)
 
 
+@unchecked
 def minimum_cut(
     network: FlowNetwork,
     capacity: ArrayLike,
@@ -291,7 +293,7 @@ def _as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..
 # Solving
 
 
-@partial(jax.jit, static_argnames=("method", "given", "rounds"))
+@compiled(static_argnames=("method", "given", "rounds"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],

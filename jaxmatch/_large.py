@@ -16,6 +16,7 @@ from jaxmatch import _native
 from jaxmatch._native import Buffers
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import vary_alike
+from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class AssignmentState:
         return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
 
 
+@unchecked
 def init(
     cost: Num[Array, "... n m"],
     *,
@@ -118,6 +120,7 @@ def init(
     return AssignmentState(result, buffers, maximize, method)
 
 
+@unchecked
 def step(
     cost: Num[Array, "... n m"],
     state: AssignmentState,

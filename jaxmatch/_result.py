@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._status import Status
+from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Assignment:
     status: Int[Array, "..."]
 
     @staticmethod
+    @unchecked
     def empty(shape: tuple[int, ...]) -> Assignment:
         """An unsolved result for costs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
 

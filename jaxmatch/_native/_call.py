@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -26,6 +26,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from jaxmatch._sharding import vary_alike
+from jaxmatch._switches import compiled
 
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _bind(operands: Sequence[Array], call: _Call) -> list[Array]:
     return _native_call.bind(*operands, call=call, cut=cut)
 
 
-@partial(jax.jit, static_argnames=("call", "cut"))
+@compiled(static_argnames=("call", "cut"))
 def _run(*operands: Array, call: _Call, cut: ClosedJaxpr | None) -> list[Array]:
     return _native_call.bind(*operands, call=call, cut=cut)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxmatch._native._call import Result, native_call
 from jaxmatch._native._results import buffers
+from jaxmatch._promotion import last_iota
 from jaxmatch._result import Flow
 
 
@@ -131,7 +132,8 @@ def flow(
     )
     if jnp.issubdtype(value.dtype, jnp.floating):
         # Where every cut is infinite, the one with the fewest nodes is the source alone.
-        alone = jnp.arange(network.num_nodes) == source[..., None]
+        node = last_iota(source.dtype, network.num_nodes, source.ndim + 1)
+        alone = node == source[..., None]
         source_side = jnp.where(jnp.isinf(value)[..., None], alone, source_side)
     result = Flow(value, flow, source_side, status)
     return result, FlowBuffers(*state_after) if platform == "cuda" else None
