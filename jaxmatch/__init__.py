@@ -1,6 +1,6 @@
 """Assignment, matching and flow for JAX: exact solvers inside a compiled training step."""
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata as _metadata
 
 from jaxmatch import estimators as estimators
 from jaxmatch import losses as losses
@@ -32,7 +32,39 @@ from jaxmatch._status import Status as Status
 from jaxmatch.estimators import assignment_matrix as assignment_matrix
 
 
+__all__ = [
+    "Assignment",
+    "AssignmentCheck",
+    "BipartiteGraph",
+    "Flow",
+    "FlowCheck",
+    "FlowNetwork",
+    "GridCut",
+    "Matching",
+    "MatchingCheck",
+    "MinimumCut",
+    "Status",
+    "assignment_matrix",
+    "check_assignment",
+    "check_assignment_points",
+    "check_flow",
+    "check_matching",
+    "estimators",
+    "grid_cut",
+    "has_cpu_library",
+    "has_cuda_library",
+    "linear_sum_assignment",
+    "losses",
+    "maximum_bipartite_matching",
+    "maximum_flow",
+    "minimum_cut",
+    "solve_assignment",
+    "solve_assignment_points",
+    "stepping",
+]
+
+
 try:
-    __version__ = version("jaxmatch")
-except PackageNotFoundError:  # run from a source tree that was never installed
+    __version__ = _metadata.version("jaxmatch")
+except _metadata.PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"

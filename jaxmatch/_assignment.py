@@ -27,6 +27,7 @@ from jaxmatch._large import Progress, has_trees, is_done, solve_in_steps
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled, unchecked
 from jaxmatch._xla import assignment as _xla_assignment
 
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _METHODS: dict[str, Callable[..., Assignment]] = {}
 
 
+@unchecked
 def solve_assignment(
     cost: ArrayLike,
     *,
@@ -238,6 +240,7 @@ def _as_problem(
     )
 
 
+@unchecked
 def linear_sum_assignment(
     cost_matrix: ArrayLike, maximize: bool = False
 ) -> tuple[Int[Array, "... k"], Int[Array, "... k"]]:
@@ -507,7 +510,7 @@ _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 
 
-@partial(jax.jit, static_argnames=("maximize", "method", "rounds_per_call", "progress"))
+@compiled(static_argnames=("maximize", "method", "rounds_per_call", "progress"))
 def _solve(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import jax
 from jax import lax
 
 from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
@@ -17,6 +16,7 @@ from jaxmatch._host import in_full_precision
 from jaxmatch._proof import AssignmentCheck, Claim, look_at_costs
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import over_batch_shards
+from jaxmatch._switches import compiled, unchecked
 
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
+@unchecked
 @in_full_precision()
 def check_assignment(
     cost: ArrayLike,
@@ -113,7 +114,7 @@ def check_assignment(
     )
 
 
-@partial(jax.jit, static_argnames="maximize")
+@compiled(static_argnames="maximize")
 def _check(*arguments: Array | None, maximize: bool) -> AssignmentCheck:
     return over_batch_shards(partial(_check_batch, maximize=maximize), *arguments, core_dims=2)
 

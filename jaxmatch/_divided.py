@@ -18,6 +18,7 @@ from jaxmatch._native import Exchanged, Kept
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import vary_alike, varying_axes
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled
 from jaxmatch._xla import assignment as _xla_assignment
 
 
@@ -78,7 +79,7 @@ def _sides(cost: Array, division: Division) -> tuple[int, int]:
     return division.whole_sides(*cost.shape)
 
 
-@partial(jax.jit, static_argnames=("division", "maximize", "method"))
+@compiled(static_argnames=("division", "maximize", "method"))
 def _solve(
     cost: Num[Array, "n m"],
     row_mask: Bool[Array, " n"] | None,

@@ -15,6 +15,7 @@ from jaxmatch._arguments import as_mask
 from jaxmatch._division import Division, division_of
 from jaxmatch._proof import AssignmentCheck, Claim, SeenCosts, look_at_costs
 from jaxmatch._result import Assignment
+from jaxmatch._switches import compiled
 
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def check_divided(
     )
 
 
-@partial(jax.jit, static_argnames=("division", "maximize"))
+@compiled(static_argnames=("division", "maximize"))
 def _check_costs(
     cost: Array,
     result: Assignment,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -21,6 +20,7 @@ from jaxmatch._networks import FlowNetwork, check_network, turned_network
 from jaxmatch._result import Flow, MinimumCut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled, unchecked
 
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _MOST_ROUNDS = 10**9
 _DTYPES = ("float32", "float64", "int32", "int64")
 
 
+@unchecked
 def maximum_flow(
     network: FlowNetwork,
     capacity: ArrayLike,
@@ -192,6 +193,7 @@ def maximum_flow(
         return place.bring_home(_solve(*problem, **how))
 
 
+@unchecked
 def minimum_cut(
     network: FlowNetwork,
     capacity: ArrayLike,
@@ -330,7 +332,7 @@ def _as_node(name: str, node: ArrayLike, network: FlowNetwork, xp: Any) -> Int[A
 # Solving
 
 
-@partial(jax.jit, static_argnames=("method", "given", "rounds"))
+@compiled(static_argnames=("method", "given", "rounds"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],

@@ -17,8 +17,10 @@ from jax import lax
 
 from jaxmatch._host import in_full_precision
 from jaxmatch._networks import FlowNetwork, check_network
+from jaxmatch._promotion import common_dtype
 from jaxmatch._result import Check, Flow
 from jaxmatch._sharding import over_batch_shards
+from jaxmatch._switches import compiled, unchecked
 
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class FlowCheck(Check):
     optimal: Bool[Array, "..."]
 
 
+@unchecked
 @in_full_precision(main=1)
 def check_flow(
     network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, result: Flow
@@ -119,7 +122,7 @@ def check_flow(
     return _check(c, *ends, result, tuple(jnp.broadcast_to(x, (*batch, e)) for x in edges))
 
 
-@jax.jit
+@compiled()
 def _check(
     capacity: Num[Array, "... e"],
     source: Int[Array, "..."],
@@ -193,7 +196,7 @@ def _integer_sums(
     n: int,
 ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
     """Whether flow is conserved and `value` in all, and whether the cut has just as much."""
-    wide = jnp.promote_types(value.dtype, flow.dtype)
+    wide = common_dtype(value, flow)
     # As many bits of a number as can be added up e + 1 times, beside a sign.
     width = jnp.iinfo(wide).bits - 2 - (flow.size + 1).bit_length()
     digits = partial(_digits, dtype=wide, width=width)
@@ -260,7 +263,7 @@ def _float_sums(
     least = jnp.minimum(along(tail == source, capacity), along(head == sink, capacity))
     least = jnp.where(jnp.isfinite(least), least, _sum(finite))
     unit = least * (2.0**-57 if wide else 2.0**-27)
-    slack = 4 * eps * value + _sum(allowed) + unit * (capacity > 0).sum()
+    slack = 4 * eps * value + _sum(allowed) + unit * (capacity > 0).sum(dtype=real)
     conserved &= (jnp.abs(leaving - value) <= slack) & (jnp.abs(arriving - value) <= slack)
     tiny = float(jnp.finfo(real).tiny)
     return conserved, jnp.abs(_sum(cut) - value) <= 4 * eps * value + tiny

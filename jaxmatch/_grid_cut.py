@@ -15,9 +15,11 @@ from jax import lax
 from jaxmatch import _native
 from jaxmatch._arguments import as_array
 from jaxmatch._host import Place, place_of
+from jaxmatch._promotion import common_dtype
 from jaxmatch._result import Cut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled, unchecked
 from jaxmatch._xla import grid_cut as _xla_grid_cut
 
 
@@ -49,6 +51,7 @@ class GridCut(Cut):
     status: Int[Array, "..."]
 
 
+@unchecked
 def grid_cut(
     source_capacity: ArrayLike,
     sink_capacity: ArrayLike,
@@ -193,7 +196,7 @@ def _as_capacities(
     names = ("source_capacity", "sink_capacity", "pairwise")
     given = (source_capacity, sink_capacity, pairwise)
     arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
-    dtype = jnp.result_type(*arrays)
+    dtype = common_dtype(*arrays)
     if dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
         dtype = jnp.dtype(jnp.int32)
     if dtype.name not in _DTYPES:
@@ -255,7 +258,7 @@ def _as_capacities(
 # Solving
 
 
-@partial(jax.jit, static_argnames=("connectivity", "method"))
+@compiled(static_argnames=("connectivity", "method"))
 def _solve(
     source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str
 ) -> GridCut:

@@ -16,6 +16,7 @@ from jaxmatch import _native
 from jaxmatch._native import Buffers
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import vary_alike
+from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
     return buffers.control[..., _DENSE_PHASES] > 0
 
 
+@unchecked
 def init(
     cost: Num[Array, "... n m"],
     *,
@@ -129,6 +131,7 @@ def init(
     return AssignmentState(result, buffers, maximize, method)
 
 
+@unchecked
 def step(
     cost: Num[Array, "... n m"],
     state: AssignmentState,

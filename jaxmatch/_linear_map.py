@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+from jaxmatch._switches import compiled
 
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def linear_map(
 @_linear_map.def_impl
 def _impl(*arguments: Array, apply: Any, transposed: Any) -> Array:
     del transposed
-    return jax.jit(apply)(*arguments)
+    return compiled()(apply)(*arguments)
 
 
 @_linear_map.def_abstract_eval

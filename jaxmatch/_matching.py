@@ -23,6 +23,7 @@ from jaxmatch._matching_steps import solve_in_steps
 from jaxmatch._method import Method
 from jaxmatch._result import Matching
 from jaxmatch._sharding import over_batch_shards
+from jaxmatch._switches import compiled, unchecked
 from jaxmatch._xla import matching as _xla_matching
 
 
@@ -64,6 +65,7 @@ _OPTIONS_BESIDE = {
 _CPU_K = 0.5
 
 
+@unchecked
 def maximum_bipartite_matching(
     graph: BipartiteGraph,
     *,
@@ -303,7 +305,7 @@ def _as_start(
 # Solving
 
 
-@partial(jax.jit, static_argnames=("method", "init", "given", "rounds"))
+@compiled(static_argnames=("method", "init", "given", "rounds"))
 def _solve(
     graph: BipartiteGraph,
     start: Int[Array, "... n"] | None,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxmatch._graphs import BipartiteGraph, check_graph
 from jaxmatch._result import Check, Matching
 from jaxmatch._sharding import over_batch_shards
+from jaxmatch._switches import compiled, unchecked
 
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class MatchingCheck(Check):
     optimal: Bool[Array, "..."]
 
 
+@unchecked
 def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     """Verify a result of `maximum_bipartite_matching`, in jit or out of it.
 
@@ -89,7 +91,7 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     return _check(graph, result)
 
 
-@jax.jit
+@compiled()
 def _check(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     def check(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
         one = _check_one

@@ -16,9 +16,11 @@ from jaxmatch._divided import DividedCosts, check_division, solve_parts
 from jaxmatch._divided_check import check_parts
 from jaxmatch._division import Division, division_of
 from jaxmatch._host import in_full_precision
+from jaxmatch._promotion import common_dtype
 from jaxmatch._proof import AssignmentCheck
 from jaxmatch._result import Assignment, result_float
 from jaxmatch._status import Status
+from jaxmatch._switches import compiled, unchecked
 
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
+@unchecked
 @in_full_precision()
 def solve_assignment_points(
     x: ArrayLike,
@@ -99,6 +102,7 @@ def solve_assignment_points(
     return _solve(rows, cols, row_mask, col_mask, division=division, **how)
 
 
+@unchecked
 @in_full_precision()
 def check_assignment_points(
     x: ArrayLike,
@@ -139,7 +143,7 @@ def check_assignment_points(
     return _check(*lax.stop_gradient((rows, cols)), result, row_mask, col_mask, **how)
 
 
-@partial(jax.jit, static_argnames=("division", "metric", "maximize"))
+@compiled(static_argnames=("division", "metric", "maximize"))
 def _check(
     x: Array,
     y: Array,
@@ -187,7 +191,7 @@ def _as_problem(
         division = Division(None, True, None)
     else:
         division = division_of(points[0 if row_axis is not None else 1], row_axis, col_axis)
-    dtype = jnp.promote_types(*(p.dtype for p in points))
+    dtype = common_dtype(*points)
     rows, cols = (p.astype(dtype) for p in points)
     if metric == "cosine":
         rows, cols = _directions(rows), _directions(cols)
@@ -231,7 +235,7 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
     return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared)
 
 
-@partial(jax.jit, static_argnames=("division", "metric", "maximize", "method"))
+@compiled(static_argnames=("division", "metric", "maximize", "method"))
 def _solve(
     x: Float[Array, "n d"],
     y: Float[Array, "m d"],

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._status import Status
+from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class Assignment(Result):
     status: Int[Array, "..."]
 
     @staticmethod
+    @unchecked
     def empty(shape: tuple[int, ...]) -> Assignment:
         """An unsolved result for costs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
 

@@ -3,3 +3,10 @@
 from jaxmatch._large import AssignmentState as AssignmentState
 from jaxmatch._large import init as init
 from jaxmatch._large import step as step
+
+
+__all__ = [
+    "AssignmentState",
+    "init",
+    "step",
+]

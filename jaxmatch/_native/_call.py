@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -28,6 +28,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from jaxmatch._native._host import host_call
 from jaxmatch._sharding import vary_alike
+from jaxmatch._switches import compiled
 
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _bind(operands: Sequence[Array], call: _Call) -> list[Array]:
     return _native_call.bind(*operands, call=call, cut=cut)
 
 
-@partial(jax.jit, static_argnames=("call", "cut"))
+@compiled(static_argnames=("call", "cut"))
 def _run(*operands: Array, call: _Call, cut: ClosedJaxpr | None) -> list[Array]:
     return _native_call.bind(*operands, call=call, cut=cut)
 

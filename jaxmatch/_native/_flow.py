@@ -132,7 +132,9 @@ def flow(
     if jnp.issubdtype(value.dtype, jnp.floating):
         # Where every cut is infinite, the one with the fewest nodes is the source alone.
         xp: Any = np if isinstance(value, np.ndarray) else jnp
-        alone = xp.arange(network.num_nodes) == source[..., None]
+        node = xp.arange(network.num_nodes, dtype=source.dtype)
+        node = node.reshape((1,) * source.ndim + (network.num_nodes,))
+        alone = node == source[..., None]
         source_side = xp.where(xp.isinf(value)[..., None], alone, source_side)
     result = Flow(value, flow, source_side, status)
     return result, FlowBuffers(*state_after) if platform == "cuda" else None

@@ -174,7 +174,8 @@ def _solve_valid(
     sent = state.excess[sink]
 
     net = jnp.maximum(state.flow[slots.arc], 0)  # fills up the edges of an arc in their order
-    units = (net - capacities.before).clip(0, capacities.slot) * slots.live
+    units = (net - capacities.before).clip(0, capacities.slot)
+    units = jnp.where(slots.live, units, 0)
     if jnp.issubdtype(capacity.dtype, jnp.integer):
         flow = jnp.zeros_like(capacity).at[slots.edge].set(units.astype(capacity.dtype))
         # Only what the source did not have could still reach the sink.
@@ -248,7 +249,8 @@ def _capacities(
     leaves, reaches = arcs.tail[slots.arc] == source, arcs.head[slots.arc] == sink
     out_of, into = jnp.where(leaves, of_slot, 0), jnp.where(reaches, of_slot, 0)
     exponent, unbounded = jnp.zeros_like(source), jnp.zeros_like(leaves, shape=())
-    if jnp.issubdtype(of_slot.dtype, jnp.integer):
+    is_float = jnp.issubdtype(of_slot.dtype, jnp.floating)
+    if not is_float:
         units = of_slot.astype(integer)
     else:
         exponent, nothing, unbounded = _unit(of_slot, out_of, into)
@@ -262,7 +264,8 @@ def _capacities(
         .max(jnp.where(slots.live, jnp.arange(len(units), dtype=jnp.int32), 0))
     )
     has_edges = jnp.zeros_like(units, bool, shape=(a,)).at[slots.arc].max(slots.live)
-    parts = (leaves, reaches, of_slot < jnp.inf)
+    finite = ~jnp.isinf(of_slot) if is_float else jnp.ones_like(leaves)
+    parts = (leaves, reaches, finite)
     out_units, in_units, finite_units = fixed_point.totals(
         jnp.stack([jnp.where(part, units, 0) for part in parts])
     )
@@ -292,7 +295,8 @@ def _unit(
     finite = fixed_point.exponent_of_sum(of_slot)[0]
     exponent = jnp.where(unbounded, finite, jnp.minimum(*bounds))
     # Room for one unit more: the sum of all finite capacities is not itself a flow's bound.
-    return exponent - fixed_point.bits_of_bound() + unbounded, nothing, unbounded
+    exponent += unbounded.astype(exponent.dtype) - fixed_point.bits_of_bound()
+    return exponent, nothing, unbounded
 
 
 # ---------------------------------------------------------------------------------------------

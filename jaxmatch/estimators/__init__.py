@@ -15,3 +15,22 @@ from jaxmatch.estimators._oracle import assignment_oracle as assignment_oracle
 from jaxmatch.estimators._oracle import cut_oracle as cut_oracle
 from jaxmatch.estimators._oracle import labelling_oracle as labelling_oracle
 from jaxmatch.estimators._oracle import oracle_of as oracle_of
+
+
+__all__ = [
+    "AdaptiveImplicitMLE",
+    "AdaptiveState",
+    "Blackbox",
+    "Entropic",
+    "Estimator",
+    "Identity",
+    "ImplicitMLE",
+    "LinearOracle",
+    "Perturbed",
+    "Solution",
+    "assignment_matrix",
+    "assignment_oracle",
+    "cut_oracle",
+    "labelling_oracle",
+    "oracle_of",
+]

@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jaxmatch._promotion import common_dtype
 from jaxmatch._sharding import vary_alike
+from jaxmatch._switches import unchecked
 from jaxmatch.estimators._oracle import LinearOracle
 
 
@@ -41,6 +43,7 @@ class Estimator(abc.ABC):
         self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any
     ) -> tuple[Array, Array]: ...
 
+    @unchecked
     def solution(
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None, state: Any = None
     ) -> Float[Array, "..."]:
@@ -63,6 +66,7 @@ class Estimator(abc.ABC):
         rule, given, oracle = self._take(oracle, cost, key, state)
         return rule._solution(oracle, given, key, state).astype(_dtype_of(cost))
 
+    @unchecked
     def jvp(
         self,
         oracle: LinearOracle,
@@ -123,7 +127,7 @@ def take(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[
             f"The last {oracle.core_dims} dimensions are one problem and must agree, those in "
             f"front must broadcast; got {got}."
         )
-    dtype = jnp.result_type(jnp.float32, *map(_dtype_of, given.values()))
+    dtype = common_dtype(jnp.float32, *map(_dtype_of, given.values()))
     taken = [jnp.broadcast_to(x.astype(dtype), shape) for x in given.values()]
     if oracle.clean is not None:
         taken = [oracle.clean(oracle.data, x) for x in taken]

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
+from jaxmatch._promotion import last_iota, same_rank
 from jaxmatch._status import Status
+from jaxmatch._switches import unchecked
 from jaxmatch.estimators._base import Estimator, estimator, static, stretch
 from jaxmatch.estimators._oracle import LinearOracle
 
@@ -83,6 +85,7 @@ class Entropic(Estimator):
     def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
         return jax.jvp(lambda c: _solution(self, oracle, c), (cost,), (tangent,))
 
+    @unchecked
     def value(
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None
     ) -> Float[Array, "..."]:
@@ -147,7 +150,8 @@ def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "..
     # Pairs have two prices and slack one: of the derivative of x log x, which is log x + 1, half
     # of the one goes to each price.
     slack = jnp.zeros(cost.shape[-2:], cost.dtype).at[-1, :].set(0.5).at[:, -1].set(0.5)
-    cost = cost / jnp.where(sound, strength, 1) + slack
+    scaled, slack = same_rank(cost / jnp.where(sound, strength, 1), slack)
+    cost = scaled + slack
 
     def over_batch(solve: Any, *arrays: Array) -> Any:
         flat = (x.reshape(math.prod(batch), *x.shape[len(batch) :]) for x in arrays)
@@ -192,7 +196,8 @@ def _reduced(
     )
 
     chosen = jnp.where(rows & (exact.col4row < 0), v.shape[-1], exact.col4row)
-    matched = chosen[..., None] == jnp.arange(v.shape[-1] + 1)
+    column = last_iota(chosen.dtype, v.shape[-1] + 1, chosen.ndim + 1)
+    matched = chosen[..., None] == column
     left = _and_slack(cols & ~matched[..., :-1].any(-2), False)
     vertex = jnp.concatenate([matched, left[..., None, :]], -2)
 
@@ -241,7 +246,9 @@ def _prices(plan: Array, product: Array) -> tuple[Array, Array]:
     # all may move together against all columns. A little more makes both definite.
     absent = (real.sum(-1) == 0).astype(plan.dtype)
     little = (n + 8) * jnp.finfo(plan.dtype).eps + absent
-    system = jnp.eye(n, dtype=plan.dtype) * (weight.sum(-1) + to_slack + little)[..., None] - weight
+    diagonal = weight.sum(-1) + to_slack + little
+    eye = jnp.broadcast_to(jnp.eye(n, dtype=plan.dtype), weight.shape)
+    system = eye * diagonal[..., None] - weight
     right = of_rows - jnp.einsum("...ij,...j->...i", share, of_cols, precision="highest")
     by_row = cho_solve(cho_factor(system), right[..., None])[..., 0]
     by_col = of_cols - jnp.einsum("...ij,...i->...j", real, by_row, precision="highest")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._switches import unchecked
 from jaxmatch.estimators._base import Estimator, estimator, once, static, stretch
 from jaxmatch.estimators._noise import NOISES, noise_like
 from jaxmatch.estimators._oracle import LinearOracle, Solution
@@ -83,6 +84,7 @@ def _blackbox_forward(rule: Blackbox, oracle: LinearOracle, cost: Array) -> tupl
     return found.y, (rule, oracle, cost, found)
 
 
+@unchecked
 def _blackbox_backward(residuals: Any, d: Array) -> tuple[None, None, Array]:
     rule, oracle, cost, found = residuals
     strength = stretch(oracle, rule.strength, cost)
@@ -156,7 +158,8 @@ class ImplicitMLE(Estimator):
 
         kind = negative if self.noise == "sum_of_gamma" else self.noise
         noise = noise_like(key, self.num_samples, cost, oracle.core_dims, kind)
-        return cost + stretch(oracle, self.noise_strength, cost) * noise
+        strength = jnp.broadcast_to(stretch(oracle, self.noise_strength, cost), cost.shape)
+        return cost[None] + strength[None] * noise
 
 
 @jax.custom_vjp
@@ -183,6 +186,7 @@ def _implicit_slope(residuals: Any, along: Array) -> Array:
     return jnp.where(oracle.per_problem(found.solved.all(0)), slopes, 0).mean(0)
 
 
+@unchecked
 def _implicit_backward(residuals: Any, d: Array) -> tuple[None, None, Array, None, None]:
     rule, oracle, cost, key, state, found = residuals
     slope = _implicit_slope((rule, oracle, once(cost), key, state, found), once(d))
@@ -231,6 +235,7 @@ class AdaptiveImplicitMLE(ImplicitMLE):
         """State to begin with. With α = 0 the first gradient is 0."""
         return AdaptiveState(jnp.float32(alpha), jnp.float32(1.0))
 
+    @unchecked
     def update(self, state: AdaptiveState, cost_gradient: Array, core_dims: int = 2) -> Any:
         """The next state, from the gradient with respect to the costs `[..., *problem]`.
 

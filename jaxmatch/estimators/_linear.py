@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._switches import unchecked
 from jaxmatch.estimators._base import (
     Estimator,
     depending_on,
@@ -198,6 +199,7 @@ class Perturbed(Estimator):
     def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
         return jax.jvp(lambda c: _perturbed(self, oracle, c, key), (cost,), (tangent,))
 
+    @unchecked
     def value(self, oracle: LinearOracle, cost: ArrayLike, *, key: Any) -> Float[Array, "..."]:
         """The smoothed optimum `E[min_y <C + σZ, y>]` of each problem, NaN where it was not solved.
 

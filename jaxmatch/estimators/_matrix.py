@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 
 from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
+from jaxmatch._promotion import common_dtype
+from jaxmatch._switches import unchecked
 from jaxmatch.estimators._base import Estimator
 from jaxmatch.estimators._oracle import assignment_oracle
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
 
+@unchecked
 def assignment_matrix(
     cost: ArrayLike,
     *,
@@ -87,8 +90,7 @@ def assignment_matrix(
     if unmatched_cost is None:
         extended = cost.astype(dtype)
     else:
-        wide = jnp.promote_types(cost.dtype, unmatched_cost.dtype)
-        wide = jnp.promote_types(wide, jnp.float32)
+        wide = common_dtype(cost, unmatched_cost, jnp.float32)
         extended = jnp.concatenate([cost.astype(wide), unmatched_cost[..., None].astype(wide)], -1)
     extended = -extended if maximize else extended
     y = estimator.solution(oracle, extended, key=key, state=state)

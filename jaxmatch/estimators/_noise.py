@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch import _native
+from jaxmatch._promotion import last_iota
 
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ def _made(
 ) -> Float[Array, "... samples entries"]:
     key0, key1, first, problem = (streams[..., k, None, None] for k in range(4))
     pairs = -(-entries // 2)
-    sample = first + lax.iota(jnp.uint32, samples)[:, None]
-    pair = problem * jnp.uint32(pairs) + lax.iota(jnp.uint32, pairs)
+    sample = first + last_iota(jnp.uint32, samples, first.ndim).swapaxes(-1, -2)
+    pair = problem * jnp.uint32(pairs) + last_iota(jnp.uint32, pairs, problem.ndim)
     # Exact in float32: 24 bits.
     u, v = (
         ((word >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)

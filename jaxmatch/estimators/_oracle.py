@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._promotion import last_iota
 from jaxmatch._status import Status
+from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class LinearOracle:
     )
     assignments: Any = dataclasses.field(default=None, metadata={"static": True})
 
+    @unchecked
     def closed(self, cost: Array) -> LinearOracle:
         """What a user's solver refers to from outside becomes data: a gradient rule must not refer
         to what is being differentiated."""
@@ -75,6 +78,7 @@ class LinearOracle:
         find = dataclasses.replace(self.find, solve=solve)
         return dataclasses.replace(self, find=find, data=(*self.data, *constants))
 
+    @unchecked
     def solve(self, cost: Num[Array, "..."], start: Any = None) -> Solution:
         """Without gradient."""
         data, cost, start = lax.stop_gradient((self.data, cost, start))
@@ -95,16 +99,19 @@ class LinearOracle:
         """The dimensions of one problem, counted from the end."""
         return tuple(range(-self.core_dims, 0))
 
+    @unchecked
     def dot(self, x: Array, y: Array) -> Float[Array, "..."]:
         """Of each problem. Infinite costs of what is not chosen do not count."""
         product = jnp.where(y == 0, 0, x * jnp.where(y == 0, 0, y))
         return product.sum(self.axes)
 
+    @unchecked
     def objective(self, cost: Array, y: Array) -> Float[Array, "..."]:
         """What the solver minimises."""
         linear = self.dot(cost, y)
         return linear if self.beyond is None else linear + self.beyond(self.data, y)
 
+    @unchecked
     def better(self, cost: Array, found: Solution, other: Solution) -> Solution:
         """Of two solutions the one that costs less, the first if both do."""
         if found.columns is None or other.columns is None:
@@ -115,6 +122,7 @@ class LinearOracle:
         return other._replace(y=_matrix(columns, cost), columns=columns)
 
 
+@unchecked
 def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
     """The oracle of a user's own solver.
 
@@ -157,6 +165,7 @@ class _FindByCall:
 # Assignments
 
 
+@unchecked
 def assignment_oracle(
     *,
     row_mask: ArrayLike | None = None,
@@ -220,7 +229,7 @@ def _find(columns: Columns, masks: Any, cost: Array, start: Any) -> Solution:
 
 
 def _matrix(columns: Array, like: Array) -> Float[Array, "... n m"]:
-    chosen = columns[..., None] == lax.iota(columns.dtype, like.shape[-1])
+    chosen = columns[..., None] == last_iota(columns.dtype, like.shape[-1], columns.ndim + 1)
     return chosen.astype(like.dtype)
 
 
@@ -254,10 +263,10 @@ def _center_twice(masks: Any, x: Array) -> Array:
     exists = _exists(masks, x)
     x = jnp.where(exists, x, 0)
     rows, cols = exists.any(-1).sum(-1), exists.any(-2).sum(-1)
-    by_row = x.sum(-1, keepdims=True) / jnp.maximum(cols, 1)[..., None, None]
+    by_row = x.sum(-1, keepdims=True) / jnp.maximum(cols, 1)[..., None, None].astype(x.dtype)
     x = jnp.where((rows <= cols)[..., None, None], x - by_row, x)
     x = jnp.where(exists, x, 0)
-    by_col = x.sum(-2, keepdims=True) / jnp.maximum(rows, 1)[..., None, None]
+    by_col = x.sum(-2, keepdims=True) / jnp.maximum(rows, 1)[..., None, None].astype(x.dtype)
     x = jnp.where((cols <= rows)[..., None, None], x - by_col, x)
     return jnp.where(exists, x, 0)
 
@@ -266,7 +275,8 @@ def _center_rows(masks: Any, x: Array) -> Array:
     """Rows are matched or counted as unmatched, columns may be left."""
     exists = _exists(masks, x, 1)
     x = jnp.where(exists, x, 0)
-    mean = x.sum(-1, keepdims=True) / jnp.maximum(exists.sum(-1, keepdims=True), 1)
+    count = jnp.maximum(exists.sum(-1, keepdims=True), 1).astype(x.dtype)
+    mean = x.sum(-1, keepdims=True) / count
     return jnp.where(exists, x - mean, 0)
 
 
@@ -274,6 +284,7 @@ def _center_rows(masks: Any, x: Array) -> Array:
 # Cuts
 
 
+@unchecked
 def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> LinearOracle:
     """Minimum cuts, as indicators of their edges; costs are capacities `[..., num_edges]`.
 
@@ -298,6 +309,7 @@ def _find_cut(data: Any, cost: Array, start: None) -> Solution:
     return Solution(there.astype(cost.dtype), cut.status == Status.OPTIMAL)
 
 
+@unchecked
 def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) -> LinearOracle:
     """Labellings x of a grid's cells by 0 and 1 that minimise `<cost, x> + smoothness(x)`.
 

@@ -20,6 +20,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._linear_map import linear_map
+from jaxmatch._promotion import last_iota
 from jaxmatch._sharding import over_batch_shards, vary_alike
 from jaxmatch._status import Status
 from jaxmatch.estimators._noise import (
@@ -97,7 +98,8 @@ def _slope_by_solutions(
     def slope(y: Array, key: Any, along: Array) -> Array:
         z = noise_like(key, noisy.samples, along, oracle.core_dims, noisy.kind)
         score = NOISES[noisy.kind].score(z)
-        return _product(noisy.shares, oracle.core_dims, score, y - reference, along).sum(0)
+        apart = y - reference[None]
+        return _product(noisy.shares, oracle.core_dims, score, apart, along[None]).sum(0)
 
     return slope(y, noisy.key, along)
 
@@ -205,7 +207,7 @@ def _compose(
     noisy = cost[..., None, :, :] + strength[..., None, None, None] * z.reshape(*z.shape[:-1], n, m)
     masks = tuple(None if x is None else x[..., None, :] for x in (row_mask, col_mask))
     found = oracle.assignments.solve(masks, noisy)
-    pairs = found.col4row[..., None] == lax.iota(jnp.int32, m)
+    pairs = found.col4row[..., None] == last_iota(jnp.int32, m, found.col4row.ndim + 1)
     total = pairs.sum(-3, dtype=jnp.int32).astype(cost.dtype)
     value = found.cost.astype(cost.dtype)
     return _native.PerturbedAssignments(total, found.col4row, value, found.status)
@@ -256,7 +258,7 @@ class _Slope:
             first, columns = of_step
             z = noise_of(later_samples(streams, first), each, n * m, self.kind)
             score = NOISES[self.kind].score(z.reshape(*z.shape[:-1], n, m)).astype(along.dtype)
-            chosen = columns[..., None] == lax.iota(jnp.int32, m)
+            chosen = columns[..., None] == last_iota(jnp.int32, m, columns.ndim + 1)
             y = chosen.astype(along.dtype) - reference[..., None, :, :]
             shares = self.by_solutions, self.by_scores
             product = _product(shares, 2, score, y, along[..., None, :, :])

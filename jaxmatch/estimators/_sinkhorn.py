@@ -17,6 +17,8 @@ from ott.geometry import geometry
 from ott.problems.linear import linear_problem
 from ott.solvers.linear import acceleration, sinkhorn
 
+from jaxmatch._switches import compiled
+
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float
@@ -28,7 +30,7 @@ _COOLED = 0.01  # mean error of a column where cooling may end
 _STEPS_PER_CHECK = 10
 
 
-@jax.jit
+@compiled()
 @jax.vmap
 def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array, "b n+1 m+1"]:
     """The allowed entries that some solution holds, given one, `vertex`: those on a cycle that
@@ -39,7 +41,7 @@ def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array
     total support).
     """
     # What leaves a row and what leaves a column meet in the corner.
-    allowed, vertex = (x.at[-1, -1].set(True).astype(jnp.float32) for x in (allowed, vertex > 0))
+    allowed, vertex = (x.at[-1, -1].set(True).astype(jnp.float32) for x in (allowed, vertex))
 
     def product(x: Array, y: Array) -> Array:
         return (jnp.matmul(x, y, precision="highest") > 0).astype(jnp.float32)
@@ -51,7 +53,7 @@ def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array
     return (allowed * product(reach.T, vertex) > 0).at[-1, -1].set(False)
 
 
-@partial(jax.jit, static_argnums=3)
+@compiled(static_argnums=3)
 def entropic_plans(
     cost: Float[Array, "b n+1 m+1"], excess: Array, threshold: Array, max_iterations: int
 ) -> tuple[Float[Array, "b n+1 m+1"], Bool[Array, " b"]]:
@@ -66,7 +68,11 @@ def entropic_plans(
     cool down. The second ones see costs reduced by these prices, so that they round only what is
     left.
     """
-    return jax.vmap(partial(_plan, max_iterations))(cost, excess, threshold)
+    with (
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+    ):  # as OTT-JAX does
+        return jax.vmap(partial(_plan, max_iterations))(cost, excess, threshold)
 
 
 def _plan(
@@ -77,7 +83,7 @@ def _plan(
     warm = _WithSlack(cost, finite.max(), excess)
     columns = jnp.maximum(warm.exists(0).sum(), 1)
     f, g = _iterate(warm, _COOLED * columns, _COOLING_STEPS).potentials
-    cool = _WithSlack(cost - f[:, None] - g, jnp.ones_like(warm.heat), excess)
+    cool = _WithSlack(cost - f[:, None] - g[None], jnp.ones_like(warm.heat), excess)
     found = _iterate(cool, threshold * columns, max_iterations, _COOLING_STEPS)
     plan = cool.plan(*found.potentials)
     return plan, found.converged & jnp.isfinite(plan).all()

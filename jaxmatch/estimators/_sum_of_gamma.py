@@ -29,7 +29,8 @@ def sum_of_gamma(u: Float[Array, "..."], kappa: float) -> Float[Array, "..."]:
     logit = jnp.log(u) - jnp.log1p(-u)
     place = (logit + _MOST_LOGIT) * ((table.size - 1) / (2 * _MOST_LOGIT))
     below = jnp.clip(place.astype(jnp.int32), 0, table.size - 2)
-    return table[below] + (place - below) * (table[below + 1] - table[below])
+    rest = place - below.astype(place.dtype)
+    return table[below] + rest * (table[below + 1] - table[below])
 
 
 @functools.cache

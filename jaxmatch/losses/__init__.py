@@ -31,3 +31,36 @@ from jaxmatch.losses.structured import fenchel_young_loss as fenchel_young_loss
 from jaxmatch.losses.structured import perturbation_gradient_loss as perturbation_gradient_loss
 from jaxmatch.losses.structured import regret as regret
 from jaxmatch.losses.structured import spo_plus_loss as spo_plus_loss
+
+
+__all__ = [
+    "DetectionCriterion",
+    "DetectionLoss",
+    "HungarianLoss",
+    "Regret",
+    "StructuredLoss",
+    "box_area",
+    "box_cxcywh_to_xyxy",
+    "box_iou",
+    "box_xyxy_to_cxcywh",
+    "dice_cost",
+    "dice_loss",
+    "elementwise_box_iou",
+    "elementwise_generalized_box_iou",
+    "fenchel_young_loss",
+    "gather_matched",
+    "generalized_box_iou",
+    "hungarian_loss",
+    "hungarian_matching",
+    "mask_loss",
+    "matched_loss",
+    "negative_si_snr",
+    "one_to_many",
+    "permutation_invariant_loss",
+    "perturbation_gradient_loss",
+    "regret",
+    "sigmoid_focal_loss",
+    "sigmoid_mask_cost",
+    "split_groups",
+    "spo_plus_loss",
+]

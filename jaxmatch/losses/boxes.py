@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
+from jaxmatch._promotion import same_rank
+from jaxmatch._switches import unchecked
+
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
 
+@unchecked
 def box_cxcywh_to_xyxy(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     """Corners `(x0, y0, x1, y1)` of boxes given as `(cx, cy, w, h)`.
 
@@ -26,6 +30,7 @@ def box_cxcywh_to_xyxy(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     return jnp.concatenate([centre - size / 2, centre + size / 2], axis=-1)
 
 
+@unchecked
 def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     """Centre and size `(cx, cy, w, h)` of boxes given as `(x0, y0, x1, y1)`.
 
@@ -37,6 +42,7 @@ def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     return jnp.concatenate([(low + high) / 2, high - low], axis=-1)
 
 
+@unchecked
 def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
     """Area of `xyxy` boxes; a box whose corners are swapped along an axis is empty, area 0.
 
@@ -48,6 +54,7 @@ def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
     return width * height
 
 
+@unchecked
 def elementwise_box_iou(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> Float[Array, "..."]:
@@ -66,6 +73,7 @@ def elementwise_box_iou(
     return _ratio(intersection, union)
 
 
+@unchecked
 def elementwise_generalized_box_iou(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> Float[Array, "..."]:
@@ -90,6 +98,7 @@ def elementwise_generalized_box_iou(
 
     **Source:** Rezatofighi et al., *Generalized intersection over union*, CVPR 2019.
     """
+    boxes1, boxes2 = same_rank(boxes1, boxes2)
     intersection, union = _intersection_union(boxes1, boxes2)
     low = jnp.minimum(boxes1[..., :2], boxes2[..., :2])
     high = jnp.maximum(boxes1[..., 2:], boxes2[..., 2:])
@@ -97,6 +106,7 @@ def elementwise_generalized_box_iou(
     return _ratio(intersection, union) - _ratio(hull - union, hull)
 
 
+@unchecked
 def box_iou(
     boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
 ) -> Float[Array, "... n m"]:
@@ -120,6 +130,7 @@ def box_iou(
     return elementwise_box_iou(boxes1[..., :, None, :], boxes2[..., None, :, :])
 
 
+@unchecked
 def generalized_box_iou(
     boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
 ) -> Float[Array, "... n m"]:
@@ -147,6 +158,7 @@ def _size(boxes: Float[Array, "... 4"]) -> tuple[Float[Array, "..."], Float[Arra
 def _intersection_union(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    boxes1, boxes2 = same_rank(boxes1, boxes2)
     low = jnp.maximum(boxes1[..., :2], boxes2[..., :2])
     high = jnp.minimum(boxes1[..., 2:], boxes2[..., 2:])
     intersection = box_area(jnp.concatenate([low, high], axis=-1))

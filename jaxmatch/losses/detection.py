@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._promotion import common_dtype, last_iota, same_rank
 from jaxmatch._result import Assignment
 from jaxmatch._status import Status
+from jaxmatch._switches import unchecked
 from jaxmatch.losses import boxes as _boxes
 from jaxmatch.losses.hungarian import gather_matched, hungarian_matching
 
@@ -93,6 +95,7 @@ class DetectionCriterion:
                 f"`classification` must be 'cross_entropy' or 'focal', got {self.classification!r}."
             )
 
+    @unchecked
     def matching_cost(
         self,
         logits: Float[Array, "... n c"],
@@ -118,12 +121,14 @@ class DetectionCriterion:
         known = (labels >= 0) & (labels < num_classes)
         class_cost = jnp.take_along_axis(per_class, jnp.where(known, labels, 0), axis=-1)
         class_cost = jnp.where(known, class_cost, jnp.nan)
-        l1 = jnp.abs(boxes[..., :, None, :] - target_boxes[..., None, :, :]).sum(-1)
+        near, far = same_rank(boxes[..., :, None, :], target_boxes[..., None, :, :])
+        l1 = jnp.abs(near - far).sum(-1)
         giou = _boxes.generalized_box_iou(
             _boxes.box_cxcywh_to_xyxy(boxes), _boxes.box_cxcywh_to_xyxy(target_boxes)
         )
         return self.cost_class * class_cost + self.cost_l1 * l1 - self.cost_giou * giou
 
+    @unchecked
     def __call__(
         self,
         logits: Float[Array, "... n c"],
@@ -191,8 +196,10 @@ class DetectionCriterion:
         row4col = jnp.where(used[..., None], matching.row4col, -1)
         col4row = jnp.where(used[..., None], matching.col4row, -1)
 
-        counted = (used[..., None] & target_mask).sum(-1, dtype=jnp.int32).sum(images)
+        counted = used[..., None] & _lead(target_mask, lead)
+        counted = counted.sum(-1, dtype=jnp.int32).sum(images)
         divisor = jnp.maximum(counted if num_targets is None else jnp.asarray(num_targets), 1)
+        divisor = divisor.astype(logits.dtype)
         classification = self._classification(logits, labels, col4row, used, divisor, images)
 
         matched = row4col >= 0
@@ -226,16 +233,19 @@ class DetectionCriterion:
         label = gather_matched(_lead(labels, logits.shape[:-2]), col4row)
         matched = col4row >= 0
         if self.classification == "focal":
-            target = (label[..., None] == jnp.arange(logits.shape[-1])) & matched[..., None]
+            known = last_iota(label.dtype, logits.shape[-1], logits.ndim)
+            target = (label[..., None] == known) & matched[..., None]
             each = sigmoid_focal_loss(logits, target, self.focal_alpha, self.focal_gamma).sum(-1)
             return jnp.where(used[..., None], each, 0).sum(-1).sum(images) / divisor
         label = jnp.where(matched, label, logits.shape[-1] - 1)
         log_likelihood = jnp.take_along_axis(jax.nn.log_softmax(logits), label[..., None], axis=-1)
-        weight = jnp.where(matched, 1.0, self.no_object_weight) * used[..., None]
+        weight = jnp.where(matched, 1.0, self.no_object_weight)
+        weight = jnp.where(used[..., None], weight, 0).astype(logits.dtype)
         total, norm = (x.sum(-1).sum(images) for x in (-weight * log_likelihood[..., 0], weight))
         return total / jnp.where(norm > 0, norm, 1)
 
 
+@unchecked
 def sigmoid_focal_loss(
     logits: Float[Array, "..."], targets: ArrayLike, alpha: float = 0.25, gamma: float = 2.0
 ) -> Float[Array, "..."]:
@@ -273,7 +283,7 @@ def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Arra
 
 
 def _at_least_float32(x: Array) -> Array:
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x.astype(common_dtype(x, jnp.float32))
 
 
 def _lead(x: Array, lead: tuple[int, ...], features: int = 1) -> Array:

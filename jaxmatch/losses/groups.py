@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._switches import unchecked
+
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, PyTree
 
 
+@unchecked
 def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2) -> PyTree[Array]:
     """Groups of queries as a leading axis: each is matched to all targets on its own.
 
@@ -68,6 +71,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
     return jax.tree.map(split, outputs)
 
 
+@unchecked
 def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> PyTree[Array]:
     """Every target `repeats` times, so that as many queries learn it: the hybrid branch of H-DETR.
 

@@ -13,6 +13,7 @@ from jax import lax
 from jaxmatch._assignment import solve_assignment
 from jaxmatch._result import Assignment
 from jaxmatch._status import Status
+from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class HungarianLoss:
     matching: Assignment
 
 
+@unchecked
 def hungarian_matching(
     cost: Num[Array, "... n m"],
     target_mask: ArrayLike | None = None,
@@ -85,6 +87,7 @@ def hungarian_matching(
     )
 
 
+@unchecked
 def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyTree[Array]:
     """Pick along the axis that was matched; where the index is −1, zeros without gradient.
 
@@ -123,6 +126,7 @@ def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyT
     return jax.tree.map(gather, values)
 
 
+@unchecked
 def matched_loss(
     outputs: PyTree[Array],
     targets: PyTree[Array],
@@ -155,7 +159,7 @@ def matched_loss(
             )
     exists = jnp.ones(col4row.shape, bool)
     if output_mask is not None:
-        exists &= jnp.asarray(output_mask)
+        exists &= jnp.broadcast_to(jnp.asarray(output_mask), exists.shape)
 
     # A problem that cannot be used is cut off twice: zeros go into the losses in place of its
     # outputs, which stops NaN on the way back, and its loss is not counted.
@@ -179,6 +183,7 @@ def matched_loss(
     )
 
 
+@unchecked
 def hungarian_loss(
     outputs: PyTree[Array],
     targets: PyTree[Array],

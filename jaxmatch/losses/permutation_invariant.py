@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._promotion import common_dtype
+from jaxmatch._switches import unchecked
 from jaxmatch.losses.hungarian import HungarianLoss, hungarian_loss
 
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
 
+@unchecked
 def permutation_invariant_loss(
     outputs: Float[Array, "... n time"],
     targets: Float[Array, "... m time"],
@@ -97,9 +100,11 @@ def permutation_invariant_loss(
         target_mask=target_mask,
         output_mask=output_mask,
     )
-    return dataclasses.replace(result, loss=result.loss / jnp.maximum(result.num_matched, 1))
+    pairs = jnp.maximum(result.num_matched, 1).astype(result.loss.dtype)
+    return dataclasses.replace(result, loss=result.loss / pairs)
 
 
+@unchecked
 def negative_si_snr(
     outputs: Float[Array, "... n time"],
     targets: Float[Array, "... m time"],
@@ -136,7 +141,7 @@ def negative_si_snr(
     **Source:** Le Roux, Wisdom, Erdogan and Hershey, *SDR - half-baked or well done?*, ICASSP 2019.
     """
     o, t = jnp.asarray(outputs), jnp.asarray(targets)
-    dtype = jnp.result_type(o.dtype, t.dtype, jnp.float32)
+    dtype = common_dtype(o, t, jnp.float32)
     o, t = (_unit(x.astype(dtype), zero_mean) for x in (o, t))
     cosine = jnp.matmul(o, t.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)
     # 1 - cosine^2 is the same noise, but cancels where an output is good.

@@ -12,11 +12,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._promotion import common_dtype
+from jaxmatch._switches import unchecked
+
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float
 
 
+@unchecked
 def sigmoid_mask_cost(
     logits: Float[Array, "... n p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
 ) -> Float[Array, "... n m"]:
@@ -89,6 +93,7 @@ def sigmoid_mask_cost(
     return total / max(logits.shape[-1], 1)
 
 
+@unchecked
 def dice_cost(
     logits: Float[Array, "... n p"],
     masks: Float[Array, "... m p"] | Bool[Array, "... m p"],
@@ -121,6 +126,7 @@ def dice_cost(
     return 1 - (2 * _product(p, masks) + smooth) / (sizes + smooth)
 
 
+@unchecked
 def mask_loss(
     logits: Float[Array, "... m p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
 ) -> Float[Array, "... m"]:
@@ -147,6 +153,7 @@ def mask_loss(
     return each.sum(-1) / max(logits.shape[-1], 1)
 
 
+@unchecked
 def dice_loss(
     logits: Float[Array, "... m p"],
     masks: Float[Array, "... m p"] | Bool[Array, "... m p"],
@@ -178,7 +185,7 @@ def _as_floats(logits: Array, masks: Array) -> tuple[Array, Array]:
             "`logits` and `masks` must have two dimensions or more, the last of the same points, "
             f"got {logits.shape} and {masks.shape}; flatten images, as `x.reshape(n, h * w)`."
         )
-    dtype = jnp.promote_types(logits.dtype, jnp.float32)
+    dtype = common_dtype(logits, jnp.float32)
     return logits.astype(dtype), masks.astype(dtype)
 
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._switches import unchecked
 from jaxmatch.estimators._base import Estimator, stretch, take
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.losses._structured import StructuredLoss as StructuredLoss
@@ -50,6 +51,7 @@ class Regret:
     num_unsolved: Int[Array, ""]
 
 
+@unchecked
 def fenchel_young_loss(
     oracle: LinearOracle, cost: ArrayLike, target: ArrayLike, *, estimator: Any, key: Any = None
 ) -> StructuredLoss:
@@ -115,6 +117,7 @@ def fenchel_young_loss(
     return counted(jnp.where(sound, objective(closed, cost, target) - smoothed, jnp.nan))
 
 
+@unchecked
 def spo_plus_loss(
     oracle: LinearOracle,
     cost: ArrayLike,
@@ -186,6 +189,7 @@ def _spo_plus(
     return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * (best.y - found.y)
 
 
+@unchecked
 def perturbation_gradient_loss(
     oracle: LinearOracle,
     cost: ArrayLike,
@@ -287,6 +291,7 @@ def _difference(
     return jnp.where(usable, loss, jnp.nan), slope
 
 
+@unchecked
 def regret(
     oracle: LinearOracle,
     cost: ArrayLike,
