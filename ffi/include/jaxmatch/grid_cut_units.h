@@ -80,8 +80,9 @@ class GridUnits {
   JAXMATCH_GRID_FN static GridUnits of(const GridBound& bound, double most_around,
                                        int around_exponent, int bits) {
     int exponent = 0;
-    frexp(most_around * (1 + 0x1p-25), &exponent);  // below 2^exponent
-    exponent += around_exponent - bits;
+    const double part = frexp(most_around, &exponent);
+    if (part > 1 - 0x1p-25) ++exponent;  // sums are rounded, and those larger ones count more
+    exponent += around_exponent - bits;  // below 2^(exponent + bits)
     // The least double is a whole number of the finest unit.
     exponent = exponent < -1074 ? -1074 : exponent;
     const double in_units = ldexp(bound.significand, bound.exponent - exponent);
