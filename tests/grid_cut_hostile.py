@@ -149,7 +149,7 @@ def assert_right(
     value: Any, side: Any, status: Any, given: tuple[np.ndarray, np.ndarray, np.ndarray],
     connectivity: int, *, bits: int = 59, most: int | None = None,
 ) -> None:  # fmt: skip
-    """The documented result. `most` is the largest integer that values hold."""
+    """The documented result. For integers `most` is the largest integer that values hold."""
     total, endless, part = all_cuts(*given, connectivity)
     least = total.min()
     minimal = np.flatnonzero(total == least)
@@ -160,9 +160,9 @@ def assert_right(
             assert status == jm.Status.OVERFLOW and value == -1 and not side.any()
             return
     elif status == jm.Status.OVERFLOW:
-        assert endless > least and least * part > Fraction(float(np.finfo(value.dtype).max)) * (
-            1 - Fraction(float(np.finfo(value.dtype).eps)) * 100
-        )
+        info = np.finfo(value.dtype)
+        greatest, eps = Fraction(float(info.max)), Fraction(float(info.eps))
+        assert endless > least and least * part > greatest * (1 - 100 * eps)
         assert np.isnan(value) and not side.any()
         return
     assert status == jm.Status.OPTIMAL
@@ -188,5 +188,5 @@ def assert_right(
     else:
         capacity = total[found] * part
         info = np.finfo(value.dtype)
-        error = capacity * Fraction(float(info.eps)) * 100 + Fraction(float(info.smallest_subnormal))
-        assert abs(Fraction(float(value)) - capacity) <= error
+        eps, least = Fraction(float(info.eps)), Fraction(float(info.smallest_subnormal))
+        assert abs(Fraction(float(value)) - capacity) <= 100 * eps * capacity + least
