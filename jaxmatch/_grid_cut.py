@@ -119,18 +119,20 @@ def grid_cut(
     same for every method, backend and batch.
 
     **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `OVERFLOW` for
-    integers where both Σ source_capacity and Σ sink_capacity reach 2^59, or the value does not fit
-    its dtype. Never an exception, and the other problems of the batch are not touched. Empty grids
-    have value 0.
+    integers where both Σ source_capacity and Σ sink_capacity reach 2^59, and where the value does
+    not fit its dtype (a finite cut beyond all floats, too). Never an exception, and the other
+    problems of the batch are not touched. Empty grids have value 0.
 
     **Floats** are solved in fixed point, with a unit of about 2^-59 of the largest sum of the
     capacities around a cell, those that no flow can fill left aside. If every capacity is a
     multiple of the unit, as integers are, the cut is a minimum cut of the very numbers passed in;
-    otherwise its capacity is above the minimum by at most the number of arcs times the unit. The
-    value is the capacity of the cut in the given numbers, summed in float64 (in an order that may
-    differ between a grid alone and in a batch). Where no finite cut exists the value is +inf and
-    the status `OPTIMAL`. The twin without x64 has 32-bit integers alone: a unit of 2^-29, sums in
-    float32, and `OVERFLOW` where the integer capacities around a cell reach 2^30.
+    otherwise capacities are rounded down to units, and the cut's is above the minimum by at most
+    the number of arcs times the unit. That holds from the least denormal number to the greatest
+    double, also beside +inf. The value is the capacity of the cut in the given numbers, summed in
+    float64 (in an order that may differ between a grid alone and in a batch). Where no finite cut
+    exists the value is +inf and the status `OPTIMAL`. The twin without x64 has 32-bit integers
+    alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer capacities around a
+    cell reach 2^30; it reads denormal numbers, and differences that are, as zero.
 
     **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
     0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0

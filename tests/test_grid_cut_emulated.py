@@ -9,6 +9,7 @@ import os
 import subprocess
 
 import emulated
+import grid_cut_hostile
 import jax
 import numpy as np
 import pytest
@@ -145,6 +146,26 @@ def test_numbers(library):
     large = np.full((2, 2), 2**57)
     res = solve(library, large, large, np.zeros((2, 2, 2), np.int64), 4)
     assert res.status == jm.Status.OVERFLOW and res.value == -1 and not res.source_side.any()
+
+
+@each_connectivity
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_hostile_numbers(library, dtype, connectivity):
+    """Both ends of the range, infinities, and sums that do not fit."""
+    rng = np.random.default_rng(connectivity)
+    shapes = grid_cut_hostile.SHAPES[connectivity]
+    for seed in range(24):
+        shape = shapes[seed % len(shapes)]
+        directed = seed % 2 == 0
+        given = grid_cut_hostile.hostile_grid(rng, shape, connectivity, dtype, directed=directed)
+        res = solve(library, *given, connectivity, seed=seed, blocks=(None, 1, 2)[seed // 3 % 3])
+        found = (res.value, res.source_side, res.status)
+        grid_cut_hostile.assert_right(*found, given, connectivity, most=2**63 - 1)
+
+
+def test_differences_beyond_a_double(library):
+    for given in grid_cut_hostile.differences_beyond("float64"):
+        assert_minimum(solve(library, *given, 4), *given, 4)
 
 
 def test_values_do_not_depend_on_the_course(library):

@@ -55,7 +55,7 @@ void SolveIntegers(const GridCapacities<T>& g, const GridResults<V>& out) {
   if (std::min(source, sink) >= kGridMostFlow) return out.fail(n, kOverflow);
   Search search(g, excess, memory);
   search.run();
-  const int64_t value = int64_t(direct) + search.flow_value();
+  const int64_t value = int64_t(direct) + int64_t(search.flow_value());
   if (value > int64_t(std::numeric_limits<V>::max())) return out.fail(n, kOverflow);
   for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
   *out.value = V(value);

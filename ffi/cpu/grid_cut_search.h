@@ -10,6 +10,11 @@
 //   in a forest never exceed the forest's level by more than one, and never fall.
 // - A scanned cell has residual arcs (in the sink forest: from where residual arcs come) only to
 //   cells of its own forest, of a label at most one above its own.
+//
+// It ends whatever the capacities were: all numbers are integers, none overflows, and each
+// augmentation carries at least one, through arcs that are open and between roots that have some
+// left. Flow on an arc stays between what its two directions carry, at most 2^60 each, so that
+// residual capacities are at most 2^61; excess only falls in size.
 #ifndef JAXMATCH_CPU_GRID_CUT_SEARCH_H_
 #define JAXMATCH_CPU_GRID_CUT_SEARCH_H_
 
@@ -117,7 +122,8 @@ class GridSearch {
     // source side of the cut.
     while (!source.now.empty()) grow<kSource>();
   }
-  int64_t flow_value() const { return value_; }
+  // Modulo 2^64: flows in fixed point may be larger, and nobody asks for their value.
+  uint64_t flow_value() const { return value_; }
   bool on_source_side(int64_t cell) const { return tree(cell) == kSource; }
 
  private:
@@ -263,7 +269,7 @@ class GridSearch {
       d = std::min(d, inward<kSink>(bottom, p));
     }
     d = std::min({d, int64_t(excess_[top]), -int64_t(excess_[bottom])});
-    value_ += d;
+    value_ += uint64_t(d);
     push(from, k, d);
     for (int64_t i = from; i != top;) {
       const int p = parent(i);
@@ -336,7 +342,7 @@ class GridSearch {
   T* const flow_;     // [arcs / 2, cells], in the first half of the directions
   Forest forest_[3];  // by Tree
   std::vector<int32_t> orphans_;
-  int64_t value_ = 0;
+  uint64_t value_ = 0;
 };
 
 }  // namespace jaxmatch

@@ -13,9 +13,13 @@
 
 namespace jaxmatch {
 
-// T holds excess and residual capacities, all of fewer bits than it has. Neighbours in other tiles
-// lie in the halo. What is pushed to them adds up in the residual arcs of the halo, one for each
-// arc into the tile; their excess there means nothing.
+// T holds excess and residual capacities, all of fewer bits than it has: the arcs of a cell, as
+// GridNumbers makes them, add up to less than 2^30 or 2^59, and its excess is no more than that;
+// where integers are wide each is 2^59 at most, of which a cell can get nine together. So nothing
+// overflows, whatever the capacities were, and all loops of a solve end as those over integers do.
+//
+// Neighbours in other tiles lie in the halo. What is pushed to them adds up in the residual arcs of
+// the halo, one for each arc into the tile; their excess there means nothing.
 template <int kArcs, class T>
 class GridTile {
  public:

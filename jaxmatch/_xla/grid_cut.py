@@ -23,7 +23,6 @@ from jax import lax
 
 from jaxmatch._status import Status
 from jaxmatch._xla.fixed_point import times_power
-from jaxmatch._xla.rounding import two_sum
 
 
 if TYPE_CHECKING:
@@ -164,9 +163,10 @@ def _fixed_point(
     bits = 59 if integer == jnp.int64 else 29
     source, sink = (x.astype(real) for x in (source, sink))
     arcs = [arc.astype(real) for arc in arcs]
-    surplus, rest = two_sum(source, -sink)
-    surplus = jnp.where(source == sink, 0, surplus)
-    rest = jnp.where((source == sink) | jnp.isinf(surplus), 0, rest)
+    surplus = jnp.where(source == sink, 0, source - sink)
+    # What is left of its size, which is rounded (Dekker).
+    more, less = jnp.maximum(source, sink), jnp.minimum(source, sink)
+    rest = jnp.where(more < jnp.inf, (more - jnp.abs(surplus)) - less, 0)
 
     def survey(surplus: Array, arcs: list[Array]) -> tuple[Array, Array, Array]:
         out = sum(arcs)
@@ -199,12 +199,11 @@ def _fixed_point(
     beyond = whole(in_units(bound)) + 1
     units = [jnp.where(arc > bound, beyond, whole(in_units(arc))) for arc in arcs]
     # What the difference of two floats rounds away can be many units.
-    sign = jnp.where(surplus < 0, -1.0, 1.0)
     size = in_units(jnp.abs(surplus))
-    left = size - jnp.floor(size) + sign * times_power(rest, -unit)
+    left = size - jnp.floor(size) + times_power(rest, -unit)
     size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
     size = jnp.minimum(size, jnp.minimum(beyond, 1 << bits))
-    return sign.astype(integer) * size, units, bound < 0
+    return jnp.where(surplus < 0, -size, size), units, bound < 0
 
 
 def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:

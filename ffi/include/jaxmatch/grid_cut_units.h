@@ -80,8 +80,9 @@ class GridUnits {
   JAXMATCH_GRID_FN static GridUnits of(const GridBound& bound, double most_around,
                                        int around_exponent, int bits) {
     int exponent = 0;
-    frexp(most_around * (1 + 0x1p-25), &exponent);  // below 2^exponent
-    exponent += around_exponent - bits;
+    const double part = frexp(most_around, &exponent);
+    if (part > 1 - 0x1p-25) ++exponent;  // sums are rounded, and those larger ones count more
+    exponent += around_exponent - bits;  // below 2^(exponent + bits)
     // The least double is a whole number of the finest unit.
     exponent = exponent < -1074 ? -1074 : exponent;
     const double in_units = ldexp(bound.significand, bound.exponent - exponent);
@@ -110,40 +111,40 @@ class GridUnits {
   // carry, which is below 2^bits units, nor more than the bound.
   JAXMATCH_GRID_FN int64_t excess(double source, double sink) const {
     const Difference d = difference(source, sink);
-    if (d.is_most) return source > sink ? most_excess_ : -most_excess_;
-    const double sign = d.scaled < 0 ? -1 : 1;
-    int64_t units = int64_t(sign * d.scaled);
-    // What the difference of two doubles rounds away can be many units.
-    const double left = (sign * d.scaled - double(units)) + sign * d.rest;
-    const int64_t more = int64_t(left);
-    units += more - (double(more) > left);
-    units = units < most_excess_ ? units : most_excess_;
-    return sign < 0 ? -units : units;
+    int64_t units = most_excess_;
+    if (!d.is_most) {
+      units = int64_t(d.scaled);
+      // What the difference of two doubles rounds away can be many units.
+      const double left = (d.scaled - double(units)) + d.rest;
+      const int64_t more = int64_t(left);
+      units += more - (double(more) > left);
+      units = units < most_excess_ ? units : most_excess_;
+    }
+    return source < sink ? -units : units;
   }
   // `excess`, up to 2^30 units, as a double, and whether nothing is rounded. Without branches.
   JAXMATCH_GRID_FN bool exact_excess(double source, double sink, double* excess) const {
     const Difference d = difference(source, sink);
-    const double most = double(most_excess_);
-    *excess = d.is_most ? (source > sink ? most : -most) : d.scaled;
+    const double units = d.is_most ? double(most_excess_) : d.scaled;
+    *excess = source < sink ? -units : units;
     return d.is_most | (is_whole(d.scaled) & (d.rest == 0));
   }
 
  private:
-  // Two numbers that add up to source - sink in units; or it counts as most_excess_.
+  // Two numbers that add up to |source - sink| in units; or it counts as most_excess_.
   struct Difference {
     double scaled, rest;
     bool is_most;
   };
   JAXMATCH_GRID_FN Difference difference(double source, double sink) const {
-    // Both may be infinite.
-    const double d = source == sink ? 0 : source - sink;
-    const double scaled = this->scaled(d), size = d < 0 ? -d : d;
-    const bool is_most =
-        (size > limit_) | ((scaled < 0 ? -scaled : scaled) >= double(most_excess_));
-    // Knuth's; what it makes of infinities does not matter.
-    const double taken = source - d;
-    const double rest = (source - (d + taken)) + (taken - sink);
-    return {is_most ? 0 : scaled, is_most | (size == 0) ? 0 : this->scaled(rest), is_most};
+    const double more = source < sink ? sink : source, less = source < sink ? source : sink;
+    const double size = more == less ? 0 : more - less;  // both may be infinite
+    const double scaled = this->scaled(size);
+    const bool is_most = (size > limit_) | (scaled >= double(most_excess_));
+    // Dekker's; what it makes of infinities does not matter.
+    const double rest = (more - size) - less;
+    const bool is_simple = is_most | (size == 0);
+    return {is_most ? 0 : scaled, is_simple ? 0 : this->scaled(rest), is_most};
   }
   // For |x| up to 2^51: the sum is an integer, and the nearest.
   JAXMATCH_GRID_FN static bool is_whole(double x) {
