@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,14 +51,19 @@ def solve_divided(
     return _solve(cost, row_mask, col_mask, division=division, maximize=maximize, method=method)
 
 
-def check_division(division: Division, n: int, m: int, dtype: Any, method: str) -> None:
+def check_division(
+    division: Division,
+    n: int,
+    m: int,
+    dtype: Any,
+    method: str,
+    methods: Sequence[str] = (*_native.LARGE_METHODS,),
+) -> None:
     """That a problem of these sides can be solved as it is divided; `division.axis` may be None."""
     name, size = division.name, division.size
     where = f" where `{name}` is given" if division.axis is not None else ""
-    if method not in _native.LARGE_METHODS:
-        raise ValueError(
-            f"`method` must be 'auto' or one of {[*_native.LARGE_METHODS]}{where}, got {method!r}."
-        )
+    if method not in methods:
+        raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
     if size > _native.MOST_DEVICES:
         raise ValueError(
             f"`{name}` must be an axis of at most {_native.MOST_DEVICES} devices, got {size}."
@@ -130,10 +135,12 @@ def solve_parts(
     division: Division,
     maximize: bool,
     method: str,
+    cpu: Callable[..., Assignment] | None = None,
 ) -> Assignment:
     """The result is the same on all devices; costs stay where they are.
 
-    Masks are those of the whole problem.
+    Masks are those of the whole problem. `cpu(operands, row_mask, col_mask)` solves it on a CPU
+    instead of `method`; one that only CPUs have is the twin elsewhere.
     """
     given = [x is not None for x in masks]
     count = len(costs.operands)
@@ -156,9 +163,15 @@ def solve_parts(
         return _xla_assignment.solve(whole, row_mask, col_mask, None, None, maximize=maximize)
 
     how = {"division": division, "maximize": maximize, "method": method}
-    native = partial(_exchange_and_solve, costs.call, costs.sides, **how)
-    platforms = ["cpu"] * _native.has_cpu_library() + ["cuda"] * _native.has_cuda_library()
-    branches = {platform: with_masks(native) for platform in platforms}
+
+    def native(*arguments: Any) -> Assignment:
+        return exchange_and_solve(costs, *arguments, **how).result
+
+    branches: dict[str, Callable[..., Assignment]] = {}
+    if _native.has_cpu_library():
+        branches["cpu"] = with_masks(cpu or native)
+    if _native.has_cuda_library() and method in _native.LARGE_METHODS:
+        branches["cuda"] = with_masks(native)
 
     @jax.custom_batching.sequential_vmap  # a problem takes all devices
     def part(*arguments: Array) -> Assignment:
@@ -199,26 +212,29 @@ class _Carry(NamedTuple):
     heard: Exchanged
 
 
-def _exchange_and_solve(
-    native_call: Callable[..., tuple[Assignment, Kept]],
-    sides: tuple[int, int],
-    costs: tuple[Array, ...],
+def exchange_and_solve(
+    costs: DividedCosts,
+    operands: tuple[Array, ...],
     row_mask: Array | None,
     col_mask: Array | None,
     *,
     division: Division,
     maximize: bool,
     method: str,
-) -> Assignment:
+    stops: Callable[[Kept], Bool[Array, ""]] | None = None,
+) -> _Carry:
     """Native calls go as far as they get with what was heard from the other devices.
 
     All devices come to the same points and ask for the same. Collectives are O(n) each, or of
-    cores, or of lists of zeros.
+    cores, or of lists of zeros. With `stops` the solve may end before it is done, without a result.
     """
     here = division.here()
     how = {"rows": division.rows, "devices": division.size, "method": method}
-    masks = (row_mask, col_mask)
-    solve = partial(native_call, costs, masks, here, sides=sides, maximize=maximize, **how)
+    masks, sides = (row_mask, col_mask), costs.sides
+    solve = partial(costs.call, operands, masks, here, sides=sides, maximize=maximize, **how)
+
+    def goes_on(kept: Kept, unless: Bool[Array, ""]) -> Bool[Array, ""]:
+        return ~unless if stops is None else ~(unless | stops(kept))
 
     def call(heard: Exchanged, kept: Kept) -> _Carry:
         result, kept = solve(kept, heard)
@@ -227,7 +243,7 @@ def _exchange_and_solve(
     def go_on(carry: _Carry) -> _Carry:
         """To where cores or lists have to be exchanged, or to the end."""
         return lax.while_loop(
-            lambda carry: carry.kept.asked == _native.MAIL,
+            lambda carry: goes_on(carry.kept, carry.kept.asked != _native.MAIL),
             lambda carry: call(carry.heard, carry.kept),
             call(carry.heard, carry.kept),
         )
@@ -237,15 +253,19 @@ def _exchange_and_solve(
         return go_on(carry._replace(heard=carry.heard._replace(**{what: news})))
 
     def while_asked(what: str, ask: int, carry: _Carry) -> _Carry:
-        return lax.while_loop(lambda carry: carry.kept.asked == ask, partial(exchange, what), carry)
+        return lax.while_loop(
+            lambda carry: goes_on(carry.kept, carry.kept.asked != ask),
+            partial(exchange, what),
+            carry,
+        )
 
     masked = any(x is not None for x in masks)
     kept, heard = _native.begin_divided(*sides, masked=masked, **how)
-    kept, heard = vary_alike((kept, heard), (costs, masks, here))  # as what they become
+    kept, heard = vary_alike((kept, heard), (operands, masks, here))  # as what they become
     carry = go_on(call(heard, kept))
     if method == "core":
         carry = lax.while_loop(
-            lambda carry: ~carry.kept.done,
+            lambda carry: goes_on(carry.kept, carry.kept.done),
             lambda carry: while_asked(
                 "lists", _native.LISTS, while_asked("cores", _native.CORES, carry)
             ),
@@ -253,7 +273,7 @@ def _exchange_and_solve(
         )
     else:
         carry = while_asked("lists", _native.LISTS, carry)
-    return carry.result
+    return carry
 
 
 # ---------------------------------------------------------------------------------------------

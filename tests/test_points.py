@@ -109,11 +109,12 @@ def test_more_points_than_threads(m, platform):
     assert check.valid and check.gap <= 1e-4 * res.cost
 
 
+@pytest.mark.parametrize("method", ["core", "jonker_volgenant"])
 @pytest.mark.parametrize("spoil", [np.nan, np.inf])
-def test_points_that_are_not_finite(spoil):
+def test_points_that_are_not_finite(spoil, method):
     x, y = points(6, 6, 2)
     x[2] = spoil
-    res = jm.solve_assignment_points(x, y)
+    res = jm.solve_assignment_points(x, y, method=method)
     wanted = jm.Status.INVALID_COST if np.isnan(spoil) else jm.Status.INFEASIBLE
     assert res.status == wanted and np.isnan(res.cost) and (res.col4row == -1).all()
 
@@ -229,7 +230,7 @@ def test_divided_over_devices(count, rows):
     mine = jax.device_put((y, x)[rows], spread)
     arguments = (mine, shared) if rows else (shared, mine)
     solve = partial(jm.solve_assignment_points, **axis)
-    res, alone = solve(*arguments), jm.solve_assignment_points(x, y)
+    res, alone = solve(*arguments), jm.solve_assignment_points(x, y, method="core")
     np.testing.assert_allclose(res.cost, alone.cost, rtol=1e-6)
     check = jm.check_assignment_points(*arguments, res, **axis)
     assert check.valid and check.gap < 1e-4
@@ -262,11 +263,12 @@ def test_errors(change, error, words):
     assert all(word in str(raised.value) for word in words), raised.value
 
 
-def test_memory_grows_with_the_points_only():
+@pytest.mark.parametrize("method, d", [("auto", 2), ("auto", 8), ("core", 2)])
+def test_memory_grows_with_the_points_only(method, d):
     def needed(n):
-        x = jax.ShapeDtypeStruct((n, 2), np.float32)
-        compiled = jax.jit(jm.solve_assignment_points).lower(x, x).compile()
-        return compiled.memory_analysis().temp_size_in_bytes
+        x = jax.ShapeDtypeStruct((n, d), np.float32)
+        solve = jax.jit(partial(jm.solve_assignment_points, method=method))
+        return solve.lower(x, x).compile().memory_analysis().temp_size_in_bytes
 
-    # Of 4096 points a bit for each pair would be 2 MB. Some parts end at a multiple of 256 bytes.
-    assert needed(4096) <= 2 * needed(2048) + 16_384
+    # Of 8192 points a bit for each pair would be 8 MB. Some parts end at a multiple of 256 bytes.
+    assert needed(8192) <= 2 * needed(4096) + 16_384

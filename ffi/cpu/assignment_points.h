@@ -64,8 +64,8 @@ struct PointState : State<LanesType, ElemType> {
   static constexpr bool kStored = false;
   static constexpr int kVectors = 4;  // of columns, computed together
 
-  double* row_points;  // [rows, dims]
-  double* col_points;  // [dims, width], zeros in the padding
+  double* row_points;          // [rows, dims]
+  double* col_points;          // [dims, width], zeros in the padding
   double *direction, *middle;  // [dims], of the start
   Elem* kept;                  // [slots, width] rows
   int32_t* kept_row;           // [slots] which they are, or kNone

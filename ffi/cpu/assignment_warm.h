@@ -70,9 +70,9 @@ bool start_duals(State<Lanes, Elem>& s, const Frame& f, double most, double unit
 
 // Starts from given duals, or from those that points suggest. False, and v = 0: start cold, because
 // there are none, or they are so far beyond the costs that sums with them would round, or because
-// there is nothing to gain: with columns to spare, or rows that may leave, a cold start needs little
-// more than one look at each row, while every spare column that these duals put too low costs a
-// search.
+// there is nothing to gain: with columns to spare, or rows that may leave, a cold start needs
+// little more than one look at each row, while every spare column that these duals put too low
+// costs a search.
 template <class S>
 bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
   using Acc = typename S::Acc;

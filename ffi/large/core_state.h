@@ -87,6 +87,7 @@ struct Meeting {
 constexpr int64_t kControlWords = 96, kMeetingAt = 64;
 static_assert(offsetof(Control, rows) == 32 && offsetof(Control, spent) == 40,
               "jaxmatch/_large.py reads the words up to there");
+static_assert(offsetof(Control, trees) == 108, "jaxmatch/_native/_divided.py reads it");
 static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
 static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 _CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_ROOM = 32, 12, 8, 15  # as in ffi/large/divided_state.h
 _RELAY_AT, _DONE = 72, 6
+# Words of Control in ffi/large/core_state.h.
+_FREE_ROWS, _PRICINGS, _ROWS, _TREES = 2, 4, 8, 27
+
+# Cores lead nowhere if after so many pricings more than this part of the rows is free. Where they
+# lead to the end it is a tenth after the first phase; where the nearest candidates are the wrong
+# ones, as between far clusters, it was a half for hundreds of phases.
+_LEAST_PRICINGS, _PART_FREE = 2, 4
 
 _GIVEN_POINTS = 32  # as in ffi/large/divided_operands.h
 
@@ -49,6 +56,13 @@ class Kept(NamedTuple):
     @property
     def done(self) -> Bool[Array, ""]:
         return self.control[0] == _DONE
+
+    @property
+    def leads_nowhere(self) -> Bool[Array, ""]:
+        """Whether `"core"` has given up its cores, or finds too few pairs on them."""
+        free, rows = self.control[_FREE_ROWS], self.control[_ROWS]
+        few = (self.control[_PRICINGS] >= _LEAST_PRICINGS) & (free > rows // _PART_FREE)
+        return ~self.done & ((self.control[_TREES] != 0) | few)
 
     @property
     def asked(self) -> Int[Array, ""]:
