@@ -20,13 +20,10 @@ struct XLA_FFI_Error {
 namespace jaxmatch {
 namespace {
 
-// --- What handlers ask of the runtime.
+// --- What handlers ask of the runtime: never what an error says, which is for their caller.
 
 XLA_FFI_Error* CreateError(XLA_FFI_Error_Create_Args* args) {
   return new XLA_FFI_Error{args->message, args->errc};
-}
-void GetMessage(XLA_FFI_Error_GetMessage_Args* args) {
-  args->message = args->error->message.c_str();
 }
 void DestroyError(XLA_FFI_Error_Destroy_Args* args) { delete args->error; }
 
@@ -46,7 +43,6 @@ const XLA_FFI_Api* HostApi() {
     a.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR,
                      XLA_FFI_API_MINOR};
     a.XLA_FFI_Error_Create = CreateError;
-    a.XLA_FFI_Error_GetMessage = GetMessage;
     a.XLA_FFI_Error_Destroy = DestroyError;
     a.XLA_FFI_ThreadPool_Schedule = Schedule;
     a.XLA_FFI_ThreadPool_NumThreads = NumThreads;
