@@ -10,6 +10,7 @@ import os
 import subprocess
 
 import emulated
+import flow_hostile
 import jax
 import numpy as np
 import pytest
@@ -265,6 +266,23 @@ def test_rounded_floats(library):
         net[sink] -= value
         bound = min(capacity[tail == source].sum(), capacity[head == sink].sum())
         assert np.abs(net).max() <= 1e-15 * (bound + 20 * flow.max())
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_hostile_capacities(library, dtype):
+    """Both ends of the range, infinities, and sums that do not fit."""
+    rng = np.random.default_rng(1)
+    for seed in range(16):
+        n, e = ((4, 6), (6, 14))[seed % 2]
+        tail, head = flow_hostile.hostile_edges(rng, n, e)
+        capacity = flow_hostile.hostile_capacity(rng, e, dtype)
+        arrays = arrays_of(jm.FlowNetwork.from_edges(tail, head, n, layout="bcsr"))
+        variant = VARIANTS[seed % len(VARIANTS)]
+        result = solve(library, arrays, capacity, 0, n - 1, variant=variant, seed=seed)
+        value, flow, side, status = result
+        if value == np.inf:  # which side that is, Python says
+            side = np.arange(n) == 0
+        flow_hostile.assert_right(value, flow, side, status, (tail, head, capacity), n)
 
 
 def test_infinite_capacities(library):
