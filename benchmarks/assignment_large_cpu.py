@@ -55,7 +55,7 @@ def solvers(cost: np.ndarray, points: np.ndarray | None) -> dict[str, Callable[[
     }
     if points is not None:
         x, y = map(jax.numpy.asarray, points)
-        found["core"] = partial(jm.solve_assignment_points, x, y)
+        found["core"] = partial(jm.solve_assignment_points, x, y, method="core")
     return found
 
 

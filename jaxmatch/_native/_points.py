@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def points_assignment(
-    points: tuple[Float[Array, "... d n"], Float[Array, "... d m"]],
+    points: tuple[Float[Array, "... d _"], ...],
     row_mask: Bool[Array, "... n"] | None,
     col_mask: Bool[Array, "... m"] | None,
     *,
