@@ -244,11 +244,16 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
     apart = x - y
     if metric == "l1":
         return jnp.abs(apart).sum(-1)
-    squared = (apart * apart).sum(-1)
     if metric == "sqeuclidean":
-        return squared
+        return (apart * apart).sum(-1)
+    # Squares must neither overflow nor vanish.
+    most = lax.stop_gradient(jnp.abs(apart).max(-1, initial=0))
+    large, power = (400, 560) if apart.dtype == jnp.float64 else (50, 70)
+    scale = jnp.where(most > 2.0**large, 2.0**-power, 1).astype(apart.dtype)
+    scale = jnp.where(most < 2.0**-large, 2.0**power, scale).astype(apart.dtype)
+    squared = ((apart * scale[..., None]) ** 2).sum(-1)
     # With a derivative of zero where points coincide.
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared)
+    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared) / scale
 
 
 @compiled(static_argnames=("division", "metric", "maximize", "method"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -213,21 +214,27 @@ def assert_one(kind: Kind, one: dict[str, Any], res: jm.Assignment, check: Any) 
     assert low <= res.cost <= high, f"cost {res.cost} where {real(kind.sign * total)} is true"
 
 
-def campaign(kind: Kind, count: int, seed: int) -> None:
+def solve(kind: Kind, given: dict[str, Any]) -> jm.Assignment:
+    arguments = {name: jnp.asarray(x) for name, x in given.items()}
+    cost = arguments.pop("cost")
+    return jm.solve_assignment(cost, method=kind.method, maximize=kind.maximize, **arguments)
+
+
+def judge(
+    kind: Kind,
+    given: dict[str, Any],
+    solve: Callable[[Kind, dict[str, Any]], jm.Assignment] = solve,
+) -> None:
     """Solves a batch and asserts what must be true of each problem."""
-    given = problems(kind, count, seed)
     with x64(kind.wide):
-        arguments = {name: jnp.asarray(x) for name, x in given.items()}
-        cost, warm = arguments.pop("cost"), arguments.pop("warm_start", None)
-        res = jm.solve_assignment(
-            cost, method=kind.method, maximize=kind.maximize, warm_start=warm, **arguments
-        )
-        check = jm.check_assignment(cost, res, maximize=kind.maximize, **arguments)
+        res = solve(kind, given)
+        problem = {name: jnp.asarray(x) for name, x in given.items() if name != "warm_start"}
+        check = jm.check_assignment(result=res, maximize=kind.maximize, **problem)
         res, check = to_numpy((res, check))
-    for k in range(count):
+    for k in range(len(given["cost"])):
         one = {name: x[k] for name, x in given.items()}
         try:
             assert_one(kind, one, *jax.tree.map(lambda x: x[k], (res, check)))  # noqa: B023
         except AssertionError as e:
             show = {name: x.tolist() for name, x in one.items()}
-            raise AssertionError(f"{e}\n{kind}, seed {seed}, problem {k}:\n{show}") from e
+            raise AssertionError(f"{e}\n{kind}, problem {k}:\n{show}") from e

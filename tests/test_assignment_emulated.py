@@ -7,6 +7,7 @@ import emulated
 import jax
 import numpy as np
 import pytest
+from extreme_helpers import Kind, judge, problems
 from helpers import assert_same_bits, numpy_dtype, x64
 from test_assignment_families import batch, families, hidden
 
@@ -206,3 +207,21 @@ def test_sides_that_are_promised_fit(folder, gpu, most_bytes, longest, shortest)
                 if max(shape) <= side:
                     asked = emulated.plan(folder, shape, most_bytes, dtype=dtype, given=given)
                     assert asked <= most_bytes, (dtype, given, shape, asked)
+
+
+@pytest.mark.parametrize("kernel", ["", "block"])
+@pytest.mark.parametrize("dtype, wide", [("float64", True), ("float32", False), ("bfloat16", True)])
+def test_hostile_numbers(folder, kernel, dtype, wide):
+    """Costs and duals to start from, up to the ends of their dtype."""
+
+    def solve(kind, given):
+        rest = {name: x for name, x in given.items() if name != "cost"}
+        how = {"kernel": kernel, "wide": wide, "maximize": kind.maximize}
+        return emulated.solve(folder, given["cost"], **how, **rest)
+
+    for kind in [
+        Kind("", dtype, wide, (3, 3), warm=True),
+        Kind("", dtype, wide, (4, 2), maximize=True, masks=True),
+        Kind("", dtype, wide, (3, 4), unmatched=True),
+    ]:
+        judge(kind, problems(kind, 60, seed=2), solve)

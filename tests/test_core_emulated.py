@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from extreme_helpers import Kind, problems
 from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
@@ -50,9 +51,9 @@ def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, phases=0, **
     def at(x):
         return ctypes.c_void_p(None if x is None else x.ctypes.data)
 
-    whole = cost.dtype == np.int32
+    bits = 8 * cost.dtype.itemsize if cost.dtype.kind == "f" else 0
     library.emulate_core(
-        at(cost), ctypes.c_bool(whole), *map(ctypes.c_int64, (n, m)), *map(at, masks),
+        at(cost), ctypes.c_int(bits), *map(ctypes.c_int64, (n, m)), *map(at, masks),
         ctypes.c_bool(given.get("maximize", False)), ctypes.c_int64(METHODS.index(method)),
         ctypes.c_int64(phases), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
         ctypes.c_int(grid[1]), ctypes.c_int(arcs),
@@ -129,6 +130,14 @@ def test_more_rows_than_threads_of_three_blocks(library, maximize):
 def test_hungarian_as_on_cpu(library, kind, method):
     for shape in [(7, 20), (18, 18)]:
         assert_as_on_cpu(library, costs(kind, *shape), method, SCHEDULES[1:3])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_hostile_numbers(library, method):
+    """Costs up to the ends of float64, whose sums and gaps must not leave it."""
+    kind = Kind(method, "float64", True, (4, 4))
+    for k, cost in enumerate(problems(kind, 40, seed=1)["cost"]):
+        assert_as_on_cpu(library, cost, method, [SCHEDULES[k % 4]])
 
 
 def test_warps_look_at_several_bands_of_rows(library):

@@ -109,6 +109,23 @@ def test_more_points_than_threads(m, platform):
     assert check.valid and check.gap <= 1e-4 * res.cost
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "l1"])
+@pytest.mark.parametrize("scale", [1e-30, 1e18, 1e30, 1e37])
+def test_distances_whose_squares_are_no_numbers(metric, scale):
+    """Without x64, where these overflow or vanish: found and proved as at any scale."""
+    x, y = (p * np.float32(scale) for p in points(30, 40, 2))
+    cost = cdist(x.astype(np.float64), y.astype(np.float64), SCIPYS[metric])
+    res = jm.solve_assignment_points(x, y, metric)
+    assert res.status == jm.Status.OPTIMAL
+    np.testing.assert_allclose(res.cost, optimum(cost), rtol=1e-5)
+    check = jm.check_assignment_points(x, y, res, metric)
+    assert check.valid and check.gap <= 1e-5 * optimum(cost)
+    slope = jax.grad(lambda x: jm.solve_assignment_points(x, y, metric).cost)(jnp.asarray(x))
+    np.testing.assert_allclose(
+        jnp.linalg.norm(slope, axis=1), 1 if metric == "euclidean" else 2**0.5, rtol=1e-5
+    )
+
+
 @pytest.mark.parametrize("method", ["core", "jonker_volgenant"])
 @pytest.mark.parametrize("spoil", [np.nan, np.inf])
 def test_points_that_are_not_finite(spoil, method):

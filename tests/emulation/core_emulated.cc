@@ -64,8 +64,9 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
 }  // namespace jaxmatch
 
 // Solves one problem on a grid of so many blocks, with room for `arcs` in the shared memory of
-// each, in launches of so many phases (0: one launch). Returns the number of launches, less one.
-extern "C" int64_t emulate_core(const void* cost, bool integers, int64_t n, int64_t m,
+// each, in launches of so many phases (0: one launch). `bits` of a cost: 0 for int32. Returns the
+// number of launches, less one.
+extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
                                 int64_t method, int64_t phases, unsigned seed, unsigned blocks,
                                 int threads, int arcs, int32_t* col4row, int32_t* row4col,
@@ -73,7 +74,7 @@ extern "C" int64_t emulate_core(const void* cost, bool integers, int64_t n, int6
                                 double* gap) {
   using namespace jaxmatch;
   const CoreResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
-  const auto solve = integers ? Solve<int32_t> : Solve<float>;
+  const auto solve = bits == 0 ? Solve<int32_t> : bits == 32 ? Solve<float> : Solve<double>;
   return solve(cost, n, m, row_mask, col_mask, maximize, LargeMethod(method), results, phases, seed,
                blocks, threads, arcs);
 }
