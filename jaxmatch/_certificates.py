@@ -83,7 +83,7 @@ def check_assignment(
     Under `jax_enable_x64` both agree in all but extreme cases. XLA takes denormal numbers for zero.
     Where a cost or a dual is small enough to make one (non-zero and below 1e-30 in float32, 1e-290
     in float64), the gap is widened by what this may have hidden, at most 1e-36 (1e-305) per row and
-    column. Float64 costs that are denormal themselves are read as zero.
+    column. On a TPU float64 costs that are denormal themselves are read as zero.
 
     **Time and memory:** O(n·m) operations, and up to two temporary arrays of the size of `cost`,
     in the dtype of results, where XLA does not fuse them away.

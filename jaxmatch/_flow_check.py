@@ -7,15 +7,15 @@ were given are looked at, no arcs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._full_range import Parts, choose, in_order, widen
 from jaxmatch._host import in_full_precision
 from jaxmatch._networks import FlowNetwork, check_network
 from jaxmatch._promotion import common_dtype
@@ -164,7 +164,7 @@ def _check_one(
     sane = (source >= 0) & (source < n) & (sink >= 0) & (sink < n) & (source != sink)
     sane &= ((tail >= 0) & (tail < n) & (head >= 0) & (head < n)).all()
     nothing = jnp.zeros_like(capacity)
-    sane &= _in_order(nothing, capacity).all()
+    sane &= in_order(nothing, capacity).all()
     if n < 2:
         return FlowCheck(sane & False, sane & False)
     ends = source.clip(0, n - 1), sink.clip(0, n - 1)
@@ -172,7 +172,7 @@ def _check_one(
     if flow.size == 0:
         return FlowCheck(sane & (value == 0), sane & separated & (value == 0))
     tail, head = tail.clip(0, n - 1), head.clip(0, n - 1)
-    within = _in_order(flow, jnp.where(tail != head, capacity, nothing)).all()
+    within = in_order(flow, jnp.where(tail != head, capacity, nothing)).all()
     cut = jnp.where(source_side[tail] & ~source_side[head], capacity, 0)
     if jnp.issubdtype(flow.dtype, jnp.integer):
         conserved, closed = _integer_sums(value, flow, tail, head, *ends, cut, n)
@@ -231,98 +231,7 @@ def _is_zero(digits: Int[Array, "d ..."], width: int) -> Bool[Array, "..."]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Floats. XLA takes denormal numbers for zero, so they are looked at by their bits.
-
-
-def _in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether 0 <= low <= high; on a TPU float64 is compared as XLA does."""
-
-    def by_value(low: Array, high: Array) -> Array:
-        return (low >= 0) & (low <= high)
-
-    def by_bits(low: Array, high: Array) -> Array:
-        low, high = _rank(low), _rank(high)
-        return (low >= 0) & (low <= high)
-
-    if not jnp.issubdtype(low.dtype, jnp.floating):
-        return by_value(low, high)
-    if low.dtype != jnp.float64:
-        return by_bits(low, high)
-    return lax.platform_dependent(low, high, tpu=by_value, default=by_bits)
-
-
-def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """Integers in the order of the numbers from 0 on; -1 for NaN and what is below 0."""
-    bits = jnp.dtype(f"int{jnp.finfo(x.dtype).bits}")
-    signed = lax.bitcast_convert_type(x, bits)
-    size = signed & jnp.iinfo(bits).max
-    last = lax.bitcast_convert_type(jnp.asarray(jnp.inf, x.dtype), bits)
-    return jnp.where((size == 0) | ((signed > 0) & (size <= last)), size, -1)
-
-
-def _widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
-    """The same numbers, denormal ones too where `dtype` is wider."""
-    if x.dtype == dtype:
-        return x
-    size = _rank(jnp.abs(x))
-    least = float(jnp.finfo(x.dtype).smallest_subnormal)
-    denormal = size.astype(dtype) * least
-    is_denormal = size < 1 << jnp.finfo(x.dtype).nmant
-    return jnp.where(is_denormal & (size >= 0), jnp.copysign(denormal, x), x.astype(dtype))
-
-
-class _Parts(NamedTuple):
-    """Numbers from 0 on as large + small / 2^k: each is one of the two, and neither a part nor a
-    difference of sums of parts is denormal. What is linear is done to both."""
-
-    large: Float[Array, "..."]
-    small: Float[Array, "..."]
-
-    @classmethod
-    def of(cls, x: Float[Array, "..."]) -> _Parts:
-        below, k = _SMALL[x.dtype.name]
-        info = jnp.finfo(x.dtype)
-
-        def by_value(x: Array) -> Array:
-            return x * 2.0**k
-
-        def by_bits(x: Array) -> Array:
-            rank = _rank(x)
-            denormal = rank.astype(x.dtype) * 2.0 ** (info.minexp - info.nmant + k)
-            return jnp.where(rank < 1 << info.nmant, denormal, by_value(x))
-
-        if x.dtype == jnp.float64:
-            small = lax.platform_dependent(x, tpu=by_value, default=by_bits)
-        else:
-            small = by_bits(x)
-        is_small = jnp.abs(x) < 2.0**below
-        return cls(jnp.where(is_small, 0, x), jnp.where(is_small, small, 0))
-
-    def map(self, f: Callable[[Array], Array]) -> _Parts:
-        return _Parts(f(self.large), f(self.small))
-
-    def plus(self, other: _Parts) -> _Parts:
-        return _Parts(self.large + other.large, self.small + other.small)
-
-    def minus(self, other: _Parts) -> _Parts:
-        return self.plus(other.map(jnp.negative))
-
-    def whole(self) -> tuple[Array, Array]:
-        """In units of 1, where small parts may be lost, and of 1 / 2^k, where it may overflow."""
-        _, k = _SMALL[self.large.dtype.name]
-        return self.large + self.small * 2.0**-k, self.large * 2.0**k + self.small
-
-    def at_most(self, bound: _Parts) -> Bool[Array, "..."]:
-        (x, x_scaled), (most, most_scaled) = self.whole(), bound.whole()
-        return jnp.where(bound.large == 0, x_scaled <= most_scaled, x <= most)
-
-    def within(self, bound: _Parts) -> Bool[Array, "..."]:
-        """Whether the magnitude is at most `bound`."""
-        return self.at_most(bound) & self.map(jnp.negative).at_most(bound)
-
-
-# For each dtype: numbers below 2^below are small, and k.
-_SMALL = {"float32": (-40, 80), "float64": (-400, 700)}
+# Floats
 
 
 def _float_sums(
@@ -339,32 +248,34 @@ def _float_sums(
     """The same for floats, with the bounds that `check_flow` documents."""
     real = jax.dtypes.canonicalize_dtype(np.float64)
     eps, wide = float(jnp.finfo(flow.dtype).eps), real.itemsize == 8
-    flow, capacity, cut, value = (_Parts.of(_widen(x, real)) for x in (flow, capacity, cut, value))
-    nothing = jnp.zeros_like(flow.large, shape=(n,))
-    net = flow.map(lambda x: nothing.at[tail].add(x).at[head].add(-x))
-    through = flow.map(lambda x: nothing.at[tail].add(x).at[head].add(x))
+    flows, capacities, in_cut, total = (
+        Parts.of(widen(x, real)) for x in (flow, capacity, cut, value)
+    )
+    nothing = jnp.zeros_like(flows.large, shape=(n,))
+    net = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(-x))
+    through = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(x))
     degree = nothing.at[tail].add(1).at[head].add(1)
     allowed = through.map(lambda x: (eps + degree * float(jnp.finfo(real).eps)) * x)
     node = jnp.arange(n)
     inner = (node != source) & (node != sink)
     conserved = (~inner | net.within(allowed)).all()
 
-    def along(at: Array, x: _Parts) -> _Parts:
+    def along(at: Array, x: Parts) -> Parts:
         return x.map(lambda x: _sum(jnp.where(at, x, 0)))
 
-    leaving = along(tail == source, flow).minus(along(head == source, flow))
-    arriving = along(head == sink, flow).minus(along(tail == sink, flow))
-    can_leave, can_arrive = along(tail == source, capacity), along(head == sink, capacity)
+    leaving = along(tail == source, flows).minus(along(head == source, flows))
+    arriving = along(head == sink, flows).minus(along(tail == sink, flows))
+    can_leave, can_arrive = along(tail == source, capacities), along(head == sink, capacities)
     fewer = can_leave.at_most(can_arrive)
-    least = jax.tree.map(partial(jnp.where, fewer), can_leave, can_arrive)
-    finite = capacity.map(lambda x: _sum(jnp.where(x < jnp.inf, x, 0)))
-    least = jax.tree.map(partial(jnp.where, jnp.isfinite(least.large)), least, finite)
-    used = ((capacity.large > 0) | (capacity.small > 0)).sum(dtype=real)
+    least = choose(fewer, can_leave, can_arrive)
+    finite = capacities.map(lambda x: _sum(jnp.where(x < jnp.inf, x, 0)))
+    least = choose(jnp.isfinite(least.large), least, finite)
+    used = ((capacities.large > 0) | (capacities.small > 0)).sum(dtype=real)
     unit = 2.0**-57 if wide else 2.0**-27
-    rounded = value.map(lambda x: 4 * eps * x)
+    rounded = total.map(lambda x: 4 * eps * x)
     slack = rounded.plus(allowed.map(_sum)).plus(least.map(lambda x: x * unit * used))
-    conserved &= leaving.minus(value).within(slack) & arriving.minus(value).within(slack)
-    return conserved, cut.map(_sum).minus(value).within(rounded)
+    conserved &= leaving.minus(total).within(slack) & arriving.minus(total).within(slack)
+    return conserved, in_cut.map(_sum).minus(total).within(rounded)
 
 
 def _sum(x: Float[Array, " k"]) -> Float[Array, ""]:

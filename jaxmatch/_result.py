@@ -106,9 +106,11 @@ class Assignment(Result):
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
-    - `cost`: `f[...]`, matched plus unmatched costs; the one field that carries a gradient.
+    - `cost`: `f[...]`, matched plus unmatched costs; the one field that carries a gradient. ±inf
+      only where the sum is beyond all numbers of its dtype.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the prices that prove the optimum.
-    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype; +inf
+      where the bound is beyond all numbers of its dtype, as it may be near the ends of float64.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     Where `status` is not `OPTIMAL`: indices −1, everything else NaN.

@@ -141,8 +141,8 @@ void write_solution(const S& s, const Frame& f, double gap) {
     write_real(col_dual, p.result_dtype, f.col_list[j], double(s.v[j]) * unscale);
   }
   const double real_sum = sum.value();
-  const double value =
-      Format<Elem>::kInteger && real_sum == 0 ? double(integer_sum) : double(integer_sum) + real_sum;
+  const double value = Format<Elem>::kInteger && real_sum == 0 ? double(integer_sum)
+                                                               : double(integer_sum) + real_sum;
   write_real(p.value, p.result_dtype, 0, value);
   gap *= fabs(unscale);
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {

@@ -64,7 +64,7 @@ JAXMATCH_NOISE_FN float log_of(float x) {
   int32_t bits;
   __builtin_memcpy(&bits, &x, 4);
   const int32_t exponent = (bits - 0x3f3504f3) >> 23;  // 0 from the root of 1/2 on
-  bits -= exponent * (1 << 23);  // a negative number must not be shifted left
+  bits -= exponent * (1 << 23);                        // a negative number must not be shifted left
   float m;
   __builtin_memcpy(&m, &bits, 4);
   const float s = (m - 1) / (m + 1), t = s * s;

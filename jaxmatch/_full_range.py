@@ -1,0 +1,110 @@
+"""Floats of the full range of their dtype, for checks: XLA takes denormal numbers for zero, so they
+are looked at by their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether 0 <= low <= high; on a TPU float64 is compared as XLA does."""
+
+    def by_value(low: Array, high: Array) -> Array:
+        return (low >= 0) & (low <= high)
+
+    def by_bits(low: Array, high: Array) -> Array:
+        low, high = _rank(low), _rank(high)
+        return (low >= 0) & (low <= high)
+
+    if not jnp.issubdtype(low.dtype, jnp.floating):
+        return by_value(low, high)
+    if low.dtype != jnp.float64:
+        return by_bits(low, high)
+    return lax.platform_dependent(low, high, tpu=by_value, default=by_bits)
+
+
+def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
+    """Integers in the order of the numbers from 0 on; -1 for NaN and what is below 0."""
+    bits = jnp.dtype(f"int{jnp.finfo(x.dtype).bits}")
+    signed = lax.bitcast_convert_type(x, bits)
+    size = signed & jnp.iinfo(bits).max
+    last = lax.bitcast_convert_type(jnp.asarray(jnp.inf, x.dtype), bits)
+    return jnp.where((size == 0) | ((signed > 0) & (size <= last)), size, -1)
+
+
+def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
+    """The same numbers, denormal ones too where `dtype` is wider."""
+    if x.dtype == dtype:
+        return x
+    size = _rank(jnp.abs(x))
+    least = float(jnp.finfo(x.dtype).smallest_subnormal)
+    denormal = size.astype(dtype) * least
+    is_denormal = size < 1 << jnp.finfo(x.dtype).nmant
+    return jnp.where(is_denormal & (size >= 0), jnp.copysign(denormal, x), x.astype(dtype))
+
+
+class Parts(NamedTuple):
+    """Numbers from 0 on as large + small / 2^k: each is one of the two, and neither a part nor a
+    difference of sums of parts is denormal. What is linear is done to both."""
+
+    large: Float[Array, "..."]
+    small: Float[Array, "..."]
+
+    @classmethod
+    def of(cls, x: Float[Array, "..."]) -> Parts:
+        below, k = _SMALL[x.dtype.name]
+        info = jnp.finfo(x.dtype)
+
+        def by_value(x: Array) -> Array:
+            return x * 2.0**k
+
+        def by_bits(x: Array) -> Array:
+            rank = _rank(x)
+            denormal = rank.astype(x.dtype) * 2.0 ** (info.minexp - info.nmant + k)
+            return jnp.where(rank < 1 << info.nmant, denormal, by_value(x))
+
+        if x.dtype == jnp.float64:
+            small = lax.platform_dependent(x, tpu=by_value, default=by_bits)
+        else:
+            small = by_bits(x)
+        is_small = jnp.abs(x) < 2.0**below
+        return cls(jnp.where(is_small, 0, x), jnp.where(is_small, small, 0))
+
+    def map(self, f: Callable[[Array], Array]) -> Parts:
+        return Parts(f(self.large), f(self.small))
+
+    def plus(self, other: Parts) -> Parts:
+        return Parts(self.large + other.large, self.small + other.small)
+
+    def minus(self, other: Parts) -> Parts:
+        return self.plus(other.map(jnp.negative))
+
+    def whole(self) -> tuple[Array, Array]:
+        """In units of 1, where small parts may be lost, and of 1 / 2^k, where it may overflow."""
+        _, k = _SMALL[self.large.dtype.name]
+        return self.large + self.small * 2.0**-k, self.large * 2.0**k + self.small
+
+    def at_most(self, bound: Parts) -> Bool[Array, "..."]:
+        (x, x_scaled), (most, most_scaled) = self.whole(), bound.whole()
+        return jnp.where(bound.large == 0, x_scaled <= most_scaled, x <= most)
+
+    def within(self, bound: Parts) -> Bool[Array, "..."]:
+        """Whether the magnitude is at most `bound`."""
+        return self.at_most(bound) & self.map(jnp.negative).at_most(bound)
+
+
+# For each dtype: numbers below 2^below are small, and k.
+_SMALL = {"float32": (-40, 80), "float64": (-400, 700)}
+
+
+def choose(condition: Array, a: Parts, b: Parts) -> Parts:
+    return Parts(*(jnp.where(condition, x, y) for x, y in zip(a, b, strict=True)))
