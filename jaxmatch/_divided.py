@@ -143,7 +143,7 @@ def solve_parts(
     instead of `method`; one that only CPUs have is the twin elsewhere.
     """
     given = [x is not None for x in masks]
-    count = len(costs.operands)
+    count, whole = len(costs.operands), costs.whole  # `part` outlives the trace of the operands
     if division.is_local:
         _check_alike(division, (*costs.operands[1:], *masks))
 
@@ -159,8 +159,8 @@ def solve_parts(
     def twin(
         operands: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
     ) -> Assignment:
-        whole = costs.whole(*operands)
-        return _xla_assignment.solve(whole, row_mask, col_mask, None, None, maximize=maximize)
+        cost = whole(*operands)
+        return _xla_assignment.solve(cost, row_mask, col_mask, None, None, maximize=maximize)
 
     how = {"division": division, "maximize": maximize, "method": method}
 

@@ -36,6 +36,18 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="module", autouse=True)
+def promote_nothing():
+    """Neither dtypes nor ranks, as many a code base has it."""
+    import jax
+
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    jax.config.update("jax_numpy_rank_promotion", "allow")
+
+
+@pytest.fixture(scope="module", autouse=True)
 def forget_programs():
     """Compiled programs take maps of memory, of which the system gives a process only so many."""
     import jax

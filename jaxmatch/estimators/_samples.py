@@ -30,7 +30,7 @@ from jaxmatch.estimators._noise import (
     noise_of,
     noise_streams,
 )
-from jaxmatch.estimators._oracle import LinearOracle
+from jaxmatch.estimators._oracle import Columns, LinearOracle
 
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _solve_columns(oracle: LinearOracle, cost: Array, noisy: Noisy) -> Samples:
         None if x is None else jnp.broadcast_to(x, (*batch, side))
         for x, side in zip(oracle.data, (n, m - oracle.assignments.may_leave), strict=True)
     )
-    solve = partial(_perturbed_assignments, oracle, noisy.samples, noisy.kind)
+    solve = partial(_perturbed_assignments, oracle.assignments, noisy.samples, noisy.kind)
     arguments = (cost, streams, strength, *masks)
     found = over_batch_shards(solve, *arguments, core_dims=2)
     solved = (found.status == Status.OPTIMAL).all(-1)
@@ -137,7 +137,7 @@ def _solve_columns(oracle: LinearOracle, cost: Array, noisy: Noisy) -> Samples:
 
 
 def _perturbed_assignments(
-    oracle: LinearOracle,
+    assignments: Columns,
     samples: int,
     kind: str,
     cost: Array,
@@ -147,7 +147,6 @@ def _perturbed_assignments(
     col_mask: Array | None,
 ) -> _native.PerturbedAssignments:
     given = (row_mask is not None, col_mask is not None)
-    may_leave = oracle.assignments.may_leave
 
     def with_none(solve: Any) -> Any:
         def solver(cost: Array, streams: Array, strength: Array, *masks: Array) -> Any:
@@ -160,9 +159,9 @@ def _perturbed_assignments(
         _native.perturbed_assignment,
         samples=samples,
         kind=list(NOISES).index(kind),
-        may_leave=may_leave,
+        may_leave=assignments.may_leave,
     )
-    composed = partial(_compose, oracle, samples, kind)
+    composed = partial(_compose, assignments, samples, kind)
     fits = _native.fits_perturbed(cost)
     cpu = {"cpu": with_none(partial(native, platform="cpu"))}
     cuda = {"cuda": with_none(partial(native, platform="cuda"))}
@@ -185,14 +184,14 @@ def _perturbed_assignments(
         )
         rest = iter(masks)
         both = (next(rest) if g else None for g in given)
-        found = _perturbed_assignments(oracle, samples, kind, cost, streams, strength, *both)
+        found = _perturbed_assignments(assignments, samples, kind, cost, streams, strength, *both)
         return found, jax.tree.map(lambda _: True, found)
 
     return solve(cost, streams, strength, *(x for x in (row_mask, col_mask) if x is not None))
 
 
 def _compose(
-    oracle: LinearOracle,
+    assignments: Columns,
     samples: int,
     kind: str,
     streams: Array,
@@ -206,7 +205,7 @@ def _compose(
     z = noise_of(streams, samples, n * m, kind).astype(cost.dtype)
     noisy = cost[..., None, :, :] + strength[..., None, None, None] * z.reshape(*z.shape[:-1], n, m)
     masks = tuple(None if x is None else x[..., None, :] for x in (row_mask, col_mask))
-    found = oracle.assignments.solve(masks, noisy)
+    found = assignments.solve(masks, noisy)
     pairs = found.col4row[..., None] == last_iota(jnp.int32, m, found.col4row.ndim + 1)
     total = pairs.sum(-3, dtype=jnp.int32).astype(cost.dtype)
     value = found.cost.astype(cost.dtype)

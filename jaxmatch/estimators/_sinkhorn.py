@@ -68,10 +68,8 @@ def entropic_plans(
     cool down. The second ones see costs reduced by these prices, so that they round only what is
     left.
     """
-    with (
-        jax.numpy_dtype_promotion("standard"),
-        jax.numpy_rank_promotion("allow"),
-    ):  # as OTT-JAX does
+    # OTT-JAX promotes.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         return jax.vmap(partial(_plan, max_iterations))(cost, excess, threshold)
 
 

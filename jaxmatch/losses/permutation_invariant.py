@@ -80,6 +80,10 @@ def permutation_invariant_loss(
             f"{outputs.shape} and {targets.shape}."
         )
 
+    if target_mask is not None:
+        # So that no derivative meets what padding holds.
+        targets = jnp.where(jnp.asarray(target_mask)[..., None], targets, 0)
+
     def matching_cost(o: Array, t: Array) -> Array:
         cost = pair_cost(o, t)
         if cost.shape[-2:] != (o.shape[-2], t.shape[-2]):
