@@ -22,6 +22,7 @@ from jaxmatch._arguments import (
     as_unmatched_cost,
 )
 from jaxmatch._divided import solve_divided
+from jaxmatch._given import all_given, as_given
 from jaxmatch._host import Place, place_of
 from jaxmatch._large import Progress, has_trees, is_done, solve_in_steps
 from jaxmatch._result import Assignment
@@ -194,7 +195,7 @@ def solve_assignment(
         }
         how = {"maximize": bool(maximize), "method": method, "others": others}
         return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
     if rounds_per_call is not None and rounds_per_call < 1:
         raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
@@ -204,7 +205,13 @@ def solve_assignment(
             "`rounds_per_call` and `progress` belong to the methods that work in steps, "
             f"{[*_native.LARGE_METHODS]}; got method={method!r}."
         )
-    duals = warm_start.col_dual if isinstance(warm_start, Assignment) else warm_start
+    cost = as_given("cost", cost)
+    row_mask, col_mask, unmatched_cost, duals = all_given(
+        row_mask=row_mask,
+        col_mask=col_mask,
+        unmatched_cost=unmatched_cost,
+        warm_start=warm_start.col_dual if isinstance(warm_start, Assignment) else warm_start,
+    )
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     how = {"maximize": bool(maximize), "method": method}
     place = place_of(*arrays, options=(*how.values(),))
@@ -269,9 +276,10 @@ def linear_sum_assignment(
     of that problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
     duals, masks and everything else, and documents gradient, cost and exactness.
     """
+    cost_matrix = as_given("cost_matrix", cost_matrix)
     place = place_of(cost_matrix, options=(bool(maximize), "sorted"))
     with place.precision():
-        cost = as_cost(cost_matrix, place)
+        cost = as_cost(cost_matrix, place, "cost_matrix")
         if place.native:
             res = _HERE["auto"](cost, None, None, None, None, maximize=bool(maximize))
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jax import lax
 
-from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
+from jaxmatch._arguments import as_assignment, as_cost, as_mask, as_unmatched_cost
 from jaxmatch._divided_check import check_divided
 from jaxmatch._host import in_full_precision
 from jaxmatch._proof import AssignmentCheck, Claim, look_at_costs
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @unchecked
-@in_full_precision()
+@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost")
 def check_assignment(
     cost: ArrayLike,
     result: Assignment,
@@ -100,13 +100,7 @@ def check_assignment(
     row_mask = as_mask("row_mask", row_mask, (*batch, n))
     col_mask = as_mask("col_mask", col_mask, (*batch, m))
     unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
-    shapes = {"col4row": (*batch, n), "row4col": (*batch, m), "col_dual": (*batch, m)}
-    for name, shape in shapes.items():
-        if getattr(result, name).shape != shape:
-            raise ValueError(
-                f"`result.{name}` must have shape {shape} to go with `cost`, "
-                f"got {getattr(result, name).shape}."
-            )
+    result = as_assignment(result, (*batch, n), (*batch, m), "`cost`")
     return _check(
         *lax.stop_gradient((cost, row_mask, col_mask, unmatched_cost)),
         *lax.stop_gradient((result.col4row, result.row4col, result.col_dual)),

@@ -62,16 +62,18 @@ def check_division(
     """That a problem of these sides can be solved as it is divided; `division.axis` may be None."""
     name, size = division.name, division.size
     where = f" where `{name}` is given" if division.axis is not None else ""
-    if method not in methods:
+    if method not in [*methods]:
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
     if size > _native.MOST_DEVICES:
         raise ValueError(
             f"`{name}` must be an axis of at most {_native.MOST_DEVICES} devices, got {size}."
         )
-    if dtype == jnp.int64 or min(n, m) == 0 or max(n, m) >= 1 << 18:
+    if dtype == jnp.int64:
+        raise ValueError(f"the costs must not be int64{where}; cast them to int32 or a float.")
+    if min(n, m) == 0 or max(n, m) >= 1 << 18:
         raise ValueError(
-            f"the costs must be floats or 32-bit integers with sides from 1 to 2^18 - 1{where}, "
-            f"got {dtype}{[n, m]}; cast them or solve a part."
+            f"the problem must have sides from 1 to 2^18 - 1{where}, got {n} rows and {m} columns; "
+            "solve a part."
         )
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from jaxmatch._arguments import as_mask
+from jaxmatch._arguments import as_assignment, as_mask
 from jaxmatch._division import Division, division_of
 from jaxmatch._proof import AssignmentCheck, Claim, SeenCosts, look_at_costs
 from jaxmatch._result import Assignment
@@ -44,9 +44,11 @@ def check_divided(
             f"`cost` must be one problem [n, m] where `{division.name}` is given, got shape "
             f"{[*cost.shape]}."
         )
-    return _check_costs(
-        lax.stop_gradient(cost), result, row_mask, col_mask, division=division, maximize=maximize
-    )
+    n, m = division.whole_sides(*cost.shape)
+    masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
+    result = as_assignment(result, (n,), (m,), "`cost`")
+    how = {"division": division, "maximize": maximize}
+    return _check_costs(lax.stop_gradient(cost), result, *masks, **how)
 
 
 @compiled(static_argnames=("division", "maximize"))
@@ -73,7 +75,7 @@ def check_parts(
     rows_of: Callable[[tuple[Array, ...], Array, int], Array],
     costs: tuple[Array, ...],
     specs: tuple[PartitionSpec, ...],
-    masks: tuple[ArrayLike | None, ArrayLike | None],
+    masks: tuple[Array | None, Array | None],
     result: Assignment,
     *,
     sides: tuple[int, int],
@@ -82,17 +84,8 @@ def check_parts(
     maximize: bool,
 ) -> AssignmentCheck:
     """`rows_of(costs, first, count)`: the costs of so many rows of a device's part."""
-    n, m = sides
-    row_mask, col_mask = as_mask("row_mask", masks[0], (n,)), as_mask("col_mask", masks[1], (m,))
     result = lax.stop_gradient(result)
-    shapes = {"col4row": (n,), "row4col": (m,), "col_dual": (m,)}
-    for name, shape in shapes.items():
-        if getattr(result, name).shape != shape:
-            raise ValueError(
-                f"`result.{name}` must have shape {shape} to go with the problem, "
-                f"got {getattr(result, name).shape}."
-            )
-    claim = Claim.of(sides, row_mask, col_mask, None, result.col_dual, maximize, dtype)
+    claim = Claim.of(sides, *masks, None, result.col_dual, maximize, dtype)
 
     def part(
         costs: tuple[Array, ...], rows: Array, cols: Array, v: Array, col4row: Array

@@ -14,9 +14,9 @@ from jax import lax
 from jaxmatch import _native
 from jaxmatch._arguments import as_array
 from jaxmatch._flow_solve import METHODS, OPTIONS, solve_flow, solve_here
+from jaxmatch._given import as_given
 from jaxmatch._host import Place, place_of
-from jaxmatch._indices import existing
-from jaxmatch._networks import FlowNetwork, check_network, turned_network
+from jaxmatch._networks import FlowNetwork, as_node, check_network, turned_network
 from jaxmatch._result import Flow, MinimumCut
 from jaxmatch._sharding import over_batch_shards
 from jaxmatch._status import Status
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _MOST_ROUNDS = 10**9
-_DTYPES = ("float32", "float64", "int32", "int64")
 
 
 @unchecked
@@ -174,23 +173,13 @@ def maximum_flow(
     flow problem on CPU-GPU-hybrid platforms*, IPDPS 2010 (`"thread_centric"`).
     """
     check_network(network)
-    if method not in [*METHODS]:  # a list, to which what cannot be hashed is no error
-        raise ValueError(f"`method` must be one of {[*METHODS]}, got {method!r}.")
+    _check_method(method)
     given = _check_options(method, {} if options is None else options)
     if rounds_per_call is not None:
         _check_count("rounds_per_call", rounds_per_call)
     rounds = 0 if rounds_per_call is None else operator.index(rounds_per_call)
     how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
-    leaves = jax.tree.leaves(network)
-    place = place_of(capacity, source, sink, *leaves, options=(network.layout, *how.values()))
-    solver = METHODS[method].cpu
-    if solver is None:
-        place = place.by_jax()
-    with place.precision():
-        problem = _as_problem(network, capacity, source, sink, place)
-        if place.native and solver is not None:
-            return place.bring_home(solve_here(*problem, method=solver))
-        return place.bring_home(_solve(*problem, **how))
+    return _solve_in_place(network, capacity, source, sink, how)
 
 
 @unchecked
@@ -236,15 +225,20 @@ def minimum_cut(
         res = maximum_flow(network, capacity, source, sink, method=method)
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
-    for name, node in {"source": source, "sink": sink}.items():  # under the caller's names
-        _as_node(name, node, network, jnp if isinstance(node, jax.Array) else np)
-    res = maximum_flow(turned_network(network), capacity, sink, source, method=method)
+    _check_method(method)
+    how: dict[str, Any] = {"method": method, "given": (), "rounds": 0}
+    res = _solve_in_place(network, capacity, source, sink, how, turned=True)
     solved = (res.status == Status.OPTIMAL)[..., None]
     return MinimumCut(res.value, ~res.source_side & solved, res.status)
 
 
 # ---------------------------------------------------------------------------------------------
 # Arguments
+
+
+def _check_method(method: str) -> None:
+    if method not in [*METHODS]:  # a list, to which what cannot be hashed is no error
+        raise ValueError(f"`method` must be one of {[*METHODS]}, got {method!r}.")
 
 
 def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -278,7 +272,7 @@ def _check_count(name: str, given: Any) -> None:
 
 
 def _as_problem(
-    network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, place: Place
+    network: FlowNetwork, capacity: ArrayLike, source: Array, sink: Array, place: Place
 ) -> tuple[FlowNetwork, Num[Array, "... e"], Int[Array, "..."], Int[Array, "..."]]:
     """All with the batch dimensions of the whole; a network without any stays without."""
     xp = place.xp
@@ -289,18 +283,12 @@ def _as_problem(
         x = x.astype(jnp.int32)
     elif x.dtype in (jnp.bfloat16, jnp.float16):
         x = x.astype(jnp.float32)
-    if x.dtype.name not in _DTYPES:
-        raise TypeError(
-            f"`capacity` must have one of the dtypes {_DTYPES}, got {x.dtype}; cast it."
-        )
     if x.ndim == 0 or x.shape[-1] != network.num_edges:
         raise ValueError(
             f"`capacity` must have shape [..., {network.num_edges}], one entry for each edge of "
             f"`network`, got {x.shape}."
         )
-    ends = [
-        _as_node(name, node, network, xp) for name, node in (("source", source), ("sink", sink))
-    ]
+    ends = [xp.asarray(node) for node in (source, sink)]
     shapes = [x.shape[:-1], ends[0].shape, ends[1].shape, network.batch_shape]
     try:
         batch = jnp.broadcast_shapes(*shapes)
@@ -315,24 +303,43 @@ def _as_problem(
     return network, x, xp.broadcast_to(ends[0], batch), xp.broadcast_to(ends[1], batch)
 
 
-def _as_node(name: str, node: ArrayLike, network: FlowNetwork, xp: Any) -> Int[Array, "..."]:
-    if not isinstance(node, jax.Array):
-        node = np.asarray(node)
-        if node.dtype.kind in "iu":
-            node = existing(node, network.num_nodes)  # JAX may cut what is wider than 32 bits
-    x = xp.asarray(node)
-    if not jnp.issubdtype(x.dtype, jnp.integer):
-        raise TypeError(f"`{name}` must be the number of a node, an integer, got {x.dtype}.")
-    if x.dtype != jnp.int32:
-        x = existing(x, network.num_nodes)
-    return x
-
-
 # ---------------------------------------------------------------------------------------------
 # Solving
 
 
-@compiled(static_argnames=("method", "given", "rounds"))
+def _solve_in_place(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    how: dict[str, Any],
+    turned: bool = False,
+) -> Flow:
+    """By JAX or at once; `turned`: from the sink to the source, with all edges turned round."""
+    capacity = as_given("capacity", capacity)
+    source, sink = as_node("source", source, network), as_node("sink", sink, network)
+    leaves = jax.tree.leaves(network)
+    options = (network.layout, turned, *how.values())
+    place = place_of(capacity, source, sink, *leaves, options=options)
+    solver = METHODS[how["method"]].cpu
+    if solver is None:
+        place = place.by_jax()
+    with place.precision():
+        problem = _as_problem(network, capacity, source, sink, place)
+        if place.native and solver is not None:
+            problem = _turned(problem) if turned else problem
+            return place.bring_home(solve_here(*problem, method=solver))
+        return place.bring_home(_solve(*problem, turned=turned, **how))
+
+
+def _turned(
+    problem: tuple[FlowNetwork, Array, Array, Array],
+) -> tuple[FlowNetwork, Array, Array, Array]:
+    network, capacity, source, sink = problem
+    return turned_network(network), capacity, sink, source
+
+
+@compiled(static_argnames=("method", "given", "rounds", "turned"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],
@@ -342,7 +349,11 @@ def _solve(
     method: str,
     given: tuple[tuple[str, Any], ...],
     rounds: int,
+    turned: bool,
 ) -> Flow:
+    if turned:
+        network, capacity, source, sink = _turned((network, capacity, source, sink))
+
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
         fixed = lax.stop_gradient(capacity)
         how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}

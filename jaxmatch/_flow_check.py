@@ -15,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._arguments import as_array, as_result
 from jaxmatch._full_range import Parts, choose, in_order, widen
+from jaxmatch._given import require
 from jaxmatch._host import in_full_precision
-from jaxmatch._networks import FlowNetwork, check_network
+from jaxmatch._networks import FlowNetwork, as_node, check_network
 from jaxmatch._promotion import common_dtype
 from jaxmatch._result import Check, Flow
 from jaxmatch._sharding import over_batch_shards
@@ -43,7 +45,7 @@ class FlowCheck(Check):
 
 
 @unchecked
-@in_full_precision(main=1)
+@in_full_precision("capacity")
 def check_flow(
     network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, result: Flow
 ) -> FlowCheck:
@@ -94,21 +96,17 @@ def check_flow(
     """
     check_network(network)
     n, e = network.num_nodes, network.num_edges
-    c = jnp.asarray(capacity)
+    c = as_array("capacity", capacity)
     if c.ndim == 0 or c.shape[-1] != e:
         raise ValueError(
             f"`capacity` must have shape [..., {e}], one entry for each edge of `network`, "
             f"got {c.shape}."
         )
-    batch = result.value.shape
-    for name, core in {"flow": (e,), "source_side": (n,)}.items():
-        if getattr(result, name).shape != (*batch, *core):
-            raise ValueError(
-                f"`result.{name}` must have shape {(*batch, *core)} to go with `result.value` and "
-                f"`network`, got {getattr(result, name).shape}."
-            )
-    if result.source_side.dtype != jnp.bool_:
-        raise TypeError(f"`result.source_side` must be boolean, got {result.source_side.dtype}.")
+    require("result", result, Flow, "`Flow(value, flow, source_side, status)` makes one")
+    batch = np.shape(result.value)
+    shapes = {"value": batch, "flow": (*batch, e), "source_side": (*batch, n)}
+    beside = "`result.value` and `network`"
+    result = as_result(result, Flow, shapes, beside, "")
     is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
     kind = jnp.floating if is_float else jnp.integer
     for name, x in {"capacity": c, "result.value": result.value}.items():
@@ -117,12 +115,28 @@ def check_flow(
                 f"`{name}` must be {'floats' if is_float else 'integers'} as `result.flow` is, "
                 f"got {x.dtype}."
             )
-    c = jnp.broadcast_to(c.astype(result.flow.dtype), (*batch, e))
-    ends = [jnp.broadcast_to(jnp.asarray(x), batch) for x in (source, sink)]
+    if not is_float:  # capacities may be longer than flows, which fit them or are wrong
+        wide = jnp.promote_types(result.flow.dtype, jnp.promote_types(c.dtype, jnp.int32))
+        result = result.replace(flow=result.flow.astype(wide))
+    c = _broadcast("capacity", c.astype(result.flow.dtype), (*batch, e))
+    source, sink = (
+        _broadcast(name, as_node(name, node, network), batch)
+        for name, node in (("source", source), ("sink", sink))
+    )
     edges = (network.senders, network.receivers)
     if not network.batch_shape:
-        return _check(c, *ends, result, edges)
-    return _check(c, *ends, result, tuple(jnp.broadcast_to(x, (*batch, e)) for x in edges))
+        return _check(c, source, sink, result, edges)
+    return _check(c, source, sink, result, tuple(jnp.broadcast_to(x, (*batch, e)) for x in edges))
+
+
+def _broadcast(name: str, x: Array, shape: tuple[int, ...]) -> Array:
+    try:
+        return jnp.broadcast_to(x, shape)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` has shape {x.shape}, which does not broadcast to {shape}, one for each of "
+            "`result.value`."
+        ) from None
 
 
 @compiled()

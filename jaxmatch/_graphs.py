@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jaxmatch._indices import as_indices, refuse_tracer, rows_of_csr
+from jaxmatch._given import on_host, refuse_tracer, require
+from jaxmatch._indices import as_indices, rows_of_csr
 
 
 if TYPE_CHECKING:
@@ -190,9 +191,12 @@ class BipartiteGraph:
         **Raises:** `ValueError` for an empty list, batch shapes that differ, and sizes to pad to
         that are too small or too large; `TypeError` for traced graphs.
         """
+        if not isinstance(graphs, Sequence):
+            raise TypeError(f"`graphs` must be a list of graphs, got {type(graphs).__name__}.")
         if len(graphs) == 0:
             raise ValueError("`graphs` must hold at least one graph.")
-        for graph in graphs:
+        for k, graph in enumerate(graphs):
+            require(f"graphs[{k}]", graph, BipartiteGraph, "`from_edges` and its siblings make one")
             for name in ("row_ptr", "col_ind", "col_ptr", "row_ind", "num_rows", "num_cols"):
                 refuse_tracer(f"graphs[...].{name}", getattr(graph, name), "graph")
         graphs = jax.device_get(list(graphs))
@@ -282,8 +286,10 @@ def check_graph(graph: BipartiteGraph) -> None:
 
 
 def _on_host(name: str, x: Any) -> np.ndarray:
-    refuse_tracer(name, x, "graph")
-    return np.asarray(x)
+    x = on_host(name, x, "graph")
+    if x.dtype.kind not in "biufcV":
+        raise TypeError(f"`{name}` must hold numbers or booleans, got {x.dtype}; cast it.")
+    return x
 
 
 def _as_shape(shape: Any, name: str = "shape") -> tuple[int, int]:

@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxmatch import _native
 from jaxmatch._arguments import as_array
+from jaxmatch._given import NARROW, as_given
 from jaxmatch._host import Place, place_of
 from jaxmatch._promotion import common_dtype
 from jaxmatch._result import Cut
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 # The native solver of each method, None: the pure-JAX twin.
 _METHODS = {"auto": "auto", "augment": "auto", "push_relabel": "push_relabel", "xla": None}
-_DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
 
 
 @jax.tree_util.register_dataclass
@@ -168,7 +168,11 @@ def grid_cut(
         )
     if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
-    given = (source_capacity, sink_capacity, pairwise)
+    given = (
+        as_given("source_capacity", source_capacity),
+        as_given("sink_capacity", sink_capacity),
+        as_given("pairwise", pairwise),
+    )
     place = place_of(*given, options=(int(connectivity), method))
     solver = _METHODS[method]
     if solver is None:
@@ -199,14 +203,8 @@ def _as_capacities(
     given = (source_capacity, sink_capacity, pairwise)
     arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
     dtype = common_dtype(*arrays)
-    if dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
+    if dtype in NARROW:
         dtype = jnp.dtype(jnp.int32)
-    if dtype.name not in _DTYPES:
-        raise TypeError(
-            f"Capacities must have one of the dtypes {_DTYPES}, got "
-            f"{', '.join(f'{x.dtype} for `{name}`' for name, x in zip(names, arrays, strict=True))}"
-            f", together {dtype}; cast them."
-        )
     if dtype in (jnp.bfloat16, jnp.float16):
         dtype = jnp.dtype(jnp.float32)
     source, sink, pairs = (x.astype(dtype) for x in arrays)

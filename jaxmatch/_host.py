@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch import _native
+from jaxmatch._given import all_given, as_given
 from jaxmatch._result import result_float
 
 
@@ -86,21 +88,30 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
     return Place(native=native, x64=x64, numpy=True)
 
 
-def in_full_precision(main: int = 0) -> Callable[[Function], Function]:
+def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]:
     """Of a function without native code: 64-bit NumPy input is computed with in 64 bits.
 
-    `main`: the argument that decides what results are.
+    `main` and `arrays` name the arguments whose numbers count, beside those of a `result`. The
+    first decides what results are.
     """
 
     def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+
         @wraps(function)
         def in_place(*args: Any, **kwargs: Any) -> Any:
-            if len(args) <= main or kwargs.get("row_axis") or kwargs.get("col_axis"):
-                return function(*args, **kwargs)
-            others = jax.tree.leaves((args, kwargs), is_leaf=lambda x: isinstance(x, list))
-            place = place_of(args[main], *others)
+            bound = signature.bind(*args, **kwargs)
+            others = dict(bound.arguments)
+            numbers = [as_given(main, others.pop(main))]
+            numbers += all_given(**{name: others.pop(name, None) for name in arrays})
+            bound.arguments.update(zip((main, *arrays), numbers, strict=True))
+            if others.get("row_axis") is not None or others.get("col_axis") is not None:
+                return function(*bound.args, **bound.kwargs)
+            numbers += jax.tree.leaves(others.pop("result", None))
+            traced = [x for x in jax.tree.leaves(others) if isinstance(x, jax.Array)]
+            place = place_of(*numbers, *traced)
             with place.precision():
-                return place.bring_home(function(*args, **kwargs))
+                return place.bring_home(function(*bound.args, **bound.kwargs))
 
         return in_place  # type: ignore[return-value]
 
@@ -111,10 +122,7 @@ def _is_wide(x: Any) -> bool:
     """Whether JAX would cut numbers to 32 bits that are meant to be longer."""
     if x is None or isinstance(x, (bool, int, float, jax.Array)):
         return False
-    try:
-        return np.asarray(x).dtype in _WIDE
-    except ValueError:  # no array, which will be said where arguments are checked
-        return False
+    return getattr(x, "dtype", None) in _WIDE
 
 
 _WIDE = (np.dtype(np.float64), np.dtype(np.int64))

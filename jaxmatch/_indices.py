@@ -9,14 +9,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-
-def refuse_tracer(name: str, x: Any, built: str) -> None:
-    """`built` is what the array would go into, "graph" or "network"."""
-    if isinstance(x, jax.core.Tracer):
-        raise TypeError(
-            f"`{name}` is traced by `jit`, `vmap` or `grad`, but {built}s are built on the host. "
-            f"Build the {built} outside and pass it in: it is a pytree of arrays."
-        )
+from jaxmatch._given import on_host
 
 
 def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: str) -> np.ndarray:
@@ -24,8 +17,7 @@ def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: s
 
     `ends` is what edges join, "vertices" or "nodes".
     """
-    refuse_tracer(name, x, built)
-    x = np.asarray(x)
+    x = on_host(name, x, built)
     if x.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension, got shape {x.shape}.")
     if x.size == 0:

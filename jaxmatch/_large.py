@@ -13,6 +13,8 @@ import numpy as np
 from jax import lax
 
 from jaxmatch import _native
+from jaxmatch._arguments import as_cost, as_mask
+from jaxmatch._given import require
 from jaxmatch._native import Buffers
 from jaxmatch._result import Assignment
 from jaxmatch._sharding import vary_alike
@@ -20,7 +22,8 @@ from jaxmatch._switches import unchecked
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int, Num
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Int
 
 Progress = Callable[["Array", "Array"], None]
 
@@ -109,16 +112,17 @@ def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
 
 @unchecked
 def init(
-    cost: Num[Array, "... n m"],
+    cost: ArrayLike,
     *,
     method: str = "core",
     maximize: bool = False,
-    row_mask: Bool[Array, "... n"] | None = None,
-    col_mask: Bool[Array, "... m"] | None = None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
     """A state in which nothing has been done. Masks must be those of every later step."""
     if method not in _native.LARGE_METHODS:
         raise ValueError(f"`method` must be one of {[*_native.LARGE_METHODS]}, got {method!r}.")
+    cost, row_mask, col_mask = _as_problem(cost, row_mask, col_mask)
     if not _native.fits_large(cost, None):
         raise ValueError(
             f"`cost` must have sides from 1 to 2^18 - 1 and no 64-bit integers, got "
@@ -133,12 +137,12 @@ def init(
 
 @unchecked
 def step(
-    cost: Num[Array, "... n m"],
+    cost: ArrayLike,
     state: AssignmentState,
     *,
     phases: int = 1,
-    row_mask: Bool[Array, "... n"] | None = None,
-    col_mask: Bool[Array, "... m"] | None = None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
     """Up to `phases` more phases; a state that is done stays as it is.
 
@@ -153,6 +157,8 @@ def step(
     >>> int(state.matched_rows), int(state.result.status)
     (50, 0)
     """
+    require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
+    cost, row_mask, col_mask = _as_problem(cost, row_mask, col_mask)
     result, buffers = lax.platform_dependent(
         cost,
         state.buffers,
@@ -161,6 +167,15 @@ def step(
         **{p: partial(_native_step, state, phases) for p in _platforms()},
     )
     return dataclasses.replace(state, result=result, buffers=buffers)
+
+
+def _as_problem(
+    cost: ArrayLike, row_mask: ArrayLike | None, col_mask: ArrayLike | None
+) -> tuple[Array, Array | None, Array | None]:
+    cost = as_cost(cost)
+    *batch, n, m = cost.shape
+    row_mask = as_mask("row_mask", row_mask, (*batch, n))
+    return cost, row_mask, as_mask("col_mask", col_mask, (*batch, m))
 
 
 def _native_step(

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxmatch import _native
+from jaxmatch._given import INTEGERS, as_given, typed
 from jaxmatch._graphs import BipartiteGraph, check_graph
 from jaxmatch._host import BY_JAX, Place, place_of
 from jaxmatch._indices import existing
@@ -204,6 +204,7 @@ def maximum_bipartite_matching(
     given = _check_options(method, {} if options is None else options)
     rounds = 0 if rounds_per_call is None else _as_rounds(rounds_per_call)
     start = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
+    start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
     place = place_of(*arrays, options=(graph.shape, method, init, given))
@@ -279,18 +280,13 @@ def _as_start(
 ) -> Int[Array, "... n"] | None:
     if given is None:
         return None
-    if not isinstance(given, jax.Array):
-        given = np.asarray(given)
-        if given.dtype.kind in "iu" or given.size == 0:
-            given = existing(given, graph.shape[1])  # JAX may cut what is wider than 32 bits
-    start = place.xp.asarray(given)
-    if not jnp.issubdtype(start.dtype, jnp.integer):
-        raise TypeError(
-            "`warm_start` must be a Matching or the column of each row as integers, got "
-            f"{start.dtype}."
-        )
-    if start.dtype != jnp.int32:
-        start = existing(start, graph.shape[1])
+    if np.size(given) == 0 and not isinstance(given, jax.Array):
+        given = np.asarray(given, np.int32)  # an empty list has no dtype to speak of
+    must = "be a Matching or the column of each row as integers"
+    start = typed("warm_start", given, INTEGERS, must, "")
+    if start.dtype != np.int32:
+        start = existing(start, graph.shape[1])  # JAX may cut what is wider than 32 bits
+    start = place.xp.asarray(start)
     shape = (*graph.batch_shape, graph.shape[0])
     try:
         return place.xp.broadcast_to(start, shape)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._arguments import as_result
 from jaxmatch._graphs import BipartiteGraph, check_graph
 from jaxmatch._result import Check, Matching
 from jaxmatch._sharding import over_batch_shards
@@ -73,22 +74,11 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     """
     check_graph(graph)
     n, m = graph.shape
-    shapes = {"col4row": (n,), "row4col": (m,), "cardinality": ()}
-    shapes |= {"row_cover": (n,), "col_cover": (m,)}
-    for name, core in shapes.items():
-        shape = (*graph.batch_shape, *core)
-        if getattr(result, name).shape != shape:
-            raise ValueError(
-                f"`result.{name}` must have shape {shape} to go with `graph`, "
-                f"got {getattr(result, name).shape}."
-            )
-        kind = jnp.bool_ if name.endswith("cover") else jnp.integer
-        if not jnp.issubdtype(getattr(result, name).dtype, kind):
-            raise TypeError(
-                f"`result.{name}` must be {'boolean' if kind is jnp.bool_ else 'integers'}, got "
-                f"{getattr(result, name).dtype}."
-            )
-    return _check(graph, result)
+    batch, rows, cols = graph.batch_shape, (*graph.batch_shape, n), (*graph.batch_shape, m)
+    shapes = {"col4row": rows, "row4col": cols, "cardinality": batch}
+    shapes |= {"row_cover": rows, "col_cover": cols}
+    advice = "of pairs from elsewhere `Matching.empty(shape).replace(...)` makes one"
+    return _check(graph, as_result(result, Matching, shapes, "`graph`", advice))
 
 
 @compiled()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._indices import as_indices, rows_of_csr
+from jaxmatch._given import INTEGERS, typed
+from jaxmatch._indices import as_indices, existing, rows_of_csr
 
 
 if TYPE_CHECKING:
@@ -203,15 +205,22 @@ def check_network(network: FlowNetwork) -> None:
             )
 
 
-@jax.jit
+def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
+    """As int32, -1 for what is no node, of NumPy or JAX as it came."""
+    x = typed(name, node, INTEGERS, "be the number of a node, an integer", "")
+    return x if x.dtype == np.int32 else existing(x, network.num_nodes)
+
+
 def turned_network(network: FlowNetwork) -> FlowNetwork:
     """The network with every edge in the other direction, in which they keep their numbers.
 
-    Its arcs are the same, but each has the edges of its partner. Arrays that make no sense stay so.
+    Its arcs are the same, but each has the edges of its partner. Arrays of NumPy or JAX; those that
+    make no sense stay so.
     """
-    turn = _turned_edges
-    for _ in network.batch_shape:
-        turn = jax.vmap(turn)
+    xp = np if isinstance(network.edge_ptr, np.ndarray) else jnp
+    turn = partial(_turned_edges, xp=xp)
+    types: dict[str, Any] = {"otypes": [np.int32] * 2} if xp is np else {}
+    turn = xp.vectorize(turn, signature="(a),(p),(e)->(p),(e)", **types)
     edge_ptr, arc_edge = turn(network.arc_partner, network.edge_ptr, network.arc_edge)
     return dataclasses.replace(
         network,
@@ -223,19 +232,20 @@ def turned_network(network: FlowNetwork) -> FlowNetwork:
 
 
 def _turned_edges(
-    partner: Int[Array, " a"], edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"]
+    partner: Int[Array, " a"], edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"], xp: Any
 ) -> tuple[Int[Array, " a+1"], Int[Array, " e"]]:
-    first, count = edge_ptr[:-1], edge_ptr[1:] - edge_ptr[:-1]
-    last = edge_ptr[0] + jnp.cumsum(count[partner], dtype=jnp.int32)
-    turned_ptr = jnp.concatenate([edge_ptr[:1], last])
-    if arc_edge.size == 0 or partner.size == 0:
-        return turned_ptr, arc_edge
-    # Where each edge of an arc goes; self-loops stay behind all others.
-    place = jnp.arange(len(arc_edge), dtype=jnp.int32)
-    arc = jnp.repeat(jnp.arange(len(partner)), count, total_repeat_length=len(arc_edge))
-    there = turned_ptr[partner[arc]] + place - first[arc]
-    there = jnp.where(place < edge_ptr[-1], there, place)
-    return turned_ptr, jnp.zeros_like(arc_edge).at[there].set(arc_edge)
+    a, e = len(partner), len(arc_edge)
+    if a == 0 or e == 0:
+        return edge_ptr, arc_edge
+    partner = partner.clip(0, a - 1)
+    count = (edge_ptr[1:] - edge_ptr[:-1])[partner]
+    turned_ptr = xp.concatenate([edge_ptr[:1], edge_ptr[0] + xp.cumsum(count, dtype=np.int32)])
+    # What comes to each place: an edge of the partner, in order. Self-loops stay behind all others.
+    place = xp.arange(e, dtype=np.int32)
+    arc = xp.searchsorted(turned_ptr[1:], place, side="right").clip(0, a - 1)
+    origin = edge_ptr[partner[arc]] + place - turned_ptr[arc]
+    origin = xp.where(place < edge_ptr[-1], origin, place)
+    return turned_ptr, arc_edge[origin.clip(0, e - 1)]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from jaxmatch import _native
-from jaxmatch._arguments import as_array, as_mask
+from jaxmatch._arguments import as_array, as_assignment, as_mask
 from jaxmatch._divided import DividedCosts, check_division, exchange_and_solve, solve_parts
 from jaxmatch._divided_check import check_parts
 from jaxmatch._division import Division, division_of
-from jaxmatch._host import in_full_precision
+from jaxmatch._given import BOOLEAN, REAL
+from jaxmatch._host import BY_JAX, in_full_precision
 from jaxmatch._promotion import common_dtype
 from jaxmatch._proof import AssignmentCheck
 from jaxmatch._result import Assignment, result_float
@@ -36,7 +37,7 @@ _KEPT_BYTES, _COORDINATES_OF_A_SIDE = 16 << 20, 15_000
 
 
 @unchecked
-@in_full_precision()
+@in_full_precision("x", "y", "row_mask", "col_mask")
 def solve_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -119,7 +120,7 @@ def solve_assignment_points(
 
 
 @unchecked
-@in_full_precision()
+@in_full_precision("x", "y", "row_mask", "col_mask")
 def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -155,8 +156,11 @@ def check_assignment_points(
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
     rows, cols, division = _as_problem(x, y, metric, row_axis, col_axis)
+    n, m = division.whole_sides(len(rows), len(cols))
+    masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
+    result = as_assignment(result, (n,), (m,), "`x` and `y`")
     how = {"division": division, "metric": metric, "maximize": bool(maximize)}
-    return _check(*lax.stop_gradient((rows, cols)), result, row_mask, col_mask, **how)
+    return _check(*lax.stop_gradient((rows, cols)), result, *masks, **how)
 
 
 @compiled(static_argnames=("division", "metric", "maximize"))
@@ -201,7 +205,12 @@ def _as_problem(
             "`x` and `y` must have points of the same dimension, got shapes "
             f"{[*points[0].shape]} and {[*points[1].shape]}."
         )
-    if metric not in _native.METRICS:
+    if 0 in (len(points[0]), len(points[1])):
+        raise ValueError(
+            "`x` and `y` must have at least one point each, got shapes "
+            f"{[*points[0].shape]} and {[*points[1].shape]}."
+        )
+    if metric not in [*_native.METRICS]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`metric` must be one of {[*_native.METRICS]}, got {metric!r}.")
     if row_axis is None and col_axis is None:
         division = Division(None, True, None)
@@ -224,11 +233,7 @@ def _directions(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 
 def _as_points(name: str, points: ArrayLike) -> Float[Array, "n d"]:
-    points = as_array(name, points)
-    if not (
-        jnp.issubdtype(points.dtype, jnp.floating) or jnp.issubdtype(points.dtype, jnp.integer)
-    ):
-        raise TypeError(f"`{name}` must hold real coordinates, got {points.dtype}; cast it.")
+    points = as_array(name, points, BY_JAX, REAL - BOOLEAN, "hold real coordinates")
     if points.ndim != 2:
         raise ValueError(
             f"`{name}` must be one set of points [n, d], got shape {[*points.shape]}; for batches "

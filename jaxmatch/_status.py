@@ -11,7 +11,7 @@ class Status(enum.IntEnum):
     Every code but `OPTIMAL` comes with indices −1, NaN for cost, duals and gap, for the value of a
     flow and for the flow (−1 if they are integers), and a zero gradient; only `ITERATION_LIMIT`
     comes with the pairs so far, where there are any.
-    `Status(int(code)).advice` is a sentence for people.
+    `Status(int(code))` prints as its name, and its `advice` is a sentence for people.
     """
 
     OPTIMAL = 0
@@ -21,6 +21,13 @@ class Status(enum.IntEnum):
     ITERATION_LIMIT = 4
     INVALID_GRAPH = 5
     INVALID_CAPACITY = 6
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        """The name, or the number where the format is one of integers."""
+        return format(int(self) if spec[-1:] in tuple("bcdoxXn") else self.name, spec)
 
     @property
     def advice(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 
@@ -24,7 +24,8 @@ def unchecked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not (jax.config.jax_debug_nans or jax.config.jax_debug_infs):
+        config: Any = jax.config
+        if not (config.jax_debug_nans or config.jax_debug_infs):
             return function(*args, **kwargs)
         with jax.debug_nans(False), jax.debug_infs(False):
             return function(*args, **kwargs)
@@ -45,7 +46,7 @@ def compiled(
         @unchecked
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not jax.config.jax_disable_jit:
+            if not jax.config.jax_disable_jit:  # type: ignore[attr-defined]
                 return jitted(*args, **kwargs)
             with jax.disable_jit(False):
                 return jitted(*args, **kwargs)

@@ -1,7 +1,6 @@
 """Every input has a defined result: what comes back for bad ones, and what is refused up front."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_failed, assert_proved, assert_same_bits, numpy_dtype, problem, x64

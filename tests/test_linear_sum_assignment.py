@@ -128,7 +128,7 @@ def test_overflow_raises():
 
 @pytest.mark.parametrize("costs", [[1.0, 2.0], 3.0])
 def test_not_a_matrix(costs):
-    with pytest.raises(ValueError, match="`cost`"):
+    with pytest.raises(ValueError, match="`cost_matrix`"):
         jm.linear_sum_assignment(np.array(costs))
 
 

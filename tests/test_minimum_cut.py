@@ -45,7 +45,7 @@ def batch(request):
         network = jm.FlowNetwork.from_edges(*random_edges(rng, N, 9, EDGES).T, N)
     source = rng.integers(0, N, BATCH)
     sink = (source + rng.integers(1, N, BATCH)) % N
-    return network, rng.integers(0, 3, (BATCH, EDGES)), source, sink
+    return network, rng.integers(0, 3, (BATCH, EDGES)).astype(np.int32), source, sink
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,14 @@ def test_against_all_cuts(batch, nearest, method, dtype):
         return jm.minimum_cut(*given, method=method, nearest=nearest)
 
     cuts = to_numpy(solve(network, capacity, source, sink))
+    at_once = to_numpy(
+        jm.minimum_cut(network, capacity, source, sink, method=method, nearest=nearest)
+    )
     for k in range(BATCH):
         edges = [x[k] if x.ndim == 2 else x for x in (network.senders, network.receivers)]
         given = (edges, capacity[k], source[k], sink[k], nearest)
         assert_nearest(cuts[k], *given)
+        assert_nearest(at_once[k], *given)
 
 
 def test_vmap_is_a_batch(batch):
@@ -104,10 +108,11 @@ def test_damaged_networks_stay_so(method):
     """With the edges turned round."""
     batch = jax.tree.map(lambda *xs: jnp.stack(xs), *(changed(*x) for x in DAMAGE.values()))
     capacity = np.array([4, 3, 1, 2, 5, 1, 6, 2], np.int32)
-    cut = jm.minimum_cut(batch, capacity, 0, 3, method=method, nearest="sink")
+    solve = partial(jm.minimum_cut, method=method, nearest="sink")
     names = np.array([*DAMAGE])
-    assert set(names[np.asarray(cut.status) != jm.Status.INVALID_GRAPH]) == set()
-    assert not cut.source_side.any() and (cut.value == -1).all()
+    for cut in (solve(batch, capacity, 0, 3), jax.jit(solve)(batch, capacity, 0, 3)):
+        assert set(names[np.asarray(cut.status) != jm.Status.INVALID_GRAPH]) == set()
+        assert not cut.source_side.any() and (cut.value == -1).all()
 
 
 @pytest.mark.parametrize("n, e", [(2, 0), (3, 0), (2, 2)])

@@ -1,0 +1,123 @@
+"""Arguments as users hand them over: arrays of NumPy or JAX in the dtype that they came in, or an
+error that says which argument it is, what was expected and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+
+
+def _dtypes(names: str) -> frozenset[np.dtype]:
+    return frozenset(map(jnp.dtype, names.split()))
+
+
+# What solvers take: the narrow ones are widened, the others read in place.
+NARROW = _dtypes("bool int8 uint8 int16 uint16")
+IN_PLACE = _dtypes("bfloat16 float16 float32 float64 int32 int64")
+SOLVED = NARROW | IN_PLACE
+
+BOOLEAN = _dtypes("bool")
+INTEGERS = _dtypes("int8 uint8 int16 uint16 int32 uint32 int64 uint64")
+REAL = SOLVED | INTEGERS
+
+_PYTHON_NUMBERS = frozenset([bool, int, float])
+
+
+def on_host(name: str, x: ArrayLike, built: str) -> np.ndarray:
+    """An array of NumPy, to build a "graph" or a "network" of."""
+    x = as_given(name, x)
+    refuse_tracer(name, x, built)
+    if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
+        raise TypeError(f"`{name}` must hold numbers, got {x.dtype}.")
+    return np.asarray(x)
+
+
+def refuse_tracer(name: str, x: Any, built: str) -> None:
+    """`built` is what the array would go into, "graph" or "network"."""
+    if isinstance(x, jax.core.Tracer):
+        raise TypeError(
+            f"`{name}` is traced by `jit`, `vmap` or `grad`, but {built}s are built on the host. "
+            f"Build the {built} outside and pass it in: it is a pytree of arrays."
+        )
+
+
+def as_given(name: str, x: ArrayLike) -> Any:
+    """An array of NumPy or JAX, as it is or of a list and the like; Python's numbers stay such."""
+    if type(x) is np.ndarray or isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
+        return x
+    return _of_others(name, x)
+
+
+def all_given(**arguments: ArrayLike | None) -> tuple[Any, ...]:
+    """`as_given` of those that are not None."""
+    return tuple([None if x is None else as_given(name, x) for name, x in arguments.items()])
+
+
+def typed(
+    name: str, x: ArrayLike, dtypes: frozenset[np.dtype], must: str, advice: str = "; cast it"
+) -> Any:
+    """An array of one of the dtypes; `must` says in words what it has to be."""
+    given = as_given(name, x)
+    array = np.asarray(given) if type(given) in _PYTHON_NUMBERS else given
+    if array.dtype in dtypes:
+        return array
+    if isinstance(array, np.ndarray) and (native := array.dtype.newbyteorder("=")) in dtypes:
+        return array.astype(native)
+    raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
+
+
+def _words(dtype: Any) -> str:
+    kinds = {"O": "Python objects", "S": "strings", "U": "strings"}
+    kind = kinds.get(getattr(dtype, "kind", ""))
+    return f"{kind} (dtype {dtype})" if kind else str(dtype)
+
+
+def _of_others(name: str, x: Any) -> Any:
+    """What is neither a plain array nor a number."""
+    parts = x if isinstance(x, (list, tuple)) else (x,)
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise TypeError(
+            f"`{name}` must be without a mask, got a masked array of NumPy: pass `.filled(value)` "
+            "of it; as a cost, +inf forbids a pair."
+        )
+    if hasattr(x, "tocsr") or hasattr(x, "todense"):
+        raise TypeError(
+            f"`{name}` must be a dense array, got a sparse {type(x).__name__}: pass `.toarray()` "
+            "or `.todense()` of it, with 0 where nothing is stored. Graphs and networks are built "
+            "of sparse matrices by `BipartiteGraph.from_scipy` and `FlowNetwork.from_scipy`."
+        )
+    if isinstance(x, np.ndarray):
+        return np.asarray(x)  # a matrix, a memory map
+    if (convert := getattr(x, "__jax_array__", None)) is not None:
+        return convert()
+    try:
+        try:
+            array = np.asarray(x)
+        except jax.errors.TracerArrayConversionError:  # a list of them
+            return jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"`{name}` must be an array of one shape and dtype: {error}") from None
+    if array.ndim == 0 and array.dtype == object:
+        own = type(x).__module__.startswith("jaxmatch")
+        swapped = "; it seems to have changed places with another argument" if own else ""
+        raise TypeError(f"`{name}` must be an array, got {_kind(x)}{swapped}.")
+    return array
+
+
+def _kind(x: Any) -> str:
+    return "None" if x is None else type(x).__name__
+
+
+def require(name: str, x: Any, kind: type, advice: str) -> None:
+    """That x is of a class of ours."""
+    if not isinstance(x, kind):
+        what = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+        raise TypeError(f"`{name}` must be {what}, got {_kind(x)}; {advice}.")
