@@ -119,10 +119,8 @@ def check_flow(
         wide = jnp.promote_types(result.flow.dtype, jnp.promote_types(c.dtype, jnp.int32))
         result = result.replace(flow=result.flow.astype(wide))
     c = _broadcast("capacity", c.astype(result.flow.dtype), (*batch, e))
-    source, sink = (
-        _broadcast(name, as_node(name, node, network), batch)
-        for name, node in (("source", source), ("sink", sink))
-    )
+    source = _broadcast("source", as_node("source", source, network), batch)
+    sink = _broadcast("sink", as_node("sink", sink, network), batch)
     edges = (network.senders, network.receivers)
     if not network.batch_shape:
         return _check(c, source, sink, result, edges)
