@@ -124,7 +124,8 @@ def check_flow(
     edges = (network.senders, network.receivers)
     if not network.batch_shape:
         return _check(c, source, sink, result, edges)
-    return _check(c, source, sink, result, tuple(jnp.broadcast_to(x, (*batch, e)) for x in edges))
+    senders, receivers = (jnp.broadcast_to(x, (*batch, e)) for x in edges)
+    return _check(c, source, sink, result, (senders, receivers))
 
 
 def _broadcast(name: str, x: Array, shape: tuple[int, ...]) -> Array:
