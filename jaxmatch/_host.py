@@ -67,6 +67,7 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
     The first array decides what results are: JAX arrays if it is one. If not, NumPy arrays where
     the problem is solved on this host, and where JAX would cut numbers to 32 bits.
     """
+    _native.warn_without_cuda()
     device = None
     for x in arrays:
         if isinstance(x, jax.Array):

@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -47,19 +49,95 @@ def test_libraries_are_found():
         assert jaxmatch.has_cuda_library()
 
 
-def test_import_without_any_library(tmp_path):
+def test_import_without_any_library():
     code = """
 import jaxmatch, numpy as np
 print(jaxmatch.has_cpu_library(), jaxmatch.has_cuda_library())
 print(jaxmatch.solve_assignment(np.array([[4.0, 1.0], [2.0, 5.0]])).col4row)
 """
-    done = _run(code, JAXMATCH_LIB_DIR=tmp_path)
+    done = _run(code, JAXMATCH_LIB_DIR="none")
     assert done.stdout.splitlines() == ["False False", "[1 0]"], done.stderr
+    assert "Warning" not in done.stderr
+
+
+def test_missing_libraries_are_told_once(tmp_path):
+    """Python files without their libraries: the twin runs, and says so."""
+    (tmp_path / "jaxmatch").mkdir()
+    package = Path(jaxmatch.__file__).parent
+    for path in package.rglob("*.py"):
+        there = tmp_path / "jaxmatch" / path.relative_to(package)
+        there.parent.mkdir(exist_ok=True)
+        there.symlink_to(path)
+    code = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+from importlib import metadata
+def none(name): raise metadata.PackageNotFoundError(name)
+metadata.distribution = none
+import jaxmatch, numpy as np
+assert jaxmatch.__file__.startswith({str(tmp_path)!r})
+print([jaxmatch.solve_assignment(np.eye(2, dtype=np.float32)).cost.item() for _ in range(3)])
+"""
+    done = _run(code, PYTHONSAFEPATH=1)
+    assert done.stdout.splitlines() == ["[0.0, 0.0, 0.0]"], done.stderr
+    assert done.stderr.count("RuntimeWarning") == 1 and "pip install" in done.stderr
+
+
+def test_a_gpu_without_kernels_is_told_once(monkeypatch):
+    monkeypatch.setattr(_load, "has_cuda_library", lambda: False)
+    monkeypatch.setattr(_load, "_looked_for_gpu", False)
+    monkeypatch.setattr(jax, "devices", lambda platform: [platform])
+    with pytest.warns(RuntimeWarning, match="NVIDIA GPU"):
+        _load.warn_without_cuda()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _load.warn_without_cuda()
+
+
+@pytest.mark.parametrize("variable, value, expected", [
+    ("JAXMATCH_LIB_DIR", "/nowhere", "libjaxmatch_cpu.so"),
+    ("JAXMATCH_ISA", "sse9", "portable, avx2 or avx512"),
+    ("JAXMATCH_CUDA_KERNEL", "grid!", "warp or block"),
+])  # fmt: skip
+def test_environment_variables_with_a_wrong_value(variable, value, expected):
+    done = _run(_IMPORT_THEN_USE_JAX, **{variable: value})
+    message, last = done.stdout.splitlines()
+    assert variable in message and repr(value) in message and expected in message
+    assert last == "sum 6", done.stderr
+
+
+def test_an_empty_folder_is_no_place_for_libraries(tmp_path):
+    done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+    assert "libjaxmatch_cpu.so" in done.stdout and str(tmp_path) in done.stdout
+
+
+def test_truncated_library_is_refused(tmp_path):
+    """dlopen would end the process by SIGBUS."""
+    whole = Path(_load._find("libjaxmatch_cpu.so")).read_bytes()
+    for part in (0.3, 0.9, 0.999):
+        (tmp_path / "libjaxmatch_cpu.so").write_bytes(whole[: int(len(whole) * part)])
+        done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+        message, last = done.stdout.splitlines()
+        assert "bytes" in message and "pip install" in message
+        assert last == "sum 6", done.stderr
+
+
+def test_library_of_another_abi_is_refused(tmp_path):
+    """It has all symbols, but means something else by them."""
+    targets = [*_load._TARGETS["cpu"], "jaxmatch_host_call"]
+    names = " ".join(f"void {t}(void) {{}}" for t in targets)
+    about = "int jaxmatch_ffi_api_minor(void) { return 1; } int jaxmatch_abi(void) { return 999; }"
+    build = 'const char* jaxmatch_build(void) { return "0.0.1+abc"; }'
+    _fake_library(tmp_path, f"{about} {build} {names}")
+    done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+    message, last = done.stdout.splitlines()
+    assert "ABI 999" in message and "0.0.1+abc" in message and "pip install" in message
+    assert last == "sum 6", done.stderr
 
 
 def test_older_runtime_is_refused_before_registration(tmp_path):
     """The failure this gate is for would stop every later JAX call in the process."""
-    targets = " ".join(f"void {t}(void) {{}}" for t in _load._TARGETS["cpu"])
+    names = [*_load._TARGETS["cpu"], *_load._FUNCTIONS["cpu"][1:]]
+    targets = " ".join(f"void {t}(void) {{}}" for t in names)
     _fake_library(tmp_path, f"int jaxmatch_ffi_api_minor(void) {{ return 99; }} {targets}")
     done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
     message, last = done.stdout.splitlines()
@@ -72,7 +150,7 @@ def test_library_of_another_version_is_refused(tmp_path):
     _fake_library(tmp_path, "int jaxmatch_ffi_api_minor(void) { return 1; }")
     done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
     message, last = done.stdout.splitlines()
-    assert "jaxmatch_assignment" in message and "pip install" in message
+    assert "jaxmatch_abi" in message and "pip install" in message
     assert last == "sum 6", done.stderr
 
 

@@ -25,6 +25,7 @@ from ._large import large as large
 from ._load import has_cpu_library as has_cpu_library
 from ._load import has_cuda_library as has_cuda_library
 from ._load import load
+from ._load import warn_without_cuda as warn_without_cuda
 from ._matching import MATCHING_CHOICES as MATCHING_CHOICES
 from ._matching import MATCHING_INITS as MATCHING_INITS
 from ._matching import MATCHING_METHODS as MATCHING_METHODS

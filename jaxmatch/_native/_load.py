@@ -3,6 +3,8 @@
 import ctypes
 import os
 import re
+import struct
+import warnings
 from importlib import metadata
 from pathlib import Path
 
@@ -26,11 +28,18 @@ _IN_BOTH = (
 _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), "CUDA": _IN_BOTH}
 
 # Functions that are no targets.
-_FUNCTIONS = {
-    "cpu": ("jaxmatch_ffi_api_minor", "jaxmatch_host_call"),
-    "CUDA": ("jaxmatch_ffi_api_minor",),
+_ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build")
+_FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
+
+_ABI = 2  # that of ffi/api_version.cc
+
+# Environment variables that ask for one of several kernels, and what they may hold.
+_CHOICES = {
+    "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
+    "JAXMATCH_CUDA_KERNEL": (r"(warp|block)?(,\w+)*", "warp or block, and sizes behind commas"),
 }
 
+_NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
 _LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 
 _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
@@ -54,17 +63,60 @@ def has_cuda_library() -> bool:
 def load() -> None:
     """Registers what the installed libraries offer.
 
-    A library that is absent is no error. One that this jaxlib cannot run is an `ImportError`,
-    raised before anything is registered: XLA would refuse such a handler by not starting at all.
+    A library that is absent is no error, unless a folder was named for it. One that this jaxlib
+    cannot run is an `ImportError`, raised before anything is registered: XLA would refuse such a
+    handler by not starting at all.
     """
+    for name, (pattern, expected) in _CHOICES.items():
+        value = os.environ.get(name, "")
+        if value and not re.fullmatch(pattern, value):
+            raise ImportError(
+                f"The environment variable `{name}` must be {expected}, got {value!r}; unset it."
+            )
     for platform, file_name in _LIBRARIES.items():
         path = _find(file_name)
         if path is not None:
             _register(platform, path)
+    override = os.environ.get("JAXMATCH_LIB_DIR")
+    if override and override != _NO_LIBRARIES and not has_cpu_library():
+        raise ImportError(
+            f"The environment variable `JAXMATCH_LIB_DIR` must name the folder that holds "
+            f"`{_LIBRARIES['cpu']}`, got {override!r}, where there is none. Unset it, or set it to "
+            f"{_NO_LIBRARIES!r} to run without native libraries."
+        )
+    if not override and not has_cpu_library():
+        _warn(f"`{_LIBRARIES['cpu']}` was not found")
+
+
+def warn_without_cuda() -> None:
+    """A warning, once, where there is an NVIDIA GPU and no library for it."""
+    global _looked_for_gpu
+    if _looked_for_gpu or has_cuda_library():
+        return
+    _looked_for_gpu = True
+    try:
+        jax.devices("cuda")
+    except RuntimeError:
+        return
+    if os.environ.get("JAXMATCH_LIB_DIR") != _NO_LIBRARIES:
+        _warn(f"There is an NVIDIA GPU, but `{_LIBRARIES['CUDA']}` was not found")
+
+
+_looked_for_gpu = False
+
+
+def _warn(what: str) -> None:
+    warnings.warn(
+        f"{what}: the pure-JAX solvers run instead, which are right, but slow. {_REINSTALL}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _find(file_name: str) -> Path | None:
     override = os.environ.get("JAXMATCH_LIB_DIR")
+    if override == _NO_LIBRARIES:
+        return None
     if override:
         folders = [Path(override)]
     else:
@@ -80,6 +132,7 @@ def _find(file_name: str) -> Path | None:
 
 
 def _register(platform: str, path: Path) -> None:
+    _check_length(path)
     try:
         library = ctypes.CDLL(str(path))
     except OSError as e:
@@ -88,11 +141,34 @@ def _register(platform: str, path: Path) -> None:
         if not hasattr(library, symbol):
             raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
     _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
+    if (abi := library.jaxmatch_abi()) != _ABI:
+        library.jaxmatch_build.restype = ctypes.c_char_p
+        raise ImportError(
+            f"`{path}` is of another version: build {library.jaxmatch_build().decode()} has the "
+            f"ABI {abi}, these Python files need {_ABI}. {_REINSTALL}"
+        )
     for target in _TARGETS[platform]:
         capsule = jax.ffi.pycapsule(getattr(library, target))
         jax.ffi.register_ffi_target(target, capsule, platform=platform)
         jax.ffi.register_ffi_target_as_batch_partitionable(target)
     _loaded[platform] = library
+
+
+def _check_length(path: Path) -> None:
+    """To load a library that was cut off would end the process (SIGBUS)."""
+    with path.open("rb") as file:
+        header = file.read(64)
+        length = file.seek(0, os.SEEK_END)
+    if len(header) == 64 and header[:6] == b"\x7fELF\x02\x01":
+        sections, size, count = (
+            *struct.unpack_from("<Q", header, 40),
+            *struct.unpack_from("<HH", header, 58),
+        )
+        if length < sections + size * count:
+            raise ImportError(
+                f"`{path}` cannot be loaded: it has {length} bytes of at least "
+                f"{sections + size * count}. {_REINSTALL}"
+            )
 
 
 def _check_api(library: str, built: int, runtime: int) -> None:
