@@ -141,7 +141,7 @@ def _look_at_part(
     is_mine = (col4row >= 0) & (col4row < len(cols))
     every, has_pair = jax.tree.map(division.gather, (seen, is_mine))
     least = every.least.min(0)
-    least_rest = jnp.where(every.least == least, every.least_rest, jnp.inf).min(0)
+    least_rest = jnp.where(every.least == least[None], every.least_rest, jnp.inf).min(0)
     own, own_rest = (
         jnp.where(has_pair, x, 0).sum(0) for x in (every.own, every.own_rest)
     )  # one of them, and zeros

@@ -116,7 +116,7 @@ def check_flow(
                 f"got {x.dtype}."
             )
     if not is_float:  # capacities may be longer than flows, which fit them or are wrong
-        wide = jnp.promote_types(result.flow.dtype, jnp.promote_types(c.dtype, jnp.int32))
+        wide = common_dtype(result.flow, c, jnp.int32)
         result = result.replace(flow=result.flow.astype(wide))
     c = _broadcast("capacity", c.astype(result.flow.dtype), (*batch, e))
     source = _broadcast("source", as_node("source", source, network), batch)
@@ -269,7 +269,7 @@ def _float_sums(
     through = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(x))
     degree = nothing.at[tail].add(1).at[head].add(1)
     allowed = through.map(lambda x: (eps + degree * float(jnp.finfo(real).eps)) * x)
-    node = jnp.arange(n)
+    node = jnp.arange(n, dtype=jnp.int32)
     inner = (node != source) & (node != sink)
     conserved = (~inner | net.within(allowed)).all()
 
@@ -320,5 +320,5 @@ def _reached(
         more = reached.at[head].max(reached[tail] & endless)
         return more, (more != reached).any()
 
-    reached = wanted & (jnp.arange(n) == source) & (capacity.sum() >= 0)
+    reached = wanted & (jnp.arange(n, dtype=jnp.int32) == source) & (capacity.sum() >= 0)
     return lax.while_loop(lambda state: state[1], step, (reached, reached.any()))[0]

@@ -49,7 +49,9 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     least = float(jnp.finfo(x.dtype).smallest_subnormal)
     denormal = size.astype(dtype) * least
     is_denormal = size < 1 << jnp.finfo(x.dtype).nmant
-    return jnp.where(is_denormal & (size >= 0), jnp.copysign(denormal, x), x.astype(dtype))
+    return jnp.where(
+        is_denormal & (size >= 0), jnp.copysign(denormal, x.astype(dtype)), x.astype(dtype)
+    )
 
 
 class Parts(NamedTuple):

@@ -107,7 +107,9 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     touched = jnp.ones_like(exists)
     if graph.capacity and n and m:
         degrees = graph.row_ptr[1:] - graph.row_ptr[:-1]
-        row = jnp.repeat(jnp.arange(n), degrees, total_repeat_length=graph.capacity)
+        row = jnp.repeat(
+            jnp.arange(n, dtype=jnp.int32), degrees, total_repeat_length=graph.capacity
+        )
         col = graph.col_ind.clip(0, m - 1)
         # A row is joined to its column where it has an edge there.
         joined = jnp.zeros((n,), bool).at[row].max(exists & (col4row[row] == col))
@@ -120,7 +122,7 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
 
 def _makes_sense(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
-    wrong = ((ind < 0) | (ind >= size)) & (jnp.arange(len(ind)) < ptr[-1])
+    wrong = ((ind < 0) | (ind >= size)) & (jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1])
     return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= len(ind)) & ~wrong.any()
 
 
@@ -129,5 +131,5 @@ def _leads_back(there: Int[Array, " k"], back: Int[Array, " l"]) -> Bool[Array, 
     if len(back) == 0:
         return (there == -1).all()
     in_range = (there >= -1) & (there < len(back))
-    returns = back[there.clip(0, len(back) - 1)] == jnp.arange(len(there))
+    returns = back[there.clip(0, len(back) - 1)] == jnp.arange(len(there), dtype=there.dtype)
     return (in_range & ((there == -1) | returns)).all()

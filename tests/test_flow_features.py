@@ -51,6 +51,7 @@ def one_by_one(solve, network, capacity, source, sink):
 def test_vmap_is_a_batch_is_a_loop(method, shared, batch, platform):
     solve = partial(jm.maximum_flow, method=method)
     for given, of_network in ((shared, None), (batch, 0)):
+        given = (given[0], *map(jnp.asarray, given[1:]))
         expected = one_by_one(solve, *given)
         axes = (of_network, 0, 0, 0)
         nested = [x.reshape(4, 2, *x.shape[1:]) for x in given[1:]]
@@ -190,7 +191,6 @@ def test_arguments_are_checked(shared):
             lambda: solve(c, 0, 1, method="thread_centric", options={"cycle": 0.5}),
             r"`options\['cycle'\]` must be an integer from 1 to 10.9, got 0.5",
         ),
-        (lambda: solve(np.full(EDGES, 2**40), 0, 1), "integers that do not fit int32"),
     ]
     for call, message in values:
         with pytest.raises(ValueError, match=message):
@@ -230,7 +230,9 @@ def test_a_check_trusts_nobody(shared):
         assert check(res).optimal.all()
         more = check(res.replace(value=res.value + 1))
         assert not more.valid.any() and not more.optimal.any()
-        assert not check(res.replace(flow=res.flow.at[:, 0].add(c[:, 0] + 1))).valid.any()
+        flow = np.array(res.flow)
+        flow[:, 0] += c[:, 0] + 1
+        assert not check(res.replace(flow=flow)).valid.any()
         assert not check(res.replace(flow=res.flow - 1)).valid.any()
         none = check(res.replace(flow=0 * res.flow, value=0 * res.value))
         assert none.valid.all()

@@ -75,7 +75,9 @@ def test_public_names_are_listed():
 def test_every_public_name_is_called():
     covered = {name for entry in CASES for name in entry.values[0].covers}
     assert public_names() - covered == set()
-    assert covered - public_names() == set()
+    for name in covered - public_names():  # inherited
+        owner, _, method = name.partition(".")
+        assert owner in public_names() and hasattr(getattr(jm, owner), method)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -302,12 +304,16 @@ def on_a_mesh(kind):
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=lambda kind: kind.name)
 def test_over_devices(switch, kind):
     cost, rows = on_a_mesh(kind)
-    with SWITCHES[switch]():
+    x, y = (
+        jax.device_put(np.nan_to_num(p, posinf=0), rows.sharding) for p in (rows, rows[:, ::-1])
+    )
+    explicit = jax.set_mesh(rows.sharding.mesh) if kind == AxisType.Explicit else None
+    with SWITCHES[switch](), explicit or contextlib.nullcontext():
         res = jm.solve_assignment(cost)
         check = jm.check_assignment(cost, res)
         one = jm.solve_assignment(rows, row_axis="x")
         proof = jm.check_assignment(rows, one, row_axis="x")
-        x = jm.solve_assignment_points(rows, rows[:, ::-1], row_axis="x")
+        x = jm.solve_assignment_points(x, y, row_axis="x")
         rule = jm.estimators.Perturbed(num_samples=2)
         mean = jm.assignment_matrix(cost, estimator=rule, key=jax.random.key(0))
     assert res.status.tolist() == [0, 1] and check.valid.tolist() == [True, False]
@@ -378,8 +384,8 @@ def flowing_integers(network, capacity):
 
 @case("minimum_cut", "MinimumCut", inputs=flows)
 def cut(network, capacity):
-    value, side = jm.minimum_cut(network, capacity, 0, 3)
-    return value, side
+    value, side, status = jm.minimum_cut(network, capacity, 0, 3)
+    return value, side, status
 
 
 @case("FlowNetwork", "FlowNetwork.from_edges", "FlowNetwork.from_scipy", traced=False)
@@ -775,7 +781,7 @@ def test_what_a_user_asked_for_is_checked(switch):
         with pytest.raises(FloatingPointError):
             jax.jit(lambda x: jm.solve_assignment(x).cost + value)(costs()[0])
         with pytest.raises(FloatingPointError):
-            (res.cost if switch == "debug_nans" else flow.value) + 1
+            jnp.asarray(res.cost if switch == "debug_nans" else flow.value) + 1
         with contextlib.suppress(FloatingPointError):
             jnp.log(jnp.zeros(3)) * 0
             raise AssertionError("checks are off after a call")

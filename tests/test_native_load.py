@@ -77,7 +77,7 @@ import jaxmatch, numpy as np
 assert jaxmatch.__file__.startswith({str(tmp_path)!r})
 print([jaxmatch.solve_assignment(np.eye(2, dtype=np.float32)).cost.item() for _ in range(3)])
 """
-    done = _run(code, PYTHONSAFEPATH=1)
+    done = _run(code, PYTHONSAFEPATH=1, JAXMATCH_LIB_DIR="")
     assert done.stdout.splitlines() == ["[0.0, 0.0, 0.0]"], done.stderr
     assert done.stderr.count("RuntimeWarning") == 1 and "pip install" in done.stderr
 

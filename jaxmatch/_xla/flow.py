@@ -133,7 +133,7 @@ def _solve_one(
     makes_sense &= (jnp.zeros_like(arc_edge).at[arc_edge].add(1, mode="drop") == 1).all()
     makes_sense &= (arc_edge >= 0).all()
     value = jnp.zeros_like(capacity, shape=(), dtype=value_dtype(capacity.dtype))
-    flow, source_side = jnp.zeros_like(capacity), jnp.arange(n) == source
+    flow, source_side = jnp.zeros_like(capacity), jnp.arange(n, dtype=jnp.int32) == source
     too_large = jnp.zeros_like(usable)
     if min(n, a) > 0:
         arcs, consistent = _arcs(arc_ptr, arc_head, arc_partner)
