@@ -213,7 +213,7 @@ def test_what_is_not_taken_is_said():
     refuses("`col_mask`", "boolean", "int32", error=TypeError, col_mask=np.ones(8, np.int32))
     with x64(True):
         long = place(np.ones((8, 8), np.int64), "row_axis", mesh_of(4))
-        refuses("32-bit", "`row_axis`", "int64[8, 8]", cost=long)
+        refuses("int32", "`row_axis`", "int64", cost=long)
 
 
 @by_each_side

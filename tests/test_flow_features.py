@@ -198,7 +198,7 @@ def test_arguments_are_checked(shared):
     types = [
         (lambda: jm.maximum_flow(np.eye(3), c, 0, 1), "must be a FlowNetwork, got ndarray"),
         (lambda: solve(c.astype(complex), 0, 1), "`capacity` must have one of the dtypes"),
-        (lambda: solve(c, 0.0, 1), "`source` must be the number of a node.*got float32"),
+        (lambda: solve(c, 0.0, 1), "`source` must be the number of a node.*got float64"),
         (lambda: solve(c, 0, True), "`sink` must be the number of a node.*got bool"),
         (lambda: solve(c, 0, 1, options="tile"), "`options` must be a dict, got str"),
     ]

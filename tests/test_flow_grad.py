@@ -33,7 +33,7 @@ def test_finite_differences(method):
         for c in jnp.asarray(capacities):
             gradient = jax.grad(value)(c)
             step = 1e-4 * np.eye(30)
-            change = jax.vmap(value)(c + step) - jax.vmap(value)(c - step)
+            change = jax.vmap(value)(c[None] + step) - jax.vmap(value)(c[None] - step)
             np.testing.assert_allclose(gradient, change / 2e-4, atol=1e-7)
             assert set(np.unique(gradient)) == {0.0, 1.0}
         check_grads(value, (c,), order=2, modes=("fwd", "rev"), eps=1e-4)

@@ -318,7 +318,8 @@ def test_over_devices(switch, kind):
         mean = jm.assignment_matrix(cost, estimator=rule, key=jax.random.key(0))
     assert res.status.tolist() == [0, 1] and check.valid.tolist() == [True, False]
     assert one.status == 0 and proof.valid and proof.gap == 0 and x.status == 0
-    assert (np.asarray(mean[0]).sum(-1) == 1).all() and not np.asarray(mean[1]).any()
+    mean = np.asarray(mean)
+    assert (mean[0].sum(-1) == 1).all() and not mean[1].any()
 
 
 # ---------------------------------------------------------------------------------------------

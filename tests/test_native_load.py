@@ -70,6 +70,7 @@ def test_missing_libraries_are_told_once(tmp_path):
         there.symlink_to(path)
     code = f"""
 import sys; sys.path.insert(0, {str(tmp_path)!r})
+sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in type(f).__module__]
 from importlib import metadata
 def none(name): raise metadata.PackageNotFoundError(name)
 metadata.distribution = none
