@@ -36,7 +36,7 @@ _ABI = 2  # that of ffi/api_version.cc
 # Environment variables that ask for one of several kernels, and what they may hold.
 _CHOICES = {
     "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
-    "JAXMATCH_CUDA_KERNEL": (r"(warp|block)?(,\w+)*", "warp or block, and sizes behind commas"),
+    "JAXMATCH_CUDA_KERNEL": (r"[a-z0-9,-]*", "warp or block, and other choices behind commas"),
 }
 
 _NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
