@@ -9,10 +9,8 @@
 // runtime would stop the backend from starting.
 extern "C" JAXMATCH_EXPORT int jaxmatch_ffi_api_minor() { return XLA_FFI_API_MINOR; }
 
-// What calls look like, from jaxmatch/_native to the handlers. Raise it, and `_ABI` of
-// jaxmatch/_native/_load.py with it, whenever an operand, a result, an attribute, a number that
-// stands for a name, or the size of a buffer changes.
-extern "C" JAXMATCH_EXPORT int jaxmatch_abi() { return 2; }
+// That of jaxmatch/_native/_abi.py when this library was built.
+extern "C" JAXMATCH_EXPORT int jaxmatch_abi() { return JAXMATCH_ABI; }
 
 // The version of the package and a hash of the native sources.
 extern "C" JAXMATCH_EXPORT const char* jaxmatch_build() { return JAXMATCH_BUILD; }

@@ -101,13 +101,13 @@ def _solve(
 
     costs = DividedCosts(
         sides=_sides(cost, division),
-        operands=(lax.stop_gradient(cost),),
         specs=(division.spec,),
         call=partial(_native.divided, metric=None),
         whole=all_costs,
     )
     res = solve_parts(
         costs,
+        (lax.stop_gradient(cost),),
         (row_mask, col_mask),
         division=division,
         maximize=maximize,
@@ -121,17 +121,20 @@ def _solve(
 
 
 class DividedCosts(NamedTuple):
-    """The costs of one problem: a matrix, or points from which they are computed."""
+    """How the costs of one problem are divided: a matrix, or points from which they are computed.
+
+    The operands stay apart: what is closed over outlives their trace.
+    """
 
     sides: tuple[int, int]
-    operands: tuple[Array, ...]  # the first is divided, the others are the same everywhere
-    specs: tuple[PartitionSpec, ...]
+    specs: tuple[PartitionSpec, ...]  # of the operands
     call: Callable[..., tuple[Assignment, Kept]]  # the native call on a device's operands
     whole: Callable[..., Array]  # all costs, of a device's operands: for platforms without one
 
 
 def solve_parts(
     costs: DividedCosts,
+    operands: tuple[Array, ...],
     masks: tuple[Array | None, Array | None],
     *,
     division: Division,
@@ -141,13 +144,14 @@ def solve_parts(
 ) -> Assignment:
     """The result is the same on all devices; costs stay where they are.
 
-    Masks are those of the whole problem. `cpu(operands, row_mask, col_mask)` solves it on a CPU
-    instead of `method`; one that only CPUs have is the twin elsewhere.
+    The first of `operands` is divided, the others are the same everywhere; masks are those of the
+    whole problem. `cpu(operands, row_mask, col_mask)` solves it on a CPU instead of `method`; a
+    method that only CPUs have is the twin elsewhere.
     """
     given = [x is not None for x in masks]
-    count, whole = len(costs.operands), costs.whole  # `part` outlives the trace of the operands
+    count = len(operands)
     if division.is_local:
-        _check_alike(division, (*costs.operands[1:], *masks))
+        _check_alike(division, (*operands[1:], *masks))
 
     def with_masks(
         solve: Callable[..., Assignment],
@@ -161,7 +165,7 @@ def solve_parts(
     def twin(
         operands: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
     ) -> Assignment:
-        cost = whole(*operands)
+        cost = costs.whole(*operands)
         return _xla_assignment.solve(cost, row_mask, col_mask, None, None, maximize=maximize)
 
     how = {"division": division, "maximize": maximize, "method": method}
@@ -181,7 +185,7 @@ def solve_parts(
             return with_masks(twin)(*arguments)
         return lax.platform_dependent(*arguments, default=with_masks(twin), **branches)
 
-    arguments = (*costs.operands, *(x for x in masks if x is not None))
+    arguments = (*operands, *(x for x in masks if x is not None))
     if division.axis is None:
         return part(*arguments)
     if division.is_local:

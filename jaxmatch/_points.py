@@ -282,10 +282,9 @@ def _solve(
         return distances(x.T[:, None], y.T[None], metric)
 
     # Coordinate by coordinate: neighbouring threads look at neighbouring points.
-    points = [lax.stop_gradient(p).T for p in (x, y)]
+    points = tuple(lax.stop_gradient(p).T for p in (x, y))
     costs = DividedCosts(
         sides=sides,
-        operands=tuple(points if division.rows else points[::-1]),
         specs=(PartitionSpec(None, division.axis), PartitionSpec()),
         call=partial(_native.divided, metric=metric),
         whole=all_costs,
@@ -306,7 +305,8 @@ def _solve(
         cores = method == "auto" and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
         cpu = core_first if cores else row_by_row
     method = "core" if method == "auto" else method
-    res = solve_parts(costs, (row_mask, col_mask), **how, method=method, cpu=cpu)
+    operands = points if division.rows else points[::-1]
+    res = solve_parts(costs, operands, (row_mask, col_mask), **how, method=method, cpu=cpu)
     value = _value(division, metric, x, y, res.cost, res.col4row, res.row4col, res.status)
     return res.replace(cost=value)
 

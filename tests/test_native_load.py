@@ -196,8 +196,8 @@ def test_noop_lowers_for_cuda():
 @pytest.mark.parametrize("shape, method, target", [
     ((3, 8, 8), "auto", "assignment"), ((4096, 2), "auto", "assignment"),
     ((2, 7, 4096), "auto", "assignment"), ((6, 1000, 1000), "auto", "assignment"),
-    ((2, 512, 512), "auto", "assignment"), ((512, 600), "auto", "assignment_core"),
-    ((5, 1000, 1000), "auto", "assignment_core"), ((2, 4097), "auto", "assignment_core"),
+    ((2, 512, 512), "auto", "assignment"), ((512, 600), "auto", "either"),
+    ((5, 1000, 1000), "auto", "either"), ((2, 4097), "auto", "assignment_core"),
     ((90_000, 100_000), "auto", "assignment_core"), ((9, 4000, 4000), "auto", "assignment_core"),
     ((20, 20), "classical", "assignment_core"), ((20, 20), "tree", "assignment_core"),
     ((2, 1 << 18), "auto", None), ((20, 20), "xla", None),
@@ -211,7 +211,7 @@ def test_assignment_lowers_for_cuda(shape, method, target):
 
 
 @pytest.mark.parametrize("shape, target", [
-    ((64, 1000, 1000), "assignment"), ((2, 1000, 1000), "assignment_core"),
+    ((64, 1000, 1000), "assignment"), ((2, 1000, 1000), "either"),
     ((8, 8, 1000, 1000), "assignment"), ((3, 5000, 20), "assignment_core"),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("transform", [lambda f: f, jax.value_and_grad], ids=["value", "gradient"])
@@ -230,10 +230,11 @@ def test_auto_sees_the_batch_under_vmap(shape, target, transform):
 
 
 def assert_lowers_for_cuda(solve, shape, target):
+    """`"either"`: the second kernel is there for costs on which the first gets nowhere."""
     traced = solve.trace(jax.ShapeDtypeStruct(shape, jnp.float32))
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
     for name in ("assignment", "assignment_core"):
-        assert (f"custom_call @jaxmatch_{name}(" in text) == (name == target)
+        assert (f"custom_call @jaxmatch_{name}(" in text) == (target in (name, "either"))
 
 
 @pytest.mark.gpu

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import jax
 
+from jaxmatch._native._abi import ABI
+
 
 # Every native target. The exported C symbol bears the target's name, in both libraries.
 _IN_BOTH = (
@@ -30,8 +32,6 @@ _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), 
 # Functions that are no targets.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build")
 _FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
-
-_ABI = 2  # that of ffi/api_version.cc
 
 # Environment variables that ask for one of several kernels, and what they may hold.
 _CHOICES = {
@@ -73,17 +73,19 @@ def load() -> None:
             raise ImportError(
                 f"The environment variable `{name}` must be {expected}, got {value!r}; unset it."
             )
-    for platform, file_name in _LIBRARIES.items():
-        path = _find(file_name)
-        if path is not None:
-            _register(platform, path)
+    paths = {platform: _find(file_name) for platform, file_name in _LIBRARIES.items()}
+    libraries = {
+        platform: _open(platform, path) for platform, path in paths.items() if path is not None
+    }
     override = os.environ.get("JAXMATCH_LIB_DIR")
-    if override and override != _NO_LIBRARIES and not has_cpu_library():
+    if override and override != _NO_LIBRARIES and not libraries:
         raise ImportError(
             f"The environment variable `JAXMATCH_LIB_DIR` must name the folder that holds "
             f"`{_LIBRARIES['cpu']}`, got {override!r}, where there is none. Unset it, or set it to "
             f"{_NO_LIBRARIES!r} to run without native libraries."
         )
+    for platform, library in libraries.items():
+        _register(platform, library)
     if not override and not has_cpu_library():
         _warn(f"`{_LIBRARIES['cpu']}` was not found")
 
@@ -131,7 +133,8 @@ def _find(file_name: str) -> Path | None:
     return next((f / file_name for f in folders if (f / file_name).is_file()), None)
 
 
-def _register(platform: str, path: Path) -> None:
+def _open(platform: str, path: Path) -> ctypes.CDLL:
+    """The library, of which all is known to fit."""
     _check_length(path)
     try:
         library = ctypes.CDLL(str(path))
@@ -141,12 +144,16 @@ def _register(platform: str, path: Path) -> None:
         if not hasattr(library, symbol):
             raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
     _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
-    if (abi := library.jaxmatch_abi()) != _ABI:
+    if (abi := library.jaxmatch_abi()) != ABI:
         library.jaxmatch_build.restype = ctypes.c_char_p
         raise ImportError(
             f"`{path}` is of another version: build {library.jaxmatch_build().decode()} has the "
-            f"ABI {abi}, these Python files need {_ABI}. {_REINSTALL}"
+            f"ABI {abi}, these Python files need {ABI}. {_REINSTALL}"
         )
+    return library
+
+
+def _register(platform: str, library: ctypes.CDLL) -> None:
     for target in _TARGETS[platform]:
         capsule = jax.ffi.pycapsule(getattr(library, target))
         jax.ffi.register_ffi_target(target, capsule, platform=platform)

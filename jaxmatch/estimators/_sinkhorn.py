@@ -47,7 +47,7 @@ def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array
         return (jnp.matmul(x, y, precision="highest") > 0).astype(jnp.float32)
 
     # reach[i, k]: row i may take the place that row k has in the solution, and so on.
-    reach = jnp.maximum(product(allowed, vertex.T), jnp.eye(len(allowed)))
+    reach = jnp.maximum(product(allowed, vertex.T), jnp.eye(len(allowed), dtype=jnp.float32))
     for _ in range(max(1, math.ceil(math.log2(len(allowed))))):
         reach = product(reach, reach)
     return (allowed * product(reach.T, vertex) > 0).at[-1, -1].set(False)
