@@ -91,8 +91,8 @@ def _bounds(
 
     def block(k: int, found: jax.Array) -> jax.Array:
         at = jnp.minimum(k * size, rows - size)  # the last block may begin in the one before
-        reduced = costs_of(at, size).astype(v.dtype) - v
-        least = jnp.where(real, reduced, jnp.asarray(most, v.dtype)).min(1)
+        reduced = costs_of(at, size).astype(v.dtype) - v[None]
+        least = jnp.where(real[None], reduced, jnp.asarray(most, v.dtype)).min(1)
         return lax.dynamic_update_slice_in_dim(found, least, at, 0)
 
     return lax.fori_loop(0, -(-rows // size), block, jnp.zeros(rows, v.dtype))
@@ -102,7 +102,7 @@ def _totals(
     least: jax.Array, matched: jax.Array, u: jax.Array, v: jax.Array, n: int
 ) -> tuple[jax.Array, ...]:
     """Value, bound, and how far the row duals are from those that the column duals imply."""
-    real = lax.axis_index(AXIS) * len(least) + jnp.arange(len(least)) < n
+    real = lax.axis_index(AXIS) * len(least) + jnp.arange(len(least), dtype=jnp.int32) < n
     value, bound = (lax.psum(jnp.where(real, x, 0).sum(), AXIS) for x in (matched, least))
     bound += jnp.where(jnp.arange(len(v)) < n, v, 0).sum()
     off = lax.pmax(jnp.where(real, jnp.abs(least - u), 0).max(), AXIS)

@@ -112,6 +112,9 @@ def grid_cut(
     | float32 | float32 | float32 |
     | float64 | – | float64 |
 
+    Outside of a trace 64-bit NumPy arrays count as under x64, and on the CPU NumPy arrays come out
+    where they went in.
+
     **Returns:**
 
     A [`GridCut`][jaxmatch.GridCut]. Of several minimum cuts it is the one with the fewest cells on

@@ -66,7 +66,8 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64`, float64; other real types become float32. Sides from 1 to 2^18 − 1.
+      `jax_enable_x64` or as NumPy arrays outside of a trace, float64; other real types become
+      float32. Sides from 1 to 2^18 − 1.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, which a point at the origin has not (`INVALID_COST`): points are first
       divided by their norms, in their own type and by XLA.

@@ -224,7 +224,7 @@ def test_more_entries_than_32_bits_count():
         i = jax.lax.broadcasted_iota(jnp.uint32, (n, m), 0)
         j = jax.lax.broadcasted_iota(jnp.uint32, (n, m), 1)
         noise = (i * 40503 + j * 30011) >> 16 & 127
-        return jnp.where(j == first[:, None], 1, 2 + noise).astype(jnp.bfloat16)
+        return jnp.where(j == first.astype(jnp.uint32)[:, None], 1, 2 + noise).astype(jnp.bfloat16)
 
     costs = make()
     assert costs.size > 2**31
@@ -233,6 +233,6 @@ def test_more_entries_than_32_bits_count():
     np.testing.assert_array_equal(res.col4row, first)
     assert float(res.cost) == n and float(res.gap) == 0
 
-    slack = jax.jit(lambda c, u, v: (c.astype(jnp.float32) - u[:, None] - v).min())
+    slack = jax.jit(lambda c, u, v: (c.astype(jnp.float32) - u[:, None] - v[None]).min())
     assert slack(costs, res.row_dual, res.col_dual) >= 0
     assert float(res.row_dual.sum() + res.col_dual.sum()) == n

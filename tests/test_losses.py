@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
 from jaxmatch import losses
+from jaxmatch._promotion import same_rank
 
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -106,11 +107,13 @@ def test_hungarian_matching_has_no_gradient():
 
 
 def l1_cost(outputs, targets):
-    return jnp.abs(outputs["x"][..., :, None, :] - targets["x"][..., None, :, :]).sum(-1)
+    o, t = same_rank(outputs["x"][..., :, None, :], targets["x"][..., None, :, :])
+    return jnp.abs(o - t).sum(-1)
 
 
 def square_loss(outputs, targets):
-    return ((outputs["x"] - targets["x"]) ** 2).sum(-1)
+    o, t = same_rank(outputs["x"], targets["x"])
+    return ((o - t) ** 2).sum(-1)
 
 
 def presence_loss(outputs):
@@ -413,8 +416,9 @@ def tiny_model_grad(kind):
     """Parameters that every image shares, and NaN that comes into some images from outside."""
 
     def loss(params, logits, spoilt_logits, boxes, spoilt_boxes, *targets):
-        logits = logits * params["scale"] + spoilt_logits
-        result = criterion(kind)(logits, boxes + params["shift"] + spoilt_boxes, *targets)
+        scale, shift = (params[k][None, None, None] for k in ("scale", "shift"))
+        logits = logits * scale + spoilt_logits
+        result = criterion(kind)(logits, boxes + shift + spoilt_boxes, *targets)
         return result.total, result
 
     return jax.jit(jax.value_and_grad(loss, has_aux=True))

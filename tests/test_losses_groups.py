@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from jaxmatch import losses
+from jaxmatch._promotion import same_rank
 
 
 GROUPS, IMAGES, QUERIES, TARGETS, CLASSES = 3, 2, 5, 4, 6
@@ -32,10 +33,15 @@ def distances(boxes, target_boxes, target_mask):
     return losses.hungarian_loss(
         boxes,
         target_boxes,
-        matching_cost=lambda o, t: jnp.abs(o[..., :, None, :] - t[..., None, :, :]).sum(-1),
-        pair_loss=lambda o, t: jnp.abs(o - t).sum(-1),
+        matching_cost=lambda o, t: apart(o[..., :, None, :], t[..., None, :, :]),
+        pair_loss=apart,
         target_mask=target_mask,
     ).loss
+
+
+def apart(x, y):
+    x, y = same_rank(x, y)
+    return jnp.abs(x - y).sum(-1)
 
 
 def by_scipy(boxes, target_boxes):

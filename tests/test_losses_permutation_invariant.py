@@ -10,6 +10,7 @@ import pytest
 from helpers import x64
 
 from jaxmatch import losses
+from jaxmatch._promotion import same_rank
 
 
 pytestmark = pytest.mark.usefixtures("platform")
@@ -24,7 +25,8 @@ def normal(seed, *shape):
 
 
 def square_cost(outputs, targets):
-    return ((outputs[..., :, None, :] - targets[..., None, :, :]) ** 2).mean(-1)
+    o, t = same_rank(outputs[..., :, None, :], targets[..., None, :, :])
+    return ((o - t) ** 2).mean(-1)
 
 
 COSTS = {"si_snr": losses.negative_si_snr, "square": square_cost}
@@ -126,7 +128,7 @@ def test_silence_has_a_value_and_no_gradient():
 def test_si_snr_gradient_against_finite_differences():
     with x64(True):
         o, t = normal(7, 2, TIME).astype(np.float64), normal(8, 2, TIME).astype(np.float64)
-        along, weights = normal(9, 2, TIME), normal(10, 2, 2)
+        along, weights = (normal(*x).astype(np.float64) for x in ((9, 2, TIME), (10, 2, 2)))
         f = jax.jit(lambda o: (losses.negative_si_snr(o, t) * weights).sum())
         change = (f(o + 1e-6 * along) - f(o - 1e-6 * along)) / 2e-6
         np.testing.assert_allclose((jax.grad(f)(o) * along).sum(), change, rtol=1e-6)

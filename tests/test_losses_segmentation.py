@@ -94,7 +94,7 @@ def test_large_logits(name, size):
 def test_gradients_against_finite_differences(name):
     with x64(True):
         logits, masks = problem(4, n=3)
-        logits, along = logits.astype(np.float64), problem(5, n=3)[0]
+        logits, along = (x.astype(np.float64) for x in (logits, problem(5, n=3)[0]))
         weights = np.arange(1.0, 10).reshape(3, 3)
         for f in (
             lambda x: (PAIRS[name](x, masks) * weights).sum(),

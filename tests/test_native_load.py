@@ -111,6 +111,20 @@ def test_an_empty_folder_is_no_place_for_libraries(tmp_path):
     assert "libjaxmatch_cpu.so" in done.stdout and str(tmp_path) in done.stdout
 
 
+def test_nothing_is_registered_where_one_library_is_broken(tmp_path):
+    shutil.copy(_load._find("libjaxmatch_cpu.so"), tmp_path)
+    (tmp_path / "libjaxmatch_cuda.so").write_text("not a library")
+    record = """
+import jax
+registered = []
+jax.ffi.register_ffi_target = lambda name, *args, **kwargs: registered.append(name)
+"""
+    code = record + _IMPORT_THEN_USE_JAX.replace("print(e)", "print(e, registered)")
+    message, last = _run(code, JAXMATCH_LIB_DIR=tmp_path).stdout.splitlines()
+    assert "libjaxmatch_cuda.so" in message and message.endswith("[]")
+    assert last == "sum 6"
+
+
 def test_truncated_library_is_refused(tmp_path):
     """dlopen would end the process by SIGBUS."""
     whole = Path(_load._find("libjaxmatch_cpu.so")).read_bytes()

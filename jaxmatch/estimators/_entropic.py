@@ -191,9 +191,8 @@ def _reduced(
     rows = jnp.broadcast_to(True if row_mask is None else row_mask, u.shape)
     cols = jnp.broadcast_to(True if col_mask is None else col_mask, v.shape)
     excess = rows.sum(-1) - cols.sum(-1)
-    reduced = (
-        _with_slack(oracle, cost) - _and_slack(u, 0)[..., None] - _and_slack(v, 0)[..., None, :]
-    )
+    padded = _with_slack(oracle, cost.astype(u.dtype))  # prices may be wider than costs
+    reduced = padded - _and_slack(u, 0)[..., None] - _and_slack(v, 0)[..., None, :]
 
     chosen = jnp.where(rows & (exact.col4row < 0), v.shape[-1], exact.col4row)
     column = last_iota(chosen.dtype, v.shape[-1] + 1, chosen.ndim + 1)

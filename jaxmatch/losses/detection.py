@@ -109,7 +109,7 @@ class DetectionCriterion:
         says that it is padding.
         """
         logits, boxes, target_boxes = lax.stop_gradient((logits, boxes, target_boxes))
-        logits, boxes = _at_least_float32(logits), _at_least_float32(boxes)
+        logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
         if self.classification == "focal":
             num_classes = logits.shape[-1]
             absent, present = _focal_terms(logits, self.focal_alpha, self.focal_gamma)
@@ -172,7 +172,7 @@ class DetectionCriterion:
         touched. An image without targets is a good one: all its queries learn "no object". Of
         more targets than queries, some go unmatched and add no box loss.
         """
-        logits, boxes = _at_least_float32(logits), _at_least_float32(boxes)
+        logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
         if target_mask is None:
             target_mask = jnp.ones(labels.shape, bool)
         target_mask = jnp.broadcast_to(jnp.asarray(target_mask), labels.shape)
@@ -282,8 +282,10 @@ def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Arra
     return negative, positive
 
 
-def _at_least_float32(x: Array) -> Array:
-    return x.astype(common_dtype(x, jnp.float32))
+def _as_floats(*arrays: Array) -> list[Array]:
+    """All of one dtype, float32 at least."""
+    dtype = common_dtype(*arrays, jnp.float32)
+    return [jnp.asarray(x, dtype) for x in arrays]
 
 
 def _lead(x: Array, lead: tuple[int, ...], features: int = 1) -> Array:

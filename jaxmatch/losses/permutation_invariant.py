@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._promotion import common_dtype
+from jaxmatch._promotion import common_dtype, same_rank
 from jaxmatch._switches import unchecked
 from jaxmatch.losses.hungarian import HungarianLoss, hungarian_loss
 
@@ -146,7 +146,7 @@ def negative_si_snr(
     """
     o, t = jnp.asarray(outputs), jnp.asarray(targets)
     dtype = common_dtype(o, t, jnp.float32)
-    o, t = (_unit(x.astype(dtype), zero_mean) for x in (o, t))
+    o, t = same_rank(*(_unit(x.astype(dtype), zero_mean) for x in (o, t)))
     cosine = jnp.matmul(o, t.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)
     # 1 - cosine^2 is the same noise, but cancels where an output is good.
     rest = o[..., :, None, :] - cosine[..., None] * t[..., None, :, :]

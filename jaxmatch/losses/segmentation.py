@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._promotion import common_dtype
+from jaxmatch._promotion import common_dtype, same_rank
 from jaxmatch._switches import unchecked
 
 
@@ -176,7 +176,8 @@ def dice_loss(
     return 1 - (2 * (p * masks).sum(-1) + smooth) / (sizes + smooth)
 
 
-def _as_floats(logits: Array, masks: Array) -> tuple[Array, Array]:
+def _as_floats(logits: Array, masks: Array) -> list[Array]:
+    """Both of one dtype and rank."""
     logits, masks = jnp.asarray(logits), jnp.asarray(masks)
     if not jnp.issubdtype(logits.dtype, jnp.floating):
         raise TypeError(f"`logits` must be floats, got {logits.dtype}.")
@@ -186,7 +187,7 @@ def _as_floats(logits: Array, masks: Array) -> tuple[Array, Array]:
             f"got {logits.shape} and {masks.shape}; flatten images, as `x.reshape(n, h * w)`."
         )
     dtype = common_dtype(logits, jnp.float32)
-    return logits.astype(dtype), masks.astype(dtype)
+    return same_rank(logits.astype(dtype), masks.astype(dtype))
 
 
 def _product(x: Float[Array, "... n p"], y: Float[Array, "... m p"]) -> Float[Array, "... n m"]:
