@@ -103,9 +103,9 @@ def maximum_flow(
 
     A [`Flow`][jaxmatch.Flow]. `value` is int64 under x64 for integer capacities, else it has the
     dtype of `capacity`, as `flow` has. Outside of a trace 64-bit NumPy capacities count as under
-    x64, and on the CPU NumPy arrays come out where they went in. Flow is between 0 and the capacity on each edge and
-    conserved at each node but source and sink. Of parallel edges the first fill up first, of
-    antiparallel ones one side is 0, on self-loops the flow is 0.
+    x64, and on the CPU NumPy arrays come out where they went in. Flow is between 0 and the capacity
+    on each edge and conserved at each node but source and sink. Of parallel edges the first fill up
+    first, of antiparallel ones one side is 0, on self-loops the flow is 0.
 
     **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
     small enough for capacities to be whole numbers of it or for all that can leave the source or
