@@ -97,15 +97,15 @@ class Bench:
         """What the kernels tell of one more solve."""
         import jax
 
-        from jaxmatch import _native
-        from jaxmatch._flow_solve import METHODS, choice_and_k
+        from jaxmatch._flow.methods import METHODS, choice_and_k
+        from jaxmatch._flow.solve import native
 
         arguments = self.loaded[job.instance, job.layout]
         solver = METHODS[job.method].cuda
         choice, k = choice_and_k(solver, job.layout, job.options)
         how = {"method": solver, "choice": choice, "k": k, "rounds": 0, "platform": "cuda"}
         ends = [jax.numpy.int32(x) for x in arguments[2:]]
-        _, buffers = jax.jit(lambda *given: _native.flow(*given, **how))(*arguments[:2], *ends)
+        _, buffers = jax.jit(lambda *given: native.flow(*given, **how))(*arguments[:2], *ends)
         cycles, searches = buffers.spent()
         return tuple(searches.tolist()), tuple((cycles / max(cycles.sum(), 1)).tolist())
 

@@ -21,8 +21,7 @@ import numpy as np
 import optax
 
 import jaxmatch as jm
-from jaxmatch import _native
-from jaxmatch.estimators import Blackbox, LinearOracle, Perturbed, assignment_oracle
+from jaxmatch.estimators import Blackbox, LinearOracle, Perturbed, _native, assignment_oracle
 
 
 LOOP = 50  # steps

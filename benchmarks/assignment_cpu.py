@@ -130,7 +130,7 @@ def overhead(quick: bool) -> list[dict[str, Any]]:
     import jax.numpy as jnp
 
     import jaxmatch as jm
-    from jaxmatch._native import noop
+    from jaxmatch._ffi.noop import noop
 
     cost = jnp.asarray(np.random.default_rng(1).random((1, 8, 8), dtype=np.float32))
     specs = jax.eval_shape(jm.solve_assignment, cost)

@@ -1,8 +1,8 @@
 """Large assignments step by step: `init`, then `step` until `state.done`, then `state.result`."""
 
-from jaxmatch._large import AssignmentState as AssignmentState
-from jaxmatch._large import init as init
-from jaxmatch._large import step as step
+from jaxmatch._assignment.stepping import AssignmentState as AssignmentState
+from jaxmatch._assignment.stepping import init as init
+from jaxmatch._assignment.stepping import step as step
 
 
 __all__ = [

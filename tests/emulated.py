@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import jaxmatch as jm
-from jaxmatch._native._assignment import workspace_words
+from jaxmatch._assignment.native import workspace_words
 
 
 ROOT = Path(__file__).parents[1]

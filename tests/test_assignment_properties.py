@@ -176,7 +176,6 @@ def test_repeated_calls_give_the_same_bits():
 _DIGEST = """
 import hashlib
 import jax, ml_dtypes, numpy as np
-from jaxmatch import _native
 jax.config.update("jax_enable_x64", True)
 rng = np.random.default_rng(0)
 for dtype in ("bfloat16", "float16", "float32", "float64", "int32", "int64"):
@@ -189,7 +188,7 @@ for dtype in ("bfloat16", "float16", "float32", "float64", "int32", "int64"):
         costs = costs.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
         r, v = rng.random((60, n)) * 50, rng.random((60, m))
         for given in [(None, None), (r, None), (None, v), (r, v)]:
-            res = _native.assignment(
+            res = native.assignment(
                 costs, None, None, *given, maximize=False, platform="cpu"
             )
             for x in jax.tree.leaves(res):

@@ -23,9 +23,9 @@ from test_core_structured import moved_classes
 from test_divided import beyond_the_grid
 
 import jaxmatch as jm
-from jaxmatch import _native
-from jaxmatch._native._divided import METRICS, Kept, begin_divided
-from jaxmatch._points import _directions
+from jaxmatch._assignment import native_sharded
+from jaxmatch._assignment.native_sharded import METRICS, Kept, begin_divided
+from jaxmatch._assignment.points import _directions
 
 
 pytestmark = [
@@ -149,12 +149,12 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
             assert asked == {0}
             return devices
         hear(0, 4)
-        if asked == {_native.CORES}:
+        if asked == {native_sharded.CORES}:
             hear(1, 2)
-        elif asked == {_native.LISTS}:
+        elif asked == {native_sharded.LISTS}:
             hear(2, 3)
         else:
-            assert asked == {_native.MAIL}
+            assert asked == {native_sharded.MAIL}
     raise AssertionError("this does not end")
 
 

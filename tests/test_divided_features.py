@@ -21,7 +21,7 @@ from helpers import assert_same_bits, native_calls, to_numpy, x64
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
-from jaxmatch import _native
+from jaxmatch._ffi import libraries
 
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -159,7 +159,7 @@ def test_costs_stay_where_they_are(method, by):
 
 @each_method
 def test_lowers_for_cuda(method, monkeypatch):
-    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
     sharding = NamedSharding(mesh_of(DEVICES), spec_of("col_axis"))
     cost = jax.ShapeDtypeStruct((20, 12), jnp.float32, sharding=sharding)
 
@@ -253,7 +253,7 @@ def test_sides_are_those_of_the_whole_problem(by):
 @pytest.mark.parametrize("n, m", [(16, 24), (24, 16)])
 def test_check_of_divided_costs(by, n, m, monkeypatch):
     """The same as of costs that are not, also by blocks of rows of which the last ones overlap."""
-    monkeypatch.setattr("jaxmatch._divided_check._MOST_ENTRIES", 5 * m)
+    monkeypatch.setattr("jaxmatch._assignment.sharded_check._MOST_ENTRIES", 5 * m)
     cost = (np.random.default_rng(0).random((n, m)) * 2**28).astype(np.float32)
     placed = place(cost, by, mesh_of(4))
     res = to_numpy(jm.solve_assignment(placed, **{by: "x"}))

@@ -10,12 +10,13 @@ from helpers import native_calls
 from jax.sharding import AxisType, PartitionSpec
 
 import jaxmatch as jm
-from jaxmatch import _native
+from jaxmatch._ffi import libraries
+from jaxmatch._flow import native
 
 
 def lowered(monkeypatch, call, *arguments):
     """The attributes of the native calls in the program for CUDA, and the program."""
-    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
     text = jax.jit(call).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
     return native_calls(text), text
 
@@ -45,7 +46,7 @@ def test_methods(method, monkeypatch):
     assert len(calls) == (solver is not None)
     if solver is not None:
         assert "custom_call @jaxmatch_flow(" in text
-        assert int(calls[0]["method"]) == _native.FLOW_METHODS[solver]
+        assert int(calls[0]["method"]) == native.FLOW_METHODS[solver]
         assert int(calls[0]["choice"]) == 0 and int(calls[0]["rounds"]) == 0
 
 
@@ -76,7 +77,7 @@ def test_steps_lower_to_a_loop(monkeypatch):
 @pytest.mark.parametrize("rounds", [None, 2])
 def test_cuda_under_shard_map(rounds, monkeypatch):
     """Results, and the loop's state, vary over the mesh as capacities do."""
-    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
     devices = jax.devices("cpu")[:4]
     if len(devices) < 4:
         pytest.skip("needs four devices")

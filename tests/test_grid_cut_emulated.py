@@ -25,7 +25,7 @@ from grid_cut_helpers import (
 )
 
 import jaxmatch as jm
-from jaxmatch._native._grid_cut import _scratch_words
+from jaxmatch._grid_cut.native import _scratch_words
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")

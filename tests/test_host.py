@@ -14,7 +14,7 @@ import scipy.sparse
 from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
-from jaxmatch import _host
+from jaxmatch._ffi import place as _host
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def no_compilation(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("compiled")
 
-    monkeypatch.setattr("jaxmatch._assignment._solve", refuse)
-    monkeypatch.setattr("jaxmatch._matching._solve", refuse)
-    monkeypatch.setattr("jaxmatch._flow._solve", refuse)
-    monkeypatch.setattr("jaxmatch._grid_cut._solve", refuse)
+    monkeypatch.setattr("jaxmatch._assignment.solve._solve", refuse)
+    monkeypatch.setattr("jaxmatch._matching.solve._solve", refuse)
+    monkeypatch.setattr("jaxmatch._flow.solve._solve", refuse)
+    monkeypatch.setattr("jaxmatch._grid_cut.solve._solve", refuse)
 
 
 def optimum(costs, maximize=False):

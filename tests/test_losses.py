@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
 from jaxmatch import losses
-from jaxmatch._promotion import same_rank
+from jaxmatch._common.promotion import same_rank
 
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from jaxmatch import losses
-from jaxmatch._promotion import same_rank
+from jaxmatch._common.promotion import same_rank
 
 
 GROUPS, IMAGES, QUERIES, TARGETS, CLASSES = 3, 2, 5, 4, 6

@@ -10,7 +10,7 @@ import pytest
 from helpers import x64
 
 from jaxmatch import losses
-from jaxmatch._promotion import same_rank
+from jaxmatch._common.promotion import same_rank
 
 
 pytestmark = pytest.mark.usefixtures("platform")

@@ -105,9 +105,9 @@ def test_the_start_alone(twin, init, stacked):
     """Method "none": a matching that proves nothing; maximal, unless there is no start at all."""
     batch, expected = stacked
     if twin:
-        from jaxmatch._xla import matching
+        from jaxmatch._matching import xla
 
-        res = jax.jit(partial(matching.solve, init=init, search=False))(batch)
+        res = jax.jit(partial(xla.solve, init=init, search=False))(batch)
     else:
         res = jm.maximum_bipartite_matching(batch, method="none", init=init)
     res = to_numpy(res)

@@ -16,7 +16,7 @@ import pytest
 from matching_helpers import assert_maximum, by_igraph, families, random_graph, two_stars
 
 import jaxmatch as jm
-from jaxmatch._native._matching import MATCHING_CHOICES, MATCHING_INITS, MATCHING_METHODS
+from jaxmatch._matching.native import MATCHING_CHOICES, MATCHING_INITS, MATCHING_METHODS
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")

@@ -10,12 +10,13 @@ from jax.sharding import AxisType, PartitionSpec
 from matching_helpers import assert_maximum, from_edges
 
 import jaxmatch as jm
-from jaxmatch import _native
+from jaxmatch._ffi import libraries
+from jaxmatch._matching import native
 
 
 def lowered(monkeypatch, size, platform="cuda", **given):
     """The attributes of the native calls in the program for a platform."""
-    monkeypatch.setattr(_native, f"has_{platform}_library", lambda: True)
+    monkeypatch.setattr(libraries, f"has_{platform}_library", lambda: True)
     graph = from_edges([(0, 0)], (size, size))  # a shape of its own: nothing is traced yet
     solve = jax.jit(partial(jm.maximum_bipartite_matching, **given))
     text = solve.trace(graph).lower(lowering_platforms=(platform,)).as_text()
@@ -36,9 +37,9 @@ def test_methods_lower_for_cuda(method, monkeypatch):
     solver = SOLVERS[method]
     assert len(calls) == (solver is not None)
     if solver is not None:
-        assert int(calls[0]["method"]) == _native.MATCHING_METHODS[solver]
+        assert int(calls[0]["method"]) == native.MATCHING_METHODS[solver]
         init = "auto" if method == "auto" else "cheap"
-        assert int(calls[0]["init"]) == _native.MATCHING_INITS[init]
+        assert int(calls[0]["init"]) == native.MATCHING_INITS[init]
         assert int(calls[0]["given"]) == 0 and int(calls[0]["rounds"]) == 0
 
 
@@ -91,7 +92,7 @@ def test_steps_lower_to_a_loop(monkeypatch):
 @pytest.mark.parametrize("method", ["auto", "push_relabel", "xla"])
 def test_steps_on_cuda_under_shard_map(method, monkeypatch):
     """The loop's state varies over the mesh as the graph does."""
-    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
     devices = jax.devices("cpu")[:4]
     if len(devices) < 4:
         pytest.skip("needs four devices")
@@ -106,7 +107,7 @@ def test_steps_on_cuda_under_shard_map(method, monkeypatch):
 
 def test_without_native_libraries(monkeypatch):
     for name in ("has_cpu_library", "has_cuda_library"):
-        monkeypatch.setattr(_native, name, lambda: False)
+        monkeypatch.setattr(libraries, name, lambda: False)
     graph = from_edges([(k, (7 * k) % 150) for k in range(150)], (150, 150))
     for method in ("auto", "p_pfp"):
         assert_maximum(graph, jm.maximum_bipartite_matching(graph, method=method))

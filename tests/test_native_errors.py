@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxmatch as jm
-from jaxmatch._native._large import LARGE_METHODS
-from jaxmatch._native._load import has_cpu_library
+from jaxmatch._assignment.native_large import LARGE_METHODS
+from jaxmatch._ffi.libraries import has_cpu_library
 
 
 ROOT = Path(__file__).parents[1]

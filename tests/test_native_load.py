@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import jaxmatch
-from jaxmatch import _native
-from jaxmatch._native import _load
+from jaxmatch._ffi import libraries, noop
 
 
 def _run(code: str, **environ: object) -> subprocess.CompletedProcess:
@@ -84,14 +83,14 @@ print([jaxmatch.solve_assignment(np.eye(2, dtype=np.float32)).cost.item() for _ 
 
 
 def test_a_gpu_without_kernels_is_told_once(monkeypatch):
-    monkeypatch.setattr(_load, "has_cuda_library", lambda: False)
-    monkeypatch.setattr(_load, "_looked_for_gpu", False)
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: False)
+    monkeypatch.setattr(libraries, "_looked_for_gpu", False)
     monkeypatch.setattr(jax, "devices", lambda platform: [platform])
     with pytest.warns(RuntimeWarning, match="NVIDIA GPU"):
-        _load.warn_without_cuda()
+        libraries.warn_without_cuda()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _load.warn_without_cuda()
+        libraries.warn_without_cuda()
 
 
 @pytest.mark.parametrize("variable, value, expected", [
@@ -112,7 +111,7 @@ def test_an_empty_folder_is_no_place_for_libraries(tmp_path):
 
 
 def test_nothing_is_registered_where_one_library_is_broken(tmp_path):
-    shutil.copy(_load._find("libjaxmatch_cpu.so"), tmp_path)
+    shutil.copy(libraries._find("libjaxmatch_cpu.so"), tmp_path)
     (tmp_path / "libjaxmatch_cuda.so").write_text("not a library")
     record = """
 import jax
@@ -127,7 +126,7 @@ jax.ffi.register_ffi_target = lambda name, *args, **kwargs: registered.append(na
 
 def test_truncated_library_is_refused(tmp_path):
     """dlopen would end the process by SIGBUS."""
-    whole = Path(_load._find("libjaxmatch_cpu.so")).read_bytes()
+    whole = Path(libraries._find("libjaxmatch_cpu.so")).read_bytes()
     for part in (0.3, 0.9, 0.999):
         (tmp_path / "libjaxmatch_cpu.so").write_bytes(whole[: int(len(whole) * part)])
         done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
@@ -138,7 +137,7 @@ def test_truncated_library_is_refused(tmp_path):
 
 def test_library_of_another_abi_is_refused(tmp_path):
     """It has all symbols, but means something else by them."""
-    targets = [*_load._TARGETS["cpu"], "jaxmatch_host_call"]
+    targets = [*libraries._TARGETS["cpu"], "jaxmatch_host_call"]
     names = " ".join(f"void {t}(void) {{}}" for t in targets)
     about = "int jaxmatch_ffi_api_minor(void) { return 1; } int jaxmatch_abi(void) { return 999; }"
     build = 'const char* jaxmatch_build(void) { return "0.0.1+abc"; }'
@@ -151,12 +150,12 @@ def test_library_of_another_abi_is_refused(tmp_path):
 
 def test_older_runtime_is_refused_before_registration(tmp_path):
     """The failure this gate is for would stop every later JAX call in the process."""
-    names = [*_load._TARGETS["cpu"], *_load._FUNCTIONS["cpu"][1:]]
+    names = [*libraries._TARGETS["cpu"], *libraries._FUNCTIONS["cpu"][1:]]
     targets = " ".join(f"void {t}(void) {{}}" for t in names)
     _fake_library(tmp_path, f"int jaxmatch_ffi_api_minor(void) {{ return 99; }} {targets}")
     done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
     message, last = done.stdout.splitlines()
-    assert "0.99" in message and f"0.{_load._runtime_api_minor()}" in message
+    assert "0.99" in message and f"0.{libraries._runtime_api_minor()}" in message
     assert f"jaxlib {jax.lib.__version__}" in message and "pip install" in message
     assert last == "sum 6", done.stderr
 
@@ -184,15 +183,15 @@ def test_runtime_version_is_read_from_the_header(tmp_path, monkeypatch, minor, a
     header.write_text(f"#define XLA_FFI_API_MAJOR 0\n// more\n#define XLA_FFI_API_MINOR {minor}\n")
     monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
     if accepted:
-        _load._check_api("libjaxmatch_cpu.so", 3, _load._runtime_api_minor())
+        libraries._check_api("libjaxmatch_cpu.so", 3, libraries._runtime_api_minor())
     else:
         with pytest.raises(ImportError, match=r"API 0\.3.*offers 0\.2"):
-            _load._check_api("libjaxmatch_cpu.so", 3, _load._runtime_api_minor())
+            libraries._check_api("libjaxmatch_cpu.so", 3, libraries._runtime_api_minor())
 
 
 def _noop(*operands):
     specs = (jax.ShapeDtypeStruct((3,), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32))
-    return _native.noop(specs, *operands)
+    return noop.noop(specs, *operands)
 
 
 def test_noop_takes_any_operands_and_results():
@@ -262,6 +261,6 @@ def test_stepping_needs_a_native_library(monkeypatch):
     cost = jnp.zeros((3, 3))
     state = jaxmatch.stepping.init(cost)
     for name in ("has_cpu_library", "has_cuda_library"):
-        monkeypatch.setattr(_native, name, lambda: False)
+        monkeypatch.setattr(libraries, name, lambda: False)
     with pytest.raises(RuntimeError, match="reinstall jaxmatch"):
         jaxmatch.stepping.step(cost, state)

@@ -12,7 +12,7 @@ import pytest
 from estimator_helpers import numpy_noise, threefry13
 
 import jaxmatch as jm
-from jaxmatch import _native
+from jaxmatch._ffi import libraries
 from jaxmatch.estimators import Perturbed, _samples, assignment_oracle
 from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
 
@@ -37,7 +37,7 @@ def slopes(rule, cost, d, **others):
 
 def composed(monkeypatch, f, *arguments):
     with monkeypatch.context() as patch:
-        patch.setattr(_native, "fits_perturbed", lambda cost: False)
+        patch.setattr(libraries, "fits_perturbed", lambda cost: False)
         return jax.jit(f)(*arguments)
 
 
@@ -209,7 +209,7 @@ def test_batches_larger_than_the_workspace(monkeypatch):
     """On CUDA samples are solved in parts; the last one is smaller."""
     rule, cost, d = Perturbed(0.5, 40), normal(10, 30, 20, 20), normal(11, 30, 20, 20)
     whole = slopes(rule, cost, d)
-    monkeypatch.setattr(_native._perturbed, "_MOST_BYTES", 1 << 18)
+    monkeypatch.setattr(libraries._perturbed, "_MOST_BYTES", 1 << 18)
     parts = jax.jit(partial(slopes, rule))(cost, d)
     np.testing.assert_array_equal(parts[0], whole[0])
     for got, expected in zip(parts[1:], whole[1:], strict=True):
@@ -232,7 +232,7 @@ def test_vmap_is_one_larger_call():
 def test_derivatives_lower_for_cuda(monkeypatch, platform):
     if platform != "cpu":
         pytest.skip("needs no GPU")
-    monkeypatch.setattr(_native, "has_cuda_library", lambda: True)
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
     rule, like = Perturbed(0.5, 7), jax.ShapeDtypeStruct((3, 5, 6), jnp.float32)
     program = jax.jit(partial(slopes, rule)).trace(like, like).lower(lowering_platforms=("cuda",))
     text = program.as_text()

@@ -14,8 +14,9 @@ from helpers import assert_same_bits
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
-from jaxmatch import _native, losses, stepping
-from jaxmatch._native._call import Result, native_call
+from jaxmatch import losses, stepping
+from jaxmatch._ffi.call import Result, native_call
+from jaxmatch._flow import native
 from jaxmatch.estimators import (
     AdaptiveImplicitMLE,
     Blackbox,
@@ -390,7 +391,7 @@ def test_what_is_shared_may_be_mapped():
     ends = jnp.zeros(BATCH, jnp.int32), jnp.full(BATCH, 5)
     with jax.default_device(jax.devices("cpu")[0]):
         two = jax.tree.map(lambda x: jnp.stack([x, x]), NETWORK)
-        run = jax.vmap(lambda n: _native.flow(n, jnp.asarray(CAPACITY), *ends, **how)[0].value)
+        run = jax.vmap(lambda n: native.flow(n, jnp.asarray(CAPACITY), *ends, **how)[0].value)
         expected = jm.maximum_flow(NETWORK, CAPACITY, 0, 5).value
         np.testing.assert_array_equal(jax.jit(run)(two), np.stack([expected, expected]))
 

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jaxmatch._promotion import common_dtype
-from jaxmatch._sharding import vary_alike
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.sharding import vary_alike
+from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._oracle import LinearOracle
 
 

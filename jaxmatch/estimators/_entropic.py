@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from jaxmatch._promotion import last_iota, same_rank
-from jaxmatch._status import Status
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import last_iota, same_rank
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import Estimator, estimator, static, stretch
 from jaxmatch.estimators._oracle import LinearOracle
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float
 
-    from jaxmatch._result import Assignment
+    from jaxmatch._common.result import Assignment
 
 
 @estimator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxmatch._switches import unchecked
+from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import Estimator, estimator, once, static, stretch
 from jaxmatch.estimators._noise import NOISES, noise_like
 from jaxmatch.estimators._oracle import LinearOracle, Solution

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._switches import unchecked
+from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import (
     Estimator,
     depending_on,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from jaxmatch._arguments import as_cost, as_mask, as_unmatched_cost
-from jaxmatch._promotion import common_dtype
-from jaxmatch._switches import unchecked
+from jaxmatch._common.arguments import as_cost, as_mask, as_unmatched_cost
+from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import Estimator
 from jaxmatch.estimators._oracle import assignment_oracle
 

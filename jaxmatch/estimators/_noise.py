@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch import _native
-from jaxmatch._promotion import last_iota
+from jaxmatch._common.promotion import last_iota
+from jaxmatch._ffi import libraries
+from jaxmatch.estimators import _native
 
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def noise_of(
     def by_xla(streams: Array) -> Array:
         return _made(streams, samples, entries, NOISES[name].of_uniforms)
 
-    if not _native.has_cpu_library() or 0 in (*streams.shape, samples, entries):
+    if not libraries.has_cpu_library() or 0 in (*streams.shape, samples, entries):
         return by_xla(streams)
     kind = list(NOISES).index(name)
     on_cpu = partial(_native.noise, samples=samples, entries=entries, kind=kind)

@@ -10,17 +10,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._promotion import last_iota
-from jaxmatch._status import Status
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import last_iota
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import unchecked
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float, Int, Num
 
-    from jaxmatch._networks import FlowNetwork
-    from jaxmatch._result import Assignment
+    from jaxmatch._common.result import Assignment
+    from jaxmatch._flow.network import FlowNetwork
 
 
 class Solution(NamedTuple):
@@ -201,7 +201,7 @@ class Columns:
 
     def solve(self, masks: Any, cost: Array, start: Any = None) -> Assignment:
         """Whose `col4row` is the last column for a row that is left."""
-        from jaxmatch._assignment import solve_assignment
+        from jaxmatch._assignment.solve import solve_assignment
 
         row_mask, col_mask = masks
         given = {"row_mask": row_mask, "col_mask": col_mask, "warm_start": start}
@@ -299,7 +299,7 @@ def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> Line
 
 
 def _find_cut(data: Any, cost: Array, start: None) -> Solution:
-    from jaxmatch._flow import minimum_cut
+    from jaxmatch._flow.solve import minimum_cut
 
     del start
     network, source, sink = data
@@ -335,7 +335,7 @@ class _FindLabelling:
     connectivity: int | None
 
     def __call__(self, pairwise: Array, cost: Array, start: None) -> Solution:
-        from jaxmatch._grid_cut import grid_cut
+        from jaxmatch._grid_cut.solve import grid_cut
 
         del start
         # On the source's side is label 1: it pays the sink's capacity.
@@ -346,7 +346,7 @@ class _FindLabelling:
 
     def smoothness(self, pairwise: Array, y: Array) -> Float[Array, "..."]:
         """What neighbours of different labels cost."""
-        from jaxmatch._grid_cut import cut_arcs
+        from jaxmatch._grid_cut.solve import cut_arcs
 
         connectivity = 4 if self.connectivity is None else self.connectivity
         rank = 3 if connectivity == 6 else 2

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch import _native
-from jaxmatch._linear_map import linear_map
-from jaxmatch._promotion import last_iota
-from jaxmatch._sharding import over_batch_shards, vary_alike
-from jaxmatch._status import Status
+from jaxmatch._common.promotion import last_iota
+from jaxmatch._common.sharding import over_batch_shards, vary_alike
+from jaxmatch._common.status import Status
+from jaxmatch._ffi import libraries
+from jaxmatch.estimators import _native
+from jaxmatch.estimators._linear_map import linear_map
 from jaxmatch.estimators._noise import (
     NOISES,
     later_samples,
@@ -171,8 +172,8 @@ def _perturbed_assignments(
         return lax.platform_dependent(
             *arguments,
             default=with_none(composed),
-            **(cpu if fits and _native.has_cpu_library() else {}),
-            **(cuda if fits and _native.has_cuda_library() else {}),
+            **(cpu if fits and libraries.has_cpu_library() else {}),
+            **(cuda if fits and libraries.has_cuda_library() else {}),
         )
 
     @solve.def_vmap
@@ -243,8 +244,8 @@ class _Slope:
             col4row,
             reference,
             default=self._by_steps,
-            **({"cpu": native} if fits and _native.has_cpu_library() else {}),
-            **({"cuda": native} if fits and _native.has_cuda_library() else {}),
+            **({"cpu": native} if fits and libraries.has_cpu_library() else {}),
+            **({"cuda": native} if fits and libraries.has_cuda_library() else {}),
         )
 
     def _by_steps(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:

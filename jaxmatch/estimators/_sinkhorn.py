@@ -17,7 +17,7 @@ from ott.geometry import geometry
 from ott.problems.linear import linear_problem
 from ott.solvers.linear import acceleration, sinkhorn
 
-from jaxmatch._switches import compiled
+from jaxmatch._common.switches import compiled
 
 
 if TYPE_CHECKING:

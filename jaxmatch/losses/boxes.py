@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from jaxmatch._promotion import same_rank
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import same_rank
+from jaxmatch._common.switches import unchecked
 
 
 if TYPE_CHECKING:

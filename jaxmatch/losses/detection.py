@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._promotion import common_dtype, last_iota, same_rank
-from jaxmatch._result import Assignment
-from jaxmatch._status import Status
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import common_dtype, last_iota, same_rank
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import unchecked
 from jaxmatch.losses import boxes as _boxes
 from jaxmatch.losses.hungarian import gather_matched, hungarian_matching
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from jaxmatch._switches import unchecked
+from jaxmatch._common.switches import unchecked
 
 
 if TYPE_CHECKING:

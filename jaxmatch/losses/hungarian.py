@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment import solve_assignment
-from jaxmatch._result import Assignment
-from jaxmatch._status import Status
-from jaxmatch._switches import unchecked
+from jaxmatch._assignment.solve import solve_assignment
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import unchecked
 
 
 if TYPE_CHECKING:

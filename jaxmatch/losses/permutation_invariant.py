@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._promotion import common_dtype, same_rank
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.switches import unchecked
 from jaxmatch.losses.hungarian import HungarianLoss, hungarian_loss
 
 

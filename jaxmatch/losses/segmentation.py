@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._promotion import common_dtype, same_rank
-from jaxmatch._switches import unchecked
+from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.switches import unchecked
 
 
 if TYPE_CHECKING:

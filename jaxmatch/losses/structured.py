@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._switches import unchecked
+from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import Estimator, stretch, take
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.losses._structured import StructuredLoss as StructuredLoss

@@ -1,0 +1,37 @@
+"""The target that solves assignments between points by Jonker-Volgenant, on the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxmatch._assignment.native_sharded import METRICS
+from jaxmatch._common.result import Assignment
+from jaxmatch._ffi.call import native_call
+from jaxmatch._ffi.results import assignment_fields
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float
+
+
+def points_assignment(
+    points: tuple[Float[Array, "... d _"], ...],
+    row_mask: Bool[Array, "... n"] | None,
+    col_mask: Bool[Array, "... m"] | None,
+    *,
+    metric: str,
+    maximize: bool,
+) -> Assignment:
+    """Solves every problem of the batch in one native call; arguments are checked already."""
+    x, y = points
+    masks = [mask for mask in (row_mask, col_mask) if mask is not None]
+    out = native_call(
+        "jaxmatch_assignment_points",
+        [x, *masks, y],
+        assignment_fields(x.shape[-1], y.shape[-1]),
+        core_dims=[2, *(1 for _ in masks), 2],
+        given=(row_mask is not None) + 2 * (col_mask is not None),
+        maximize=maximize,
+        metric=METRICS[metric],
+    )
+    return Assignment(*out)

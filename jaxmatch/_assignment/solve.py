@@ -1,0 +1,576 @@
+"""Dense assignment: the public functions, the choice of a method, and the gradient rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._assignment import native, native_large
+from jaxmatch._assignment import xla as _xla_assignment
+from jaxmatch._assignment.sharded import solve_divided
+from jaxmatch._assignment.stepping import Progress, has_trees, is_done, solve_in_steps
+from jaxmatch._common.arguments import as_col_dual, as_cost, as_int32, as_mask, as_unmatched_cost
+from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi import libraries
+from jaxmatch._ffi.place import Place, place_of
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+# One line per algorithm: its name, and the function that solves a batch with it.
+# A name is accepted on every platform: where its kernel does not run, the pure-JAX twin does.
+_METHODS: dict[str, Callable[..., Assignment]] = {}
+
+
+@unchecked
+def solve_assignment(
+    cost: ArrayLike,
+    *,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    warm_start: Assignment | ArrayLike | None = None,
+    method: str = "auto",
+    rounds_per_call: int | None = None,
+    progress: Progress | None = None,
+    row_axis: str | None = None,
+    col_axis: str | None = None,
+) -> Assignment:
+    r"""Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
+
+    Chooses pairs (i, j), each row and each column at most once, of least total cost. As many
+    pairs are chosen as the smaller side has rows or columns, unless `unmatched_cost` says what
+    leaving a row unmatched costs. All leading dimensions are batch, solved by one native call.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    >>> res = jax.jit(jm.solve_assignment)(cost)
+    >>> res.col4row, res.cost, int(res.status) == jm.Status.OPTIMAL
+    (Array([1, 0, 2], dtype=int32), Array(5., dtype=float32), True)
+    >>> jax.grad(lambda c: jm.solve_assignment(c).cost)(cost)
+    Array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+
+    **Arguments:**
+
+    - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64, read in place
+      (bool and 8- and 16-bit integers are widened to int32). +inf forbids a pair (−inf when
+      maximising).
+    - `maximize`: look for the greatest total instead; all inequalities below turn round.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. A row or
+      column that is False does not exist: its costs may be anything, NaN included, and it costs
+      no time. Per-problem sizes are masks.
+    - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`, the cost of leaving that
+      row unmatched (a score when maximising). With it, columns may stay unmatched too, at no cost.
+      +inf (−inf when maximising) means that the row must be matched. Beside integer costs of 2^45
+      or more it must be a whole number.
+    - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
+      ties may fall differently. Similar costs are solved 2 to 3.5 times faster where the problem is
+      square (on CPU also where it is nearly so); with more columns than rows, or with
+      `unmatched_cost`, a cold start is as fast and is used. Non-finite duals mean a cold start
+      too. No gradient flows through it.
+    - `method`: `"auto"`; `"jonker_volgenant"` (C++ on CPU, one warp or block for each problem on
+      NVIDIA GPUs); `"core"`, for one large problem (the whole GPU, or the threads of the CPU, solve
+      one problem after another); `"classical"` and `"tree"`, the Hungarian algorithms of Date and
+      Nagi, solved in the same way; or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
+      `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
+      (2048 for int64), and `"core"` for longer sides and, from 512 rows on, for few problems: at
+      most n²/200,000, those under `vmap` counted. With sides up to 1800 it is `"jonker_volgenant"`
+      after all where cores lead nowhere, as with point clouds of different shape. The methods for
+      large problems take no int64 and no `unmatched_cost`, and have no use for a warm start; what
+      neither kind takes is left to the twin. GPUs with less shared memory than an H100 do not reach
+      4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that says
+      so, and `"core"` or `"xla"` is what remains.
+
+    - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
+      native call in a `jax.lax.while_loop`, instead of all in one call.
+      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps themselves.
+    - `progress`: a function of (matched rows, rows) that is called after each step, by
+      `jax.debug.callback`; asks for steps of one phase if `rounds_per_call` does not say.
+    - `row_axis`, `col_axis`: one problem that is too large for a device. The name of the mesh axis
+      over which the rows of `cost`, or its columns, are divided; they must divide evenly (pad, and
+      mask the padding), and the axis has at most 32 devices. All devices solve the same core; they
+      exchange O(n) numbers a few times, and the cores of rows (1.5 KB each) whenever these change.
+      The searches of `"classical"` and `"tree"`, and those that finish for `"core"`, go along pairs
+      without slack: up to 15 for each row are exchanged for a search, and where rows have more, the
+      columns that each of its levels reaches. Beside its part of the costs a device needs O(n + m),
+      of which 80 bytes a row or column for each device. Costs stay where they lie, if they lie as
+      the axis says (else JAX moves them), and but for platforms without a native library, where the
+      twin gathers them. The result is the same on all devices. `"auto"` is `"core"` here;
+      `"jonker_volgenant"` and `"xla"` are not for divided costs, nor is int64. The mesh is that of
+      the array, or in a jitted function that of `jax.set_mesh`; within a `shard_map` over the axis
+      `cost` is the device's own part, and masks are those of the whole problem. Under `vmap`
+      problems are solved one after another. Dividing by rows is faster. Bit for bit the same result
+      as on one device where the rows are divided and of those that exist are not the longer side.
+      Batch dimensions, `unmatched_cost`, `warm_start`, `rounds_per_call` and `progress` do not go
+      with it.
+
+    **Returns:**
+
+    An [`Assignment`][jaxmatch.Assignment]. Its numbers are float32, or float64 under
+    `jax_enable_x64`, whatever the dtype of `cost`; indices and status are int32. Outside of a trace
+    NumPy's float64 and int64 have float64 results without x64, too. On the CPU NumPy arrays come
+    out there where they went in, and nothing is traced or compiled.
+
+    **Status:** `OPTIMAL`; `INFEASIBLE` where something that must be matched (the smaller side, or a
+    row with unmatched cost +inf) has no partner left; `INVALID_COST` where an unmasked cost or an
+    unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` where min(n, m)·max|C| ≥ 2^61
+    for integers (an unmatched cost counts as one, also where there is no column). Never an
+    exception: indices are −1 and numbers NaN for that problem, and the others of the batch are not
+    touched.
+
+    **Duals:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs; a
+    row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its unmatched cost,
+    or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu + Σv is the
+    optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
+
+    **Exactness:** for the numbers that were passed, and inside of a trace for what JAX makes of
+    them: without x64 it rounds float64 to float32 there. Integers are exact. Floating-point costs
+    are solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a
+    proved bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is
+    exact for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
+
+    **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
+    and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
+    are zero, and so are all gradients of a problem that is not `OPTIMAL`. Where several assignments
+    are optimal this is one supergradient among several.
+
+    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
+    platform ties may fall differently.
+
+    **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
+    The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
+    or with a column mask first gathers its used part into a buffer of the same dtype. On CUDA such
+    a buffer, of 4 or 8 bytes for each cost, is part of the call wherever it may be needed: for
+    tall problems, with masks and for 16-bit costs; small problems do without. A masked problem
+    costs what its real size costs.
+
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
+    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
+    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
+
+    `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB for each
+    row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved
+    exactly. Rows whose price has come so far that a column outside of their candidates might be
+    better are held against all costs, until none asks for a change. Where candidates lead nowhere
+    (rows of few classes, clusters with more rows than columns, products), the tree variant goes on
+    from what there is: up to a read of all costs for each of its searches. `"tree"` needs O(n + m)
+    beside the costs, `"classical"` a bit for each pair; both read all costs many times.
+
+    **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
+    linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
+    semi-assignment problems: a core oriented approach*, Computers & Operations Research 23 (1996).
+    `"classical"` and `"tree"`: Date and Nagi, *GPU-accelerated Hungarian algorithms for the linear
+    assignment problem*, Parallel Computing 57 (2016).
+    """
+    if row_axis is not None or col_axis is not None:
+        cost = as_cost(cost)
+        others = {
+            "unmatched_cost": unmatched_cost,
+            "warm_start": warm_start,
+            "rounds_per_call": rounds_per_call,
+            "progress": progress,
+        }
+        how = {"maximize": bool(maximize), "method": method, "others": others}
+        return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
+    if not isinstance(method, str) or method not in _METHODS:
+        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    if rounds_per_call is not None and rounds_per_call < 1:
+        raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
+    in_steps = rounds_per_call is not None or progress is not None
+    if in_steps and method not in native_large.LARGE_METHODS:
+        raise ValueError(
+            "`rounds_per_call` and `progress` belong to the methods that work in steps, "
+            f"{[*native_large.LARGE_METHODS]}; got method={method!r}."
+        )
+    cost = as_given("cost", cost)
+    row_mask, col_mask, unmatched_cost, duals = all_given(
+        row_mask=row_mask,
+        col_mask=col_mask,
+        unmatched_cost=unmatched_cost,
+        warm_start=warm_start.col_dual if isinstance(warm_start, Assignment) else warm_start,
+    )
+    arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
+    how = {"maximize": bool(maximize), "method": method}
+    place = place_of(*arrays, options=(*how.values(),))
+    if in_steps or method not in _HERE:
+        place = place.by_jax()
+    with place.precision():
+        problem = _as_problem(
+            *arrays, place, place.native and method not in native_large.LARGE_METHODS
+        )
+        if place.native:
+            return place.bring_home(_HERE[method](*problem, maximize=bool(maximize)))
+        res = _solve(*problem, **how, rounds_per_call=rounds_per_call, progress=progress)
+        return place.bring_home(res)
+
+
+def _as_problem(
+    cost: ArrayLike,
+    row_mask: ArrayLike | None,
+    col_mask: ArrayLike | None,
+    unmatched_cost: ArrayLike | None,
+    col_dual: ArrayLike | None,
+    place: Place,
+    takes_int64: bool,
+) -> tuple[Array, Array | None, Array | None, Array | None, Array | None]:
+    cost = as_cost(cost, place)
+    if place.x64 and not takes_int64:
+        cost = as_int32(cost)
+    *batch, n, m = cost.shape
+    return (
+        cost,
+        as_mask("row_mask", row_mask, (*batch, n), place),
+        as_mask("col_mask", col_mask, (*batch, m), place),
+        as_unmatched_cost(unmatched_cost, cost, place),
+        as_col_dual(col_dual, (*batch, m), place),
+    )
+
+
+@unchecked
+def linear_sum_assignment(
+    cost_matrix: ArrayLike, maximize: bool = False
+) -> tuple[Int[Array, "... k"], Int[Array, "... k"]]:
+    """The drop-in for `scipy.optimize.linear_sum_assignment` and `optax.assignment`.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4, 1, 3], [2, 0, 5], [3, 2, 2]])
+    >>> row_ind, col_ind = jm.linear_sum_assignment(cost)
+    >>> col_ind, cost[row_ind, col_ind].sum()
+    (Array([1, 0, 2], dtype=int32), Array(5, dtype=int32))
+
+    **Arguments:**
+
+    - `cost_matrix`: `[..., n, m]`, leading dimensions are batch. +inf forbids a pair (−inf when
+      maximising).
+    - `maximize`: look for the greatest total instead.
+
+    **Returns:**
+
+    `(row_ind, col_ind)`, each `i32[..., min(n, m)]`, rows in increasing order: NumPy arrays for
+    NumPy arrays and lists on the CPU, else JAX arrays. NumPy's float64 is solved as it is outside
+    of a trace, and rounded to float32 by JAX inside of one, unless `jax_enable_x64` is set.
+
+    **Raises:** outside of a trace, `ValueError` as scipy does, for NaN, for an infinity of the
+    wrong sign and for infeasible input. Inside `jit` or `vmap` nothing can be raised: the indices
+    of that problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
+    duals, masks and everything else, and documents gradient, cost and exactness.
+    """
+    cost_matrix = as_given("cost_matrix", cost_matrix)
+    place = place_of(cost_matrix, options=(bool(maximize), "sorted"))
+    with place.precision():
+        cost = as_cost(cost_matrix, place, "cost_matrix")
+        if place.native:
+            res = _HERE["auto"](cost, None, None, None, None, maximize=bool(maximize))
+        else:
+            res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
+    if not isinstance(res.status, jax.core.Tracer):
+        _raise_for_status(np.asarray(res.status))
+    return place.bring_home(_sorted_pairs(res, place.xp))
+
+
+def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:
+    """The rows that are matched, in increasing order, and the column of each."""
+    n, m = res.col4row.shape[-1], res.row4col.shape[-1]
+    if n <= m:
+        row_ind = xp.arange(n, dtype=xp.int32)
+        if not res.col4row.ndim == 1:
+            row_ind = xp.broadcast_to(row_ind, res.col4row.shape)
+        return xp.where(res.col4row < 0, -1, row_ind), res.col4row
+    col_ind = xp.argsort(res.row4col, axis=-1).astype(xp.int32)
+    row_ind = xp.take_along_axis(res.row4col, col_ind, axis=-1)
+    return row_ind, xp.where(row_ind < 0, -1, col_ind)
+
+
+def _raise_for_status(status: np.ndarray) -> None:
+    if not status.any():
+        return
+    messages = {
+        Status.INFEASIBLE: "cost matrix is infeasible",
+        Status.INVALID_COST: "matrix contains invalid numeric entries",
+        Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
+    }
+    for code, message in messages.items():
+        if (bad := np.flatnonzero(status == code)).size:
+            where = f" (problem {int(bad[0])} of the batch)" if status.ndim else ""
+            raise ValueError(f"{message}{where}. {code.advice}")
+
+
+# ---------------------------------------------------------------------------------------------
+# Solving
+
+
+def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    """On GPUs one large problem is solved by the whole device, as long as its core leads somewhere;
+    see `_pays_off_on_core`."""
+    if not _pays_off_on_core(cost, optional[2]):
+        return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
+    cpu = {"cpu": _on_cpu} if libraries.has_cpu_library() else {}
+    has_cuda = libraries.has_cuda_library()
+    fits = max(cost.shape[-2:]) <= _FITS_EVERY_GPU
+    on_cuda = _core_without_trees if fits else partial(_on_large, method="core")
+    cuda = {"cuda": on_cuda} if has_cuda else {}
+
+    @jax.custom_batching.custom_vmap
+    def solve(cost: Array, *optional: Array | None) -> Assignment:
+        return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+    @solve.def_vmap
+    def choose_again(
+        size: int, batched: tuple[bool, ...], *arguments: Array | None
+    ) -> tuple[Assignment, Assignment]:
+        """What was one problem is a batch: perhaps one of many."""
+        cost, *optional = (
+            x if x is None or is_batched else jnp.broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip(arguments, batched, strict=True)
+        )
+        assert cost is not None
+        result = _solve_auto(cost, *optional, maximize=maximize)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return solve(cost, *optional)
+
+
+def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
+    """Whether problems one after another, each by the whole GPU, beat one block for each.
+
+    Measured in benchmarks/assignment_large.py.
+    """
+    *batch, n, m = cost.shape
+    shorter = min(n, m)
+    many = math.prod(batch) > shorter * shorter // 200_000
+    return native_large.fits_large(cost, unmatched_cost) and (
+        not native.fits_cuda(cost) or (shorter >= 512 and not many)
+    )
+
+
+def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    """The native kernel where the platform has one, the twin elsewhere."""
+    cpu = {"cpu": _on_cpu} if libraries.has_cpu_library() else {}
+    has_cuda = libraries.has_cuda_library() and native.fits_cuda(cost)
+    cuda = {"cuda": partial(native.assignment, platform="cuda")} if has_cuda else {}
+    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+def _solve_large(
+    cost: Array,
+    *optional: Array | None,
+    maximize: bool,
+    large_method: str,
+    phases: int | None = None,
+    progress: Progress | None = None,
+) -> Assignment:
+    *_, n, m = cost.shape
+    if min(n, m) == 0:
+        return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
+    _check_large(cost, optional[2], large_method)
+    if phases is not None:
+        return solve_in_steps(
+            cost,
+            *optional[:2],
+            method=large_method,
+            maximize=maximize,
+            phases=phases,
+            progress=progress,
+        )
+    solve = partial(_on_large, method=large_method)
+    cpu = {"cpu": solve} if libraries.has_cpu_library() else {}
+    cuda = {"cuda": solve} if libraries.has_cuda_library() else {}
+    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
+
+
+# Phases of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
+# many; after `kLeastPatience` of ffi/large/core_solve.h, 64 that find little, trees over all costs
+# finish, which take 2 to 5 times as long as searches by one block (benchmarks/results/
+# assignment_auto.json).
+_FIRST_PHASES, _MORE_PHASES = 64, 8
+_FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
+
+
+def _core_without_trees(
+    cost: Array,
+    row_mask: Array | None,
+    col_mask: Array | None,
+    unmatched_cost: Array | None,
+    col_dual: Array | None,
+    *,
+    maximize: bool,
+) -> Assignment:
+    """`"core"` until it takes to trees over all costs, then Jonker and Volgenant's method."""
+    solve = partial(native_large.large, cost, row_mask, col_mask, maximize=maximize, method="core")
+
+    def leads_on(state: tuple[Assignment, native_large.Buffers]) -> Bool[Array, ""]:
+        return (~is_done(state[1]) & ~has_trees(state[1])).any()
+
+    result, buffers = lax.while_loop(
+        leads_on,
+        lambda state: solve(buffers=state[1], phases=_MORE_PHASES),
+        solve(phases=_FIRST_PHASES),
+    )
+    optional = (row_mask, col_mask, unmatched_cost, col_dual)
+    return lax.cond(
+        is_done(buffers).all(),
+        lambda: result,
+        lambda: native.assignment(cost, *optional, maximize=maximize, platform="cuda"),
+    )
+
+
+def _check_large(cost: Array, unmatched_cost: Array | None, method: str) -> None:
+    if not native_large.fits_large(cost, unmatched_cost):
+        raise ValueError(
+            f"`method={method!r}` takes floats and 32-bit integers with sides below 2^18 and "
+            f"no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
+            f"{' and an unmatched cost' if unmatched_cost is not None else ''}; "
+            'use `method="auto"`.'
+        )
+
+
+def _on_cpu(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    return native.assignment(cost, *optional, maximize=maximize, platform="cpu")
+
+
+def _on_large(
+    cost: Array,
+    row_mask: Array | None,
+    col_mask: Array | None,
+    unmatched_cost: Array | None,
+    col_dual: Array | None,
+    *,
+    maximize: bool,
+    method: str,
+) -> Assignment:
+    return native_large.large(cost, row_mask, col_mask, maximize=maximize, method=method)[0]
+
+
+def _by_platform(
+    native: Mapping[str, Callable[..., Assignment]],
+    cost: Array,
+    *optional: Array | None,
+    maximize: bool,
+) -> Assignment:
+    """What `native` has for the platform, chosen at lowering; the twin elsewhere."""
+    if not native:
+        return _solve_xla(cost, *optional, maximize=maximize)
+    # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
+    given = [x is not None for x in optional]
+
+    def with_none(solve: Callable[..., Assignment]) -> Callable[..., Assignment]:
+        def solver(cost: Array, *arrays: Array) -> Assignment:
+            rest = iter(arrays)
+            return solve(cost, *(next(rest) if g else None for g in given), maximize=maximize)
+
+        return solver
+
+    return lax.platform_dependent(
+        cost,
+        *(x for x in optional if x is not None),
+        default=with_none(_solve_xla),
+        **{platform: with_none(solve) for platform, solve in native.items()},
+    )
+
+
+def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
+    solve = partial(_xla_assignment.solve, maximize=maximize)
+    for _ in cost.shape[:-2]:
+        solve = jax.vmap(solve, in_axes=(0, *(None if x is None else 0 for x in optional)))
+    return solve(cost, *optional)
+
+
+def _large_here(cost: Array, *optional: Array | None, maximize: bool, method: str) -> Assignment:
+    """Outside of a trace, on this host; what the method does not take is refused as in `_solve`."""
+    if min(cost.shape[-2:]) == 0:
+        return _on_cpu(cost, *optional, maximize=maximize)
+    _check_large(cost, optional[2], method)
+    return _on_large(cost, *optional, maximize=maximize, method=method)
+
+
+# Native calls on NumPy arrays.
+_HERE: dict[str, Callable[..., Assignment]] = {
+    "auto": _on_cpu,
+    "jonker_volgenant": _on_cpu,
+    **{name: partial(_large_here, method=name) for name in native_large.LARGE_METHODS},
+}
+
+_METHODS["auto"] = _solve_auto
+for _name in native_large.LARGE_METHODS:
+    _METHODS[_name] = partial(_solve_large, large_method=_name)
+_METHODS["jonker_volgenant"] = _solve_jonker_volgenant
+_METHODS["xla"] = _solve_xla
+
+
+@compiled(static_argnames=("maximize", "method", "rounds_per_call", "progress"))
+def _solve(
+    cost: Num[Array, "... n m"],
+    row_mask: Bool[Array, "... n"] | None,
+    col_mask: Bool[Array, "... m"] | None,
+    unmatched_cost: Num[Array, "... n"] | None,
+    col_dual: Float[Array, "... m"] | None,
+    *,
+    maximize: bool,
+    method: str,
+    rounds_per_call: int | None = None,
+    progress: Progress | None = None,
+) -> Assignment:
+    solver = _METHODS[method]
+    if rounds_per_call is not None or progress is not None:
+        solver = partial(solver, phases=rounds_per_call or 1, progress=progress)
+
+    def solve(cost: Array, *optional: Array | None) -> Assignment:
+        res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)
+        row_mask, _, unmatched_cost, _ = optional
+        value = _value(cost, unmatched_cost, res.cost, res.col4row, row_mask, res.status)
+        return res.replace(cost=value)
+
+    arguments = (cost, row_mask, col_mask, unmatched_cost, col_dual)
+    return over_batch_shards(solve, *arguments, core_dims=2)
+
+
+@jax.custom_jvp
+def _value(
+    cost: Array,
+    unmatched_cost: Array | None,
+    optimum: Float[Array, "..."],
+    col4row: Int[Array, "... n"],
+    row_mask: Bool[Array, "... n"] | None,
+    status: Int[Array, "..."],
+) -> Float[Array, "..."]:
+    """The optimum, with the envelope theorem (Danskin) as its derivative."""
+    return optimum
+
+
+@_value.defjvp
+def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+    cost, _, optimum, col4row, row_mask, status = primals
+    cost_dot, unmatched_dot = tangents[:2]
+    solved = (status == Status.OPTIMAL)[..., None]
+    dot = jnp.zeros_like(optimum)
+
+    # `where` and not a product: its transpose stops a NaN that a loss sends back.
+    if cost_dot is not None and cost_dot.dtype != jax.dtypes.float0 and cost.shape[-1]:
+        along = jnp.take_along_axis(cost_dot, jnp.maximum(col4row, 0)[..., None], axis=-1)[..., 0]
+        matched = solved & (col4row >= 0)
+        dot += jnp.where(matched, along.astype(dot.dtype), 0).sum(-1)
+    if unmatched_dot is not None and unmatched_dot.dtype != jax.dtypes.float0:
+        exists = solved & (col4row < 0)
+        if row_mask is not None:
+            exists &= row_mask
+        dot += jnp.where(exists, unmatched_dot.astype(dot.dtype), 0).sum(-1)
+    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
+    return _value(*primals), dot

@@ -1,0 +1,223 @@
+"""One large assignment step by step: a state that can be inspected, stopped and resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._assignment import native_large
+from jaxmatch._assignment.native_large import Buffers
+from jaxmatch._common.arguments import as_cost, as_mask
+from jaxmatch._common.given import require
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.sharding import vary_alike
+from jaxmatch._common.switches import unchecked
+from jaxmatch._ffi import libraries
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Int
+
+Progress = Callable[["Array", "Array"], None]
+
+# The stage that is the last, and a word of `control`; all are those of ffi/large/core_state.h.
+_DONE, _DENSE_PHASES = 6, 5
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class AssignmentState:
+    """A solve on its way, from [`init`][jaxmatch.stepping.init]; leading `...` is batch.
+
+    - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
+      is `ITERATION_LIMIT`.
+    - `buffers`: what the kernels keep: prices, cores, counters.
+
+    A pytree of arrays: it can go through `jit` and `while_loop`, or into a checkpoint.
+    """
+
+    result: Assignment
+    buffers: Buffers
+    maximize: bool = dataclasses.field(metadata={"static": True})
+    method: str = dataclasses.field(metadata={"static": True})
+
+    def _word(self, at: int) -> Int[Array, "..."]:
+        return self.buffers.control[..., at]
+
+    @property
+    def done(self) -> Bool[Array, "..."]:
+        """Whether the result is final."""
+        return is_done(self.buffers)
+
+    @property
+    def matched_rows(self) -> Int[Array, "..."]:
+        """Of the shorter side, masks aside, how many have a partner."""
+        return (self.result.col4row >= 0).sum(-1, dtype=jnp.int32)
+
+    @property
+    def rows(self) -> Int[Array, "..."]:
+        """How many have to be matched: the shorter side, masks aside; 0 before the first step."""
+        return self._word(8)
+
+    @property
+    def phases(self) -> Int[Array, "..."]:
+        """Searches so far, the paper's iterations; each may match many rows at once."""
+        return self._word(3)
+
+    @property
+    def pricings(self) -> Int[Array, "..."]:
+        """How often `"core"` held rows against all costs; dual updates of the Hungarian methods."""
+        return self._word(4)
+
+    @property
+    def dense_phases(self) -> Int[Array, "..."]:
+        """Of the phases of `"core"`, those of trees over all costs."""
+        return self._word(_DENSE_PHASES)
+
+    @property
+    def rounds(self) -> Int[Array, "..."]:
+        """Levels of all searches.
+
+        For `"core"` rounds of label correcting on a GPU: nobody waits for others there, and it is
+        how often all threads were counted meanwhile, which is not the same in every run. On a CPU
+        one for each search.
+        """
+        return self._word(7)
+
+    def stage_ms(self) -> dict[str, float]:
+        """Milliseconds in each stage, of one problem whose state is no tracer."""
+        stages = ("look", "select", "bid", "augment", "price")
+        if self.method != "core":
+            stages = ("look", "reduce", "compress", "search", "dual_update")
+        spent = np.asarray(self.buffers.control)[10:20].view(np.int64)
+        return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
+
+
+def is_done(buffers: Buffers) -> Bool[Array, "..."]:
+    """Whether the result that came with these is final."""
+    return buffers.control[..., 0] == _DONE
+
+
+def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
+    """Whether `"core"` has given up cores for trees over all costs."""
+    return buffers.control[..., _DENSE_PHASES] > 0
+
+
+@unchecked
+def init(
+    cost: ArrayLike,
+    *,
+    method: str = "core",
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+) -> AssignmentState:
+    """A state in which nothing has been done. Masks must be those of every later step."""
+    if method not in native_large.LARGE_METHODS:
+        raise ValueError(
+            f"`method` must be one of {[*native_large.LARGE_METHODS]}, got {method!r}."
+        )
+    cost, row_mask, col_mask = _as_problem(cost, row_mask, col_mask)
+    if not native_large.fits_large(cost, None):
+        raise ValueError(
+            f"`cost` must have sides from 1 to 2^18 - 1 and no 64-bit integers, got "
+            f"{cost.dtype}{[*cost.shape]}."
+        )
+    masked = row_mask is not None or col_mask is not None
+    start = (Assignment.empty(cost.shape), native_large.empty_buffers(cost, masked, method))
+    # In a surrounding `shard_map`, typed as what a step makes of it.
+    result, buffers = vary_alike(start, (cost, row_mask, col_mask))
+    return AssignmentState(result, buffers, maximize, method)
+
+
+@unchecked
+def step(
+    cost: ArrayLike,
+    state: AssignmentState,
+    *,
+    phases: int = 1,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+) -> AssignmentState:
+    """Up to `phases` more phases; a state that is done stays as it is.
+
+    `RuntimeError` where the native libraries are missing.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from jaxmatch import stepping
+    >>> cost = jax.random.uniform(jax.random.key(0), (50, 50))
+    >>> state = stepping.init(cost)
+    >>> while not state.done:
+    ...     state = stepping.step(cost, state)
+    >>> int(state.matched_rows), int(state.result.status)
+    (50, 0)
+    """
+    require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
+    cost, row_mask, col_mask = _as_problem(cost, row_mask, col_mask)
+    result, buffers = lax.platform_dependent(
+        cost,
+        state.buffers,
+        row_mask,
+        col_mask,
+        **{p: partial(_native_step, state, phases) for p in _platforms()},
+    )
+    return dataclasses.replace(state, result=result, buffers=buffers)
+
+
+def _as_problem(
+    cost: ArrayLike, row_mask: ArrayLike | None, col_mask: ArrayLike | None
+) -> tuple[Array, Array | None, Array | None]:
+    cost = as_cost(cost)
+    *batch, n, m = cost.shape
+    row_mask = as_mask("row_mask", row_mask, (*batch, n))
+    return cost, row_mask, as_mask("col_mask", col_mask, (*batch, m))
+
+
+def _native_step(
+    state: AssignmentState,
+    phases: int,
+    cost: Array,
+    buffers: Buffers,
+    row_mask: Array | None,
+    col_mask: Array | None,
+) -> tuple[Assignment, Buffers]:
+    how = {"maximize": state.maximize, "method": state.method}
+    return native_large.large(cost, row_mask, col_mask, buffers=buffers, phases=phases, **how)
+
+
+def _platforms() -> list[str]:
+    found = ["cpu"] * libraries.has_cpu_library() + ["cuda"] * libraries.has_cuda_library()
+    if not found:
+        raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
+    return found
+
+
+def solve_in_steps(
+    cost: Array,
+    row_mask: Array | None,
+    col_mask: Array | None,
+    *,
+    method: str,
+    maximize: bool,
+    phases: int,
+    progress: Progress | None,
+) -> Assignment:
+    """Steps until all problems of the batch are done, as one `while_loop`."""
+    masks = {"row_mask": row_mask, "col_mask": col_mask}
+
+    def body(state: AssignmentState) -> AssignmentState:
+        state = step(cost, state, phases=phases, **masks)
+        if progress is not None:
+            jax.debug.callback(progress, state.matched_rows, state.rows)
+        return state
+
+    start = init(cost, method=method, maximize=maximize, **masks)
+    return lax.while_loop(lambda state: ~state.done.all(), body, start).result

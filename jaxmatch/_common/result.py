@@ -1,0 +1,236 @@
+"""What a solve returns: registered dataclasses (pytrees) of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import unchecked
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+def result_float() -> jnp.dtype:
+    """The dtype of costs, duals and gaps: float64 under `jax_enable_x64`, else float32."""
+    return jax.dtypes.canonicalize_dtype(float)
+
+
+class Batched:
+    """Base of dataclasses whose fields share leading batch dimensions."""
+
+    # With `__getitem__` alone Python would iterate over problems, but unpacking is expected to give
+    # fields: neither happens unless a class defines it.
+    __iter__: Any = None
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions that all fields share; () for a single problem."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Self:
+        """Problem `index` of a batch: every field, indexed in its batch dimensions."""
+        index = _checked_index(index, self.batch_shape, type(self).__name__)
+        rank = len(self.batch_shape)
+        fields: Any = self.__dict__
+        return type(self)(
+            **{name: x[(*index, *[slice(None)] * (x.ndim - rank))] for name, x in fields.items()}
+        )
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return type(self)(**(self.__dict__ | changes))
+
+
+def _checked_index(index: Any, batch_shape: tuple[int, ...], name: str) -> tuple[Any, ...]:
+    """The index as a tuple with an ellipsis. NumPy checks it: JAX clamps what is out of range."""
+    if not batch_shape:
+        raise IndexError(
+            f"This {name} is one problem and has no batch dimension to index; its fields are "
+            "attributes."
+        )
+    index = index if isinstance(index, tuple) else (index,)
+    known = tuple(
+        np.zeros(i.shape, i.dtype) if isinstance(i, jax.core.Tracer) else i for i in index
+    )
+    try:
+        np.broadcast_to(np.int8(0), batch_shape)[known]
+    except IndexError as error:
+        raise IndexError(f"This {name} has the batch shape {batch_shape}: {error}.") from None
+    return index if any(i is Ellipsis for i in index) else (*index, Ellipsis)
+
+
+class Result(Batched):
+    """What a solver returns."""
+
+    status: Int[Array, "..."]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions that all fields share; () for a single problem."""
+        return self.status.shape
+
+
+class Check(Batched):
+    """What is proved of a result."""
+
+    valid: Bool[Array, "..."]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions that all fields share; () for a single problem."""
+        return self.valid.shape
+
+
+class Cut(Result):
+    """A minimum cut, which unpacks into its fields."""
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.__dict__.values())
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Assignment(Result):
+    """The result of [`solve_assignment`][jaxmatch.solve_assignment]; leading `...` is batch.
+
+    `res[k]` is problem k of a batch.
+
+    - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
+    - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
+    - `cost`: `f[...]`, matched plus unmatched costs; the one field that carries a gradient. ±inf
+      only where the sum is beyond all numbers of its dtype.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the prices that prove the optimum.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype; +inf
+      where the bound is beyond all numbers of its dtype, as it may be near the ends of float64.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: indices −1, everything else NaN.
+    """
+
+    col4row: Int[Array, "... n"]
+    row4col: Int[Array, "... m"]
+    cost: Float[Array, "..."]
+    row_dual: Float[Array, "... n"]
+    col_dual: Float[Array, "... m"]
+    gap: Float[Array, "..."]
+    status: Int[Array, "..."]
+
+    @staticmethod
+    @unchecked
+    def empty(shape: tuple[int, ...]) -> Assignment:
+        """An unsolved result for costs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
+
+        >>> import jax, jax.numpy as jnp, jaxmatch as jm
+        >>> def step(last, cost):
+        ...     res = jm.solve_assignment(cost, warm_start=last)
+        ...     return res, res.cost
+        >>> costs = jnp.stack([jnp.eye(3), 2 * jnp.eye(3)])
+        >>> jax.lax.scan(step, jm.Assignment.empty((3, 3)), costs)[1]
+        Array([0., 0.], dtype=float32)
+        """
+        *batch, n, m = shape
+        nan = jnp.full(tuple(batch), jnp.nan, result_float())
+        return Assignment(
+            col4row=jnp.full((*batch, n), -1, jnp.int32),
+            row4col=jnp.full((*batch, m), -1, jnp.int32),
+            cost=nan,
+            row_dual=jnp.full((*batch, n), jnp.nan, result_float()),
+            col_dual=jnp.full((*batch, m), jnp.nan, result_float()),
+            gap=nan,
+            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Matching(Result):
+    """The result of [`maximum_bipartite_matching`][jaxmatch.maximum_bipartite_matching].
+
+    Leading `...` is batch; `res[k]` is problem k of it.
+
+    - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
+    - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
+    - `cardinality`: `i32[...]`, the number of pairs.
+    - `row_cover`, `col_cover`: `bool[..., n]`, `bool[..., m]`, a vertex cover: every edge has its
+      row or its column in it. It has `cardinality` vertices, which proves that no matching has
+      more pairs (Kőnig).
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is `INVALID_GRAPH`: indices and cardinality −1, covers False. Where it is
+    `ITERATION_LIMIT`: a matching that need not be maximum, covers False.
+    """
+
+    col4row: Int[Array, "... n"]
+    row4col: Int[Array, "... m"]
+    cardinality: Int[Array, "..."]
+    row_cover: Bool[Array, "... n"]
+    col_cover: Bool[Array, "... m"]
+    status: Int[Array, "..."]
+
+    @staticmethod
+    def empty(shape: tuple[int, ...]) -> Matching:
+        """No pairs, for graphs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
+
+        >>> import jax, jaxmatch as jm
+        >>> def step(last, graph):
+        ...     res = jm.maximum_bipartite_matching(graph, warm_start=last)
+        ...     return res, res.cardinality
+        >>> graphs = [jm.BipartiteGraph.from_edges([0, 1], [0, k], (2, 2)) for k in (0, 1)]
+        >>> jax.lax.scan(step, jm.Matching.empty((2, 2)), jm.BipartiteGraph.stack(graphs))[1]
+        Array([1, 2], dtype=int32)
+        """
+        *batch, n, m = shape
+        return Matching(
+            col4row=jnp.full((*batch, n), -1, jnp.int32),
+            row4col=jnp.full((*batch, m), -1, jnp.int32),
+            cardinality=jnp.zeros(tuple(batch), jnp.int32),
+            row_cover=jnp.zeros((*batch, n), bool),
+            col_cover=jnp.zeros((*batch, m), bool),
+            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flow(Result):
+    """The result of [`maximum_flow`][jaxmatch.maximum_flow]; leading `...` is batch.
+
+    `res[k]` is problem k of a batch.
+
+    - `value`: `[...]`, what flows from the source to the sink; the one field that carries a
+      gradient. int64 under x64 for integer capacities, else their dtype.
+    - `flow`: `[..., e]`, on each edge, in the dtype of the capacities.
+    - `source_side`: `bool[..., n]`, the nodes on the source's side of a minimum cut, of all minimum
+      cuts the one with the fewest. The edges that leave it have capacities of `value` in all, which
+      proves that nothing more can flow.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: value and flow NaN, of integers −1; `source_side` False.
+    """
+
+    value: Num[Array, "..."]
+    flow: Num[Array, "... e"]
+    source_side: Bool[Array, "... n"]
+    status: Int[Array, "..."]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class MinimumCut(Cut):
+    """The result of [`minimum_cut`][jaxmatch.minimum_cut]: a [`Flow`][jaxmatch.Flow] without flow.
+
+    Unpacks as `value, source_side, status`; `cut[k]` is problem k of a batch.
+    """
+
+    value: Num[Array, "..."]
+    source_side: Bool[Array, "... n"]
+    status: Int[Array, "..."]

@@ -1,0 +1,88 @@
+"""Floating-point arithmetic that knows its rounding errors, for the pure-JAX solvers.
+
+Sums are taken pairwise along an explicit tree: no batch and no platform changes their order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._common.result import result_float
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Num
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and its rounding error, which is a float too (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def add_up(a: Array, b: Array) -> Array:
+    """An upper bound of the sum: the sum itself where it is not rounded down."""
+    total, rest = two_sum(a, b)
+    above = total + jnp.abs(total) * jnp.finfo(total.dtype).eps  # one or two floats further
+    return jnp.where(rest <= 0, total, above)
+
+
+def _halves(x: Float[Array, " k"]) -> tuple[Array, Array]:
+    x = jnp.pad(x, (0, x.size % 2))
+    return x[::2], x[1::2]
+
+
+def sum_up(x: Float[Array, " k"]) -> Float[Array, ""]:
+    """An upper bound of the sum of all entries: the sum itself where nothing is rounded."""
+    while x.size > 1:
+        x = add_up(*_halves(x))
+    return x[0]
+
+
+def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
+    """The sum of all entries, as if added in twice the precision."""
+    rest = jnp.zeros_like(x)
+    while x.size > 1:
+        x, error = two_sum(*_halves(x))
+        left, right = _halves(rest)
+        rest = left + right + error
+    return x[0] + rest[0]
+
+
+def as_float(x: Num[Array, "..."]) -> tuple[Array, Array]:
+    """x in the dtype of results, and what rounding took from it: 0 for all but long integers."""
+    f = result_float()
+    if not jnp.issubdtype(x.dtype, jnp.integer) or x.dtype.itemsize < f.itemsize:
+        return x.astype(f), jnp.zeros_like(x, f)
+    low = x & ((1 << 4 * x.dtype.itemsize) - 1)
+    return two_sum((x - low).astype(f), low.astype(f))
+
+
+def greatest(x: Float[Array, "..."]) -> Float[Array, ""]:
+    """The greatest finite magnitude."""
+    return jnp.where(jnp.isfinite(x), jnp.abs(x), 0).max(initial=0)
+
+
+def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
+    """Where 0 < |x| < limit, or x is denormal (float64 on a TPU: but not denormal)."""
+    if x.dtype == jnp.float16 or not jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.zeros_like(x, bool)  # all that these hold is an ordinary float32
+    info = jnp.finfo(x.dtype)
+    unsigned = jnp.dtype(f"uint{info.bits}")
+
+    def by_bits(x: Array) -> Array:
+        # XLA may take a denormal number for 0.
+        size = lax.bitcast_convert_type(x, unsigned) & (2 ** (info.bits - 1) - 1)
+        bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
+        return (size > 0) & (size < lax.bitcast_convert_type(bound, unsigned))
+
+    def by_value(x: Array) -> Array:
+        return (x != 0) & (jnp.abs(x) < limit)
+
+    if x.dtype != jnp.float64:
+        return by_bits(x)
+    return lax.platform_dependent(x, tpu=by_value, default=by_bits)  # which has no such bits

@@ -1,0 +1,315 @@
+"""The one place that calls the FFI: a primitive that maps, and that a mesh divides by its batch.
+
+The handlers take all leading dimensions as batch, so a device that holds a part of a batch can
+solve it alone. `jax.ffi.ffi_call` has no way to say so, and XLA gathers its operands on every
+device. Here the lowered call says it twice: by a sharding rule to Shardy, which finds shardings,
+and by the attribute `num_batch_dims` to the partitioner behind it, which cuts the call. This is
+what JAX does for its own linear algebra. That partitioner drops the aliases of operands and results
+and leaves attributes as they are; where these matter, the call is cut by `custom_partitioning`
+instead, whose callback lowers it again for the part of one device.
+
+Nothing here is imported from `jax._src`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from jaxmatch._common.sharding import vary_alike
+from jaxmatch._common.switches import compiled
+from jaxmatch._ffi.host_call import host_call
+
+
+if TYPE_CHECKING:
+    from jax.typing import DTypeLike
+    from jaxtyping import Array
+
+
+_native_call = Primitive("jaxmatch_native_call")
+_native_call.multiple_results = True
+
+
+class Result(NamedTuple):
+    """What a call returns for each problem."""
+
+    shape: tuple[int, ...]
+    dtype: DTypeLike
+
+
+class _Call(NamedTuple):
+    """What of a call is known when it is traced."""
+
+    target: str
+    core_dims: tuple[int, ...]  # of each operand, behind those of the batch
+    shared: tuple[int, ...]  # operands without batch dimensions: there once for all problems
+    results: tuple[Result, ...]
+    aliases: tuple[tuple[int, int], ...]
+    attributes: tuple[tuple[str, Any], ...]
+    by_batch: tuple[tuple[str, int], ...]  # attributes, for each problem of the batch
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether XLA's partitioner keeps all that the handler needs."""
+        return not (self.aliases or self.by_batch)
+
+    @property
+    def batched(self) -> list[int]:
+        """The operands with batch dimensions."""
+        return [k for k in range(len(self.core_dims)) if k not in self.shared]
+
+    def batch(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The batch dimensions of arrays or types."""
+        shape = operands[self.batched[0]].shape
+        return shape[: len(shape) - self.core_dims[self.batched[0]]]
+
+    def batch_spec(self, operands: Sequence[Any]) -> PartitionSpec:
+        """How the batch lies on a mesh, where operands need not agree: as most of it is divided."""
+        count = len(self.batch(operands))
+        specs = [PartitionSpec(*operands[k].sharding.spec[:count]) for k in self.batched]
+        return max(specs, key=lambda spec: sum(axes is not None for axes in spec))
+
+
+def native_call(
+    target: str,
+    operands: Sequence[Array],
+    results: Sequence[Result],
+    *,
+    core_dims: Sequence[int],
+    shared: Sequence[int] = (),
+    aliases: Mapping[int, int] | None = None,
+    by_batch: Mapping[str, int] | None = None,
+    **attributes: Any,
+) -> list[Array]:
+    """Runs a target on a batch, one problem or many.
+
+    `core_dims`: how many dimensions of each operand are one problem's; those in front are the
+    batch, the same for all. `shared`: operands, by number, that lack them and are there once for
+    all problems; they are not copied, not by `vmap` either. `aliases`: operands, by number, in
+    whose memory results are made, by number. `by_batch`: attributes that are multiplied by the
+    number of problems that a device has. There is no derivative. NumPy operands are solved at once,
+    on this host, and the results are NumPy arrays.
+    """
+    if isinstance(operands[0], np.ndarray):
+        assert not (aliases or by_batch)
+        of_batch = next(k for k in range(len(operands)) if k not in shared)
+        return host_call(  # type: ignore[return-value]
+            target,
+            operands,  # type: ignore[arg-type]
+            results,
+            (of_batch, core_dims[of_batch]),
+            tuple(sorted(attributes.items())),
+        )
+    # Operands vary over the same axes of a surrounding `shard_map`, and so will the results.
+    operands = vary_alike(list(operands), operands)
+    # XLA's partitioner sees no batch in an operand that has nothing beside it.
+    operands = [
+        x if core else jnp.expand_dims(x, -1) for x, core in zip(operands, core_dims, strict=True)
+    ]
+    call = _Call(
+        target,
+        tuple(max(core, 1) for core in core_dims),
+        tuple(shared),
+        tuple(Result(tuple(r.shape), jnp.dtype(r.dtype)) for r in results),
+        tuple(sorted((aliases or {}).items())),
+        tuple(sorted(attributes.items())),
+        tuple(sorted((by_batch or {}).items())),
+    )
+    if not (shared and call.is_divisible):
+        return _bind(operands, call)
+    # XLA's partitioner takes the first dimensions of every operand that has enough of them for
+    # those of the batch. With one more of size 1, what is shared has not. (Where there are aliases
+    # it would cost a copy of each.)
+    at = len(call.batch(operands))
+    wider = [x if k in shared else jnp.expand_dims(x, at) for k, x in enumerate(operands)]
+    return [jnp.squeeze(y, at) for y in _bind(wider, call)]
+
+
+def _bind(operands: Sequence[Array], call: _Call) -> list[Array]:
+    cut = None
+    if not call.is_divisible:
+        types = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands)
+        cut = _cut_by_callback(call, types, jax.sharding.get_abstract_mesh())
+    return _native_call.bind(*operands, call=call, cut=cut)
+
+
+@compiled(static_argnames=("call", "cut"))
+def _run(*operands: Array, call: _Call, cut: ClosedJaxpr | None) -> list[Array]:
+    return _native_call.bind(*operands, call=call, cut=cut)
+
+
+@_native_call.def_impl
+def _impl(*operands: Array, call: _Call, cut: ClosedJaxpr | None) -> list[Array]:
+    return _run(*operands, call=call, cut=cut)
+
+
+@_native_call.def_abstract_eval
+def _abstract(*operands: Any, call: _Call, cut: ClosedJaxpr | None) -> list[Any]:
+    del cut
+    batch, spec = call.batch(operands), call.batch_spec(operands)
+    like = operands[call.batched[0]]
+
+    def result(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        dims = PartitionSpec(*spec, *(None for _ in shape))
+        sharding = NamedSharding(like.sharding.mesh, dims)
+        return like.update(shape=(*batch, *shape), dtype=dtype, weak_type=False, sharding=sharding)
+
+    return [result(*r) for r in call.results]
+
+
+def _batch(
+    operands: Sequence[Array], dims: Sequence[int | None], *, call: _Call, cut: Any
+) -> tuple[list[Array], list[int]]:
+    """One more batch dimension, in front; what is not mapped is copied, unless it is shared."""
+    del cut
+    size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
+    front = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
+    # What was shared and is mapped is no longer shared.
+    shared = tuple(k for k in call.shared if dims[k] is None)
+    batch = call.batch(front)[dims[call.batched[0]] is not None :]
+
+    def with_batch(k: int) -> Array:
+        x = front[k]
+        core = x.shape[x.ndim - call.core_dims[k] :]
+        if k in call.shared:
+            x = x.reshape(size, *(1 for _ in batch), *core)
+        return jnp.broadcast_to(x, (size, *batch, *core))
+
+    moved = [x if k in shared else with_batch(k) for k, x in enumerate(front)]
+    return _bind(moved, call._replace(shared=shared)), [0] * len(call.results)
+
+
+def _jvp(primals: Any, tangents: Any, *, call: _Call, cut: Any) -> Any:
+    raise ValueError(f"The native call to `{call.target}` cannot be differentiated.")
+
+
+batching.primitive_batchers[_native_call] = _batch
+ad.primitive_jvps[_native_call] = _jvp
+
+
+# ---------------------------------------------------------------------------------------------
+# Lowering
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext, *operands: Any, call: _Call, cut: ClosedJaxpr | None
+) -> Any:
+    has_shardy = getattr(jax.config, "jax_use_shardy_partitioner", True)
+    if cut is not None and has_shardy and _may_call_back(ctx.module_context):
+        return mlir.lower_fun(jaxpr_as_fun(cut), multiple_results=True)(ctx, *operands)
+    types: list[Any] = [*ctx.avals_in, *ctx.avals_out]
+    batch = call.batch(ctx.avals_in)
+    extra = {}
+    if batch and call.is_divisible and all(isinstance(n, int) for x in types for n in x.shape):
+        count = str(len(batch))
+        extra["mhlo.frontend_attributes"] = mlir.ir_attribute({"num_batch_dims": count})
+        if has_shardy:
+            rule = _Factors.of(call, ctx.avals_in, ctx.avals_out).attribute()
+            context = ctx.module_context.context
+            extra["sdy.sharding_rule"] = mlir.ir.Attribute.parse(rule, context=context)
+    attributes = dict(call.attributes)
+    attributes |= {name: each * math.prod(batch) for name, each in call.by_batch}
+    lower = jax.ffi.ffi_lowering(
+        call.target, operand_output_aliases=dict(call.aliases), extra_attributes=extra
+    )
+    return lower(ctx, *operands, **attributes)
+
+
+mlir.register_lowering(_native_call, _lower)
+
+
+def _may_call_back(context: Any) -> bool:
+    """Not from an exported program; and on a mesh of which a `shard_map` has taken some axes, the
+    callback does not learn of the others. XLA gathers there. Where it has taken all, nothing is to
+    be cut."""
+    taken = getattr(context.axis_context, "manual_axes", ())
+    return not context.lowering_parameters.for_export and not taken
+
+
+@lru_cache
+def _cut_by_callback(
+    call: _Call, operands: Sequence[jax.ShapeDtypeStruct], context: AbstractMesh
+) -> ClosedJaxpr:
+    """The call, as a program that `custom_partitioning` divides.
+
+    JAX has to see it before it is lowered, as it needs to know the devices then. Its types are
+    those of the mesh in whose context it is made.
+    """
+    del context
+
+    @custom_partitioning
+    def cut(*operands: Array) -> list[Array]:
+        return _native_call.bind(*operands, call=call, cut=None)
+
+    def partition(mesh: Any, operands: Any, results: Any) -> Any:
+        parts = NamedSharding(mesh, call.batch_spec(operands))
+        whole = NamedSharding(mesh, PartitionSpec())
+        given = tuple(whole if k in call.shared else parts for k in range(len(operands)))
+        return mesh, cut.fun, [parts for _ in results], given
+
+    factors = _Factors.of(call, operands, jax.eval_shape(cut.fun, *operands))
+    cut.def_partition(
+        partition, sharding_rule=factors.text(), need_replication_factors=tuple(factors.whole)
+    )
+    return jax.make_jaxpr(cut)(*operands)
+
+
+class _Factors(NamedTuple):
+    """A name for each dimension of operands and results; those of the batch are the first."""
+
+    operands: list[list[str]]
+    results: list[list[str]]
+    sizes: dict[str, int]
+    whole: list[str]  # those that no device may have a part of
+
+    @classmethod
+    def of(cls, call: _Call, operands: Sequence[Any], results: Sequence[Any]) -> _Factors:
+        sizes: dict[str, int] = {}
+
+        def add(size: int) -> str:
+            k = len(sizes)  # Shardy wants these names in this order
+            name = chr(ord("i") + k) if k < 18 else f"z_{k - 17}"
+            sizes[name] = size
+            return name
+
+        batch = [add(size) for size in call.batch(operands)]
+
+        def names(x: Any, core: int, has_batch: bool) -> list[str]:
+            own = [add(size) for size in x.shape[len(x.shape) - core :]]
+            return [*batch, *own] if has_batch else own
+
+        return cls(
+            [
+                names(x, core, k not in call.shared)
+                for k, (x, core) in enumerate(zip(operands, call.core_dims, strict=True))
+            ],
+            [names(x, len(r.shape), True) for x, r in zip(results, call.results, strict=True)],
+            sizes,
+            [*sizes][len(batch) :],
+        )
+
+    def attribute(self) -> str:
+        """As Shardy writes it."""
+        left, right = (
+            "(" + ", ".join(f"[{', '.join(dims)}]" for dims in names) + ")"
+            for names in (self.operands, self.results)
+        )
+        sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        whole = f" need_replication={{{', '.join(self.whole)}}}" if self.whole else ""
+        return f"#sdy.op_sharding_rule<{left}->{right} {{{sizes}}}{whole}, custom>"
+
+    def text(self) -> str:
+        """As `custom_partitioning` reads it."""
+        return " -> ".join(
+            ", ".join(" ".join(dims) for dims in names) for names in (self.operands, self.results)
+        )

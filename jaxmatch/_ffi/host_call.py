@@ -1,0 +1,115 @@
+"""Calls native targets on NumPy arrays, without JAX: nothing is traced or compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxmatch._ffi.libraries import cpu_library
+
+
+_ALIGNMENT = 64  # of results, as XLA's own
+
+
+class _Plan(NamedTuple):
+    """What a call is, apart from where its arrays lie."""
+
+    run: Callable[..., int]
+    handler: ctypes.c_void_p
+    words: bytes  # see ffi/cpu/host_call.cc
+    pack: Callable[..., bytes]  # the addresses of all arrays
+    results: tuple[tuple[tuple[int, ...], np.dtype, int], ...]  # shape, dtype, offset
+    size: int  # of the memory of all results, in bytes
+
+
+def host_call(
+    target: str,
+    operands: Sequence[np.ndarray],
+    results: Sequence[tuple[tuple[int, ...], Any]],
+    batch_operand: tuple[int, int],
+    attributes: tuple[tuple[str, Any], ...],
+) -> list[np.ndarray]:
+    """The results of a target for each problem of a batch.
+
+    `batch_operand`: the number of an operand, and how many of its last dimensions are one problem.
+    """
+    operands = [
+        x if (f := x.flags).c_contiguous and f.aligned else np.require(x, None, ["C", "A"])
+        for x in operands
+    ]
+    types = tuple([(x.shape, x.dtype) for x in operands])
+    plan = _plan(target, types, tuple(results), batch_operand, attributes)
+    memory = np.empty(plan.size, np.uint8)
+    first = memory.ctypes.data
+    addresses = [x.ctypes.data for x in operands]
+    addresses += [first + offset for _, _, offset in plan.results]
+    message = ctypes.create_string_buffer(256)
+    code = plan.run(plan.handler, plan.words, plan.pack(*addresses), message, len(message))
+    if code:
+        raise jax.errors.JaxRuntimeError(message.value.decode())
+    return [np.ndarray(shape, dtype, memory, offset) for shape, dtype, offset in plan.results]
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    target: str,
+    operands: tuple[tuple[tuple[int, ...], np.dtype], ...],
+    results: tuple[tuple[tuple[int, ...], Any], ...],
+    batch_operand: tuple[int, int],
+    attributes: tuple[tuple[str, Any], ...],
+) -> _Plan:
+    run, handler = _entry(target)
+    at, core = batch_operand
+    shape = operands[at][0]
+    batch = shape[: len(shape) - core]
+    laid_out, size = [], 0
+    words = [len(operands), len(results), len(attributes)]
+    for shape, dtype in operands:
+        words += (ord(dtype.kind), dtype.itemsize, len(shape), *shape)
+    for of_one, dtype in results:
+        dtype, shape = np.dtype(dtype), (*batch, *of_one)
+        words += (ord(dtype.kind), dtype.itemsize, len(shape), *shape)
+        laid_out.append((shape, dtype, size))
+        size += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+    return _Plan(
+        run,
+        handler,
+        struct.pack(f"={len(words)}q", *words) + _attribute_words(attributes),
+        struct.Struct(f"={len(operands) + len(results)}Q").pack,
+        tuple(laid_out),
+        size,
+    )
+
+
+@lru_cache
+def _entry(target: str) -> tuple[Callable[..., int], ctypes.c_void_p]:
+    library = cpu_library()
+    run = library.jaxmatch_host_call
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_char_p] * 3, ctypes.c_int64]
+    return run, ctypes.cast(getattr(library, target), ctypes.c_void_p)
+
+
+@lru_cache
+def _attribute_words(attributes: tuple[tuple[str, Any], ...]) -> bytes:
+    words = b""
+    for name, value in attributes:
+        letters = name.encode()
+        words += struct.pack("=q", len(letters)) + letters + bytes(-len(letters) % 8)
+        words += struct.pack("=3q", *_scalar(value))
+    return words
+
+
+def _scalar(value: bool | int | float) -> tuple[int, int, int]:
+    """Kind, bytes, and the bits as an integer."""
+    if isinstance(value, bool):
+        return ord("b"), 1, int(value)
+    if isinstance(value, float):
+        return ord("f"), 8, *struct.unpack("=q", struct.pack("=d", value))
+    return ord("i"), 8, int(value)

@@ -1,0 +1,202 @@
+"""Finds the native libraries, checks that this jaxlib can run them, and registers their targets."""
+
+import ctypes
+import os
+import re
+import struct
+import warnings
+from importlib import metadata
+from pathlib import Path
+
+import jax
+
+from jaxmatch._ffi.abi import ABI
+
+
+# Every native target. The exported C symbol bears the target's name, in both libraries.
+_IN_BOTH = (
+    "jaxmatch_assignment",
+    "jaxmatch_assignment_core",
+    "jaxmatch_assignment_divided",
+    "jaxmatch_flow",
+    "jaxmatch_grid_cut",
+    "jaxmatch_matching",
+    "jaxmatch_noop",
+    "jaxmatch_perturbed_assignment",
+    "jaxmatch_perturbed_slope",
+)
+
+# XLA's own code makes noise as fast on a GPU; for points it has no Jonker-Volgenant yet.
+_TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), "CUDA": _IN_BOTH}
+
+# Functions that are no targets.
+_ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build")
+_FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
+
+# Environment variables that ask for one of several kernels, and what they may hold.
+_CHOICES = {
+    "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
+    "JAXMATCH_CUDA_KERNEL": (r"[a-z0-9,-]*", "warp or block, and other choices behind commas"),
+}
+
+_NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
+_LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
+
+_loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
+
+
+def has_cpu_library() -> bool:
+    """Whether the compiled CPU solvers are there. Without them the pure-JAX ones run instead."""
+    return "cpu" in _loaded
+
+
+def cpu_library() -> ctypes.CDLL:
+    """The library with the CPU solvers, which is there."""
+    return _loaded["cpu"]
+
+
+def has_cuda_library() -> bool:
+    """Whether the CUDA kernels are there. It does not say whether there is a GPU to run them."""
+    return "CUDA" in _loaded
+
+
+def load() -> None:
+    """Registers what the installed libraries offer.
+
+    A library that is absent is no error, unless a folder was named for it. One that this jaxlib
+    cannot run is an `ImportError`, raised before anything is registered: XLA would refuse such a
+    handler by not starting at all.
+    """
+    for name, (pattern, expected) in _CHOICES.items():
+        value = os.environ.get(name, "")
+        if value and not re.fullmatch(pattern, value):
+            raise ImportError(
+                f"The environment variable `{name}` must be {expected}, got {value!r}; unset it."
+            )
+    paths = {platform: _find(file_name) for platform, file_name in _LIBRARIES.items()}
+    libraries = {
+        platform: _open(platform, path) for platform, path in paths.items() if path is not None
+    }
+    override = os.environ.get("JAXMATCH_LIB_DIR")
+    if override and override != _NO_LIBRARIES and not libraries:
+        raise ImportError(
+            f"The environment variable `JAXMATCH_LIB_DIR` must name the folder that holds "
+            f"`{_LIBRARIES['cpu']}`, got {override!r}, where there is none. Unset it, or set it to "
+            f"{_NO_LIBRARIES!r} to run without native libraries."
+        )
+    for platform, library in libraries.items():
+        _register(platform, library)
+    if not override and not has_cpu_library():
+        _warn(f"`{_LIBRARIES['cpu']}` was not found")
+
+
+def warn_without_cuda() -> None:
+    """A warning, once, where there is an NVIDIA GPU and no library for it."""
+    global _looked_for_gpu
+    if _looked_for_gpu or has_cuda_library():
+        return
+    _looked_for_gpu = True
+    try:
+        jax.devices("cuda")
+    except RuntimeError:
+        return
+    if os.environ.get("JAXMATCH_LIB_DIR") != _NO_LIBRARIES:
+        _warn(f"There is an NVIDIA GPU, but `{_LIBRARIES['CUDA']}` was not found")
+
+
+_looked_for_gpu = False
+
+
+def _warn(what: str) -> None:
+    warnings.warn(
+        f"{what}: the pure-JAX solvers run instead, which are right, but slow. {_REINSTALL}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _find(file_name: str) -> Path | None:
+    override = os.environ.get("JAXMATCH_LIB_DIR")
+    if override == _NO_LIBRARIES:
+        return None
+    if override:
+        folders = [Path(override)]
+    else:
+        folders = [Path(__file__).parents[1] / "_lib"]
+        # An editable install has its Python files here and its libraries in site-packages.
+        try:
+            folders.append(
+                Path(str(metadata.distribution("jaxmatch").locate_file("jaxmatch/_lib")))
+            )
+        except metadata.PackageNotFoundError:
+            pass
+    return next((f / file_name for f in folders if (f / file_name).is_file()), None)
+
+
+def _open(platform: str, path: Path) -> ctypes.CDLL:
+    """The library, of which all is known to fit."""
+    _check_length(path)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as e:
+        raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
+    for symbol in [*_FUNCTIONS[platform], *_TARGETS[platform]]:
+        if not hasattr(library, symbol):
+            raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
+    _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
+    if (abi := library.jaxmatch_abi()) != ABI:
+        library.jaxmatch_build.restype = ctypes.c_char_p
+        raise ImportError(
+            f"`{path}` is of another version: build {library.jaxmatch_build().decode()} has the "
+            f"ABI {abi}, these Python files need {ABI}. {_REINSTALL}"
+        )
+    return library
+
+
+def _register(platform: str, library: ctypes.CDLL) -> None:
+    for target in _TARGETS[platform]:
+        capsule = jax.ffi.pycapsule(getattr(library, target))
+        jax.ffi.register_ffi_target(target, capsule, platform=platform)
+        jax.ffi.register_ffi_target_as_batch_partitionable(target)
+    _loaded[platform] = library
+
+
+def _check_length(path: Path) -> None:
+    """To load a library that was cut off would end the process (SIGBUS)."""
+    with path.open("rb") as file:
+        header = file.read(64)
+        length = file.seek(0, os.SEEK_END)
+    if len(header) == 64 and header[:6] == b"\x7fELF\x02\x01":
+        sections, size, count = (
+            *struct.unpack_from("<Q", header, 40),
+            *struct.unpack_from("<HH", header, 58),
+        )
+        if length < sections + size * count:
+            raise ImportError(
+                f"`{path}` cannot be loaded: it has {length} bytes of at least "
+                f"{sections + size * count}. {_REINSTALL}"
+            )
+
+
+def _check_api(library: str, built: int, runtime: int) -> None:
+    if built > runtime:
+        version = metadata.version("jaxlib")
+        raise ImportError(
+            f"`{library}` was compiled for XLA's FFI API 0.{built}, but the installed jaxlib "
+            f"{version} offers 0.{runtime}. Upgrade jaxlib, or compile jaxmatch against "
+            f"older headers. {_REINSTALL}"
+        )
+
+
+def _runtime_api_minor() -> int:
+    header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+    match = re.search(r"^#define XLA_FFI_API_MINOR (\d+)", header.read_text(), re.MULTILINE)
+    if match is None:
+        raise ImportError(f"`{header}` does not name the version of XLA's FFI API.")
+    return int(match[1])
+
+
+_REINSTALL = (
+    "`pip install --force-reinstall --no-deps jaxmatch` (or `pip install .` in a clone) puts a "
+    "matching library in place."
+)

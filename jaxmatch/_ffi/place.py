@@ -1,0 +1,149 @@
+"""Where a problem is solved: by JAX, or outside of a trace at once on this host."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.result import result_float
+from jaxmatch._ffi import libraries
+
+
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# JAX arrays come out of a compiled program in a quarter of the time that it takes to make them of
+# NumPy arrays, but to compile one takes as long as 300 calls.
+_CALLS_BEFORE_COMPILATION = 16
+_MOST_SIGNATURES = 4096
+
+
+class Place(NamedTuple):
+    """How a problem is solved, and what its results are."""
+
+    native: bool  # by a native call on NumPy arrays
+    x64: bool  # in 64 bits although `jax_enable_x64` is off
+    numpy: bool  # results are NumPy arrays
+    device: Any = None  # that of the results of a native call, if they are JAX arrays
+
+    @property
+    def xp(self) -> Any:
+        """The module of the arrays that the solver takes."""
+        return np if self.native else jnp
+
+    def precision(self) -> contextlib.AbstractContextManager[Any]:
+        """The context in which the problem is solved."""
+        return jax.enable_x64(True) if self.x64 else contextlib.nullcontext()
+
+    def bring_home(self, result: T) -> T:
+        """The result in arrays of the kind that the caller passed."""
+        if self.device is not None:
+            return jax.device_put(result, self.device)
+        if self.native or not self.numpy:
+            return result
+        return jax.tree.map(np.asarray, result)
+
+    def by_jax(self) -> Place:
+        """The same for a solver without native code."""
+        return self._replace(native=False, device=None)
+
+
+BY_JAX = Place(native=False, x64=False, numpy=False)
+
+
+def place_of(*arrays: Any, options: Hashable = None) -> Place:
+    """How a problem is solved that is given by these arrays, of which any may be None.
+
+    `options`: what else a compiled program depends on; None: there is no native code.
+    The first array decides what results are: JAX arrays if it is one. If not, NumPy arrays where
+    the problem is solved on this host, and where JAX would cut numbers to 32 bits.
+    """
+    libraries.warn_without_cuda()
+    device = None
+    for x in arrays:
+        if isinstance(x, jax.Array):
+            if isinstance(x, jax.core.Tracer) or len(on := x.devices()) > 1:
+                return BY_JAX
+            device = device or next(iter(on))
+    if isinstance(arrays[0], jax.Array):
+        assert device is not None
+        if options is None or device.platform != "cpu" or not libraries.has_cpu_library():
+            return BY_JAX
+        if _is_worth_compiling(arrays, options):
+            return BY_JAX
+        return Place(native=True, x64=False, numpy=False, device=device)
+    x64 = result_float().itemsize == 4 and any(_is_wide(x) for x in arrays)
+    on_cpu = (device.platform if device is not None else _default_platform()) == "cpu"
+    if not (on_cpu or x64):
+        return BY_JAX
+    native = options is not None and on_cpu and libraries.has_cpu_library()
+    return Place(native=native, x64=x64, numpy=True)
+
+
+def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]:
+    """Of a function without native code: 64-bit NumPy input is computed with in 64 bits.
+
+    `main` and `arrays` name the arguments whose numbers count, beside those of a `result`. The
+    first decides what results are.
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            others = dict(bound.arguments)
+            numbers = [as_given(main, others.pop(main))]
+            numbers += all_given(**{name: others.pop(name, None) for name in arrays})
+            bound.arguments.update(zip((main, *arrays), numbers, strict=True))
+            if others.get("row_axis") is not None or others.get("col_axis") is not None:
+                return function(*bound.args, **bound.kwargs)
+            numbers += jax.tree.leaves(others.pop("result", None))
+            traced = [x for x in jax.tree.leaves(others) if isinstance(x, jax.Array)]
+            place = place_of(*numbers, *traced)
+            with place.precision():
+                return place.bring_home(function(*bound.args, **bound.kwargs))
+
+        return in_place  # type: ignore[return-value]
+
+    return decorate
+
+
+def _is_wide(x: Any) -> bool:
+    """Whether JAX would cut numbers to 32 bits that are meant to be longer."""
+    if x is None or isinstance(x, (bool, int, float, jax.Array)):
+        return False
+    return getattr(x, "dtype", None) in _WIDE
+
+
+_WIDE = (np.dtype(np.float64), np.dtype(np.int64))
+
+
+def _default_platform() -> str:
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if device is None:
+        return jax.default_backend()
+    return device if isinstance(device, str) else device.platform
+
+
+_calls: dict[Hashable, int] = {}
+
+
+def _is_worth_compiling(arrays: tuple[Any, ...], options: Hashable) -> bool:
+    """Whether problems like this one have come so often that a compiled program pays off."""
+    if len(_calls) >= _MOST_SIGNATURES:
+        _calls.clear()
+    types = tuple([None if x is None else (np.shape(x), getattr(x, "dtype", None)) for x in arrays])
+    calls = _calls.get((types, options), 0)
+    _calls[types, options] = calls + 1
+    return calls >= _CALLS_BEFORE_COMPILATION

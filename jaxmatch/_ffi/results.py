@@ -1,0 +1,36 @@
+"""The results that several targets have in common, as `native_call` wants them: of one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.result import result_float
+from jaxmatch._ffi.call import Result
+
+
+def assignment_fields(n: int, m: int) -> list[Result]:
+    """The fields of an `Assignment`."""
+    return [*_assignment_fields(n, m, result_float())]
+
+
+@lru_cache(maxsize=4096)
+def _assignment_fields(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
+    index = np.dtype(np.int32)
+    return (
+        Result((n,), index),
+        Result((m,), index),
+        Result((), real),
+        Result((n,), real),
+        Result((m,), real),
+        Result((), real),
+        Result((), index),
+    )
+
+
+def buffers(sizes: Sequence[int]) -> list[Result]:
+    """Workspaces of so many int32."""
+    return [Result((words,), jnp.int32) for words in sizes]

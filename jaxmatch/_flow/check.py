@@ -1,0 +1,324 @@
+"""Proofs that a flow is maximum, checked without trusting the solver that returned it.
+
+Nothing here is shared with a solver: a mistake would have to be made twice. Only the edges as they
+were given are looked at, no arcs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.arguments import as_array, as_result
+from jaxmatch._common.full_range import Parts, choose, in_order, widen
+from jaxmatch._common.given import require
+from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.result import Check, Flow
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._flow.network import FlowNetwork, as_node, check_network
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FlowCheck(Check):
+    """What [`check_flow`][jaxmatch.check_flow] found; leading `...` is batch.
+
+    - `valid`: `bool[...]`, this is a flow from source to sink, of the value that the result states.
+    - `optimal`: `bool[...]`, its cut proves that no flow has a greater one.
+    """
+
+    valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
+
+
+@unchecked
+@in_full_precision("capacity")
+def check_flow(
+    network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, result: Flow
+) -> FlowCheck:
+    """Verify a result of `maximum_flow`, in jit or out of it.
+
+    Costs a few passes over the edges and trusts nobody: `result` may come from any solver.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    >>> capacity = jnp.array([3, 2])
+    >>> res = jm.maximum_flow(network, capacity, 0, 2)
+    >>> jm.check_flow(network, capacity, 0, 2, res)
+    FlowCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
+    >>> jm.check_flow(network, capacity, 0, 2, res.replace(flow=jnp.array([3, 2])))
+    FlowCheck(valid=Array(False, dtype=bool), optimal=Array(False, dtype=bool))
+
+    **Arguments:** those of `maximum_flow`, and what it returned; `status` is not looked at. Only
+    `senders`, `receivers` and the number of nodes of `network` are.
+
+    **Returns:**
+
+    A [`FlowCheck`][jaxmatch.FlowCheck].
+
+    - `valid`: the capacities are at least 0, source and sink are two nodes, the flow on each edge
+      is between 0 and its capacity and 0 on self-loops, what flows into each node but source and
+      sink flows out of it, and `value` is what leaves the source and what reaches the sink.
+    - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the edges that
+      leave it have capacities of `value` in all. No flow can be more than the capacity of a cut.
+
+    Sums of integers are exact, however long. Of floats, eps being the spacing of their dtype:
+
+    - what flows into a node and out of it may differ by eps times both, as flows are rounded, and
+      where x64 is off by as much again for each edge of the node, as the sums here are rounded too;
+    - `value` and the capacity of the cut may differ by 4 eps times the value;
+    - `value` and what leaves the source or reaches the sink may differ by that, by what the nodes
+      may in all, and for each edge with some capacity by 2^−57 (2^−27 where x64 is off) of what can
+      leave the source or reach the sink: the bound of `maximum_flow` for capacities in units.
+
+    Denormal numbers count, although XLA takes them for zero elsewhere (but float64 on a TPU).
+
+    A value of +inf is valid and optimal where all flows are NaN and edges without bound lead from
+    the source to the sink.
+
+    **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers; for a value of
+    +inf a pass over the edges for each level of a breadth-first search.
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for dtypes that do not.
+    """
+    check_network(network)
+    n, e = network.num_nodes, network.num_edges
+    c = as_array("capacity", capacity)
+    if c.ndim == 0 or c.shape[-1] != e:
+        raise ValueError(
+            f"`capacity` must have shape [..., {e}], one entry for each edge of `network`, "
+            f"got {c.shape}."
+        )
+    require("result", result, Flow, "`Flow(value, flow, source_side, status)` makes one")
+    batch = np.shape(result.value)
+    shapes = {"value": batch, "flow": (*batch, e), "source_side": (*batch, n)}
+    beside = "`result.value` and `network`"
+    result = as_result(result, Flow, shapes, beside, "")
+    is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
+    kind = jnp.floating if is_float else jnp.integer
+    for name, x in {"capacity": c, "result.value": result.value}.items():
+        if not (jnp.issubdtype(x.dtype, kind) or (name == "capacity" and x.dtype == jnp.bool_)):
+            raise TypeError(
+                f"`{name}` must be {'floats' if is_float else 'integers'} as `result.flow` is, "
+                f"got {x.dtype}."
+            )
+    if not is_float:  # capacities may be longer than flows, which fit them or are wrong
+        wide = common_dtype(result.flow, c, jnp.int32)
+        result = result.replace(flow=result.flow.astype(wide))
+    c = _broadcast("capacity", c.astype(result.flow.dtype), (*batch, e))
+    source = _broadcast("source", as_node("source", source, network), batch)
+    sink = _broadcast("sink", as_node("sink", sink, network), batch)
+    edges = (network.senders, network.receivers)
+    if not network.batch_shape:
+        return _check(c, source, sink, result, edges)
+    senders, receivers = (jnp.broadcast_to(x, (*batch, e)) for x in edges)
+    return _check(c, source, sink, result, (senders, receivers))
+
+
+def _broadcast(name: str, x: Array, shape: tuple[int, ...]) -> Array:
+    try:
+        return jnp.broadcast_to(x, shape)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` has shape {x.shape}, which does not broadcast to {shape}, one for each of "
+            "`result.value`."
+        ) from None
+
+
+@compiled()
+def _check(
+    capacity: Num[Array, "... e"],
+    source: Int[Array, "..."],
+    sink: Int[Array, "..."],
+    result: Flow,
+    edges: tuple[Array, Array],
+) -> FlowCheck:
+    is_shared = edges[0].ndim == 1
+
+    def check(
+        capacity: Array, source: Array, sink: Array, result: Flow, *edges: Array
+    ) -> FlowCheck:
+        of_edges = None if is_shared else 0
+        one = partial(_check_one, n=result.source_side.shape[-1])
+        for _ in capacity.shape[:-1]:
+            one = jax.vmap(one, (0, 0, 0, 0, of_edges, of_edges))
+        return one(capacity, source, sink, result, *edges)
+
+    arguments = (capacity, source, sink, result)
+    if is_shared:
+        return over_batch_shards(check, *arguments, core_dims=1, shared=edges)
+    return over_batch_shards(check, *arguments, *edges, core_dims=1)
+
+
+def _check_one(
+    capacity: Num[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    result: Flow,
+    tail: Int[Array, " e"],
+    head: Int[Array, " e"],
+    *,
+    n: int,
+) -> FlowCheck:
+    value, flow, source_side = result.value, result.flow, result.source_side
+    sane = (source >= 0) & (source < n) & (sink >= 0) & (sink < n) & (source != sink)
+    sane &= ((tail >= 0) & (tail < n) & (head >= 0) & (head < n)).all()
+    nothing = jnp.zeros_like(capacity)
+    sane &= in_order(nothing, capacity).all()
+    if n < 2:
+        return FlowCheck(sane & False, sane & False)
+    ends = source.clip(0, n - 1), sink.clip(0, n - 1)
+    separated = source_side[ends[0]] & ~source_side[ends[1]]
+    if flow.size == 0:
+        return FlowCheck(sane & (value == 0), sane & separated & (value == 0))
+    tail, head = tail.clip(0, n - 1), head.clip(0, n - 1)
+    within = in_order(flow, jnp.where(tail != head, capacity, nothing)).all()
+    cut = jnp.where(source_side[tail] & ~source_side[head], capacity, 0)
+    if jnp.issubdtype(flow.dtype, jnp.integer):
+        conserved, closed = _integer_sums(value, flow, tail, head, *ends, cut, n)
+        valid = sane & within & conserved
+        return FlowCheck(valid, valid & separated & closed)
+
+    conserved, closed = _float_sums(value, flow, capacity, tail, head, *ends, cut, n)
+    infinite = (value == jnp.inf) & jnp.isnan(flow).all()
+    reached = _reached(infinite & sane, capacity, tail, head, ends[0], n)[ends[1]]
+    valid = sane & ((within & conserved) | (infinite & reached))
+    return FlowCheck(valid, valid & separated & (closed | infinite))
+
+
+# ---------------------------------------------------------------------------------------------
+# Integers: sums of digits, which are never long enough to wrap around
+
+
+def _integer_sums(
+    value: Int[Array, ""],
+    flow: Int[Array, " e"],
+    tail: Int[Array, " e"],
+    head: Int[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    cut: Int[Array, " e"],
+    n: int,
+) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    """Whether flow is conserved and `value` in all, and whether the cut has just as much."""
+    wide = common_dtype(value, flow)
+    # As many bits of a number as can be added up e + 1 times, beside a sign.
+    width = jnp.iinfo(wide).bits - 2 - (flow.size + 1).bit_length()
+    digits = partial(_digits, dtype=wide, width=width)
+    out = digits(flow)
+    net = jnp.zeros_like(out, shape=(len(out), n)).at[:, tail].add(out).at[:, head].add(-out)
+    total = digits(value)
+    net = net.at[:, source].add(-total).at[:, sink].add(total)
+    closed = _is_zero(digits(cut).sum(-1) - total, width)
+    return (value >= 0) & _is_zero(net, width).all(), closed
+
+
+def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> Int[Array, "d ..."]:
+    """Numbers from 0 on, in digits of so many bits, the lowest first."""
+    x = x.astype(dtype)
+    shifts = range(0, jnp.iinfo(dtype).bits, width)
+    return jnp.stack([x >> shift & (1 << width) - 1 for shift in shifts])
+
+
+def _is_zero(digits: Int[Array, "d ..."], width: int) -> Bool[Array, "..."]:
+    """Whether digits of any sign and size stand for 0: carried on, nothing is left in any."""
+    zero, carry = jnp.ones_like(digits[0], bool), jnp.zeros_like(digits[0])
+    for digit in digits:
+        carry += digit
+        zero &= (carry & (1 << width) - 1) == 0
+        carry >>= width
+    return zero & (carry == 0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Floats
+
+
+def _float_sums(
+    value: Float[Array, ""],
+    flow: Float[Array, " e"],
+    capacity: Float[Array, " e"],
+    tail: Int[Array, " e"],
+    head: Int[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    cut: Float[Array, " e"],
+    n: int,
+) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    """The same for floats, with the bounds that `check_flow` documents."""
+    real = jax.dtypes.canonicalize_dtype(np.float64)
+    eps, wide = float(jnp.finfo(flow.dtype).eps), real.itemsize == 8
+    flows, capacities, in_cut, total = (
+        Parts.of(widen(x, real)) for x in (flow, capacity, cut, value)
+    )
+    nothing = jnp.zeros_like(flows.large, shape=(n,))
+    net = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(-x))
+    through = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(x))
+    degree = nothing.at[tail].add(1).at[head].add(1)
+    allowed = through.map(lambda x: (eps + degree * float(jnp.finfo(real).eps)) * x)
+    node = jnp.arange(n, dtype=jnp.int32)
+    inner = (node != source) & (node != sink)
+    conserved = (~inner | net.within(allowed)).all()
+
+    def along(at: Array, x: Parts) -> Parts:
+        return x.map(lambda x: _sum(jnp.where(at, x, 0)))
+
+    leaving = along(tail == source, flows).minus(along(head == source, flows))
+    arriving = along(head == sink, flows).minus(along(tail == sink, flows))
+    can_leave, can_arrive = along(tail == source, capacities), along(head == sink, capacities)
+    fewer = can_leave.at_most(can_arrive)
+    least = choose(fewer, can_leave, can_arrive)
+    finite = capacities.map(lambda x: _sum(jnp.where(x < jnp.inf, x, 0)))
+    least = choose(jnp.isfinite(least.large), least, finite)
+    used = ((capacities.large > 0) | (capacities.small > 0)).sum(dtype=real)
+    unit = 2.0**-57 if wide else 2.0**-27
+    rounded = total.map(lambda x: 4 * eps * x)
+    slack = rounded.plus(allowed.map(_sum)).plus(least.map(lambda x: x * unit * used))
+    conserved &= leaving.minus(total).within(slack) & arriving.minus(total).within(slack)
+    return conserved, in_cut.map(_sum).minus(total).within(rounded)
+
+
+def _sum(x: Float[Array, " k"]) -> Float[Array, ""]:
+    """The sum with the rounding errors of its additions added up beside it (Knuth)."""
+    rest = jnp.zeros_like(x)
+    while x.size > 1:
+        odd = (0, x.size % 2)
+        x, rest = jnp.pad(x, odd), jnp.pad(rest, odd)
+        a, b = x[::2], x[1::2]
+        x = a + b
+        part = x - a
+        rest = rest[::2] + rest[1::2] + ((a - (x - part)) + (b - part))
+    return x[0] + jnp.where(jnp.isfinite(rest[0]), rest[0], 0)
+
+
+def _reached(
+    wanted: Bool[Array, ""],
+    capacity: Float[Array, " e"],
+    tail: Int[Array, " e"],
+    head: Int[Array, " e"],
+    source: Int[Array, ""],
+    n: int,
+) -> Bool[Array, " n"]:
+    """The nodes to which edges without bound lead from the source; looked for where wanted."""
+    endless = capacity == jnp.inf
+
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        reached, _ = state
+        more = reached.at[head].max(reached[tail] & endless)
+        return more, (more != reached).any()
+
+    reached = wanted & (jnp.arange(n, dtype=jnp.int32) == source) & (capacity.sum() >= 0)
+    return lax.while_loop(lambda state: state[1], step, (reached, reached.any()))[0]

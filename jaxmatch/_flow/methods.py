@@ -1,0 +1,137 @@
+"""Which solver finds maximum flows on which platform, and how a batch of problems reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._common.result import Flow
+from jaxmatch._ffi import libraries
+from jaxmatch._ffi.method import Method
+from jaxmatch._flow import native
+from jaxmatch._flow import xla as _xla_flow
+from jaxmatch._flow.network import FlowNetwork
+from jaxmatch._flow.steps import solve_in_steps
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+
+METHODS = {
+    "auto": Method(cpu="auto", cuda="auto"),
+    "augment": Method(cpu="augment", cuda="auto"),
+    "push_relabel": Method(cpu="push_relabel", cuda="auto"),
+    "pseudoflow": Method(cpu="pseudoflow", cuda="auto"),
+    "thread_centric": Method(cpu="push_relabel", cuda="thread_centric"),
+    "two_level": Method(cpu="push_relabel", cuda="two_level"),
+    "xla": Method(cpu=None, cuda=None),
+}
+
+# What a GPU solver takes, and what it takes where nothing is given. FLOW_CHOICES has the other
+# values; `cycle` is a number, 0 where the kernel decides.
+OPTIONS = {
+    "thread_centric": {"cycle": 0},
+    "two_level": {"tile": "degree", "cycle": 0},
+}
+
+
+def _by_platform(
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...],
+    rounds: int,
+) -> Flow:
+    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
+    platforms: dict[str, Callable[..., Flow]] = {}
+    cpu, cuda = METHODS[method]
+    if cpu is not None and libraries.has_cpu_library():
+        platforms["cpu"] = partial(_in_one_call, platform="cpu", method=cpu, choice=0, k=0.0)
+    if cuda is not None and libraries.has_cuda_library():
+        choice, k = choice_and_k(cuda, network.layout, given)
+        how: dict[str, Any] = {"method": cuda, "choice": choice, "k": k}
+        platforms["cuda"] = (
+            partial(solve_in_steps, rounds=rounds, **how)
+            if rounds
+            else partial(_in_one_call, platform="cuda", **how)
+        )
+    if not platforms:
+        return _xla_flow.solve(network, capacity, source, sink)
+    return lax.platform_dependent(
+        network, capacity, source, sink, default=_xla_flow.solve, **platforms
+    )
+
+
+def _in_one_call(
+    network: FlowNetwork, capacity: Array, source: Array, sink: Array, **how: Any
+) -> Flow:
+    return native.flow(network, capacity, source, sink, rounds=0, **how)[0]
+
+
+def solve_here(
+    network: FlowNetwork, capacity: Array, source: Array, sink: Array, *, method: str
+) -> Flow:
+    """One native call on NumPy arrays, outside of a trace."""
+    how: dict[str, Any] = {"method": method, "choice": 0, "k": 0.0}
+    return _in_one_call(network, capacity, source, sink, platform="cpu", **how)
+
+
+def choice_and_k(solver: str, layout: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
+    """The attributes `choice` and `k` of a native solver, with its defaults."""
+    options: dict[str, Any] = {**OPTIONS.get(solver, {}), **dict(given)}
+    if solver in OPTIONS:
+        options["layout"] = layout
+    k = float(options.pop("cycle", 0))
+    return sum(native.FLOW_CHOICES[name][value] for name, value in options.items()), k
+
+
+def solve_flow(
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...] = (),
+    rounds: int = 0,
+) -> Flow:
+    """One call for a batch, also under `vmap`, where a network that is not mapped is not copied.
+
+    The network has the batch dimensions of all others, or none.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def solver(network: FlowNetwork, capacity: Array, source: Array, sink: Array) -> Flow:
+        how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+        return _by_platform(network, capacity, source, sink, **how)
+
+    @solver.def_vmap
+    def solve_batch(
+        size: int, mapped: list[Any], network: FlowNetwork, *others: Array
+    ) -> tuple[Flow, Flow]:
+        def mapped_first(x: Array, is_mapped: bool) -> Array:
+            return x if is_mapped else jnp.broadcast_to(x, (size, *x.shape))
+
+        def like_the_rest(x: Array, is_mapped: bool) -> Array:
+            x = mapped_first(x, is_mapped)
+            inner = (1,) * (capacity.ndim - x.ndim)
+            x = x.reshape(size, *inner, *x.shape[1:])
+            return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
+
+        of_network, *of_others = mapped
+        capacity, source, sink = map(mapped_first, others, of_others)
+        if any(jax.tree.leaves(of_network)) or network.batch_shape:
+            network = jax.tree.map(like_the_rest, network, of_network)
+        result = solver(network, capacity, source, sink)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return solver(network, capacity, source, sink)

@@ -1,0 +1,140 @@
+"""The target that finds maximum flows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.result import Flow
+from jaxmatch._ffi.call import Result, native_call
+from jaxmatch._ffi.results import buffers
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int, Num
+
+    from jaxmatch._flow.network import FlowNetwork
+
+# By the numbers of FlowMethod in ffi/include/jaxmatch/flow_operands.h.
+FLOW_METHODS = {
+    "auto": 0,
+    "augment": 1,
+    "push_relabel": 2,
+    "pseudoflow": 3,
+    "thread_centric": 10,
+    "two_level": 11,
+}
+
+# What a value of an option adds to the attribute `choice`.
+FLOW_CHOICES = {
+    "layout": {"rcsr": 0, "bcsr": 1, "csr": 2},
+    "tile": {"degree": 0, 4: 1 << 2, 8: 2 << 2, 16: 3 << 2, 32: 4 << 2},
+}
+
+_CONTROL_WORDS = 128
+
+
+class FlowBuffers(NamedTuple):
+    """What the CUDA kernels keep between two steps."""
+
+    control: Int[Array, "... 128"]
+    scratch: Int[Array, "... s"]
+
+    @property
+    def done(self) -> Bool[Array, "..."]:
+        """Whether the result that came with this is final."""
+        return self.control[..., 0] != 0
+
+    def spent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cycles `[..., 6]` in parts of the solve, searches `[..., 2]` of it; outside of `jit`.
+
+        Parts: searches and pushes to a maximum preflow, searches and pushes back to the root, flow
+        taken back where it came from before these, and the search for the cut.
+        """
+        control = np.asarray(self.control)
+        return control[..., 48:60].copy().view(np.int64), control[..., 60:62]
+
+
+def _scratch_words(n: int, a: int, e: int) -> int:
+    """The size of one problem's scratch in int32, as in ffi/cuda/flow_state.cuh."""
+    parts = [16 * a, 8 * a, 8 * n, 4 * n, 4 * n, 4 * n, 8 * (n + a // 256 + 1)]
+    parts += [4 * n, 4 * (n + 2), 4 * e, 8 * (e // 1024 + 1)]
+    return sum(-(-part // 256) * 64 for part in parts)
+
+
+def _buffer_sizes(network: FlowNetwork) -> list[int]:
+    arcs = network.arc_head.shape[-1]
+    return [_CONTROL_WORDS, _scratch_words(network.num_nodes, arcs, network.num_edges)]
+
+
+def _arrays(network: FlowNetwork) -> list[Array]:
+    arrays = [network.arc_ptr, network.arc_head, network.arc_partner]
+    return [*arrays, network.edge_ptr, network.arc_edge]
+
+
+def empty_flow_buffers(
+    network: FlowNetwork, capacity: Array, source: Array, sink: Array
+) -> FlowBuffers:
+    """A state in which nothing has been done."""
+    # Like the operands, to vary over the same axes of a surrounding `shard_map` as a step's result.
+    like = sum((x.sum(-1) for x in _arrays(network)), source + sink)
+    like += (capacity < 0).sum(-1, dtype=jnp.int32)
+    shapes = [(*like.shape, words) for words in _buffer_sizes(network)]
+    return FlowBuffers(*(jnp.zeros_like(like, shape=s, dtype=jnp.int32) for s in shapes))
+
+
+def flow(
+    network: FlowNetwork,
+    capacity: Num[Array, "... e"],
+    source: Int[Array, "..."],
+    sink: Int[Array, "..."],
+    *,
+    method: str,
+    choice: int,
+    k: float,
+    rounds: int,
+    platform: Literal["cpu", "cuda"],
+    state: FlowBuffers | None = None,
+) -> tuple[Flow, FlowBuffers | None]:
+    """Every problem of the batch in one native call; arguments are checked already.
+
+    The network has the batch dimensions of all, or none. With `rounds`, CUDA kernels stop after so
+    many, from `state` on; 0 means to the end.
+    """
+    operands, aliases = [*_arrays(network), capacity, source, sink], {}
+    core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
+    if state is not None:
+        aliases = {len(operands): 4, len(operands) + 1: 5}
+        operands += state
+        core_dims += [1, 1]
+    integral = jnp.issubdtype(capacity.dtype, jnp.integer)
+    results = [
+        Result((), jax.dtypes.canonicalize_dtype(int) if integral else capacity.dtype),
+        Result((network.num_edges,), capacity.dtype),
+        Result((network.num_nodes,), jnp.bool_),
+        Result((), jnp.int32),
+    ]
+    value, flow, source_side, status, *state_after = native_call(
+        "jaxmatch_flow",
+        operands,
+        [*results, *buffers(_buffer_sizes(network) if platform == "cuda" else [])],
+        core_dims=core_dims,
+        shared=() if network.batch_shape else range(5),  # not copied
+        aliases=aliases,
+        method=FLOW_METHODS[method],
+        choice=choice,
+        k=k,
+        rounds=rounds,
+    )
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        # Where every cut is infinite, the one with the fewest nodes is the source alone.
+        xp: Any = np if isinstance(value, np.ndarray) else jnp
+        node = xp.arange(network.num_nodes, dtype=source.dtype)
+        node = node.reshape((1,) * source.ndim + (network.num_nodes,))
+        alone = node == source[..., None]
+        source_side = xp.where(xp.isinf(value)[..., None], alone, source_side)
+    result = Flow(value, flow, source_side, status)
+    return result, FlowBuffers(*state_after) if platform == "cuda" else None

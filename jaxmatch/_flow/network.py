@@ -1,0 +1,305 @@
+"""Flow networks as the solvers take them: paired arcs in CSR, checked once when they are built."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.given import INTEGERS, typed
+from jaxmatch._common.indices import as_indices, existing, rows_of_csr
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Int
+
+
+LAYOUTS = ("csr", "rcsr", "bcsr")
+
+_MOST_NODES = (1 << 30) - 1
+MOST_EDGES = (1 << 30) - 1025  # two arcs for each; kernels step beyond the last in 32 bits
+_LOOP = (1 << 63) - 1  # sorts self-loops behind all arcs
+
+_ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class FlowNetwork:
+    """A directed network of n nodes and e edges, without capacities.
+
+    Built on the host by [`from_edges`][jaxmatch.FlowNetwork.from_edges] or `from_scipy`, which
+    check everything. From then on it is a pytree of device arrays that passes through `jit`,
+    `vmap` and `shard_map`. Capacities come with each call, so they change without a rebuild, and a
+    batch of them shares one network.
+
+    >>> import jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 0, 1, 2], [1, 2, 2, 1], num_nodes=3)
+    >>> network
+    FlowNetwork(num_nodes=3, num_edges=4, layout='rcsr')
+    >>> network.arc_ptr, network.arc_head
+    (Array([0, 2, 4, 6], dtype=int32), Array([1, 2, 0, 2, 0, 1], dtype=int32))
+
+    Two nodes that any edge joins are a pair, with an arc each way; parallel and antiparallel edges
+    share it. What a solver moves is the net flow of a pair. All arrays are int32; leading `...`,
+    usually absent, is batch.
+
+    - `senders`, `receivers`: `[..., e]`, the edges as they were given.
+    - `arc_ptr`: `[..., n + 1]`, where the arcs of each node begin; `arc_head`: `[..., a]`, where
+      they lead, in increasing order; `arc_partner`: `[..., a]`, the same arc the other way.
+    - `edge_ptr`: `[..., a + 1]`, where the edges of each arc begin in `arc_edge` `[..., e]`, which
+      holds their numbers in increasing order. Behind all others are the self-loops.
+    - `layout`: how GPU methods find the arc back, see `from_edges`.
+
+    A network whose arrays were put together or changed by hand is safe to solve as well: where they
+    make no sense, the result's status is `INVALID_GRAPH`.
+    """
+
+    senders: Int[Array, "... e"]
+    receivers: Int[Array, "... e"]
+    arc_ptr: Int[Array, "... n+1"]
+    arc_head: Int[Array, "... a"]
+    arc_partner: Int[Array, "... a"]
+    edge_ptr: Int[Array, "... a+1"]
+    arc_edge: Int[Array, "... e"]
+    layout: str = dataclasses.field(default="rcsr", metadata={"static": True})
+
+    @staticmethod
+    def from_edges(
+        senders: ArrayLike, receivers: ArrayLike, num_nodes: int, *, layout: str = "rcsr"
+    ) -> FlowNetwork:
+        """The network in which edge k leads from node `senders[k]` to node `receivers[k]`.
+
+        Edges keep their order and number: capacities and flows have one entry for each. Parallel
+        edges, antiparallel edges and self-loops are allowed; a self-loop never carries flow. Takes
+        a few seconds for ten million edges.
+
+        >>> import jaxmatch as jm
+        >>> jm.FlowNetwork.from_edges([0, 1, 1], [1, 2, 2], num_nodes=3, layout="bcsr")
+        FlowNetwork(num_nodes=3, num_edges=3, layout='bcsr')
+
+        **Arguments:**
+
+        - `senders`, `receivers`: integers of one length, from 0 to `num_nodes` − 1.
+        - `num_nodes`: n, below 2^30.
+        - `layout`: how the GPU methods `"thread_centric"` and `"two_level"` find the arc that leads
+          back, with the names of their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary
+          search among the arcs of the other node; `"csr"`: by looking at these one after another.
+          No other method looks at it, and results do not depend on it.
+
+        **Raises:** `ValueError` for nodes out of range, with the first such edge; for lengths that
+        differ, numbers that are no integers, an unknown layout, a number of nodes that is negative
+        or too large, and 2^30 edges or more. `TypeError` for traced arrays: networks are built on
+        the host.
+        """
+        n = _as_size(num_nodes)
+        if layout not in LAYOUTS:
+            raise ValueError(f"`layout` must be one of {[*LAYOUTS]}, got {layout!r}.")
+        tail, head = _as_nodes("senders", senders, n), _as_nodes("receivers", receivers, n)
+        if len(tail) != len(head):
+            raise ValueError(
+                "`senders` and `receivers` must have one entry for each edge, got lengths "
+                f"{len(tail)} and {len(head)}."
+            )
+        if len(tail) > MOST_EDGES:
+            raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
+        return FlowNetwork(**jax.device_put(_build(tail, head, n)), layout=layout)
+
+    @staticmethod
+    def from_scipy(matrix: Any, *, layout: str = "rcsr") -> tuple[FlowNetwork, np.ndarray]:
+        """The network of a square `scipy.sparse` matrix or array, and its capacities.
+
+        As for `scipy.sparse.csgraph.maximum_flow`: entry (u, v) is the capacity of an edge from u
+        to v. Edges are the stored entries of `matrix.tocsr()` in their order, explicit zeros and
+        entries that are stored twice included.
+
+        >>> import jaxmatch as jm, scipy.sparse as sp
+        >>> network, capacity = jm.FlowNetwork.from_scipy(sp.csr_array([[0, 7], [0, 0]]))
+        >>> network, capacity.tolist()
+        (FlowNetwork(num_nodes=2, num_edges=1, layout='rcsr'), [7])
+
+        **Returns:** the network, and the entries as a NumPy array `[e]` of the matrix's dtype.
+
+        **Raises:** `TypeError` for anything else; `ValueError` for a matrix that is not square or
+        whose pointers make no sense, and as [`from_edges`][jaxmatch.FlowNetwork.from_edges] does.
+        """
+        if not hasattr(matrix, "tocsr"):
+            raise TypeError(
+                f"`matrix` must be a scipy.sparse matrix or array, got {type(matrix).__name__}; "
+                "`from_edges` takes lists of edges."
+            )
+        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(
+                "`matrix` must be square, the capacity from each node to each node, got shape "
+                f"{matrix.shape}."
+            )
+        csr = matrix.tocsr()
+        senders = rows_of_csr("matrix", csr)
+        receivers = csr.indices[: len(senders)]
+        network = FlowNetwork.from_edges(senders, receivers, matrix.shape[0], layout=layout)
+        return network, csr.data[: len(senders)].copy()
+
+    @property
+    def num_nodes(self) -> int:
+        return self.arc_ptr.shape[-1] - 1
+
+    @property
+    def num_edges(self) -> int:
+        return self.senders.shape[-1]
+
+    @property
+    def num_arcs(self) -> int:
+        """Two for each pair of nodes that an edge joins."""
+        return self.arc_head.shape[-1]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.arc_ptr.shape[:-1]
+
+    def __repr__(self) -> str:
+        if not all(hasattr(x, "shape") for x in jax.tree.leaves(self)):
+            return f"FlowNetwork(layout={self.layout!r})"  # inside of JAX: leaves are anything
+        sizes: dict[str, Any] = {"batch_shape": self.batch_shape} if self.batch_shape else {}
+        sizes |= {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "layout": self.layout}
+        return f"FlowNetwork({', '.join(f'{name}={x!r}' for name, x in sizes.items())})"
+
+
+def check_network(network: FlowNetwork) -> None:
+    """Shapes and dtypes of a network as an argument; the values are checked where they are used."""
+    if not isinstance(network, FlowNetwork):
+        raise TypeError(
+            f"`network` must be a FlowNetwork, got {type(network).__name__}; build one with "
+            "`FlowNetwork.from_edges` or `from_scipy`."
+        )
+    if network.layout not in LAYOUTS:
+        raise ValueError(f"`network.layout` must be one of {[*LAYOUTS]}, got {network.layout!r}.")
+    for name in _ARRAYS:
+        x = getattr(network, name)
+        if x.dtype != np.int32:
+            raise TypeError(f"`network.{name}` must be int32, got {x.dtype}.")
+        if x.ndim == 0 or x.shape[:-1] != network.arc_ptr.shape[:-1]:
+            raise ValueError(
+                f"`network.{name}` must have the batch dimensions of `network.arc_ptr` "
+                f"{network.arc_ptr.shape[:-1]} and one more, got shape {x.shape}."
+            )
+    if network.arc_ptr.shape[-1] == 0:
+        raise ValueError("`network.arc_ptr` must hold at least one pointer.")
+    lengths = {
+        "receivers": network.num_edges,
+        "arc_edge": network.num_edges,
+        "arc_partner": network.num_arcs,
+        "edge_ptr": network.num_arcs + 1,
+    }
+    for name, length in lengths.items():
+        got = getattr(network, name).shape[-1]
+        if got != length:
+            raise ValueError(
+                f"`network.{name}` must have {length} entries to go with the other arrays, "
+                f"got {got}."
+            )
+
+
+def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
+    """As int32, -1 for what is no node, of NumPy or JAX as it came."""
+    x = typed(name, node, INTEGERS, "be the number of a node, an integer", "")
+    return x if x.dtype == np.int32 else existing(x, network.num_nodes)
+
+
+def turned_network(network: FlowNetwork) -> FlowNetwork:
+    """The network with every edge in the other direction, in which they keep their numbers.
+
+    Its arcs are the same, but each has the edges of its partner. Arrays of NumPy or JAX; those that
+    make no sense stay so.
+    """
+    xp = np if isinstance(network.edge_ptr, np.ndarray) else jnp
+    turn = partial(_turned_edges, xp=xp)
+    types: dict[str, Any] = {"otypes": [np.int32] * 2} if xp is np else {}
+    turn = xp.vectorize(turn, signature="(a),(p),(e)->(p),(e)", **types)
+    edge_ptr, arc_edge = turn(network.arc_partner, network.edge_ptr, network.arc_edge)
+    return dataclasses.replace(
+        network,
+        senders=network.receivers,
+        receivers=network.senders,
+        edge_ptr=edge_ptr,
+        arc_edge=arc_edge,
+    )
+
+
+def _turned_edges(
+    partner: Int[Array, " a"], edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"], xp: Any
+) -> tuple[Int[Array, " a+1"], Int[Array, " e"]]:
+    a, e = len(partner), len(arc_edge)
+    if a == 0 or e == 0:
+        return edge_ptr, arc_edge
+    partner = partner.clip(0, a - 1)
+    count = (edge_ptr[1:] - edge_ptr[:-1])[partner]
+    turned_ptr = xp.concatenate([edge_ptr[:1], edge_ptr[0] + xp.cumsum(count, dtype=np.int32)])
+    # What comes to each place: an edge of the partner, in order. Self-loops stay behind all others.
+    place = xp.arange(e, dtype=np.int32)
+    arc = xp.searchsorted(turned_ptr[1:], place, side="right").clip(0, a - 1)
+    origin = edge_ptr[partner[arc]] + place - turned_ptr[arc]
+    origin = xp.where(place < edge_ptr[-1], origin, place)
+    return turned_ptr, arc_edge[origin.clip(0, e - 1)]
+
+
+# ---------------------------------------------------------------------------------------------
+# On the host
+
+
+def _as_size(num_nodes: Any) -> int:
+    try:
+        n = operator.index(num_nodes)
+    except TypeError:
+        raise ValueError(
+            f"`num_nodes` must be an integer, the number of nodes, got {num_nodes!r}."
+        ) from None
+    if not 0 <= n <= _MOST_NODES:
+        raise ValueError(f"`num_nodes` must be from 0 to 2^30 - 1, got {n}.")
+    return n
+
+
+def _as_nodes(name: str, x: Any, n: int) -> np.ndarray:
+    advice = "enlarge `num_nodes`"
+    return as_indices(name, x, n, built="network", ends="nodes", advice=advice).astype(np.int64)
+
+
+def _build(tail: np.ndarray, head: np.ndarray, n: int) -> dict[str, np.ndarray]:
+    # An arc is one 64-bit integer with the tail on top: plain integers sort by (tail, head).
+    key = np.where(tail != head, tail << 32 | head, _LOOP)
+    by_arc = np.argsort(key, kind="stable")
+    forward, count = _runs(key[by_arc][: np.count_nonzero(tail != head)])
+    arcs, _ = _runs(np.sort(np.concatenate([forward, _turned(forward)])))
+    edges_of_arc = np.zeros(len(arcs), np.int64)
+    edges_of_arc[np.searchsorted(arcs, forward)] = count
+    arrays = {
+        "senders": tail,
+        "receivers": head,
+        "arc_ptr": _pointers(np.bincount(arcs >> 32, minlength=n)),
+        "arc_head": arcs & 0xFFFFFFFF,
+        # Sorted by (head, tail), the arcs are their partners in the order of the arcs.
+        "arc_partner": np.argsort(_turned(arcs)),
+        "edge_ptr": _pointers(edges_of_arc),
+        "arc_edge": by_arc,
+    }
+    return {name: x.astype(np.int32) for name, x in arrays.items()}
+
+
+def _turned(arcs: np.ndarray) -> np.ndarray:
+    return (arcs & 0xFFFFFFFF) << 32 | arcs >> 32
+
+
+def _runs(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different ones of sorted keys, and how often each is there."""
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[first], np.diff(first, append=len(keys))
+
+
+def _pointers(counts: np.ndarray) -> np.ndarray:
+    """Where the entries of each place begin."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -1,0 +1,406 @@
+"""Maximum flow and minimum cut: the public functions, which solver runs where, and the gradient."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.arguments import as_array
+from jaxmatch._common.given import as_given
+from jaxmatch._common.result import Flow, MinimumCut
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.place import Place, place_of
+from jaxmatch._flow import native
+from jaxmatch._flow.methods import METHODS, OPTIONS, solve_flow, solve_here
+from jaxmatch._flow.network import FlowNetwork, as_node, check_network, turned_network
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+_MOST_ROUNDS = 10**9
+
+
+@unchecked
+def maximum_flow(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    *,
+    method: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    rounds_per_call: int | None = None,
+) -> Flow:
+    """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
+
+    Sends as much as possible from source to sink, on no edge more than its capacity, and proves by
+    a cut that no more is possible. All leading dimensions are batch, solved by one native call.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 0, 1, 1, 2], [1, 2, 2, 3, 3], num_nodes=4)
+    >>> capacity = jnp.array([3.0, 1.0, 1.0, 1.5, 4.0])
+    >>> res = jax.jit(jm.maximum_flow)(network, capacity, 0, 3)
+    >>> res.value, res.flow, int(res.status) == jm.Status.OPTIMAL
+    (Array(3.5, dtype=float32), Array([2.5, 1. , 1. , 1.5, 2. ], dtype=float32), True)
+    >>> res.source_side
+    Array([ True,  True, False, False], dtype=bool)
+    >>> jax.grad(lambda c: jm.maximum_flow(network, c, 0, 3).value)(capacity)
+    Array([0., 1., 1., 1., 0.], dtype=float32)
+    >>> jm.check_flow(network, capacity, 0, 3, res).optimal
+    Array(True, dtype=bool)
+
+    **Arguments:**
+
+    - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. Under `vmap` over the other arguments, and
+      beside a batch of them, one network serves all and is not copied.
+    - `capacity`: `[..., e]`, of each edge, at least 0; int32, int64, float32 or float64 (bool and
+      8- and 16-bit integers are widened to int32, bfloat16 and float16 to float32). +inf means an
+      edge without a bound.
+    - `source`, `sink`: nodes, integers that may be traced. Their shapes, that of `capacity` without
+      its last dimension and the network's batch dimensions broadcast together.
+    - `method`: `"auto"`, or one of the algorithms of the table below. A name is accepted
+      everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
+    - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
+      are accepted and ignored.
+    - `rounds_per_call`: on CUDA, so many rounds, a global relabelling and the pushes behind it, in
+      each native call, all calls in a `jax.lax.while_loop`, instead of all in one call. On the CPU
+      and in the twin the whole solve is one call in any case.
+
+    **Methods:**
+
+    | `method` | CPU (C++) | CUDA |
+    | --- | --- | --- |
+    | `"auto"` | the fastest combination found | likewise |
+    | `"augment"` | augmenting paths from both ends | `"auto"` |
+    | `"push_relabel"` | highest label, gaps, global relabelling | `"auto"` |
+    | `"pseudoflow"` | Hochbaum's pseudoflow | `"auto"` |
+    | `"thread_centric"` | `"push_relabel"` | a thread for each node |
+    | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
+    | `"xla"` | the pure-JAX twin | the twin |
+
+    `"auto"` on the CPU: augmenting paths as long as each costs little or few can be left, then
+    pseudoflow for the rest. On CUDA: push-relabel in rounds, see below. It chooses as it goes, from
+    what searches meet, and looks at no statistics of the network beforehand: levels of few arcs are
+    searched by one block and large ones by all, nodes of up to 16 arcs are discharged by a thread
+    and others by a warp, and pushes last as long as the search before them.
+
+    **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
+    number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
+    between two global relabellings.
+
+    **Returns:**
+
+    A [`Flow`][jaxmatch.Flow]. `value` is int64 under x64 for integer capacities, else it has the
+    dtype of `capacity`, as `flow` has. Outside of a trace 64-bit NumPy capacities count as under
+    x64, and on the CPU NumPy arrays come out where they went in. Flow is between 0 and the capacity
+    on each edge and conserved at each node but source and sink. Of parallel edges the first fill up
+    first, of antiparallel ones one side is 0, on self-loops the flow is 0.
+
+    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
+    small enough for capacities to be whole numbers of it or for all that can leave the source or
+    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
+    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
+    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
+    the maximum, and equal to it where capacities are multiples of q.
+
+    **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
+    where source or sink is no node, both are the same, or the arrays of the network make no sense.
+    `OVERFLOW` where the value does not fit its dtype (a finite cut beyond all floats, too), or the
+    integer capacities at the source and at the sink both add up to 2^61. Value and flow are NaN
+    there, −1 if they are integers, and `source_side` False. Where edges without bound lead from
+    source to sink, the status is `OPTIMAL`, the value +inf, every flow NaN, and the source is alone
+    on its side. Never an exception, and the other problems of the batch are not touched.
+
+    **Certificate:** the edges from `source_side` to the other nodes have capacities of `value` in
+    all, and the flow fills them. [`check_flow`][jaxmatch.check_flow] verifies this.
+
+    **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
+    side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
+    the superdifferential's element for the cut nearest to the source, the same for every method.
+    The gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows
+    through `flow`.
+
+    **Deterministic:** value, source side and status are, and the same for every method but for
+    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
+    twin return the same one each time, GPU kernels may return any.
+
+    **Time and memory:** on the CPU O(n²√a) operations at worst for push-relabel with the highest
+    label, O(n²·a) for the others, in practice a few passes over the arcs for most networks.
+    O(n + a + e) memory for each problem that is being solved. The twin ends after O(n²) rounds,
+    each a pass over all arcs.
+
+    On CUDA, `"auto"`: small networks (nodes and arcs up to 4096 together, 32,768 in a batch) have a
+    block each, all in one launch. Larger ones, and those of every other method, are solved one
+    after another by the whole GPU. Beside the arguments there are 24 a + 36 n + 4 e bytes for each
+    problem of a batch. A round is a global relabelling, exact distances by breadth-first search,
+    and pushes until these no longer pay. Its time is that of dependent steps more than of work: a
+    level of a search takes 1 to 10 microseconds. Ahead of our CPU methods on one core on 19 of the
+    20 networks of `benchmarks/flow.py`, from images to random levels; behind on one of
+    Goldfarb and Grigoriadis', where the CPU's pseudoflow takes six tenths of the time. The
+    fastest CPU codes known, HPF and hi_pr, are ahead on one like these of 110,000 nodes and on long
+    random levels.
+
+    *It ends.* Whatever pushes race, only the owner of a node takes from its excess and its arcs,
+    so there is always a preflow; and a stage is over only when a search says that no excess reaches
+    the target. Pushes end when they have taken as long as the search, or after `cycle` rounds.
+    After 4096 rounds of a stage nodes are no longer relabelled between searches: pushes then lead
+    from a distance D to D − 1, the arcs they open from D − 1 to D, so nobody's distance falls. A
+    round ends when no excess can move, and then those nodes have a greater distance in the next
+    search. Distances are at most n, so at most n² more rounds follow, in each of the two stages,
+    out to the target and back to the root.
+
+    **Raises:** `TypeError` if `network` is no `FlowNetwork`, `capacity` has another dtype, `source`
+    or `sink` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,
+    and for unknown methods and options.
+
+    **Source:** Goldberg and Tarjan, *A new approach to the maximum-flow problem*, JACM 35 (1988);
+    Cherkassky and Goldberg, *On implementing the push-relabel method for the maximum flow problem*,
+    Algorithmica 19 (1997); Hochbaum, *The pseudoflow algorithm*, Operations Research 56 (2008);
+    Goldberg, Hed, Kaplan, Kohli, Tarjan and Werneck, *Faster and more dynamic maximum flow by
+    incremental breadth-first search*, ESA 2015; Hsieh, Lin and Kuo, *Accelerating push-relabel
+    algorithm on GPU via two-level parallelism paradigm and efficient CSR designs*, HPEC 2025 (the
+    layouts, `"two_level"`); He and Hong, *Dynamically tuned push-relabel algorithm for the maximum
+    flow problem on CPU-GPU-hybrid platforms*, IPDPS 2010 (`"thread_centric"`).
+    """
+    check_network(network)
+    _check_method(method)
+    given = _check_options(method, {} if options is None else options)
+    if rounds_per_call is not None:
+        _check_count("rounds_per_call", rounds_per_call)
+    rounds = 0 if rounds_per_call is None else operator.index(rounds_per_call)
+    how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+    return _solve_in_place(network, capacity, source, sink, how)
+
+
+@unchecked
+def minimum_cut(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    *,
+    method: str = "auto",
+    nearest: str = "source",
+) -> MinimumCut:
+    """Find minimum cuts: [`maximum_flow`][jaxmatch.maximum_flow] without the flow.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    >>> value, source_side, status = jm.minimum_cut(network, jnp.array([5, 2]), 0, 2)
+    >>> value, source_side
+    (Array(2, dtype=int32), Array([ True,  True, False], dtype=bool))
+
+    **Arguments:** those of `maximum_flow`, and
+
+    - `nearest`: of several minimum cuts, `"source"` is the one with the fewest nodes on the source
+      side and `"sink"` the one with the most. Every other minimum cut lies between these two, and
+      where they are the same there is no other.
+
+    >>> ties = jnp.array([2, 2])
+    >>> for nearest in ("source", "sink"):
+    ...     print(jm.minimum_cut(network, ties, 0, 2, nearest=nearest).source_side)
+    [ True False False]
+    [ True  True False]
+
+    **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of edges that
+    lead from one side to the other where the source is on one side and the sink on the other;
+    `source_side`, `bool[..., n]`; and `status`. Status, exactness, gradient and everything else are
+    those of `maximum_flow`; with `nearest="sink"`, of the network with all edges turned round, for
+    which the flow is computed from the sink. Where the value is +inf, the sink is then alone on its
+    side.
+    """
+    if nearest not in ("source", "sink"):
+        raise ValueError(f"`nearest` must be 'source' or 'sink', got {nearest!r}.")
+    if nearest == "source":
+        res = maximum_flow(network, capacity, source, sink, method=method)
+        return MinimumCut(res.value, res.source_side, res.status)
+    check_network(network)
+    _check_method(method)
+    how: dict[str, Any] = {"method": method, "given": (), "rounds": 0}
+    res = _solve_in_place(network, capacity, source, sink, how, turned=True)
+    solved = (res.status == Status.OPTIMAL)[..., None]
+    return MinimumCut(res.value, ~res.source_side & solved, res.status)
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _check_method(method: str) -> None:
+    if method not in [*METHODS]:  # a list, to which what cannot be hashed is no error
+        raise ValueError(f"`method` must be one of {[*METHODS]}, got {method!r}.")
+
+
+def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The options that were given, in a form that `jit` can compare."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    known = OPTIONS.get(method, {})
+    for name, value in options.items():
+        if name not in known:
+            takes = f"takes the options {[*known]}" if known else "takes no options"
+            raise ValueError(f"`options`: method {method!r} {takes}, got {name!r}.")
+        if name in native.FLOW_CHOICES:
+            choices = [*native.FLOW_CHOICES[name]]
+            if not isinstance(value, (str, int, np.integer)) or value not in choices:
+                raise ValueError(f"`options[{name!r}]` must be one of {choices}, got {value!r}.")
+        else:
+            _check_count(f"options[{name!r}]", value)
+    return tuple(
+        (name, value if isinstance(value, str) else operator.index(value))
+        for name, value in sorted(options.items())
+    )
+
+
+def _check_count(name: str, given: Any) -> None:
+    try:
+        good = 1 <= operator.index(given) <= _MOST_ROUNDS
+    except TypeError:
+        good = False
+    if not good:
+        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}.")
+
+
+def _as_problem(
+    network: FlowNetwork, capacity: ArrayLike, source: Array, sink: Array, place: Place
+) -> tuple[FlowNetwork, Num[Array, "... e"], Int[Array, "..."], Int[Array, "..."]]:
+    """All with the batch dimensions of the whole; a network without any stays without."""
+    xp = place.xp
+    if place.native:
+        network = jax.tree.map(np.asarray, network)
+    x = as_array("capacity", capacity, place)
+    if x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
+        x = x.astype(jnp.int32)
+    elif x.dtype in (jnp.bfloat16, jnp.float16):
+        x = x.astype(jnp.float32)
+    if x.ndim == 0 or x.shape[-1] != network.num_edges:
+        raise ValueError(
+            f"`capacity` must have shape [..., {network.num_edges}], one entry for each edge of "
+            f"`network`, got {x.shape}."
+        )
+    ends = [xp.asarray(node) for node in (source, sink)]
+    shapes = [x.shape[:-1], ends[0].shape, ends[1].shape, network.batch_shape]
+    try:
+        batch = jnp.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(
+            "The batch dimensions of `capacity`, `source`, `sink` and `network` must broadcast "
+            f"together, got {shapes[0]}, {shapes[1]}, {shapes[2]} and {shapes[3]}."
+        ) from None
+    if network.batch_shape:
+        network = jax.tree.map(lambda y: xp.broadcast_to(y, (*batch, y.shape[-1])), network)
+    x = xp.broadcast_to(x, (*batch, x.shape[-1]))
+    return network, x, xp.broadcast_to(ends[0], batch), xp.broadcast_to(ends[1], batch)
+
+
+# ---------------------------------------------------------------------------------------------
+# Solving
+
+
+def _solve_in_place(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    how: dict[str, Any],
+    turned: bool = False,
+) -> Flow:
+    """By JAX or at once; `turned`: from the sink to the source, with all edges turned round."""
+    capacity = as_given("capacity", capacity)
+    source, sink = as_node("source", source, network), as_node("sink", sink, network)
+    leaves = jax.tree.leaves(network)
+    options = (network.layout, turned, *how.values())
+    place = place_of(capacity, source, sink, *leaves, options=options)
+    solver = METHODS[how["method"]].cpu
+    if solver is None:
+        place = place.by_jax()
+    with place.precision():
+        problem = _as_problem(network, capacity, source, sink, place)
+        if place.native and solver is not None:
+            problem = _turned(problem) if turned else problem
+            return place.bring_home(solve_here(*problem, method=solver))
+        return place.bring_home(_solve(*problem, turned=turned, **how))
+
+
+def _turned(
+    problem: tuple[FlowNetwork, Array, Array, Array],
+) -> tuple[FlowNetwork, Array, Array, Array]:
+    network, capacity, source, sink = problem
+    return turned_network(network), capacity, sink, source
+
+
+@compiled(static_argnames=("method", "given", "rounds", "turned"))
+def _solve(
+    network: FlowNetwork,
+    capacity: Num[Array, "... e"],
+    source: Int[Array, "..."],
+    sink: Int[Array, "..."],
+    *,
+    method: str,
+    given: tuple[tuple[str, Any], ...],
+    rounds: int,
+    turned: bool,
+) -> Flow:
+    if turned:
+        network, capacity, source, sink = _turned((network, capacity, source, sink))
+
+    def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
+        fixed = lax.stop_gradient(capacity)
+        how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+        res = solve_flow(network, fixed, source, sink, **how)
+        if not jnp.issubdtype(capacity.dtype, jnp.floating):
+            return res
+        counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
+        cut = _cut(network, res.source_side) & counts[..., None]
+        return res.replace(value=_value(capacity, res.value, cut))
+
+    if network.batch_shape:
+        return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
+    return over_batch_shards(solve, capacity, source, sink, core_dims=1, shared=(network,))
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradient
+
+
+def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array, "... e"]:
+    """The edges that lead from the source side to the other."""
+    n = network.num_nodes
+    if n == 0 or network.num_edges == 0:
+        return jnp.zeros_like(source_side, shape=(*source_side.shape[:-1], network.num_edges))
+
+    def side(node: Array) -> Array:
+        node = node.clip(0, n - 1)
+        if network.batch_shape == ():
+            return source_side[..., node]
+        return jnp.take_along_axis(source_side, node, axis=-1)
+
+    return side(network.senders) & ~side(network.receivers)
+
+
+@jax.custom_jvp
+def _value(
+    capacity: Float[Array, "... e"], optimum: Float[Array, "..."], cut: Bool[Array, "... e"]
+) -> Float[Array, "..."]:
+    """The optimum, with the envelope theorem (Danskin) as its derivative."""
+    return optimum
+
+
+@_value.defjvp
+def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+    _, optimum, cut = primals
+    # `where` and not a product: its transpose stops a NaN that a loss sends back.
+    dot = jnp.where(cut, tangents[0], 0).sum(-1).astype(optimum.dtype)
+    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
+    return _value(*primals), dot

@@ -1,0 +1,409 @@
+"""The pure-JAX solver for maximum flow on any platform: synchronous push-relabel.
+
+Goldberg and Tarjan (JACM 35, 1988, section 5). In each round all active nodes push at once, along
+all of their admissible arcs, and those that could not get rid of their excess are relabelled at
+once. Heights are exact distances again and again (global relabelling): to the sink where a residual
+path leads there, else n and the distance to the source, so that what cannot reach the sink flows
+back and a flow remains, not a preflow.
+
+The source is a node like the others below height n: it begins with as much excess as could leave it
+or reach the sink, and keeps what it cannot push. So no excess is ever more than that bound.
+
+It ends: heights never fall and stay below 2n. A round in which none rises empties every active node
+into lower ones, so the highest active node gets lower, which happens at most 2n times in a row.
+
+Everything is counted in integers, float capacities in units of a power of two (fixed point), so
+nothing is rounded on the way. Each round looks at all arcs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.result import Flow
+from jaxmatch._common.rounding import accurate_sum
+from jaxmatch._common.status import Status
+from jaxmatch._flow import fixed_point
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int, Num
+
+    from jaxmatch._flow.network import FlowNetwork
+
+
+class _Arcs(NamedTuple):
+    """Tail, head and partner of each arc, in range whatever the network holds."""
+
+    tail: Int[Array, " a"]
+    head: Int[Array, " a"]
+    partner: Int[Array, " a"]
+    position: Int[Array, " a"]  # among those of its node
+
+
+class _Slots(NamedTuple):
+    """The edges in the order of their arcs, in range; self-loops, which have none, are not live."""
+
+    edge: Int[Array, " e"]
+    arc: Int[Array, " e"]
+    live: Bool[Array, " e"]
+    position: Int[Array, " e"]  # among those of its arc
+
+
+class _Capacities(NamedTuple):
+    """In units. What is `beyond` has more than its number says, and no flow can use it up."""
+
+    slot: Int[Array, " e"]
+    before: Int[Array, " e"]  # of the slots of its arc that come first
+    arc: Int[Array, " a"]
+    beyond: Bool[Array, " a"]
+    bound: Int[Array, ""]  # on the flow: what the source sends out, or less
+    unbounded: Bool[Array, ""]  # a flow that reaches `bound` is infinite
+    overflow: Bool[Array, ""]  # too much even for that
+    exponent: Int[Array, ""]  # of a unit, as a power of two
+
+
+class _State(NamedTuple):
+    flow: Int[Array, " a"]  # net, that of an arc and of its partner cancel
+    excess: Int[Array, " n"]
+    height: Int[Array, " n"]
+
+
+def solve(
+    network: FlowNetwork,
+    capacity: Num[Array, "... e"],
+    source: Int[Array, "..."],
+    sink: Int[Array, "..."],
+) -> Flow:
+    """As documented in `maximum_flow`; the network has the batch dimensions of all, or none."""
+    arrays = (network.arc_ptr, network.arc_head, network.arc_partner)
+    arrays += (network.edge_ptr, network.arc_edge)
+    # All of them, and so the states of all loops, vary over the same axes of a surrounding
+    # `shard_map`.
+    given = (*arrays, source, sink, (capacity < 0).astype(jnp.int32))
+    zero = 0 * sum((x.sum(dtype=jnp.int32) for x in given), jnp.int32(0))
+    shared = None if network.batch_shape == () else 0
+    one = _solve_one
+    for _ in capacity.shape[:-1]:
+        one = jax.vmap(one, in_axes=(0, 0, 0, 0, *[shared] * len(arrays)))
+    usable = _is_usable(capacity) & (zero == 0)  # first: a sum takes denormal numbers for zero
+    capacity += zero.astype(capacity.dtype)
+    return one(capacity, usable, source + zero, sink + zero, *(x + zero for x in arrays))
+
+
+def _is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
+    """Whether no capacity is NaN or below 0."""
+    dtype = capacity.dtype
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return (capacity >= 0).all(-1)
+    bits = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
+
+    def by_bits(x: Array) -> Array:
+        """By sign and size, for XLA takes denormal numbers for zero; of all others NaN is last."""
+        sign = lax.bitcast_convert_type(x, bits)
+        size = sign & jnp.iinfo(bits).max
+        infinite = lax.bitcast_convert_type(jnp.asarray(jnp.inf, dtype), bits)
+        return ((size == 0) | ((sign > 0) & (size <= infinite))).all(-1)
+
+    if dtype != jnp.float64:
+        return by_bits(capacity)
+    # A TPU has no bits of float64.
+    return lax.platform_dependent(capacity, tpu=lambda x: (x >= 0).all(-1), default=by_bits)
+
+
+def _solve_one(
+    capacity: Num[Array, " e"],
+    usable: Bool[Array, ""],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    arc_ptr: Int[Array, " n+1"],
+    arc_head: Int[Array, " a"],
+    arc_partner: Int[Array, " a"],
+    edge_ptr: Int[Array, " a+1"],
+    arc_edge: Int[Array, " e"],
+) -> Flow:
+    n, a, e = len(arc_ptr) - 1, len(arc_head), len(arc_edge)
+    makes_sense = _rises(arc_ptr, a) & _rises(edge_ptr, e) & (arc_ptr[-1] == a)
+    makes_sense &= (0 <= source) & (source < n) & (0 <= sink) & (sink < n) & (source != sink)
+    makes_sense &= (jnp.zeros_like(arc_edge).at[arc_edge].add(1, mode="drop") == 1).all()
+    makes_sense &= (arc_edge >= 0).all()
+    value = jnp.zeros_like(capacity, shape=(), dtype=value_dtype(capacity.dtype))
+    flow, source_side = jnp.zeros_like(capacity), jnp.arange(n, dtype=jnp.int32) == source
+    too_large = jnp.zeros_like(usable)
+    if min(n, a) > 0:
+        arcs, consistent = _arcs(arc_ptr, arc_head, arc_partner)
+        makes_sense &= consistent
+        # What the terminals' arcs bring is counted by arc: none is there twice.
+        tail = arc_head[arc_partner.clip(0, a - 1)]
+        again = (tail[1:] == tail[:-1]) & (arc_head[1:] <= arc_head[:-1])
+        makes_sense &= ~(again & ((tail[1:] == source) | (tail[1:] == sink))).any()
+        if e > 0:
+            slots = _slots(edge_ptr, arc_edge)
+            valid = makes_sense & usable
+            ends = source.clip(0, n - 1), sink.clip(0, n - 1)
+            value, flow, source_side, too_large = _solve_valid(
+                arcs, slots, capacity, *ends, source_side, valid
+            )
+
+    status = jnp.where(too_large, Status.OVERFLOW, Status.OPTIMAL)
+    status = jnp.where(usable, status, Status.INVALID_CAPACITY)
+    status = jnp.where(makes_sense, status, Status.INVALID_GRAPH).astype(jnp.int32)
+    good = status == Status.OPTIMAL
+    nothing = np.nan if jnp.issubdtype(capacity.dtype, jnp.floating) else -1
+    return Flow(
+        value=jnp.where(good, value, nothing),
+        flow=jnp.where(good, flow, nothing),
+        source_side=good & source_side,
+        status=status,
+    )
+
+
+def value_dtype(capacity: np.dtype) -> np.dtype:
+    """Of the value of a flow: integers in 64 bits where JAX has them."""
+    if jnp.issubdtype(capacity, jnp.integer):
+        return np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
+    return capacity
+
+
+def _solve_valid(
+    arcs: _Arcs,
+    slots: _Slots,
+    capacity: Num[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    source_side: Bool[Array, " n"],
+    valid: Bool[Array, ""],
+) -> tuple[Array, Array, Array, Array]:
+    """Value, flow, source side, and whether that was too much; anything where not valid.
+
+    `source_side` is at first the source alone.
+    """
+    alone = source_side
+    of_slot = jnp.where(valid & slots.live, capacity[slots.edge], 0)
+    capacities = _capacities(arcs, slots, of_slot, source, sink)
+    n = source_side.size
+    state = _route(arcs, capacities, source, sink, n)
+    open_back = ((_residual(capacities, state.flow) > 0) | capacities.beyond)[arcs.partner]
+    distance = jnp.where(source_side, 0, jnp.int32(2 * n))
+    distance, _ = _breadth_first(arcs, open_back, distance, source_side)
+    source_side = distance < 2 * n
+    sent = state.excess[sink]
+
+    net = jnp.maximum(state.flow[slots.arc], 0)  # fills up the edges of an arc in their order
+    units = (net - capacities.before).clip(0, capacities.slot)
+    units = jnp.where(slots.live, units, 0)
+    if jnp.issubdtype(capacity.dtype, jnp.integer):
+        flow = jnp.zeros_like(capacity).at[slots.edge].set(units.astype(capacity.dtype))
+        # Only what the source did not have could still reach the sink.
+        return (
+            sent.astype(value_dtype(capacity.dtype)),
+            flow,
+            source_side,
+            (capacities.overflow | source_side[sink]),
+        )
+
+    infinite = capacities.unbounded & (sent == capacities.bound)
+    # Every cut is infinite then, and the one with the fewest nodes is the source alone.
+    source_side = jnp.where(infinite, alone, source_side)
+    amount = fixed_point.times_power(units.astype(of_slot.dtype), capacities.exponent)
+    flow = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(infinite, jnp.nan, amount))
+    cut = source_side[arcs.tail[slots.arc]] & ~source_side[arcs.head[slots.arc]]
+    leaving = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(cut, of_slot, 0))
+    value = jnp.where(infinite, jnp.inf, accurate_sum(leaving)).astype(capacity.dtype)
+    return value, flow, source_side, ~infinite & ~jnp.isfinite(value)
+
+
+# ---------------------------------------------------------------------------------------------
+# The network
+
+
+def _rises(ptr: Int[Array, " k+1"], most: int) -> Bool[Array, ""]:
+    """Whether pointers rise from 0 to at most so many."""
+    return (ptr[0] == 0) & (ptr[1:] >= ptr[:-1]).all() & (ptr[-1] <= most)
+
+
+def _owner(ptr: Int[Array, " k+1"], size: int) -> Int[Array, " size"]:
+    """For each entry the place whose entries these are: how many places end at it or before."""
+    ends = jnp.zeros_like(ptr, shape=(size,)).at[ptr[1:]].add(1, mode="drop")
+    return ends.cumsum(dtype=jnp.int32)
+
+
+def _arcs(
+    arc_ptr: Int[Array, " n+1"], arc_head: Int[Array, " a"], arc_partner: Int[Array, " a"]
+) -> tuple[_Arcs, Bool[Array, ""]]:
+    """The arcs, and whether heads and partners make sense."""
+    n, a = len(arc_ptr) - 1, len(arc_head)
+    index = jnp.arange(a, dtype=jnp.int32)
+    tail = _owner(arc_ptr, a).clip(0, n - 1)
+    head, partner = arc_head.clip(0, n - 1), arc_partner.clip(0, a - 1)
+    consistent = (head == arc_head) & (partner == arc_partner) & (tail != head)
+    consistent &= (partner[partner] == index) & (head[partner] == tail)
+    position = (index - arc_ptr[tail]).clip(0, a - 1)
+    return _Arcs(tail, head, partner, position), consistent.all()
+
+
+def _slots(edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"]) -> _Slots:
+    a, e = len(edge_ptr) - 1, len(arc_edge)
+    index = jnp.arange(e, dtype=jnp.int32)
+    arc = _owner(edge_ptr, e)
+    live = arc < a
+    arc = arc.clip(0, a - 1)
+    position = jnp.where(live, index - edge_ptr[arc], 0).clip(0, e - 1)
+    return _Slots(arc_edge.clip(0, e - 1), arc, live, position)
+
+
+def _capacities(
+    arcs: _Arcs,
+    slots: _Slots,
+    of_slot: Num[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+) -> _Capacities:
+    """Everything in units, and a bound on the flow: what leaves the source or reaches the sink."""
+    a = len(arcs.tail)
+    integer, most = fixed_point.integer_and_most()
+    leaves, reaches = arcs.tail[slots.arc] == source, arcs.head[slots.arc] == sink
+    out_of, into = jnp.where(leaves, of_slot, 0), jnp.where(reaches, of_slot, 0)
+    exponent, unbounded = jnp.zeros_like(source), jnp.zeros_like(leaves, shape=())
+    is_float = jnp.issubdtype(of_slot.dtype, jnp.floating)
+    if not is_float:
+        units = of_slot.astype(integer)
+    else:
+        exponent, nothing, unbounded = _unit(of_slot, out_of, into)
+        units = jnp.where(nothing, jnp.sign(of_slot).astype(integer), 0)
+        units = jnp.where(nothing, units, fixed_point.in_units(of_slot, exponent))
+
+    sums, beyond = fixed_point.running_sums(slots.position, units)
+    last = (
+        jnp.zeros_like(units, jnp.int32, shape=(a,))
+        .at[slots.arc]
+        .max(jnp.where(slots.live, jnp.arange(len(units), dtype=jnp.int32), 0))
+    )
+    has_edges = jnp.zeros_like(units, bool, shape=(a,)).at[slots.arc].max(slots.live)
+    finite = ~jnp.isinf(of_slot) if is_float else jnp.ones_like(leaves)
+    parts = (leaves, reaches, finite)
+    out_units, in_units, finite_units = fixed_point.totals(
+        jnp.stack([jnp.where(part, units, 0) for part in parts])
+    )
+    bound = jnp.minimum(out_units, in_units)
+    return _Capacities(
+        slot=units,
+        before=fixed_point.before(slots.position, sums),
+        arc=jnp.where(has_edges, sums[last], 0),
+        beyond=has_edges & beyond[last],
+        bound=jnp.where(unbounded, fixed_point.stopping_sum(finite_units, 1)[0], bound),
+        unbounded=unbounded,
+        overflow=(bound >= most) & ~unbounded & (integer.itemsize == 8),
+        exponent=exponent,
+    )
+
+
+def _unit(
+    of_slot: Num[Array, " e"], out_of: Num[Array, " e"], into: Num[Array, " e"]
+) -> tuple[Array, Array, Array]:
+    """The exponent of a unit, whether no flow is possible, and whether nothing bounds it."""
+    sums = [fixed_point.exponent_of_sum(x) for x in (out_of, into)]
+    infinite = [(x == jnp.inf).any() for x in (out_of, into)]
+    unbounded = infinite[0] & infinite[1]
+    nothing = (sums[0][1] & ~infinite[0]) | (sums[1][1] & ~infinite[1])
+    far = jnp.iinfo(jnp.int32).max
+    bounds = (jnp.where(inf, far, k) for (k, _), inf in zip(sums, infinite, strict=True))
+    finite = fixed_point.exponent_of_sum(of_slot)[0]
+    exponent = jnp.where(unbounded, finite, jnp.minimum(*bounds))
+    # Room for one unit more: the sum of all finite capacities is not itself a flow's bound.
+    exponent += unbounded.astype(exponent.dtype) - fixed_point.bits_of_bound()
+    return exponent, nothing, unbounded
+
+
+# ---------------------------------------------------------------------------------------------
+# Push and relabel
+
+
+def _residual(capacities: _Capacities, flow: Int[Array, " a"]) -> Int[Array, " a"]:
+    """How much more each arc takes, or `most`, beyond which there is no excess anyway."""
+    _, most = fixed_point.integer_and_most()
+    too_much = (flow < 0) & (capacities.arc > most + flow)
+    return jnp.where(too_much, most, capacities.arc - flow)
+
+
+def _route(
+    arcs: _Arcs, capacities: _Capacities, source: Int[Array, ""], sink: Int[Array, ""], n: int
+) -> _State:
+    """A maximum flow; `excess` says what arrived at the sink, and what stayed at the source."""
+    node = jnp.arange(n, dtype=jnp.int32)
+    at_source, at_sink = node == source, node == sink
+    state = _State(
+        flow=jnp.zeros_like(capacities.arc),
+        excess=jnp.where(at_source, capacities.bound, 0),
+        height=jnp.where(at_source, 0, 0 * node),
+    )
+
+    def active(state: _State) -> Bool[Array, " n"]:
+        below = state.height < jnp.where(at_source, n, 2 * n)
+        return (state.excess > 0) & below & ~at_sink
+
+    def relabel_globally(state: _State) -> tuple[_State, Array]:
+        is_open = _residual(capacities, state.flow) > 0
+        height = jnp.where(at_sink, 0, jnp.int32(2 * n))
+        height, levels = _breadth_first(arcs, is_open, height, at_sink)
+        cut_off = at_source & (height == 2 * n)
+        height = jnp.where(cut_off, n, height)
+        height, more = _breadth_first(arcs, is_open, height, cut_off)
+        return state._replace(height=height), levels + more
+
+    def round_of_pushes(state: _State) -> _State:
+        residual = _residual(capacities, state.flow)
+        downhill = state.height[arcs.tail] == state.height[arcs.head] + 1
+        admissible = active(state)[arcs.tail] & downhill
+        excess = state.excess[arcs.tail]
+        takes = jnp.where(admissible, jnp.minimum(residual, excess), 0)
+        sums, _ = fixed_point.running_sums(arcs.position, takes)
+        pushed = (excess - fixed_point.before(arcs.position, sums)).clip(0, takes)
+        change = pushed - pushed[arcs.partner]
+        state = state._replace(
+            flow=state.flow + change, excess=state.excess.at[arcs.tail].add(-change)
+        )
+        # The lowest place to push to. By validity nobody has one two levels below.
+        is_open = _residual(capacities, state.flow) > 0
+        above = jnp.where(is_open, state.height[arcs.head] + 1, jnp.int32(2 * n))
+        lowest = jnp.full_like(state.height, 2 * n).at[arcs.tail].min(above)
+        lowest = jnp.where(at_source, jnp.minimum(lowest, n), lowest)
+        return state._replace(height=jnp.where(active(state), lowest, state.height))
+
+    def phase(state: _State) -> _State:
+        """As many rounds as the search had levels: neither costs more than the other."""
+        state, levels = relabel_globally(state)
+        return lax.while_loop(
+            lambda carry: (carry[1] > 0) & active(carry[0]).any(),
+            lambda carry: (round_of_pushes(carry[0]), carry[1] - 1),
+            (state, levels),
+        )[0]
+
+    return lax.while_loop(lambda state: active(state).any(), phase, state)
+
+
+def _breadth_first(
+    arcs: _Arcs, is_open: Bool[Array, " a"], height: Int[Array, " n"], seeds: Bool[Array, " n"]
+) -> tuple[Array, Array]:
+    """Heights of all from which open arcs lead to the seeds, and the number of levels.
+
+    The seeds have one height; each open arc on the shortest way adds one. Only heights of 2n, for
+    unknown, are replaced.
+    """
+    unknown = 2 * height.size
+
+    def level(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        height, frontier, levels = state
+        above = jnp.where(frontier, height, 0).max() + 1
+        leads = is_open & frontier[arcs.head]
+        frontier = jnp.zeros_like(frontier).at[arcs.tail].max(leads) & (height == unknown)
+        return jnp.where(frontier, above, height), frontier, levels + 1
+
+    none = 0 * height[0]
+    height, _, levels = lax.while_loop(lambda state: state[1].any(), level, (height, seeds, none))
+    return height, levels

@@ -1,0 +1,337 @@
+"""Minimum cuts of images and volumes: the public function, and which solver runs where."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._common.arguments import as_array
+from jaxmatch._common.given import NARROW, as_given
+from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.result import Cut
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi import libraries
+from jaxmatch._ffi.place import Place, place_of
+from jaxmatch._grid_cut import native
+from jaxmatch._grid_cut import xla as _xla_grid_cut
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Int, Num
+
+
+# The native solver of each method, None: the pure-JAX twin.
+_METHODS = {"auto": "auto", "augment": "auto", "push_relabel": "push_relabel", "xla": None}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class GridCut(Cut):
+    """The result of [`grid_cut`][jaxmatch.grid_cut]; leading `...` is batch.
+
+    - `value`: `T[...]`, the capacity of the cut; the one field that carries a gradient.
+    - `source_side`: `bool[..., *grid]`, the cells on the source's side of the cut.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False. Unpacks
+    as `value, source_side, status`; `cut[k]` is problem k of a batch.
+    """
+
+    value: Num[Array, "..."]
+    source_side: Bool[Array, "..."]
+    status: Int[Array, "..."]
+
+
+@unchecked
+def grid_cut(
+    source_capacity: ArrayLike,
+    sink_capacity: ArrayLike,
+    pairwise: ArrayLike,
+    *,
+    connectivity: int | None = None,
+    method: str = "auto",
+) -> GridCut:
+    """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
+
+    Every pixel or voxel is a cell. Arcs lead from a source to each cell, from each cell to a sink,
+    and between neighbours. The cut puts each cell on the source's or on the sink's side, so that
+    the capacities of all arcs from the source's side to the sink's side have the least sum: a cell
+    on the sink's side costs its `source_capacity`, one on the source's side its `sink_capacity`,
+    and neighbours on different sides cost what `pairwise` has for the arc from the one on the
+    source's side to the other. All further leading dimensions are batch, solved by one native call.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> image = jnp.array([[9, 8, 1], [9, 2, 1]])
+    >>> smooth = jnp.full((2, 2, 3), 3)  # to the right and down, both ways
+    >>> res = jax.jit(jm.grid_cut)(image, 10 - image, smooth)
+    >>> res.source_side.astype(int)
+    Array([[1, 1, 0],
+           [1, 0, 0]], dtype=int32)
+    >>> int(res.value), int(res.status) == jm.Status.OPTIMAL
+    (17, True)
+
+    **Arguments:**
+
+    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6:
+      of the arcs from the source and to the sink. +inf pins a cell to a side (a hard seed).
+    - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`: of the arcs to neighbours. Entry
+      `pairwise[..., k, i]` is the arc from cell i to its neighbour in direction k. With K =
+      `connectivity` there is an entry for each direction; with K = `connectivity` / 2 for the first
+      half of the directions, and it holds for both ways. What leads out of the grid is ignored,
+      whatever it holds.
+    - `connectivity`: 4 (the default) or 8 neighbours in grids of two dimensions, 6 in grids of
+      three. It alone says which dimensions are the grid; the others are batch, and broadcast.
+    - `method`: `"auto"`, `"augment"` (growing forests, the CPU's way), `"push_relabel"` (the GPU's
+      way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; each native solver has one
+      way, whatever the name.
+
+    **Directions**, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
+
+    | `connectivity` | first half | second half |
+    | --- | --- | --- |
+    | 4 | (0, 1), (1, 0) | (0, −1), (−1, 0) |
+    | 8 | (0, 1), (1, 0), (1, 1), (1, −1) | (0, −1), (−1, 0), (−1, −1), (−1, 1) |
+    | 6 | (0, 0, 1), (0, 1, 0), (1, 0, 0) | (0, 0, −1), (0, −1, 0), (−1, 0, 0) |
+
+    **Dtypes:** the three are promoted to one dtype; small integers and booleans are cast to int32,
+    bfloat16 and float16 to float32.
+
+    | capacities | value without x64 | value with `jax_enable_x64` |
+    | --- | --- | --- |
+    | int32 | int32 | int64 |
+    | int64 | – | int64 |
+    | float32 | float32 | float32 |
+    | float64 | – | float64 |
+
+    Outside of a trace 64-bit NumPy arrays count as under x64, and on the CPU NumPy arrays come out
+    where they went in.
+
+    **Returns:**
+
+    A [`GridCut`][jaxmatch.GridCut]. Of several minimum cuts it is the one with the fewest cells on
+    the source's side: those that residual arcs reach from the source. It is unique, so it is the
+    same for every method, backend and batch.
+
+    **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `OVERFLOW` for
+    integers where both Σ source_capacity and Σ sink_capacity reach 2^59, and where the value does
+    not fit its dtype (a finite cut beyond all floats, too). Never an exception, and the other
+    problems of the batch are not touched. Empty grids have value 0.
+
+    **Floats** are solved in fixed point, with a unit of about 2^-59 of the largest sum of the
+    capacities around a cell, those that no flow can fill left aside. If every capacity is a
+    multiple of the unit, as integers are, the cut is a minimum cut of the very numbers passed in;
+    otherwise capacities are rounded down to units, and the cut's is above the minimum by at most
+    the number of arcs times the unit. That holds from the least denormal number to the greatest
+    double, also beside +inf. The value is the capacity of the cut in the given numbers, summed in
+    float64 (in an order that may differ between a grid alone and in a batch). Where no finite cut
+    exists the value is +inf and the status `OPTIMAL`. The twin without x64 has 32-bit integers
+    alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer capacities around a
+    cell reach 2^30; it reads denormal numbers, and differences that are, as zero.
+
+    **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
+    0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0
+    where the status is not `OPTIMAL`.
+
+    **Deterministic:** yes, in all of the result.
+
+    **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
+    is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA tiles of
+    the grid lie in the shared memory of all multiprocessors, and push and relabel there; what
+    crosses their borders goes through global memory. Grids of up to 1024 cells that fit one tile,
+    and in a batch all that fit one multiprocessor, have a block each, in one launch; larger ones
+    are solved one after another, with about 80 bytes a cell (110 with 6 neighbours, 170 with 8) for
+    each problem of the batch beside the arguments. It ends, too: after 1024 relabellings, more than
+    any grid we know needs, heights stay valid between them, and push-relabel's polynomial bound
+    holds. The twin looks at all cells in every one of its steps.
+
+    **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, grids of 2^28
+    cells or more, integers that JAX would cut, an unknown `connectivity` or `method`.
+
+    **Source:** Boykov and Jolly, *Interactive graph cuts for optimal boundary and region
+    segmentation of objects in N-D images*, ICCV 2001 (the model). Goldberg, Hed, Kaplan, Tarjan and
+    Werneck, *Maximum flows by incremental breadth-first search*, ESA 2011 (CPU). Goldberg and
+    Tarjan, *A new approach to the maximum-flow problem*, J. ACM 35 (1988); Delong and Boykov, *A
+    scalable graph-cut algorithm for N-D grids*, CVPR 2008; Shekhovtsov and Hlaváč, *A distributed
+    mincut/maxflow algorithm combining path augmentation and push-relabel*, IJCV 104 (2013) (CUDA).
+    """
+    if connectivity is None:
+        connectivity = 4
+    if connectivity not in (4, 6, 8):
+        raise ValueError(
+            f"`connectivity` must be 4 or 8 (two dimensions) or 6 (three), got {connectivity!r}."
+        )
+    if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
+        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    given = (
+        as_given("source_capacity", source_capacity),
+        as_given("sink_capacity", sink_capacity),
+        as_given("pairwise", pairwise),
+    )
+    place = place_of(*given, options=(int(connectivity), method))
+    solver = _METHODS[method]
+    if solver is None:
+        place = place.by_jax()
+    with place.precision():
+        arrays = _as_capacities(*given, int(connectivity), place)
+        if place.native:
+            how: dict[str, Any] = {"method": solver, "platform": "cpu"}
+            return place.bring_home(
+                GridCut(*native.grid_cut(*arrays, connectivity=int(connectivity), **how))
+            )
+        return place.bring_home(_solve(*arrays, connectivity=int(connectivity), method=method))
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _as_capacities(
+    source_capacity: ArrayLike,
+    sink_capacity: ArrayLike,
+    pairwise: ArrayLike,
+    connectivity: int,
+    place: Place,
+) -> tuple[Array, Array, Array]:
+    """All three in one dtype and with one batch shape."""
+    names = ("source_capacity", "sink_capacity", "pairwise")
+    given = (source_capacity, sink_capacity, pairwise)
+    arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
+    dtype = common_dtype(*arrays)
+    if dtype in NARROW:
+        dtype = jnp.dtype(jnp.int32)
+    if dtype in (jnp.bfloat16, jnp.float16):
+        dtype = jnp.dtype(jnp.float32)
+    source, sink, pairs = (x.astype(dtype) for x in arrays)
+
+    rank = 3 if connectivity == 6 else 2
+    grid = "D, H, W" if rank == 3 else "H, W"
+    hint = "" if rank == 3 else "; volumes need connectivity=6"
+    for name, x in zip(names[:2], (source, sink), strict=True):
+        if x.ndim < rank:
+            raise ValueError(
+                f"`{name}` must have shape [..., {grid}] with connectivity={connectivity}, got "
+                f"{x.shape}."
+            )
+    shape = source.shape[-rank:]
+    if math.prod(shape) >= 2**28:
+        raise ValueError(f"Grids must have fewer than 2^28 cells, got {shape}; cut it into parts.")
+    if sink.shape[-rank:] != shape:
+        raise ValueError(
+            f"`sink_capacity` must have the grid {shape} of `source_capacity` as its last "
+            f"dimensions, got shape {sink.shape}{hint}."
+        )
+    counts = (connectivity // 2, connectivity)
+    if (
+        pairs.ndim < rank + 1
+        or pairs.shape[-rank:] != shape
+        or pairs.shape[-rank - 1] not in counts
+    ):
+        raise ValueError(
+            f"`pairwise` must have shape [..., K, {grid}] with K in {counts} and the grid {shape} "
+            f"of `source_capacity`, for connectivity={connectivity}; got {pairs.shape}{hint}."
+        )
+    try:
+        batch = jnp.broadcast_shapes(
+            source.shape[:-rank], sink.shape[:-rank], pairs.shape[: -rank - 1]
+        )
+    except ValueError:
+        raise ValueError(
+            "The batch dimensions, all in front of the grid, must broadcast: got "
+            f"{source.shape[:-rank]} for `source_capacity`, {sink.shape[:-rank]} for "
+            f"`sink_capacity`, {pairs.shape[: -rank - 1]} for `pairwise`{hint}."
+        ) from None
+    xp = place.xp
+    return (
+        xp.broadcast_to(source, (*batch, *shape)),
+        xp.broadcast_to(sink, (*batch, *shape)),
+        xp.broadcast_to(pairs, (*batch, *pairs.shape[-rank - 1 :])),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Solving
+
+
+@compiled(static_argnames=("connectivity", "method"))
+def _solve(
+    source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str
+) -> GridCut:
+    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
+    solver = _METHODS[method]
+    twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
+    platforms: dict[str, Callable[..., tuple[Array, Array, Array]]] = {}
+    if solver is not None:
+        on = partial(native.grid_cut, connectivity=connectivity, method=solver)
+        if libraries.has_cpu_library():
+            platforms["cpu"] = partial(on, platform="cpu")
+        if libraries.has_cuda_library():
+            platforms["cuda"] = partial(on, platform="cuda")
+
+    def solve(source: Array, sink: Array, pairwise: Array) -> GridCut:
+        capacities = lax.stop_gradient((source, sink, pairwise))
+        if platforms:
+            found = lax.platform_dependent(*capacities, default=twin, **platforms)
+        else:
+            found = twin(*capacities)
+        value, side, status = found
+        if jnp.issubdtype(source.dtype, jnp.floating):
+            value = _value(connectivity, source, sink, pairwise, value, side, status)
+        return GridCut(value, side, status)
+
+    rank = 3 if connectivity == 6 else 2
+    return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _value(
+    connectivity: int,
+    source: Array,
+    sink: Array,
+    pairwise: Array,
+    minimum: Array,
+    side: Array,
+    status: Array,
+) -> Array:
+    """The minimum, with the envelope theorem (Danskin) as its derivative."""
+    return minimum
+
+
+@_value.defjvp
+def _value_jvp(
+    connectivity: int, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Array, Array]:
+    _, _, pairwise, minimum, side, status = primals
+    source_dot, sink_dot, pairwise_dot = tangents[:3]
+    rank = 3 if connectivity == 6 else 2
+    grid = tuple(range(-rank, 0))
+    solved = (status == Status.OPTIMAL)[(..., *(None for _ in grid))]
+    # `where` and not a product: its transpose stops a NaN that a loss sends back.
+    dot = jnp.where(solved, jnp.where(side, sink_dot, source_dot), 0).sum(grid)
+    crosses = cut_arcs(side, pairwise.shape[-rank - 1], connectivity)
+    crosses &= jnp.expand_dims(solved, -rank - 1)
+    dot += jnp.where(crosses, pairwise_dot, 0).sum((-rank - 1, *grid))
+    # Not `minimum`, which is a constant to JAX: the value of a second derivative depends on it.
+    return _value(connectivity, *primals), dot
+
+
+def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
+    """Which entries of `pairwise`, `arcs` for each cell, belong to the cut."""
+    crossing = []
+    for step in _xla_grid_cut.steps(connectivity)[:arcs]:
+        # Where there is no neighbour nothing crosses.
+        on_sink_side = _xla_grid_cut.neighbours(~side, step)
+        differ = side & on_sink_side
+        if arcs < connectivity:
+            differ |= ~side & _xla_grid_cut.neighbours(side, step)
+        crossing.append(differ)
+    return jnp.stack(crossing, axis=side.ndim - (3 if connectivity == 6 else 2))

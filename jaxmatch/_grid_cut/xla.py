@@ -1,0 +1,283 @@
+"""The pure-JAX solver for minimum cuts of grids on any platform.
+
+Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays: all cells with
+excess push along one direction after the other, then all that still have some raise their heights,
+and now and then every height is set to the exact distance. The flow runs backwards, from the sink
+to the source: what can still reach the source in the end, in a residual graph that is turned
+around, is what residual arcs reach from the source: the source-most cut.
+
+Invariant: heights are valid (no residual arc leads down by more than one) and only rise. A push
+keeps them valid since nothing else moves in its direction; raising a cell does since neighbours
+only rise meanwhile. So there are O(n²) rounds (their theorem 6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._common.status import Status
+from jaxmatch._flow.fixed_point import times_power
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+_FIRST_HALF = {
+    4: [(0, 1), (1, 0)],
+    6: [(0, 0, 1), (0, 1, 0), (1, 0, 0)],
+    8: [(0, 1), (1, 0), (1, 1), (1, -1)],
+}
+_ROUNDS = 24  # between two times that all heights are made exact
+_FAR = 1 << 30  # the height of cells that reach nothing
+
+
+def steps(connectivity: int) -> list[tuple[int, ...]]:
+    """The steps to the neighbours, in the order of `pairwise`."""
+    half = _FIRST_HALF[connectivity]
+    return half + [tuple(-d for d in step) for step in half]
+
+
+def neighbours(x: Array, step: Sequence[int] | Array, fill: float = 0) -> Array:
+    """The entry of each cell's neighbour, `fill` where there is none. The grid comes last."""
+    rank, batch = len(step), x.ndim - len(step)
+    padded = jnp.pad(x, [(0, 0)] * batch + [(1, 1)] * rank, constant_values=fill)
+    return lax.dynamic_slice(padded, [0] * batch + [1 + step[k] for k in range(rank)], x.shape)
+
+
+def solve(
+    source: Num[Array, "..."], sink: Num[Array, "..."], pairwise: Num[Array, "..."],
+    *, connectivity: int,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Value, source side and status, as documented in `grid_cut`."""
+    solve_one = partial(_solve_one, connectivity=connectivity)
+    for _ in source.shape[: -len(steps(connectivity)[0])]:
+        solve_one = jax.vmap(solve_one)
+    # All three, and so the states of all loops, vary over the same axes of a surrounding
+    # `shard_map`.
+    zero = jnp.where(False, sum(x.sum(dtype=x.dtype) for x in (source, sink, pairwise)), 0)
+    return solve_one(*(x + zero.astype(x.dtype) for x in (source, sink, pairwise)))
+
+
+def _solve_one(
+    source: Num[Array, "..."], sink: Num[Array, "..."], pairwise: Num[Array, "k ..."],
+    *, connectivity: int,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    moves = steps(connectivity)
+    half = len(moves) // 2
+    exists = [neighbours(jnp.ones_like(source, bool), step) for step in moves]
+    # Of the arc from each cell in direction k; what the grid does not have is 0, NaN included.
+    arcs = [jnp.where(exists[k], pairwise[k], 0) for k in range(len(pairwise))]
+    if len(arcs) == half:
+        arcs += [neighbours(arcs[k], moves[k + half]) for k in range(half)]
+    valid = (source >= 0).all() & (sink >= 0).all()
+    for arc in arcs:
+        valid &= (arc >= 0).all()
+    to_integers = _fixed_point if jnp.issubdtype(source.dtype, jnp.floating) else _integers
+    excess, units, overflow = to_integers(source, sink, arcs, moves)
+    usable = valid & ~overflow
+    # Turned around: the arc of a cell is that of its neighbour, and the sink gives.
+    residual = jnp.where(usable, jnp.stack(_into(units, moves)), 0)
+    height = _push_relabel(jnp.where(usable, -excess, 0), residual, jnp.array(moves))
+    side = usable & (height < _FAR)
+    value, fits = _capacity(side, source, sink, arcs, moves)
+    usable &= fits
+    failure = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
+    status = jnp.where(
+        valid, jnp.where(usable, Status.OPTIMAL, Status.OVERFLOW), Status.INVALID_CAPACITY
+    )
+    return (
+        jnp.where(usable, value, failure).astype(value.dtype),
+        side & usable,
+        status.astype(jnp.int32),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Numbers
+
+
+def _widest(kind: type) -> jnp.dtype:
+    return jax.dtypes.canonicalize_dtype(kind)
+
+
+def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
+    """The sum of integers, and whether it is below the limit, which the dtype holds."""
+    bits = 8 * terms[0].dtype.itemsize
+    # Digits so narrow that no sum of them overflows, for 2^23 or 2^31 terms.
+    width = 8 if bits == 32 else 32
+    total = jnp.stack([x.sum(dtype=x.dtype) for x in terms]).sum(dtype=terms[0].dtype)
+    carry, digits = jnp.zeros_like(total), []
+    for low in range(0, bits, width):
+        digit = sum(((x >> low) & ((1 << width) - 1)).sum(dtype=x.dtype) for x in terms) + carry
+        digits.append(digit & ((1 << width) - 1))
+        carry = digit >> width
+    # Compared from the most significant digit on.
+    fits, equal = jnp.zeros_like(total, bool), carry == 0
+    for at in range(len(digits) - 1, -1, -1):
+        of_limit = limit >> (width * at) & ((1 << width) - 1)
+        fits |= equal & (digits[at] < of_limit)
+        equal &= digits[at] == of_limit
+    return total, fits
+
+
+def _integers(
+    source: Int[Array, "..."], sink: Int[Array, "..."], arcs: list[Array],
+    moves: list[tuple[int, ...]],
+) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
+    """Excess, capacities, and whether sums would overflow."""
+    integer = _widest(int)
+    source, sink = source.astype(integer), sink.astype(integer)
+    units = [arc.astype(integer) for arc in arcs]
+    excess = source - sink
+    overflow = jnp.zeros_like(excess, bool).any()
+    if integer == jnp.int64:
+        total, fits = zip(*(_sum_below([x], 1 << 59) for x in (source, sink)), strict=True)
+        overflow |= ~(fits[0] | fits[1])
+        least = jnp.minimum(
+            jnp.where(fits[0], total[0], 1 << 59), jnp.where(fits[1], total[1], 1 << 59)
+        )
+        units = [jnp.minimum(x, least + 1) for x in units]
+        excess = jnp.clip(excess, -least - 1, least + 1)
+    else:
+        around = sum(x.astype(jnp.float32) for x in units)
+        around += sum(x.astype(jnp.float32) for x in _into(units, moves))
+        overflow |= (around + jnp.abs(excess).astype(jnp.float32) >= 2.0**30).any()
+    return excess, units, overflow
+
+
+def _fixed_point(
+    source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
+    moves: list[tuple[int, ...]],
+) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
+    """As ffi/include/jaxmatch/grid_cut_units.h: rounded down to units, what is above the bound of
+    all flow is one unit more. No sum leaves the range, since numbers, of which those that matter
+    are of the order of the bound, are divided by its power of two at first.
+    """
+    real, integer = _widest(float), _widest(int)
+    bits = 59 if integer == jnp.int64 else 29
+    source, sink = (x.astype(real) for x in (source, sink))
+    arcs = [arc.astype(real) for arc in arcs]
+    surplus = jnp.where(source == sink, 0, source - sink)
+    # What is left of its size, which is rounded (Dekker).
+    more, less = jnp.maximum(source, sink), jnp.minimum(source, sink)
+    rest = jnp.where(more < jnp.inf, (more - jnp.abs(surplus)) - less, 0)
+
+    def survey(surplus: Array, arcs: list[Array]) -> tuple[Array, Array, Array]:
+        out = sum(arcs)
+        into = sum(_into(arcs, moves))
+        gives = jnp.minimum(jnp.maximum(surplus, 0), out)
+        takes = jnp.minimum(jnp.maximum(-surplus, 0), into)
+        around = (gives + takes + out + into).max(initial=0)
+        return gives.max(initial=0), takes.max(initial=0), around
+
+    most_excess, most_deficit, _ = survey(surplus, arcs)
+    cells = real.type(max(source.size, 1))
+    every = jnp.stack([source, sink, *arcs])
+    most_finite = jnp.where(every < jnp.inf, every, 0).max(initial=0)
+    least = jnp.minimum(most_excess, most_deficit)
+    is_bound = least < jnp.inf
+    each = jnp.where(is_bound, least, jnp.where(most_finite > 0, most_finite, 1))
+    significand, exponent = jnp.frexp(each)
+    bound = significand * jnp.where(is_bound, cells, cells * (len(arcs) + 2))
+
+    surplus, rest, *arcs = (times_power(x, -exponent) for x in (surplus, rest, *arcs))
+    *_, around = survey(surplus, [jnp.minimum(arc, bound) for arc in arcs])
+    unit = jnp.frexp(around)[1] - bits
+
+    def in_units(x: Array) -> Array:
+        return jnp.minimum(times_power(x, -unit), 2.0**bits)
+
+    def whole(x: Array) -> Array:
+        return jnp.floor(x).astype(integer)
+
+    beyond = whole(in_units(bound)) + 1
+    units = [jnp.where(arc > bound, beyond, whole(in_units(arc))) for arc in arcs]
+    # What the difference of two floats rounds away can be many units.
+    size = in_units(jnp.abs(surplus))
+    left = size - jnp.floor(size) + times_power(rest, -unit)
+    size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
+    size = jnp.minimum(size, jnp.minimum(beyond, 1 << bits))
+    return jnp.where(surplus < 0, -size, size), units, bound < 0
+
+
+def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:
+    """Of the arcs that lead to each cell."""
+    half = len(moves) // 2
+    return [neighbours(arcs[k - half], step) for k, step in enumerate(moves)]
+
+
+def _capacity(
+    side: Bool[Array, "..."], source: Array, sink: Array, arcs: list[Array],
+    moves: list[tuple[int, ...]],
+) -> tuple[Array, Bool[Array, ""]]:  # fmt: skip
+    """Of a cut in the given numbers, and whether it fits the dtype of values."""
+    terms = [jnp.where(side, sink, source)]
+    terms += [
+        jnp.where(side & ~neighbours(side, step), arc, 0)
+        for arc, step in zip(arcs, moves, strict=True)
+    ]
+    if jnp.issubdtype(source.dtype, jnp.floating):
+        parts = jnp.stack([x.astype(_widest(float)).sum() for x in terms])
+        endless = jnp.stack([jnp.isinf(x).any() for x in terms]).any()
+        value = parts.sum().astype(source.dtype)
+        return value, endless | (value < jnp.inf)
+    integer = _widest(int)
+    return _sum_below([x.astype(integer) for x in terms], jnp.iinfo(integer).max + 1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Push-relabel
+
+
+def _push_relabel(
+    excess: Int[Array, "..."], residual: Int[Array, "k ..."], moves: Int[Array, "k rank"]
+) -> Int[Array, "..."]:  # fmt: skip
+    """The distance of each cell to a deficit, in the residual graph of a maximum preflow."""
+    count = len(moves)
+
+    def one_above_lowest(height: Array, residual: Array) -> Array:
+        """One more than the lowest neighbour at the end of a residual arc."""
+
+        def by_direction(k: Array, least: Array) -> Array:
+            there = neighbours(height, moves[k], _FAR) + 1
+            return jnp.minimum(least, jnp.where(residual[k] > 0, there, _FAR))
+
+        return lax.fori_loop(0, count, by_direction, jnp.full_like(height, _FAR))
+
+    def distances(excess: Array, residual: Array) -> Array:
+        def closer(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            lower = jnp.minimum(state[0], one_above_lowest(state[0], residual))
+            return lower, (lower < state[0]).any()
+
+        height = jnp.where(excess < 0, 0, _FAR).astype(jnp.int32)
+        return lax.while_loop(lambda state: state[1], closer, (height, (excess < 0).any()))[0]
+
+    def push(k: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        excess, residual, height = state
+        falls = (height < _FAR) & (height == neighbours(height, moves[k], _FAR) + 1)
+        pushed = jnp.where(falls, jnp.clip(excess, 0, residual[k]), 0)
+        received = neighbours(pushed, -moves[k])
+        residual = residual.at[k].add(-pushed).at[(k + count // 2) % count].add(received)
+        return excess - pushed + received, residual, height
+
+    def one_round(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        excess, residual, height = lax.fori_loop(0, count, push, state)
+        raised = jnp.maximum(height, one_above_lowest(height, residual))
+        return excess, residual, jnp.where(excess > 0, raised, height)
+
+    def phase(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        excess, residual, _ = lax.fori_loop(0, _ROUNDS, one_round, state)
+        return excess, residual, distances(excess, residual)
+
+    def is_active(state: tuple[Array, Array, Array]) -> Bool[Array, ""]:
+        excess, _, height = state
+        return ((excess > 0) & (height < _FAR)).any()
+
+    start = (excess, residual, distances(excess, residual))
+    return lax.while_loop(is_active, phase, start)[2]

@@ -1,0 +1,128 @@
+"""A matching through a maximum flow, as Hsieh, Lin and Kuo (HPEC 2025, section IV) find it.
+
+A source sends one unit to each row, each edge takes one unit from its row to its column, and each
+column sends one to a sink. The minimum cut nearest to the source separates no matched pair, so rows
+on its other side and columns on its own cover all edges (Kőnig).
+
+The network is put together from the arrays of the graph on the device: their orders make it a sum
+of known offsets but for one sort, of the edges by column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch._common.result import Matching
+from jaxmatch._common.status import Status
+from jaxmatch._flow.methods import solve_flow
+from jaxmatch._flow.network import MOST_EDGES, FlowNetwork
+from jaxmatch._matching.xla import is_csr
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int
+
+    from jaxmatch._matching.graph import BipartiteGraph
+
+
+def solve_by_flow(graph: BipartiteGraph, start: Int[Array, "... n"] | None = None) -> Matching:
+    """As documented in `maximum_bipartite_matching`; there is no use for a start."""
+    del start
+    n, m = graph.shape
+    size = graph.capacity + n + m
+    if size > MOST_EDGES:
+        raise ValueError(
+            "`method='flow'` takes graphs whose edges, rows and columns are at most "
+            f"{MOST_EDGES} together, got {size}; use `method='auto'`."
+        )
+    build = _network
+    for _ in graph.batch_shape:
+        build = jax.vmap(build)
+    network, live, valid = build(graph)
+    capacity = jnp.concatenate([live, jnp.ones_like(live, shape=(*live.shape[:-1], n + m))], -1)
+    source = jnp.full_like(valid, n + m, jnp.int32)
+    res = solve_flow(network, capacity.astype(jnp.int32), source, source + 1, method="auto")
+
+    end = graph.capacity
+    matched = (res.flow[..., :end] > 0) & live
+    row, col = network.senders[..., :end], network.receivers[..., :end] - n
+    pair = _pair
+    for _ in graph.batch_shape:
+        pair = jax.vmap(pair, (0, 0, 0, None))
+    solved = valid & (res.status == Status.OPTIMAL)
+    proved, side = solved[..., None], res.source_side
+    return Matching(
+        col4row=pair(matched, row, col, n),
+        row4col=pair(matched, col, row, m),
+        cardinality=jnp.where(solved, res.value, -1).astype(jnp.int32),
+        row_cover=proved & ~side[..., :n],
+        col_cover=proved & side[..., n : n + m],
+        status=jnp.where(valid, res.status, Status.INVALID_GRAPH).astype(jnp.int32),
+    )
+
+
+def _pair(
+    matched: Bool[Array, " e"], one: Int[Array, " e"], other: Int[Array, " e"], size: int
+) -> Int[Array, " size"]:
+    nobody = jnp.full_like(one, -1, shape=(size,))
+    return nobody.at[jnp.where(matched, one, size)].set(other, mode="drop")
+
+
+def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Bool[Array, ""]]:
+    """The network, which edges of the graph are there, and whether the graph makes sense.
+
+    Nodes: n rows, m columns, source, sink, and two between which all that is padding lies, with a
+    capacity of 0. Edges: e of the graph, n from the source, m to the sink. Arcs, by tail: those of
+    a row to its columns and to the source, those of a column to its rows and to the sink, and so
+    on. With k edges before it, row r begins at k + r, since each row before it has one arc more.
+    """
+    (n, m), e = graph.shape, graph.capacity
+    valid = is_csr(graph.row_ptr, graph.col_ind, m) & is_csr(graph.col_ptr, graph.row_ind, n)
+    valid &= graph.row_ptr[-1] == graph.col_ptr[-1]
+    count = jnp.where(valid, graph.row_ptr[-1], 0)
+    index, rows = jnp.arange(e, dtype=jnp.int32), jnp.arange(n, dtype=jnp.int32)
+    cols = jnp.arange(m, dtype=jnp.int32)
+    live = index < count
+    row_ptr = jnp.where(valid, graph.row_ptr, 0)
+    # The row of an edge: how many rows end at it or before.
+    row = jnp.zeros_like(index).at[row_ptr[1:]].add(1, mode="drop").cumsum(dtype=jnp.int32)
+    col = jnp.where(live, graph.col_ind, m)
+    by_col = jnp.argsort(col, stable=True)
+    place = jnp.zeros_like(index).at[by_col].set(index)
+    col_ptr = jnp.zeros_like(graph.col_ptr).at[col + 1].add(1, mode="drop")
+    col_ptr = col_ptr.cumsum(dtype=jnp.int32)
+
+    source, sink, spare = n + m, n + m + 1, n + m + 2
+    first_col = count + n  # arc
+    first_source = 2 * count + n + m
+    first_spare = first_source + n + m
+    forth = jnp.where(live, index + row, first_spare + index - count)
+    back = jnp.where(live, first_col + place + col, first_spare + e - 2 * count + index)
+    from_source, to_source = first_source + rows, row_ptr[1:] + rows
+    to_sink, from_sink = first_col + col_ptr[1:] + cols, first_source + n + cols
+
+    senders = jnp.concatenate([jnp.where(live, row, spare), 0 * rows + source, n + cols])
+    receivers = jnp.concatenate([jnp.where(live, n + col, spare + 1), rows, 0 * cols + sink])
+    there = jnp.concatenate([forth, from_source, to_sink])
+    away = jnp.concatenate([back, to_source, from_sink])
+    blank = jnp.zeros_like(there, shape=(2 * len(there),))
+    has_edge = blank.at[there].set(1)
+    edge_ptr = jnp.concatenate([has_edge[:1] * 0, has_edge.cumsum(dtype=jnp.int32)])
+    number = jnp.arange(len(there), dtype=jnp.int32)
+    ends = [first_source, first_source + n, first_spare, first_spare + e - count]
+    ends += [first_spare + 2 * (e - count)]
+    network = FlowNetwork(
+        senders=senders,
+        receivers=receivers,
+        arc_ptr=jnp.concatenate(
+            [row_ptr[:-1] + rows, first_col + col_ptr[:-1] + cols, jnp.stack(ends)]
+        ),
+        arc_head=blank.at[there].set(receivers).at[away].set(senders),
+        arc_partner=blank.at[there].set(away).at[away].set(there),
+        edge_ptr=edge_ptr,
+        arc_edge=jnp.zeros_like(there).at[edge_ptr[there]].set(number),
+    )
+    return network, live, valid

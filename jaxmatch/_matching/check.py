@@ -1,0 +1,135 @@
+"""Proofs that a matching is maximum, checked without trusting the solver that returned it.
+
+Nothing here is shared with a solver: a mistake would have to be made twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch._common.arguments import as_result
+from jaxmatch._common.result import Check, Matching
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._matching.graph import BipartiteGraph, check_graph
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MatchingCheck(Check):
+    """What [`check_matching`][jaxmatch.check_matching] found; leading `...` is batch.
+
+    - `valid`: `bool[...]`, this is a matching of the graph.
+    - `optimal`: `bool[...]`, its cover proves that no matching has more pairs.
+    """
+
+    valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
+
+
+@unchecked
+def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
+    """Verify a result of `maximum_bipartite_matching`, in jit or out of it.
+
+    Costs a few passes over the edges and trusts nobody: `result` may come from any solver.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 1, 0], shape=(2, 2))
+    >>> res = jm.maximum_bipartite_matching(graph)
+    >>> jm.check_matching(graph, res)
+    MatchingCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
+    >>> jm.check_matching(graph, res.replace(row_cover=jnp.array([True, False])))
+    MatchingCheck(valid=Array(True, dtype=bool), optimal=Array(False, dtype=bool))
+
+    **Arguments:**
+
+    - `graph`: as it was passed to the solver.
+    - `result`: what it returned; `status` is not looked at.
+
+    **Returns:**
+
+    A [`MatchingCheck`][jaxmatch.MatchingCheck].
+
+    - `valid`: `col4row` and `row4col` are one and the same matching, its pairs are edges of the
+      graph, and `cardinality` is their number. False where the arrays of the graph make no sense.
+    - `optimal`: `valid`, every edge has its row in `row_cover` or its column in `col_cover`, and
+      the two hold `cardinality` vertices. Each pair of a matching needs a vertex of its own in any
+      cover, so no matching has more pairs than a cover has vertices (Kőnig).
+
+    The graph is read by its rows, `row_ptr` and `col_ind`; of the other direction only that its
+    pointers and indices make sense.
+
+    **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` if `graph` is no
+    `BipartiteGraph`, the covers are not boolean or the others not integers.
+    """
+    check_graph(graph)
+    n, m = graph.shape
+    batch, rows, cols = graph.batch_shape, (*graph.batch_shape, n), (*graph.batch_shape, m)
+    shapes = {"col4row": rows, "row4col": cols, "cardinality": batch}
+    shapes |= {"row_cover": rows, "col_cover": cols}
+    advice = "of pairs from elsewhere `Matching.empty(shape).replace(...)` makes one"
+    return _check(graph, as_result(result, Matching, shapes, "`graph`", advice))
+
+
+@compiled()
+def _check(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
+    def check(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
+        one = _check_one
+        for _ in graph.batch_shape:
+            one = jax.vmap(one)
+        return one(graph, result)
+
+    return over_batch_shards(check, graph, result, core_dims=1)
+
+
+def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
+    n, m = graph.shape
+    col4row, row4col = result.col4row, result.row4col
+    num_edges = graph.row_ptr[-1]
+    k = jnp.arange(graph.capacity, dtype=jnp.int32)
+    exists = k < num_edges
+    sane = _makes_sense(graph.row_ptr, graph.col_ind, m)
+    sane &= _makes_sense(graph.col_ptr, graph.row_ind, n) & (num_edges == graph.col_ptr[-1])
+
+    size = (col4row >= 0).sum(dtype=jnp.int32)
+    valid = sane & _leads_back(col4row, row4col) & _leads_back(row4col, col4row)
+    valid &= result.cardinality == size
+    touched = jnp.ones_like(exists)
+    if graph.capacity and n and m:
+        degrees = graph.row_ptr[1:] - graph.row_ptr[:-1]
+        row = jnp.repeat(
+            jnp.arange(n, dtype=jnp.int32), degrees, total_repeat_length=graph.capacity
+        )
+        col = graph.col_ind.clip(0, m - 1)
+        # A row is joined to its column where it has an edge there.
+        joined = jnp.zeros((n,), bool).at[row].max(exists & (col4row[row] == col))
+        valid &= (joined | (col4row < 0)).all()
+        touched = ~exists | result.row_cover[row] | result.col_cover[col]
+    else:
+        valid &= size == 0
+    cover = result.row_cover.sum(dtype=jnp.int32) + result.col_cover.sum(dtype=jnp.int32)
+    return MatchingCheck(valid, valid & touched.all() & (cover == result.cardinality))
+
+
+def _makes_sense(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
+    wrong = ((ind < 0) | (ind >= size)) & (jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1])
+    return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= len(ind)) & ~wrong.any()
+
+
+def _leads_back(there: Int[Array, " k"], back: Int[Array, " l"]) -> Bool[Array, ""]:
+    """Whether every index is −1 or leads to an entry that leads back."""
+    if len(back) == 0:
+        return (there == -1).all()
+    in_range = (there >= -1) & (there < len(back))
+    returns = back[there.clip(0, len(back) - 1)] == jnp.arange(len(there), dtype=there.dtype)
+    return (in_range & ((there == -1) | returns)).all()

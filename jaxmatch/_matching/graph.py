@@ -1,0 +1,354 @@
+"""Bipartite graphs as the solvers take them: CSR both ways, checked once when they are built."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jaxmatch._common.given import on_host, refuse_tracer, require
+from jaxmatch._common.indices import as_indices, rows_of_csr
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Int
+
+
+_MOST_VERTICES = (1 << 30) - 1
+_MOST_EDGES = (1 << 31) - 2049  # kernels step beyond the last in 32 bits
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class BipartiteGraph:
+    """A bipartite graph of n rows and m columns, or a batch of them; leading `...` is batch.
+
+    Built on the host by [`from_edges`][jaxmatch.BipartiteGraph.from_edges], `from_scipy`,
+    `from_dense` or `from_bcoo`, which check everything; `stack` makes a batch. From then on it is
+    a pytree of device arrays that passes through `jit`, `vmap` and `shard_map`.
+
+    >>> import jaxmatch as jm
+    >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 2, 2], shape=(2, 3))
+    >>> graph
+    BipartiteGraph(shape=(2, 3), num_edges=3)
+    >>> graph.row_ptr, graph.col_ind
+    (Array([0, 2, 3], dtype=int32), Array([0, 2, 2], dtype=int32))
+
+    - `row_ptr`: `i32[..., n + 1]`, where the edges of each row begin in `col_ind`.
+    - `col_ind`: `i32[..., e]`, the columns of each row, in increasing order.
+    - `col_ptr`, `row_ind`: `i32[..., m + 1]`, `i32[..., e]`, the same for each column.
+    - `num_rows`, `num_cols`: `i32[...]`, each graph's own counts: n and m unless it was stacked.
+
+    Entries of `col_ind` and `row_ind` beyond the last pointer are padding. A graph whose arrays
+    were put together or changed by hand is safe to solve as well: where they make no sense, the
+    result's status is `INVALID_GRAPH`.
+    """
+
+    row_ptr: Int[Array, "... n+1"]
+    col_ind: Int[Array, "... e"]
+    col_ptr: Int[Array, "... m+1"]
+    row_ind: Int[Array, "... e"]
+    num_rows: Int[Array, "..."]
+    num_cols: Int[Array, "..."]
+
+    @staticmethod
+    def from_edges(rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]) -> BipartiteGraph:
+        """The graph of `shape` (n, m) in which row `rows[k]` is joined to column `cols[k]`.
+
+        An edge that is named several times is one edge. Takes about three seconds for 25 million
+        edges, less if they are sorted.
+
+        >>> import jaxmatch as jm
+        >>> jm.BipartiteGraph.from_edges([1, 0, 1], [2, 0, 2], shape=(2, 3)).num_edges
+        Array(2, dtype=int32)
+
+        **Arguments:**
+
+        - `rows`, `cols`: integers, of one length, from 0 to n − 1 and from 0 to m − 1.
+        - `shape`: the number of rows and of columns, each below 2^30.
+
+        **Raises:** `ValueError` for indices out of range, with the first such edge; for lengths
+        that differ, numbers that are no integers, and shapes that are negative or too large; for
+        2^31 - 2048 or more edges. `TypeError` for traced arrays: graphs are built on the host.
+        """
+        n, m = _as_shape(shape)
+        rows, cols = _as_indices("rows", rows, n), _as_indices("cols", cols, m)
+        if len(rows) != len(cols):
+            raise ValueError(
+                "`rows` and `cols` must have one entry for each edge, got lengths "
+                f"{len(rows)} and {len(cols)}."
+            )
+        return _build(rows, cols, n, m)
+
+    @staticmethod
+    def from_scipy(A: Any) -> BipartiteGraph:
+        """The graph of a `scipy.sparse` matrix or array of any format: rows against columns.
+
+        As for `scipy.sparse.csgraph.maximum_bipartite_matching`, every stored entry of `A.tocsr()`
+        is an edge, explicit zeros included; `A.eliminate_zeros()` removes those. Entries that are
+        stored twice are one edge.
+
+        >>> import jaxmatch as jm, scipy.sparse as sp
+        >>> jm.BipartiteGraph.from_scipy(sp.eye_array(4, 6))
+        BipartiteGraph(shape=(4, 6), num_edges=4)
+
+        **Raises:** `TypeError` for anything else; `ValueError` as
+        [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
+        """
+        if not hasattr(A, "tocsr"):
+            raise TypeError(
+                f"`A` must be a scipy.sparse matrix or array, got {type(A).__name__}; "
+                "`from_dense` takes dense arrays, `from_bcoo` JAX's."
+            )
+        n, m = _as_shape(A.shape, "A.shape")
+        csr = A.tocsr()
+        rows = rows_of_csr("A", csr)
+        return _build(rows, _as_indices("A.indices", csr.indices[: len(rows)], m), n, m)
+
+    @staticmethod
+    def from_dense(A: ArrayLike) -> BipartiteGraph:
+        """The graph of a matrix `[n, m]` of any dtype: an edge where an entry is not 0 (or True).
+
+        >>> import jaxmatch as jm, numpy as np
+        >>> jm.BipartiteGraph.from_dense(np.tri(3)).col_ind
+        Array([0, 0, 1, 0, 1, 2], dtype=int32)
+
+        **Raises:** `ValueError` for other than two dimensions, `TypeError` for traced arrays.
+        """
+        A = _on_host("A", A)
+        if A.ndim != 2:
+            raise ValueError(
+                f"`A` must have shape [n, m], got {A.shape}; "
+                "`BipartiteGraph.stack` makes a batch of graphs."
+            )
+        n, m = _as_shape(A.shape, "A.shape")
+        rows, cols = np.nonzero(A)
+        return _build(rows, cols, n, m)
+
+    @staticmethod
+    def from_bcoo(A: Any) -> BipartiteGraph:
+        """The graph of a `jax.experimental.sparse.BCOO` matrix.
+
+        Every stored entry is an edge, explicit zeros included. Entries whose row or column is n or
+        m or more are BCOO's padding and left out.
+
+        >>> import jax.numpy as jnp, jaxmatch as jm
+        >>> from jax.experimental import sparse
+        >>> jm.BipartiteGraph.from_bcoo(sparse.BCOO.fromdense(jnp.eye(3), nse=5))
+        BipartiteGraph(shape=(3, 3), num_edges=3)
+
+        **Raises:** `TypeError` for anything else and for traced arrays; `ValueError` for batched
+        or dense dimensions, and as [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
+        """
+        if not (hasattr(A, "indices") and hasattr(A, "n_sparse")):
+            raise TypeError(
+                f"`A` must be a jax.experimental.sparse.BCOO matrix, got {type(A).__name__}."
+            )
+        if len(A.shape) != 2 or A.n_sparse != 2:
+            raise ValueError(
+                f"`A` must have two dimensions, both sparse, got shape {A.shape} with "
+                f"{A.n_batch} batched, {A.n_sparse} sparse and {A.n_dense} dense ones."
+            )
+        n, m = _as_shape(A.shape, "A.shape")
+        indices = _on_host("A.indices", A.indices)
+        indices = indices[(indices < (n, m)).all(-1)]
+        rows = _as_indices("A.indices[:, 0]", indices[:, 0], n)
+        return _build(rows, _as_indices("A.indices[:, 1]", indices[:, 1], m), n, m)
+
+    @staticmethod
+    def stack(
+        graphs: Sequence[BipartiteGraph],
+        *,
+        num_rows: int | None = None,
+        num_cols: int | None = None,
+        num_edges: int | None = None,
+    ) -> BipartiteGraph:
+        """A batch of graphs, padded to one size: a new leading dimension.
+
+        What is added are rows and columns without edges, which are never matched and never in a
+        cover; `num_rows` and `num_cols` keep each graph's own counts.
+
+        >>> import jaxmatch as jm
+        >>> small = jm.BipartiteGraph.from_edges([0], [0], shape=(1, 2))
+        >>> large = jm.BipartiteGraph.from_edges([0, 3], [1, 0], shape=(4, 2))
+        >>> batch = jm.BipartiteGraph.stack([small, large])
+        >>> batch
+        BipartiteGraph(batch_shape=(2,), shape=(4, 2), capacity=2)
+        >>> batch.num_rows, batch.num_edges
+        (Array([1, 4], dtype=int32), Array([1, 2], dtype=int32))
+
+        **Arguments:**
+
+        - `graphs`: at least one, of one batch shape (usually none).
+        - `num_rows`, `num_cols`, `num_edges`: the sizes to pad to, if the largest of `graphs` is
+          not enough: where batches differ in size, a few fixed ones save compilations.
+
+        **Raises:** `ValueError` for an empty list, batch shapes that differ, and sizes to pad to
+        that are too small or too large; `TypeError` for traced graphs.
+        """
+        if not isinstance(graphs, Sequence):
+            raise TypeError(f"`graphs` must be a list of graphs, got {type(graphs).__name__}.")
+        if len(graphs) == 0:
+            raise ValueError("`graphs` must hold at least one graph.")
+        for k, graph in enumerate(graphs):
+            require(f"graphs[{k}]", graph, BipartiteGraph, "`from_edges` and its siblings make one")
+            for name in ("row_ptr", "col_ind", "col_ptr", "row_ind", "num_rows", "num_cols"):
+                refuse_tracer(f"graphs[...].{name}", getattr(graph, name), "graph")
+        graphs = jax.device_get(list(graphs))
+        batch = graphs[0].batch_shape
+        for k, graph in enumerate(graphs):
+            if graph.batch_shape != batch:
+                raise ValueError(
+                    f"`graphs` must have one batch shape, but graphs[{k}] has {graph.batch_shape} "
+                    f"and graphs[0] has {batch}."
+                )
+        n = _padded("num_rows", num_rows, [g.shape[0] for g in graphs], _MOST_VERTICES)
+        m = _padded("num_cols", num_cols, [g.shape[1] for g in graphs], _MOST_VERTICES)
+        e = _padded("num_edges", num_edges, [g.capacity for g in graphs], _MOST_EDGES)
+        arrays = (
+            _pad_and_stack([g.row_ptr for g in graphs], n + 1, repeat_last=True),
+            _pad_and_stack([g.col_ind for g in graphs], e),
+            _pad_and_stack([g.col_ptr for g in graphs], m + 1, repeat_last=True),
+            _pad_and_stack([g.row_ind for g in graphs], e),
+            np.stack([g.num_rows for g in graphs]).astype(np.int32),
+            np.stack([g.num_cols for g in graphs]).astype(np.int32),
+        )
+        return BipartiteGraph(*jax.device_put(arrays))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m), for a batch what its graphs were padded to."""
+        return self.row_ptr.shape[-1] - 1, self.col_ptr.shape[-1] - 1
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.row_ptr.shape[:-1]
+
+    @property
+    def capacity(self) -> int:
+        """The length of `col_ind` and `row_ind`: the number of edges, or what it was padded to."""
+        return self.col_ind.shape[-1]
+
+    @property
+    def num_edges(self) -> Int[Array, "..."]:
+        """Each graph's own number of edges."""
+        return self.row_ptr[..., -1]
+
+    def __repr__(self) -> str:
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if all(hasattr(x, "shape") for x in fields.values()):
+            if self.batch_shape:
+                sizes = {"batch_shape": self.batch_shape, "shape": self.shape}
+                fields = sizes | {"capacity": self.capacity}
+            else:
+                fields = {"shape": self.shape, "num_edges": self.capacity}
+        return f"BipartiteGraph({', '.join(f'{name}={x!r}' for name, x in fields.items())})"
+
+
+def check_graph(graph: BipartiteGraph) -> None:
+    """Shapes and dtypes of a graph as an argument; the values are checked where they are used."""
+    if not isinstance(graph, BipartiteGraph):
+        raise TypeError(
+            f"`graph` must be a BipartiteGraph, got {type(graph).__name__}; build one with "
+            "`BipartiteGraph.from_edges`, `from_scipy`, `from_dense` or `from_bcoo`."
+        )
+    for name in ("row_ptr", "col_ind", "col_ptr", "row_ind"):
+        x = getattr(graph, name)
+        if x.dtype != np.int32:
+            raise TypeError(f"`graph.{name}` must be int32, got {x.dtype}.")
+        if x.ndim == 0 or x.shape[:-1] != graph.row_ptr.shape[:-1]:
+            raise ValueError(
+                f"`graph.{name}` must have the batch dimensions of `graph.row_ptr` "
+                f"{graph.row_ptr.shape[:-1]} and one more, got shape {x.shape}."
+            )
+    for name in ("num_rows", "num_cols"):
+        if jax.numpy.shape(getattr(graph, name)) != graph.batch_shape:
+            raise ValueError(
+                f"`graph.{name}` must have the batch dimensions of `graph.row_ptr` "
+                f"{graph.batch_shape}, got shape {jax.numpy.shape(getattr(graph, name))}."
+            )
+    if 0 in (graph.row_ptr.shape[-1], graph.col_ptr.shape[-1]):
+        raise ValueError("`graph.row_ptr` and `graph.col_ptr` must hold at least one pointer.")
+    if graph.row_ind.shape != graph.col_ind.shape:
+        raise ValueError(
+            "`graph.col_ind` and `graph.row_ind` must have one length, got shapes "
+            f"{graph.col_ind.shape} and {graph.row_ind.shape}."
+        )
+
+
+# ---------------------------------------------------------------------------------------------
+# On the host
+
+
+def _on_host(name: str, x: Any) -> np.ndarray:
+    x = on_host(name, x, "graph")
+    if x.dtype.kind not in "biufcV":
+        raise TypeError(f"`{name}` must hold numbers or booleans, got {x.dtype}; cast it.")
+    return x
+
+
+def _as_shape(shape: Any, name: str = "shape") -> tuple[int, int]:
+    try:
+        n, m = (operator.index(size) for size in shape)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`{name}` must be two integers, the number of rows and of columns, got {shape!r}."
+        ) from None
+    if not (0 <= n <= _MOST_VERTICES and 0 <= m <= _MOST_VERTICES):
+        raise ValueError(f"`{name}` must have sides from 0 to 2^30 - 1, got {(n, m)}.")
+    return n, m
+
+
+def _as_indices(name: str, x: Any, size: int) -> np.ndarray:
+    return as_indices(name, x, size, built="graph", ends="vertices", advice="enlarge the shape")
+
+
+def _build(rows: np.ndarray, cols: np.ndarray, n: int, m: int) -> BipartiteGraph:
+    """From indices in range, in any order, with or without duplicates."""
+    # A pair is one 64-bit integer with the row on top: one sort of plain integers orders them.
+    by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
+    if len(by_row) > _MOST_EDGES:
+        raise ValueError(f"A graph has at most {_MOST_EDGES} edges, got {len(by_row)}.")
+    by_col = _sorted_and_unique(by_row << 32 | by_row >> 32)
+    sizes = (np.int32(n), np.int32(m))
+    return BipartiteGraph(*jax.device_put((*_csr(by_row, n), *_csr(by_col, m), *sizes)))
+
+
+def _sorted_and_unique(pairs: np.ndarray) -> np.ndarray:
+    if (pairs[1:] > pairs[:-1]).all():
+        return pairs
+    pairs.sort()
+    return pairs[np.concatenate([[True], pairs[1:] != pairs[:-1]])]
+
+
+def _csr(pairs: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pointers and indices of sorted pairs."""
+    pointers = np.zeros(size + 1, np.int32)
+    np.cumsum(np.bincount(pairs >> 32, minlength=size), out=pointers[1:])
+    return pointers, (pairs & 0xFFFFFFFF).astype(np.int32)
+
+
+def _padded(name: str, asked: int | None, sizes: list[int], most: int) -> int:
+    if asked is None:
+        return max(sizes)
+    asked = operator.index(asked)
+    if not max(sizes) <= asked <= most:
+        raise ValueError(
+            f"`{name}` must be from {max(sizes)}, the largest, to {most}; got {asked}."
+        )
+    return asked
+
+
+def _pad_and_stack(parts: list[Any], length: int, *, repeat_last: bool = False) -> np.ndarray:
+    """Stacks along a new first axis and pads the last one, with 0 or with its last entry."""
+    stacked = np.zeros((len(parts), *parts[0].shape[:-1], length), np.int32)
+    for one, part in zip(stacked, parts, strict=True):
+        one[..., : part.shape[-1]] = part
+        if repeat_last:
+            one[..., part.shape[-1] :] = part[..., -1:]
+    return stacked

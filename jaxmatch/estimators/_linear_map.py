@@ -1,0 +1,82 @@
+"""Linear maps whose transpose is given, computed by whatever JAX can run but not transpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from jaxmatch._common.switches import compiled
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Array
+
+
+_linear_map = Primitive("jaxmatch_linear_map")
+
+
+def linear_map(
+    apply: Callable[..., Array], transposed: Callable[..., Array], x: Array, *data: Array
+) -> Array:
+    """`apply(x, *data)`, linear in x and of its shape and dtype, for forward and reverse mode.
+
+    `transposed` is the transpose. Both are hashable and take any leading batch dimensions, which
+    all arguments have alike. No derivative with respect to `data` exists; to ask for one is an
+    error.
+    """
+    return _linear_map.bind(x, *data, apply=apply, transposed=transposed)
+
+
+@_linear_map.def_impl
+def _impl(*arguments: Array, apply: Any, transposed: Any) -> Array:
+    del transposed
+    return compiled()(apply)(*arguments)
+
+
+@_linear_map.def_abstract_eval
+def _abstract(x: Any, *data: Any, apply: Any, transposed: Any) -> Any:
+    del data, apply, transposed
+    return x
+
+
+def _jvp(primals: Any, tangents: Any, **functions: Any) -> Any:
+    if not all(isinstance(t, ad.Zero) for t in tangents[1:]):
+        raise TypeError("A linear map was differentiated by what it is made of.")
+    y = _linear_map.bind(*primals, **functions)
+    if isinstance(tangents[0], ad.Zero):
+        return y, tangents[0]
+    return y, _linear_map.bind(tangents[0], *primals[1:], **functions)
+
+
+def _transpose(cotangent: Any, x: Any, *data: Any, apply: Any, transposed: Any) -> Any:
+    rest = [None] * len(data)
+    if isinstance(cotangent, ad.Zero):
+        return [ad.Zero(x.aval), *rest]
+    return [_linear_map.bind(cotangent, *data, apply=transposed, transposed=apply), *rest]
+
+
+def _batch(arguments: Any, dims: Any, **functions: Any) -> Any:
+    size = next(x.shape[d] for x, d in zip(arguments, dims, strict=True) if isinstance(d, int))
+    moved = [
+        jnp.broadcast_to(x, (size, *x.shape)) if not isinstance(d, int) else jnp.moveaxis(x, d, 0)
+        for x, d in zip(arguments, dims, strict=True)
+    ]
+    return _linear_map.bind(*moved, **functions), 0
+
+
+ad.primitive_jvps[_linear_map] = _jvp
+ad.primitive_transposes[_linear_map] = _transpose
+batching.primitive_batchers[_linear_map] = _batch
+
+
+def _lowered(*arguments: Array, apply: Any, transposed: Any) -> Array:
+    del transposed
+    return apply(*arguments)
+
+
+mlir.register_lowering(_linear_map, mlir.lower_fun(_lowered, multiple_results=False))

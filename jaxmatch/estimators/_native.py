@@ -1,0 +1,128 @@
+"""The targets that make noise from a counter: runs of it, assignments solved under it, and the
+derivative of their mean."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._assignment.native import fits_cuda, workspace_words
+from jaxmatch._ffi.call import Result, native_call
+from jaxmatch._ffi.results import buffers
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int, UInt
+
+
+_MOST_BYTES = 1 << 29  # of noisy costs at a time, or as many as there are problems
+
+
+class PerturbedAssignments(NamedTuple):
+    """Of each problem: how often each pair was chosen, and each sample's columns, optimum and
+    status. A row that is left has the last column."""
+
+    total: Float[Array, "... n m"]
+    col4row: Int[Array, "... samples n"]
+    value: Float[Array, "... samples"]
+    status: Int[Array, "... samples"]
+
+
+def noise(stream: UInt[Array, "... 4"], samples: int, entries: int, kind: int) -> Array:
+    """`f32[..., samples, entries]`, on the CPU; where code for other platforms is compiled by XLA,
+    it needs no native one. `stream`, of each problem: key, first sample, place in the batch."""
+    result = Result((samples, entries), jnp.float32)
+    return native_call("jaxmatch_noise", [stream], [result], core_dims=[1], noise=kind)[0]
+
+
+def fits_perturbed(cost: Array) -> bool:
+    """Whether the fused targets take these costs."""
+    return cost.dtype == jnp.float32 and 0 not in cost.shape and fits_cuda(cost)
+
+
+def perturbed_assignment(
+    stream: UInt[Array, "... 4"],
+    strength: Float[Array, "..."],
+    cost: Float[Array, "... n m"],
+    row_mask: Bool[Array, "... n"] | None,
+    col_mask: Bool[Array, "... m"] | None,
+    *,
+    samples: int,
+    kind: int,
+    may_leave: bool,
+    platform: Literal["cpu", "cuda"],
+) -> PerturbedAssignments:
+    """Solves `samples` of each problem under noise; arguments are checked already. With
+    `may_leave` the last column is what leaving a row costs."""
+    optional = (row_mask, col_mask)
+    given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)
+    attributes: dict[str, Any] = {"given": given, "noise": kind, "may_leave": may_leave}
+    sizes, by_batch = [], {}
+    if platform == "cuda":
+        at_once, copy, words = _workspace(cost, row_mask, col_mask, samples, may_leave)
+        attributes["copy_words"] = copy
+        by_batch["at_once"] = at_once
+        sizes.append(words)
+    masks = [x for x in optional if x is not None]
+    n, m = cost.shape[-2:]
+    results = [
+        Result((n, m), jnp.float32),
+        Result((samples, n), jnp.int32),
+        Result((samples,), jnp.float32),
+        Result((samples,), jnp.int32),
+    ]
+    out = native_call(
+        "jaxmatch_perturbed_assignment",
+        [stream, strength, cost, *masks],
+        [*results, *buffers(sizes)],
+        core_dims=[1, 0, 2, *(1 for _ in masks)],
+        by_batch=by_batch,
+        **attributes,
+    )
+    return PerturbedAssignments(*out[:4])
+
+
+def perturbed_slope(
+    along: Float[Array, "... n m"],
+    stream: UInt[Array, "... 4"],
+    col4row: Int[Array, "... samples n"],
+    reference: Float[Array, "... n m"],
+    *,
+    kind: int,
+    by_solutions: float,
+    by_scores: float,
+) -> Float[Array, "... n m"]:
+    """`Σ_s by_solutions (y_s − r) <g_s, d> + by_scores g_s <y_s − r, d>`: y_s is the matrix of a
+    sample's columns, g_s the score of its noise, r the reference, d the direction."""
+    samples = col4row.shape[-2]
+    slope, _ = native_call(
+        "jaxmatch_perturbed_slope",
+        [stream, along, reference, col4row],
+        [Result(along.shape[-2:], jnp.float32), Result((samples, 2), jnp.float32)],
+        core_dims=[1, 2, 2, 2],
+        noise=kind,
+        by_solutions=np.float32(by_solutions),
+        by_scores=np.float32(by_scores),
+    )
+    return slope
+
+
+def _workspace(
+    cost: Array, row_mask: Array | None, col_mask: Array | None, samples: int, may_leave: bool
+) -> tuple[int, int, int]:
+    """For each problem of the batch: how many of its samples lie in the workspace at once, the
+    words that the solver needs to copy one of them, and all words, int32. The layout stands in
+    ffi/cuda/perturbed.cu."""
+    *batch, n, m = cost.shape
+    problem = cost[..., :-1] if may_leave else cost
+    leave = cost[..., -1] if may_leave else None
+    copy = workspace_words(problem, row_mask, col_mask, leave)
+    # As many as keep a GPU busy, 2,048 or more if they are small, but not more than memory for it.
+    size = 4 * n * m
+    most = max(1, min(max(2048, _MOST_BYTES // 8 // size), _MOST_BYTES // size))
+    at_once = min(samples, -(-most // math.prod(batch)))
+    each = problem.shape[-1] * (n + 3) + 3 * n + 1 + copy
+    return at_once, copy, at_once * each + 64
