@@ -26,7 +26,7 @@ _ptr, _byte, _long = ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64
 
 
 class _Operands(ctypes.Structure):
-    """As in ffi/include/jaxmatch/assignment_operands.h."""
+    """As in ffi/assignment/operands.h."""
 
     _fields_ = [
         *((name, _long) for name in ("batch", "n", "m")),
@@ -50,7 +50,7 @@ def compiler() -> str | None:
 def library(folder: Path) -> Any:
     path = folder / f"emulated_{os.getpid()}.so"
     include = [ROOT / "tests/emulation", ROOT / "tests/emulation/include"]
-    include += [ROOT / "ffi/include", ROOT / "ffi/cuda"]
+    include += [ROOT / "ffi"]
     command = [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-w", *(f"-I{i}" for i in include), "-o", str(path)]
     command += [str(ROOT / "tests/emulation/assignment_emulated.cc")]

@@ -28,7 +28,7 @@ METHODS = ["core", "classical", "tree"]
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("emulated") / f"core_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi/include", "ffi/cuda"]
+    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
     include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
     command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-w", *include, "-o", str(path)]

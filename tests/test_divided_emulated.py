@@ -34,16 +34,16 @@ pytestmark = [
 ]
 RUBBISH = 0xAB  # in memory of which nothing is known: nothing is zero by luck
 DTYPES = ["int32", "float32", "float64"]
-# Words of Control in ffi/large/core_state.h.
+# Words of Control in ffi/assignment/large/state.h.
 PRICINGS, DENSE_PHASES, FLIP, COARSE = 4, 5, 21, 22
-# Of Relay and Step in ffi/large/divided_state.h.
+# Of Relay and Step in ffi/assignment/large/sharded/state.h.
 RELAY_STEP, HEAR_ZEROS = 73, 15
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("emulated") / f"divided_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi/include", "ffi/cuda"]
+    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
     include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
     command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-w", *include, "-o", str(path)]

@@ -31,13 +31,13 @@ from jaxmatch._grid_cut.native import _scratch_words
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
 
-_DTYPES = {"float32": 2, "float64": 3, "int32": 4, "int64": 5}  # of ffi/include/jaxmatch/dtype.h
+_DTYPES = {"float32": 2, "float64": 3, "int32": 4, "int64": 5}  # of ffi/common/dtype.h
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("emulated") / f"grid_cut_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi/include", "ffi/cuda"]
+    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
     include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
     command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", *include]
     command += ["-ffp-contract=off", "-o", str(path)]

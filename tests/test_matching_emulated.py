@@ -26,7 +26,7 @@ _long, _int = ctypes.c_int64, ctypes.c_int
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("emulated") / f"matching_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi/include", "ffi/cuda"]
+    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
     include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
     command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", *include]
     command += ["-o", str(path), str(emulated.ROOT / "tests/emulation/matching_emulated.cc")]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_work_that_throws(tmp_path: Path) -> None:
     """On every item, with threads that take what comes; and pools that have no memory for tasks."""
     program = tmp_path / "throwing_work"
-    command = ["g++", "-std=c++17", "-O1", "-Wall", "-pthread", f"-I{ROOT / 'ffi/include'}"]
+    command = ["g++", "-std=c++17", "-O1", "-Wall", "-pthread", f"-I{ROOT / 'ffi'}"]
     command += ["-o", str(program), str(PROGRAMS / "throwing_work.cc")]
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)

@@ -21,7 +21,7 @@ import sweep_matching_gpu
 METHODS = ("core", "classical", "tree")
 # By "" the kernels of small problems and their derivatives take what the library takes. But
 # racecheck does not follow blocks of which a part meets at a barrier of its own, see `asks_for` in
-# ffi/cuda/assignment_plan.h.
+# ffi/assignment/cuda/plan.h.
 SWEEPS = [
     ("memcheck", "assignment", ""),
     ("racecheck", "assignment", "all-search"),

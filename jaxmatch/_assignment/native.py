@@ -19,7 +19,7 @@ def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
     """Whether the CUDA kernels take these costs.
 
     They keep the state of a problem in one multiprocessor's shared memory, where 64-bit integers
-    need twice the room. The same limits stand in ffi/cuda/assignment_batch.h.
+    need twice the room. The same limits stand in ffi/assignment/cuda/batch.h.
     """
     return max(cost.shape[-2:]) <= (2048 if cost.dtype == jnp.int64 else 4096)
 
@@ -30,7 +30,7 @@ def workspace_words(
     """How many int32 a CUDA kernel needs to copy one problem's costs to, beyond shared memory.
 
     Wide and square problems are read in place; tall ones are transposed, scattered ones gathered,
-    16-bit ones widened. The same rules stand in ffi/cuda/assignment_plan.h.
+    16-bit ones widened. The same rules stand in ffi/assignment/cuda/plan.h.
     """
     n, m = cost.shape[-2:]
     tall = unmatched_cost is None and n > m

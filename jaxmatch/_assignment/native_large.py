@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CONTROL_WORDS = 96
 
-# The methods, by the numbers of LargeMethod in ffi/large/core_operands.h.
+# The methods, by the numbers of LargeMethod in ffi/assignment/large/operands.h.
 LARGE_METHODS = {"core": 0, "classical": 1, "tree": 2}
 
 
@@ -30,7 +30,7 @@ class Buffers(NamedTuple):
 def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
     """Whether the solvers for one large problem take these costs.
 
-    Rows are packed into 18 bits, see ffi/large/core_state.h.
+    Rows are packed into 18 bits, see ffi/assignment/large/state.h.
     """
     *_, n, m = cost.shape
     longest = max(n, m)
@@ -38,7 +38,7 @@ def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> boo
 
 
 def scratch_words(n: int, m: int, masked: bool, method: str) -> int:
-    """The size of one problem's scratch in int32, as in ffi/large/core_layout.h."""
+    """The size of one problem's scratch in int32, as in ffi/assignment/large/layout.h."""
     cols = max(n, m)
     rows = cols if masked else min(n, m)
     parts = [8 * cols, 8 * rows, 8 * cols, 4 * rows, 4 * cols]

@@ -15,9 +15,9 @@ from jaxmatch._ffi.results import assignment_fields, buffers
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
-_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_ROOM = 32, 12, 8, 15  # as in ffi/large/divided_state.h
+_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_ROOM = 32, 12, 8, 15  # as in ffi/assignment/large/sharded/state.h
 _RELAY_AT, _DONE = 72, 6
-# Words of Control in ffi/large/core_state.h.
+# Words of Control in ffi/assignment/large/state.h.
 _FREE_ROWS, _PRICINGS, _ROWS, _TREES = 2, 4, 8, 27
 
 # Cores lead nowhere if after so many pricings more than this part of the rows is free. Where they
@@ -25,12 +25,13 @@ _FREE_ROWS, _PRICINGS, _ROWS, _TREES = 2, 4, 8, 27
 # ones, as between far clusters, it was a half for hundreds of phases.
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
-_GIVEN_POINTS = 32  # as in ffi/large/divided_operands.h
+_GIVEN_POINTS = 32  # as in ffi/assignment/large/sharded/operands.h
 
-# The numbers of Metric in ffi/large/point_costs.h.
+# The numbers of Metric in ffi/assignment/large/point_costs.h.
 METRICS = {"sqeuclidean": 0, "euclidean": 1, "l1": 2, "cosine": 3}
 
-# What has to be exchanged before the next call: the numbers of Ask in ffi/large/divided_state.h.
+# What has to be exchanged before the next call: the numbers of Ask in
+# ffi/assignment/large/sharded/state.h.
 MAIL, CORES, LISTS = 1, 2, 3
 MOST_DEVICES = _CLASSES
 
@@ -70,7 +71,7 @@ class Kept(NamedTuple):
 
 
 def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> Kept:
-    """Numbers of int32, as in ffi/large/divided_operands.h."""
+    """Numbers of int32, as in ffi/assignment/large/sharded/operands.h."""
     each, other = (n // devices, m) if rows else (m // devices, n)
     with_cores = method == "core"
     cores = max(each * _CLASSES, other * (_CLASSES // devices)) * with_cores

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _JV = "jonker_volgenant"
 
 # Where the CPU begins with cores. Jonker-Volgenant keeps as many rows as in
-# ffi/cpu/assignment_points.h and is faster where these are all; beyond, it pays for a row whenever
+# ffi/assignment/cpu/points.h and is faster where these are all; beyond, it pays for a row whenever
 # it scans one, by the coordinate. Measured for 2 to 128 dimensions and 1000 to 10,000 points.
 _KEPT_BYTES, _COORDINATES_OF_A_SIDE = 16 << 20, 15_000
 

@@ -397,9 +397,9 @@ def _solve_large(
 
 
 # Phases of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
-# many; after `kLeastPatience` of ffi/large/core_solve.h, 64 that find little, trees over all costs
-# finish, which take 2 to 5 times as long as searches by one block (benchmarks/results/
-# assignment_auto.json).
+# many; after `kLeastPatience` of ffi/assignment/large/core/solve.h, 64 that find little, trees over
+# all costs finish, which take 2 to 5 times as long as searches by one block
+# (benchmarks/results/assignment_auto.json).
 _FIRST_PHASES, _MORE_PHASES = 64, 8
 _FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
 

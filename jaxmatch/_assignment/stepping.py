@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[["Array", "Array"], None]
 
-# The stage that is the last, and a word of `control`; all are those of ffi/large/core_state.h.
+# The stage that is the last, and a word of `control`, as in ffi/assignment/large/state.h.
 _DONE, _DENSE_PHASES = 6, 5
 
 

@@ -35,7 +35,7 @@ class Status(enum.IntEnum):
         return _ADVICE[self]
 
 
-# The same numbers stand in ffi/include/jaxmatch/status.h.
+# The same numbers stand in ffi/common/status.h.
 _ADVICE = {
     Status.OPTIMAL: (
         "The result is optimal and proves it: an assignment by its duals, where `gap` bounds what "

@@ -23,7 +23,7 @@ class _Plan(NamedTuple):
 
     run: Callable[..., int]
     handler: ctypes.c_void_p
-    words: bytes  # see ffi/cpu/host_call.cc
+    words: bytes  # see ffi/common/cpu/host_call.cc
     pack: Callable[..., bytes]  # the addresses of all arrays
     results: tuple[tuple[tuple[int, ...], np.dtype, int], ...]  # shape, dtype, offset
     size: int  # of the memory of all results, in bytes

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jaxmatch._flow.network import FlowNetwork
 
-# By the numbers of FlowMethod in ffi/include/jaxmatch/flow_operands.h.
+# By the numbers of FlowMethod in ffi/flow/operands.h.
 FLOW_METHODS = {
     "auto": 0,
     "augment": 1,
@@ -59,7 +59,7 @@ class FlowBuffers(NamedTuple):
 
 
 def _scratch_words(n: int, a: int, e: int) -> int:
-    """The size of one problem's scratch in int32, as in ffi/cuda/flow_state.cuh."""
+    """The size of one problem's scratch in int32, as in ffi/flow/cuda/state.cuh."""
     parts = [16 * a, 8 * a, 8 * n, 4 * n, 4 * n, 4 * n, 8 * (n + a // 256 + 1)]
     parts += [4 * n, 4 * (n + 2), 4 * e, 8 * (e // 1024 + 1)]
     return sum(-(-part // 256) * 64 for part in parts)

@@ -15,7 +15,7 @@ from jaxmatch._ffi.results import buffers
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int, Num
 
-# By the numbers of GridCutMethod in ffi/include/jaxmatch/grid_cut_operands.h.
+# By the numbers of GridCutMethod in ffi/grid_cut/operands.h.
 GRID_CUT_METHODS = {"auto": 0, "augment": 1, "push_relabel": 2}
 
 
@@ -23,7 +23,7 @@ _CONTROL_WORDS = 32
 
 
 def _scratch_words(grid: tuple[int, ...], connectivity: int) -> int:
-    """Enough for whatever ffi/cuda/grid_cut_tiling.h lays out for one grid, in int32.
+    """Enough for whatever ffi/grid_cut/cuda/tiling.h lays out for one grid, in int32.
 
     Two messages of four words for each arc over a border of tiles, and excess, arcs and height of
     each cell where tiles take turns. Where that leaves no doubt, a grid that fits the shared memory

@@ -155,7 +155,7 @@ def _fixed_point(
     source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
-    """As ffi/include/jaxmatch/grid_cut_units.h: rounded down to units, what is above the bound of
+    """As ffi/grid_cut/fixed_point.h: rounded down to units, what is above the bound of
     all flow is one unit more. No sum leaves the range, since numbers, of which those that matter
     are of the order of the bound, are divided by its power of two at first.
     """

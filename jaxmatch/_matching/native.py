@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jaxmatch._matching.graph import BipartiteGraph
 
-# By the numbers of MatchingMethod and MatchingInit in ffi/include/jaxmatch/matching_operands.h.
+# By the numbers of MatchingMethod and MatchingInit in ffi/matching/operands.h.
 MATCHING_METHODS = {
     "auto": 0,
     "hopcroft_karp": 1,
@@ -57,7 +57,7 @@ class MatchingBuffers(NamedTuple):
 
 
 def _scratch_words(n: int, m: int, e: int) -> int:
-    """The size of one graph's scratch in int32, as in ffi/cuda/matching_state.cuh."""
+    """The size of one graph's scratch in int32, as in ffi/matching/cuda/state.cuh."""
     side = max(n, m, 1)
     entries = side + e // 256 + 1
     parts = [4 * (n + 1), 4 * (m + 1), 4 * (n + m + 1), 4 * (n + m + 1), 4 * side, 4 * side]

@@ -115,7 +115,7 @@ def _workspace(
 ) -> tuple[int, int, int]:
     """For each problem of the batch: how many of its samples lie in the workspace at once, the
     words that the solver needs to copy one of them, and all words, int32. The layout stands in
-    ffi/cuda/perturbed.cu."""
+    ffi/perturbed/cuda/assignments.cu."""
     *batch, n, m = cost.shape
     problem = cost[..., :-1] if may_leave else cost
     leave = cost[..., -1] if may_leave else None

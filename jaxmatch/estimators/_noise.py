@@ -5,7 +5,7 @@ sample s of the problem at place b of the batch are made from the two words of T
 rounds (Salmon et al., SC 2011) under the two words of the key and the counter (s, b H + k). The
 upper 23 bits of each word w give u and v = (⌊w / 2^9⌋ + ½) / 2^23, and these the noise. So noise
 can be made anywhere in any order, a problem's does not depend on how many follow it in the batch,
-and a kernel that makes it on the fly agrees with this to rounding (ffi/include/jaxmatch/noise.h).
+and a kernel that makes it on the fly agrees with this to rounding (ffi/perturbed/noise.h).
 """
 
 from __future__ import annotations

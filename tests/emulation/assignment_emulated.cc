@@ -4,9 +4,9 @@
 
 #include "cuda_emulator.h"
 // The emulator comes first.
-#include "assignment_block.cu"
-#include "assignment_plan.h"
-#include "assignment_warp.cu"
+#include "assignment/cuda/block.cu"
+#include "assignment/cuda/plan.h"
+#include "assignment/cuda/warp.cu"
 
 namespace jaxmatch {
 char shared_memory[227 << 10] __attribute__((aligned(16)));

@@ -4,8 +4,8 @@
 #include "large_emulator.h"
 // The emulator comes first.
 
-#include "../large/hungarian_solve.h"
-#include "grid_team.cuh"
+#include "assignment/large/cuda/team.cuh"
+#include "assignment/large/hungarian/solve.h"
 
 namespace jaxmatch {
 char shared_memory[64 << 10] __attribute__((aligned(16)));

@@ -5,8 +5,8 @@
 #include "large_emulator.h"
 // The emulator comes first.
 
-#include "../large/divided_operands.h"
-#include "grid_team.cuh"
+#include "assignment/large/cuda/team.cuh"
+#include "assignment/large/sharded/operands.h"
 
 namespace jaxmatch {
 char shared_memory[64 << 10] __attribute__((aligned(16)));

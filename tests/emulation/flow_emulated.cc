@@ -63,7 +63,7 @@ T add_if(bool happens, T* at, T x) {
 }
 }  // namespace jaxmatch
 
-#include "flow_run.cuh"
+#include "flow/cuda/kernels.cuh"
 
 namespace jaxmatch {
 char flow_shared[flow_shared_bytes(kKnownNodes)] __attribute__((aligned(16)));

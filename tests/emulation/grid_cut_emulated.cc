@@ -32,7 +32,7 @@ inline int poll_arrivals(const int* at) {
 }
 }  // namespace jaxmatch
 
-#include "grid_cut_kernel.cuh"
+#include "grid_cut/cuda/kernel.cuh"
 
 namespace jaxmatch {
 namespace {

@@ -64,9 +64,9 @@ inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
 inline void prefetch(const void*) {}
 }  // namespace jaxmatch
 
-#include "matching_auto.cuh"
-#include "matching_bfs.cuh"
-#include "matching_push_relabel.cuh"
+#include "matching/cuda/apsb_apfb.cuh"
+#include "matching/cuda/auto.cuh"
+#include "matching/cuda/g_pr.cuh"
 
 namespace jaxmatch {
 char matching_shared[kMatchingSharedBytes] __attribute__((aligned(16)));

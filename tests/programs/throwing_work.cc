@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "jaxmatch/batch.h"
-#include "jaxmatch/thrown.h"
+#include "common/cpu/thread_pool.h"
+#include "common/thrown.h"
 
 namespace {
 

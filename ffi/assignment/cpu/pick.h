@@ -1,0 +1,16 @@
+// Which of the compiled solvers runs.
+#ifndef JAXMATCH_CPU_ASSIGNMENT_PICK_H_
+#define JAXMATCH_CPU_ASSIGNMENT_PICK_H_
+
+#include <cstdint>
+
+#include "assignment/cpu/problem.h"
+
+namespace jaxmatch {
+
+// The best for this processor and problems whose longer side is `cols`.
+SolveAssignment PickAssignmentSolver(int64_t cols);
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_ASSIGNMENT_PICK_H_

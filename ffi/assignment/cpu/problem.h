@@ -1,0 +1,73 @@
+// One dense assignment problem, as the handler hands it to the solver.
+//
+// The solver is compiled once per instruction set (assignment_portable.cc, assignment_avx2.cc,
+// assignment_avx512.cc); the handler picks one at run time. This header is all they share, and it
+// must stay free of templates and inline functions of the standard library: the linker would be
+// free to keep the copy that was compiled for the newest processor.
+#ifndef JAXMATCH_CPU_ASSIGNMENT_H_
+#define JAXMATCH_CPU_ASSIGNMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "assignment/metric.h"
+#include "common/dtype.h"
+#include "common/status.h"
+
+namespace jaxmatch {
+
+// Points whose distances are the costs; coordinates in the dtype of the costs.
+struct PointSets {
+  const void* rows;  // [dims, n]
+  const void* cols;  // [dims, m]
+  int64_t dims;
+  Metric metric;
+};
+
+struct AssignmentProblem {
+  const PointSets* points = nullptr;  // null: costs are a matrix
+  const void* cost;                   // [n, m] row-major
+  Dtype cost_dtype;
+  int64_t n, m;
+  bool maximize;
+
+  // Optional inputs, null where not given.
+  const uint8_t* row_mask;     // [n]
+  const uint8_t* col_mask;     // [m]
+  const void* unmatched_cost;  // [n]
+  Dtype unmatched_dtype;
+  const void* start_dual;  // [m] in the result dtype
+
+  Dtype result_dtype;  // kF32 or kF64
+  int32_t* col4row;    // [n]
+  int32_t* row4col;    // [m]
+  void* value;         // scalar
+  void* row_dual;      // [n]
+  void* col_dual;      // [m]
+  void* gap;           // scalar
+  int32_t* status;     // scalar
+};
+
+// Memory that one thread uses for one problem after another; it only grows.
+struct Arena {
+  char* base;
+  size_t capacity;
+  bool owned;  // false while it is the caller's stack buffer
+};
+
+// Solves one problem. False: out of memory, nothing was written.
+using SolveAssignment = bool (*)(const AssignmentProblem&, Arena*);
+
+namespace portable {
+bool solve_assignment(const AssignmentProblem&, Arena*);
+}
+namespace avx2 {
+bool solve_assignment(const AssignmentProblem&, Arena*);
+}
+namespace avx512 {
+bool solve_assignment(const AssignmentProblem&, Arena*);
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_ASSIGNMENT_H_

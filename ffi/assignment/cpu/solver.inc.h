@@ -1,0 +1,330 @@
+// Exact assignment by Jonker and Volgenant (1987): canonical form, start, augmentation, finish.
+//
+// Included by assignment_{portable,avx2,avx512}.cc, which define JAXMATCH_ISA_NAMESPACE (the
+// namespace) and are compiled for their instruction set. Nothing here may have external linkage but
+// solve_assignment, and nothing may come from the C++ standard library (see assignment.h).
+
+#include <math.h>
+#include <stdlib.h>
+
+#if defined(JAXMATCH_AVX2) || defined(JAXMATCH_AVX512)
+#include <immintrin.h>
+#endif
+
+#include "assignment/cpu/problem.h"
+
+#define JAXMATCH_SUM_FN
+
+namespace jaxmatch {
+namespace JAXMATCH_ISA_NAMESPACE {
+namespace {
+
+// clang-format off: each of these needs the ones before it.
+#include "common/compensated_sum.inc.h"
+#include "assignment/cpu/lanes.h"
+#include "assignment/cpu/state.h"
+#include "assignment/cpu/canonical.h"
+#include "assignment/cpu/start.h"
+#include "assignment/cpu/augment.h"
+#include "assignment/cpu/warm_start.h"
+#include "assignment/cpu/points.h"
+#include "assignment/cpu/finish.h"
+// clang-format on
+
+// How many times in a pass a row that was thrown out may bid again at once, per row. Without a cap
+// nearly continuous costs bid for ever smaller gains.
+constexpr int64_t kRebidsPerRow = 1;
+constexpr int kRowReductions = 2;
+
+template <class S>
+void take_state(S* s, Stack* stack) {
+  using Acc = typename S::Acc;
+  const int64_t width = padded<typename S::Lanes>(s->cols);
+  s->v = stack->take<Acc>(width);
+  s->dist = stack->take<Acc>(width);
+  s->label = stack->take<Acc>(width);
+  s->barrier = stack->take<Acc>(width);
+  s->open_key = stack->take<Acc>(width);
+  s->row4col = stack->take<int32_t>(s->cols);
+  s->pred = stack->take<int32_t>(s->cols);
+  s->position = stack->take<int32_t>(s->cols);
+  s->open_col = stack->take<int32_t>(s->cols);
+  s->settled = stack->take<int32_t>(s->cols);
+  s->col4row = stack->take<int32_t>(s->rows);
+  s->free_rows = stack->take<int32_t>(s->rows);
+}
+
+template <class S>
+void clear_state(S& s) {
+  using Acc = typename S::Acc;
+  for (int64_t j = 0; j < s.cols; ++j) {
+    s.v[j] = 0;
+    s.row4col[j] = s.position[j] = kNone;
+  }
+  for (int64_t j = s.cols; j < padded<typename S::Lanes>(s.cols); ++j) {
+    s.v[j] = -kInfinity<Acc>;
+    s.dist[j] = kInfinity<Acc>;
+    s.barrier[j] = kNever<Acc>;
+    s.label[j] = -kInfinity<Acc>;
+  }
+  for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
+}
+
+// The pairing and its duals. False: infeasible.
+template <class S>
+bool solve_canonical(S& s, bool warm) {
+  using Acc = typename S::Acc;
+  int32_t free_count = 0;
+  if (!warm && !s.cols_optional) {
+    int32_t* count = s.settled;
+    reduce_columns(s, count);
+    transfer_reductions(s, count);
+    for (int32_t i = 0; i < s.rows; ++i) {
+      if (s.col4row[i] == kNone) s.free_rows[free_count++] = i;
+    }
+  } else {
+    for (; free_count < s.rows; ++free_count) s.free_rows[free_count] = free_count;
+  }
+  for (int pass = 0; pass < kRowReductions && free_count > 0; ++pass) {
+    free_count = reduce_rows(s, free_count, kRebidsPerRow * s.rows);
+    if (free_count == kNone) return false;
+  }
+  for (int64_t j = 0; j < s.cols; ++j) {
+    s.barrier[j] = s.row4col[j] == kNone ? Acc(0) : kNever<Acc>;
+  }
+  if (!augment_rows(s, free_count)) return false;
+  if (warm && s.cols_optional) settle_free_columns(s);
+  return true;
+}
+
+template <class S>
+void write_solution(const S& s, const Frame& f, double gap) {
+  using Elem = typename S::Elem;
+  const AssignmentProblem& p = f.p;
+  for (int64_t i = 0; i < p.n; ++i) p.col4row[i] = kNone;
+  for (int64_t j = 0; j < p.m; ++j) p.row4col[j] = kNone;
+  if (p.row_mask) {
+    for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, 0);
+  }
+  if (p.col_mask) {
+    for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
+  }
+  void* const row_dual = f.flip ? p.col_dual : p.row_dual;
+  void* const col_dual = f.flip ? p.row_dual : p.col_dual;
+  const double unscale = 1 / double(s.scale);
+  __int128 integer_sum = 0;
+  FullRangeSum sum;
+  for (int64_t i = 0; i < s.rows; ++i) {
+    const int32_t row = f.row_list[i];
+    const int32_t j = s.col4row[i];
+    if (j == kDropped) {
+      if (p.unmatched_dtype == Dtype::kS64) {
+        integer_sum += static_cast<const int64_t*>(p.unmatched_cost)[row];
+      } else {
+        sum.add(read_real(p.unmatched_cost, p.unmatched_dtype, row));
+      }
+      write_real(row_dual, p.result_dtype, row, double(s.leave(i)) * unscale);
+      continue;
+    }
+    const int32_t col = f.col_list[j];
+    p.col4row[f.flip ? col : row] = f.flip ? row : col;
+    p.row4col[f.flip ? row : col] = f.flip ? col : row;
+    const auto cost = widen(s.cost_of(i, j));
+    if (Format<Elem>::kInteger) {
+      integer_sum += __int128(cost);
+    } else {
+      sum.add(double(cost));
+    }
+    write_real(row_dual, p.result_dtype, row, double(s.entry(i, j) - s.v[j]) * unscale);
+  }
+  for (int64_t j = 0; j < s.cols; ++j) {
+    write_real(col_dual, p.result_dtype, f.col_list[j], double(s.v[j]) * unscale);
+  }
+  const double real_sum = sum.value();
+  const double value = Format<Elem>::kInteger && real_sum == 0 ? double(integer_sum)
+                                                               : double(integer_sum) + real_sum;
+  write_real(p.value, p.result_dtype, 0, value);
+  gap *= fabs(unscale);
+  if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
+    gap = nextafterf(float(gap), __builtin_inff());
+  }
+  write_real(p.gap, p.result_dtype, 0, gap);
+  *p.status = kOptimal;
+}
+
+// What a pass over the costs found out.
+struct Finding {
+  Status status = kOptimal;
+  double max_abs = 0;     // of costs and unmatched costs
+  int granule = 0;        // all of them are multiples of 2^granule
+  bool too_wide = false;  // integers that doubles might round
+};
+
+uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
+
+// Whether a sum over all pairs, or one number, might reach 2^61.
+template <class S>
+bool sums_overflow(const S& s, uint64_t most) {
+  const int64_t least = s.rows < s.cols ? s.rows : s.cols, pairs = least > 1 ? least : 1;
+  return (unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61;
+}
+
+template <class S>
+Finding inspect_problem(const S& s, const Frame& f) {
+  using Elem = typename S::Elem;
+  Finding found;
+  if constexpr (__is_same(Elem, int32_t)) {
+    found.max_abs = 0x1p31;  // no need to look
+  } else if constexpr (__is_same(Elem, int64_t)) {
+    uint64_t most = 0;
+    for (int64_t i = 0; i < s.rows; ++i) {
+      for (int64_t j = 0; j < s.cols; ++j) {
+        const uint64_t x = magnitude(s.row(i)[j]);
+        most = x > most ? x : most;
+      }
+    }
+    if (sums_overflow(s, most)) found.status = kOverflow;
+    found.max_abs = double(most);
+  } else {
+    const CostRange range = inspect(s);
+    if (range.invalid) found.status = kInvalidCost;
+    found.max_abs = range.max_abs;
+    found.granule = granule_of<Elem>(range.min_abs);
+  }
+  if (f.p.unmatched_cost) {
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const double r = read_real(f.p.unmatched_cost, f.p.unmatched_dtype, f.row_list[i]);
+      const double signed_r = f.p.maximize ? -r : r;
+      if (!(signed_r > -__builtin_inf())) found.status = kInvalidCost;
+      if (!__builtin_isfinite(r)) continue;
+      if (Format<Elem>::kInteger && found.status == kOptimal &&
+          sums_overflow(
+              s, f.p.unmatched_dtype == Dtype::kS64
+                     ? magnitude(static_cast<const int64_t*>(f.p.unmatched_cost)[f.row_list[i]])
+                     : uint64_t(fmin(fabs(r), 0x1p63)))) {
+        found.status = kOverflow;
+      }
+      found.max_abs = fabs(r) > found.max_abs ? fabs(r) : found.max_abs;
+      const int lowest = lowest_bit(r);
+      found.granule = lowest < found.granule ? lowest : found.granule;
+    }
+  }
+  found.too_wide = __is_same(Elem, int64_t) && found.max_abs >= 0x1p45;
+  return found;
+}
+
+enum class Outcome { kDone, kNeedsWider, kOutOfMemory };
+
+template <class S>
+Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
+  using Elem = typename S::Elem;
+  using Acc = typename S::Acc;
+  constexpr bool kDouble = __is_same(Acc, double);
+  Frame f(p);
+  S s;
+  s.rows = int32_t(f.rows);
+  s.cols = int32_t(f.cols);
+  Acc* unmatched = nullptr;
+  const auto take_all = [&](Stack* stack) {
+    f.take_lists(stack);
+    take_state(&s, stack);
+    if (p.unmatched_cost) unmatched = stack->take<Acc>(f.rows);
+    take_costs(&s, f, stack);
+  };
+  Stack stack;
+  take_all(&stack);
+  if (!reserve(arena, stack.used, &stack)) return Outcome::kOutOfMemory;
+  take_all(&stack);
+
+  find_costs(&s, f);
+  s.scale = p.maximize ? -1 : 1;
+  s.unmatched = nullptr;
+  s.cols_optional = p.unmatched_cost || s.rows < s.cols;
+  clear_state(s);
+
+  const Finding found = inspect_problem(s, f);
+  if (found.status != kOptimal) {
+    write_failure(p, found.status);
+    return Outcome::kDone;
+  }
+  if (kDouble && found.too_wide) return Outcome::kNeedsWider;
+  if constexpr (kDouble) {
+    // Sums along a path of the largest doubles would overflow to infinity, which forbids. Duals to
+    // start from may be 16 times as large as costs.
+    const double longest = (p.start_dual ? 1024 : 16) * double(s.rows + 1);
+    if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
+  }
+  if (p.unmatched_cost) {
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const double r = read_real(p.unmatched_cost, p.unmatched_dtype, f.row_list[i]);
+      unmatched[i] = kNever<Acc>;
+      if (!__builtin_isfinite(r)) continue;
+      if (!kDouble && r != rint(r)) {
+        write_failure(p, kInvalidCost);
+        return Outcome::kDone;
+      }
+      unmatched[i] =
+          s.scale * (p.unmatched_dtype == Dtype::kS64
+                         ? Acc(static_cast<const int64_t*>(p.unmatched_cost)[f.row_list[i]])
+                         : Acc(r));
+    }
+    s.unmatched = unmatched;
+  }
+  const bool warm = warm_start(s, f, found.max_abs, found.granule);
+  if (!solve_canonical(s, warm)) {
+    write_failure(p, kInfeasible);
+    return Outcome::kDone;
+  }
+  double gap = 0;
+  if constexpr (kDouble) {
+    if (!is_exact(s, found.max_abs, found.granule)) {
+      if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
+      gap = prove_gap(s);
+      // Scaled down, the smallest costs lost their last bits.
+      if (fabs(s.scale) < 1) gap = (gap + 4 * double(s.rows) * 0x1p-1074) * (1 + 0x1p-50);
+    }
+  }
+  write_solution(s, f, gap);
+  return Outcome::kDone;
+}
+
+template <class Elem>
+bool solve_as(const AssignmentProblem& p, Arena* arena) {
+  Outcome outcome = solve_with<State<DoubleLanes, Elem>>(p, arena);
+  if constexpr (__is_same(Elem, int64_t)) {
+    if (outcome == Outcome::kNeedsWider) outcome = solve_with<State<WideLanes, Elem>>(p, arena);
+  }
+  return outcome == Outcome::kDone;
+}
+
+template <class Elem>
+bool solve_points(const AssignmentProblem& p, Arena* arena) {
+  return solve_with<PointState<DoubleLanes, Elem>>(p, arena) == Outcome::kDone;
+}
+
+}  // namespace
+
+bool solve_assignment(const AssignmentProblem& p, Arena* arena) {
+  if (p.points) {
+    return p.cost_dtype == Dtype::kF32 ? solve_points<float>(p, arena)
+                                       : solve_points<double>(p, arena);
+  }
+  switch (p.cost_dtype) {
+    case Dtype::kBF16:
+      return solve_as<BF16>(p, arena);
+    case Dtype::kF16:
+      return solve_as<F16>(p, arena);
+    case Dtype::kF32:
+      return solve_as<float>(p, arena);
+    case Dtype::kF64:
+      return solve_as<double>(p, arena);
+    case Dtype::kS32:
+      return solve_as<int32_t>(p, arena);
+    case Dtype::kS64:
+      return solve_as<int64_t>(p, arena);
+  }
+  return false;
+}
+
+}  // namespace JAXMATCH_ISA_NAMESPACE
+}  // namespace jaxmatch

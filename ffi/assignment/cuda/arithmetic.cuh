@@ -1,0 +1,153 @@
+// The numbers that decide: float32 where it does not round, else float64, or 128-bit integers. Each
+// knows when it rounded.
+#ifndef JAXMATCH_CUDA_ARITHMETIC_CUH_
+#define JAXMATCH_CUDA_ARITHMETIC_CUH_
+
+#include <cstdint>
+
+#include "assignment/cuda/costs.cuh"
+
+namespace jaxmatch {
+
+// The lesser of two; of a NaN and a number, the number.
+__device__ inline float lesser(float a, float b) { return fminf(a, b); }
+__device__ inline double lesser(double a, double b) { return fmin(a, b); }
+__device__ inline int lesser(int a, int b) { return b < a ? b : a; }
+__device__ inline __int128 lesser(__int128 a, __int128 b) { return b < a ? b : a; }
+
+// From costs to keys.
+struct Scale {
+  double factor;  // +-2^k
+  float sign;
+  float most;  // Single: the greatest magnitude of a number that may decide
+};
+
+// Where every cost is a multiple of some unit and at most 2^24 of it, float32 sums and differences
+// within 2^24 units are exact, and rounding keeps larger ones where they are: at 2^24 or beyond. So
+// all that decides is exact as long as v, once it has moved, stays below 2^24 units, and u, path
+// lengths and heights below 2^23 (`most`): if C_ij - v_j was rounded, then C_ij - v_j - height is
+// 2^23 units or more, and does not win. The solver watches them and gives up otherwise (kWatched).
+struct Single {
+  using Key = float;
+  static constexpr bool kWatched = true, kExact = true;
+  static constexpr Key kInfinity = __builtin_huge_valf(), kForbidden = __builtin_huge_valf();
+  static constexpr Key kNowhere = -__builtin_huge_valf();  // a dual: farther than any other
+  // The distance of a settled column: not less than any, and no distance is less than it.
+  static constexpr Key kGone = __builtin_nanf("");
+  static constexpr bool kGoneIsFar = true;
+  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
+  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
+
+  template <class Costs>
+  __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
+    return Costs::single(raw) * s.sign;
+  }
+  // read(raw) - v
+  template <class Costs>
+  __device__ static Key less(typename Costs::Raw raw, Key v, const Scale& s) {
+    return __fmaf_rn(Costs::single(raw), s.sign, -v);
+  }
+  __device__ static Key from_real(double x, const Scale& s) { return float(x * s.factor); }
+  __device__ static Key from_integer(int64_t x, const Scale& s) { return float(x) * s.sign; }
+  __device__ static Key warp_min(Key x) {
+    // In the order of the numbers as integers.
+    const int32_t bits = __float_as_int(x);
+    const int32_t least = __reduce_min_sync(kAllLanes, bits ^ ((bits >> 31) & INT32_MAX));
+    return __int_as_float(least ^ ((least >> 31) & INT32_MAX));
+  }
+  // Of distances: none is negative.
+  __device__ static Key warp_min_path(Key x) {
+    return __int_as_float(__reduce_min_sync(kAllLanes, __float_as_int(x)));
+  }
+  __device__ static bool fits(Key x, const Scale& s) { return fabsf(x) < s.most; }
+  __device__ static bool fits_dual(Key v, const Scale& s) { return fabsf(v) < 2 * s.most; }
+};
+
+struct Real {
+  using Key = double;
+  static constexpr bool kWatched = false, kExact = false;
+  static constexpr Key kInfinity = __builtin_huge_val(), kForbidden = __builtin_huge_val();
+  static constexpr Key kNowhere = -__builtin_huge_val();
+  static constexpr Key kGone = __builtin_nan("");
+  static constexpr bool kGoneIsFar = true;
+  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
+  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
+
+  template <class Costs>
+  __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
+    return Costs::real(raw) * s.factor;
+  }
+  template <class Costs>
+  __device__ static Key less(typename Costs::Raw raw, Key v, const Scale& s) {
+    return __fma_rn(Costs::real(raw), s.factor, -v);
+  }
+  __device__ static Key from_real(double x, const Scale& s) { return x * s.factor; }
+  __device__ static Key from_integer(int64_t x, const Scale& s) { return double(x) * s.factor; }
+  // The high halves first.
+  __device__ static int64_t warp_min_bits(int64_t bits) {
+    const int32_t high = int32_t(bits >> 32);
+    const int32_t least = __reduce_min_sync(kAllLanes, high);
+    const uint32_t low =
+        __reduce_min_sync(kAllLanes, high == least ? uint32_t(bits) : ~uint32_t(0));
+    return int64_t(uint64_t(uint32_t(least)) << 32 | low);
+  }
+  __device__ static Key warp_min(Key x) {
+    // In the order of the numbers as integers.
+    const int64_t bits = __double_as_longlong(x);
+    const int64_t least = warp_min_bits(bits ^ ((bits >> 63) & INT64_MAX));
+    return __longlong_as_double(least ^ ((least >> 63) & INT64_MAX));
+  }
+  // Of distances: what is negative came from rounding, and its order does not matter.
+  __device__ static Key warp_min_path(Key x) {
+    return __longlong_as_double(warp_min_bits(__double_as_longlong(x)));
+  }
+  __device__ static bool fits(Key, const Scale&) { return true; }
+  __device__ static bool fits_dual(Key, const Scale&) { return true; }
+};
+
+// 64-bit integers whose sums a double would round.
+struct Huge {
+  using Key = __int128;
+  static constexpr bool kWatched = false, kExact = true;
+  static constexpr Key kInfinity = Key(1) << 120, kForbidden = Key(1) << 122;
+  static constexpr Key kNowhere = -(Key(1) << 124);
+  static constexpr Key kGone = Key(1) << 123;
+  static constexpr bool kGoneIsFar = false;
+  __device__ static void let_go(Key& dist, Key& v) {
+    dist = kGone;
+    v = kNowhere;
+  }
+  __device__ static bool is_gone(Key, Key v) { return v == kNowhere; }
+
+  template <class Costs>
+  __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
+    return s.sign < 0 ? -Key(Costs::integer(raw)) : Key(Costs::integer(raw));
+  }
+  template <class Costs>
+  __device__ static Key less(typename Costs::Raw raw, Key v, const Scale& s) {
+    return read<Costs>(raw, s) - v;
+  }
+  __device__ static Key from_real(double x, const Scale& s) {
+    if (fabs(x) < 0x1p63) return from_integer(int64_t(x), s);
+    return (x < 0) == (s.sign < 0) ? kForbidden : -kForbidden;
+  }
+  __device__ static Key from_integer(int64_t x, const Scale& s) {
+    return s.sign < 0 ? -Key(x) : Key(x);
+  }
+  __device__ static Key warp_min(Key x) {
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      const uint64_t low = __shfl_xor_sync(kAllLanes, uint64_t(x), step);
+      const int64_t high = __shfl_xor_sync(kAllLanes, int64_t(x >> 64), step);
+      const Key other = Key(high) << 64 | low;
+      x = other < x ? other : x;
+    }
+    return x;
+  }
+  __device__ static Key warp_min_path(Key x) { return warp_min(x); }
+  __device__ static bool fits(Key, const Scale&) { return true; }
+  __device__ static bool fits_dual(Key, const Scale&) { return true; }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ARITHMETIC_CUH_

@@ -1,0 +1,182 @@
+// Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs from
+// one free row, every thread with its own columns in registers.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_
+
+#include "assignment/cuda/columns.cuh"
+
+namespace jaxmatch {
+
+template <class Key>
+struct Nearest {
+  Key dist;
+  int pair;  // the column, and the row that has it
+};
+
+// The nearest column of this warp that is not settled; a free one if several are as near.
+template <class S>
+__device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
+                                                     const typename S::Key (&dist)[Columns<S>::N]) {
+  typename S::Key least[Columns<S>::N];
+#pragma unroll
+  for (int n = 0; n < c.N; ++n) least[n] = dist[n];
+  const typename S::Key nearest = S::Arithmetic::warp_min_path(c.least_of(least));
+  return {nearest, c.pair_with(dist, nearest)};
+}
+
+// The same for the team.
+template <class S>
+__device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
+                                                 const typename S::Key (&dist)[Columns<S>::N],
+                                                 int round) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const auto& g = c.g;
+  const Nearest<Key> own = find_own_nearest(c, dist);
+  if (S::kAlone || g.size == kWarpSize) return own;
+  // Two buffers in turn, so that one barrier a round is enough.
+  struct alignas(sizeof(Key) == 4 ? 8 : 16) Slot {
+    Key dist;
+    int pair;
+  };
+  Slot* slots = c.s.f.template shared<Slot>(c.s.f.b.shared.slots) + (round & 1) * kWarpSize;
+  if (g.lane() == 0) slots[g.warp()] = {own.dist, own.pair};
+  g.sync();
+  Slot slot{A::kGone, kNoPair};
+  if (g.lane() < g.warps()) slot = slots[g.lane()];
+  const Key nearest = A::warp_min_path(slot.dist);
+  return {nearest, __reduce_min_sync(kAllLanes, slot.dist == nearest ? slot.pair : kNoPair)};
+}
+
+// While the costs of one row are on their way: has those of the row come nearer that is next unless
+// the first one shortens a path.
+template <class S>
+__device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
+  constexpr int kLine = 128 / sizeof(typename S::Raw);
+  const int i = row_of(find_own_nearest(c, dist).pair);
+  if (i < 0 || i >= c.s.rows) return;
+  for (int j = c.g.lane() * kLine; j < c.s.cols; j += kWarpSize * kLine) {
+    prefetch_to_l1(c.s.words + int64_t(i) * c.s.f.stride + j);
+  }
+}
+
+// The least of any numbers over the team.
+template <class S>
+__device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const auto& g = c.g;
+  x = A::warp_min(x);
+  if (S::kAlone || g.size == kWarpSize) return x;
+  Key* slots = c.s.f.template shared<Key>(c.s.f.b.shared.slots);
+  g.sync();
+  if (g.lane() == 0) slots[g.warp()] = x;
+  g.sync();
+  x = A::warp_min(g.lane() < g.warps() ? slots[g.lane()] : A::kForbidden);
+  g.sync();
+  return x;
+}
+
+// Matches row `root` along a shortest path to a free column, or to a row that is dropped at its
+// unmatched cost. Settled columns and their rows stay tight. Distances are counted from the least
+// reduced cost of the root, so that none is negative.
+template <class S>
+__device__ Outcome augment(const S& s, Columns<S>& c, int root) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  constexpr int N = Columns<S>::N;
+  const auto& g = c.g;
+  Key dist[N];  // A::kGone once settled, and in the padding
+  int pred[N];
+  c.reduced(root, dist);
+  Key low[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) low[n] = dist[n];
+  Key base = team_min(c, c.least_of(low));
+  if (!(base < A::kInfinity)) base = 0;
+  if (A::kWatched && !s.fits(base)) return Outcome::kTooWide;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    dist[n] = c.pair[n] != kNoPair ? dist[n] - base : A::kGone;
+    pred[n] = root;
+  }
+  Key drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
+  int drop_row = root;
+  bool fits = true;  // if not, the search goes on to its end, for nothing
+  Nearest<Key> nearest = find_nearest(c, dist, 0);
+  // Every round settles a column: the number of rounds is bounded, whatever the numbers are.
+  for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
+    if (round > s.cols) return Outcome::kInfeasible;
+    const int i = row_of(nearest.pair);
+    typename S::Raws raws[Columns<S>::kPacks];
+    c.load(i, raws);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {  // no path is shorter any more
+      if (c.pair[n] == nearest.pair) A::let_go(dist[n], c.v[n]);
+    }
+    if (!S::kAlone && g.size > kWarpSize) fetch_ahead(c, dist);
+    Key x[N];
+    c.reduce(raws, x);
+    // C_ij - v_j - height is the length of the path through the row.
+    const Key height = s.u[i] - nearest.dist;
+    fits = fits && s.fits(height);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const Key length = x[n] - height;
+      const bool shorter = length < dist[n] && (A::kGoneIsFar || !A::is_gone(dist[n], c.v[n]));
+      pred[n] = shorter ? i : pred[n];
+      dist[n] = shorter ? length : dist[n];
+    }
+    if (g.thread == 0) s.reach[col_of(nearest.pair)] = nearest.dist;
+    if (s.leave && s.leave[i] < A::kInfinity && s.leave[i] - height < drop) {
+      drop = s.leave[i] - height;
+      drop_row = i;
+    }
+    nearest = find_nearest(c, dist, round);
+  }
+  const bool drops_out = !(nearest.dist < drop);
+  if (drops_out && !(drop < A::kInfinity)) return Outcome::kInfeasible;
+  const Key bound = drops_out ? drop : nearest.dist;
+  const int end = drops_out ? kNone : nearest.pair;
+  g.sync();
+  fits = fits && s.fits(bound) && s.fits(base + bound);
+  bool on_path[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    const int j = c.at(n);
+    const bool settled = j < s.cols && A::is_gone(dist[n], c.v[n]);
+    on_path[n] = settled || c.pair[n] == end;
+    if (!on_path[n]) continue;
+    s.pred[j] = Index(pred[n]);
+    if (!settled) continue;
+    const Key drops = bound - s.reach[j];
+    const int i = row_of(c.pair[n]);
+    const Key lowered = s.v[j] - drops, raised = s.u[i] + drops;
+    c.v[n] = s.v[j] = lowered;
+    s.u[i] = raised;
+    fits = fits && s.fits_dual(lowered) && s.fits(raised);
+  }
+  if (g.thread == 0) s.u[root] = base + bound;
+  if (A::kWatched && !fits) s.control[kTooWideFlag] = 1;
+  g.sync();
+  if (g.thread == 0) {
+    if (end != kNone) {
+      flip_path(s, root, col_of(end));
+    } else {  // drop a row, and give its column to the row before it
+      const int j = s.col4row[drop_row];
+      s.col4row[drop_row] = kDropped;
+      if (drop_row != root) flip_path(s, root, j);
+    }
+  }
+  g.sync();
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    const int j = c.at(n);
+    if (on_path[n]) c.pair[n] = pair_up(s.row4col[j], j);
+  }
+  return A::kWatched && s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_

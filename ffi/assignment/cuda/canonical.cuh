@@ -1,0 +1,265 @@
+// From a problem as it was passed in to canonical form: masks, orientation, what its costs are.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
+
+#include <cuda_pipeline_primitives.h>
+
+#include "assignment/cuda/arithmetic.cuh"
+#include "assignment/cuda/batch.h"
+#include "assignment/cuda/costs.cuh"
+#include "assignment/cuda/group.cuh"
+
+namespace jaxmatch {
+
+using Index = int16_t;
+constexpr int kNone = -1;     // no partner yet
+constexpr int kDropped = -2;  // a row that stays unmatched, at its unmatched cost
+
+// Canonical form: as many columns as rows or more, unless rows may stay unmatched at a cost; only
+// what the masks leave; words of a size that the solver reads. A problem that has this form already
+// is read in place, others are copied to shared memory or to the workspace.
+template <class CostsType, bool kOneWarp>
+struct Frame {
+  using Costs = CostsType;
+  using Raw = typename Costs::Raw;
+  static constexpr bool kAlone = kOneWarp;
+
+  const AssignmentBatch& b;
+  Group<kOneWarp> group;
+  const int64_t problem;
+  const int base;  // of this problem in shared memory
+  int rows, cols;
+  bool flip, copied;
+  bool whole;        // the copy is the problem as it is
+  const Raw* dense;  // the first cost, if no others lie between those of a row, or null
+  const Raw* words;  // the costs in canonical form
+  int stride;        // from one row of them to the next
+  bool aligned;      // every pack of columns is
+
+  template <class T>
+  __device__ T* shared(int offset) const {
+    return reinterpret_cast<T*>(shared_memory + base + offset);
+  }
+  __device__ int problem_row(int k) const {
+    return b.row_mask ? shared<Index>(b.shared.row_ids)[k] : k;
+  }
+  __device__ int problem_col(int k) const {
+    return b.col_mask ? shared<Index>(b.shared.col_ids)[k] : k;
+  }
+  __device__ int row_id(int i) const { return flip ? problem_col(i) : problem_row(i); }
+  __device__ int col_id(int j) const { return flip ? problem_row(j) : problem_col(j); }
+
+  // From the used part of the problem, as it was passed in.
+  __device__ Raw load(int k, int l) const {
+    const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);
+    return Costs::load(b.cost, at, b.cost_dtype);
+  }
+};
+
+// Lists the true entries of a mask, in order; one warp. Returns how many there are.
+__device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
+  constexpr int kAhead = 8;  // loads under way at once
+  const int lane = threadIdx.x % kWarpSize;
+  int count = 0;
+  for (int first = 0; first < size; first += kAhead * kWarpSize) {
+    bool used[kAhead];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const int k = first + a * kWarpSize + lane;
+      used[a] = k < size && mask[k];
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const unsigned all = __ballot_sync(kAllLanes, used[a]);
+      if (used[a]) {
+        ids[count + __popc(all & lanes_below(lane))] = Index(first + a * kWarpSize + lane);
+      }
+      count += __popc(all);
+    }
+  }
+  return count;
+}
+
+// Reads the masks and decides the form. `pack`: how many columns are read at once. False: this
+// thread is not needed.
+template <class F>
+__device__ bool take_in(F& f, int pack) {
+  using Raw = typename F::Raw;
+  constexpr bool kAlone = F::kAlone;
+  const AssignmentBatch& b = f.b;
+  int n = int(b.n), m = int(b.m), first_row = 0, first_col = 0;
+  f.copied = sizeof(Raw) == 4 && b.cost_dtype < Dtype::kF32;
+  if (b.row_mask || b.col_mask) {
+    int* control = f.template shared<int>(b.shared.control);
+    const Index* row_ids = f.template shared<Index>(b.shared.row_ids);
+    const Index* col_ids = f.template shared<Index>(b.shared.col_ids);
+    const int warp = f.group.warp(), warps = f.group.warps();
+    if (b.row_mask && warp == 0) {
+      const int used = list_used(b.row_mask + f.problem * n, n, const_cast<Index*>(row_ids));
+      if (f.group.lane() == 0) control[kRowCount] = used;
+    }
+    if (b.col_mask && warp == (warps > 1 ? 1 : 0)) {
+      const int used = list_used(b.col_mask + f.problem * m, m, const_cast<Index*>(col_ids));
+      if (f.group.lane() == 0) control[kColCount] = used;
+    }
+    f.group.sync();
+    if (b.row_mask) {
+      n = control[kRowCount];
+      first_row = n ? row_ids[0] : 0;
+      f.copied |= n && row_ids[n - 1] - first_row + 1 != n;
+    }
+    if (b.col_mask) {
+      m = control[kColCount];
+      first_col = m ? col_ids[0] : 0;
+      f.copied |= m && col_ids[m - 1] - first_col + 1 != m;
+    }
+  }
+  f.flip = !b.unmatched_cost && n > m;
+  f.dense = nullptr;
+  if (!f.copied) {
+    f.dense = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
+  }
+  f.copied |= f.flip;
+  f.rows = f.flip ? m : n;
+  f.cols = f.flip ? n : m;
+  f.whole = !f.copied && n == b.n && m == b.m && m % pack == 0 && n * m * sizeof(Raw) % 16 == 0 &&
+            reinterpret_cast<uintptr_t>(f.dense) % 16 == 0;
+  // A warp alone copies whatever has room.
+  f.copied |= kAlone && b.shared.words >= 0;
+  if (f.copied) {
+    f.stride = f.whole ? f.cols : int(copied_stride(f.cols, pack, b.shared.words >= 0));
+    f.words = b.shared.words >= 0 ? f.template shared<Raw>(b.shared.words)
+                                  : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
+  } else {
+    f.stride = int(b.m);
+    f.words = f.dense;
+  }
+  const unsigned bytes = max(unsigned(pack * sizeof(Raw)), 16u);
+  f.aligned = f.stride % pack == 0 && reinterpret_cast<uintptr_t>(f.words) % bytes == 0;
+  const int width = max((f.cols + kWarpSize - 1) / kWarpSize, 1);
+  f.group.size = min(f.group.size, kWarpSize * width);
+  return f.group.thread < f.group.size;
+}
+
+// Keeps the orientation.
+template <class F>
+__device__ void copy_upright(const F& f) {
+  constexpr int kAhead = 4;  // loads under way at once
+  auto* words = const_cast<typename F::Raw*>(f.words);
+  const auto& g = f.group;
+  for (int i = g.warp(); i < f.rows; i += g.warps()) {
+    for (int first = g.lane(); first < f.cols; first += kAhead * kWarpSize) {
+      typename F::Raw raw[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        raw[a] = f.load(i, min(first + a * kWarpSize, f.cols - 1));
+      }
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {  // what comes twice changes nothing
+        words[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
+      }
+    }
+  }
+}
+
+// Into shared memory, without a detour through registers where the words have their size already;
+// all loads are under way at once.
+template <class F>
+__device__ void copy_to_shared(const F& f) {
+  using Raw = typename F::Raw;
+  const AssignmentBatch& b = f.b;
+  const auto& g = f.group;
+  Raw* words = f.template shared<Raw>(b.shared.words);
+  if (f.rows == 0 || f.cols == 0) return;  // the lists of rows and columns may be empty
+  if (f.whole) {
+    constexpr int kChunk = 16 / sizeof(Raw);
+    const Raw* from = static_cast<const Raw*>(b.cost) + f.problem * b.n * b.m;
+    for (int k = g.thread * kChunk; k < f.rows * f.cols; k += g.size * kChunk) {
+      __pipeline_memcpy_async(words + k, from + k, 16);
+    }
+  } else {
+    // In the order of the problem as it was passed in, from thread to thread.
+    const int across = f.flip ? f.rows : f.cols, down = f.flip ? f.cols : f.rows;
+    const int to_next = f.flip ? f.stride : 1, to_below = f.flip ? 1 : f.stride;
+    const int step_down = g.size / across, step_across = g.size % across;
+    int k = g.thread / across, l = g.thread % across;
+    Raw* to = words + k * to_below + l * to_next;
+    const int step_to = step_down * to_below + step_across * to_next;
+    const int wrap_to = to_below - across * to_next;
+    const Raw* from = f.dense ? f.dense + k * b.m + l : nullptr;
+    const int64_t step_from = step_down * b.m + step_across, wrap_from = b.m - across;
+#pragma unroll 2
+    while (k < down) {
+      if (f.dense) {
+        __pipeline_memcpy_async(to, from, sizeof(Raw));
+      } else if (b.cost_dtype < Dtype::kF32) {  // 16 bits
+        *to = f.load(k, l);
+      } else {
+        const int64_t at = (f.problem * b.n + f.problem_row(k)) * b.m + f.problem_col(l);
+        __pipeline_memcpy_async(to, static_cast<const Raw*>(b.cost) + at, sizeof(Raw));
+      }
+      const bool wraps = l + step_across >= across;
+      k += step_down + wraps;
+      l += step_across - (wraps ? across : 0);
+      to += step_to + (wraps ? wrap_to : 0);
+      from += step_from + (wraps ? wrap_from : 0);
+    }
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+}
+
+// Turns it, into the workspace, by way of square tiles in shared memory.
+template <class F>
+__device__ void copy_turned_tiles(const F& f) {
+  using Raw = typename F::Raw;
+  constexpr int kAhead = 8, kPitch = kWarpSize + 1;
+  auto* words = const_cast<Raw*>(f.words);
+  const auto& g = f.group;
+  Raw* tile = f.template shared<Raw>(f.b.shared.tiles) + g.warp() * kWarpSize * kPitch;
+  const int lane = g.lane(), warps = min(g.warps(), kTileBytes / (kTileEntries * int(sizeof(Raw))));
+  const int tiles = (f.cols + kWarpSize - 1) / kWarpSize;
+  const int bands = (f.rows + kWarpSize - 1) / kWarpSize;
+  for (int t = g.warp(); g.warp() < warps && t < tiles * bands; t += warps) {
+    const int j0 = t / bands * kWarpSize, i0 = t % bands * kWarpSize;
+    const int i = min(i0 + lane, f.rows - 1);
+    for (int first = 0; first < kWarpSize; first += kAhead) {
+      Raw raw[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) raw[a] = f.load(min(j0 + first + a, f.cols - 1), i);
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) tile[(first + a) * kPitch + lane] = raw[a];
+    }
+    __syncwarp();
+    for (int first = 0; first < kWarpSize; first += kAhead) {
+      Raw raw[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) raw[a] = tile[lane * kPitch + first + a];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        if (i0 + first + a < f.rows && j0 + lane < f.cols) {
+          words[int64_t(i0 + first + a) * f.stride + j0 + lane] = raw[a];
+        }
+      }
+    }
+    __syncwarp();
+  }
+}
+
+// Makes the copy, if one is needed.
+template <class F>
+__device__ void bring_into_form(const F& f) {
+  if (!f.copied) return;
+  if (f.b.shared.words >= 0) {
+    copy_to_shared(f);
+  } else if (f.flip) {
+    copy_turned_tiles(f);
+  } else {
+    copy_upright(f);
+  }
+  f.group.sync();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_

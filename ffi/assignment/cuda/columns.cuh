@@ -1,0 +1,85 @@
+// The columns of one thread while rows bid alone or search: in registers, in the order in which
+// packs are read.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
+
+#include "assignment/cuda/state.cuh"
+
+namespace jaxmatch {
+
+// Who has a column: (row + 1) << 16 | column. The least of several is a free column, if there is
+// one; else that of the least row.
+__device__ inline int pair_up(int row, int col) { return (row + 1) << 16 | col; }
+__device__ inline int row_of(int pair) { return (pair >> 16) - 1; }
+__device__ inline int col_of(int pair) { return pair & 0xffff; }
+constexpr int kNoPair = INT32_MAX;
+
+template <class S>
+struct Columns {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  static constexpr int K = S::K, kPacks = S::kSearchPacks, N = K * kPacks;
+
+  const S& s;
+  const typename S::G& g;
+  const typename S::Raw* start[kPacks];
+  Key v[N];  // infinitely far in the padding
+  int pair[N];
+
+  __device__ Columns(const S& state, const typename S::G& group) : s(state), g(group) {
+#pragma unroll
+    for (int c = 0; c < kPacks; ++c) start[c] = s.start(first(c));
+  }
+  // The first column of a pack, and any of them.
+  __device__ int first(int c) const { return (c * g.size + g.thread) * K; }
+  __device__ int at(int n) const { return first(n / K) + n % K; }
+
+  // From what the whole group knows.
+  __device__ void take() {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const int j = at(n);
+      v[n] = j < s.cols ? s.v[j] : A::kNowhere;
+      pair[n] = j < s.cols ? pair_up(s.row4col[j], j) : kNoPair;
+    }
+  }
+
+  // The costs of row i, and C_ij - v_j of them.
+  __device__ void load(int i, typename S::Raws (&raws)[kPacks]) const {
+#pragma unroll
+    for (int c = 0; c < kPacks; ++c) raws[c] = s.load(start[c], i, first(c));
+    if constexpr (kPacks > 1) keep_loads_together();
+  }
+  __device__ void reduce(const typename S::Raws (&raws)[kPacks], Key (&x)[N]) const {
+#pragma unroll
+    for (int n = 0; n < N; ++n) x[n] = s.less(raws[n / K].x[n % K], v[n]);
+  }
+  __device__ void reduced(int i, Key (&x)[N]) const {
+    typename S::Raws raws[kPacks];
+    load(i, raws);
+    reduce(raws, x);
+  }
+
+  // The least pair of this warp whose number is `least`.
+  __device__ int pair_with(const Key (&x)[N], Key least) const {
+    int found[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) found[n] = x[n] == least ? pair[n] : kNoPair;
+    return __reduce_min_sync(kAllLanes, least_of(found));
+  }
+
+  // As a tree, so that the steps do not wait for each other.
+  template <class T>
+  __device__ static T least_of(T (&x)[N]) {
+#pragma unroll
+    for (int step = 1; step < N; step *= 2) {
+#pragma unroll
+      for (int n = 0; n + step < N; n += 2 * step) x[n] = lesser(x[n], x[n + step]);
+    }
+    return x[0];
+  }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_

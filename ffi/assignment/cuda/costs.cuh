@@ -1,0 +1,206 @@
+// Costs as they are stored, and what a look at all of them finds out.
+#ifndef JAXMATCH_CUDA_COSTS_CUH_
+#define JAXMATCH_CUDA_COSTS_CUH_
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "assignment/cuda/group.cuh"
+#include "common/dtype.h"
+
+namespace jaxmatch {
+
+// What the costs of one problem are made of.
+struct CostRange {
+  double max_abs;      // over finite costs
+  double lowest_bit;   // every finite cost is a multiple of it; 0 if all are zero
+  bool invalid;        // NaN, or an infinity that does not forbid
+  uint64_t magnitude;  // max_abs of 64-bit integers, which a double would round
+};
+
+__device__ inline CostRange together(CostRange a, const CostRange& b) {
+  a.invalid |= b.invalid;
+  a.max_abs = fmax(a.max_abs, b.max_abs);
+  if (b.lowest_bit > 0 && (a.lowest_bit == 0 || b.lowest_bit < a.lowest_bit)) {
+    a.lowest_bit = b.lowest_bit;
+  }
+  return a;
+}
+
+// How costs of one kind are read. `Raw` is the word that the solver reads. A `Range` sees every
+// cost and accumulates the greatest magnitude, the negated lowest bit, and what is invalid, all as
+// maxima; a `Guess` is faster, but may give up on the way.
+
+// float32; bfloat16 and float16 are copied to it first.
+struct Floats {
+  using Raw = uint32_t;
+  using Word = uint32_t;
+  static constexpr bool kIntegral = false;
+
+  __device__ static Raw load(const void* array, int64_t k, Dtype dtype) {
+    if (dtype == Dtype::kF32) return static_cast<const uint32_t*>(array)[k];
+    const uint16_t half = static_cast<const uint16_t*>(array)[k];
+    return dtype == Dtype::kBF16 ? uint32_t(half) << 16
+                                 : __float_as_uint(__half2float(__ushort_as_half(half)));
+  }
+  __device__ static float single(Raw raw) { return __uint_as_float(raw); }
+  __device__ static double real(Raw raw) { return double(__uint_as_float(raw)); }
+
+  struct Range {
+    Word word[3] = {0, 0, 0};
+
+    __device__ void begin(Raw) {}
+    __device__ bool gives_up() const { return false; }
+    __device__ void look_at(Raw raw, bool maximize) {
+      const uint32_t magnitude = raw & 0x7fffffffu;
+      const bool finite = magnitude < 0x7f800000u;
+      if (finite) word[0] = max(word[0], magnitude);
+      // x without its lowest bit, and the difference, which is exact. For a power of two a bit of
+      // the exponent goes instead: the difference is then at least half of x, and lowest_bit()
+      // rounds it down to a power of two. A zero has no bit at all: the negated zero is no maximum.
+      const float rest = __uint_as_float(magnitude & (magnitude - 1));
+      const uint32_t lowest = __float_as_uint(__uint_as_float(magnitude) - rest);
+      if (finite) word[1] = max(word[1], 0u - lowest);
+      if (!finite) word[2] |= raw ^ (maximize ? 0xff800000u : 0x7f800000u);
+    }
+    __device__ float lowest_bit() const {
+      uint32_t lowest = 0u - word[1];
+      if (lowest & 0x7f800000u) lowest &= 0x7f800000u;
+      return __uint_as_float(lowest);
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+      group.all_max(word, slots);
+      found = {double(__uint_as_float(word[0])), double(lowest_bit()), word[2] != 0, 0};
+      return true;
+    }
+  };
+
+  // Takes the lowest bit of a few costs for that of all, and checks that others are multiples. No
+  // result if one is not, or not finite.
+  struct Guess {
+    float unit = 0, magic = 0, most = 0;
+    bool fails = false;
+
+    // All lanes.
+    __device__ void begin(Raw raw) {
+      const uint32_t magnitude = raw & 0x7fffffffu;
+      const float x = __uint_as_float(magnitude),
+                  rest = __uint_as_float(magnitude & (magnitude - 1));
+      // The lowest bit of the fraction, or that of a power of two. Not of zero.
+      const float lowest = magnitude & 0x7fffffu ? x - rest : x;
+      unit = __uint_as_float(0u - __reduce_max_sync(kAllLanes, 0u - __float_as_uint(lowest)));
+      magic = unit * 0x1p23f;
+    }
+    __device__ bool gives_up() const { return fails; }
+    __device__ void look_at(Raw raw, bool) {
+      // From 2^23 units on a float32 has no bit below the unit, and up to 2^24 it has that bit.
+      const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
+      fails = fails || !((small + magic) - magic == small);
+      most = fmaxf(most, x);
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) const {
+      const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
+      Word word[3] = {__float_as_uint(most), ~__float_as_uint(unit), stop};
+      group.all_max(word, slots);
+      // Of several powers of two the others are multiples of the least.
+      found = {double(__uint_as_float(word[0])), double(__uint_as_float(~word[1])), false, 0};
+      return word[2] == 0 && word[0] < 0x7f800000u;
+    }
+  };
+};
+
+template <class Word>
+struct IntegerRange {
+  Word word[1] = {0};
+
+  __device__ void begin(Word) {}
+  __device__ bool gives_up() const { return false; }
+  __device__ void look_at(Word raw, bool) {
+    const bool negative = raw >> (8 * sizeof(Word) - 1);
+    word[0] = max(word[0], negative ? Word(0) - raw : raw);
+  }
+  template <class G>
+  __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+    group.all_max(word, slots);
+    found = {double(word[0]), 1, false, word[0]};
+    return true;
+  }
+};
+
+struct Integers {
+  using Raw = uint32_t;
+  using Word = uint32_t;
+  static constexpr bool kIntegral = true;
+
+  __device__ static Raw load(const void* array, int64_t k, Dtype) {
+    return static_cast<const uint32_t*>(array)[k];
+  }
+  __device__ static float single(Raw raw) { return float(int32_t(raw)); }  // exact up to 2^24
+  __device__ static double real(Raw raw) { return double(int32_t(raw)); }
+
+  using Range = IntegerRange<Word>;
+  using Guess = Range;
+};
+
+struct Doubles {
+  using Raw = uint64_t;
+  using Word = uint64_t;
+  static constexpr bool kIntegral = false;
+
+  __device__ static Raw load(const void* array, int64_t k, Dtype) {
+    return static_cast<const uint64_t*>(array)[k];
+  }
+  __device__ static double real(Raw raw) { return __longlong_as_double(int64_t(raw)); }
+
+  struct Range {
+    Word word[3] = {0, 0, 0};
+
+    __device__ void begin(Raw) {}
+    __device__ bool gives_up() const { return false; }
+    __device__ void look_at(Raw raw, bool maximize) {
+      constexpr uint64_t kInfinite = uint64_t(0x7ff) << 52;
+      const uint64_t magnitude = raw & INT64_MAX;
+      if (magnitude >= kInfinite) {
+        word[2] |= raw ^ (maximize ? uint64_t(0xfff) << 52 : kInfinite);
+        return;
+      }
+      word[0] = max(word[0], magnitude);
+      const double rest = __longlong_as_double(int64_t(magnitude & (magnitude - 1)));
+      const double bit = __longlong_as_double(int64_t(magnitude)) - rest;
+      word[1] = max(word[1], 0 - uint64_t(__double_as_longlong(bit)));
+    }
+    template <class G>
+    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+      constexpr uint64_t kExponent = uint64_t(0x7ff) << 52;
+      group.all_max(word, slots);
+      uint64_t lowest = 0 - word[1];
+      if (lowest & kExponent) lowest &= kExponent;
+      found = {__longlong_as_double(int64_t(word[0])), __longlong_as_double(int64_t(lowest)),
+               word[2] != 0, 0};
+      return true;
+    }
+  };
+  using Guess = Range;
+};
+
+struct LongIntegers {
+  using Raw = uint64_t;
+  using Word = uint64_t;
+  static constexpr bool kIntegral = true;
+
+  __device__ static Raw load(const void* array, int64_t k, Dtype) {
+    return static_cast<const uint64_t*>(array)[k];
+  }
+  __device__ static double real(Raw raw) { return double(int64_t(raw)); }
+  __device__ static int64_t integer(Raw raw) { return int64_t(raw); }
+
+  using Range = IntegerRange<Word>;
+  using Guess = Range;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_COSTS_CUH_

@@ -1,0 +1,83 @@
+// The target jaxmatch_assignment on CUDA: launches one kernel for the whole batch.
+#include <cstdlib>
+#include <string>
+
+#include "assignment/cuda/kernels.h"
+#include "assignment/cuda/launch.h"
+#include "assignment/cuda/plan.h"
+#include "assignment/decode.h"
+#include "common/cuda/check.h"
+
+namespace jaxmatch {
+
+ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream) {
+  if (b.batch == 0) return ffi::Error::Success();
+  if (const int64_t longest = longest_side(b.cost_dtype); std::max(b.n, b.m) > longest) {
+    return ffi::Error::InvalidArgument("jaxmatch_assignment: a side longer than " +
+                                       std::to_string(longest) + " on CUDA");
+  }
+  if (b.workspace_words > 0 && b.workspace_words < words_of_copy(b)) {
+    return ffi::Error::InvalidArgument("jaxmatch_assignment: the workspace is too small");
+  }
+  int device, most_bytes;
+  JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
+  JAXMATCH_CUDA_CHECK(
+      cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const Plan plan = make_plan(b, std::getenv("JAXMATCH_CUDA_KERNEL"), most_bytes);
+  if (plan.bytes > most_bytes) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                      "jaxmatch_assignment: problems of " + std::to_string(b.n) + " x " +
+                          std::to_string(b.m) + " need " + std::to_string(plan.bytes) +
+                          " bytes of shared memory, this GPU has " + std::to_string(most_bytes) +
+                          "; method=\"xla\" needs none");
+  }
+  if (plan.blocks > INT32_MAX) {
+    return ffi::Error::InvalidArgument("jaxmatch_assignment: too many problems in one batch");
+  }
+  const AssignmentKernel kernel = plan.alone ? WarpKernel(plan.columns_per_lane, b.cost_dtype)
+                                             : BlockKernel(plan.threads / 32, b.cost_dtype);
+  constexpr int kAlwaysThere = 48 << 10;  // bytes that a kernel may use without asking
+  if (plan.bytes > kAlwaysThere) {
+    // Always the same value: another thread may launch the same kernel.
+    JAXMATCH_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
+  }
+  kernel<<<unsigned(plan.blocks), plan.threads, plan.bytes, stream>>>(b);
+  JAXMATCH_CUDA_CHECK(cudaGetLastError());
+  return ffi::Error::Success();
+}
+
+namespace {
+
+ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
+                      IndexResult row4col, RealResult value, RealResult row_dual,
+                      RealResult col_dual, RealResult gap, IndexResult status, RealResult workspace,
+                      int64_t given, bool maximize) {
+  const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
+                                        status, given, maximize);
+  if (!decoded.has_value()) return decoded.error();
+  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
+  if (b.batch == 0) return ffi::Error::Success();
+  const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
+  b.workspace_words = int64_t(workspace->size_bytes()) / b.batch / word;
+  return LaunchAssignment(b, stream);
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::Assignment,
+                 xla::ffi::Ffi::Bind()
+                     .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
+                     .RemainingArgs()
+                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                     .Ret<xla::ffi::AnyBuffer>()
+                     .Ret<xla::ffi::AnyBuffer>()
+                     .Ret<xla::ffi::AnyBuffer>()
+                     .Ret<xla::ffi::AnyBuffer>()
+                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                     .Ret<xla::ffi::AnyBuffer>()
+                     .Attr<int64_t>("given")
+                     .Attr<bool>("maximize"),
+                 {xla::ffi::Traits::kCmdBufferCompatible});

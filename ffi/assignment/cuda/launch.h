@@ -1,0 +1,17 @@
+// The batched assignment kernels' one launch, for the handlers that need one.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_
+#define JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_
+
+#include <cuda_runtime_api.h>
+
+#include "assignment/cuda/batch.h"
+#include "common/handler.h"
+
+namespace jaxmatch {
+
+// One launch for the whole batch; with workspace_words 0 copies are made in shared memory.
+ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream);
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_

@@ -1,0 +1,178 @@
+// Looks at the costs that every start begins with: what they are, the minima of columns, and the
+// rows that have none.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_
+
+#include "assignment/cuda/state.cuh"
+
+namespace jaxmatch {
+
+// Calls body(j, C_ij - v_j) for the columns of row i that this lane has in `kPacks` packs from
+// column `first` on, in order. In the padding, which v makes infinitely far, costs are anything.
+template <int kPacks, class S, class Body>
+__device__ void for_some_columns(const S& s, int i, int first, const Body& body) {
+  constexpr int kStep = S::K * kWarpSize;
+  const int mine = first + s.group.lane() * S::K;
+  typename S::Raws raws[kPacks];
+#pragma unroll
+  for (int c = 0; c < kPacks; ++c) {
+    raws[c] = s.load(s.start(mine + c * kStep), i, mine + c * kStep);
+  }
+  if constexpr (kPacks > 1) keep_loads_together();
+#pragma unroll
+  for (int c = 0; c < kPacks; ++c) {
+    const int j = mine + c * kStep;
+    const auto v = s.duals(j);
+#pragma unroll
+    for (int k = 0; k < S::K; ++k) body(j + k, s.less(raws[c].x[k], v.x[k]));
+  }
+}
+
+// The same for all columns of the row; several loads are under way at once.
+template <class S, class Body>
+__device__ void for_each_column(const S& s, int i, const Body& body) {
+  constexpr int kStep = S::K * kWarpSize;
+  if constexpr (S::kAlone) {
+    if (s.cols > 0) for_some_columns<1>(s, i, 0, body);
+    return;
+  }
+  int first = 0;
+  for (; first + 2 * kStep < s.cols; first += 4 * kStep) for_some_columns<4>(s, i, first, body);
+  if (first < s.cols) for_some_columns<2>(s, i, first, body);
+}
+
+// Nothing is matched and every dual is 0.
+template <class S>
+__device__ void clear(const S& s) {
+  using Key = typename S::Key;
+  const auto& g = s.group;
+  const int width = padded_width(s.cols, S::K, S::kAlone);
+  for (int j = g.thread; j < width; j += g.size) {
+    s.v[j] = j < s.cols ? Key(0) : S::Arithmetic::kNowhere;
+    s.row4col[j] = kNone;
+  }
+  for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
+}
+
+// Shows every cost to `range`, unless that gives up; with `kMinima` it puts the least of each
+// column in v and its first row in pred.
+template <bool kMinima, class S, class Range>
+__device__ void scan_costs(const S& s, Range& range) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  // A warp alone reads packs of columns; where there are more warps, each thread has one column.
+  constexpr int kColumns = S::kAlone ? S::K : 1, kAhead = S::kAlone ? 8 / S::K : 16;
+  const auto& g = s.group;
+  if (s.rows == 0) return;
+  const int lane_j = g.lane() * kColumns;
+  if (g.thread * kColumns - lane_j < s.cols) range.begin(s.words[min(g.thread, s.cols - 1)]);
+  // Whole warps; beyond the last column they see it again, which changes nothing.
+  for (int j = g.thread * kColumns; j - lane_j < s.cols; j += g.size * kColumns) {
+    Key least[kColumns];
+    int argmin[kColumns];
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      least[k] = A::kInfinity;
+      argmin[k] = kNone;
+    }
+    const auto look_at = [&](int i, int k, typename S::Raw raw) {
+      range.look_at(raw, s.f.b.maximize);
+      if constexpr (kMinima) {
+        const Key key = s.read(raw);
+        argmin[k] = key < least[k] ? i : argmin[k];
+        least[k] = lesser(least[k], key);
+      }
+    };
+    const auto* start = S::kAlone ? s.start(j) : s.words + min(j, s.cols - 1);
+    const auto load = [&](int i, typename S::Raw(&raw)[kColumns]) {
+      if constexpr (S::kAlone) {
+        const auto raws = s.load(start, i, j);
+#pragma unroll
+        for (int k = 0; k < kColumns; ++k) raw[k] = j + k < s.cols ? raws.x[k] : raws.x[0];
+      } else {
+        raw[0] = start[uint64_t(unsigned(i)) * unsigned(s.f.stride)];
+      }
+    };
+    int first = 0;
+    for (; first + kAhead <= s.rows; first += kAhead) {
+      typename S::Raw raw[kAhead][kColumns];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) load(first + a, raw[a]);
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+#pragma unroll
+        for (int k = 0; k < kColumns; ++k) look_at(first + a, k, raw[a][k]);
+      }
+      if (range.gives_up()) return;
+    }
+#pragma unroll 1
+    for (; first < s.rows; ++first) {
+      typename S::Raw raw[kColumns];
+      load(first, raw);
+#pragma unroll
+      for (int k = 0; k < kColumns; ++k) look_at(first, k, raw[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      if (!kMinima || j + k >= s.cols) continue;
+      s.v[j + k] = argmin[k] == kNone ? Key(0) : least[k];
+      s.pred[j + k] = Index(argmin[k]);
+    }
+  }
+}
+
+// The same, with the minima of columns where they are of use.
+template <class S, class Range>
+__device__ bool look_with(const S& s, Range range, CostRange& found) {
+  if (s.cols_optional) {
+    scan_costs<false>(s, range);
+  } else {
+    scan_costs<true>(s, range);
+  }
+  using Word = typename S::Costs::Word;
+  return range.agree(s.group, s.f.template shared<Word>(s.f.b.shared.slots), found);
+}
+
+template <class S>
+__device__ CostRange look_at_costs(const S& s) {
+  CostRange found;
+  if (look_with(s, typename S::Costs::Guess(), found)) return found;
+  look_with(s, typename S::Costs::Range(), found);
+  return found;
+}
+
+// Brings the minima of columns back, from their rows in pred.
+template <class S>
+__device__ void take_minima(const S& s) {
+  for (int j = s.group.thread; j < s.cols; j += s.group.size) {
+    const int i = s.pred[j];
+    s.v[j] = i == kNone ? typename S::Key(0) : s.entry(i, j);
+  }
+}
+
+// Lists the rows that have no column, in order. Returns how many there are.
+template <class S>
+__device__ int list_free_rows(const S& s) {
+  const auto& g = s.group;
+  if (g.warp() == 0) {
+    int count = 0;
+    for (int first = 0; first < s.rows; first += kWarpSize) {
+      const int i = first + g.lane();
+      const bool is_free = i < s.rows && s.col4row[i] == kNone;
+      const unsigned all = __ballot_sync(kAllLanes, is_free);
+      if (is_free) s.free_rows[count + __popc(all & lanes_below(g.lane()))] = Index(i);
+      count += __popc(all);
+    }
+    if constexpr (S::kAlone) {
+      __syncwarp();
+      return count;
+    }
+    if (g.lane() == 0) s.control[kLeft] = count;
+  }
+  g.sync();
+  return s.control[kLeft];
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_

@@ -1,0 +1,262 @@
+// The start of Jonker and Volgenant (1987), section 4, with the warps of a block side by side:
+// column reduction, reduction transfer and augmenting row reduction.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
+
+#include "assignment/cuda/scan_costs.cuh"
+
+namespace jaxmatch {
+
+// A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the
+// minimum); rows with more than one such column are left marked in pred.
+template <class S>
+__device__ void match_minima(const S& s) {
+  const auto& g = s.group;
+  int* chosen = reinterpret_cast<int*>(s.free_rows);  // which has room for 32 bits a row
+  for (int i = g.thread; i < s.rows; i += g.size) chosen[i] = kNone;
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.pred[j];
+    if (i != kNone) atomicMax(&chosen[i], j);
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.pred[j];
+    if (i == kNone) continue;
+    if (chosen[i] == j) {
+      s.row4col[j] = Index(i);
+    } else {
+      s.col4row[i] = kDropped;  // for now: more than one
+    }
+  }
+  g.sync();
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    s.pred[i] = s.col4row[i] == kDropped;
+    s.col4row[i] = Index(chosen[i]);
+  }
+  g.sync();
+}
+
+// A row that is the minimum of one column only passes its slack on: v of its column drops as far as
+// the row stays tight there. All rows at once: the duals of other columns only drop meanwhile.
+template <class S>
+__device__ void transfer_reductions(const S& s) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const auto& g = s.group;
+  constexpr int kTogether = 2;
+  for (int first = g.warp() * kTogether; first < s.rows; first += g.warps() * kTogether) {
+    Key least[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const int i = min(first + r, s.rows - 1);
+      const int own = s.col4row[i];
+      least[r] = A::kForbidden;
+      if (own == kNone || s.pred[i]) continue;
+      for_each_column(s, i,
+                      [&](int j, Key x) { least[r] = x < least[r] && j != own ? x : least[r]; });
+    }
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const Key x = A::warp_min(least[r]);
+      if (g.lane() == 0 && first + r < s.rows) s.u[first + r] = x < A::kInfinity ? x : Key(0);
+    }
+  }
+  g.sync();
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    const int j = s.col4row[i];
+    if (j == kNone) continue;
+    s.v[j] -= s.u[i];
+    if (A::kWatched && !(s.fits_dual(s.v[j]) && s.fits(s.u[i]))) s.control[kTooWideFlag] = 1;
+  }
+  g.sync();
+}
+
+// What a free row sees: its least reduced cost, where, and the next after it.
+template <class Key>
+struct TwoLeast {
+  Key least, next;
+  int col;
+};
+
+// One warp; all lanes get the same.
+template <class S>
+__device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  Key first = A::kForbidden, second = A::kForbidden;
+  int col = s.group.lane() * S::K;
+  for_each_column(s, i, [&](int j, Key x) {
+    const Key higher = x < first ? first : x;
+    second = higher < second ? higher : second;
+    col = x < first ? j : col;
+    first = x < first ? x : first;
+  });
+  const Key least = A::warp_min(first);
+  const int owner = __ffs(__ballot_sync(kAllLanes, first == least)) - 1;
+  const Key next = A::warp_min(s.group.lane() == owner ? second : first);
+  return {least, next, __shfl_sync(kAllLanes, col, owner)};
+}
+
+// Matched pairs as the rows see them.
+template <class S>
+__device__ void match_rows(const S& s) {
+  const auto& g = s.group;
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    if (s.col4row[i] != kDropped) s.col4row[i] = kNone;
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    const int i = s.row4col[j];
+    if (i != kNone) s.col4row[i] = Index(j);
+  }
+  g.sync();
+}
+
+// From good duals: every row takes the column that is best for it, the least row where several do;
+// no dual moves.
+template <class S>
+__device__ void match_best(const S& s) {
+  const auto& g = s.group;
+  int* claim = s.f.template shared<int>(s.f.b.shared.claim);
+  for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
+  g.sync();
+  for (int i = g.warp(); i < s.rows; i += g.warps()) {
+    const auto two = two_least(s, i);
+    if (g.lane() == 0 && two.least < S::Arithmetic::kInfinity && s.fits(two.least)) {
+      atomicMin(&claim[two.col], i);
+      s.u[i] = two.least;
+    }
+  }
+  g.sync();
+  for (int j = g.thread; j < s.cols; j += g.size) {
+    if (claim[j] != INT32_MAX) s.row4col[j] = Index(claim[j]);
+  }
+  g.sync();
+  match_rows(s);
+}
+
+// What a free row does: it takes a column (and throws out the row that has it), or one of these.
+enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
+
+template <class Key>
+struct Bid {
+  int col;  // or an Offer
+  int thrown_out;
+  Key price, dual;  // v of the column and u of the row afterwards
+};
+
+// The rarer cases: the row may leave, has nowhere to go, or has several best columns.
+template <class S>
+__device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typename S::Key> two) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const int lane = s.group.lane();
+  const Key leave = s.leave ? s.leave[i] : A::kForbidden;
+  Bid<Key> bid{kKeep, kNone, 0, two.least};
+  if (leave < two.least || !(two.least < A::kInfinity)) {
+    if (leave < A::kInfinity) {
+      bid.col = kDrop;
+    } else if (lane == 0) {
+      s.control[kInfeasibleFlag] = 1;
+    }
+    return bid;
+  }
+  if (A::kWatched && !s.fits(two.least)) {
+    if (lane == 0) s.control[kTooWideFlag] = 1;
+    return bid;
+  }
+  const Key next = leave < two.next ? leave : two.next;
+  const int owner = s.row4col[two.col];
+  if (two.least < next && next < A::kInfinity) {
+    bid.price = s.v[two.col] - (next - two.least);
+    bid.dual = next;
+    if (A::kWatched && !(s.fits_dual(bid.price) && s.fits(next))) {
+      if (lane == 0) s.control[kTooWideFlag] = 1;
+      return bid;
+    }
+    bid.col = two.col;
+    bid.thrown_out = owner;
+    return bid;
+  }
+  // The price cannot move: only a free column will do.
+  if (owner == kNone) {
+    bid.col = two.col;
+  } else if (two.next == two.least) {
+    int spare = INT16_MAX;
+    for_each_column(s, i, [&](int j, Key x) {
+      if (x == two.least && s.row4col[j] == kNone) spare = min(spare, j);
+    });
+    spare = __reduce_min_sync(kAllLanes, spare);
+    if (spare != INT16_MAX) bid.col = spare;
+  }
+  if (bid.col >= 0) bid.price = s.v[bid.col];
+  return bid;
+}
+
+// A free row takes its best column and lowers that column's dual until its second best is as good.
+template <class S>
+__device__ Bid<typename S::Key> make_bid(const S& s, int i) {
+  const auto two = two_least(s, i);
+  if (!s.leave && two.least < two.next && two.next < S::Arithmetic::kInfinity) {
+    const auto price = s.v[two.col] - (two.next - two.least);
+    if (!S::Arithmetic::kWatched || (s.fits_dual(price) && s.fits(two.next) && s.fits(two.least))) {
+      return {two.col, s.row4col[two.col], price, two.next};
+    }
+  }
+  return make_odd_bid(s, i, two);
+}
+
+// One lane.
+template <class S>
+__device__ void carry_out(const S& s, int i, const Bid<typename S::Key>& bid) {
+  if (bid.col >= 0) {
+    s.v[bid.col] = bid.price;
+    s.row4col[bid.col] = Index(i);
+    s.u[i] = bid.dual;
+  } else if (bid.col == kDrop) {
+    s.col4row[i] = kDropped;
+  }
+}
+
+// Each warp lets every so many-th free row bid; a row that is thrown out bids again at once, by the
+// warp that threw it out, `budget` times in all. The warps of a block bid at the same prices, in
+// rounds: bids on different columns do not disturb each other, since prices only drop; of several
+// bids on one column the first warp's counts, and the others bid again. Nothing here depends on
+// which warp is faster. Fewer than `crowd` bidders are a price war, which searches settle sooner.
+template <class S>
+__device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
+  const auto& g = s.group;
+  const int lane = g.lane(), warps = g.warps();
+  // The first warp that bids on a column, in a number that later rounds undercut.
+  int* claim = s.f.template shared<int>(s.f.b.shared.claim);
+  for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
+  g.sync();
+  int left = budget / warps, next = g.warp();
+  int row = next < count ? s.free_rows[next] : kNone;
+  for (int tag = INT32_MAX / kWarpSize - 1;; --tag) {
+    Bid<typename S::Key> bid{kIdle, kNone, 0, 0};
+    if (row != kNone) bid = make_bid(s, row);
+    const bool bids = bid.col >= 0;
+    if (lane == 0 && bids) atomicMin(&claim[bid.col], tag * kWarpSize + g.warp());
+    const int bidders = g.sync_and_count(row != kNone);
+    if (bidders == 0) break;
+    const bool wins = bids && claim[bid.col] % kWarpSize == g.warp();
+    if (lane == 0 && (wins || bid.col == kDrop)) carry_out(s, row, bid);
+    const bool again = wins && bid.thrown_out != kNone && left-- > 0;
+    const bool lost = bids && !wins;
+    if (again) {
+      row = bid.thrown_out;
+    } else if (!lost && row != kNone) {
+      next += warps;
+      row = next < count ? s.free_rows[next] : kNone;
+    }
+    const int waiting = g.sync_and_count(next + warps < count);
+    if (waiting == 0 && bidders < crowd) break;
+  }
+  g.sync();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_

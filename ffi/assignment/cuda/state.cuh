@@ -1,0 +1,133 @@
+// The state of one solve, in shared memory.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_
+
+#include <type_traits>
+
+#include "assignment/cuda/canonical.cuh"
+
+namespace jaxmatch {
+
+enum class Outcome { kSolved, kInfeasible, kTooWide };
+
+__device__ inline double read_real(const void* array, Dtype dtype, int64_t i) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return static_cast<const float*>(array)[i];
+    case Dtype::kF64:
+      return static_cast<const double*>(array)[i];
+    case Dtype::kS32:
+      return static_cast<const int32_t*>(array)[i];
+    default:
+      return double(static_cast<const int64_t*>(array)[i]);
+  }
+}
+
+__device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x) {
+  if (dtype == Dtype::kF32) {
+    static_cast<float*>(array)[i] = float(x);
+  } else {
+    static_cast<double*>(array)[i] = x;
+  }
+}
+
+// Where the costs lie: in shared memory; elsewhere, with every pack aligned; elsewhere.
+enum class Place { kShared, kAligned, kAnywhere };
+
+// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, kept for rows that are
+// matched):
+//   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
+//   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
+//   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched.
+// `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
+template <class ArithmeticType, class FrameType, int kPack, int kPacks, bool kOneWarp, Place kPlace>
+struct State {
+  using Arithmetic = ArithmeticType;
+  using F = FrameType;
+  using Key = typename Arithmetic::Key;
+  using Raw = typename FrameType::Raw;
+  using Costs = typename FrameType::Costs;
+  // Columns come in packs: K neighbours belong to one thread or lane.
+  static constexpr int K = kPack, kSearchPacks = kPacks;
+  static constexpr bool kAlone = kOneWarp;
+  using G = Group<kOneWarp>;
+  using Raws = Pack<Raw, K>;
+  using Keys = Pack<Key, K>;
+
+  const F& f;
+  const Group<kOneWarp> group;
+  Scale scale;
+  const int rows, cols;
+  const Raw* const words;
+  const unsigned stride_bytes;
+  const bool cols_optional;
+  Key *const v, *const u;
+  Key* const leave;  // null where every row must be matched
+  Key* const reach;  // the distance of settled columns, in a search
+  Index *const row4col, *const col4row, *const free_rows, *const pred;
+  int* const control;
+
+  __device__ State(const F& frame, const Scale& scale_)
+      : f(frame),
+        group(frame.group),
+        scale(scale_),
+        rows(frame.rows),
+        cols(frame.cols),
+        words(kPlace == Place::kShared ? frame.template shared<Raw>(frame.b.shared.words)
+                                       : frame.words),
+        stride_bytes(unsigned(frame.stride) * unsigned(sizeof(Raw))),
+        cols_optional(frame.b.unmatched_cost || frame.rows < frame.cols),
+        v(frame.template shared<Key>(frame.b.shared.v)),
+        u(frame.template shared<Key>(frame.b.shared.u)),
+        leave(frame.b.unmatched_cost ? frame.template shared<Key>(frame.b.shared.leave) : nullptr),
+        reach(frame.template shared<Key>(frame.b.shared.reach)),
+        row4col(frame.template shared<Index>(frame.b.shared.row4col)),
+        col4row(frame.template shared<Index>(frame.b.shared.col4row)),
+        free_rows(frame.template shared<Index>(frame.b.shared.free_rows)),
+        pred(frame.template shared<Index>(frame.b.shared.pred)),
+        control(frame.template shared<int>(frame.b.shared.control)) {}
+
+  // Column j of row 0, where a thread begins to read.
+  __device__ const Raw* start(int j) const {
+    // No further than the last pack that holds a column: the buffer may end there.
+    return words + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
+  }
+  // The pack of row i that begins there; beyond the last column, anything.
+  __device__ Raws load(const Raw* start, int i, int j) const {
+    // In shared memory offsets have 32 bits.
+    using Offset = std::conditional_t<kPlace == Place::kShared, unsigned, uint64_t>;
+    const auto* here = reinterpret_cast<const Raw*>(reinterpret_cast<const char*>(start) +
+                                                    Offset(unsigned(i)) * stride_bytes);
+    if constexpr (kPlace != Place::kAnywhere) return *reinterpret_cast<const Raws*>(here);
+    Raws raws;
+    const int last = max(cols - 1 - j, 0);
+#pragma unroll
+    for (int k = 0; k < K; ++k) raws.x[k] = here[min(k, last)];
+    return raws;
+  }
+  __device__ Keys duals(int j) const { return *reinterpret_cast<const Keys*>(v + j); }
+  __device__ Key read(Raw raw) const { return Arithmetic::template read<Costs>(raw, scale); }
+  __device__ Key less(Raw raw, Key dual) const {
+    return Arithmetic::template less<Costs>(raw, dual, scale);
+  }
+  __device__ bool fits(Key x) const { return Arithmetic::fits(x, scale); }
+  __device__ bool fits_dual(Key x) const { return Arithmetic::fits_dual(x, scale); }
+  __device__ Key entry(int i, int j) const { return read(words[int64_t(i) * f.stride + j]); }
+};
+
+// One thread: gives each column of a path, from its end `j` back to row `root`, to the row before
+// it. Every row is on it once at most.
+template <class S>
+__device__ void flip_path(const S& s, int root, int j) {
+  for (int left = s.rows; left > 0; --left) {
+    const int i = s.pred[j], before = s.col4row[i];
+    s.row4col[j] = Index(i);
+    s.col4row[i] = Index(j);
+    if (i == root) return;
+    j = before;
+  }
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_

@@ -1,0 +1,69 @@
+// A start from given column duals instead of column reduction.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
+
+#include "assignment/cuda/state.cuh"
+
+namespace jaxmatch {
+
+struct WarmStart {
+  bool use;
+  double top, unit;  // the greatest of the given duals; the grid they are rounded to, 0: none
+};
+
+// The given dual of column j, in keys.
+template <class S>
+__device__ double given_dual(const S& s, int j, double unit) {
+  const auto& f = s.f;
+  const double x =
+      read_real(f.b.start_dual, f.b.result_dtype, f.problem * f.b.m + f.col_id(j)) * s.scale.factor;
+  return unit > 0 ? rint(x / unit) * unit : x;
+}
+
+// Only square problems start warm: elsewhere a cold start needs little more than one look at each
+// row, while every spare column that these duals put too low would cost a search. Duals that are
+// not finite, or so far beyond the costs that sums with them would round, are not used.
+template <class S>
+__device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
+  const auto& f = s.f;
+  WarmStart start{false, 0, 0};
+  if (!f.b.start_dual || s.cols_optional || f.rows == 0) return start;
+  const double factor = fabs(s.scale.factor);
+  // On the grid of the costs no later sum rounds (float64 has no common grid).
+  start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
+  double limit = 16 * (found.max_abs * factor);
+  if (S::Arithmetic::kWatched) limit = fmin(limit, double(s.scale.most) / 2);
+  double least = __builtin_huge_val(), most = -__builtin_huge_val();
+  bool fits = true;
+  for (int j = f.group.thread; j < f.cols; j += f.group.size) {
+    const double x = given_dual(s, j, start.unit);
+    fits = fits && fabs(x) <= 16 * limit;
+    least = fmin(least, x);
+    most = fmax(most, x);
+  }
+  const auto ordered = [](double x) {
+    const int64_t bits = __double_as_longlong(x);
+    return uint64_t(bits ^ ((bits >> 63) | INT64_MIN));
+  };
+  const auto number = [](uint64_t x) {
+    return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
+  };
+  uint64_t ends[3] = {ordered(most), ordered(-least), uint64_t(!fits)};
+  f.group.all_max(ends, f.template shared<uint64_t>(f.b.shared.slots));
+  start.top = number(ends[0]);
+  start.use = ends[2] == 0 && start.top + number(ends[1]) <= limit;
+  return start;
+}
+
+// v: the given duals less a constant, none above 0.
+template <class S>
+__device__ void place_duals(const S& s, const WarmStart& start) {
+  for (int j = s.f.group.thread; j < s.f.cols; j += s.f.group.size) {
+    s.v[j] = typename S::Key(given_dual(s, j, start.unit) - start.top);
+  }
+  s.f.group.sync();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_

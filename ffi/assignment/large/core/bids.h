@@ -1,0 +1,113 @@
+// A parallel start on the core: free rows bid for columns, as in augmenting row reduction (Jonker
+// and Volgenant 1987) and in the auction with epsilon zero (Bertsekas 1988), all at the same
+// prices.
+#ifndef JAXMATCH_LARGE_CORE_BIDS_H_
+#define JAXMATCH_LARGE_CORE_BIDS_H_
+
+#include "assignment/large/problem.h"
+
+namespace jaxmatch {
+
+constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
+constexpr uint64_t kNoBid = ~uint64_t{0};
+
+// The greatest raise wins; of several the first row. A smaller raise than a row could afford is as
+// valid.
+JAXMATCH_FN inline uint64_t pack_bid(int64_t raise, int64_t row) {
+  return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
+}
+JAXMATCH_FN inline int64_t raise_of(uint64_t bid) { return kMostRaise - int64_t(bid >> kRowBits); }
+JAXMATCH_FN inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
+
+// Every free row bids for its best column what it could pay more there than elsewhere; for a column
+// that somebody has, only a raise counts, and makes the duals stale. Returns how many bid.
+template <class Team, class T>
+JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  const auto free_or_not = [&](int64_t i) { return peek(s.col4row + i) == kFree ? 0 : -1; };
+  return team.sum_rows(s.n, free_or_not, [&](Lanes g, int64_t i, int64_t) {
+    int64_t first = kFar, second = kFar;
+    int32_t place = kCore << 1;  // in the core; free columns come first
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kClasses + c];
+      const ClassKeys key = s.core_key[i * kClasses + c];
+      int64_t x[kBest];
+      int32_t at[kBest];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const int32_t j = greater(col.x[b], 0);
+        const bool taken = peek(s.row4col + j) >= 0;
+        x[b] = col.x[b] < 0 ? kFar : key.x[b] - peek(s.v + j);
+        // Rows begin at different places, so that ties spread.
+        at[b] = (taken ? kCore : 0) + ((c * kBest + b + int(i)) & (kCore - 1));
+      }
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        if (x[b] < first || (x[b] == first && at[b] < place)) {
+          second = first;
+          first = x[b];
+          place = at[b];
+        } else {
+          second = lesser(second, x[b]);
+        }
+      }
+    }
+    const int64_t least = g.min(first);
+    const int32_t chosen = g.min(first == least ? place : kCore << 1);
+    const bool mine = first == least && place == chosen;
+    const int64_t next = g.min(mine ? second : first);
+    const int e = ((chosen & (kCore - 1)) - int(i)) & (kCore - 1);
+    const int32_t j = s.core_col[i * kClasses + e / kBest].x[e % kBest];
+    // A row that has no second choice could pay anything: it does not, and searches.
+    const int64_t raise = next < kFar ? next - least : 0;
+    const bool bids = raise > 0 || chosen < kCore;
+    if (g.lane == 0 && bids) lower_to(s.bid + j, pack_bid(raise, i));
+    if (g.lane == 0 && raise > 0) put(&s.control->stale, 1);
+    return int(bids);
+  });
+}
+
+// The best bid for each column wins it, and its price falls by the raise.
+template <class Team, class T>
+JAXMATCH_FN void take_bids(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  team.each(s.m, [&](int64_t j) {
+    const uint64_t bid = peek(s.bid + j);
+    if (bid == kNoBid) return;
+    put(s.bid + j, kNoBid);
+    const int64_t i = row_of_bid(bid);
+    const int32_t loser = peek(s.row4col + j);
+    if (loser >= 0) put(s.col4row + loser, int32_t(kFree));
+    put(s.row4col + j, int32_t(i));
+    put(s.col4row + i, int32_t(j));
+    put(s.v + j, peek(s.v + j) - raise_of(bid));
+  });
+  team.sync();
+}
+
+// Row prices under the columns' new prices; those that have a column are tight there. Returns the
+// number of free rows.
+template <class Team, class T>
+JAXMATCH_FN int64_t settle_row_prices(Team& team, const Core<T>& p) {
+  const CoreState& s = p.s;
+  return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
+    if (!p.has_row(i)) return 0;
+    int64_t least = kFar;
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kClasses + c];
+      const ClassKeys key = s.core_key[i * kClasses + c];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        const int64_t x = key.x[b] - peek(s.v + greater(col.x[b], 0));
+        if (col.x[b] >= 0) least = lesser(least, x);
+      }
+    }
+    least = g.min(least);
+    if (g.lane == 0) put(s.u + i, least);
+    return int(peek(s.col4row + i) == kFree);
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_BIDS_H_

@@ -1,0 +1,73 @@
+// The candidates of a row: of each class of columns those with the least reduced costs.
+#ifndef JAXMATCH_LARGE_CORE_CANDIDATES_H_
+#define JAXMATCH_LARGE_CORE_CANDIDATES_H_
+
+#include "assignment/large/problem.h"
+
+namespace jaxmatch {
+
+// The best columns of one class for one row. Of equal ones each row has an order of its own: rows
+// that are all alike have cores that are not.
+struct Candidates {
+  uint32_t scatter;
+  double x[kBest];
+  int32_t col[kBest];
+
+  JAXMATCH_FN void begin(int64_t row) {
+    scatter = uint32_t(row) * 0x85EBCA77u;
+    JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      x[b] = kNone;
+      col[b] = -1;
+    }
+  }
+  // A forbidden column may not, a tied one might.
+  JAXMATCH_FN bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
+  JAXMATCH_INLINE void insert(double cost, int32_t j) {
+    const uint32_t mine = place(j);
+    bool before[kBest];
+    JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      before[b] = (cost < x[b]) | ((cost == x[b]) & (mine < place(col[b])));
+    }
+    JAXMATCH_UNROLL
+    for (int b = kBest - 1; b > 0; --b) {
+      x[b] = before[b - 1] ? x[b - 1] : before[b] ? cost : x[b];
+      col[b] = before[b - 1] ? col[b - 1] : before[b] ? j : col[b];
+    }
+    x[0] = before[0] ? cost : x[0];
+    col[0] = before[0] ? j : col[0];
+  }
+  template <class P>
+  JAXMATCH_FN void write(const P& p, const double* v, int64_t at) const {
+    ClassCols cols;
+    ClassKeys keys;
+    JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      const int32_t j = col[b];
+      cols.x[b] = j;
+      keys.x[b] = j < 0 ? 0 : int64_t(x[b] + v[j - p.col_id(0)]);
+    }
+    p.s.core_col[at] = cols;
+    p.s.core_key[at] = keys;
+  }
+  // What others of the class have at least.
+  JAXMATCH_FN double horizon() const { return col[kBest - 1] < 0 ? infinity() : x[kBest - 1]; }
+
+ private:
+  JAXMATCH_FN uint32_t place(int32_t j) const {
+    const uint32_t x = uint32_t(j) * 0x9E3779B1u + scatter;
+    return (x ^ x >> 15) * 0x2C1B3C6Du;
+  }
+  static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
+};
+
+// By how much a block of columns, one of each class, is turned: where turned by 1, its first column
+// belongs to the last class.
+JAXMATCH_FN inline uint32_t turn_of(int block, uint32_t turn) {
+  return uint32_t(block) * turn >> 16;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_CANDIDATES_H_

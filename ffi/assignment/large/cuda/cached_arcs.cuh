@@ -1,0 +1,162 @@
+// The arcs that a search can use, in the shared memory of the block that its rows belong to.
+//
+// Of a row's 128 candidates a search can use a few: the others lead beyond its bound. These few are
+// gathered once, and looked at whenever the label of the row's column has fallen. Rows whose arcs
+// find no room are looked up in their cores.
+#ifndef JAXMATCH_CUDA_NEAR_ARCS_CUH_
+#define JAXMATCH_CUDA_NEAR_ARCS_CUH_
+
+#include <algorithm>
+
+#include "assignment/large/core/search.h"
+#include "assignment/large/cuda/rows_of_warps.cuh"
+
+namespace jaxmatch {
+
+extern __shared__ __align__(16) char shared_memory[];
+
+// For how many rows of a block there is room in its shared memory, and for how many arcs of them
+// all.
+struct ArcRoom {
+  int rows = 0, arcs = 0;
+
+  static constexpr int64_t kMostArcs = (1 << 16) - 1;  // a head says in 16 bits where they begin
+  static constexpr int kBytesOfCount = 8, kBytesOfArc = sizeof(int64_t) + sizeof(int32_t),
+                       kBytesOfRow = sizeof(uint32_t);
+  __host__ __device__ int64_t bytes() const {
+    return kBytesOfCount + int64_t(arcs) * kBytesOfArc + int64_t(rows) * kBytesOfRow;
+  }
+  // As many arcs as these bytes hold, for one of so many blocks that share the rows.
+  __host__ static ArcRoom of(int64_t all_rows, int64_t blocks, int64_t bytes) {
+    const int64_t most_groups =
+        (all_rows + RowsOfWarps::kGroup * blocks - 1) / (RowsOfWarps::kGroup * blocks);
+    const int64_t rows = most_groups * RowsOfWarps::kGroup;
+    const int64_t arcs = (bytes - ArcRoom{int(rows), 0}.bytes()) / kBytesOfArc;
+    return {int(rows), int(std::min({arcs, rows * kCore, kMostArcs}))};
+  }
+};
+
+class NearArcs {
+ public:
+  // Behind `first` bytes of shared memory. None are held before they are gathered.
+  __device__ NearArcs(ArcRoom room, int first) : room_(room), first_(first) {}
+
+  // Those of all rows of the block. All threads of the block call it; who looks at arcs afterwards
+  // waits for the block before.
+  template <class T>
+  __device__ void gather(const Core<T>& p, const Search& how, const Seats& seats,
+                         RowsOfWarps rows) {
+    __syncthreads();  // nobody looks at the old ones any more
+    if (threadIdx.x == 0) used() = 0;
+    __syncthreads();
+    const Lanes g{int(threadIdx.x % Lanes::kCount)};
+    const int warp = threadIdx.x / Lanes::kCount, warps = blockDim.x / Lanes::kCount;
+    for (int slot = warp; slot < room_.rows; slot += kTogether * warps) {
+      ClassCols col[kTogether];
+      ClassKeys slack[kTogether];
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kTogether; ++r) {
+        const int64_t i = rows.row_of(slot + r * warps);
+        const bool present = i < p.s.n && p.has_row(i);
+        const int64_t at = (present ? i : 0) * kClasses + g.lane;
+        col[r] = p.s.core_col[at];
+        slack[r] = p.s.core_key[at];
+        const int64_t u = peek(p.s.u + (present ? i : 0));
+        JAXMATCH_UNROLL
+        for (int b = 0; b < kBest; ++b) {
+          slack[r].x[b] -= u;
+          if (!present) col[r].x[b] = -1;
+        }
+      }
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kTogether; ++r) {
+        JAXMATCH_UNROLL
+        for (int b = 0; b < kBest; ++b) {
+          slack[r].x[b] -= peek(p.s.v + greater(col[r].x[b], 0));
+        }
+      }
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kTogether; ++r) {
+        if (slot + r * warps < room_.rows) {
+          keep(how, seats, rows, g, slot + r * warps, col[r], slack[r]);
+        }
+      }
+    }
+  }
+
+  // f(seat, step) for the arcs of row i, gathered for this search.
+  template <class T, class F>
+  __device__ void for_each(const Core<T>& p, const Search& how, const Seats& seats,
+                           RowsOfWarps rows, Lanes g, int64_t i, F f) const {
+    const uint32_t head = heads()[rows.slot_of(i)];
+    const int count = head & kInCore;
+    if (count == kInCore) {
+      return for_each_core_arc(p, how, g, i,
+                               [&](int32_t j, int64_t step) { f(seats.seat_of(j), step); });
+    }
+    const int64_t* const step = steps() + (head >> kCountBits);
+    const int32_t* const seat = this->seats() + (head >> kCountBits);
+    for (int k = g.lane; k < count; k += g.kCount) f(seat[k], step[k]);
+  }
+
+  // All of it, for something else, until the next arcs are gathered.
+  __device__ char* memory() const { return shared_memory + first_; }
+  __device__ int64_t bytes() const { return room_.bytes(); }
+
+ private:
+  static constexpr int kTogether = 2;  // rows whose cores a warp reads at the same time
+  // A row's arcs: where they begin, and how many there are.
+  static constexpr int kCountBits = 16;
+  static constexpr int kInCore = (1 << kCountBits) - 1;
+
+  // The arcs of one row, which are side by side.
+  __device__ void keep(const Search& how, const Seats& seats, RowsOfWarps rows, Lanes g, int slot,
+                       const ClassCols& col, const ClassKeys& slack) {
+    const int64_t most = how.most_slack(), row = rows.row_of(slot);
+    unsigned near[kBest];
+    int count = 0;
+    JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      near[b] = __ballot_sync(0xffffffffu, col.x[b] >= 0 && slack.x[b] <= most);
+      count += __popc(near[b]);
+    }
+    int at = g.lane == 0 ? take(count) : 0;
+    at = __shfl_sync(0xffffffffu, at, 0);
+    if (g.lane == 0) {
+      heads()[slot] = at < 0 ? kInCore : uint32_t(at) << kCountBits | uint32_t(count);
+    }
+    if (at < 0) return;
+    JAXMATCH_UNROLL
+    for (int b = 0; b < kBest; ++b) {
+      if (near[b] >> g.lane & 1) {
+        const int mine = at + __popc(near[b] & ((1u << g.lane) - 1));
+        steps()[mine] = how.step(slack.x[b], row, col.x[b]);
+        this->seats()[mine] = int32_t(seats.seat_of(col.x[b]));
+      }
+      at += __popc(near[b]);
+    }
+  }
+  // Room for so many arcs, or -1.
+  __device__ int take(int count) {
+    for (int before = 0; before + count <= room_.arcs;) {
+      const int now = atomicCAS(&used(), before, before + count);
+      if (now == before) return before;
+      before = now;
+    }
+    return -1;
+  }
+
+  __device__ int32_t& used() const { return *reinterpret_cast<int32_t*>(memory()); }
+  __device__ int64_t* steps() const {
+    return reinterpret_cast<int64_t*>(memory() + ArcRoom::kBytesOfCount);
+  }
+  __device__ int32_t* seats() const { return reinterpret_cast<int32_t*>(steps() + room_.arcs); }
+  __device__ uint32_t* heads() const { return reinterpret_cast<uint32_t*>(seats() + room_.arcs); }
+
+  ArcRoom room_;
+  int first_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_NEAR_ARCS_CUH_

@@ -1,0 +1,43 @@
+// Launches a kernel whose threads are a GridTeam: all multiprocessors, one block each.
+#ifndef JAXMATCH_CUDA_GRID_LAUNCH_H_
+#define JAXMATCH_CUDA_GRID_LAUNCH_H_
+
+#include <algorithm>
+#include <string>
+
+#include "assignment/large/cuda/team.cuh"
+#include "common/cuda/check.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace jaxmatch {
+
+// One block for each multiprocessor: registers for twice as many threads would not suffice.
+constexpr int kGridThreads = 512;
+
+// `room` is one of the arguments: for the arcs of a core, if there is one.
+inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* control,
+                             int64_t side, bool has_core, ArcRoom* room, void** arguments) {
+  int device, blocks, most_bytes;
+  JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
+  JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device));
+  JAXMATCH_CUDA_CHECK(
+      cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  if (const int64_t most = GridTeam::most_rows(blocks * kGridThreads / 32); side > most) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                      "jaxmatch: a side of " + std::to_string(side) +
+                          " is more than this GPU's threads can look after, " +
+                          std::to_string(most) + "; one with more multiprocessors could");
+  }
+  *room = ArcRoom::of(has_core ? side : 0, blocks, most_bytes - GridTeam::kBytesOfTeam);
+  JAXMATCH_CUDA_CHECK(cudaMemsetAsync(GridTeam::meeting_of(control), 0, sizeof(Meeting), stream));
+  // Always the same value: another thread may launch the same kernel.
+  JAXMATCH_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
+  JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, kGridThreads, arguments,
+                                                  GridTeam::bytes(*room), stream));
+  return ffi::Error::Success();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_LAUNCH_H_

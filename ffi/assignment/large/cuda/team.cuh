@@ -1,0 +1,394 @@
+// The team that solves one large problem on a GPU: all threads of a cooperative launch.
+#ifndef JAXMATCH_CUDA_GRID_TEAM_CUH_
+#define JAXMATCH_CUDA_GRID_TEAM_CUH_
+
+#include "assignment/large/cuda/cached_arcs.cuh"
+#include "common/compensated_sum.h"
+#include "common/cuda/memory_order.cuh"
+
+namespace jaxmatch {
+
+// Every thread of the grid calls every function, in the same order. each() and rows() do not wait
+// for others, prices() and gather_arcs() wait for the block, lower_offers() may wait for all within
+// and does not at its end; whatever returns a sum waits for all, and so does sync(). settle() ends
+// for all at the same census.
+class GridTeam {
+ public:
+  __device__ GridTeam(Control* control, ArcRoom room)
+      : control_(control),
+        meeting_(meeting_of(control)),
+        thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
+        threads_(int64_t(gridDim.x) * blockDim.x),
+        arcs_(room, kBytesOfTeam) {
+    if (threadIdx.x == 0) shared() = Shared{};
+    __syncthreads();
+  }
+
+  static constexpr bool kSearchesApart = true;  // see divided_solve.h
+  __host__ __device__ static Meeting* meeting_of(Control* control) {
+    return reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt);
+  }
+  // Of shared memory.
+  __host__ __device__ static int64_t bytes(ArcRoom room) { return kBytesOfTeam + room.bytes(); }
+  static constexpr int kBytesOfTeam = 64;
+
+  __device__ void sync() { meet(0); }
+  __device__ static int64_t now() { return nanoseconds(); }
+  // Prices for a pass over all costs, which needs no arcs.
+  __device__ const double* prices(const CoreState& s) {
+    if (s.m * int64_t(sizeof(double)) > arcs_.bytes()) return s.v_real;
+    double* const mine = reinterpret_cast<double*>(arcs_.memory());
+    for (int64_t j = threadIdx.x; j < s.m; j += blockDim.x) mine[j] = peek(s.v_real + j);
+    __syncthreads();
+    return mine;
+  }
+  // Those that a search can use. The team has to meet before it looks at them.
+  template <class P>
+  __device__ void gather_arcs(const P& p, const Search& how) {
+    arcs_.gather(p, how, seats(p.s), RowsOfWarps::of(p.s.n));
+  }
+  // f(seat, step) for the arcs of row i, gathered for this search; in settle() and in rows() with
+  // labels, where the row is one of the block's.
+  template <class P, class F>
+  __device__ void for_each_arc(const P& p, const Search& how, Lanes g, int64_t i, F f) const {
+    arcs_.for_each(p, how, seats(p.s), RowsOfWarps::of(p.s.n), g, i, f);
+  }
+  // By rows where labels that each look reads are more than memory delivers meanwhile.
+  __device__ static Seats seats(const CoreState& s) { return {s, RowsOfWarps::of(s.n).bits > 0}; }
+
+  template <class F>
+  __device__ void leader(F f) {
+    if (thread_ == 0) f();
+  }
+  template <class F>
+  __device__ void leader_lanes(F f) {
+    if (warp() == 0) f(lanes());
+  }
+
+  template <class F>
+  __device__ void each(int64_t count, F f) {
+    for (int64_t k = thread_; k < count; k += threads_) f(k);
+  }
+  // Labels of columns and their parents become the least that look(block, column, offer) finds in
+  // all blocks of rows, or stay. As many threads for each column as there are.
+  template <class Wanted, class Look>
+  __device__ void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent,
+                               Wanted wanted, Look look) {
+    const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
+    const int64_t groups = lesser(width < threads_ ? threads_ / width : 1, blocks);
+    const auto look_at = [&](int64_t j, int64_t group) {
+      Offer best;
+      if (group == 0) best = {slack_of_label(peek(label + j)), peek(parent + j)};
+      for (int64_t b = group; b < blocks; b += groups) look(b, j, best);
+      return best;
+    };
+    if (groups <= 1) {
+      return each(cols, [&](int64_t j) {
+        if (!wanted(j)) return;
+        const Offer best = look_at(j, 0);
+        put(label + j, whole_or_far(best.least));
+        put(parent + j, best.place);
+      });
+    }
+    const int64_t j = thread_ % width, group = thread_ / width;
+    const bool mine = group < groups && j < cols && wanted(j);
+    Offer best;
+    if (mine) best = look_at(j, group);
+    sync();
+    const int64_t least = whole_or_far(best.least);
+    if (mine) lower_to(label + j, least);
+    if (mine && group == 0) put(parent + j, kNoParent);
+    sync();
+    if (mine && least == peek(label + j)) lower_to(parent + j, best.place);
+  }
+  // f(column, first row, step): as many threads for each column as there are.
+  template <class F>
+  __device__ void row_groups(int64_t cols, F f) {
+    const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
+    const int64_t groups = width < threads_ ? threads_ / width : 1;
+    each(width * groups, [&](int64_t k) {
+      if (k % width < cols) f(k % width, k / width, groups);
+    });
+  }
+  // Each row is some warp's, in one block or another: its arcs are not at hand.
+  template <class F>
+  __device__ void rows(int64_t count, F f) {
+    for (int64_t i = warp(); i < count; i += warps()) f(lanes(), i);
+  }
+  // How many warps there are for each of so few rows, `most` at most.
+  __device__ int64_t shares(int64_t rows, int64_t most) const {
+    return greater(lesser(warps() / greater(rows, int64_t{1}), most), int64_t{1});
+  }
+  template <class F>
+  __device__ int64_t sum(int64_t count, F f) {
+    int part = 0;
+    for (int64_t k = thread_; k < count; k += threads_) part += int(f(k));
+    return meet(__reduce_add_sync(kAll, part));
+  }
+  // The same where the sum may exceed 31 bits.
+  template <class F>
+  __device__ int64_t wide_sum(int64_t count, F f) {
+    int64_t part = 0;
+    for (int64_t k = thread_; k < count; k += threads_) part += f(k);
+    auto* const sum = reinterpret_cast<unsigned long long*>(&meeting_->sum);
+    leader([&] { *sum = 0; });
+    sync();
+    for (int step = kWarp / 2; step > 0; step /= 2) part += __shfl_xor_sync(kAll, part, step);
+    if (lanes().lane == 0 && part != 0) atomicAdd(sum, (unsigned long long)part);
+    sync();
+    const int64_t total = int64_t(peek(sum));
+    sync();  // before the next one begins
+    return total;
+  }
+  template <class F>
+  __device__ int64_t sum_rows(int64_t count, F f) {
+    int part = 0;
+    for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
+    return meet(part);
+  }
+  // The same for rows whose label is not negative; the lanes look, each at its rows.
+  template <class Label, class F>
+  __device__ int64_t sum_rows(int64_t count, Label label_of, F f) {
+    int part = 0;
+    rows(count, label_of, [&](Lanes g, int64_t i, int64_t label) { part += int(f(g, i, label)); });
+    return meet(part);
+  }
+  template <class Label, class F>
+  __device__ void rows(int64_t count, Label label_of, F f) {
+    const RowsOfWarps place = RowsOfWarps::of(count);
+    for (int c = 0; c < kRowsPerLane && first_row(place, c) < count; ++c) {
+      const int64_t mine = row_of_lane(place, c);
+      work_on(place, c, mine < count ? int64_t(label_of(mine)) : -1, f);
+    }
+  }
+  // Work for each row whose label is not negative, until there is none left. A row's memo is what
+  // it remembers from one look to the next: check() compares it with what look() finds, and says
+  // what to work with. hear() is for each column when watch() tells news. Returns the number of
+  // censuses. What others wrote meanwhile is seen by peek() only, within all these and afterwards
+  // up to the next meeting: the L1 cache may hold what it was.
+  //
+  // Nobody waits: a warp that has found nothing to do in a look at all its rows is counted in the
+  // next census, and goes on looking. There is none left when nobody has worked from one to the
+  // next.
+  template <class Memo, class Init, class Watch, class Look, class Check, class Work, class Hear>
+  __device__ int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Look look,
+                            Check check, Work work, Hear hear) {
+    const RowsOfWarps place = RowsOfWarps::of(rows);
+    Memo memo[kRowsPerLane];
+    bool exists[kRowsPerLane];
+#pragma unroll
+    for (int c = 0; c < kRowsPerLane; ++c) {
+      const int64_t i = row_of_lane(place, c);
+      exists[c] = i < rows;
+      if (exists[c]) memo[c] = init(i);
+    }
+    int64_t heard = kFar;
+    bool worked = false, counted = false;
+    for (int64_t censuses = 0;;) {
+      const uint64_t word = threadIdx.x == 0 ? peek(&meeting_->word[epoch_ & 1]) : 0;
+      bool works = false;
+      if (cols > 0) {
+        const int64_t news = __shfl_sync(kAll, watch(), 0);  // the same for all lanes
+        if (news != heard) {
+          heard = news;
+          works = true;
+          for (int64_t k = thread_; k < cols; k += threads_) hear(k, heard);
+        }
+      }
+      int64_t label[kRowsPerLane];  // all on their way at once
+#pragma unroll
+      for (int c = 0; c < kRowsPerLane; ++c) {
+        if (exists[c]) label[c] = look(memo[c]);
+      }
+#pragma unroll
+      for (int c = 0; c < kRowsPerLane; ++c) {
+        if (first_row(place, c) >= rows) break;
+        works |= work_on(place, c, exists[c] ? check(memo[c], label[c]) : -1, work);
+      }
+      worked |= works;
+      if (!counted && !works) {
+        come_to_census(worked);
+        counted = true;
+        worked = false;
+      } else if (bool anybody; counted && census_is_over(word, anybody)) {
+        ++epoch_;
+        ++censuses;
+        counted = false;
+        if (!anybody) return censuses;
+      }
+    }
+  }
+  // Lowers a number from which the label of row *owner follows, if that is one: it looks by itself.
+  template <class X>
+  __device__ static void pass_on(X* at, X x, const int32_t*) {
+    send_min(at, x);
+  }
+  __host__ __device__ static int64_t most_rows(int64_t warps) {
+    return warps * kWarp * kRowsPerLane;
+  }
+
+  // In an order that depends on nothing but the count.
+  __device__ double ordered_sum(int64_t count, const double* x) {
+    sync();
+    leader_lanes([&](Lanes g) {
+      FullRangeSum sum;
+      for (int64_t k = g.lane; k < count; k += kWarp) sum.add(peek(x + k));
+      for (int step = kWarp / 2; step > 0; step /= 2) {
+        const auto down = [step](double y) { return __shfl_down_sync(kAll, y, step); };
+        sum.add(FullRangeSum{{down(sum.small.sum), down(sum.small.error)},
+                             {down(sum.large.sum), down(sum.large.error)}});
+      }
+      if (g.lane == 0) control_->sum = sum.value();
+    });
+    sync();
+    return peek(&control_->sum);
+  }
+
+  // The range of all costs, and the least of each column in v_real.
+  template <class P>
+  __device__ void look_at_costs(P& p) {
+    int64_t* const least = reinterpret_cast<int64_t*>(p.s.v_real);
+    // As integers, numbers below zero come in the other order.
+    const auto turn = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
+    leader([&] { p.s.control->range = GridRange{}; });
+    each(p.s.m, [&](int64_t j) { put(least + j, turn(__double_as_longlong(infinity()))); });
+    sync();
+    // A warp looks at a tile: columns and rows that lie side by side. All that are looked at at the
+    // same time lie in the same rows, and so in few pages: else 90 GB took half as long again.
+    constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kUsualRows = 128;
+    constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
+    const int64_t tiles = greater((p.s.m + kWidth - 1) / kWidth, int64_t{1});
+    const int64_t rounds = (p.s.n * tiles - 1) / (warps() * kUsualRows) + 1;
+    const int64_t bands = greater(warps() * rounds / tiles, int64_t{1});
+    const int64_t height = (p.s.n + bands - 1) / bands;
+    const int64_t at = int64_t(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+    typename P::Range range;
+    for (int64_t k = at; k / tiles * height < p.s.n; k += warps()) {
+      const int64_t row = k / tiles * height, first = k % tiles * kWidth;
+      p.template least_of_columns<kRows, kCols>(
+          int(first) + lanes().lane, kWarp, int(lesser(first + kWidth, p.s.m)), row,
+          lesser(row + height, p.s.n), range, [&](int j, double x) {
+            const int64_t mine = turn(__double_as_longlong(x));
+            if (mine < peek(least + j)) lower_to(least + j, mine);
+          });
+    }
+    const GridRange found = GridRange::of(range);
+    const int64_t most = -Lanes::min(-found.most), lowest = Lanes::min(found.lowest);
+    const int32_t invalid = Lanes::min(found.invalid);
+    if (lanes().lane == 0) {
+      raise_to(&p.s.control->range.most, most);
+      lower_to(&p.s.control->range.lowest, lowest);
+      lower_to(&p.s.control->range.invalid, invalid);
+    }
+    sync();
+    each(p.s.m,
+         [&](int64_t j) { put(p.s.v_real + j, __longlong_as_double(turn(peek(least + j)))); });
+    sync();
+  }
+
+ private:
+  static constexpr unsigned kAll = 0xffffffffu;
+  static constexpr int kWarp = 32;
+
+  static constexpr int kRowsPerLane = 3;
+
+  struct Shared {
+    uint32_t part[2], total;  // of a meeting
+    uint32_t come;            // to a census: warps; above, those of them that have worked
+    uint32_t told;            // number of the last census that is over; below, whether any had
+  };
+  static_assert(sizeof(Shared) <= kBytesOfTeam, "");
+  __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(shared_memory); }
+  __device__ Lanes lanes() const { return {int(threadIdx.x % kWarp)}; }
+  // Neighbouring rows belong to different multiprocessors.
+  __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
+  __device__ int64_t warps() const { return threads_ / kWarp; }
+
+  // The row that lane 0 looks at, and that of this lane.
+  __device__ static int64_t first_row(RowsOfWarps place, int chunk) {
+    return place.row_of_warp(chunk * kWarp);
+  }
+  __device__ int64_t row_of_lane(RowsOfWarps place, int chunk) const {
+    return place.row_of_warp(chunk * kWarp + lanes().lane);
+  }
+
+  // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
+  // that is early at the next one does not disturb those that have still to read the sum of this
+  // one. One word holds both the number of blocks that have come and the sum.
+  __device__ uint32_t meet(int part_of_warp) {
+    Shared& s = shared();
+    const int turn = epoch_ & 1;
+    if (threadIdx.x % kWarp == 0 && part_of_warp != 0) atomicAdd(&s.part[turn], part_of_warp);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      uint64_t* const word = &meeting_->word[turn];
+      const uint64_t mine = uint64_t(s.part[turn]) << 32 | 1;
+      s.part[turn] = 0;
+      add_release(word, mine);
+      const uint32_t all = gridDim.x * (epoch_ / 2 + 1);
+      uint64_t now;
+      do {
+        now = peek_acquire(word);
+      } while (int32_t(uint32_t(now) - all) < 0);
+      s.total = uint32_t((now - before_[turn]) >> 32);  // the count may have carried
+      before_[turn] = now;
+    }
+    __syncthreads();
+    ++epoch_;
+    return s.total;
+  }
+
+  // f(lanes, row, label) for those of this warp's rows in a chunk that have a label; whether any
+  // has.
+  template <class F>
+  __device__ bool work_on(RowsOfWarps place, int chunk, int64_t label, F f) {
+    const unsigned all = __ballot_sync(kAll, label >= 0);
+    for (unsigned left = all; left; left &= left - 1) {
+      const int lane = __ffs(left) - 1;
+      f(lanes(), place.row_of_warp(chunk * kWarp + lane), __shfl_sync(kAll, label, lane));
+    }
+    return all != 0;
+  }
+  // The last warp of a block to come tells the other blocks.
+  __device__ void come_to_census(bool worked) {
+    __syncwarp();
+    if (lanes().lane != 0) return;
+    if (worked) __threadfence();
+    const uint32_t before = atomicAdd(&shared().come, uint32_t(worked) << 16 | 1);
+    if ((before & 0xffff) + 1 < blockDim.x / kWarp) return;
+    atomicExch(&shared().come, 0u);
+    __threadfence();
+    const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
+    atomicAdd(reinterpret_cast<unsigned long long*>(&meeting_->word[epoch_ & 1]), sum);
+  }
+  // Whether this census is over, and if so whether anybody had worked. The block's first thread has
+  // seen that in the meeting's word, and leaves it for the others.
+  __device__ bool census_is_over(uint64_t word, bool& worked) {
+    uint32_t told = 0;
+    if (threadIdx.x == 0) {
+      const int turn = epoch_ & 1;
+      if (int32_t(uint32_t(word) - gridDim.x * (epoch_ / 2 + 1)) >= 0) {
+        told = (epoch_ + 1) << 1 | ((word - before_[turn]) >> 32 != 0);
+        before_[turn] = word;
+        __threadfence_block();
+        atomicExch(&shared().told, told);
+      }
+    } else if (lanes().lane == 0) {
+      told = atomicOr(&shared().told, 0u);
+    }
+    told = __shfl_sync(kAll, told, 0);
+    worked = told & 1;
+    return told >> 1 == ((epoch_ + 1) & (UINT32_MAX >> 1));
+  }
+
+  Control* control_;
+  Meeting* meeting_;
+  int64_t thread_, threads_;
+  NearArcs arcs_;
+  uint32_t epoch_ = 0;
+  uint64_t before_[2] = {0, 0};
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_TEAM_CUH_

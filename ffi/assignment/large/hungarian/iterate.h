@@ -1,0 +1,98 @@
+// One iteration of the Hungarian algorithms of Date and Nagi (2016): how their steps
+// (hungarian_steps.h) follow each other.
+#ifndef JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
+#define JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
+
+#include "assignment/large/hungarian/steps.h"
+#include "common/status.h"
+
+namespace jaxmatch {
+
+// What an iteration did, and the stage that comes next.
+struct Iteration {
+  int64_t free_rows;  // at its beginning
+  int next;
+  int64_t paths = 0, levels = 0, updates = 0, compress_ns = 0, update_ns = 0;
+  bool outdated = false;
+
+  JAXMATCH_FN void count_in(Control& c) const {
+    c.free_rows = int32_t(free_rows - paths);
+    c.phases += next != kCheckGrid;
+    c.rounds += int32_t(levels);
+    if (next == kFinish) c.status = kInfeasible;
+  }
+};
+
+// One iteration: from all free rows, until there are paths to augment along. The classical variant
+// begins its forward pass anew after each dual update, the tree variant goes on. `outdated`: so is
+// the classical variant's list of zeros.
+template <class Team, class T>
+JAXMATCH_FN Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outdated) {
+  const CoreState& s = p.s;
+  int64_t count = check_optimality(team, p);
+  Iteration result{count, kAugment};
+  if (count == 0) result.next = kCheckGrid;
+  for (int64_t level = 0; result.next == kAugment; ++level, ++result.levels) {
+    team.leader([&] {
+      s.control->reach = kFar;
+      if (level == 0) s.control->ends = 0;
+    });
+    const int64_t start = team.now();
+    if (!tree && outdated) {
+      compress_zeros(team, p);
+      result.compress_ns += team.now() - start;
+    }
+    outdated = false;
+    team.sync();
+    if (count > 0) {
+      if (tree) {
+        expand_tree(team, p, level, count, [&](int64_t i) { return double(s.u[i]); });
+        count = contract(team, p, level, [&](int64_t j) { return peek(s.label + j) == 0; });
+      } else {
+        expand_classical(team, p, level, count);
+        count =
+            contract(team, p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
+      }
+      if (count > 0) continue;
+    }
+    if (peek(&s.control->ends) != 0) {
+      result.paths = reverse_and_augment(team, p);
+      break;
+    }
+    const int64_t update_start = team.now();
+    int32_t* const length = &s.control->frontier[level & 1];  // empty by now
+    const int64_t theta =
+        tree ? least_outside_tree(team, p)
+             : least_outside_classical(team, p, s.frontier + (level & 1) * s.n, length);
+    if (theta >= kFar) {
+      result.next = kFinish;
+      break;
+    }
+    ++result.updates;
+    const bool too_wide = move_duals(team, p, theta) > 0;
+    result.update_ns += team.now() - update_start;
+    if (too_wide) {
+      result.next = kBegin;
+      break;
+    }
+    if (tree) {
+      // Columns whose slack is now zero go on where the last level ended.
+      count = contract(team, p, level, [&](int64_t j) { return peek(s.label + j) == 0; });
+      if (count == 0 && peek(&s.control->ends) != 0) {
+        result.paths = reverse_and_augment(team, p);
+        break;
+      }
+    } else {
+      count = check_optimality(team, p);
+      outdated = true;
+      level = -1;
+    }
+  }
+  team.sync();
+  result.outdated = outdated;
+  return result;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_

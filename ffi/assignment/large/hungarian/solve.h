@@ -1,0 +1,55 @@
+// The Hungarian algorithms of Date and Nagi (2016), from reduction to the last iteration.
+#ifndef JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
+#define JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
+
+#include "assignment/large/core/solve.h"
+#include "assignment/large/hungarian/iterate.h"
+#include "assignment/large/operands.h"
+
+namespace jaxmatch {
+
+template <class Team, class T>
+JAXMATCH_FN int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
+  const bool first = peek(&p.s.control->phases) == 0, outdated = peek(&p.s.control->stale);
+  const Iteration done = iterate(team, p, tree, outdated);
+  team.leader([&] {
+    Control& c = *p.s.control;
+    done.count_in(c);
+    if (first) c.bid_rounds = int32_t(done.paths);  // the initial assignment
+    c.pricings += int32_t(done.updates);
+    c.stale = done.outdated;
+    c.spent[kBid] += done.compress_ns;
+    c.spent[kPrice] += done.update_ns;
+    c.spent[kAugment] -= done.compress_ns + done.update_ns;
+  });
+  return done.next;
+}
+
+// Runs until the problem is solved or `budget` iterations are over.
+template <class Team, class T>
+JAXMATCH_FN void solve_hungarian(Team& team, Core<T>& p, bool tree, int64_t budget) {
+  run_stages(team, p, budget, [&](int stage) {
+    if (stage == kBegin) return look_stage(team, p);
+    if (stage == kAugment) {
+      --budget;
+      return hungarian_stage(team, p, tree);
+    }
+    const bool alone = reduce(team, p) > 0;
+    team.leader([&] {
+      if (alone) p.s.control->status = kInfeasible;
+      p.s.control->stale = 1;
+    });
+    return int(alone ? kFinish : kAugment);
+  });
+}
+
+// The CPU has one function for all methods, the GPU a kernel for each.
+template <class Team, class T>
+JAXMATCH_FN void solve_large(Team& team, Core<T>& p, LargeMethod method, int64_t budget) {
+  if (method == LargeMethod::kCore) return solve_core(team, p, budget);
+  solve_hungarian(team, p, method == LargeMethod::kTree, budget);
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_

@@ -1,0 +1,163 @@
+// Decodes the buffers of the target jaxmatch_assignment_core, for both platforms.
+#ifndef JAXMATCH_LARGE_CORE_OPERANDS_H_
+#define JAXMATCH_LARGE_CORE_OPERANDS_H_
+
+#include <limits>
+
+#include "assignment/decode.h"
+#include "assignment/large/core/bids.h"
+#include "assignment/large/finish.h"
+#include "assignment/large/layout.h"
+
+namespace jaxmatch {
+
+// The bit of `given` that follows those of the optional operands of jaxmatch_assignment: the state
+// of an earlier step comes last.
+constexpr int64_t kGivenState = 16;
+
+// The methods for one large problem; the same numbers stand in jaxmatch/_native/_large.py.
+enum class LargeMethod : int64_t { kCore, kClassical, kTree };
+inline bool is_large_method(int64_t method) {
+  return method >= int64_t(LargeMethod::kCore) && method <= int64_t(LargeMethod::kTree);
+}
+
+// The state of one problem, and with `bytes` the size of its buffer.
+inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
+                         bool masked, int64_t* bytes) {
+  Layout layout(base, control, n, m, masked);
+  if (method == LargeMethod::kCore) {
+    lay_out_core(layout);
+  } else if (method == LargeMethod::kClassical) {
+    lay_out_classical(layout);
+  }
+  *bytes = layout.parts.used;
+  return layout.s;
+}
+
+// solve(an element of that dtype).
+template <class Solve>
+ffi::Error ForDtype(Dtype dtype, Solve solve) {
+  switch (dtype) {
+    case Dtype::kBF16:
+      return solve(BFloat16{});
+    case Dtype::kF16:
+      return solve(Float16{});
+    case Dtype::kF32:
+      return solve(float{});
+    case Dtype::kF64:
+      return solve(double{});
+    case Dtype::kS32:
+      return solve(int32_t{});
+    default:
+      return ffi::Error::InvalidArgument("jaxmatch_assignment_core: unsupported dtype");
+  }
+}
+
+// Where the results of problem b go.
+inline CoreResults ResultsOf(const AssignmentOperands& batch, int64_t b) {
+  const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
+  const auto at = [&](void* array, int64_t k) -> void* {
+    return static_cast<char*>(array) + k * size;
+  };
+  return {
+      batch.col4row + b * n,     batch.row4col + b * m,     batch.status + b, at(batch.value, b),
+      at(batch.row_dual, b * n), at(batch.col_dual, b * m), at(batch.gap, b), size == 8};
+}
+
+struct CoreOperands {
+  LargeMethod method;
+  AssignmentOperands batch;
+  int32_t* control;  // [batch, kControlWords]
+  char* scratch;     // [batch, scratch_bytes]
+  int64_t scratch_bytes;
+  bool resumed;    // control and scratch are those of an earlier step
+  int64_t budget;  // of phases
+
+  Control* control_of(int64_t b) const {
+    return reinterpret_cast<Control*>(control + b * kControlWords);
+  }
+
+  template <class T>
+  Core<T> problem(int64_t b) const {
+    const int64_t n = batch.n, m = batch.m;
+    int64_t bytes;
+    Core<T> p;
+    p.s = lay_out(method, scratch + b * scratch_bytes, control_of(b), n, m,
+                  batch.row_mask || batch.col_mask, &bytes);
+    p.costs = {static_cast<const T*>(batch.cost) + b * n * m, m};
+    p.row_mask = batch.row_mask ? batch.row_mask + b * n : nullptr;
+    p.col_mask = batch.col_mask ? batch.col_mask + b * m : nullptr;
+    p.maximize = batch.maximize;
+    return p;
+  }
+
+  // solve(an element of the dtype of the costs, b) for each problem, until one fails.
+  template <class Solve>
+  ffi::Error for_each_problem(Solve solve) const {
+    for (int64_t b = 0; b < batch.batch; ++b) {
+      const ffi::Error error =
+          ForDtype(batch.cost_dtype, [&](auto element) { return solve(element, b); });
+      if (error.failure()) return error;
+    }
+    return ffi::Error::Success();
+  }
+};
+
+inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResult col4row,
+                                             IndexResult row4col, RealResult value,
+                                             RealResult row_dual, RealResult col_dual,
+                                             RealResult gap, IndexResult status,
+                                             IndexResult control, IndexResult scratch,
+                                             int64_t given, bool maximize, int64_t phases,
+                                             int64_t method) {
+  const auto batch = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
+                                      status, given, maximize);
+  if (!batch.has_value()) return ffi::Unexpected(batch.error());
+  if (!is_large_method(method)) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_assignment_core: unknown method"));
+  }
+  CoreOperands o{LargeMethod(method),
+                 *batch,
+                 control->typed_data(),
+                 static_cast<char*>(scratch->untyped_data()),
+                 0,
+                 (given & kGivenState) != 0,
+                 phases > 0 ? phases : std::numeric_limits<int64_t>::max()};
+  if (batch->batch == 0) return o;
+  if (std::max(batch->n, batch->m) >= kMostRows) {
+    return ffi::Unexpected(
+        ffi::Error::InvalidArgument("jaxmatch_assignment_core: a side of 2^18 or more"));
+  }
+  o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch;
+  int64_t needed;
+  lay_out(o.method, nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask,
+          &needed);
+  if (o.scratch_bytes < needed ||
+      int64_t(control->size_bytes()) < 4 * kControlWords * batch->batch) {
+    return ffi::Unexpected(
+        ffi::Error::InvalidArgument("jaxmatch_assignment_core: the state is too small"));
+  }
+  return o;
+}
+
+}  // namespace jaxmatch
+
+// The arguments and results of both handlers, behind the platform's context.
+#define JAXMATCH_BIND_CORE(binding)           \
+  (binding)                                   \
+      .RemainingArgs()                        \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Attr<int64_t>("given")                 \
+      .Attr<bool>("maximize")                 \
+      .Attr<int64_t>("phases")                \
+      .Attr<int64_t>("method")
+
+#endif  // JAXMATCH_LARGE_CORE_OPERANDS_H_

@@ -1,0 +1,121 @@
+// One large problem: its costs, masks and state, and what a look at all costs begins with.
+#ifndef JAXMATCH_LARGE_CORE_PROBLEM_H_
+#define JAXMATCH_LARGE_CORE_PROBLEM_H_
+
+#include "assignment/large/state.h"
+
+namespace jaxmatch {
+
+template <class T>
+struct Core {
+  CoreState s;
+  GridCosts<T> costs;
+  const uint8_t *row_mask, *col_mask;  // canonical, or null
+  bool maximize;
+
+  using Element = typename ElementOf<T>::Type;
+  using Range = typename RangeFor<Element>::Type;
+  JAXMATCH_FN void look_at(Range& range, Element cost) const {
+    if constexpr (!Integral<Element>::value) range.look_at(single(cost), maximize);
+  }
+  JAXMATCH_FN bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
+  JAXMATCH_FN bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
+  // What a part of a problem that is divided over devices says otherwise, see divided_state.h.
+  JAXMATCH_FN static constexpr int classes() { return kClasses; }
+  JAXMATCH_FN static constexpr int64_t row_id(int64_t i) { return i; }
+  JAXMATCH_FN static constexpr int64_t col_id(int64_t j) { return j; }
+
+  static constexpr bool kComputed = ElementOf<T>::is_computed;
+
+  // The least costs of columns first, first + step, ... before `last` in some rows, negated to
+  // maximise; `range` sees all costs. Calls f(column, least) for columns that exist.
+  template <int kRows, int kCols, class F>
+  JAXMATCH_FN void least_of_columns(int first, int step, int last, int64_t row, int64_t last_row,
+                                    Range& range, F f) const {
+    const auto exists = [&](int j) { return j < last && has_col(j); };
+    int some = first;
+    while (some < last && !has_col(some)) some += step;
+    while (row < last_row && !has_row(row)) ++row;
+    if (some >= last || row >= last_row) return;
+    // In place of a row or column that does not exist another one, so that there is nothing to
+    // decide and all costs come at the same time: seen twice they change nothing.
+    int at[kCols];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) {
+      at[a] = exists(first + a * step) ? first + a * step : some;
+    }
+    using Ordered = decltype(ordered(Element{}, true));
+    Ordered best[kCols];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) best[a] = worst<Ordered>();
+    const auto look = [&](auto place) {
+      int64_t present = row;
+      for (int64_t next = row; next < last_row; next += kRows) {
+        int64_t i[kRows];
+        JAXMATCH_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          if (next + r < last_row && has_row(next + r)) present = next + r;
+          i[r] = present;
+        }
+        Element cost[kRows][kCols];
+        costs.look_up(i, place, cost);
+        JAXMATCH_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          JAXMATCH_UNROLL
+          for (int a = 0; a < kCols; ++a) {
+            best[a] = lesser(best[a], ordered(cost[r][a], maximize));
+            look_at(range, cost[r][a]);
+          }
+        }
+      }
+    };
+    if (!col_mask && first + (kCols - 1) * step < last) {  // the same for all lanes of most warps
+      look([&](int a) { return first + a * step; });
+    } else {
+      look([&](int a) { return at[a]; });
+    }
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) {
+      if (at[a] == first + a * step) f(at[a], real_of_ordered(best[a], maximize));
+    }
+  }
+
+  // f(column, reduced cost) for the core of row i.
+  template <class F>
+  JAXMATCH_FN void for_each_candidate(Lanes g, int64_t i, F f) const {
+    const int64_t u = peek(s.u + i);
+    for (int c = g.lane; c < kClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kClasses + c];
+      ClassKeys slack = s.core_key[i * kClasses + c];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) slack.x[b] -= u + peek(s.v + greater(col.x[b], 0));
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kBest; ++b) {
+        if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
+      }
+    }
+  }
+};
+
+// The range of all costs, and the least of each column in v_real; ends with a barrier.
+template <class Team, class P>
+JAXMATCH_APART void look_at_costs(Team& team, const P& problem) {
+  P p = problem;
+  team.look_at_costs(p);
+}
+
+JAXMATCH_FN inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
+
+// Prices as the passes read them. Returns the number of those that a double would round.
+template <class Team, class T>
+JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
+  return team.sum(p.s.m, [&](int64_t j) {
+    const int64_t v = peek(p.s.v + j);
+    put(p.s.v_real + j, p.has_col(j) ? double(v) : -infinity());
+    return is_large_price(v);
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_PROBLEM_H_

@@ -1,0 +1,243 @@
+// The costs of one large problem as whole numbers on a grid.
+//
+// Integers are what they are. Floating-point costs become multiples of a power of two: all of them
+// exactly where they have one in common and span no more than 50 bits. Else the least bits are
+// rounded, of which the gap of the result then tells, and costs far above what columns cost at
+// least are cut to the greatest number of the grid. A solution that uses none of these is as good
+// for the costs themselves; for another one there is a coarser grid. Everything that decides is an
+// exact 64-bit integer.
+#ifndef JAXMATCH_LARGE_GRID_COSTS_H_
+#define JAXMATCH_LARGE_GRID_COSTS_H_
+
+#include <cmath>
+#include <cstring>
+
+#include "assignment/large/device_api.h"
+
+namespace jaxmatch {
+
+constexpr int kMostAbreast = 32;  // neighbouring columns that a thread looks at together
+constexpr int kGridBits = 50;
+constexpr double kMostKey = 0x1p50;
+
+#if defined(__CUDACC__)
+__device__ inline uint64_t bits_of(double x) { return uint64_t(__double_as_longlong(x)); }
+__device__ inline double real_of(uint64_t bits) { return __longlong_as_double((long long)bits); }
+__device__ inline int trailing_zeros(uint64_t x) { return __ffsll((long long)x) - 1; }
+#else
+inline uint64_t bits_of(double x) {
+  uint64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline double real_of(uint64_t bits) {
+  double x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+inline int trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
+#endif
+
+JAXMATCH_FN inline double infinity() { return real_of(uint64_t{0x7ff} << 52); }
+
+// 16-bit floats, in their bits.
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Float16 {
+  uint16_t bits;
+};
+
+// 16-bit floats as single ones.
+JAXMATCH_FN inline float single(BFloat16 x) {
+  const uint32_t bits = uint32_t(x.bits) << 16;
+  float single;
+  memcpy(&single, &bits, sizeof single);
+  return single;
+}
+JAXMATCH_FN inline float single(Float16 x) {
+  const uint32_t sign = uint32_t(x.bits >> 15) << 31, exponent = x.bits >> 10 & 31,
+                 fraction = x.bits & 1023;
+  const uint32_t bits =
+      sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
+  float single;
+  memcpy(&single, &bits, sizeof single);
+  return exponent ? single : (sign ? -0x1p-24f : 0x1p-24f) * float(fraction);
+}
+JAXMATCH_FN inline float single(float x) { return x; }
+JAXMATCH_FN inline double single(double x) { return x; }  // not single: kept as it is
+
+JAXMATCH_FN inline double widen(int32_t x) { return double(x); }
+JAXMATCH_FN inline double widen(float x) { return double(x); }
+JAXMATCH_FN inline double widen(double x) { return x; }
+JAXMATCH_FN inline double widen(BFloat16 x) { return double(single(x)); }
+JAXMATCH_FN inline double widen(Float16 x) { return double(single(x)); }
+
+JAXMATCH_FN inline bool is_finite(int32_t) { return true; }
+template <class T>
+JAXMATCH_FN inline bool is_finite(T x) {
+  return fabs(single(x)) < __builtin_huge_valf();
+}
+
+// Costs in an order in which the least one is the best, and back, negated to maximise.
+JAXMATCH_FN inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
+template <class T>
+JAXMATCH_FN inline auto ordered(T x, bool maximize) {
+  return maximize ? -single(x) : single(x);
+}
+template <class Ordered>
+JAXMATCH_FN inline Ordered worst() {
+  return Ordered(infinity());
+}
+template <>
+JAXMATCH_FN inline int32_t worst<int32_t>() {
+  return INT32_MAX;
+}
+JAXMATCH_FN inline double real_of_ordered(int32_t x, bool maximize) {
+  return double(x) + (maximize ? 1 : 0);
+}
+template <class T>
+JAXMATCH_FN inline double real_of_ordered(T x, bool) {
+  return double(x);
+}
+
+template <class T>
+struct Integral {
+  static constexpr bool value = false;
+};
+template <>
+struct Integral<int32_t> {
+  static constexpr bool value = true;
+};
+
+// What a look at every cost finds out, merged by maxima. In the bits of a double, or of a float for
+// costs that fit one.
+template <class Bits, class Real>
+struct RangeOf {
+  Bits most = 0;     // the greatest magnitude
+  Bits lowest = 0;   // minus the lowest bit: 0 if there is none
+  Bits invalid = 0;  // not 0: NaN, or an infinity that does not forbid
+
+  JAXMATCH_FN static Real as_real(Bits bits) {
+    Real x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  JAXMATCH_FN static Bits as_bits(Real x) {
+    Bits bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+  }
+  JAXMATCH_FN void look_at(Real x, bool maximize) {
+    const Bits infinite = as_bits(Real(__builtin_huge_val())), sign = ~(~Bits{0} >> 1);
+    const Bits bits = as_bits(x), magnitude = bits & ~sign;
+    const bool finite = magnitude < infinite;
+    // x without its lowest bit, and the difference, which is exact. For a power of two a bit of the
+    // exponent goes instead: the difference is then at least half of x.
+    const Bits low = as_bits(as_real(magnitude) - as_real(magnitude & (magnitude - 1)));
+    if (finite) most = greater(most, magnitude);
+    if (finite) lowest = greater(lowest, Bits(0 - low));
+    if (!finite) invalid |= bits ^ (infinite | (maximize ? sign : Bits{0}));
+  }
+};
+
+template <class T>
+struct RangeFor {
+  using Type = RangeOf<uint32_t, float>;
+};
+template <>
+struct RangeFor<double> {
+  using Type = RangeOf<uint64_t, double>;
+};
+
+// The range of all threads' costs.
+struct GridRange {
+  int64_t most = 0;            // the bits of the greatest magnitude, a double
+  int64_t lowest = INT64_MAX;  // likewise of the lowest bit, or of up to twice that
+  int32_t invalid = 0;         // −1: so it is
+
+  template <class Bits, class Real>
+  JAXMATCH_FN static GridRange of(const RangeOf<Bits, Real>& r) {
+    using Range = RangeOf<Bits, Real>;
+    GridRange g;
+    g.most = int64_t(bits_of(double(Range::as_real(r.most))));
+    if (r.lowest) g.lowest = int64_t(bits_of(double(Range::as_real(Bits(0 - r.lowest)))));
+    g.invalid = r.invalid ? -1 : 0;
+    return g;
+  }
+};
+
+// What the costs are made of: numbers of that type in memory, unless point_costs.h knows better.
+template <class T>
+struct ElementOf {
+  using Type = T;
+  static constexpr bool is_computed = false;
+};
+
+// How costs become whole numbers.
+template <class Element>
+struct Grid {
+  double factor = 1;  // a power of two, negative to maximise
+  double boost = 1;   // another one, for denormal doubles; else 1
+
+  JAXMATCH_FN static double whole(double x) {
+    if (Integral<Element>::value) return x;
+    return (lesser(x, kMostKey) + 0x1.8p52) - 0x1.8p52;
+  }
+  // Whole, at most kMostKey; +inf where forbidden.
+  JAXMATCH_FN double key_of(Element cost) const { return key_of(cost, widen(cost)); }
+  JAXMATCH_FN double key_of_real(double real) const { return key_of(real, real); }
+
+ private:
+  template <class Cost>
+  JAXMATCH_FN double key_of(Cost cost, double real) const {
+    double x = real * factor;
+    if (sizeof(Element) == sizeof(double)) x *= boost;
+    if (Integral<Element>::value) return x;
+    // What is beyond all doubles on the grid does not forbid.
+    return is_finite(cost) ? whole(x) : infinity();
+  }
+};
+
+// Where the costs are. Canonical rows are the shorter side; a stride of its own for each side lets
+// a tall problem be read where it is.
+template <class T>
+struct GridCosts : Grid<T> {
+  const T* at = nullptr;
+  int64_t row_stride = 0, col_stride = 1;
+
+  GridCosts() = default;
+  GridCosts(const void* costs, int64_t cols) : at(static_cast<const T*>(costs)), row_stride(cols) {}
+
+  JAXMATCH_FN T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
+  // The costs of several rows and columns.
+  template <int kRows, int kCols, class ColumnOf>
+  JAXMATCH_FN void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                           T (&cost)[kRows][kCols]) const {
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const T* const row = at + i[r] * row_stride;
+      JAXMATCH_UNROLL
+      for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
+    }
+  }
+  // The costs of neighbouring columns.
+  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+    const T* const from = at + i * row_stride + first * col_stride;
+    if (col_stride == 1) {
+      for (int a = 0; a < count; ++a) cost[a] = from[a];
+    } else {
+      for (int a = 0; a < count; ++a) cost[a] = from[a * col_stride];
+    }
+  }
+  JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
+  JAXMATCH_FN void flip() {
+    const int64_t stride = row_stride;
+    row_stride = col_stride;
+    col_stride = stride;
+  }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_GRID_COSTS_H_

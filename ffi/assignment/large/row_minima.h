@@ -1,0 +1,34 @@
+// Rows held against all costs: which of them, and the least reduced cost of each.
+#ifndef JAXMATCH_LARGE_LEAST_COSTS_H_
+#define JAXMATCH_LARGE_LEAST_COSTS_H_
+
+#include "assignment/large/rows.h"
+
+namespace jaxmatch {
+
+// Lists the rows that are wanted, in any order; `length` has been 0 since a barrier. Returns how
+// many.
+template <class Team, class Wanted>
+JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
+                              Wanted wanted) {
+  return team.sum(n, [&](int64_t i) {
+    const bool is_wanted = wanted(i);
+    if (is_wanted) put(list + count_up(length), int32_t(i));
+    return is_wanted;
+  });
+}
+
+// The least reduced costs of these.
+template <class Team, class P, class Tell>
+JAXMATCH_FN void find_least_of_list(Team& team, const P& p, const double* v, const int32_t* list,
+                                    int64_t count, Tell tell) {
+  find_least(team, p, v, count, [list](int64_t k) { return int64_t(peek(list + k)); }, tell);
+}
+template <class Team, class P, class Tell>
+JAXMATCH_FN void find_least_of_all(Team& team, const P& p, const double* v, Tell tell) {
+  find_least(team, p, v, p.s.n, [](int64_t k) { return k; }, tell);
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_LEAST_COSTS_H_

@@ -1,0 +1,142 @@
+// Rows held against all costs by warps: a few rows at once, a few columns of each for every lane.
+#ifndef JAXMATCH_LARGE_ROWS_BY_WARP_H_
+#define JAXMATCH_LARGE_ROWS_BY_WARP_H_
+
+#include "assignment/large/core/candidates.h"
+
+namespace jaxmatch {
+
+// The costs of a few rows and columns, and the columns' prices, all on their way at once.
+template <int kRows, int kCols, class P, class ColumnOf>
+JAXMATCH_FN void look_up(const P& p, const double* v, const int64_t (&row)[kRows],
+                         const ColumnOf& column_of, typename P::Element (&cost)[kRows][kCols],
+                         double (&price)[kCols]) {
+  p.costs.look_up(row, column_of, cost);
+  JAXMATCH_UNROLL
+  for (int a = 0; a < kCols; ++a) price[a] = v[column_of(a)];
+}
+
+template <bool kTurned, int kRows, int kCols, class P, class Tell>
+JAXMATCH_FN void select_together(const P& p, const double* v, Lanes g, const int64_t (&row)[kRows],
+                                 uint32_t turn, int classes, Tell tell) {
+  const int m = int(p.s.m), blocks = (m + classes - 1) / classes;
+  double least[kRows], horizon[kRows];
+  JAXMATCH_UNROLL
+  for (int r = 0; r < kRows; ++r) least[r] = horizon[r] = infinity();
+  for (int c = g.lane; c < classes; c += g.kCount) {
+    Candidates best[kRows];
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) best[r].begin(p.row_id(row[r]));
+    const auto column = [&](int block) {
+      if (!kTurned) return block * classes + c;
+      return block * classes + int((c + turn_of(block, turn)) % uint32_t(classes));
+    };
+    const auto look = [&](int block, unsigned exist, const auto& place) {
+      typename P::Element cost[kRows][kCols];
+      double price[kCols];
+      look_up(p, v, row, place, cost, price);
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        // First which of them may belong to the best, then these only: lanes that work together
+        // insert at the same time, each another one.
+        unsigned better = 0;
+        JAXMATCH_UNROLL
+        for (int a = 0; a < kCols; ++a) {
+          const bool enters = best[r].may_enter(p.costs.key_of(cost[r][a]) - price[a]);
+          better |= unsigned(enters) << a;
+        }
+        for (better &= exist; better != 0; better &= better - 1) {
+          const int a = trailing_zeros(better), j = column(block + a);
+          best[r].insert(p.costs.key_of(pick(cost[r], a)) - v[j], int32_t(p.col_id(j)));
+        }
+      }
+    };
+    const int end = column(blocks - 1) < m ? blocks : blocks - 1;
+    int block = 0;
+    for (; block + kCols <= end; block += kCols) {
+      look(block, ~0u, [&](int a) { return column(block + a); });
+    }
+    if (block < end) {
+      look(block, (1u << (end - block)) - 1,
+           [&](int a) { return column(lesser(block + a, end - 1)); });
+    }
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      // The last row may be there twice, and is written twice alike.
+      best[r].write(p, v, row[r] * classes + c);
+      if (best[r].col[0] >= 0) least[r] = lesser(least[r], best[r].x[0]);
+      horizon[r] = lesser(horizon[r], best[r].horizon());
+    }
+  }
+  JAXMATCH_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t found = g.min(whole_or_far(least[r])), seen = g.min(whole_or_far(horizon[r]));
+    if (g.lane == 0) tell(row[r], found, seen);
+  }
+}
+
+template <bool kTurned, class Team, class P, class RowOf, class Tell>
+JAXMATCH_APART void select_cores(Team& team, const P& problem, const double* v, int64_t count,
+                                 RowOf row_of, uint32_t turn, Tell tell) {
+  constexpr int kRows = 2, kCols = P::kComputed ? 4 : 8;
+  const P p = problem;
+  team.rows((count + kRows - 1) / kRows, [&](Lanes g, int64_t k) {
+    int64_t row[kRows];
+    bool present = false;
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      row[r] = row_of(lesser(k * kRows + r, count - 1));
+      present |= p.has_row(row[r]);
+    }
+    if (!present) return;
+    if (p.classes() == kClasses) {  // a number known to the compiler
+      select_together<kTurned, kRows, kCols>(p, v, g, row, turn, kClasses, tell);
+    } else {
+      select_together<kTurned, kRows, kCols>(p, v, g, row, turn, p.classes(), tell);
+    }
+  });
+}
+
+template <class Team, class P, class RowOf, class Tell>
+JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, int64_t count,
+                               RowOf row_of, Tell tell) {
+  constexpr int kRows = 4, kCols = 4, kWidth = kCols * Lanes::kCount;
+  const P p = problem;
+  const int64_t groups = (count + kRows - 1) / kRows, blocks = (p.s.m + kWidth - 1) / kWidth;
+  const int64_t parts = team.shares(groups, blocks), width = (blocks + parts - 1) / parts * kWidth;
+  team.rows(groups * parts, [&](Lanes g, int64_t k) {
+    const int64_t first = k % parts * width, last = lesser(first + width, p.s.m);
+    int64_t row[kRows];
+    double least[kRows];
+    bool present = false;
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      row[r] = row_of(lesser(k / parts * kRows + r, count - 1));
+      least[r] = infinity();
+      present |= p.has_row(row[r]);
+    }
+    if (!present) return;
+    for (int64_t j = first + g.lane; j < last; j += kWidth) {
+      const auto place = [&](int a) { return lesser(j + a * g.kCount, last - 1); };
+      typename P::Element cost[kRows][kCols];
+      double price[kCols];
+      look_up(p, v, row, place, cost, price);
+      JAXMATCH_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        JAXMATCH_UNROLL
+        for (int a = 0; a < kCols; ++a) {
+          least[r] = lesser(least[r], p.costs.key_of(cost[r][a]) - price[a]);
+        }
+      }
+    }
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t found = g.min(whole_or_far(least[r]));
+      if (g.lane == 0) tell(row[r], found);
+    }
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_ROWS_BY_WARP_H_

@@ -1,0 +1,213 @@
+// Decodes the buffers of the target jaxmatch_assignment_divided, for both platforms.
+#ifndef JAXMATCH_LARGE_DIVIDED_OPERANDS_H_
+#define JAXMATCH_LARGE_DIVIDED_OPERANDS_H_
+
+#include "assignment/large/operands.h"
+#include "assignment/large/point_costs.h"
+#include "assignment/large/sharded/solve.h"
+
+namespace jaxmatch {
+
+// The bit of `given` behind those of jaxmatch_assignment_core: costs are distances. The first
+// operand is then the points of the divided side, and the others follow the masks.
+constexpr int64_t kGivenPoints = 32;
+
+struct DividedOperands {
+  LargeMethod method;
+  AssignmentOperands whole;  // with the sides of the whole problem, and the costs of the part
+  bool rows;                 // are divided; else columns
+  const void* other_points;  // of the side that is not divided, or null
+  Metric metric;
+  int64_t dims;
+  int64_t devices;
+  const int32_t* me;  // on the device
+  const int64_t* mail_in;
+  Exchanged exchanged;
+  int32_t* control;
+  char* scratch;
+  char* cores_out;
+  ZeroList* lists_out;
+  int64_t* mail_out;
+
+  // Words of the exchanged blocks, whichever side turns out to be canonical rows. The same sizes
+  // stand in jaxmatch/_native/_divided.py.
+  int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
+  int64_t other() const { return rows ? whole.m : whole.n; }
+  int64_t core_count() const {
+    if (method != LargeMethod::kCore) return 0;
+    return std::max(each() * kClasses, other() * (kClasses / devices));
+  }
+  // Canonical rows are those of the shorter side, but where masks decide.
+  int64_t list_count() const {
+    const bool masked = whole.row_mask || whole.col_mask;
+    return masked ? std::max(whole.n, whole.m) : std::min(whole.n, whole.m);
+  }
+  int64_t mail_words() const { return Mail::kHead + std::max(whole.n, whole.m) * Mail::kEach; }
+
+  // The state of the problem; with a null scratch its size, which is returned.
+  template <class T>
+  int64_t lay_out(Divided<T>* d) const {
+    Layout layout(scratch, reinterpret_cast<Control*>(control), whole.n, whole.m,
+                  whole.row_mask || whole.col_mask);
+    if (method == LargeMethod::kCore) lay_out_core(layout);
+    d->offer = layout.parts.take<uint64_t>(layout.cols);
+    d->paid = layout.parts.take<int64_t>(layout.rows);
+    d->least = layout.parts.take<int64_t>(layout.rows);
+    d->listed = layout.parts.take<int32_t>(layout.rows * d->kListed);
+    d->p.s = layout.s;
+    return layout.parts.used;
+  }
+
+  template <class T>
+  Divided<T> problem() const {
+    Divided<T> d;
+    lay_out(&d);
+    find(d.p.costs);
+    d.p.row_mask = whole.row_mask;
+    d.p.col_mask = whole.col_mask;
+    d.p.maximize = whole.maximize;
+    const int64_t side = std::max(whole.n, whole.m);
+    d.mail = {mail_in, mail_out, side, devices, mail_words()};
+    d.exchanged = exchanged;
+    d.relay = reinterpret_cast<Relay*>(control + kRelayAt);
+    d.core = method == LargeMethod::kCore;
+    d.tree = method != LargeMethod::kClassical;
+    return d;
+  }
+
+  // What a search goes by: no costs.
+  Core<float> without_costs() const {
+    Divided<float> d = problem<float>();
+    d.p.costs = {};
+    return d.p;
+  }
+
+  template <class T>
+  void find(GridCosts<T>& costs) const {
+    costs = {whole.cost, rows ? whole.m : each()};
+  }
+  template <class T>
+  void find(GridCosts<Points<T>>& costs) const {
+    costs.row_points = static_cast<const T*>(rows ? whole.cost : other_points);
+    costs.col_points = static_cast<const T*>(rows ? other_points : whole.cost);
+    costs.rows = rows ? each() : whole.n;
+    costs.cols = rows ? whole.m : each();
+    costs.dims = dims;
+    costs.metric = metric;
+  }
+
+  // solve(an element of what the costs are, or Points).
+  template <class Solve>
+  ffi::Error for_costs(Solve solve) const {
+    if (!other_points) return ForDtype(whole.cost_dtype, solve);
+    switch (whole.cost_dtype) {
+      case Dtype::kF32:
+        return solve(Points<float>{});
+      case Dtype::kF64:
+        return solve(Points<double>{});
+      default:
+        return ffi::Error::InvalidArgument("jaxmatch_assignment_divided: unsupported dtype");
+    }
+  }
+};
+
+inline ffi::ErrorOr<DividedOperands> DecodeDivided(
+    ffi::RemainingArgs args, IndexResult col4row, IndexResult row4col, RealResult value,
+    RealResult row_dual, RealResult col_dual, RealResult gap, IndexResult status,
+    IndexResult control, IndexResult scratch, IndexResult cores, IndexResult lists,
+    IndexResult mail, int64_t given, bool maximize, int64_t method, bool rows, int64_t devices,
+    int64_t metric) {
+  const auto part = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap, status,
+                                     given, maximize);
+  if (!part.has_value()) return ffi::Unexpected(part.error());
+  const auto fail = [](const char* message) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(message));
+  };
+  DividedOperands o{};
+  o.method = LargeMethod(method);
+  o.whole = *part;
+  o.rows = rows;
+  o.devices = devices;
+  o.metric = Metric(metric);
+  if (devices < 1 || devices > kClasses || part->batch != 1) {
+    return fail("jaxmatch_assignment_divided: one problem, on 1 to 32 devices");
+  }
+  size_t next = 1 + ((given & kRowMask) != 0) + ((given & kColMask) != 0);
+  const auto take = [&](int64_t bytes) -> void* {
+    const auto buffer = args.get<ffi::AnyBuffer>(next++);
+    if (!buffer.has_value() || int64_t(buffer->size_bytes()) < bytes) return nullptr;
+    return buffer->untyped_data();
+  };
+  if (given & kGivenPoints) {
+    const auto points = args.get<ffi::AnyBuffer>(next++);
+    if (!points.has_value() || points->dimensions().size() != 2 ||
+        points->dimensions()[0] != part->n || DtypeOf(points->element_type()) != part->cost_dtype) {
+      return fail("jaxmatch_assignment_divided: two sets of points that do not go together");
+    }
+    o.other_points = points->untyped_data();
+    o.dims = part->n;
+    const int64_t mine = part->m, others = points->dimensions()[1];
+    o.whole.n = rows ? mine : others;
+    o.whole.m = rows ? others : mine;
+  }
+  (rows ? o.whole.n : o.whole.m) *= devices;
+  if (std::max(o.whole.n, o.whole.m) >= kMostRows) {
+    return fail("jaxmatch_assignment_divided: a side of 2^18 or more");
+  }
+  const int64_t core_bytes = o.core_count() * Exchanged::kBytesOfClass;
+  o.me = static_cast<const int32_t*>(take(4));
+  o.mail_in = static_cast<const int64_t*>(take(devices * 8 * o.mail_words()));
+  o.exchanged.core_count = o.core_count();
+  o.exchanged.list_count = o.list_count();
+  o.exchanged.cores = static_cast<const char*>(take(devices * core_bytes));
+  o.exchanged.lists =
+      static_cast<const ZeroList*>(take(devices * o.list_count() * int64_t(sizeof(ZeroList))));
+  o.control = control->typed_data();
+  o.cores_out = static_cast<char*>(cores->untyped_data());
+  o.lists_out = static_cast<ZeroList*>(lists->untyped_data());
+  o.mail_out = static_cast<int64_t*>(mail->untyped_data());
+  Divided<float> measured;
+  const bool known =
+      is_large_method(method) && o.metric >= Metric::kSqeuclidean && o.metric <= Metric::kCosine;
+  const int64_t n = int64_t(col4row->element_count()), m = int64_t(row4col->element_count());
+  if (!known || n != o.whole.n || m != o.whole.m) {
+    return fail("jaxmatch_assignment_divided: sides, a method or a metric that make no sense");
+  }
+  if (!o.me || !o.mail_in || (core_bytes > 0 && !o.exchanged.cores) || !o.exchanged.lists ||
+      int64_t(control->size_bytes()) < 4 * kControlWords ||
+      int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
+      int64_t(cores->size_bytes()) < core_bytes ||
+      int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(ZeroList)) ||
+      int64_t(mail->size_bytes()) < 8 * o.mail_words()) {
+    return fail("jaxmatch_assignment_divided: a buffer is too small");
+  }
+  o.scratch = static_cast<char*>(scratch->untyped_data());
+  return o;
+}
+
+}  // namespace jaxmatch
+
+// The arguments and results of both handlers, behind the platform's context.
+#define JAXMATCH_BIND_DIVIDED(binding)        \
+  (binding)                                   \
+      .RemainingArgs()                        \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::AnyBuffer>()             \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Attr<int64_t>("given")                 \
+      .Attr<bool>("maximize")                 \
+      .Attr<int64_t>("method")                \
+      .Attr<bool>("rows")                     \
+      .Attr<int64_t>("devices")               \
+      .Attr<int64_t>("metric")
+
+#endif  // JAXMATCH_LARGE_DIVIDED_OPERANDS_H_

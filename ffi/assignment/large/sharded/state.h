@@ -1,0 +1,153 @@
+// One large problem whose costs are divided over devices: what each of them holds, and what they
+// tell each other.
+//
+// Every device keeps the whole state, prices, pairs and cores, O(n) of it, and does the same to it.
+// Costs are looked at where they are. What comes of that is exchanged between two calls: a
+// *mail*, of numbers of which the least counts, and where they have changed the cores, or short
+// lists of zeros. What all devices do depends on the exchanged alone, whole numbers whose order of
+// arrival does not matter, so that their states stay the same bit for bit.
+#ifndef JAXMATCH_LARGE_DIVIDED_STATE_H_
+#define JAXMATCH_LARGE_DIVIDED_STATE_H_
+
+#include "assignment/large/layout.h"
+#include "assignment/large/problem.h"
+
+namespace jaxmatch {
+
+// What a device does next.
+enum Step : int32_t {
+  kLookAtCosts,
+  kJudgeCosts,
+  kSelectCores,
+  kEnterCores,  // the first ones
+  kSearchCores,
+  kLookAtPrices,
+  kReprice,
+  kRepriceAll,
+  kRenewCores,  // some of them
+  kReduceRows,
+  kReduceCols,
+  kEnterPrices,
+  kBeginTrees,
+  kHearLists,
+  kSearchZeros,
+  kMoveDuals,
+  kCheckPrices,
+  kCheckPaid,
+  kProve,
+  kStartAgain,  // on a coarser grid
+  kEnd,
+};
+
+// What has to be exchanged before; the same numbers stand in jaxmatch/_native/_divided.py.
+enum Ask : int32_t { kAskNothing, kAskMail, kAskCores, kAskLists };
+
+// What a launch leaves for the next one, of the same call or of another, behind the control words
+// and the meeting.
+struct Relay {
+  int32_t ask = kAskNothing, step = kLookAtCosts;
+  int32_t lists_hold = 0;  // they are those of the duals
+  int32_t level = 0;       // of the forward pass
+  int32_t count = 0;       // of rows in its frontier
+  int32_t offers = 0;      // the mail has what rows of trees offer columns,
+  int32_t all = 0;         // and by now all rows of the trees have
+  int32_t after = 0;       // the step that follows a pricing
+};
+constexpr int64_t kRelayAt = 72;
+static_assert(4 * kMeetingAt + sizeof(Meeting) <= 4 * kRelayAt, "");
+static_assert(4 * kRelayAt + sizeof(Relay) <= 4 * kControlWords, "");
+
+// A number for each row and two for each column at most, and a few of the whole problem. Of what
+// devices send in the same place the least counts.
+struct Mail {
+  static constexpr int64_t kHead = 8, kEach = 2, kNothing = INT64_MAX;
+  const int64_t* in;  // [devices, words]
+  int64_t* out;       // [words]
+  int64_t side, devices, words;
+
+  JAXMATCH_FN void send(int64_t at, int64_t x) const { put(out + at, x); }
+  JAXMATCH_FN int64_t heard(int64_t at, int64_t device) const {
+    return peek(in + device * words + at);
+  }
+  JAXMATCH_FN int64_t least(int64_t at) const {
+    int64_t x = kNothing;
+    for (int64_t d = 0; d < devices; ++d) x = lesser(x, heard(at, d));
+    return x;
+  }
+  JAXMATCH_FN int64_t first(int64_t k) const { return kHead + k; }
+  JAXMATCH_FN int64_t second(int64_t k) const { return kHead + side + k; }
+};
+
+// The columns of a row's zeros in one device's part.
+struct ZeroList {
+  static constexpr int kRoom = 15;
+  int32_t count;  // of all, also of those for which there is no room
+  int32_t col[kRoom];
+};
+
+// Doubles as whole numbers in the same order, and back.
+JAXMATCH_FN inline int64_t turned(int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; }
+JAXMATCH_FN inline int64_t order_of(double x) { return turned(int64_t(bits_of(x))); }
+JAXMATCH_FN inline double real_of_order(int64_t x) { return real_of(uint64_t(turned(x))); }
+
+// The rows or columns of one device as a problem of its own: arrays begin at its first row and
+// column, cores and lists are what it sends.
+template <class T>
+struct Part : Core<T> {
+  int64_t row0, col0;
+  int number_of_classes;
+  ZeroList* lists;
+
+  JAXMATCH_FN int classes() const { return number_of_classes; }
+  JAXMATCH_FN int64_t row_id(int64_t i) const { return row0 + i; }
+  JAXMATCH_FN int64_t col_id(int64_t j) const { return col0 + j; }
+};
+
+// How the problem's canonical rows or columns are divided. A class of columns belongs to one
+// device: where these have columns each, they also share the classes.
+struct Division {
+  bool by_rows;
+  int64_t devices, me, each;  // `each`: how many rows or columns a device has
+  int64_t n, m;
+
+  JAXMATCH_FN int classes() const { return by_rows ? kClasses : kClasses / int(devices); }
+};
+
+// What devices have sent of cores and lists: a block from each.
+struct Exchanged {
+  const char* cores;
+  const ZeroList* lists;
+  int64_t core_count, list_count;  // in each block: classes of a row, and lists
+
+  JAXMATCH_FN const ClassKeys* keys(int64_t device) const {
+    return reinterpret_cast<const ClassKeys*>(cores + device * core_count * kBytesOfClass);
+  }
+  JAXMATCH_FN const ClassCols* cols(int64_t device) const {
+    return reinterpret_cast<const ClassCols*>(keys(device) + core_count);
+  }
+  static constexpr int64_t kBytesOfClass = sizeof(ClassKeys) + sizeof(ClassCols);
+};
+
+template <class T>
+struct Divided {
+  Core<T> p;  // the whole; of its costs only the grid is of use
+  Part<T> part;
+  Division how;
+  Mail mail;
+  Exchanged exchanged;
+  Relay* relay;
+  uint64_t* offer;  // of columns: from which row they have the label, as its place
+  // [n, kListed]: of rows, the columns of all their zeros, then -1; or that there is no room.
+  int32_t* listed;
+  // Of rows, at the end: what they pay and could, as order_of() has it. Before, in `paid`, the bits
+  // of duals as doubles for the offers of trees.
+  int64_t *paid, *least;
+  bool core, tree;  // the method; trees also end what cores could not
+
+  static constexpr int kListed = ZeroList::kRoom + 1;
+  static constexpr int32_t kNoRoom = -2;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_DIVIDED_STATE_H_

@@ -1,0 +1,155 @@
+// The state of one large problem between two launches, and where its parts lie in one buffer.
+#ifndef JAXMATCH_LARGE_CORE_STATE_H_
+#define JAXMATCH_LARGE_CORE_STATE_H_
+
+#include <cstddef>
+
+#include "assignment/large/quantized_costs.h"
+
+namespace jaxmatch {
+
+// Each row's core: 4 candidates from each of 32 classes of columns (j modulo 32).
+constexpr int kClasses = 32, kBest = 4, kCore = kClasses * kBest;
+
+// What a lane reads at once of a core: the candidates of one class.
+struct alignas(16) ClassCols {
+  int32_t x[kBest];
+};
+struct alignas(16) ClassKeys {
+  int64_t x[kBest];
+};
+
+constexpr int64_t kFar = int64_t{1} << 62;     // no path
+constexpr int64_t kTooFar = int64_t{1} << 60;  // a finite distance that long must not be added to
+constexpr int64_t kMostPrice = int64_t{1} << 51;  // with more, a double would round C - v
+constexpr int kRowBits = 18;  // of a row or a column, where it is packed with something else
+constexpr int64_t kMostRows = int64_t{1} << kRowBits;
+constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
+constexpr uint64_t kNoParent = ~uint64_t{0};
+
+// Slacks as doubles, and as labels.
+JAXMATCH_FN inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
+JAXMATCH_FN inline double slack_of_label(int64_t x) { return x < kFar ? double(x) : infinity(); }
+
+// Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a
+// wide problem square, or it is masked.
+enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
+
+enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckGrid };
+
+// What a phase of the core method hands on to the next one.
+struct Progress {
+  int64_t last_reach = 0;   // how far prices moved, in the last search that let them
+  int64_t usual_reach = 0;  // the same of the last one in which they did; 0: none
+  bool tight = true;        // the next search looks along tight arcs only
+  bool split = false;       // labels have no room for hops
+  bool limited = false;     // prices could not move as far as they had to
+  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may be beyond their horizon
+  int16_t slow = 0;         // phases that found few paths
+};
+
+// What is decided for all threads. Words are read after a barrier, but for what the rows of zeros
+// pass on, which a search watches. The first words are what Python shows of a state
+// (jaxmatch/_large.py).
+struct Control {
+  int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
+          bid_rounds = 0, rounds = 0;
+  int32_t rows = 0;             // that exist, canonical
+  int64_t spent[kFinish] = {};  // nanoseconds in each stage
+  int32_t cols = 0;
+  int32_t flip = 0;             // canonical rows are the problem's columns
+  int32_t coarse = 0;           // numbers became too large for the fine grid
+  int32_t stale = 0;            // duals have moved since the costs were priced
+  int32_t exact = 0;            // costs lie on the grid
+  int32_t recent_pricings = 0;  // on this grid
+  int32_t too_wide = 0;
+  int32_t trees = 0;  // cores led nowhere: phases grow trees over all costs
+  Progress progress;
+  GridRange range;
+  double factor = 1, boost = 1;
+  int64_t columns_most = 0;  // the bits of the greatest magnitude of a column's least cost
+  int64_t used_most = 0;     // likewise of the costs cut by the grid that a solution used
+  int64_t reach = 0;         // distances up to it move prices
+  int64_t spare_price = 0;   // of every spare column: the greatest
+  int64_t spare_label = 0;
+  uint64_t spare_parent = 0;
+  int64_t most_hops = 0;                   // of the labels of free columns
+  int32_t frontier[2] = {0, 0}, ends = 0;  // of trees over all costs: how many there are
+  double sum = 0;                          // what ordered_sum() leaves for everybody
+};
+
+// Where threads of several blocks meet, behind the control words: see cuda/grid_team.cuh.
+struct Meeting {
+  uint64_t word[2];
+  int64_t sum;
+};
+
+constexpr int64_t kControlWords = 96, kMeetingAt = 64;
+static_assert(offsetof(Control, rows) == 32 && offsetof(Control, spent) == 40,
+              "jaxmatch/_large.py reads the words up to there");
+static_assert(offsetof(Control, trees) == 108, "jaxmatch/_native/_divided.py reads it");
+static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
+static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
+
+// Pointers into the buffer; n canonical rows and m columns, masked ones included.
+struct CoreState {
+  Control* control;
+  int64_t *v, *u;               // prices of columns and rows, in grid units
+  double* v_real;               // the same for the passes over all costs; -inf where masked
+  int32_t *col4row, *row4col;   // or a Partner
+  ClassKeys* core_key;          // [n, kClasses]: costs in grid units
+  ClassCols* core_col;          // [n, kClasses]; -1: none
+  int64_t* horizon;             // of rows: no column outside of the core has less reduced cost
+  int64_t* label;               // of columns: see Search; or the least slack
+  int64_t* seat_label;          // [n + m]: of columns, where a team keeps them by rows, see Seats
+  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and offers
+  int64_t* nearest;             // of free rows: the label of the nearest end of their tree
+  int32_t* end;                 // of free rows: that end
+  int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
+  int32_t* on_path;             // of columns
+  int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
+  uint32_t* zeros;              // of the classical method: [n, m / 32], pairs without slack
+  int64_t n, m;
+};
+
+constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows of zeros; for none
+
+// The place of a row in the order of column j, and back: rows lie scattered on a ring of kMostRows
+// places, and each column begins somewhere else.
+constexpr int64_t kScatter = 112755, kGather = 240827, kTurn = 162013;
+static_assert((kScatter * kGather & (kMostRows - 1)) == 1, "one undoes the other");
+JAXMATCH_FN inline int64_t place_of_row(int64_t row, int64_t j) {
+  return (row * kScatter + j * kTurn) & (kMostRows - 1);
+}
+JAXMATCH_FN inline uint32_t row_at_place(int64_t place, int64_t j) {
+  const int64_t row = ((place - j * kTurn) * kGather) & (kMostRows - 1);
+  return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
+}
+
+// What rows offer a column: the least slack, whole or infinite, and of those that offer it the
+// first one's place.
+struct Offer {
+  double least = infinity();
+  uint64_t place = kNoParent;
+
+  JAXMATCH_FN void lower_to(Offer x) {
+    if (x.least < least || (x.least == least && x.place < place)) *this = x;
+  }
+};
+
+// Hands out a buffer; also with a null base, to learn its size.
+struct Parts {
+  char* base;
+  int64_t used = 0;
+
+  template <class T>
+  T* take(int64_t count) {
+    const int64_t at = used;
+    used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
+    return base ? reinterpret_cast<T*>(base + at) : nullptr;
+  }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_LARGE_CORE_STATE_H_

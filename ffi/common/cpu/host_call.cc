@@ -1,0 +1,160 @@
+// Calls a handler of this library without XLA: no trace, no compilation, results in memory of the
+// caller. The call frame is the one that XLA would build, in the version of the FFI that the
+// handlers were compiled with.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "common/cpu/host_pool.h"
+#include "common/handler.h"
+
+struct XLA_FFI_Error {
+  std::string message;
+  XLA_FFI_Error_Code code;
+};
+
+namespace jaxmatch {
+namespace {
+
+// --- What handlers ask of the runtime: never what an error says, which is for their caller.
+
+XLA_FFI_Error* CreateError(XLA_FFI_Error_Create_Args* args) {
+  return new XLA_FFI_Error{args->message, args->errc};
+}
+void DestroyError(XLA_FFI_Error_Destroy_Args* args) { delete args->error; }
+
+XLA_FFI_Error* Schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
+  HostPool::get().schedule(args->task, args->data);
+  return nullptr;
+}
+XLA_FFI_Error* NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
+  *args->num_threads = HostPool::get().num_threads();
+  return nullptr;
+}
+
+const XLA_FFI_Api* HostApi() {
+  static const XLA_FFI_Api api = [] {
+    XLA_FFI_Api a{};
+    a.struct_size = XLA_FFI_Api_STRUCT_SIZE;
+    a.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR,
+                     XLA_FFI_API_MINOR};
+    a.XLA_FFI_Error_Create = CreateError;
+    a.XLA_FFI_Error_Destroy = DestroyError;
+    a.XLA_FFI_ThreadPool_Schedule = Schedule;
+    a.XLA_FFI_ThreadPool_NumThreads = NumThreads;
+    return a;
+  }();
+  return &api;
+}
+
+// --- The description of a call, as jaxmatch/_native/_host.py writes it.
+
+// By NumPy's letter for the kind of a number, and its bytes.
+XLA_FFI_DataType DataType(int64_t kind, int64_t bytes) {
+  switch (kind << 8 | bytes) {
+    case 'b' << 8 | 1:
+      return XLA_FFI_DataType_PRED;
+    case 'i' << 8 | 4:
+      return XLA_FFI_DataType_S32;
+    case 'i' << 8 | 8:
+      return XLA_FFI_DataType_S64;
+    case 'u' << 8 | 4:
+      return XLA_FFI_DataType_U32;
+    case 'f' << 8 | 2:
+      return XLA_FFI_DataType_F16;
+    case 'f' << 8 | 4:
+      return XLA_FFI_DataType_F32;
+    case 'f' << 8 | 8:
+      return XLA_FFI_DataType_F64;
+    case 'V' << 8 | 2:
+      return XLA_FFI_DataType_BF16;
+    default:
+      return XLA_FFI_DataType_INVALID;
+  }
+}
+
+class Frame {
+ public:
+  // `plan`: the numbers of arguments, results and attributes; of each array its kind, bytes, rank
+  // and dimensions; of each attribute the length of its name, the name in words of eight letters,
+  // its kind, bytes and value. `data`: where the arrays are.
+  Frame(const int64_t* plan, void* const* data) {
+    const int64_t args = *plan++, rets = *plan++, attrs = *plan++;
+    buffers_.resize(args + rets);
+    for (XLA_FFI_Buffer& b : buffers_) {
+      b.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+      b.extension_start = nullptr;
+      b.dtype = DataType(plan[0], plan[1]);
+      b.rank = plan[2];
+      b.dims = const_cast<int64_t*>(plan + 3);
+      b.data = *data++;
+      plan += 3 + b.rank;
+      pointers_.push_back(&b);
+    }
+    arg_types_.assign(args, XLA_FFI_ArgType_BUFFER);
+    ret_types_.assign(rets, XLA_FFI_RetType_BUFFER);
+    read_attributes(plan, attrs);
+    frame_.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
+    frame_.api = HostApi();
+    frame_.stage = XLA_FFI_ExecutionStage_EXECUTE;
+    frame_.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, args, arg_types_.data(), pointers_.data()};
+    frame_.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, rets, ret_types_.data(),
+                   pointers_.data() + args};
+    frame_.attrs = {
+        XLA_FFI_Attrs_STRUCT_SIZE, nullptr, attrs, attr_types_.data(), name_pointers_.data(),
+        attr_pointers_.data()};
+  }
+  XLA_FFI_CallFrame* get() { return &frame_; }
+
+ private:
+  void read_attributes(const int64_t* plan, int64_t count) {
+    attr_types_.assign(count, XLA_FFI_AttrType_SCALAR);
+    names_.resize(count);
+    scalars_.resize(count);
+    for (int64_t k = 0; k < count; ++k) {
+      const size_t length = size_t(*plan++);
+      names_[k] = {reinterpret_cast<const char*>(plan), length};
+      plan += (length + 7) / 8;
+      scalars_[k] = {DataType(plan[0], plan[1]), const_cast<int64_t*>(plan + 2)};
+      plan += 3;
+      name_pointers_.push_back(&names_[k]);
+      attr_pointers_.push_back(&scalars_[k]);
+    }
+  }
+
+  XLA_FFI_CallFrame frame_{};
+  std::vector<XLA_FFI_Buffer> buffers_;
+  std::vector<XLA_FFI_ArgType> arg_types_;
+  std::vector<XLA_FFI_RetType> ret_types_;
+  std::vector<XLA_FFI_AttrType> attr_types_;
+  std::vector<XLA_FFI_ByteSpan> names_;
+  std::vector<XLA_FFI_Scalar> scalars_;
+  std::vector<XLA_FFI_ByteSpan*> name_pointers_;
+  std::vector<void*> pointers_, attr_pointers_;
+};
+
+}  // namespace
+}  // namespace jaxmatch
+
+// 0, or a code of XLA's and a message of at most `size` bytes.
+extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, const int64_t* plan,
+                                                  void* const* data, char* message, int64_t size) {
+  const auto fail = [&](const char* what, int code) {
+    std::snprintf(message, size_t(size), "%s", what);
+    return code;
+  };
+  try {
+    jaxmatch::Frame frame(plan, data);
+    XLA_FFI_Error* const error = handler(frame.get());
+    if (error == nullptr) return 0;
+    const int code = fail(error->message.c_str(), int(error->code));
+    delete error;
+    return code;
+  } catch (const std::bad_alloc&) {
+    return fail("no memory for a call", XLA_FFI_Error_Code_RESOURCE_EXHAUSTED);
+  }
+}

@@ -1,0 +1,34 @@
+// How the loops of one large problem are spread over threads.
+#ifndef JAXMATCH_CPU_SPREAD_H_
+#define JAXMATCH_CPU_SPREAD_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/cpu/thread_pool.h"
+#include "common/handler.h"
+
+namespace jaxmatch {
+
+// f(first, last) on ranges that make up [0, count): on the threads of a pool, or in place.
+class Spread {
+ public:
+  // In place without a pool.
+  explicit Spread(ffi::ThreadPool* pool)
+      : pool_(pool), threads_(pool != nullptr ? std::max<int64_t>(1, pool->num_threads()) : 1) {}
+  int64_t threads() const { return threads_; }
+
+  template <class F>
+  void operator()(int64_t count, double item_ns, const F& f) const {
+    if (threads_ == 1) return f(int64_t{0}, count);
+    ForEachRange(*pool_, count, item_ns, f);
+  }
+
+ private:
+  ffi::ThreadPool* pool_;
+  int64_t threads_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_SPREAD_H_

@@ -1,0 +1,24 @@
+// A call that launches an empty kernel: the floor under the time of every other one.
+#include "common/cuda/check.h"
+#include "common/handler.h"
+
+namespace jaxmatch {
+namespace {
+
+__global__ void NoopKernel() {}
+
+ffi::Error Noop(cudaStream_t stream, ffi::RemainingArgs, ffi::RemainingRets) {
+  NoopKernel<<<1, 1, 0, stream>>>();
+  JAXMATCH_CUDA_CHECK(cudaGetLastError());
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(jaxmatch_noop, jaxmatch::Noop,
+                 xla::ffi::Ffi::Bind()
+                     .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
+                     .RemainingArgs()
+                     .RemainingRets(),
+                 {xla::ffi::Traits::kCmdBufferCompatible});

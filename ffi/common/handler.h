@@ -1,0 +1,55 @@
+// What every handler needs of XLA's FFI: the export macro and the shape of a batch.
+#ifndef JAXMATCH_HANDLER_H_
+#define JAXMATCH_HANDLER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/thrown.h"
+#include "xla/ffi/api/ffi.h"
+
+#define JAXMATCH_EXPORT __attribute__((visibility("default")))
+
+// Defines the handler `name`, visible to the loader. XLA's own macro names no visibility, and the
+// libraries hide whatever does not: the declaration in front makes the symbol public.
+#define JAXMATCH_HANDLER(name, impl, ...)                                  \
+  extern "C" JAXMATCH_EXPORT XLA_FFI_Error* name(XLA_FFI_CallFrame* call); \
+  extern "C" XLA_FFI_Error* name(XLA_FFI_CallFrame* call) {                \
+    XLA_FFI_DEFINE_HANDLER(handler, impl, ##__VA_ARGS__);                  \
+    return jaxmatch::CallHandler(#name, handler, call);                    \
+  }                                                                        \
+  static_assert(true, "a semicolon follows")
+
+namespace jaxmatch {
+
+namespace ffi = ::xla::ffi;
+
+// Calls the handler of the target `name`; what it throws becomes an error of the call.
+inline XLA_FFI_Error* CallHandler(const char* name, XLA_FFI_Handler* handler,
+                                  XLA_FFI_CallFrame* call) noexcept {
+  try {
+    return handler(call);
+  } catch (...) {
+    const Thrown thrown = Thrown::current(name);
+    XLA_FFI_Error_Create_Args args;
+    args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+    args.extension_start = nullptr;
+    args.message = thrown.message;
+    args.errc =
+        thrown.out_of_memory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL;
+    return call->api->XLA_FFI_Error_Create(&args);
+  }
+}
+
+// Number of problems in a buffer whose last `core_rank` dimensions are one problem. A buffer of
+// lower rank has none; zero-sized problems still count.
+inline int64_t BatchSize(ffi::Span<const int64_t> dimensions, size_t core_rank) {
+  if (dimensions.size() < core_rank) return 0;
+  int64_t batch = 1;
+  for (size_t i = 0; i + core_rank < dimensions.size(); ++i) batch *= dimensions[i];
+  return batch;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_HANDLER_H_

@@ -1,0 +1,150 @@
+// Capacities of any type as whole numbers of a unit, so that solvers compute with integers only.
+#ifndef JAXMATCH_CPU_FLOW_UNITS_H_
+#define JAXMATCH_CPU_FLOW_UNITS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "common/status.h"
+#include "flow/operands.h"
+
+namespace jaxmatch {
+
+// f(k) for every edge k out of the node `from`, or into it.
+template <class F>
+void ForEachEdgeOut(const FlowNetworkCsr& g, int32_t from, F f) {
+  for (int32_t k = g.edge_ptr[g.arc_ptr[from]]; k < g.edge_ptr[g.arc_ptr[from + 1]]; ++k) {
+    f(g.arc_edge[k]);
+  }
+}
+template <class F>
+void ForEachEdgeInto(const FlowNetworkCsr& g, int32_t to, F f) {
+  for (int32_t a = g.arc_ptr[to]; a < g.arc_ptr[to + 1]; ++a) {
+    const int32_t in = g.arc_partner[a];
+    for (int32_t k = g.edge_ptr[in]; k < g.edge_ptr[in + 1]; ++k) f(g.arc_edge[k]);
+  }
+}
+
+// The unit is 1 for integers. For floats it is a power of two: the greatest that divides all
+// capacities, if that bounds every flow by 2^60 units, else the least that does, and capacities are
+// rounded down to it. Exactly conserved flows of units are what solvers compute.
+//
+// No flow exceeds `bound`: the sum of the capacities out of the source or that into the sink.
+// Whatever could carry more counts as bound + 1: it is never full then, so that minimum cuts are
+// the same with and without.
+template <class C>
+class FlowUnits {
+ public:
+  // kOptimal if the capacities make sense and all sums fit.
+  Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
+    most_ = kTooMuch;
+    if constexpr (std::is_integral_v<C>) {
+      C signs = 0;
+      for (int32_t k = 0; k < g.edges; ++k) signs |= capacity[k];
+      if (signs < 0) return kInvalidCapacity;
+    } else {
+      if (!choose_unit(g, capacity, source, sink)) return kInvalidCapacity;
+    }
+    int64_t out = 0, in = 0;
+    ForEachEdgeOut(g, source, [&](int32_t k) { add(out, capacity[k]); });
+    ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, capacity[k]); });
+    bound_ = std::min(out, in);
+    largest_sum_ = std::max(out, in);
+    if (is_unbounded_) {
+      bound_ = 1;
+      for (int32_t k = 0; k < g.edges; ++k) {
+        if (capacity[k] <= std::numeric_limits<C>::max()) add(bound_, capacity[k]);
+      }
+    }
+    most_ = bound_ + 1;
+    return bound_ < kTooMuch ? kOptimal : kOverflow;
+  }
+
+  int64_t bound() const { return bound_; }
+  // What leaves the source or enters the sink, the larger of both; 2^61 stands for more.
+  int64_t largest_sum() const { return largest_sum_; }
+  // Whether infinite capacities leave the source and enter the sink: then a flow of `bound` units
+  // can only be one of infinitely many.
+  bool is_unbounded() const { return is_unbounded_; }
+
+  int64_t units(C capacity) const {
+    if constexpr (std::is_integral_v<C>) {
+      return std::min<int64_t>(capacity, most_);
+    } else {
+      const double x = double(capacity) * scale_[0] * scale_[1];
+      return std::min(x < double(kTooMuch) ? int64_t(x) : kTooMuch, most_);
+    }
+  }
+  // Rounded to the nearest number, which is not above the capacity that the units are part of.
+  C flow(int64_t units) const {
+    if constexpr (std::is_integral_v<C>) {
+      return C(units);
+    } else {
+      return C(double(units) / scale_[1] / scale_[0]);
+    }
+  }
+
+ private:
+  static constexpr int64_t kTooMuch = int64_t{1} << 61;
+
+  // Stays at kTooMuch once it is there.
+  void add(int64_t& sum, C capacity) const { sum = std::min(sum + units(capacity), kTooMuch); }
+
+  // False where a capacity is negative or NaN.
+  bool choose_unit(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
+    int least_bit = std::numeric_limits<int>::max();
+    bool valid = true;
+    for (int32_t k = 0; k < g.edges; ++k) {
+      const double c = capacity[k];
+      valid &= c >= 0;
+      if (c > 0 && c <= std::numeric_limits<double>::max()) {
+        least_bit = std::min(least_bit, lowest_bit(c));
+      }
+    }
+    if (!valid) return false;
+    // Wider than double, whose largest numbers have no sum.
+    using Wide = long double;
+    Wide out = 0, in = 0;
+    ForEachEdgeOut(g, source, [&](int32_t k) { out += Wide(capacity[k]); });
+    ForEachEdgeInto(g, sink, [&](int32_t k) { in += Wide(capacity[k]); });
+    Wide bound = std::min(out, in);
+    is_unbounded_ = std::isinf(bound);
+    if (is_unbounded_) {
+      bound = 0;
+      for (int32_t k = 0; k < g.edges; ++k) {
+        if (capacity[k] <= std::numeric_limits<C>::max()) bound += Wide(capacity[k]);
+      }
+    }
+    int exponent = -1074;  // of the unit; where nothing can flow, any capacity is at least one
+    if (bound > 0) {
+      std::frexp(bound, &exponent);
+      exponent = std::max(exponent - 60, least_bit);
+    }
+    // In two steps: the power itself may not be a number.
+    scale_[0] = std::ldexp(1.0, -exponent / 2);
+    scale_[1] = std::ldexp(1.0, -exponent - (-exponent / 2));
+    return true;
+  }
+
+  // Its exponent.
+  static int lowest_bit(double c) {
+    uint64_t bits;
+    std::memcpy(&bits, &c, sizeof bits);
+    const int exponent = int(bits >> 52);
+    const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+    if (exponent == 0) return __builtin_ctzll(fraction) - 1074;
+    return __builtin_ctzll(fraction | uint64_t{1} << 52) + exponent - 1075;
+  }
+
+  int64_t bound_ = 0, most_ = 0, largest_sum_ = 0;
+  bool is_unbounded_ = false;
+  double scale_[2] = {1, 1};
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_FLOW_UNITS_H_

@@ -1,0 +1,166 @@
+// The target jaxmatch_flow on CPU: checks each network, solves, and writes flow and cut.
+#include "common/handler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <optional>
+
+#include "common/cpu/parallel_for.h"
+#include "common/cpu/thread_pool.h"
+#include "common/status.h"
+#include "flow/cpu/arena.h"
+#include "flow/cpu/auto.h"
+#include "flow/cpu/check_network.h"
+#include "flow/cpu/finish.h"
+#include "flow/cpu/fixed_point.h"
+#include "flow/cpu/ibfs.h"
+#include "flow/cpu/pseudoflow.h"
+#include "flow/cpu/push_relabel.h"
+#include "flow/cpu/return_excess.h"
+#include "flow/cpu/setup.h"
+#include "flow/operands.h"
+
+namespace jaxmatch {
+namespace {
+
+template <class T>
+void Solve(FlowMethod method, const Residual<T>& g, FlowMemory& memory) {
+  switch (method) {
+    case FlowMethod::kAugment:
+      return Augment<T>(g, memory).solve();
+    case FlowMethod::kPushRelabel:
+    case FlowMethod::kThreadCentric:
+    case FlowMethod::kTwoLevel:
+      return PushRelabel<T>(g, memory).run();
+    case FlowMethod::kPseudoflow:
+      return Pseudoflow<T>(g, memory).run();
+    case FlowMethod::kAuto:
+      return SolveAuto<T>(g, memory);
+  }
+}
+
+template <class T, class C, class V>
+void SolveIn(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
+             const FlowUnits<C>& units, int32_t source, int32_t sink, bool keeps_terminals,
+             const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+  const auto p = SetUpFlow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
+  Solve(method, p.residual, memory);
+  FindSourceSide(p, memory, out.source_side);
+  ExcessReturn<T>(p, memory).run();
+  WriteResults(p, capacity, units, spread, memory, out);
+}
+
+// `is_sound`: whether the network has been found so already, if it has been looked at.
+template <class C, class V>
+void SolveProblem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
+                  const Spread& spread, FlowMemory& memory) {
+  memory.reset();
+  const FlowNetworkCsr g = o.network(b);
+  const C* const capacity = o.capacity<C>(b);
+  const FlowResults<C, V> out = o.results<C, V>(b);
+  const int32_t source = o.sources[b], sink = o.sinks[b];
+  if (!is_sound) is_sound = IsSound(g, spread, memory);
+  if (!*is_sound || source < 0 || source >= g.nodes || sink < 0 || sink >= g.nodes ||
+      source == sink || !HeadsRise(g, source) || !HeadsRise(g, sink)) {
+    return WriteNothing(g, out, kInvalidGraph);
+  }
+  FlowUnits<C> units;
+  const Status status = units.choose(g, capacity, source, sink);
+  if (status != kOptimal) return WriteNothing(g, out, status);
+  const FlowSums sums = SumUnits(g, capacity, units, source, sink);
+  if (sums.fit_int32()) {
+    SolveIn<int32_t>(o.method, g, capacity, units, source, sink, false, spread, memory, out);
+  } else {
+    SolveIn<int64_t>(o.method, g, capacity, units, source, sink, !sums.fit_terminals(), spread,
+                     memory, out);
+  }
+}
+
+// False: there is no memory.
+template <class C, class V>
+bool SolveAll(const FlowOperands& o, ffi::ThreadPool& pool) try {
+  if (o.batch == 0) return true;
+  const Spread over_all(&pool), in_place(nullptr);
+  if (o.batch == 1) {
+    ExactFloats mode;
+    FlowMemory memory;
+    SolveProblem<C, V>(o, 0, std::nullopt, over_all, memory);
+    return true;
+  }
+  std::optional<bool> is_sound;
+  if (o.shares_network()) {
+    FlowMemory memory;
+    is_sound = IsSound(o.network(0), over_all, memory);
+  }
+  std::atomic<bool> out_of_memory{false};
+  const double size = double(o.first.nodes) + o.first.arcs;
+  ForEachRange(pool, o.batch, 1000 + 20 * size, [&](int64_t first, int64_t last) {
+    try {
+      FlowMemory memory;
+      for (int64_t b = first; b < last; ++b) {
+        SolveProblem<C, V>(o, b, is_sound, in_place, memory);
+      }
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
+  });
+  return !out_of_memory;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool SolveAny(const FlowOperands& o, ffi::ThreadPool& pool) {
+  switch (o.capacity_dtype) {
+    case Dtype::kS32:
+      return o.value_dtype == Dtype::kS32 ? SolveAll<int32_t, int32_t>(o, pool)
+                                          : SolveAll<int32_t, int64_t>(o, pool);
+    case Dtype::kS64:
+      return SolveAll<int64_t, int64_t>(o, pool);
+    case Dtype::kF32:
+      return SolveAll<float, float>(o, pool);
+    default:
+      return SolveAll<double, double>(o, pool);
+  }
+}
+
+bool IsKnown(FlowMethod method) {
+  switch (method) {
+    case FlowMethod::kAuto:
+    case FlowMethod::kAugment:
+    case FlowMethod::kPushRelabel:
+    case FlowMethod::kPseudoflow:
+    case FlowMethod::kThreadCentric:
+    case FlowMethod::kTwoLevel:
+      return true;
+  }
+  return false;
+}
+
+ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_head,
+                NetworkArray arc_partner, NetworkArray edge_ptr, NetworkArray arc_edge,
+                ffi::AnyBuffer capacity, NetworkArray source, NetworkArray sink,
+                ffi::RemainingArgs /*state*/, ffi::Result<ffi::AnyBuffer> value,
+                ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
+                ffi::Result<NetworkArray> status, int64_t method, int64_t choice, double k,
+                int64_t /*rounds*/) {
+  const auto o = DecodeFlow(arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge, capacity, source,
+                            sink, value, flow, source_side, status, method, choice, k);
+  if (!o.has_value()) return o.error();
+  if (!IsKnown(o->method)) {
+    return ffi::Error::InvalidArgument("jaxmatch_flow: unknown method");
+  }
+  if (!SolveAny(*o, pool)) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                      "jaxmatch_flow: no memory for the workspace");
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(jaxmatch_flow, jaxmatch::Flow,
+                 JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
+                     JAXMATCH_FLOW_ATTRIBUTES);

@@ -1,0 +1,352 @@
+// Maximum flow by augmenting paths in two trees: incremental breadth-first search of Goldberg, Hed,
+// Kaplan, Tarjan and Werneck (ESA 2011), a Boykov-Kolmogorov algorithm whose trees stay shortest.
+#ifndef JAXMATCH_CPU_FLOW_AUGMENT_H_
+#define JAXMATCH_CPU_FLOW_AUGMENT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "flow/cpu/arena.h"
+#include "flow/cpu/residual.h"
+
+namespace jaxmatch {
+
+// Trees grow from excesses along residual arcs, and from deficits against them, one level at a
+// time. Where they meet, the path is filled, and every node whose arc to its parent has no residual
+// left, or that was the root and is empty, is an orphan: it takes a new parent one level nearer to
+// the roots, or else the nearest one that there is and hands its children over to the same
+// procedure, or else leaves the tree.
+//
+// Invariants between two steps, for the trees of excesses (those of deficits are their mirror
+// image): a child's level is its parent's plus one, and the arc from parent to child is residual;
+// a residual arc out of a node that has been scanned (its level is below the tree's depth) leads to
+// a node of the same trees; along a residual arc between two nodes of these trees the level rises
+// by one at most. So levels are distances, and they never fall.
+//
+// Termination: levels are below n and only rise, and a node of a given level looks at each of its
+// arcs at most twice. An augmentation fills an arc or empties a root; a tree arc can only be
+// emptied again after a level of one of its ends has risen. So there are O(n m) augmentations.
+template <class T>
+class Augment {
+ public:
+  Augment(const Residual<T>& g, FlowMemory& memory)
+      : g_(g),
+        level_(memory.take<int32_t>(g.n, 0)),
+        parent_(memory.take<int32_t>(g.n)),
+        current_(memory.take<int32_t>(g.n)),
+        family_(memory.take<Family>(g.n)) {
+    for (Trees* trees : {&source_, &sink_}) {
+      trees->frontier = memory.take<int32_t>(g.n);
+      trees->next = memory.take<int32_t>(g.n);
+    }
+    orphans_ = memory.take<int32_t>(int64_t(g.n) + 2);
+    std::fill_n(orphans_, 2, kNone);
+  }
+
+  void solve() {
+    start();
+    run(INT64_MAX);
+  }
+
+  // Excess goes to deficits next to it without any tree; then each node with something left is a
+  // tree.
+  void start() {
+    push_to_neighbours();
+    plant();
+  }
+  // True when the flow is maximum, false when about `most_looks` arcs have been looked at before,
+  // in all calls together.
+  bool run(int64_t most_looks) {
+    most_looks_ = most_looks;
+    while (source_.count > 0 && sink_.count > 0) {
+      if (!(grows_source_ ? grow<true>() : grow<false>())) return false;
+    }
+    return true;
+  }
+  int64_t looks() const { return looks_; }
+  int64_t paths() const { return paths_; }
+  int64_t depth() const { return int64_t(source_.depth) + sink_.depth; }
+
+ private:
+  static constexpr int32_t kNone = -1, kRoot = -2;
+  // A step along a path touches two arcs twice each, none of them near the last step's.
+  static constexpr int64_t kStepLooks = 4;
+
+  struct Family {
+    int32_t first_child, next, previous;  // of an orphan, `next` is the next one of its level
+  };
+  struct Trees {
+    int32_t* frontier;  // [n], the nodes of level `depth`; entries may be out of date
+    int32_t* next;      // [n], the nodes of level depth + 1, while the trees grow
+    int32_t count = 0, scanned = 0, next_count = 0;
+    int32_t depth = 1;
+    bool growing = false;
+  };
+
+  // Levels of the trees of deficits are negative.
+  template <bool kSource>
+  static constexpr int32_t kSign = kSource ? 1 : -1;
+  template <bool kSource>
+  Trees& trees() {
+    return kSource ? source_ : sink_;
+  }
+  // Residual capacity away from the root, and towards it.
+  template <bool kSource>
+  static T away(const FlowArc<T>& arc) {
+    return kSource ? arc.out : arc.in;
+  }
+  template <bool kSource>
+  static T towards(const FlowArc<T>& arc) {
+    return kSource ? arc.in : arc.out;
+  }
+
+  // From the nodes that are fewer, those with excess or those with a deficit.
+  void push_to_neighbours() {
+    int32_t excesses = 0, deficits = 0;
+    for (int32_t v = 0; v < g_.n; ++v) {
+      excesses += g_.excess[v] > 0;
+      deficits += g_.excess[v] < 0;
+    }
+    excesses <= deficits ? push_to_neighbours<true>() : push_to_neighbours<false>();
+  }
+  template <bool kSource>
+  void push_to_neighbours() {
+    constexpr T kSignT = kSign<kSource>;
+    for (int32_t v = 0; v < g_.n; ++v) {
+      T own = kSignT * g_.excess[v];
+      if (own <= 0) continue;
+      for (int32_t a = g_.begin[v]; a < g_.end[v] && own > 0; ++a) {
+        FlowArc<T>& arc = g_.arcs[a];
+        const T other = -kSignT * g_.excess[arc.head];
+        if (other <= 0 || away<kSource>(arc) == 0) continue;
+        const T amount = std::min({away<kSource>(arc), own, other});
+        g_.push(arc, kSignT * amount);
+        g_.excess[arc.head] += kSignT * amount;
+        own -= amount;
+      }
+      g_.excess[v] = kSignT * own;
+    }
+  }
+
+  void plant() {
+    for (int32_t v = 0; v < g_.n; ++v) {
+      if (g_.excess[v] == 0) continue;
+      family_[v].first_child = kNone;
+      const bool is_source = g_.excess[v] > 0;
+      Trees& trees = is_source ? source_ : sink_;
+      level_[v] = is_source ? 1 : -1;
+      parent_[v] = kRoot;
+      trees.frontier[trees.count++] = v;
+    }
+    grows_source_ = source_.count <= sink_.count;
+  }
+
+  // Grows trees by one level, those with the smaller frontier next. False if it has to stop; the
+  // next call goes on from there.
+  template <bool kSource>
+  bool grow() {
+    Trees& own = trees<kSource>();
+    own.growing = true;
+    orphans_[own.depth + 1] = kNone;  // a list for the level to come
+    const int32_t level = kSign<kSource> * own.depth;
+    for (; own.scanned < own.count; ++own.scanned) {
+      const int32_t v = own.frontier[own.scanned];
+      if (level_[v] == level && !scan<kSource>(v, level)) return false;
+    }
+    std::swap(own.frontier, own.next);
+    own.count = own.next_count;
+    own.scanned = own.next_count = 0;
+    ++own.depth;
+    own.growing = false;
+    grows_source_ = source_.count <= sink_.count;
+    return true;
+  }
+
+  template <bool kSource>
+  bool scan(int32_t v, int32_t level) {
+    const int32_t end = g_.end[v];
+    looks_ += end - g_.begin[v];
+    for (int32_t a = g_.begin[v]; a < end; ++a) {
+      FlowArc<T>& arc = g_.arcs[a];
+      while (away<kSource>(arc) > 0) {
+        const int32_t w = arc.head;
+        const int32_t other = kSign<kSource> * level_[w];
+        if (other > 0) break;
+        if (other == 0) {
+          level_[w] = level + kSign<kSource>;
+          current_[w] = g_.begin[w];
+          family_[w].first_child = kNone;
+          adopt(w, arc.partner, v);
+          enter_frontier<kSource>(w);
+          break;
+        }
+        kSource ? augment(arc, v, w) : augment(g_.arcs[arc.partner], w, v);
+        if (looks_ > most_looks_) return false;
+        if (level_[v] != level) return true;
+      }
+    }
+    return looks_ <= most_looks_;
+  }
+
+  void adopt(int32_t child, int32_t arc_to_parent, int32_t parent) {
+    parent_[child] = arc_to_parent;
+    Family& f = family_[child];
+    f.previous = kNone;
+    f.next = family_[parent].first_child;
+    if (f.next >= 0) family_[f.next].previous = child;
+    family_[parent].first_child = child;
+  }
+  void leave_parent(int32_t child) {
+    const Family f = family_[child];
+    if (f.next >= 0) family_[f.next].previous = f.previous;
+    if (f.previous >= 0) {
+      family_[f.previous].next = f.next;
+    } else {
+      family_[g_.arcs[parent_[child]].head].first_child = f.next;
+    }
+  }
+
+  // A node whose level has just become that of the frontier. It may have been in it before; then
+  // the list may be full of entries out of date, which go first.
+  template <bool kSource>
+  void enter_frontier(int32_t v) {
+    Trees& own = trees<kSource>();
+    int32_t*& list = own.growing ? own.next : own.frontier;
+    int32_t& count = own.growing ? own.next_count : own.count;
+    if (count == g_.n) {
+      const int32_t level = kSign<kSource> * (own.depth + own.growing);
+      count = int32_t(std::remove_if(list, list + count,
+                                     [&](int32_t u) { return u == v || level_[u] != level; }) -
+                      list);
+      std::sort(list, list + count);
+      count = int32_t(std::unique(list, list + count) - list);
+    }
+    list[count++] = v;
+  }
+
+  // Fills the path from the root above v, through the arc v -> w, to the root above w.
+  void augment(FlowArc<T>& bridge, int32_t v, int32_t w) {
+    ++paths_;
+    T amount = bridge.out;
+    int32_t top = v;
+    for (; parent_[top] != kRoot; top = g_.arcs[parent_[top]].head) {
+      amount = std::min(amount, g_.arcs[parent_[top]].in);
+    }
+    amount = std::min(amount, g_.excess[top]);
+    int32_t bottom = w;
+    for (; parent_[bottom] != kRoot; bottom = g_.arcs[parent_[bottom]].head) {
+      amount = std::min(amount, g_.arcs[parent_[bottom]].out);
+    }
+    amount = std::min(amount, T(-g_.excess[bottom]));
+
+    g_.push(bridge, amount);
+    g_.excess[top] -= amount;
+    g_.excess[bottom] += amount;
+    push_along<true>(v, amount);
+    settle_orphans<true>();
+    push_along<false>(w, amount);
+    settle_orphans<false>();
+  }
+
+  template <bool kSource>
+  void push_along(int32_t v, T amount) {
+    while (parent_[v] != kRoot) {
+      FlowArc<T>& arc = g_.arcs[parent_[v]];
+      looks_ += kStepLooks;
+      const int32_t up = arc.head;
+      g_.push(arc, kSource ? -amount : amount);
+      if (towards<kSource>(arc) == 0) {
+        leave_parent(v);
+        make_orphan<kSource>(v);
+      }
+      v = up;
+    }
+    if (g_.excess[v] == 0) make_orphan<kSource>(v);
+  }
+
+  template <bool kSource>
+  void make_orphan(int32_t v) {
+    const int32_t level = kSign<kSource> * level_[v];
+    family_[v].next = orphans_[level];
+    orphans_[level] = v;
+    first_orphan_ = std::min(first_orphan_, level);
+    last_orphan_ = std::max(last_orphan_, level);
+  }
+
+  // Level by level, so that a node is settled after everything nearer to the roots.
+  template <bool kSource>
+  void settle_orphans() {
+    for (; first_orphan_ <= last_orphan_; ++first_orphan_) {
+      while (orphans_[first_orphan_] >= 0) {
+        const int32_t v = orphans_[first_orphan_];
+        orphans_[first_orphan_] = family_[v].next;
+        settle<kSource>(v);
+      }
+    }
+    first_orphan_ = INT32_MAX;
+    last_orphan_ = 0;
+  }
+
+  template <bool kSource>
+  void settle(int32_t v) {
+    const int32_t level = level_[v], above = level - kSign<kSource>;
+    const int32_t end = g_.end[v];
+    if (above != 0) {
+      for (int32_t a = current_[v]; a < end; ++a) {
+        const FlowArc<T>& arc = g_.arcs[a];
+        if (towards<kSource>(arc) == 0 || level_[arc.head] != above) continue;
+        looks_ += a - current_[v];
+        current_[v] = a;
+        adopt(v, a, arc.head);
+        return;
+      }
+      looks_ += end - current_[v];
+    }
+
+    for (int32_t child = family_[v].first_child; child >= 0;) {
+      const int32_t next = family_[child].next;
+      make_orphan<kSource>(child);
+      child = next;
+    }
+    family_[v].first_child = kNone;
+
+    Trees& own = trees<kSource>();
+    const int32_t deepest = own.depth + own.growing;
+    int32_t nearest = deepest, nearest_arc = kNone;
+    for (int32_t a = g_.begin[v]; a < end; ++a) {
+      const FlowArc<T>& arc = g_.arcs[a];
+      if (towards<kSource>(arc) == 0) continue;
+      const int32_t other = kSign<kSource> * level_[arc.head];
+      if (other <= 0 || other >= nearest) continue;
+      nearest = other;
+      nearest_arc = a;
+      if (level_[arc.head] == level) break;  // nothing is nearer any more
+    }
+    looks_ += end - g_.begin[v];
+    if (nearest_arc < 0) {
+      level_[v] = 0;
+      return;
+    }
+    level_[v] = kSign<kSource> * (nearest + 1);
+    current_[v] = nearest_arc;
+    adopt(v, nearest_arc, g_.arcs[nearest_arc].head);
+    if (nearest + 1 == deepest) enter_frontier<kSource>(v);
+  }
+
+  const Residual<T> g_;
+  int32_t* level_;  // [n], 0 outside the trees
+  // The rest is there for nodes in trees alone: what is not touched costs no time.
+  int32_t* parent_;   // [n], the arc to the parent
+  int32_t* current_;  // [n], no arc before this one leads to a parent of the level above
+  Family* family_;
+  int32_t* orphans_;  // [n + 2], the first orphan of each level
+  int32_t first_orphan_ = INT32_MAX, last_orphan_ = 0;
+  Trees source_, sink_;
+  bool grows_source_ = true;
+  int64_t looks_ = 0, most_looks_ = 0, paths_ = 0;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_FLOW_AUGMENT_H_

@@ -1,0 +1,122 @@
+// Phase two: from a pseudoflow whose excess reaches no deficit to a flow.
+#ifndef JAXMATCH_CPU_FLOW_RETURN_H_
+#define JAXMATCH_CPU_FLOW_RETURN_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "flow/cpu/arena.h"
+#include "flow/cpu/setup.h"
+
+namespace jaxmatch {
+
+// What is left of an excess goes back along the flow that brought it, until it meets flow that
+// comes straight from the source: cycles of flow are cancelled in a depth-first search against the
+// flow, then the nodes that were seen hand back what they have too much, each after all that hand
+// back to it (Cherkassky and Goldberg, Algorithmica 19, 1997). A node with excess gets as much flow
+// as it sends away and the excess, so there is always enough to hand back.
+//
+// Termination: cancelling a cycle ends the flow on one of its arcs and no step begins any, so there
+// are at most m cancellations; everything else looks at each arc twice.
+template <class T>
+class ExcessReturn {
+ public:
+  ExcessReturn(const FlowProblem<T>& problem, FlowMemory& memory)
+      : p_(problem), g_(problem.residual), memory_(memory) {}
+
+  void run() {
+    int32_t first = -1;
+    for (int32_t v = 0; v < g_.n; ++v) {
+      keep_back(v);
+      if (first < 0 && g_.excess[v] > 0) first = v;
+    }
+    if (first < 0) return;
+    state_ = memory_.take<State>(g_.n, State::kNew);
+    current_ = memory_.take<int32_t>(g_.n);
+    std::copy_n(g_.begin, g_.n, current_);
+    path_ = memory_.take<int32_t>(g_.n);
+    order_ = memory_.take<int32_t>(g_.n);
+    // What comes back to the source has arrived.
+    if (p_.keeps_terminals) state_[p_.source] = State::kDone;
+    for (int32_t v = first; v < g_.n; ++v) {
+      if (g_.excess[v] > 0 && state_[v] == State::kNew) search(v);
+    }
+    for (int32_t i = ordered_; i > 0; --i) hand_back(order_[i - 1]);
+    if (p_.keeps_terminals) keep_back(p_.source);
+  }
+
+ private:
+  enum class State : uint8_t { kNew, kOnPath, kDone };
+
+  // The flow from the source that begins at v is the first to go.
+  void keep_back(int32_t v) {
+    const T amount = std::min(g_.excess[v], p_.supply[v]);
+    if (amount <= 0) return;
+    g_.excess[v] -= amount;
+    p_.supply[v] -= amount;
+  }
+  // The flow from the head of arc a to its tail.
+  T incoming(int32_t a) const { return g_.arcs[a].out - p_.capacity[a]; }
+
+  void enter(int32_t v) {
+    state_[v] = State::kOnPath;
+    path_[length_++] = v;
+  }
+  void search(int32_t root) {
+    length_ = 0;
+    enter(root);
+    while (length_ > 0) {
+      const int32_t v = path_[length_ - 1];
+      int32_t& a = current_[v];
+      while (a < g_.end[v] && (incoming(a) <= 0 || state_[g_.arcs[a].head] == State::kDone)) ++a;
+      if (a == g_.end[v]) {
+        state_[v] = State::kDone;
+        order_[ordered_++] = v;
+        --length_;
+        if (length_ > 0) ++current_[path_[length_ - 1]];
+      } else if (state_[g_.arcs[a].head] == State::kNew) {
+        enter(g_.arcs[a].head);
+      } else {
+        cancel_cycle(g_.arcs[a].head);
+      }
+    }
+  }
+  // The end of the path, from `first` on, is a cycle of flow.
+  void cancel_cycle(int32_t first) {
+    int32_t begin = length_ - 1;
+    T amount = incoming(current_[path_[begin]]);
+    while (path_[begin] != first) amount = std::min(amount, incoming(current_[path_[--begin]]));
+    // The search goes on from the first node whose arc has no flow left.
+    int32_t kept = length_;
+    for (int32_t i = length_ - 1; i >= begin; --i) {
+      const int32_t a = current_[path_[i]];
+      g_.push(g_.arcs[a], amount);
+      if (incoming(a) == 0) kept = i + 1;
+    }
+    while (length_ > kept) state_[path_[--length_]] = State::kNew;
+  }
+
+  void hand_back(int32_t v) {
+    keep_back(v);
+    for (int32_t a = g_.begin[v]; a < g_.end[v] && g_.excess[v] > 0; ++a) {
+      const T amount = std::min(incoming(a), g_.excess[v]);
+      if (amount <= 0) continue;
+      g_.push(g_.arcs[a], amount);
+      g_.excess[v] -= amount;
+      g_.excess[g_.arcs[a].head] += amount;
+    }
+  }
+
+  const FlowProblem<T>& p_;
+  const Residual<T>& g_;
+  FlowMemory& memory_;
+  State* state_ = nullptr;
+  int32_t* current_ = nullptr;  // [n], the arc the search looks at; no use in those before it
+  int32_t* path_ = nullptr;     // [n]
+  int32_t* order_ = nullptr;    // [n], each node after all that it hands back to
+  int32_t length_ = 0, ordered_ = 0;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_FLOW_RETURN_H_

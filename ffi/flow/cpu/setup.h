@@ -1,0 +1,122 @@
+// From a network and capacities in units to the residual network without flow.
+#ifndef JAXMATCH_CPU_FLOW_SETUP_H_
+#define JAXMATCH_CPU_FLOW_SETUP_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "common/cpu/parallel_for.h"
+#include "flow/cpu/arena.h"
+#include "flow/cpu/fixed_point.h"
+#include "flow/cpu/residual.h"
+#include "flow/operands.h"
+
+namespace jaxmatch {
+
+// One problem in units: the network, what its arcs can carry, and the flow in the making.
+template <class T>
+struct FlowProblem {
+  FlowNetworkCsr network;
+  int32_t source, sink;
+  // Whether the terminals are nodes of the residual network (see Residual).
+  bool keeps_terminals;
+  const T* capacity;  // [arcs]
+  T* supply;          // [nodes], the flow from the source that begins at a node; all of it at first
+  Residual<T> residual;
+};
+
+// The sums that tell which type holds all residuals and excesses, and whether terminals can go.
+struct FlowSums {
+  int64_t largest;
+
+  static constexpr int64_t kMost = int64_t{1} << 61;
+  bool fit_int32() const { return largest < (int64_t{1} << 30) - 1; }
+  bool fit_terminals() const { return largest < kMost; }
+};
+
+template <class C>
+FlowSums SumUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
+                  int32_t source, int32_t sink) {
+  if (units.is_unbounded()) return {FlowSums::kMost};
+  const FlowSums sums{units.largest_sum()};
+  if (sums.fit_int32()) return sums;
+  // Capacities beyond the bound count for less than they are.
+  int64_t out = 0, in = 0;
+  const auto add = [&](int64_t& sum, int32_t k) {
+    sum = std::min(sum + units.units(capacity[k]), FlowSums::kMost);
+  };
+  ForEachEdgeOut(g, source, [&](int32_t k) { add(out, k); });
+  ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, k); });
+  return {std::max(out, in)};
+}
+
+// What arc a can carry. No flow is above bound(), so that a sum need not be either.
+template <class T, class C>
+T ArcUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units, int32_t a) {
+  int64_t sum = 0;
+  for (int32_t k = g.edge_ptr[a]; k < g.edge_ptr[a + 1]; ++k) {
+    sum = std::min(sum + units.units(capacity[g.arc_edge[k]]), units.bound() + 1);
+  }
+  return T(sum);
+}
+
+template <class T, class C>
+FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
+                         int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
+                         FlowMemory& memory) {
+  T* const arc_units = memory.take<T>(g.arcs);
+  spread(g.arcs, 2, [&](int64_t first, int64_t last) {
+    for (int64_t a = first; a < last; ++a) {
+      arc_units[a] = ArcUnits<T>(g, capacity, units, int32_t(a));
+    }
+  });
+  FlowArc<T>* const arcs = memory.take<FlowArc<T>>(g.arcs);
+  spread(g.arcs, 3, [&](int64_t first, int64_t last) {
+    for (int64_t a = first; a < last; ++a) {
+      const int32_t partner = g.arc_partner[a];
+      arcs[a] = {g.arc_head[a], partner, arc_units[a], arc_units[partner]};
+    }
+  });
+  T* const excess = memory.take<T>(g.nodes, T{0});
+  T* const supply = memory.take<T>(g.nodes, T{0});
+  int32_t* const begin = memory.take<int32_t>(g.nodes);
+  int32_t* const end = memory.take<int32_t>(g.nodes);
+  std::copy_n(g.arc_ptr, g.nodes, begin);
+  std::copy_n(g.arc_ptr + 1, g.nodes, end);
+  if (keeps_terminals) {
+    excess[source] = supply[source] = T(units.bound());
+    excess[sink] = -T(units.bound());
+  } else {
+    for (const int32_t terminal : {source, sink}) {
+      for (int32_t a = begin[terminal]; a < end[terminal]; ++a) {
+        const int32_t v = arcs[a].head, back = arcs[a].partner;
+        if (terminal == source) {
+          supply[v] += arc_units[a];
+          excess[v] += arc_units[a];
+        } else {
+          excess[v] -= arc_units[back];
+        }
+        arcs[a].out = arcs[a].in = arcs[back].out = arcs[back].in = 0;
+        // An arc to a terminal is never looked at if it stands at an end of its node's arcs.
+        if (begin[v] == back) ++begin[v];
+        if (end[v] == back + 1 && begin[v] < end[v]) --end[v];
+      }
+    }
+    for (const int32_t terminal : {source, sink}) {
+      excess[terminal] = supply[terminal] = 0;
+      end[terminal] = begin[terminal];
+    }
+  }
+  return {g,
+          source,
+          sink,
+          keeps_terminals,
+          arc_units,
+          supply,
+          {g.nodes, begin, end, arcs, excess, g.arcs}};
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_FLOW_SETUP_H_

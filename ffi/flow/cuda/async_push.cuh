@@ -1,0 +1,294 @@
+// The pushes of the method "auto": lists of active nodes, each discharged along all admissible arcs
+// in one scan, by blocks that go on with what they have activated and meet the others rarely.
+//
+// The asynchronous form of A. V. Goldberg and R. E. Tarjan, A new approach to the maximum-flow
+// problem, JACM 1988, after B. Hong and Z. He, An asynchronous multithreaded algorithm for the
+// maximum network flow problem with nonblocking global relabeling heuristic, TPDS 2011. Who makes a
+// node active has it, and discharges it or puts it on a list; so a node has one owner and no lock.
+#ifndef JAXMATCH_CUDA_FLOW_PUSH_CUH_
+#define JAXMATCH_CUDA_FLOW_PUSH_CUH_
+
+#include "flow/cuda/push_and_relabel.cuh"
+
+namespace jaxmatch {
+
+template <class Word>
+class FlowPush {
+ public:
+  __device__ FlowPush(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning)
+      : grid_(grid),
+        s_(s),
+        g_(s.network),
+        moves_(s, tuning.gap != 0),
+        initial_(s.initials<Word>()),
+        tuning_(tuning) {}
+
+  // How the nodes that are active push: to lower ones, which may be relabelled for that; to lower
+  // ones by the heights of the last search; or back where their excess has come from. There is
+  // enough flow into a node for all its excess, and every such push leaves less flow in the
+  // network.
+  enum Mode { kRelabel, kByDistance, kCancel };
+
+  // From the first nodes of s.active[0], until none is left that can push, or so many meetings, or
+  // so many cycles of the leader's clock. Returns how many nodes are left in lists.
+  __device__ int32_t run(int32_t count, Mode mode, int32_t meetings, int64_t cycles) {
+    mode_ = mode;
+    const int64_t start = clock64();
+    for (int turn = 0; count > 0 && meetings > 0; turn = 1 - turn, --meetings) {
+      superstep(s_.active[turn], count, s_.active[1 - turn]);
+      if (grid_.leader() && clock64() - start > cycles) grid_.tally()->found = 1;
+      const FlowTally t = grid_.meet();
+      count = t.count;
+      if (t.found != 0) break;
+    }
+    return count;
+  }
+
+ private:
+  static constexpr int kBatch = 4;  // arcs that a thread looks at together
+  static constexpr int kStage = 2 * kFlowStaged;
+
+  // Where nodes that have become active go: to the block's own list, or to that of all.
+  struct Out {
+    int32_t* stage;
+    int32_t* staged;
+    int32_t* list;
+    int32_t* listed;
+
+    __device__ void put(int32_t v) const {
+      const int32_t at = take_place(staged);
+      if (at < kStage) {
+        stage[at] = v;
+      } else {
+        list[take_place(listed)] = v;
+      }
+    }
+  };
+
+  // Some rounds of every block over its part of the nodes and what these activate.
+  __device__ void superstep(const int32_t* nodes, int32_t count, int32_t* next) {
+    const int blocks = count <= tuning_.push_alone
+                           ? 1
+                           : min(grid_.blocks(), (count + tuning_.share - 1) / tuning_.share);
+    if (grid_.block() < blocks) {
+      const int32_t part = (count + blocks - 1) / blocks, begin = grid_.block() * part;
+      const bool alone = blocks == 1 && grid_.blocks() > 1;
+      rounds(nodes + begin, min(part, count - begin), next,
+             blocks == 1 ? tuning_.rounds_alone : tuning_.rounds,
+             alone ? min(kStage, 4 * tuning_.push_alone) : kStage);
+    }
+  }
+
+  __device__ void rounds(const int32_t* nodes, int32_t count, int32_t* next, int most,
+                         int32_t room) {
+    FlowShared& b = flow_block();
+    int32_t* const listed = &grid_.tally()->count;
+    if (threadIdx.x == 0) b.listed[0] = 0;
+    __syncthreads();
+    const int32_t* stage = nullptr;
+    for (int round = 0; round < most && count > 0 && (round == 0 || count <= room); ++round) {
+      if (threadIdx.x == 0) b.listed[(round + 1) % 3] = 0;
+      int32_t* const found = flow_stage<int32_t>(0) + round % 2 * kStage;
+      int32_t* const staged = b.listed + round % 3;
+      discharge_all(round == 0 ? nodes : stage, round > 0, count, {found, staged, next, listed});
+      __syncthreads();
+      count = *staged;
+      stage = found;
+    }
+    if (stage == nullptr) return;  // nothing was there
+    count = min(count, kStage);
+    if (threadIdx.x == 0) b.base = count > 0 ? atomicAdd(listed, count) : 0;
+    __syncthreads();
+    for (int k = threadIdx.x; k < count; k += blockDim.x) next[b.base + k] = stage[k];
+  }
+
+  __device__ void discharge_all(const int32_t* nodes, bool staged, int32_t count, const Out& out) {
+    const int warps = int(blockDim.x / 32), lane = grid_.lane();
+    const int32_t each = min(32, (count + warps - 1) / warps);
+    for (int32_t k = int32_t(threadIdx.x / 32) * each; k < count; k += warps * each) {
+      int32_t u = -1, arcs = 0;
+      if (lane < each && k + lane < count) {
+        u = staged ? nodes[k + lane] : __ldcg(nodes + k + lane);
+        arcs = g_.arc_ptr[u + 1] - g_.arc_ptr[u];
+      }
+      unsigned many = __ballot_sync(kAllLanes, arcs > tuning_.thread_arcs);
+      for (unsigned left = many; left != 0; left &= left - 1) {
+        discharge_by_warp(__shfl_sync(kAllLanes, u, __ffs(int(left)) - 1), out);
+      }
+      if (u >= 0 && arcs <= tuning_.thread_arcs) follow(u, out);
+      __syncwarp();
+    }
+  }
+
+  // Discharges the node, then one of those it has activated, and so on.
+  __device__ void follow(int32_t u, const Out& out) {
+    for (int hop = 1;; ++hop) {
+      int32_t next = -1;
+      if (discharge(u, next, out)) out.put(u);
+      if (next < 0) return;
+      if (hop >= tuning_.hops || g_.arc_ptr[next + 1] - g_.arc_ptr[next] > tuning_.thread_arcs) {
+        return out.put(next);
+      }
+      u = next;
+    }
+  }
+
+  // What may be pushed along the arc.
+  __device__ Word available(int32_t arc) const {
+    const Word out = load(moves_.residual + arc).out;
+    return mode_ == kCancel ? out - initial_[arc] : out;
+  }
+  __device__ int32_t level_of(Word available, int32_t head) const {
+    if (available <= 0) return s_.barred();
+    return mode_ == kCancel ? -1 : __ldcg(s_.height + head);
+  }
+
+  // Whether the node is still active. One node that has become so is left in `next`.
+  __device__ bool discharge(int32_t u, int32_t& next, const Out& out) {
+    const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
+    Word left = __ldcg(moves_.excess + u);
+    int32_t height = __ldcg(s_.height + u);
+    const int32_t gap = moves_.gap();
+    for (int scan = 0; scan < tuning_.scans; ++scan) {
+      Word sent = 0;
+      int32_t least = s_.unreached();
+      for (int32_t k = first; k < last && left > 0; k += kBatch) {
+        push_batch(k, last, height, left, sent, least, next, out);
+      }
+      const bool stuck = left > 0;
+      left = moves_.lose(u, sent);
+      if (left == 0) return false;
+      if (!stuck) continue;  // more has come
+      if (mode_ != kRelabel) return false;
+      if (!moves_.relabel(u, height, height > gap ? s_.unreached() : least + 1)) {
+        return false;
+      }
+      height = least + 1;
+    }
+    return true;
+  }
+
+  __device__ void push_batch(int32_t k, int32_t last, int32_t height, Word& left, Word& sent,
+                             int32_t& least, int32_t& next, const Out& out) {
+    int32_t head[kBatch], partner[kBatch], level[kBatch];
+    Word holds[kBatch], amount[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const bool exists = k + i < last;
+      head[i] = exists ? g_.arc_head[k + i] : 0;
+      partner[i] = exists ? g_.arc_partner[k + i] : 0;
+      holds[i] = exists ? available(k + i) : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      level[i] = level_of(holds[i], head[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      amount[i] = 0;
+      if (level[i] < height) {
+        amount[i] = min(left, holds[i]);
+        left -= amount[i];
+        sent += amount[i];
+      } else {
+        least = min(least, level[i]);
+      }
+    }
+    // What the operations return is looked at when all are on their way.
+    uint64_t held[kBatch];
+    Word before[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      held[i] = moves_.leave(amount[i] > 0, k + i, amount[i]);
+      before[i] = moves_.gain(amount[i] > 0 && head[i] != moves_.target, head[i], amount[i]);
+    }
+    bool overdrawn = false;
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (amount[i] > 0) moves_.arrive(partner[i], amount[i]);
+      overdrawn |= amount[i] > 0 && moves_.overdrawn(held[i], amount[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (amount[i] == 0 || head[i] == moves_.target || before[i] != 0) continue;
+      if (next < 0) {
+        next = head[i];
+      } else {
+        out.put(head[i]);
+      }
+    }
+    if (overdrawn) moves_.report_overdraft();
+  }
+
+  // The same for a node of many arcs.
+  __device__ void discharge_by_warp(int32_t u, const Out& out) {
+    const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
+    Word left = __ldcg(moves_.excess + u);
+    int32_t height = __ldcg(s_.height + u);
+    left = __shfl_sync(kAllLanes, left, 0);  // what has come since is for the next scan
+    const int32_t gap = moves_.gap();
+    for (int scan = 0; scan < tuning_.scans; ++scan) {
+      Word sent = 0;
+      int32_t least = s_.unreached();
+      for (int32_t k = first; k < last && left > 0; k += 32) {
+        const Word before = left;
+        push_row(k + grid_.lane(), last, height, left, least, out);
+        sent += before - left;
+      }
+      const bool stuck = left > 0;
+      if (grid_.lane() == 0) left = moves_.lose(u, sent);
+      left = __shfl_sync(kAllLanes, left, 0);
+      if (left == 0) return;
+      if (!stuck) continue;
+      if (mode_ != kRelabel) return;
+      least = __reduce_min_sync(kAllLanes, least);
+      int active = 0;
+      if (grid_.lane() == 0) {
+        active = moves_.relabel(u, height, height > gap ? s_.unreached() : least + 1);
+      }
+      if (__shfl_sync(kAllLanes, active, 0) == 0) return;
+      height = least + 1;
+    }
+    if (grid_.lane() == 0) out.put(u);
+  }
+
+  // One arc a lane, in the order of lanes as far as `left` goes.
+  __device__ void push_row(int32_t arc, int32_t last, int32_t height, Word& left, int32_t& least,
+                           const Out& out) {
+    int32_t head = 0, partner = 0;
+    Word holds = 0;
+    if (arc < last) {
+      head = g_.arc_head[arc];
+      partner = g_.arc_partner[arc];
+      holds = available(arc);
+    }
+    const int32_t level = level_of(holds, head);
+    Word upto = level < height ? min(holds, left) : 0;  // with the lanes before, at most `left`
+    if (level >= height) least = min(least, level);
+    for (int step = 1; step < 32; step *= 2) {
+      const Word other = __shfl_up_sync(kAllLanes, upto, step);
+      if (grid_.lane() >= step) upto = min(left, upto + other);
+    }
+    Word amount = __shfl_up_sync(kAllLanes, upto, 1);
+    amount = upto - (grid_.lane() > 0 ? amount : 0);
+    left -= __shfl_sync(kAllLanes, upto, 31);
+    if (amount > 0) {
+      if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
+      moves_.arrive(partner, amount);
+      if (head != moves_.target && moves_.gain(true, head, amount) == 0) out.put(head);
+    }
+    __syncwarp();
+  }
+
+  FlowGrid& grid_;
+  const FlowState& s_;
+  const FlowNetworkCsr& g_;
+  const FlowMoves<Word> moves_;
+  const Word* const initial_;
+  const FlowTuning& tuning_;
+  Mode mode_ = kRelabel;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_FLOW_PUSH_CUH_

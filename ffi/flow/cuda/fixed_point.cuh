@@ -1,0 +1,201 @@
+// Capacities of any type as whole numbers of a unit, and the bound on every flow that says which
+// unit and how many bits.
+//
+// Integers count themselves. For floats the unit is the least power of two in which the bound is
+// at most 2^60, and capacities are rounded down to it, or a greater one in which all capacities are
+// whole numbers.
+#ifndef JAXMATCH_CUDA_FLOW_UNITS_CUH_
+#define JAXMATCH_CUDA_FLOW_UNITS_CUH_
+
+#include "flow/cuda/state.cuh"
+
+namespace jaxmatch {
+
+constexpr int64_t kMostUnits = int64_t(1) << 61;  // stands for as many or more
+constexpr int kBoundBits = 60;
+enum CapacityGroup : int { kAtSource, kAtSink, kOfAll };
+
+template <class C>
+constexpr bool kIsFloat = std::is_floating_point_v<C>;
+
+__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000); }
+template <class C>
+__device__ inline bool is_infinite(C c) {
+  if constexpr (kIsFloat<C>) return double(c) == infinity();
+  return false;
+}
+
+// One capacity, not negative, in units.
+template <class C>
+__device__ inline int64_t units_of(C c, int exponent) {
+  if constexpr (kIsFloat<C>) {
+    const double x = floor(scalbn(double(c), -exponent));
+    return x < double(kMostUnits) ? int64_t(x) : kMostUnits;
+  } else {
+    return c < kMostUnits ? int64_t(c) : kMostUnits;
+  }
+}
+
+__device__ inline int bits_of(uint64_t x) { return x == 0 ? 0 : 64 - __clzll((long long)(x)); }
+
+// The exponent of the lowest bit that is set in x > 0.
+__device__ inline int lowest_bit(double x) {
+  const int64_t bits = __double_as_longlong(x);
+  const int exponent = int(bits >> 52 & 2047);
+  const int64_t fraction = bits & ((int64_t(1) << 52) - 1);
+  const int64_t significand = exponent > 0 ? fraction | int64_t(1) << 52 : fraction;
+  const int zeros = bits_of(uint64_t(significand & -significand)) - 1;
+  return (exponent > 0 ? exponent : 1) - 1075 + zeros;
+}
+
+// The unit and the bound of one problem whose network is valid.
+template <class C>
+class FlowUnits {
+ public:
+  __device__ FlowUnits(FlowGrid& grid, const FlowState& s)
+      : grid_(grid),
+        s_(s),
+        c_(*s.control),
+        g_(s.network),
+        capacity_(static_cast<const C*>(s.capacity)) {}
+
+  // Whether no capacity is negative or NaN.
+  __device__ bool are_valid() {
+    bool bad = false;
+    grid_.each(g_.edges, [&](int64_t k) { bad |= !(capacity_[k] >= C(0)); });
+    count_all(&grid_.tally()->found, bad);
+    return grid_.meet().found == 0;
+  }
+
+  // Leaves the unit, the bound, how wide sums are and which terminal the preflow starts at in the
+  // control words: the sink, unless much more could enter it than leave the source. Then the last
+  // search of the preflow is also that for the source-most cut, and in long networks it took half
+  // as many rounds.
+  __device__ void choose(const FlowTuning& tuning) {
+    if constexpr (kIsFloat<C>) choose_unit();
+    const int exponent = __ldcg(&c_.exponent);
+    const bool unbounded = __ldcg(&c_.unbounded) != 0;
+    each_group(unbounded, [&](int group, bool exists, C c) {
+      int64_t x = exists ? units_of(c, exponent) : 0;
+      if (group == kOfAll && is_infinite(c)) x = 0;
+      const int64_t high = warp_sum(x >> 32), low = warp_sum(x & 0xffffffff);
+      if (grid_.lane() == 0 && (high | low) != 0) {
+        add_atomically(c_.high + group, high);
+        add_atomically(c_.low + group, low);
+      }
+    });
+    grid_.meet();
+    if (grid_.leader()) {
+      const int64_t out = total(kAtSource), in = total(kAtSink);
+      c_.bound = unbounded ? total(kOfAll) + 1 : min(in, out);
+      bool reversed = tuning.direction == 0 ? in - in / 5 <= out : tuning.direction == 2;
+      reversed = reversed ? in < kMostUnits : out >= kMostUnits;  // what leaves the root must fit
+      if (unbounded) reversed = __ldcg(c_.infinite + kAtSink) <= __ldcg(c_.infinite + kAtSource);
+      c_.reversed = reversed;
+      c_.narrow = !unbounded && !tuning.wide && c_.bound < (int64_t(1) << 30) - 1 &&
+                  (reversed ? in : out) < (int64_t(1) << 31) - 1;
+    }
+    grid_.meet();
+  }
+
+  // Of the edges that the arc stands for, at most one more than the bound: so nothing is the
+  // matter with sums, and no arc that is not full for its edges is full here.
+  __device__ int64_t arc_units(int32_t arc, int exponent, int64_t bound) const {
+    int64_t sum = 0;
+    for (int32_t k = g_.edge_ptr[arc], last = g_.edge_ptr[arc + 1]; k < last; ++k) {
+      sum = min(sum + units_of(capacity_[g_.arc_edge[k]], exponent), bound + 1);
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr int kOffset = 4096;  // makes exponents positive, zero being none
+  static constexpr int kRoughBits = 30;
+
+  // f(group, exists, capacity) for edges that leave the source, that enter the sink, and `all`. All
+  // lanes of a warp come together.
+  template <class F>
+  __device__ void each_group(bool all, F f) const {
+    for (int group = kAtSource; group <= kAtSink; ++group) {
+      const int32_t node = group == kAtSource ? *s_.source : *s_.sink;
+      const int32_t first = g_.arc_ptr[node], last = g_.arc_ptr[node + 1];
+      for (int64_t at = int64_t(first) + grid_.thread() - grid_.lane(); at < last;
+           at += grid_.threads()) {
+        const int64_t own = at + grid_.lane();
+        int32_t edge = 0, end = 0;
+        if (own < last) {
+          const int32_t arc = group == kAtSource ? int32_t(own) : g_.arc_partner[own];
+          edge = g_.edge_ptr[arc];
+          end = g_.edge_ptr[arc + 1];
+        }
+        for (; __any_sync(kAllLanes, edge < end); ++edge) {
+          f(group, edge < end, edge < end ? capacity_[g_.arc_edge[edge]] : C(0));
+        }
+      }
+    }
+    if (!all) return;
+    const int32_t count = g_.edge_ptr[g_.arcs];  // without self-loops
+    for (int64_t at = grid_.thread() - grid_.lane(); at < count; at += grid_.threads()) {
+      const int64_t own = at + grid_.lane();
+      f(kOfAll, own < count, own < count ? capacity_[g_.arc_edge[own]] : C(0));
+    }
+  }
+  __device__ int64_t total(int group) const {
+    const uint64_t low = uint64_t(__ldcg(c_.low + group));
+    const int64_t high = __ldcg(c_.high + group) + int64_t(low >> 32);
+    return high >= kMostUnits >> 32 ? kMostUnits : high << 32 | int64_t(low & 0xffffffff);
+  }
+
+  __device__ void choose_unit() {
+    each_group(true, [&](int group, bool exists, C given) {
+      const double c = double(given);
+      const bool infinite = exists && is_infinite(given), counts = exists && !infinite && c > 0;
+      const int greatest = __reduce_max_sync(kAllLanes, counts ? ilogb(c) + kOffset : 0);
+      const int finest =
+          __reduce_max_sync(kAllLanes, counts && group == kOfAll ? kOffset - lowest_bit(c) : 0);
+      const int infinities = __reduce_add_sync(kAllLanes, int(infinite));
+      if (grid_.lane() != 0) return;
+      if (greatest > __ldcg(c_.greatest + group)) atomicMax(c_.greatest + group, greatest);
+      if (finest > __ldcg(&c_.finest)) atomicMax(&c_.finest, finest);
+      if (infinities > 0) atomicAdd(c_.infinite + group, infinities);
+    });
+    grid_.meet();
+    // Rounded up to so many bits below the greatest, sums do not depend on their order.
+    each_group(true, [&](int group, bool exists, C c) {
+      const int unit = __ldcg(c_.greatest + group) - kOffset - kRoughBits;
+      const bool counts = exists && !is_infinite(c) && c > C(0);
+      const int64_t sum = warp_sum(counts ? int64_t(ceil(scalbn(double(c), -unit))) : int64_t(0));
+      if (grid_.lane() == 0 && sum != 0) add_atomically(c_.roughly + group, sum);
+    });
+    grid_.meet();
+    if (grid_.leader()) {
+      const auto exponent_of = [&](int group) {  // with which the group's sum is a bound
+        const int bits = bits_of(uint64_t(__ldcg(c_.roughly + group)));
+        return bits == 0 ? -kOffset
+                         : bits + __ldcg(c_.greatest + group) - kOffset - kRoughBits - kBoundBits;
+      };
+      const int out = __ldcg(c_.infinite + kAtSource), in = __ldcg(c_.infinite + kAtSink);
+      c_.unbounded = out > 0 && in > 0;
+      // As many infinite arcs carry the bound each.
+      int exponent = exponent_of(kOfAll) + 1 + bits_of(uint64_t(min(out, in)));
+      if (!c_.unbounded) {
+        exponent = out > 0  ? exponent_of(kAtSink)
+                   : in > 0 ? exponent_of(kAtSource)
+                            : min(exponent_of(kAtSource), exponent_of(kAtSink));
+      }
+      const int finest = __ldcg(&c_.finest);
+      c_.exponent = finest > 0 ? max(exponent, kOffset - finest) : 0;
+    }
+    grid_.meet();
+  }
+
+  FlowGrid& grid_;
+  const FlowState& s_;
+  FlowControl& c_;
+  const FlowNetworkCsr& g_;
+  const C* capacity_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_FLOW_UNITS_CUH_

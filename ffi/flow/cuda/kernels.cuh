@@ -1,0 +1,65 @@
+// One flow problem in three kernels: begun, solved and written.
+#ifndef JAXMATCH_CUDA_FLOW_RUN_CUH_
+#define JAXMATCH_CUDA_FLOW_RUN_CUH_
+
+#include "flow/cuda/async_push.cuh"
+#include "flow/cuda/begin.cuh"
+#include "flow/cuda/finish.cuh"
+#include "flow/cuda/stages.cuh"
+#include "flow/cuda/two_level.cuh"
+
+namespace jaxmatch {
+
+struct FlowPlan {
+  FlowTuning tuning;
+  PaperOptions paper;
+  bool ordered;  // whether arcs are found by their heads
+  int64_t budget;
+};
+
+template <class C>
+__device__ inline void begin_problem(const FlowState& s, const FlowPlan& plan, bool alone) {
+  if (FlowStage(__ldcg(&s.control->stage)) != FlowStage::kBegin) return;
+  FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);
+  begin_flow<C>(grid, s, plan.tuning, plan.ordered);
+}
+
+// The pushes of "auto" between two searches.
+template <class Word>
+class AutoPushes {
+ public:
+  __device__ AutoPushes(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning)
+      : push_(grid, s, tuning) {}
+
+  __device__ void run(int32_t active, bool relabels, int64_t cycles) {
+    push_.run(active, relabels ? push_.kRelabel : push_.kByDistance, INT32_MAX,
+              relabels ? cycles : INT64_MAX);
+  }
+
+ private:
+  FlowPush<Word> push_;
+};
+
+// By the method whose pushes `Pushes` are; only where sums are as wide as Word.
+template <class Word, class Pushes, class... Options>
+__device__ inline void solve_problem(const FlowState& s, const FlowPlan& plan, bool alone,
+                                     const Options&... options) {
+  if ((__ldcg(&s.control->narrow) != 0) != (sizeof(Word) == 4)) return;
+  FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);
+  FlowSolve<Word>(grid, s, plan.tuning)
+      .run(
+          [&](int32_t active, bool relabels, int64_t cycles) {
+            Pushes(grid, s, plan.tuning, options...).run(active, relabels, cycles);
+          },
+          plan.budget);
+}
+
+template <class C, class V>
+__device__ inline void finish_problem(const FlowState& s, bool alone) {
+  FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);
+  FlowFinish<C, V>(grid, s).run();
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_FLOW_RUN_CUH_

@@ -1,0 +1,139 @@
+// What all push-relabel methods have in common: pushes, relabels, the gap heuristic.
+#ifndef JAXMATCH_CUDA_FLOW_MOVES_CUH_
+#define JAXMATCH_CUDA_FLOW_MOVES_CUH_
+
+#include "flow/cuda/state.cuh"
+
+namespace jaxmatch {
+
+#ifndef JAXMATCH_EMULATED
+// Atomic additions that happen or not without a branch, which would wait for what they return: so
+// many of one thread are on their way together. Returns what was there, zero if nothing happened.
+__device__ inline uint64_t add_if(bool happens, uint64_t* at, uint64_t x) {
+  uint64_t before;
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.u64 %0, 0;\n"
+      "@p atom.relaxed.gpu.global.add.u64 %0, [%1], %2; }"
+      : "=&l"(before)
+      : "l"(at), "l"(x), "r"(int(happens))
+      : "memory");
+  return before;
+}
+__device__ inline uint32_t add_if(bool happens, uint32_t* at, uint32_t x) {
+  uint32_t before;
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.u32 %0, 0;\n"
+      "@p atom.relaxed.gpu.global.add.u32 %0, [%1], %2; }"
+      : "=&r"(before)
+      : "l"(at), "r"(x), "r"(int(happens))
+      : "memory");
+  return before;
+}
+#endif
+
+// One thread at a time has a node: it alone takes from the node's excess and its arcs and changes
+// its height; anybody may add. So no push can find less than its thread has seen, as long as all
+// that one owner has taken is seen by the next one: an owner looks at what its own pushes returned
+// before it gives the node away.
+template <class Word>
+class FlowMoves {
+ public:
+  __device__ FlowMoves(const FlowState& s, bool gap)
+      : residual(s.residuals<Word>()),
+        excess(s.excesses<Word>()),
+        height(s.height),
+        target(__ldcg(&s.control->target)),
+        unreached(s.unreached()),
+        c_(*s.control),
+        width_(s.width),
+        gap_(gap) {}
+
+  ArcResidual<Word>* const residual;
+  Word* const excess;
+  int32_t* const height;
+  const int32_t target, unreached;
+
+  // The two ends of a push, if it happens. Returned is what overdrawn() looks at.
+  __device__ uint64_t leave(bool happens, int32_t arc, Word amount) const {
+    if constexpr (sizeof(Word) == 4) {
+      // `out`, the lower half, is never negative: nothing is borrowed from the upper one.
+      const uint64_t x = uint64_t(uint32_t(amount));
+      return add_if(happens, at(residual + arc), (x << 32) - x);
+    } else {
+      if (happens) add(&residual[arc].in, uint64_t(amount));
+      return add_if(happens, at(&residual[arc].out), -uint64_t(amount));
+    }
+  }
+  // Whether there was less than was taken. Also `in`, which may be below zero for a moment, is
+  // looked at: a number that is used whole is not moved, and waited for, when it comes.
+  __device__ static bool overdrawn(uint64_t before, Word amount) {
+    if constexpr (sizeof(Word) == 4) {
+      return int32_t(uint32_t(before)) < amount || int32_t(before >> 32) < -(1 << 30);
+    } else {
+      return int64_t(before) < amount;
+    }
+  }
+  __device__ void arrive(int32_t partner, Word amount) const {
+    if constexpr (sizeof(Word) == 4) {
+      const uint64_t x = uint64_t(uint32_t(amount));
+      add(residual + partner, x - (x << 32));
+    } else {
+      add(&residual[partner].out, uint64_t(amount));
+      add(&residual[partner].in, -uint64_t(amount));
+    }
+  }
+  // Of a node that is not the target; returns what it had before, or zero if this does not happen.
+  // Who finds nothing there has made it active.
+  __device__ Word gain(bool happens, int32_t v, Word amount) const {
+    if constexpr (sizeof(Word) == 4) {
+      return Word(add_if(happens, reinterpret_cast<uint32_t*>(excess + v), uint32_t(amount)));
+    } else {
+      return Word(add_if(happens, at(excess + v), uint64_t(amount)));
+    }
+  }
+  // What is left to the owner.
+  __device__ Word lose(int32_t u, Word amount) const {
+    return amount == 0 ? __ldcg(excess + u) : Word(add_excess(u, -amount) - amount);
+  }
+  __device__ void report_overdraft() const { c_.overdrawn = 1; }
+
+  // Nodes above a height that nobody has cannot reach the target.
+  __device__ int32_t gap() const { return gap_ ? __ldcg(&c_.gap) : INT32_MAX; }
+  // Gives the node a greater height; whether that is one it can be active with.
+  __device__ bool relabel(int32_t u, int32_t before, int32_t now) const {
+    now = min(now, unreached);
+    __stcg(height + u, now);
+    if (gap_) {
+      if (now < unreached) atomicAdd(width_ + now, 1);
+      if (atomicAdd(width_ + before, -1) == 1) atomicMin(&c_.gap, before);
+    }
+    return now < unreached;
+  }
+
+ private:
+  template <class T>
+  __device__ static uint64_t* at(T* x) {
+    static_assert(sizeof(T) == 8, "");
+    return reinterpret_cast<uint64_t*>(x);
+  }
+  template <class T>
+  __device__ static uint64_t add(T* at, uint64_t x) {
+    static_assert(sizeof(T) == 8, "");
+    return atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)x);
+  }
+  __device__ Word add_excess(int32_t v, Word amount) const {
+    if constexpr (sizeof(Word) == 4) {
+      return atomicAdd(excess + v, amount);
+    } else {
+      return Word(add(excess + v, uint64_t(amount)));
+    }
+  }
+
+  FlowControl& c_;
+  int32_t* const width_;
+  const bool gap_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_FLOW_MOVES_CUH_

@@ -1,0 +1,210 @@
+// The methods "thread_centric" and "two_level": C.-Y. Hsieh, P.-C. Lin and S.-Y. Kuo, Accelerating
+// push-relabel algorithm on GPU via two-level parallelism paradigm and efficient CSR designs, HPEC
+// 2025, algorithms 1 and 2, and of Z. He and B. Hong, Dynamically tuned push-relabel algorithm for
+// the maximum flow problem on CPU-GPU-hybrid platforms, IPDPS 2010, the first of them. An operation
+// pushes to the lowest neighbour alone, or relabels.
+#ifndef JAXMATCH_CUDA_FLOW_PAPER_CUH_
+#define JAXMATCH_CUDA_FLOW_PAPER_CUH_
+
+#include "flow/cuda/push_and_relabel.cuh"
+
+namespace jaxmatch {
+
+// How the backward arc is found (the paper's section III-B): in the array of partners, by binary
+// search among the sorted arcs of the head, or by looking at these one after another.
+enum class FlowLayout : int { kRcsr, kBcsr, kCsr };
+
+struct PaperOptions {
+  FlowLayout layout;
+  int tile;       // threads of a node: 4, 8, 16 or 32, or 0: as many as it has arcs
+  int64_t cycle;  // rounds between two global relabellings
+
+  // The bits of `choice` and `k`, as in jaxmatch/_native/_flow.py.
+  static PaperOptions of(int64_t choice, double k) {
+    const int tile = int(choice >> 2 & 7);
+    return {FlowLayout(choice & 3), tile > 0 ? 2 << (tile < 4 ? tile : 4) : 0,
+            k >= 1 ? int64_t(k < 1e9 ? k : 1e9) : kCycle};
+  }
+  static constexpr int64_t kCycle = 1024;
+};
+
+template <FlowLayout kLayout>
+__device__ inline int32_t backward_arc(const FlowNetworkCsr& g, int32_t arc, int32_t tail,
+                                       int32_t head) {
+  if constexpr (kLayout == FlowLayout::kRcsr) return g.arc_partner[arc];
+  int32_t first = g.arc_ptr[head];
+  if constexpr (kLayout == FlowLayout::kCsr) {
+    while (g.arc_head[first] != tail) ++first;
+  } else {
+    for (int32_t last = g.arc_ptr[head + 1] - 1; first < last;) {
+      const int32_t middle = first + (last - first) / 2;
+      if (g.arc_head[middle] < tail) {
+        first = middle + 1;
+      } else {
+        last = middle;
+      }
+    }
+  }
+  return first;
+}
+
+// What both methods do with a node. `lowest` is the height of its lowest neighbour and the arc
+// there, see key_of().
+template <class Word, FlowLayout kLayout>
+class PaperNode {
+ public:
+  __device__ PaperNode(const FlowState& s, bool gap) : moves_(s, gap), g_(s.network) {}
+
+  static constexpr uint64_t kNone = UINT64_MAX;
+  __device__ bool is_active(int32_t u) const {
+    return __ldcg(moves_.excess + u) > 0 && __ldcg(moves_.height + u) < moves_.unreached;
+  }
+  // A residual arc by the height of its head, kNone if it is full.
+  __device__ uint64_t key_of(int32_t arc) const {
+    if (load(moves_.residual + arc).out <= 0) return kNone;
+    return uint64_t(uint32_t(__ldcg(moves_.height + g_.arc_head[arc]))) << 32 | uint32_t(arc);
+  }
+  // Whether anything was done that may lead to more.
+  __device__ bool operate(int32_t u, uint64_t lowest, bool relabels) const {
+    const int32_t height = __ldcg(moves_.height + u);
+    const int32_t least = lowest == kNone ? moves_.unreached : int32_t(lowest >> 32);
+    if (height > least) {
+      push(u, int32_t(lowest));
+      return true;
+    }
+    if (!relabels) return false;
+    return moves_.relabel(u, height, height > moves_.gap() ? moves_.unreached : least + 1);
+  }
+
+ private:
+  __device__ void push(int32_t u, int32_t arc) const {
+    const int32_t v = g_.arc_head[arc];
+    const Word amount = min(__ldcg(moves_.excess + u), load(moves_.residual + arc).out);
+    if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
+    moves_.lose(u, amount);
+    moves_.arrive(backward_arc<kLayout>(g_, arc, u, v), amount);
+    if (v != moves_.target) moves_.gain(true, v, amount);
+  }
+
+  const FlowMoves<Word> moves_;
+  const FlowNetworkCsr& g_;
+};
+
+// Algorithm 1: a thread for each node, which nobody else discharges; threads do not wait for each
+// other but now and then, to see whether there is anything left to do.
+template <class Word, FlowLayout kLayout>
+class ThreadCentric {
+ public:
+  __device__ ThreadCentric(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
+                           const PaperOptions& options)
+      : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
+
+  __device__ void run(int32_t, bool relabels, int64_t) {
+    for (int64_t cycle = 0; cycle < options_.cycle || !relabels; cycle += kTogether) {
+      bool any = false;
+      for (int k = 0; k < kTogether; ++k) {
+        grid_.each(s_.network.nodes, [&](int64_t at) {
+          const int32_t u = int32_t(at);
+          if (!node_.is_active(u)) return;
+          uint64_t lowest = node_.kNone;
+          for (int32_t arc = s_.network.arc_ptr[u]; arc < s_.network.arc_ptr[u + 1]; ++arc) {
+            lowest = min(lowest, node_.key_of(arc));
+          }
+          any |= node_.operate(u, lowest, relabels);
+        });
+      }
+      __syncwarp();
+      count_all(&grid_.tally()->found, any);
+      if (grid_.meet().found == 0) return;
+    }
+  }
+
+ private:
+  static constexpr int kTogether = 4;  // rounds between two meetings
+
+  FlowGrid& grid_;
+  const FlowState& s_;
+  const PaperNode<Word, kLayout> node_;
+  const PaperOptions& options_;
+};
+
+// Algorithm 2: active nodes are queued, and a tile of threads looks for the lowest neighbour of
+// each. With a tile by degree there is a queue for each size of tile.
+template <class Word, FlowLayout kLayout>
+class TwoLevel {
+ public:
+  __device__ TwoLevel(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
+                      const PaperOptions& options)
+      : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
+
+  __device__ void run(int32_t, bool relabels, int64_t) {
+    for (int64_t cycle = 0; cycle < options_.cycle || !relabels; ++cycle) {
+      fill_queues();
+      const FlowTally t = grid_.meet();
+      bool any = discharge_queue(0, t.count, 4, relabels);
+      any |= discharge_queue(1, t.found, 8, relabels);
+      any |= discharge_queue(2, t.more, 16, relabels);
+      any |= discharge_queue(3, t.work, 32, relabels);
+      __syncwarp();
+      count_all(&grid_.tally()->found, any);
+      if (grid_.meet().found == 0) return;
+    }
+  }
+
+ private:
+  __device__ int32_t* queue(int which) const {
+    if (which < 2) return s_.active[which];
+    return reinterpret_cast<int32_t*>(s_.frontier) + int64_t(which - 2) * s_.network.nodes;
+  }
+  __device__ void fill_queues() const {
+    FlowTally* const t = grid_.tally();
+    grid_.each(s_.network.nodes, [&](int64_t at) {
+      const int32_t u = int32_t(at);
+      if (!node_.is_active(u)) return;
+      const int32_t arcs = s_.network.arc_ptr[u + 1] - s_.network.arc_ptr[u];
+      const int tile = options_.tile > 0 ? options_.tile : arcs;
+      const int which = (tile > 4) + (tile > 8) + (tile > 16);
+      int32_t* const counter = which == 0   ? &t->count
+                               : which == 1 ? &t->found
+                               : which == 2 ? &t->more
+                                            : &t->work;
+      for (int k = 0; k < 4; ++k) {
+        if (which == k) queue(k)[take_place(counter)] = u;
+      }
+    });
+  }
+  __device__ bool discharge_queue(int which, int32_t count, int tile, bool relabels) const {
+    const int lane = grid_.lane(), tiles = 32 / tile, rank = lane % tile;
+    bool any = false;
+    for (int64_t k = int64_t(grid_.warp()) * tiles; k < count;
+         k += int64_t(grid_.warps()) * tiles) {
+      const int64_t at = k + lane / tile;
+      int32_t u = -1, first = 0, last = 0;
+      if (at < count) {
+        u = __ldcg(queue(which) + at);
+        first = s_.network.arc_ptr[u];
+        last = s_.network.arc_ptr[u + 1];
+      }
+      uint64_t lowest = node_.kNone;
+      for (int32_t arc = first + rank; arc < last; arc += tile) {
+        lowest = min(lowest, node_.key_of(arc));
+      }
+      __syncwarp();
+      for (int step = tile / 2; step > 0; step /= 2) {
+        lowest = min(lowest, __shfl_xor_sync(kAllLanes, lowest, step));
+      }
+      if (u >= 0 && rank == 0) any |= node_.operate(u, lowest, relabels);
+      __syncwarp();
+    }
+    return any;
+  }
+
+  FlowGrid& grid_;
+  const FlowState& s_;
+  const PaperNode<Word, kLayout> node_;
+  const PaperOptions& options_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_FLOW_PAPER_CUH_

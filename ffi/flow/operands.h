@@ -1,0 +1,218 @@
+// The operands and results of the target jaxmatch_flow, and the one place that knows how a flow
+// network lies in memory.
+#ifndef JAXMATCH_FLOW_OPERANDS_H_
+#define JAXMATCH_FLOW_OPERANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/dtype.h"
+#include "common/handler.h"
+
+#if defined(__CUDACC__)
+#define JAXMATCH_ANYWHERE __host__ __device__
+#else
+#define JAXMATCH_ANYWHERE
+#endif
+
+namespace jaxmatch {
+
+// By the numbers of jaxmatch/_native/_flow.py.
+enum class FlowMethod : int64_t {
+  kAuto = 0,
+  kAugment = 1,
+  kPushRelabel = 2,
+  kPseudoflow = 3,
+  kThreadCentric = 10,
+  kTwoLevel = 11,
+};
+
+// One network. Each unordered pair of different nodes that an edge joins has two arcs, one in each
+// direction and each the other's partner. Arcs are sorted by (tail, head), those of node u are
+// arc_ptr[u] .. arc_ptr[u + 1]. Arc k stands for the edges arc_edge[edge_ptr[k] .. edge_ptr[k +
+// 1]], in rising order, which all go its way; self-loops stand behind edge_ptr[arcs].
+//
+// Only a traced network may hold a pair of nodes twice, and no arcs of the source or the sink: what
+// these bring is counted by arc.
+//
+// Nothing may be taken for granted: pointers may fall or leave the arrays, heads and partners may
+// not exist or not fit together, edges may be missing or named twice. Whoever solves checks all of
+// it first and must neither hang nor leave its arrays where it is wrong.
+struct FlowNetworkCsr {
+  int32_t nodes, arcs, edges;
+  const int32_t* arc_ptr;      // [nodes + 1]
+  const int32_t* arc_head;     // [arcs]
+  const int32_t* arc_partner;  // [arcs]
+  const int32_t* edge_ptr;     // [arcs + 1]
+  const int32_t* arc_edge;     // [edges]
+};
+
+// One problem's results, C the type of capacities and V that of values.
+template <class C, class V>
+struct FlowResults {
+  V* value;           // one
+  C* flow;            // [edges]
+  bool* source_side;  // [nodes]
+  int32_t* status;    // one
+};
+
+struct FlowOperands {
+  int64_t batch;
+  FlowNetworkCsr first;  // of the batch
+  // From one problem's network arrays to the next one's: 0 where all problems share them.
+  int64_t arc_ptr_step, arc_head_step, arc_partner_step, edge_ptr_step, arc_edge_step;
+  const void* capacities;  // [batch, edges]
+  const int32_t* sources;  // [batch], any numbers at all
+  const int32_t* sinks;    // [batch], likewise
+  void* values;            // [batch]
+  void* flows;             // [batch, edges]
+  bool* source_sides;      // [batch, nodes]
+  int32_t* statuses;       // [batch]
+  Dtype capacity_dtype;    // of capacities and flows: kS32, kS64, kF32 or kF64
+  Dtype value_dtype;       // likewise
+  FlowMethod method;
+  int64_t choice;  // a method's options, see jaxmatch/_native/_flow.py
+  double k;        // likewise
+
+  JAXMATCH_ANYWHERE FlowNetworkCsr network(int64_t b) const {
+    FlowNetworkCsr g = first;
+    g.arc_ptr += b * arc_ptr_step;
+    g.arc_head += b * arc_head_step;
+    g.arc_partner += b * arc_partner_step;
+    g.edge_ptr += b * edge_ptr_step;
+    g.arc_edge += b * arc_edge_step;
+    return g;
+  }
+  // Whether one check of the network is good for all problems.
+  JAXMATCH_ANYWHERE bool shares_network() const {
+    return batch <= 1 || (arc_ptr_step == 0 && arc_head_step == 0 && arc_partner_step == 0 &&
+                          edge_ptr_step == 0 && arc_edge_step == 0);
+  }
+  template <class C>
+  JAXMATCH_ANYWHERE const C* capacity(int64_t b) const {
+    return static_cast<const C*>(capacities) + b * first.edges;
+  }
+  template <class C, class V>
+  JAXMATCH_ANYWHERE FlowResults<C, V> results(int64_t b) const {
+    return {static_cast<V*>(values) + b, static_cast<C*>(flows) + b * first.edges,
+            source_sides + b * first.nodes, statuses + b};
+  }
+};
+
+// Whether a value of type `value` belongs to capacities of type `capacity`.
+inline bool IsFlowValueType(Dtype capacity, Dtype value) {
+  return capacity == value || (capacity == Dtype::kS32 && value == Dtype::kS64);
+}
+
+using NetworkArray = ffi::Buffer<ffi::S32>;
+using FlowFlags = ffi::Buffer<ffi::PRED>;
+
+inline ffi::ErrorOr<FlowOperands> DecodeFlow(
+    const NetworkArray& arc_ptr, const NetworkArray& arc_head, const NetworkArray& arc_partner,
+    const NetworkArray& edge_ptr, const NetworkArray& arc_edge, const ffi::AnyBuffer& capacity,
+    const NetworkArray& source, const NetworkArray& sink, ffi::Result<ffi::AnyBuffer> value,
+    ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
+    ffi::Result<NetworkArray> status, int64_t method, int64_t choice, double k) {
+  const auto wrong = [](const char* what) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_flow: ") + what));
+  };
+  const auto last = [](const auto& buffer) { return int64_t(buffer.dimensions().back()); };
+  for (const NetworkArray* x : {&arc_ptr, &arc_head, &arc_partner, &edge_ptr, &arc_edge}) {
+    if (x->dimensions().size() == 0) return wrong("a network's arrays need a dimension");
+  }
+  if (capacity.dimensions().size() == 0) return wrong("capacity needs a dimension");
+  const int64_t batch = BatchSize(capacity.dimensions(), 1);
+  const int64_t nodes = last(arc_ptr) - 1, arcs = last(arc_head), edges = last(capacity);
+  if (nodes < 0) return wrong("arc_ptr holds at least one entry");
+  constexpr int64_t kMost = INT32_MAX - 2048;  // so that loops may step beyond the last
+  if (nodes > kMost || arcs > kMost || edges > kMost) {
+    return wrong("about 2^31 nodes, arcs or edges, or more");
+  }
+
+  // From one problem to the next, where there is an array for all or one for each.
+  const auto step_of = [&](const NetworkArray& x, int64_t length, int64_t& step) {
+    const int64_t count = int64_t(x.element_count());
+    step = batch > 1 && count != length ? length : 0;
+    return last(x) == length && (count == length || count == batch * length);
+  };
+  FlowOperands o{};
+  const auto holds = [](const auto& buffer, int64_t count) {
+    return int64_t(buffer.element_count()) == count;
+  };
+  if (!step_of(arc_ptr, nodes + 1, o.arc_ptr_step) || !step_of(arc_head, arcs, o.arc_head_step) ||
+      !step_of(arc_partner, arcs, o.arc_partner_step) ||
+      !step_of(edge_ptr, arcs + 1, o.edge_ptr_step) || !step_of(arc_edge, edges, o.arc_edge_step) ||
+      !holds(source, batch) || !holds(sink, batch) || !holds(*value, batch) ||
+      !holds(*flow, batch * edges) || !holds(*source_side, batch * nodes) ||
+      !holds(*status, batch)) {
+    return wrong("the arrays do not belong together");
+  }
+
+  const auto dtype_of = [](const ffi::AnyBuffer& x, Dtype& dtype) {
+    switch (x.element_type()) {
+      case ffi::S32:
+        dtype = Dtype::kS32;
+        return true;
+      case ffi::S64:
+        dtype = Dtype::kS64;
+        return true;
+      case ffi::F32:
+        dtype = Dtype::kF32;
+        return true;
+      case ffi::F64:
+        dtype = Dtype::kF64;
+        return true;
+      default:
+        return false;
+    }
+  };
+  if (!dtype_of(capacity, o.capacity_dtype)) {
+    return wrong("capacities are int32, int64, float32 or float64");
+  }
+  if (flow->element_type() != capacity.element_type()) {
+    return wrong("flow has the type of capacity");
+  }
+  if (!dtype_of(*value, o.value_dtype) || !IsFlowValueType(o.capacity_dtype, o.value_dtype)) {
+    return wrong("value has the type of capacity, or int64 where that is int32");
+  }
+  o.batch = batch;
+  o.first = {int32_t(nodes),        int32_t(arcs),         int32_t(edges),
+             arc_ptr.typed_data(),  arc_head.typed_data(), arc_partner.typed_data(),
+             edge_ptr.typed_data(), arc_edge.typed_data()};
+  o.capacities = capacity.untyped_data();
+  o.sources = source.typed_data();
+  o.sinks = sink.typed_data();
+  o.values = value->untyped_data();
+  o.flows = flow->untyped_data();
+  o.source_sides = source_side->typed_data();
+  o.statuses = status->typed_data();
+  o.method = FlowMethod(method);
+  o.choice = choice;
+  o.k = k;
+  return o;
+}
+
+}  // namespace jaxmatch
+
+// The arguments and first results of both handlers, behind the platform's context, and what comes
+// behind all results.
+#define JAXMATCH_BIND_FLOW(binding)  \
+  (binding)                          \
+      .Arg<jaxmatch::NetworkArray>() \
+      .Arg<jaxmatch::NetworkArray>() \
+      .Arg<jaxmatch::NetworkArray>() \
+      .Arg<jaxmatch::NetworkArray>() \
+      .Arg<jaxmatch::NetworkArray>() \
+      .Arg<xla::ffi::AnyBuffer>()    \
+      .Arg<jaxmatch::NetworkArray>() \
+      .Arg<jaxmatch::NetworkArray>() \
+      .RemainingArgs()               \
+      .Ret<xla::ffi::AnyBuffer>()    \
+      .Ret<xla::ffi::AnyBuffer>()    \
+      .Ret<jaxmatch::FlowFlags>()    \
+      .Ret<jaxmatch::NetworkArray>()
+#define JAXMATCH_FLOW_ATTRIBUTES \
+  .Attr<int64_t>("method").Attr<int64_t>("choice").Attr<double>("k").Attr<int64_t>("rounds")
+
+#endif  // JAXMATCH_FLOW_OPERANDS_H_

@@ -1,0 +1,350 @@
+// Maximum flow on a grid by growing and mending two forests (Goldberg, Hed, Kaplan, Tarjan and
+// Werneck, "Maximum flows by incremental breadth-first search", ESA 2011), with implicit adjacency.
+//
+// The source forest is rooted at the cells with excess, the sink forest at those with deficit, and
+// both grow level by level; where they touch, the path between two roots is augmented. Cells that
+// lose their way to a root are adopted again at the lowest level that a neighbour offers, or leave.
+//
+// Invariants between two augmentations:
+// - The label of a cell is its level: one more than its parent's, zero for roots. Labels of cells
+//   in a forest never exceed the forest's level by more than one, and never fall.
+// - A scanned cell has residual arcs (in the sink forest: from where residual arcs come) only to
+//   cells of its own forest, of a label at most one above its own.
+//
+// It ends whatever the capacities were: all numbers are integers, none overflows, and each
+// augmentation carries at least one, through arcs that are open and between roots that have some
+// left. Flow on an arc stays between what its two directions carry, at most 2^60 each, so that
+// residual capacities are at most 2^61; excess only falls in size.
+#ifndef JAXMATCH_CPU_GRID_CUT_SEARCH_H_
+#define JAXMATCH_CPU_GRID_CUT_SEARCH_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "grid_cut/operands.h"
+
+namespace jaxmatch {
+
+// Memory for one problem, zero at first. A search touches little of it, here and there, so that
+// setting up small pages would take longer than many a search: large memory asks for huge ones.
+// Throws std::bad_alloc.
+class GridMemory {
+ public:
+  explicit GridMemory(int64_t bytes) : bytes_(size_t(bytes) + kSlack) {
+#if defined(__linux__)
+    base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base_ == MAP_FAILED) throw std::bad_alloc();
+    next_ = align(static_cast<char*>(base_), is_large() ? kHugePage : kLine);
+    if (is_large()) madvise(next_, size_t(bytes), MADV_HUGEPAGE);
+#else
+    base_ = std::calloc(1, bytes_);
+    if (base_ == nullptr) throw std::bad_alloc();
+    next_ = align(static_cast<char*>(base_), kLine);
+#endif
+  }
+  ~GridMemory() {
+#if defined(__linux__)
+    munmap(base_, bytes_);
+#else
+    std::free(base_);
+#endif
+  }
+  GridMemory(const GridMemory&) = delete;
+  GridMemory& operator=(const GridMemory&) = delete;
+
+  template <class T>
+  static int64_t bytes_for(int64_t count) {
+    return int64_t((size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine);
+  }
+  template <class T>
+  T* take(int64_t count) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += bytes_for<T>(count);
+    return taken;
+  }
+
+ private:
+  static constexpr size_t kLine = 64, kHugePage = size_t{1} << 21, kSlack = kHugePage + kLine;
+
+  bool is_large() const { return bytes_ - kSlack >= kHugePage / 2; }
+  static char* align(char* at, size_t to) {
+    return at + (to - reinterpret_cast<uintptr_t>(at) % to) % to;
+  }
+
+  size_t bytes_;
+  void* base_;
+  char* next_;
+};
+
+// T holds excess and flow. `excess` is what the source gives a cell beyond what the sink takes, in
+// the units of `capacities`.
+template <int kArcs, class T>
+class GridSearch {
+ public:
+  GridSearch(const GridCapacities<T>& capacities, T* excess, GridMemory& memory)
+      : capacities_(capacities),
+        shape_(capacities.shape),
+        n_(shape_.cells()),
+        excess_(excess),
+        node_(memory.take<uint8_t>(n_)),
+        exists_(memory.take<uint8_t>(n_)),
+        label_(memory.take<int32_t>(n_)),
+        flow_(memory.take<T>(n_ * kHalf)) {
+    for (int k = 0; k < kArcs; ++k) offset_[k] = int32_t(shape_.offset(grid_step<kArcs>(k)));
+  }
+
+  // Of memory for so many cells.
+  static int64_t bytes(int64_t n) {
+    return 2 * GridMemory::bytes_for<uint8_t>(n) + GridMemory::bytes_for<int32_t>(n) +
+           GridMemory::bytes_for<T>(n * kHalf);
+  }
+
+  void run() {
+    mark_arcs();
+    plant_roots();
+    Forest &source = forest_[kSource], &sink = forest_[kSink];
+    while (!source.now.empty() && !sink.now.empty()) {
+      if (source.now.size() <= sink.now.size()) {
+        grow<kSource>();
+      } else {
+        grow<kSink>();
+      }
+    }
+    // One forest has all that it can reach, so the flow is maximum. The source's still grows to the
+    // source side of the cut.
+    while (!source.now.empty()) grow<kSource>();
+  }
+  // Modulo 2^64: flows in fixed point may be larger, and nobody asks for their value.
+  uint64_t flow_value() const { return value_; }
+  bool on_source_side(int64_t cell) const { return tree(cell) == kSource; }
+
+ private:
+  static constexpr int kHalf = kArcs / 2;
+  static constexpr int64_t kMostCapacity = int64_t{1} << 60;
+  // A cell's forest in the lower two bits, above them the direction of its parent.
+  enum Tree : uint8_t { kFree = 0, kSource = 1, kSink = 2 };
+  static constexpr int kRoot = 8, kOrphan = 9;
+
+  struct Forest {
+    int32_t level = 0;               // of the cells in `now`, all below are scanned
+    std::vector<int32_t> now, next;  // cells of this level and the next, and some that were once
+  };
+
+  uint8_t tree(int64_t i) const { return node_[i] & 3; }
+  int parent(int64_t i) const { return node_[i] >> 2; }
+  void set(int64_t i, uint8_t tree, int parent) { node_[i] = uint8_t(tree | parent << 2); }
+  bool has_arc(int64_t i, int k) const { return exists_[i] >> k & 1; }
+
+  int64_t residual(int64_t i, int k) const {
+    const int64_t other = i + offset_[k];
+    int64_t c = capacities_.template arc<kArcs>(i, other, k);
+    if constexpr (sizeof(T) == 8) c = std::min(c, kMostCapacity);
+    return k < kHalf ? c - flow_[int64_t(k) * n_ + i] : c + flow_[int64_t(k - kHalf) * n_ + other];
+  }
+  void push(int64_t i, int k, int64_t d) {
+    if (k < kHalf) {
+      flow_[int64_t(k) * n_ + i] += T(d);
+    } else {
+      flow_[int64_t(k - kHalf) * n_ + i + offset_[k]] -= T(d);
+    }
+  }
+  // Of the arc between i and its neighbour in direction k, away from i in the source forest and
+  // towards i in the sink forest.
+  template <Tree kTree>
+  int64_t outward(int64_t i, int k) const {
+    return kTree == kSource ? residual(i, k) : residual(i + offset_[k], opposite<kArcs>(k));
+  }
+  template <Tree kTree>
+  int64_t inward(int64_t i, int k) const {
+    return kTree == kSource ? residual(i + offset_[k], opposite<kArcs>(k)) : residual(i, k);
+  }
+
+  // Which neighbours each cell has.
+  void mark_arcs() {
+    int64_t i = 0;
+    for (int z = 0; z < shape_.depth; ++z) {
+      for (int y = 0; y < shape_.height; ++y, i += shape_.width) {
+        const auto at = [&](int x) {
+          int bits = 0;
+          for (int k = 0; k < kArcs; ++k) {
+            const GridStep s = grid_step<kArcs>(k);
+            bits |= int(shape_.holds(z + s.z, y + s.y, x + s.x)) << k;
+          }
+          return uint8_t(bits);
+        };
+        std::memset(&exists_[i], at(1), size_t(shape_.width));
+        exists_[i] = at(0);
+        exists_[i + shape_.width - 1] = at(shape_.width - 1);
+      }
+    }
+  }
+
+  void plant_roots() {
+    for (int64_t i = 0; i < n_; ++i) {
+      const T e = excess_[i];
+      node_[i] = uint8_t((e > 0) * (kSource | kRoot << 2) + (e < 0) * (kSink | kRoot << 2));
+    }
+    // Cells among their like have nothing to scan. Where a row ends, the comparison is with some
+    // other cell: that makes no harm.
+    int64_t reach = 0;
+    for (int k = 0; k < kHalf; ++k) reach = std::max<int64_t>(reach, std::abs(offset_[k]));
+    reach = std::min(reach, n_);
+    constexpr int64_t kBlock = 1024;
+    uint8_t differs[kBlock];
+    for (int64_t first = 0; first < n_; first += kBlock) {
+      const int64_t count = std::min(kBlock, n_ - first);
+      if (first < reach || first + count > n_ - reach) {
+        std::memset(differs, 1, kBlock);
+      } else {
+        const uint8_t* const at = &node_[first];
+        std::memset(differs, 0, size_t(count));
+        for (int k = 0; k < kArcs; ++k) {
+          const uint8_t* const other = at + offset_[k];
+          for (int64_t i = 0; i < count; ++i) differs[i] |= at[i] ^ other[i];
+        }
+      }
+      for (int64_t i = 0; i < count; i += 8) {
+        uint64_t any = 0;
+        std::memcpy(&any, differs + i, 8);
+        for (int64_t j = i; any != 0 && j < std::min(i + 8, count); ++j) {
+          if (differs[j] && node_[first + j]) {
+            forest_[tree(first + j)].now.push_back(int32_t(first + j));
+          }
+        }
+      }
+    }
+  }
+
+  // Scans all cells of a forest's level.
+  template <Tree kTree>
+  void grow() {
+    Forest& forest = forest_[kTree];
+    for (size_t at = 0; at < forest.now.size(); ++at) scan<kTree>(forest.now[at]);
+    forest.now.swap(forest.next);
+    forest.next.clear();
+    ++forest.level;
+  }
+  template <Tree kTree>
+  void scan(int64_t i) {
+    Forest& forest = forest_[kTree];
+    const auto is_here = [&] { return tree(i) == kTree && label_[i] == forest.level; };
+    if (!is_here()) return;  // it has moved since it was listed
+    for (int k = 0; k < kArcs; ++k) {
+      if (!has_arc(i, k)) continue;
+      const int64_t j = i + offset_[k];
+      while (tree(j) != kTree && outward<kTree>(i, k) > 0) {
+        if (tree(j) == kFree) {
+          set(j, kTree, opposite<kArcs>(k));
+          label_[j] = forest.level + 1;
+          forest.next.push_back(int32_t(j));
+          break;
+        }
+        if (kTree == kSource) {
+          augment(i, k);
+        } else {
+          augment(j, opposite<kArcs>(k));
+        }
+        if (!is_here()) return;
+      }
+    }
+  }
+
+  // Pushes what fits from the root of `from` to that of its neighbour in direction k, and mends the
+  // forests.
+  void augment(int64_t from, int k) {
+    const int64_t to = from + offset_[k];
+    int64_t d = residual(from, k), top = from, bottom = to;
+    for (int p; (p = parent(top)) != kRoot; top += offset_[p]) {
+      d = std::min(d, inward<kSource>(top, p));
+    }
+    for (int p; (p = parent(bottom)) != kRoot; bottom += offset_[p]) {
+      d = std::min(d, inward<kSink>(bottom, p));
+    }
+    d = std::min({d, int64_t(excess_[top]), -int64_t(excess_[bottom])});
+    value_ += uint64_t(d);
+    push(from, k, d);
+    for (int64_t i = from; i != top;) {
+      const int p = parent(i);
+      const int64_t above = i + offset_[p];
+      push(above, opposite<kArcs>(p), d);
+      if (inward<kSource>(i, p) == 0) set_orphan(i);
+      i = above;
+    }
+    if ((excess_[top] -= T(d)) == 0) set_orphan(top);
+    std::reverse(orphans_.begin(), orphans_.end());  // lower labels first
+    adopt_all<kSource>();
+    for (int64_t i = to; i != bottom;) {
+      const int p = parent(i);
+      push(i, p, d);
+      if (inward<kSink>(i, p) == 0) set_orphan(i);
+      i += offset_[p];
+    }
+    if ((excess_[bottom] += T(d)) == 0) set_orphan(bottom);
+    std::reverse(orphans_.begin(), orphans_.end());
+    adopt_all<kSink>();
+  }
+
+  void set_orphan(int64_t i) {
+    set(i, tree(i), kOrphan);
+    orphans_.push_back(int32_t(i));
+  }
+  template <Tree kTree>
+  void adopt_all() {
+    for (size_t at = 0; at < orphans_.size(); ++at) adopt<kTree>(orphans_[at]);
+    orphans_.clear();
+  }
+  // The parent of an orphan may be another one: labels fall towards the root, so there is no
+  // circle, and if that one moves it makes this one an orphan again.
+  template <Tree kTree>
+  void adopt(int64_t i) {
+    Forest& forest = forest_[kTree];
+    const int32_t old = label_[i];
+    int32_t lowest = forest.level + 1;
+    int best = kOrphan;
+    for (int k = 0; k < kArcs; ++k) {
+      if (!has_arc(i, k)) continue;
+      const int64_t j = i + offset_[k];
+      if (tree(j) != kTree || label_[j] >= lowest || inward<kTree>(i, k) == 0) continue;
+      lowest = label_[j];
+      best = k;
+      if (lowest < old) break;
+    }
+    if (best != kOrphan) {
+      set(i, kTree, best);
+      if (lowest < old) return;
+      label_[i] = lowest + 1;
+      if (lowest == forest.level) forest.next.push_back(int32_t(i));
+    } else {
+      set(i, kFree, kOrphan);
+    }
+    for (int k = 0; k < kArcs; ++k) {
+      if (!has_arc(i, k)) continue;
+      const int64_t j = i + offset_[k];
+      if (node_[j] == uint8_t(kTree | opposite<kArcs>(k) << 2)) set_orphan(j);
+    }
+  }
+
+  const GridCapacities<T> capacities_;
+  const GridShape shape_;
+  const int64_t n_;
+  T* const excess_;
+  int32_t offset_[kArcs];
+  uint8_t *const node_, *const exists_;
+  int32_t* const label_;
+  T* const flow_;     // [arcs / 2, cells], in the first half of the directions
+  Forest forest_[3];  // by Tree
+  std::vector<int32_t> orphans_;
+  uint64_t value_ = 0;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_GRID_CUT_SEARCH_H_

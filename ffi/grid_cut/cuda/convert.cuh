@@ -1,0 +1,288 @@
+// From the given capacities to those that tiles compute with.
+#ifndef JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
+#define JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "grid_cut/cuda/barrier.cuh"
+#include "grid_cut/cuda/tiling.h"
+#include "grid_cut/fixed_point.h"
+#include "grid_cut/operands.h"
+
+namespace jaxmatch {
+
+// How many bits tell the sum of all capacities around a cell, in 32 and in 64.
+constexpr int kNarrowBits = 30, kWideBits = 59;
+
+template <class T>
+__device__ inline T over_warp_max(T x) {
+  for (int step = 16; step > 0; step /= 2) {
+    const T other = __shfl_xor_sync(0xffffffffu, x, step);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+template <class T>
+__device__ inline T over_warp_sum(T x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+template <int kArcs, class G>
+class GridNumbers {
+ public:
+  static constexpr bool kReal = std::is_floating_point_v<G>;
+
+  __device__ GridNumbers(const GridCapacities<G>& g, GridBarrier& barrier, GridCutControl* control,
+                         GridCutControl* block_control, int block, int blocks)
+      : g_(g),
+        barrier_(barrier),
+        all_(barrier.is_alone() ? block_control : control),
+        mine_(block_control),
+        block_(block),
+        blocks_(blocks) {}
+
+  enum class Kind { kInvalid, kOverflow, kNarrow, kWide };
+
+  // All threads of all blocks.
+  __device__ Kind survey() {
+    surveyed_ = true;
+    if (look<true>(GridBound{})) return Kind::kInvalid;
+    if constexpr (kReal) {
+      const GridSurvey s{most(kMostExcess), most(kMostDeficit), most(kMostFinite),
+                         most(kMostAround)};
+      const GridBound bound = GridBound::of(s, g_.shape.cells(), kArcs);
+      const bool clip = bound.must_clip(most(kMostArc), s.most_around);
+      if (clip) look<false>(bound);
+      const double around = clip ? most(kMostAroundBounded) : s.most_around;
+      const int exponent = clip ? bound.exponent : 0;
+      units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
+      if (!is_rounded()) return Kind::kNarrow;
+      units_ = GridUnits::of(bound, around, exponent, kWideBits);
+      return Kind::kWide;
+    } else {
+      const int64_t source = total(0), sink = total(2);
+      const int64_t least = source < sink ? source : sink;
+      if (least >= kGridMostFlow) return Kind::kOverflow;
+      beyond_ = least + 1;
+      const bool narrow = most(kMostAround) < double(1 << kNarrowBits);
+      bits_ = narrow ? kNarrowBits : kWideBits;
+      return narrow ? Kind::kNarrow : Kind::kWide;
+    }
+  }
+
+  __device__ int64_t capacity(G c) const {
+    if constexpr (kReal) {
+      return units_.capacity(double(c));
+    } else {
+      return int64_t(c) < beyond_ ? int64_t(c) : beyond_;
+    }
+  }
+  // Of the sink, as flow runs backwards.
+  __device__ int64_t excess(G source, G sink) const {
+    if constexpr (kReal) {
+      return -units_.excess(double(source), double(sink));
+    } else {
+      const int64_t by_bits = int64_t{1} << bits_;
+      const int64_t most = by_bits < beyond_ ? by_bits : beyond_;
+      const int64_t e = int64_t(sink) - int64_t(source);
+      return e > most ? most : e < -most ? -most : e;
+    }
+  }
+
+  // Of a cell and its neighbour in direction k: f(k, number of the neighbour).
+  template <class F>
+  __device__ void each_neighbour(GridPlace g, int64_t cell, F f) const {
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) {
+      const GridStep s = grid_step<kArcs>(k);
+      if (g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x)) f(k, cell + g_.shape.offset(s));
+    }
+  }
+  // Excess and arcs of a tile; see GridCutSolve::run. Numbers that nobody has looked at fit where
+  // they are so small that no sum of those around a cell is too large.
+  template <class Tile, class Global>
+  __device__ bool fill(const Tile& tile, const Global& global) const {
+    using T = std::remove_reference_t<decltype(tile.excess(0))>;
+    bool unfit = false;
+    const int cells = tile.tiling.cells(), step = int(blockDim.x);
+    // All loads of two cells before anything is stored.
+    for (int i = int(threadIdx.x); i < cells; i += 2 * step) {
+      const GridPlace first = tile.tiling.cell(i);
+      const GridPlace second = tile.tiling.cell(i + step < cells ? i + step : i);
+      const Given one = look_up(global(first)), two = look_up(global(second));
+      unfit |= !surveyed_ && !(is_small(one) && is_small(two));
+      put<T>(tile, tile.tiling.at(first), one);
+      put<T>(tile, tile.tiling.at(second), two);
+    }
+    return unfit;
+  }
+
+ private:
+  // What is given of a cell; 0 outside of the grid. The arcs are those from its neighbours.
+  struct Given {
+    G source, sink, arcs[kArcs];
+  };
+  __device__ Given look_up(GridPlace g) const {
+    const bool there = g_.shape.holds(g.z, g.y, g.x);
+    const int64_t cell = (int64_t(g.z) * g_.shape.height + g.y) * g_.shape.width + g.x;
+    Given x;
+    x.source = there ? __ldg(g_.source + cell) : G(0);
+    x.sink = there ? __ldg(g_.sink + cell) : G(0);
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) {
+      const GridStep s = grid_step<kArcs>(k);
+      const bool is_arc = there && g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x);
+      const int64_t other = cell + g_.shape.offset(s);
+      x.arcs[k] = is_arc ? __ldg(g_.template arc_at<kArcs>(other, cell, opposite<kArcs>(k))) : G(0);
+    }
+    return x;
+  }
+  // Twice 8 arcs and an excess stay below 2^kNarrowBits.
+  __device__ static bool is_small(G x) { return x >= 0 && x < G(1 << (kNarrowBits - 5)); }
+  __device__ static bool is_small(const Given& x) {
+    bool small = is_small(x.source) && is_small(x.sink);
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) small = small && is_small(x.arcs[k]);
+    return small;
+  }
+  template <class T, class Tile>
+  __device__ void put(const Tile& tile, int a, const Given& x) const {
+    tile.excess(a) = T(excess(x.source, x.sink));
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) tile.arc(k, a) = T(capacity(x.arcs[k]));
+  }
+
+  enum { kMostExcess, kMostDeficit, kMostFinite, kMostAround, kMostAroundBounded, kMostArc };
+
+  __device__ double most(int which) const {
+    return __longlong_as_double((long long)(read(all_->most + which)));
+  }
+  __device__ int64_t total(int which) const {
+    const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
+    // At most 2^28 numbers, so the sum of the upper halves tells whether it is too large.
+    return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
+                                                               : int64_t((high << 32) + low);
+  }
+  __device__ unsigned long long read(const unsigned long long* at) const {
+    return barrier_.is_alone() ? *at : __ldcg(at);
+  }
+
+  template <class F>
+  __device__ void each_cell(F f) const {
+    const int64_t cells = g_.shape.cells();
+    for (int64_t cell = int64_t(block_) * blockDim.x + threadIdx.x; cell < cells;
+         cell += int64_t(blocks_) * blockDim.x) {
+      const int32_t row = int32_t(cell) / g_.shape.width;
+      f(cell, GridPlace{row / g_.shape.height, row % g_.shape.height,
+                        int32_t(cell) - row * g_.shape.width});
+    }
+  }
+  __device__ void raise(int which, double x) {
+    const unsigned long long most = over_warp_max((unsigned long long)__double_as_longlong(x));
+    if (threadIdx.x % 32 == 0 && most > 0) atomicMax(mine_->most + which, most);
+  }
+  __device__ void count(int which, unsigned long long x) {
+    x = over_warp_sum(x);
+    if (threadIdx.x % 32 == 0 && x > 0) atomicAdd(mine_->sums + which, x);
+  }
+  // What one block has found, for all. Returns whether any has found a fault.
+  __device__ bool share(bool fault) {
+    __syncthreads();
+    if (!barrier_.is_alone() && threadIdx.x == 0) {
+      for (int k = 0; k < 6; ++k) {
+        if (mine_->most[k] > 0) atomicMax(all_->most + k, mine_->most[k]);
+      }
+      for (int k = 0; k < 4; ++k) {
+        if (mine_->sums[k] > 0) atomicAdd(all_->sums + k, mine_->sums[k]);
+      }
+    }
+    return barrier_.meet(fault);
+  }
+
+  // Looks at all numbers: at first as they are, then in units of the bound, which arcs are at most.
+  // Returns whether any is no capacity.
+  template <bool kFirst>
+  __device__ bool look(const GridBound& bound) {
+    bool fault = false;
+    double most_excess = 0, most_deficit = 0, most_finite = 0, most_around = 0, most_arc = 0;
+    unsigned long long sums[4] = {};
+    each_cell([&](int64_t cell, GridPlace g) {
+      const G s = g_.source[cell], t = g_.sink[cell];
+      fault |= !(s >= 0) || !(t >= 0);
+      double out = 0, in = 0;
+      each_neighbour(g, cell, [&](int k, int64_t other) {
+        const G away = g_.template arc<kArcs>(cell, other, k);
+        const G back = g_.template arc<kArcs>(other, cell, opposite<kArcs>(k));
+        fault |= !(away >= 0);
+        const double a = double(away), b = double(back);
+        out += kFirst ? a : bound.clip(a);
+        in += kFirst ? b : bound.clip(b);
+        if (kReal) {
+          most_arc = a > most_arc ? a : most_arc;
+          most_finite = a < double(INFINITY) && a > most_finite ? a : most_finite;
+        }
+      });
+      double around = in + out;
+      if constexpr (kReal) {
+        const double difference = s == t ? 0 : double(s) - double(t);
+        const double e = kFirst ? difference : bound.down.times(difference);
+        const double excess = e > 0 ? (e < out ? e : out) : 0;
+        const double deficit = e < 0 ? (-e < in ? -e : in) : 0;
+        around += excess + deficit;
+        most_excess = excess > most_excess ? excess : most_excess;
+        most_deficit = deficit > most_deficit ? deficit : most_deficit;
+        most_finite = double(s) < double(INFINITY) && s > most_finite ? double(s) : most_finite;
+        most_finite = double(t) < double(INFINITY) && t > most_finite ? double(t) : most_finite;
+      } else {
+        sums[0] += uint64_t(s) & 0xffffffffu;
+        sums[1] += uint64_t(s) >> 32;
+        sums[2] += uint64_t(t) & 0xffffffffu;
+        sums[3] += uint64_t(t) >> 32;
+      }
+      most_around = around > most_around ? around : most_around;
+    });
+    if (!kFirst) {
+      raise(kMostAroundBounded, most_around);
+      return share(false);
+    }
+    raise(kMostAround, most_around);
+    if constexpr (kReal) {
+      raise(kMostExcess, most_excess);
+      raise(kMostDeficit, most_deficit);
+      raise(kMostFinite, most_finite);
+      raise(kMostArc, most_arc);
+    } else {
+      for (int k = 0; k < 4; ++k) count(k, sums[k]);
+    }
+    return share(fault);
+  }
+  __device__ bool is_rounded() const {
+    bool rounded = false;
+    each_cell([&](int64_t cell, GridPlace g) {
+      const double s = double(g_.source[cell]), t = double(g_.sink[cell]);
+      double whole;
+      rounded |= !units_.exact_excess(s, t, &whole);
+      each_neighbour(g, cell, [&](int k, int64_t other) {
+        rounded |= !units_.is_exact(double(g_.template arc<kArcs>(cell, other, k)));
+      });
+    });
+    return barrier_.meet(rounded);
+  }
+
+  const GridCapacities<G>& g_;
+  GridBarrier& barrier_;
+  GridCutControl* const all_;
+  GridCutControl* const mine_;
+  const int block_, blocks_;
+  GridUnits units_{};
+  int64_t beyond_ = INT64_MAX;
+  int bits_ = 62;  // of integers
+  bool surveyed_ = false;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_

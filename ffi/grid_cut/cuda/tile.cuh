@@ -1,0 +1,137 @@
+// One tile of a grid in shared memory: push-relabel and distances by sweeps over all of its cells.
+//
+// Flow runs backwards, from the sink to the source: a cell has excess where the sink takes more
+// than the source gives, and a deficit where it is the other way round. So what still reaches a
+// deficit in the end is what residual arcs reach from the source.
+#ifndef JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
+#define JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
+
+#include <cstdint>
+
+#include "grid_cut/cuda/sweeps.cuh"
+#include "grid_cut/cuda/tiling.h"
+
+namespace jaxmatch {
+
+// T holds excess and residual capacities, all of fewer bits than it has: the arcs of a cell, as
+// GridNumbers makes them, add up to less than 2^30 or 2^59, and its excess is no more than that;
+// where integers are wide each is 2^59 at most, of which a cell can get nine together. So nothing
+// overflows, whatever the capacities were, and all loops of a solve end as those over integers do.
+//
+// Neighbours in other tiles lie in the halo. What is pushed to them adds up in the residual arcs of
+// the halo, one for each arc into the tile; their excess there means nothing.
+template <int kArcs, class T>
+class GridTile {
+ public:
+  __device__ GridTile(const GridTiling& tiling, char* memory)
+      : tiling(tiling), memory_(reinterpret_cast<T*>(memory)), row_(tiling.row()) {
+    for (int k = 0; k < kArcs; ++k) offset[k] = tiling.offset(grid_step<kArcs>(k));
+  }
+
+  __device__ T& excess(int a) const { return memory_[a]; }
+  __device__ T& arc(int k, int a) const { return memory_[a + (k + 1) * row_]; }
+  __device__ int32_t& height(int a) const {
+    return *reinterpret_cast<int32_t*>(memory_ + a + (kArcs + 1) * row_);
+  }
+  __device__ void add(int a, T x) const { add_to(memory_ + a, x); }
+
+  template <class F>
+  __device__ void each_cell(F f) const {
+    for (int i = threadIdx.x; i < tiling.cells(); i += blockDim.x) {
+      f(tiling.at(tiling.cell(i)), i);
+    }
+  }
+  // A cell that is not there.
+  __device__ void clear(int a) const {
+    excess(a) = 0;
+    height(a) = kGridFar;
+#pragma unroll
+    for (int k = 0; k < kArcs; ++k) arc(k, a) = 0;
+  }
+  __device__ void clear_halo() const {
+    for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {
+      clear(tiling.at(tiling.halo_place(q)));
+    }
+  }
+
+  // Cells with excess push to neighbours one below. While heights stand still only the higher end
+  // of an arc pushes, so residual capacities have one writer; excess has several. Valid heights
+  // stay valid. Whoever comes next must wait.
+  __device__ void push() const {
+    each_cell([&](int a, int) {
+      const T e = seen(excess(a));
+      const int32_t here = height(a);
+      if (e <= 0 || here >= kGridFar) return;
+      T left = e;
+#pragma unroll
+      for (int k = 0; k < kArcs; ++k) {
+        const int b = a + offset[k];
+        if (left == 0 || height(b) != here - 1) continue;
+        const T room = arc(k, a), d = room < left ? room : left;
+        if (d == 0) continue;
+        left -= d;
+        arc(k, a) = room - d;
+        arc(opposite<kArcs>(k), b) += d;
+        add(b, d);
+      }
+      if (left != e) add(a, left - e);
+    });
+  }
+  // Cells that could not get rid of their excess rise to one above their lowest neighbour. Heights
+  // of neighbours may rise meanwhile: that leaves them valid. Returns whether this thread has seen
+  // a cell with excess that may still reach a deficit.
+  __device__ bool relabel() const {
+    bool active = false;
+    each_cell([&](int a, int) {
+      const int32_t here = height(a);
+      if (excess(a) <= 0 || here >= kGridFar) return;
+      int32_t lowest = kGridFar - 1;
+#pragma unroll
+      for (int k = 0; k < kArcs; ++k) {
+        const int32_t there = seen(height(a + offset[k]));
+        if (there < lowest && arc(k, a) > 0) lowest = there;
+      }
+      if (lowest + 1 > here) seen(height(a)) = lowest + 1;
+      active |= lowest + 1 < kGridFar;
+    });
+    return active;
+  }
+
+  // Whether this thread has seen a cell with excess that might reach a deficit.
+  __device__ bool has_active() const {
+    bool active = false;
+    each_cell([&](int a, int) { active |= excess(a) > 0 && height(a) < kGridFar; });
+    return active;
+  }
+
+  // See GridSweeps.
+  __device__ bool race(int sweeps) const {
+    return with_width<kArcs>(tiling, [&](auto log_x) {
+      return race_over_tile<kArcs, T, log_x.value>(tiling, memory_, sweeps);
+    });
+  }
+  // Distances to deficits.
+  __device__ void start_distances() const {
+    each_cell([&](int a, int) { height(a) = excess(a) < 0 ? 0 : kGridFar; });
+    for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {
+      height(tiling.at(tiling.halo_place(q))) = kGridFar;
+    }
+    __syncthreads();
+  }
+  __device__ bool settle_distances(int sweeps) const {
+    return with_width<kArcs>(tiling, [&](auto log_x) {
+      return settle_by_sweeps<kArcs, T, log_x.value>(tiling, memory_, sweeps);
+    });
+  }
+
+  const GridTiling& tiling;
+  int offset[kArcs];
+
+ private:
+  T* const memory_;
+  const int row_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_CUT_TILE_CUH_

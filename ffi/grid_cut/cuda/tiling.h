@@ -1,0 +1,216 @@
+// How a grid is divided into tiles, one at a time in the shared memory of a block.
+#ifndef JAXMATCH_CUDA_GRID_CUT_TILING_H_
+#define JAXMATCH_CUDA_GRID_CUT_TILING_H_
+
+#include <cstdint>
+
+#include "grid_cut/operands.h"
+
+namespace jaxmatch {
+
+struct GridPlace {
+  int z, y, x;
+};
+
+// An arc over the border of a tile, which both tiles have in common.
+struct GridLink {
+  uint16_t halo, cell;  // the places of its ends
+  int8_t direction;     // from the halo into the tile; -1: this is no link
+  int8_t beside;        // in which of the 27 tiles around, this one included, the halo lies
+  int32_t peer;         // where the same arc stands in that tile, as a distance among all links
+};
+
+// A tile has a border of one cell around it, its halo: the neighbours that belong to other tiles.
+// Widths are powers of two, so that a cell's place in the tile takes no division.
+struct GridTiling {
+  int log_x, log_y;    // of the size; in two dimensions log_y does not matter
+  int size_y, size_z;  // of a tile
+  int count_x, count_y, count_z;
+  bool solid;  // three dimensions
+  int arcs;
+
+  JAXMATCH_GRID_FN int size_x() const { return 1 << log_x; }
+  JAXMATCH_GRID_FN int tiles() const { return count_x * count_y * count_z; }
+  JAXMATCH_GRID_FN int cells() const { return size_x() * size_y * size_z; }
+  // With the halo.
+  JAXMATCH_GRID_FN int row() const { return size_x() + 2; }
+  JAXMATCH_GRID_FN int padded() const { return row() * (size_y + 2) * (solid ? size_z + 2 : 1); }
+
+  // In memory: each row has its excess, its arcs by direction and its heights one after another, so
+  // that all that concerns a cell and the rows beside it lies at distances that only the width
+  // decides. The place of a cell is that of its excess.
+  JAXMATCH_GRID_FN int row_stride() const { return (arcs + 2) * row(); }
+  JAXMATCH_GRID_FN int slab_stride() const { return row_stride() * (size_y + 2); }
+  JAXMATCH_GRID_FN int at(GridPlace p) const {
+    return (solid ? p.z * slab_stride() : 0) + p.y * row_stride() + p.x;
+  }
+  JAXMATCH_GRID_FN int offset(GridStep s) const {
+    return s.z * slab_stride() + s.y * row_stride() + s.x;
+  }
+
+  // The place of a cell of the tile, with the halo counted.
+  JAXMATCH_GRID_FN GridPlace cell(int i) const {
+    const int x = i & (size_x() - 1), rest = i >> log_x;
+    if (!solid) return {0, rest + 1, x + 1};
+    return {(rest >> log_y) + 1, (rest & (size_y - 1)) + 1, x + 1};
+  }
+
+  // The cells of the halo: of two dimensions the whole frame, of three the faces of the box.
+  JAXMATCH_GRID_FN int halo() const {
+    const int x = size_x(), y = size_y, z = size_z;
+    return solid ? 2 * (x * y + x * z + y * z) : 2 * row() + 2 * y;
+  }
+  JAXMATCH_GRID_FN GridPlace halo_place(int q) const {
+    const int x = size_x(), y = size_y, z = size_z;
+    if (!solid) {
+      if (q < 2 * row()) return {0, q < row() ? 0 : y + 1, q < row() ? q : q - row()};
+      q -= 2 * row();
+      return {0, (q >> 1) + 1, q & 1 ? x + 1 : 0};
+    }
+    if (q < 2 * x * y) {
+      const int far = q >= x * y, r = far ? q - x * y : q;
+      return {far ? z + 1 : 0, (r >> log_x) + 1, (r & (x - 1)) + 1};
+    }
+    q -= 2 * x * y;
+    if (q < 2 * x * z) {
+      const int far = q >= x * z, r = far ? q - x * z : q;
+      return {(r >> log_x) + 1, far ? y + 1 : 0, (r & (x - 1)) + 1};
+    }
+    q -= 2 * x * z;
+    const int far = q >= y * z, r = far ? q - y * z : q;
+    return {(r >> log_y) + 1, (r & (y - 1)) + 1, far ? x + 1 : 0};
+  }
+  // The inverse.
+  JAXMATCH_GRID_FN int halo_index(GridPlace p) const {
+    const int x = size_x(), y = size_y, z = size_z;
+    if (!solid) {
+      if (p.y == 0) return p.x;
+      if (p.y == y + 1) return row() + p.x;
+      return 2 * row() + 2 * (p.y - 1) + (p.x == x + 1);
+    }
+    if (p.z == 0 || p.z == z + 1) {
+      return (p.z == 0 ? 0 : x * y) + ((p.y - 1) << log_x) + p.x - 1;
+    }
+    if (p.y == 0 || p.y == y + 1) {
+      return 2 * x * y + (p.y == 0 ? 0 : x * z) + ((p.z - 1) << log_x) + p.x - 1;
+    }
+    return 2 * (x * y + x * z) + (p.x == 0 ? 0 : y * z) + ((p.z - 1) << log_y) + p.y - 1;
+  }
+
+  // -1, 0 or 1 for each direction: in which tile beside this one a place of the halo lies.
+  JAXMATCH_GRID_FN GridStep tile_step(GridPlace p) const {
+    return {int8_t(!solid || (p.z > 0 && p.z <= size_z) ? 0
+                   : p.z == 0                           ? -1
+                                                        : 1),
+            int8_t(p.y > 0 && p.y <= size_y ? 0
+                   : p.y == 0               ? -1
+                                            : 1),
+            int8_t(p.x > 0 && p.x <= size_x() ? 0
+                   : p.x == 0                 ? -1
+                                              : 1)};
+  }
+  JAXMATCH_GRID_FN bool is_inside(GridPlace p) const {
+    const GridStep s = tile_step(p);
+    return s.z == 0 && s.y == 0 && s.x == 0;
+  }
+
+  // Links: an arc over a border of the tile has the number of its place in the halo, and with
+  // diagonals, where three arcs may lead to one place, one of three numbers.
+  JAXMATCH_GRID_FN static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
+  JAXMATCH_GRID_FN int links() const { return halo() * links_of_place(arcs); }
+  // Whether direction j leads from a place of the halo into the tile.
+  JAXMATCH_GRID_FN bool leads_inside(GridPlace p, GridStep s) const {
+    return is_inside({p.z + s.z, p.y + s.y, p.x + s.x});
+  }
+  template <int kArcs>
+  JAXMATCH_GRID_FN int link(GridPlace p, int j) const {
+    int before = 0;
+    for (int i = 0; kArcs == 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
+    return halo_index(p) * links_of_place(kArcs) + before;
+  }
+
+  // Shared memory for a tile whose numbers have so many bytes, and for its links.
+  JAXMATCH_GRID_FN int64_t tile_bytes(int number) const {
+    return (int64_t(padded()) * (arcs + 2) * number + 15) / 16 * 16;
+  }
+  JAXMATCH_GRID_FN int64_t bytes(int number) const {
+    return tile_bytes(number) + int64_t(links()) * int64_t(sizeof(GridLink));
+  }
+};
+
+// The logarithms of widths, three each, with which tiles are planned.
+constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
+
+// The tiles for a grid: as few for each of `blocks` as fit their memory, and then as small as that
+// allows, but not so small that borders are most of it. Where all are so small, the fewest.
+inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int blocks,
+                                int64_t most_bytes) {
+  constexpr int kLeastCells = 512;
+  const bool solid = arcs == 6;
+  const auto up = [](int a, int b) { return (a + b - 1) / b; };
+  GridTiling best{};
+  const auto is_small = [](const GridTiling& t) {
+    return t.tiles() > 1 && t.cells() < kLeastCells;
+  };
+  const auto is_better = [&](const GridTiling& a, const GridTiling& b) {
+    if (is_small(a) || is_small(b)) {
+      return is_small(a) && is_small(b) ? a.tiles() < b.tiles() : is_small(b);
+    }
+    const int turns = up(a.tiles(), blocks), of_b = up(b.tiles(), blocks);
+    return turns != of_b ? turns < of_b : a.padded() < b.padded();
+  };
+  const auto offer = [&](int log_x, int log_y, int size_y, int size_z) {
+    const GridTiling t{log_x,
+                       log_y,
+                       size_y,
+                       size_z,
+                       up(s.width, 1 << log_x),
+                       up(s.height, size_y),
+                       up(s.depth, size_z),
+                       solid,
+                       arcs};
+    const bool places_fit = (arcs + 2) * t.padded() <= UINT16_MAX;  // GridLink
+    if (t.bytes(number) > most_bytes || !places_fit) return;
+    if (best.count_x == 0 || is_better(t, best)) best = t;
+  };
+  const int least = solid ? kLeastLogSolid : kLeastLogFlat;
+  for (int log_x = least; log_x <= least + 2; ++log_x) {
+    for (int last = 1; last <= 64; ++last) {
+      if (!solid && last <= s.height) offer(log_x, 0, last, 1);
+      for (int log_y = 2; solid && last <= s.depth && log_y <= 5; ++log_y) {
+        offer(log_x, log_y, 1 << log_y, last);
+      }
+    }
+  }
+  return best;
+}
+
+// Where things lie in the memory of the device, for tiles of numbers of 32 and of 64 bits.
+struct GridCutLayout {
+  GridTiling narrow, wide;
+  int blocks = 0;
+  // Where they begin, behind a part of the value by block.
+  int64_t messages = 0, stored = 0, bytes = 0;
+
+  static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
+    GridCutLayout l{PlanGridTiles(s, arcs, 4, most_blocks, shared),
+                    PlanGridTiles(s, arcs, 8, most_blocks, shared)};
+    const int tiles = l.narrow.tiles() > l.wide.tiles() ? l.narrow.tiles() : l.wide.tiles();
+    l.blocks = tiles < most_blocks ? tiles : most_blocks;
+    const auto messages = [&](const GridTiling& t, int64_t number) {
+      return t.tiles() > 1 ? 2 * int64_t(t.tiles()) * t.links() * 2 * number : 0;
+    };
+    const auto stored = [&](const GridTiling& t, int64_t number) {
+      return t.tiles() > l.blocks ? s.cells() * ((arcs + 1) * number + 4) : 0;
+    };
+    const auto larger = [](int64_t a, int64_t b) { return ((a > b ? a : b) + 15) / 16 * 16; };
+    l.messages = larger(8 * int64_t(l.blocks), 0);
+    l.stored = l.messages + larger(messages(l.narrow, 4), messages(l.wide, 8));
+    l.bytes = l.stored + larger(stored(l.narrow, 4), stored(l.wide, 8));
+    return l;
+  }
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_CUT_TILING_H_

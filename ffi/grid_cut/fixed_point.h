@@ -1,0 +1,162 @@
+// Floating-point capacities in fixed point: every solver computes with integers, so that flow is
+// conserved exactly and nothing is pushed in ever smaller parts.
+#ifndef JAXMATCH_GRID_CUT_UNITS_H_
+#define JAXMATCH_GRID_CUT_UNITS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "grid_cut/operands.h"
+
+namespace jaxmatch {
+
+// No flow over the grid may reach it: then int64 holds all sums.
+constexpr int64_t kGridMostFlow = int64_t{1} << 59;
+
+// A power of two as two factors: it may itself be no double where what it is multiplied by is.
+struct GridPower {
+  double half, rest;
+
+  JAXMATCH_GRID_FN static GridPower of(int exponent) {
+    return {ldexp(1.0, exponent / 2), ldexp(1.0, exponent - exponent / 2)};
+  }
+  JAXMATCH_GRID_FN double times(double x) const { return x * half * rest; }
+};
+
+// The largest numbers of a problem. All are maxima, so that it does not matter who finds them in
+// which order. Of the arcs that leave the grid nothing is known.
+struct GridSurvey {
+  double most_excess = 0, most_deficit = 0;  // that a cell can pass on or take in
+  double most_finite = 0;                    // of all capacities
+  double most_around = 0;                    // the larger of those, and all arcs of a cell
+};
+
+// No flow exceeds significand * 2^exponent, which may lie beyond all doubles.
+//
+// What a cell can pass on is bounded by its arcs, so that this holds even beside infinite
+// capacities, but where an infinite flow may be: there no finite cut exceeds it.
+struct GridBound {
+  double significand = INFINITY;  // 0, or from 1/2 to 2^32
+  int exponent = 0;
+  double limit = INFINITY;  // a capacity is above the bound if it is above this double
+  GridPower down{1, 1};     // 2^-exponent
+
+  JAXMATCH_GRID_FN static GridBound of(const GridSurvey& s, int64_t cells, int arcs) {
+    const double least = s.most_excess < s.most_deficit ? s.most_excess : s.most_deficit;
+    double each = least, count = double(cells);
+    if (!(least < double(INFINITY))) {
+      each = s.most_finite > 0 ? s.most_finite : 1;
+      count *= double(arcs + 2);
+    }
+    constexpr double kMost = 1.7976931348623157e308;
+    GridBound bound;
+    bound.significand = frexp(each, &bound.exponent) * count;
+    bound.limit = each * count < kMost ? each * count : kMost;
+    bound.down = GridPower::of(-bound.exponent);
+    return bound;
+  }
+  // A capacity in units of 2^exponent, at most the bound.
+  JAXMATCH_GRID_FN double clip(double capacity) const {
+    const double x = down.times(capacity);
+    return x < significand ? x : significand;
+  }
+  // Whether a survey must clip arcs: some are so large that they would make the unit coarse, or
+  // sums of them are beyond all doubles. What underflows then is too small to matter, as each
+  // bound is the number of cells times something that is around one of them.
+  JAXMATCH_GRID_FN bool must_clip(double most_arc, double most_around) const {
+    return most_arc > limit || !(most_around < double(INFINITY));
+  }
+};
+
+// Capacities are rounded down to whole units, so that bounds hold for them, too. Whatever is above
+// the bound counts as one unit more: it is never full, so that minimum cuts are the same with and
+// without. Exact where all numbers are whole.
+class GridUnits {
+ public:
+  GridUnits() = default;
+  // `most_around` is in units of 2^around_exponent, with no arc above the bound. Around each cell
+  // there will be fewer than 2^bits units, even when each of the arcs above the bound, 16 of them
+  // at most, counts as one unit more.
+  JAXMATCH_GRID_FN static GridUnits of(const GridBound& bound, double most_around,
+                                       int around_exponent, int bits) {
+    int exponent = 0;
+    const double part = frexp(most_around, &exponent);
+    if (part > 1 - 0x1p-25) ++exponent;  // sums are rounded, and those larger ones count more
+    exponent += around_exponent - bits;  // below 2^(exponent + bits)
+    // The least double is a whole number of the finest unit.
+    exponent = exponent < -1074 ? -1074 : exponent;
+    const double in_units = ldexp(bound.significand, bound.exponent - exponent);
+    constexpr double kMost = double(int64_t{1} << 60);
+    GridUnits units;
+    units.limit_ = bound.limit;
+    units.up_ = GridPower::of(-exponent);
+    units.beyond_ = int64_t(in_units < kMost ? in_units : kMost) + 1;
+    const int64_t by_bits = int64_t{1} << bits;
+    units.most_excess_ = units.beyond_ < by_bits ? units.beyond_ : by_bits;
+    return units;
+  }
+
+  // What capacities above the bound count as.
+  JAXMATCH_GRID_FN int64_t beyond() const { return beyond_; }
+  JAXMATCH_GRID_FN bool is_beyond(double capacity) const { return capacity > limit_; }
+  JAXMATCH_GRID_FN double scaled(double x) const { return up_.times(x); }
+
+  JAXMATCH_GRID_FN int64_t capacity(double c) const {
+    return is_beyond(c) ? beyond_ : int64_t(scaled(c));
+  }
+  // Whether this is `capacity`, up to 2^30 units, without rounding.
+  JAXMATCH_GRID_FN bool is_exact(double c) const { return is_beyond(c) || is_whole(scaled(c)); }
+
+  // What the source gives a cell beyond what the sink takes. No cell can use more than its arcs
+  // carry, which is below 2^bits units, nor more than the bound.
+  JAXMATCH_GRID_FN int64_t excess(double source, double sink) const {
+    const Difference d = difference(source, sink);
+    int64_t units = most_excess_;
+    if (!d.is_most) {
+      units = int64_t(d.scaled);
+      // What the difference of two doubles rounds away can be many units.
+      const double left = (d.scaled - double(units)) + d.rest;
+      const int64_t more = int64_t(left);
+      units += more - (double(more) > left);
+      units = units < most_excess_ ? units : most_excess_;
+    }
+    return source < sink ? -units : units;
+  }
+  // `excess`, up to 2^30 units, as a double, and whether nothing is rounded. Without branches.
+  JAXMATCH_GRID_FN bool exact_excess(double source, double sink, double* excess) const {
+    const Difference d = difference(source, sink);
+    const double units = d.is_most ? double(most_excess_) : d.scaled;
+    *excess = source < sink ? -units : units;
+    return d.is_most | (is_whole(d.scaled) & (d.rest == 0));
+  }
+
+ private:
+  // Two numbers that add up to |source - sink| in units; or it counts as most_excess_.
+  struct Difference {
+    double scaled, rest;
+    bool is_most;
+  };
+  JAXMATCH_GRID_FN Difference difference(double source, double sink) const {
+    const double more = source < sink ? sink : source, less = source < sink ? source : sink;
+    const double size = more == less ? 0 : more - less;  // both may be infinite
+    const double scaled = this->scaled(size);
+    const bool is_most = (size > limit_) | (scaled >= double(most_excess_));
+    // Dekker's; what it makes of infinities does not matter.
+    const double rest = (more - size) - less;
+    const bool is_simple = is_most | (size == 0);
+    return {is_most ? 0 : scaled, is_simple ? 0 : this->scaled(rest), is_most};
+  }
+  // For |x| up to 2^51: the sum is an integer, and the nearest.
+  JAXMATCH_GRID_FN static bool is_whole(double x) {
+    constexpr double kRound = 0x1.8p52;
+    return (x + kRound) - kRound == x;
+  }
+
+  double limit_ = 0;
+  GridPower up_{1, 1};  // to units
+  int64_t beyond_ = 1, most_excess_ = 1;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_GRID_CUT_UNITS_H_

@@ -1,0 +1,191 @@
+// The operands and results of the target jaxmatch_grid_cut, and the one place that knows how a grid
+// and its arcs lie in memory.
+#ifndef JAXMATCH_GRID_CUT_OPERANDS_H_
+#define JAXMATCH_GRID_CUT_OPERANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/dtype.h"
+#include "common/handler.h"
+
+#if defined(__CUDACC__)
+#define JAXMATCH_GRID_FN __host__ __device__
+#else
+#define JAXMATCH_GRID_FN
+#endif
+
+namespace jaxmatch {
+
+// The steps (dz, dy, dx) from a cell to its neighbours. Direction k + arcs/2 is opposite to k. The
+// same order stands in the docstring of jaxmatch/_grid_cut.py.
+struct GridStep {
+  int8_t z, y, x;
+};
+template <int kArcs>
+JAXMATCH_GRID_FN constexpr GridStep grid_step(int k) {
+  static_assert(kArcs == 4 || kArcs == 6 || kArcs == 8, "a connectivity");
+  const int half = kArcs / 2;
+  const int sign = k < half ? 1 : -1, at = k < half ? k : k - half;
+  int z = 0, y = 0, x = 0;
+  if (at == 0) x = 1;
+  if (at == 1) y = 1;
+  if (at == 2 && kArcs == 6) z = 1;
+  if (at == 2 && kArcs == 8) y = x = 1;
+  if (at == 3) y = 1, x = -1;
+  return {int8_t(sign * z), int8_t(sign * y), int8_t(sign * x)};
+}
+template <int kArcs>
+JAXMATCH_GRID_FN constexpr int opposite(int k) {
+  return k < kArcs / 2 ? k + kArcs / 2 : k - kArcs / 2;
+}
+
+struct GridShape {
+  int32_t depth, height, width;  // depth 1 where the grid has two dimensions
+  JAXMATCH_GRID_FN int64_t cells() const { return int64_t(depth) * height * width; }
+  JAXMATCH_GRID_FN bool holds(int z, int y, int x) const {
+    return uint32_t(z) < uint32_t(depth) && uint32_t(y) < uint32_t(height) &&
+           uint32_t(x) < uint32_t(width);
+  }
+  JAXMATCH_GRID_FN int64_t offset(GridStep s) const {
+    return (int64_t(s.z) * height + s.y) * width + s.x;
+  }
+};
+
+// By the numbers of jaxmatch/_native/_grid_cut.py. On the CPU they are one.
+enum class GridCutMethod : int64_t { kAuto, kSearch, kPushRelabel };
+
+struct GridCutOperands {
+  int64_t batch;
+  GridShape shape;
+  int connectivity;
+  bool symmetric;        // one capacity for both directions of an edge
+  Dtype dtype;           // of the capacities: kS32, kS64, kF32 or kF64
+  const void* source;    // [batch, cells]
+  const void* sink;      // [batch, cells]
+  const void* pairwise;  // [batch, connectivity or half of it, cells]
+  Dtype value_dtype;
+  void* value;      // [batch]
+  bool* side;       // [batch, cells]
+  int32_t* status;  // [batch]
+  GridCutMethod method;
+  int64_t choice;  // for measurements, see GridCutTuning
+
+  JAXMATCH_GRID_FN int given_arcs() const { return symmetric ? connectivity / 2 : connectivity; }
+};
+
+// One problem of the batch, its capacities in the given numbers.
+template <class T>
+struct GridCapacities {
+  GridShape shape;
+  bool symmetric;
+  const T *source, *sink, *pairwise;
+
+  // Of the arc from `cell` in direction k, to the neighbour `other`.
+  template <int kArcs>
+  JAXMATCH_GRID_FN const T* arc_at(int64_t cell, int64_t other, int k) const {
+    const bool at_other = symmetric && k >= kArcs / 2;
+    return pairwise + (at_other ? k - kArcs / 2 : k) * shape.cells() + (at_other ? other : cell);
+  }
+  template <int kArcs>
+  JAXMATCH_GRID_FN T arc(int64_t cell, int64_t other, int k) const {
+    return *arc_at<kArcs>(cell, other, k);
+  }
+};
+template <class T>
+JAXMATCH_GRID_FN GridCapacities<T> grid_of(const GridCutOperands& o, int64_t b) {
+  const int64_t cells = o.shape.cells();
+  return {o.shape, o.symmetric, static_cast<const T*>(o.source) + b * cells,
+          static_cast<const T*>(o.sink) + b * cells,
+          static_cast<const T*>(o.pairwise) + b * cells * o.given_arcs()};
+}
+
+using GridSides = ffi::Buffer<ffi::PRED>;
+using GridStatus = ffi::Buffer<ffi::S32>;
+
+inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::AnyBuffer sink,
+                                                   ffi::AnyBuffer pairwise,
+                                                   ffi::Result<ffi::AnyBuffer> value,
+                                                   ffi::Result<GridSides> side,
+                                                   ffi::Result<GridStatus> status,
+                                                   int64_t connectivity, int64_t method) {
+  const auto wrong = [](const char* what) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_grid_cut: ") + what));
+  };
+  const auto dtype_of = [](ffi::DataType dtype) -> std::optional<Dtype> {
+    switch (dtype) {
+      case ffi::S32:
+        return Dtype::kS32;
+      case ffi::S64:
+        return Dtype::kS64;
+      case ffi::F32:
+        return Dtype::kF32;
+      case ffi::F64:
+        return Dtype::kF64;
+      default:
+        return std::nullopt;
+    }
+  };
+  if (connectivity != 4 && connectivity != 6 && connectivity != 8) {
+    return wrong("connectivity is 4, 6 or 8");
+  }
+  const size_t rank = connectivity == 6 ? 3 : 2;
+  const auto dims = source.dimensions();
+  const auto arc_dims = pairwise.dimensions();
+  if (dims.size() < rank || arc_dims.size() < rank + 1) return wrong("too few dimensions");
+  const int64_t width = dims[dims.size() - 1], height = dims[dims.size() - 2];
+  const int64_t depth = rank == 3 ? dims[dims.size() - 3] : 1;
+  constexpr int64_t kMostCells = int64_t{1} << 28;
+  if (width >= kMostCells || height >= kMostCells || depth >= kMostCells ||
+      width * height >= kMostCells || width * height * depth >= kMostCells) {
+    return wrong("a grid of 2^28 cells or more");
+  }
+  const auto dtype = dtype_of(source.element_type());
+  const auto value_dtype = dtype_of(value->element_type());
+  if (!dtype || !value_dtype || sink.element_type() != source.element_type() ||
+      pairwise.element_type() != source.element_type()) {
+    return wrong("unsupported dtypes");
+  }
+  GridCutOperands o;
+  o.shape = {int32_t(depth), int32_t(height), int32_t(width)};
+  o.batch = BatchSize(dims, rank);
+  o.connectivity = int(connectivity);
+  const int64_t given = arc_dims[arc_dims.size() - rank - 1];
+  o.symmetric = given == connectivity / 2;
+  const int64_t all = o.batch * o.shape.cells();
+  if ((!o.symmetric && given != connectivity) || int64_t(sink.element_count()) != all ||
+      int64_t(pairwise.element_count()) != all * given || int64_t(side->element_count()) != all ||
+      int64_t(value->element_count()) != o.batch || int64_t(status->element_count()) != o.batch) {
+    return wrong("the arrays do not belong together");
+  }
+  if ((method & 255) > int64_t(GridCutMethod::kPushRelabel)) return wrong("unknown method");
+  o.dtype = *dtype;
+  o.source = source.untyped_data();
+  o.sink = sink.untyped_data();
+  o.pairwise = pairwise.untyped_data();
+  o.value_dtype = *value_dtype;
+  o.value = value->untyped_data();
+  o.side = side->typed_data();
+  o.status = status->typed_data();
+  o.method = GridCutMethod(method & 255);
+  o.choice = method >> 8;
+  return o;
+}
+
+}  // namespace jaxmatch
+
+// The arguments and first results of both handlers, behind the platform's context, and what comes
+// behind all results.
+#define JAXMATCH_BIND_GRID_CUT(binding) \
+  (binding)                             \
+      .Arg<jaxmatch::ffi::AnyBuffer>()  \
+      .Arg<jaxmatch::ffi::AnyBuffer>()  \
+      .Arg<jaxmatch::ffi::AnyBuffer>()  \
+      .Ret<jaxmatch::ffi::AnyBuffer>()  \
+      .Ret<jaxmatch::GridSides>()       \
+      .Ret<jaxmatch::GridStatus>()
+#define JAXMATCH_GRID_CUT_ATTRIBUTES .Attr<int64_t>("connectivity").Attr<int64_t>("method")
+
+#endif  // JAXMATCH_GRID_CUT_OPERANDS_H_

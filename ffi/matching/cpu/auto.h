@@ -1,0 +1,202 @@
+// The method auto on the CPU: many short searches first, then few long ones for all at once.
+#ifndef JAXMATCH_CPU_MATCHING_AUTO_H_
+#define JAXMATCH_CPU_MATCHING_AUTO_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "matching/cpu/budget.h"
+#include "matching/cpu/check_graph.h"
+#include "matching/cpu/hopcroft_karp.h"
+#include "matching/cpu/state.h"
+
+namespace jaxmatch {
+
+// Most free rows have a free column nearby, or no way to any. So at first each row searches alone,
+// breadth first, up to a bound that grows from pass to pass: such searches stay in the cache, and
+// take the rows in the order in which they lie in memory. A search that comes to its end without a
+// free column takes all that it has seen out of the graph for good (a Hungarian tree: no augmenting
+// path ever enters it). When this gets dearer than walking the whole graph, one search from all
+// rows left grows a tree for each (MS-BFS; Azad, Buluc and Pothen, TPDS 2017), phase by phase.
+// O(e sqrt(n)): the passes cost a few walks over the graph, and phases beyond the usual number go
+// to Hopcroft and Karp.
+class AutoSearch {
+ public:
+  AutoSearch(MatchingState& s, Scratch& scratch)
+      : s_(s),
+        scratch_(scratch),
+        free_rows_(scratch.take(s.n)),
+        queue_(scratch.take(s.n)),
+        origin_(scratch.take(s.n)),
+        seen_(scratch.take_bitmap(s.m)) {}
+
+  // Returns a set of columns as a search from all free rows would leave it behind.
+  Bitmap run() {
+    for (int32_t i = 0; i < s_.n; ++i) {
+      free_rows_[num_free_] = i;
+      num_free_ += s_.col4row[i] < 0 && s_.row_ptr[i] < s_.row_ptr[i + 1];
+    }
+    free_cols_ = CountWithEdges(s_.col_ptr, s_.m) - s_.cardinality;
+    search_alone();
+    if (num_free_ == 0 || free_cols_ == 0) return finish();
+    return search_together() ? finish() : HopcroftKarp(s_, scratch_).run(false);
+  }
+
+ private:
+  enum class Outcome { kAugmented, kNoPath, kCut };
+  struct PathEnd {
+    int32_t col, at;  // the free column, or -1, and the place in the queue of the row that met it
+  };
+
+  // Where all columns with edges are matched, they are a cover themselves.
+  Bitmap finish() {
+    if (free_cols_ > 0) return seen_;
+    for (int32_t j = 0; j < s_.m; ++j) {
+      if (s_.row4col[j] >= 0) seen_.set(j);
+    }
+    return seen_;
+  }
+
+  // Keeps in free_rows_ the rows for which the question is still open.
+  void search_alone() {
+    SearchBudget budget(s_.edges(), num_free_);
+    bool another = num_free_ > 0;
+    while (another) {
+      int32_t left = 0;
+      int64_t work = 0;
+      bool dear = false;
+      for (int32_t k = 0; k < num_free_; ++k) {
+        const int32_t i = free_rows_[k];
+        if (dear || search(i, budget.bound(), &work) == Outcome::kCut) free_rows_[left++] = i;
+        if (free_cols_ == 0) return;
+        dear = dear || budget.too_dear(work, k + 1 - left);
+      }
+      num_free_ = left;
+      another = budget.next_pass(work, left) && !dear;
+    }
+  }
+
+  // Breadth first from the free row `root`, over at most `bound` edges.
+  Outcome search(int32_t root, int64_t bound, int64_t* work) {
+    int32_t begin = 0, end = 0, found = -1;
+    int64_t looked = 0;
+    origin_[end] = -1;
+    queue_[end++] = root;
+    while (begin < end && found < 0) {
+      const int32_t i = queue_[begin];
+      const int32_t last = s_.row_ptr[i + 1];
+      int32_t k = s_.row_ptr[i];
+      looked += last - k;
+      if (looked > bound) break;
+      ++begin;
+      for (; k < last; ++k) {
+        const int32_t j = s_.col_ind[k];
+        if (seen_[j]) continue;
+        seen_.set(j);
+        const int32_t r = s_.row4col[j];
+        if (r < 0) {
+          found = j;
+          break;
+        }
+        origin_[end] = begin - 1;
+        queue_[end++] = r;
+      }
+    }
+    *work += std::min(looked, bound);
+    if (found < 0 && begin == end) return Outcome::kNoPath;
+    for (int32_t k = 1; k < end; ++k) seen_.clear(s_.col4row[queue_[k]]);
+    if (found < 0) return Outcome::kCut;
+    seen_.clear(found);
+    augment({found, begin - 1});
+    return Outcome::kAugmented;
+  }
+
+  // Flips the path from a free column up to the free row that its tree hangs from.
+  void augment(PathEnd end) {
+    for (auto [col, at] = end; at >= 0; at = origin_[at]) {
+      const int32_t row = queue_[at];
+      const int32_t next = s_.col4row[row];
+      s_.match(row, col);
+      col = next;
+    }
+    ++s_.cardinality;
+    --free_cols_;
+  }
+
+  // Phases of one search from all rows in free_rows_, until one of them finds no path. False if it
+  // gave up before.
+  bool search_together() {
+    constexpr int kMaxPhases = 100;
+    Bitmap gone = scratch_.take_bitmap(s_.m);
+    gone.copy(seen_, s_.m);
+    path_end_ = reinterpret_cast<PathEnd*>(scratch_.take(2 * int64_t(num_free_)));
+    tree_ = scratch_.take(s_.n);
+    for (int phase = 0; phase < kMaxPhases; ++phase) {
+      if (!grow_forest()) return true;
+      int32_t left = 0;
+      for (int32_t t = 0; t < num_free_; ++t) {
+        if (path_end_[t].col < 0) {
+          free_rows_[left++] = free_rows_[t];
+        } else {
+          augment(path_end_[t]);
+        }
+      }
+      num_free_ = left;
+      seen_.copy(gone, s_.m);
+      if (num_free_ == 0 || free_cols_ == 0) return true;
+    }
+    return false;
+  }
+
+  // Breadth first from all free rows at once. A tree stops to grow when it has met a free column,
+  // which is then its path_end_. True if any has.
+  bool grow_forest() {
+    constexpr int32_t kAhead = 8;
+    int32_t end = 0;
+    for (; end < num_free_; ++end) {
+      queue_[end] = free_rows_[end];
+      origin_[end] = -1;
+      tree_[end] = end;
+      path_end_[end] = {-1, -1};
+    }
+    bool found = false;
+    for (int32_t begin = 0; begin < end; ++begin) {
+      if (begin + 2 * kAhead < end) {
+        __builtin_prefetch(s_.row_ptr + queue_[begin + 2 * kAhead]);
+        __builtin_prefetch(s_.col_ind + s_.row_ptr[queue_[begin + kAhead]]);
+      }
+      const int32_t i = queue_[begin], tree = tree_[begin];
+      if (path_end_[tree].col >= 0) continue;
+      for (int32_t k = s_.row_ptr[i], last = s_.row_ptr[i + 1]; k < last; ++k) {
+        const int32_t j = s_.col_ind[k];
+        if (seen_[j]) continue;
+        seen_.set(j);
+        const int32_t r = s_.row4col[j];
+        if (r < 0) {
+          path_end_[tree] = {j, begin};
+          found = true;
+          break;
+        }
+        origin_[end] = begin;
+        tree_[end] = tree;
+        queue_[end++] = r;
+      }
+    }
+    return found;
+  }
+
+  MatchingState& s_;
+  Scratch& scratch_;
+  int32_t* free_rows_;           // [n], free rows with edges that may have a path
+  int32_t* queue_;               // [n], rows in the order in which a search reaches them
+  int32_t* origin_;              // [n], the place in the queue of the row they were reached from
+  Bitmap seen_;                  // [m], by the search that goes on, and what is out of the graph
+  PathEnd* path_end_ = nullptr;  // of a tree
+  int32_t* tree_ = nullptr;      // [n], that the rows in the queue belong to
+  int32_t num_free_ = 0;
+  int32_t free_cols_ = 0;  // with edges
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_AUTO_H_

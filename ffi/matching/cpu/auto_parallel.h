@@ -1,0 +1,245 @@
+// The method auto on the CPU for one large graph and many threads.
+#ifndef JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
+#define JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "matching/cpu/budget.h"
+#include "matching/cpu/hopcroft_karp.h"
+#include "matching/cpu/parallel.h"
+#include "matching/cpu/state.h"
+
+namespace jaxmatch {
+
+// What AutoSearch does, by many threads at once and without waiting: a search that runs into a
+// column which another one holds goes around it, and if it then finds no path, tries again in the
+// next pass. The forest grows level by level.
+class ParallelAutoSearch {
+ public:
+  // Claims cost about what a second thread brings in.
+  static bool pays(const MatchingState& s, const Spread& spread) {
+    return spread.threads() >= 4 && s.edges() >= 1 << 18;
+  }
+
+  ParallelAutoSearch(MatchingState& s, Scratch& scratch, const Spread& spread)
+      : s_(s),
+        scratch_(scratch),
+        spread_(spread),
+        free_rows_(s, scratch),
+        after_(scratch.take(s.n)),
+        parent_(scratch.take(s.m)),
+        owner_(scratch.take(s.m, kNobody)) {}
+
+  // Returns the columns that alternating paths from free rows reach.
+  Bitmap run() {
+    search_alone();
+    if (!search_together()) return HopcroftKarp(s_, scratch_).run(false);
+    Bitmap reached = scratch_.take_bitmap(s_.m);
+    for (int32_t j = 0; j < s_.m; ++j) {
+      if (owner_[j] != kNobody) reached.set(j);
+    }
+    return reached;
+  }
+
+ private:
+  // The owner of a column owns the column's row too: a search or a tree, by its number, or one of
+  static constexpr int32_t kNobody = -1;
+  static constexpr int32_t kGone = -2;  // out of the graph, in a tree that reaches no free column
+
+  struct Leaf {
+    int32_t row, tree;
+  };
+
+  // What the last owner has written can be read from then on.
+  bool acquire(int32_t j, int32_t owner) {
+    int32_t nobody = kNobody;
+    return __atomic_compare_exchange_n(owner_ + j, &nobody, owner, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+  }
+  void release(int32_t j, int32_t to) { __atomic_store_n(owner_ + j, to, __ATOMIC_RELEASE); }
+
+  void search_alone() {
+    SearchBudget budget(s_.edges(), free_rows_.count());
+    bool* settled = reinterpret_cast<bool*>(scratch_.take(s_.n / int32_t(sizeof(int32_t)) + 1));
+    bool another = free_rows_.count() > 0;
+    while (another) {
+      Progress progress;
+      std::fill_n(settled, free_rows_.count(), false);
+      spread_(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
+        search_range(first, last, budget, settled, &progress);
+      });
+      s_.cardinality += free_rows_.keep([&](int32_t k) { return !settled[k]; });
+      another = budget.next_pass(progress.work, free_rows_.count()) && !progress.dear;
+    }
+  }
+
+  // What a pass has done so far.
+  struct Progress {
+    std::atomic<int64_t> work{0}, settled{0};
+    std::atomic<bool> dear{false};
+  };
+
+  void search_range(int64_t first, int64_t last, const SearchBudget& budget, bool* settled,
+                    Progress* progress) {
+    constexpr auto kRelaxed = std::memory_order_relaxed;
+    int64_t work = 0, done = 0;
+    const auto report = [&] {
+      const int64_t all_work = progress->work.fetch_add(work, kRelaxed) + work;
+      const int64_t all_done = progress->settled.fetch_add(done, kRelaxed) + done;
+      if (budget.too_dear(all_work, all_done)) progress->dear.store(true, kRelaxed);
+      work = done = 0;
+    };
+    for (int64_t k = first; k < last && !progress->dear.load(kRelaxed); ++k) {
+      settled[k] = search(free_rows_[k], budget.bound(), &work);
+      done += settled[k];
+      if (work > budget.sample() / 64) report();
+    }
+    report();
+  }
+
+  // Breadth first from the free row `root`, over at most `bound` edges. True if the row need not be
+  // looked at again. The queue is a list through after_: a row belongs to its column's owner.
+  bool search(int32_t root, int64_t bound, int64_t* work) {
+    int32_t tail = root, found = -1;
+    int64_t looked = 0;
+    bool complete = true;
+    after_[root] = -1;
+    for (int32_t i = root; i >= 0 && found < 0; i = after_[i]) {
+      const int32_t last = s_.row_ptr[i + 1];
+      int32_t k = s_.row_ptr[i];
+      looked += last - k;
+      if (looked > bound) {
+        complete = false;
+        break;
+      }
+      for (; k < last; ++k) {
+        const int32_t j = s_.col_ind[k];
+        const int32_t owner = LoadRelaxed(owner_ + j);
+        if (owner == root || owner == kGone) continue;
+        if (owner != kNobody || !acquire(j, root)) {
+          complete = false;
+          continue;
+        }
+        parent_[j] = i;
+        const int32_t r = s_.row4col[j];
+        if (r < 0) {
+          found = j;
+          break;
+        }
+        after_[tail] = r;
+        after_[r] = -1;
+        tail = r;
+      }
+    }
+    *work += std::min(looked, bound);
+    const int32_t to = found < 0 && complete ? kGone : kNobody;
+    int32_t i = root;
+    if (found < 0) {
+      i = after_[root];  // the root has no column
+    } else {
+      s_.flip(found, parent_);
+      complete = true;
+    }
+    // The columns of these rows, after the flip as before it, are all that the search has acquired.
+    // A row may be somebody else's as soon as its column is released.
+    while (i >= 0) {
+      const int32_t next = after_[i];
+      release(s_.col4row[i], to);
+      i = next;
+    }
+    return complete;
+  }
+
+  // Phases of one search from all rows in free_rows_, until one of them finds no path. False if it
+  // gave up before.
+  bool search_together() {
+    constexpr int kMaxPhases = 100;
+    path_end_ = scratch_.take(free_rows_.count());
+    leaves_ = reinterpret_cast<Leaf*>(scratch_.take(2 * int64_t(s_.n)));
+    next_leaves_ = reinterpret_cast<Leaf*>(scratch_.take(2 * int64_t(s_.n)));
+    for (int phase = 0; phase < kMaxPhases; ++phase) {
+      if (!grow_forest()) return true;
+      spread_(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
+        for (int64_t t = first; t < last; ++t) {
+          if (path_end_[t] >= 0) s_.flip(path_end_[t], parent_);
+        }
+      });
+      s_.cardinality += free_rows_.drop_matched();
+      spread_(s_.m, 0.3, [&](int64_t first, int64_t last) {
+        for (int64_t j = first; j < last; ++j) owner_[j] = owner_[j] >= 0 ? kNobody : owner_[j];
+      });
+    }
+    return false;
+  }
+
+  // Breadth first from all free rows at once, level by level. A tree stops to grow when it has met
+  // a free column, which is then its path_end_. True if any has.
+  bool grow_forest() {
+    int32_t width = free_rows_.count();
+    for (int32_t t = 0; t < width; ++t) {
+      leaves_[t] = {free_rows_[t], t};
+      path_end_[t] = -1;
+    }
+    std::atomic<bool> found{false};
+    while (width > 0) {
+      std::atomic<int32_t> end{0};
+      spread_(width, kLeafNs, [&](int64_t first, int64_t last) {
+        if (grow(first, last, &end)) found.store(true, std::memory_order_relaxed);
+      });
+      std::swap(leaves_, next_leaves_);
+      width = end;
+    }
+    return found;
+  }
+
+  // Grows the leaves [first, last) of a level. True if one of them sees a free column.
+  bool grow(int64_t first, int64_t last, std::atomic<int32_t>* end) {
+    constexpr int32_t kBuffer = 128;
+    Leaf buffer[kBuffer];
+    int32_t filled = 0;
+    bool found = false;
+    const auto flush = [&] {
+      std::copy_n(buffer, filled, next_leaves_ + end->fetch_add(filled, std::memory_order_relaxed));
+      filled = 0;
+    };
+    for (int64_t t = first; t < last; ++t) {
+      const auto [i, tree] = leaves_[t];
+      if (LoadRelaxed(path_end_ + tree) >= 0) continue;
+      for (int32_t k = s_.row_ptr[i], row_end = s_.row_ptr[i + 1]; k < row_end; ++k) {
+        const int32_t j = s_.col_ind[k];
+        if (LoadRelaxed(owner_ + j) != kNobody || !acquire(j, tree)) continue;
+        parent_[j] = i;
+        const int32_t r = s_.row4col[j];
+        if (r < 0) {
+          StoreRelaxed(path_end_ + tree, j);
+          found = true;
+          break;
+        }
+        buffer[filled++] = {r, tree};
+        if (filled == kBuffer) flush();
+      }
+    }
+    flush();
+    return found;
+  }
+
+  static constexpr double kLeafNs = 20;
+
+  MatchingState& s_;
+  Scratch& scratch_;
+  const Spread& spread_;
+  FreeRows free_rows_;           // that may have a path
+  int32_t* after_;               // [n], the next row of a search's queue
+  int32_t* parent_;              // [m], the row from which a column was reached
+  int32_t* owner_;               // [m], of the columns
+  int32_t* path_end_ = nullptr;  // a tree's free column, or -1; the last one that was met
+  Leaf* leaves_ = nullptr;       // [n], a level of the forest
+  Leaf* next_leaves_ = nullptr;  // [n], the next one
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_

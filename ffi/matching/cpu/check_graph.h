@@ -1,0 +1,43 @@
+// Whether a traced graph can be walked at all.
+#ifndef JAXMATCH_CPU_MATCHING_GRAPH_H_
+#define JAXMATCH_CPU_MATCHING_GRAPH_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "common/cpu/index_checks.h"
+#include "matching/cpu/parallel.h"
+#include "matching/operands.h"
+
+namespace jaxmatch {
+
+inline bool ArePointers(const int32_t* ptr, int32_t count, int64_t capacity) {
+  return ptr[0] == 0 && ptr[count] <= capacity && NeverFalls(ptr, 0, count);
+}
+
+// True if no walk along either direction leaves the arrays. That both name the same edges is not
+// checked: an algorithm must end and stay inside where they differ.
+inline bool IsWalkable(const BipartiteCsr& g, const Spread& spread) {
+  if (!ArePointers(g.row_ptr, g.n, g.capacity) || !ArePointers(g.col_ptr, g.m, g.capacity) ||
+      g.row_ptr[g.n] != g.col_ptr[g.m]) {
+    return false;
+  }
+  std::atomic<bool> inside{true};
+  spread(g.row_ptr[g.n], 0.3, [&](int64_t first, int64_t last) {
+    if (!AreBelow(g.col_ind, first, last, g.m) || !AreBelow(g.row_ind, first, last, g.n)) {
+      inside.store(false, std::memory_order_relaxed);
+    }
+  });
+  return inside;
+}
+
+// Of `count` vertices, those that have edges.
+inline int32_t CountWithEdges(const int32_t* ptr, int32_t count) {
+  int32_t found = 0;
+  for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];
+  return found;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_GRAPH_H_

@@ -1,0 +1,47 @@
+// König's theorem: the vertex cover that proves a matching to be maximum.
+#ifndef JAXMATCH_CPU_MATCHING_COVER_H_
+#define JAXMATCH_CPU_MATCHING_COVER_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "matching/cpu/state.h"
+
+namespace jaxmatch {
+
+// The columns that alternating paths from free rows reach. For a matching that is maximum none of
+// them is free.
+inline Bitmap ReachFromFreeRows(const MatchingState& s, Scratch& scratch) {
+  Bitmap reached = scratch.take_bitmap(s.m);
+  int32_t* queue = scratch.take(s.n);
+  int32_t end = 0;
+  for (int32_t i = 0; i < s.n; ++i) {
+    if (s.col4row[i] < 0) queue[end++] = i;
+  }
+  for (int32_t begin = 0; begin < end; ++begin) {
+    const int32_t i = queue[begin];
+    for (int32_t k = s.row_ptr[i]; k < s.row_ptr[i + 1]; ++k) {
+      const int32_t j = s.col_ind[k];
+      if (reached[j]) continue;
+      reached.set(j);
+      if (s.row4col[j] >= 0) queue[end++] = s.row4col[j];
+    }
+  }
+  return reached;
+}
+
+// The columns that were reached and the rows whose column was not. An edge from a row that is not
+// in the cover leads from a reached row, so to a reached column; each matched pair has exactly one
+// end in the cover.
+inline void WriteCover(const MatchingState& s, Bitmap reached, bool* row_cover, bool* col_cover) {
+  std::fill_n(col_cover, s.m, false);
+  for (int32_t i = 0; i < s.n; ++i) row_cover[i] = s.col4row[i] >= 0;
+  reached.for_each(s.m, [&](int32_t j) {
+    col_cover[j] = true;
+    if (s.row4col[j] >= 0) row_cover[s.row4col[j]] = false;
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_COVER_H_

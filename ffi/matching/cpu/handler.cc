@@ -1,0 +1,155 @@
+// The target jaxmatch_matching on CPU: checks each graph, starts, solves and proves it.
+#include "common/handler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "common/cpu/thread_pool.h"
+#include "common/status.h"
+#include "matching/cpu/auto.h"
+#include "matching/cpu/auto_parallel.h"
+#include "matching/cpu/check_graph.h"
+#include "matching/cpu/cover.h"
+#include "matching/cpu/hopcroft_karp.h"
+#include "matching/cpu/p_dbfs.h"
+#include "matching/cpu/p_hk.h"
+#include "matching/cpu/parallel.h"
+#include "matching/cpu/pothen_fan.h"
+#include "matching/cpu/push_relabel.h"
+#include "matching/cpu/start.h"
+#include "matching/cpu/state.h"
+#include "matching/operands.h"
+
+namespace jaxmatch {
+namespace {
+
+// The method auto searches from the side with fewer free vertices that have edges. That is the side
+// with fewer vertices that have edges: any matching covers as many on both sides.
+bool AutoSearchesFromColumns(const BipartiteCsr& g) {
+  return CountWithEdges(g.col_ptr, g.m) < CountWithEdges(g.row_ptr, g.n);
+}
+
+// Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or
+// null where the algorithm does not know them.
+Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, Scratch& scratch) {
+  switch (o.method) {
+    case MatchingMethod::kAuto:
+      return ParallelAutoSearch::pays(s, spread) ? ParallelAutoSearch(s, scratch, spread).run()
+                                                 : AutoSearch(s, scratch).run();
+    case MatchingMethod::kHopcroftKarp:
+    case MatchingMethod::kApsb:
+      return HopcroftKarp(s, scratch).run(false);
+    case MatchingMethod::kHkdw:
+    case MatchingMethod::kApfb:
+      return HopcroftKarp(s, scratch).run(true);
+    case MatchingMethod::kPothenFan:
+      return PothenFan<Marks>(s, scratch).run(Spread(nullptr));
+    case MatchingMethod::kPushRelabel:
+      return PushRelabel(s, scratch, o.k).run();
+    case MatchingMethod::kPDbfs:
+      return PDbfs(s, scratch).run(spread);
+    case MatchingMethod::kPPfp:
+      return PothenFan<Claims>(s, scratch).run(spread);
+    case MatchingMethod::kPHk:
+      return PHopcroftKarp(s, scratch).run(spread);
+    case MatchingMethod::kNone:
+      break;
+  }
+  return {};
+}
+
+void WriteInvalid(const BipartiteCsr& g, const MatchingResults& out) {
+  std::fill_n(out.col4row, g.n, -1);
+  std::fill_n(out.row4col, g.m, -1);
+  std::fill_n(out.row_cover, g.n, false);
+  std::fill_n(out.col_cover, g.m, false);
+  *out.cardinality = -1;
+  *out.status = kInvalidGraph;
+}
+
+// False: there is no memory.
+bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scratch& scratch) {
+  const BipartiteCsr g = o.graph(b);
+  const MatchingResults out = o.results_of(b);
+  if (!IsWalkable(g, spread)) {
+    WriteInvalid(g, out);
+    return true;
+  }
+  if (!scratch.reset(g.n, g.m)) return false;
+  MatchingState rows{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
+                     g.row_ind, out.col4row, out.row4col, 0};
+  StartFrom(rows, o.start_of(b));
+  if (o.init == MatchingInit::kKarpSipser) {
+    KarpSipser(rows, scratch).run();
+  } else if (o.init == MatchingInit::kCheap) {
+    CheapMatching(rows);
+  }
+  const bool from_columns = o.method == MatchingMethod::kAuto && AutoSearchesFromColumns(g);
+  MatchingState s = from_columns ? rows.transposed() : rows;
+  if (o.init == MatchingInit::kAuto) CheapMatching(s);
+  bool* const cover = from_columns ? out.col_cover : out.row_cover;
+  bool* const other_cover = from_columns ? out.row_cover : out.col_cover;
+  if (o.method == MatchingMethod::kNone) {
+    std::fill_n(cover, s.n, false);
+    std::fill_n(other_cover, s.m, false);
+    *out.status = kIterationLimit;
+  } else {
+    Bitmap reached = Solve(o, spread, s, scratch);
+    if (!reached) reached = ReachFromFreeRows(s, scratch);
+    WriteCover(s, reached, cover, other_cover);
+    *out.status = kOptimal;
+  }
+  *out.cardinality = s.cardinality;
+  return true;
+}
+
+ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indices col_ptr,
+                    Indices row_ind, ffi::RemainingArgs args, ffi::Result<Indices> col4row,
+                    ffi::Result<Indices> row4col, ffi::Result<Indices> cardinality,
+                    ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
+                    ffi::Result<Indices> status, int64_t given, int64_t method, int64_t init,
+                    int64_t choice, double k, int64_t /*rounds*/) {
+  constexpr int64_t kStart = 1;
+  std::optional<Indices> start;
+  if (given & kStart) {
+    const auto buffer = args.get<Indices>(0);
+    if (!buffer.has_value()) return buffer.error();
+    start = *buffer;
+  }
+  const auto decoded =
+      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, start ? &*start : nullptr, col4row,
+                     row4col, cardinality, row_cover, col_cover, status, method, init, choice, k);
+  if (!decoded.has_value()) return decoded.error();
+  const MatchingOperands& o = *decoded;
+  if (o.method < MatchingMethod::kAuto || o.method > MatchingMethod::kNone ||
+      o.init < MatchingInit::kAuto || o.init > MatchingInit::kKarpSipser) {
+    return ffi::Error::InvalidArgument("jaxmatch_matching: unknown method or init");
+  }
+  std::atomic<bool> out_of_memory{false};
+  if (o.batch == 1) {
+    Scratch scratch;
+    out_of_memory = !SolveGraph(o, 0, Spread(&pool), scratch);
+  } else {
+    const double vertices = double(o.first.n) + o.first.m, edges = double(o.first.capacity);
+    ForEachRange(pool, o.batch, 200 + 5 * (vertices + edges), [&](int64_t first, int64_t last) {
+      Scratch scratch;
+      for (int64_t b = first; b < last; ++b) {
+        if (!SolveGraph(o, b, Spread(nullptr), scratch)) out_of_memory = true;
+      }
+    });
+  }
+  if (out_of_memory) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                      "jaxmatch_matching: no memory for the workspace");
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::Matching,
+                 JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
+                     JAXMATCH_MATCHING_ATTRIBUTES);

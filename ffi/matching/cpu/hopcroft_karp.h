@@ -1,0 +1,150 @@
+// Hopcroft and Karp (SIAM J. Comput. 1973), and Duff and Wiberg's second sweep (ACM TOMS 1988).
+#ifndef JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
+#define JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "matching/cpu/state.h"
+
+namespace jaxmatch {
+
+// A phase builds the levels of a breadth-first search from all free rows up to the first that sees
+// a free column, then augments along disjoint paths that climb one level an edge, from those
+// columns back to free rows: so it only looks at what leads to a free column. O(e sqrt(n)).
+//
+// Duff and Wiberg: the free columns beyond the last level then look for longer paths. Such a path
+// may wander among vertices that have no level, and climbs like the others once it has met one that
+// has. None of its edges goes down in levels, so turning it around opens no short cut: the next
+// phase still has more levels than this one, and the bound on the phases holds.
+class HopcroftKarp {
+ public:
+  HopcroftKarp(MatchingState& s, Scratch& scratch)
+      : s_(s),
+        level_(scratch.take(s.n)),
+        queue_(scratch.take(s.n)),
+        next_(scratch.take(s.m)),
+        from_(scratch.take(s.n)),
+        ends_(scratch.take(s.m)),
+        seen_(scratch.take_bitmap(s.m)),
+        entered_(scratch.take_bitmap(s.n)) {}
+
+  // Returns the columns that the last search, which failed, has seen.
+  Bitmap run(bool duff_wiberg) {
+    // A phase without a path: the two directions of the graph differ.
+    for (int32_t before = -1; find_levels() && s_.cardinality > before;) {
+      before = s_.cardinality;
+      for (int32_t k = 0; k < num_ends_; ++k) climb(ends_[k], last_level_);
+      if (!duff_wiberg || !more_) continue;
+      for (int32_t j = 0; j < s_.m; ++j) {
+        if (s_.row4col[j] < 0 && !seen_[j]) climb(j, kNone);
+      }
+    }
+    return seen_;
+  }
+
+ private:
+  static constexpr int32_t kNone = INT32_MAX;  // beyond the last level
+
+  // Levels of the rows, and in ends_ the free columns that the last one sees; false if there are
+  // none. A column that row i sees first has the level of row i, and its row the next one.
+  bool find_levels() {
+    constexpr int32_t kAhead = 8;
+    std::fill_n(level_, s_.n, kNone);
+    seen_.clear_all(s_.m);
+    entered_.clear_all(s_.n);
+    num_ends_ = 0;
+    int32_t end = 0;
+    for (int32_t i = 0; i < s_.n; ++i) {
+      if (s_.col4row[i] >= 0) continue;
+      level_[i] = 0;
+      queue_[end++] = i;
+    }
+    int32_t begin = 0;
+    for (int32_t level = 0; begin < end && num_ends_ == 0; ++level) {
+      last_level_ = level;
+      for (const int32_t level_end = end; begin < level_end; ++begin) {
+        if (begin + 2 * kAhead < end) {
+          __builtin_prefetch(s_.row_ptr + queue_[begin + 2 * kAhead]);
+          __builtin_prefetch(s_.col_ind + s_.row_ptr[queue_[begin + kAhead]]);
+        }
+        const int32_t i = queue_[begin];
+        for (int32_t k = s_.row_ptr[i], last = s_.row_ptr[i + 1]; k < last; ++k) {
+          const int32_t j = s_.col_ind[k];
+          if (seen_[j]) continue;
+          seen_.set(j);
+          const int32_t r = s_.row4col[j];
+          if (r < 0) {
+            ends_[num_ends_++] = j;
+          } else {
+            level_[r] = level + 1;
+            queue_[end++] = r;
+          }
+        }
+      }
+    }
+    more_ = begin < end;
+    return num_ends_ > 0;
+  }
+
+  // Depth first from the free column `root`, which rows of this level see, back to a free row; and
+  // augments if it meets one. All climbs of a phase together enter a row once.
+  void climb(int32_t root, int32_t level) {
+    int32_t j = root;
+    next_[j] = s_.col_ptr[j];
+    while (true) {
+      const int32_t i = next_row(j, j == root ? level : level_above(s_.row4col[j]));
+      if (i < 0) {
+        if (j == root) return;
+        j = from_[s_.row4col[j]];
+        continue;
+      }
+      from_[i] = j;
+      if (s_.col4row[i] < 0) return augment(i);
+      j = s_.col4row[i];
+      next_[j] = s_.col_ptr[j];
+    }
+  }
+
+  // The level of the rows that saw the column of row i first.
+  int32_t level_above(int32_t i) const { return level_[i] == kNone ? kNone : level_[i] - 1; }
+
+  // Enters the next row of this level that column j is joined to; -1 if there is none left. Rows
+  // that are joined to a column which no level sees are all beyond the levels.
+  int32_t next_row(int32_t j, int32_t level) {
+    for (const int32_t end = s_.col_ptr[j + 1]; next_[j] < end;) {
+      const int32_t i = s_.row_ind[next_[j]++];
+      if (entered_[i] || (level != kNone && level_[i] != level)) continue;
+      entered_.set(i);
+      return i;
+    }
+    return -1;
+  }
+
+  // Flips the path from the free row i back to the column that the climb began with.
+  void augment(int32_t i) {
+    while (i >= 0) {
+      const int32_t j = from_[i];
+      const int32_t row = s_.row4col[j];
+      s_.match(i, j);
+      i = row;
+    }
+    ++s_.cardinality;
+  }
+
+  MatchingState& s_;
+  int32_t* level_;  // [n]
+  int32_t* queue_;  // [n], the free rows first
+  int32_t* next_;   // [m], the next edge to look at, of a column on a climb
+  int32_t* from_;   // [n], the column from which a climb entered a row
+  int32_t* ends_;   // [m], the free columns that the last level sees
+  Bitmap seen_;     // [m], by the last search in breadth
+  Bitmap entered_;  // [n], by the climbs of this phase
+  int32_t num_ends_ = 0;
+  int32_t last_level_ = 0;
+  bool more_ = false;  // are there rows beyond the last level
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_

@@ -1,0 +1,115 @@
+// Pothen and Fan (ACM TOMS 1990) in the form of Duff, Kaya and Ucar (ACM TOMS 2011): depth first,
+// with lookahead and fairness.
+#ifndef JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
+#define JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "matching/cpu/parallel.h"
+#include "matching/cpu/state.h"
+
+namespace jaxmatch {
+
+// A phase searches from every free row, and its searches share no column. Lookahead: a row that is
+// entered first looks for a free column; what it has passed by was matched and stays so, so this
+// costs each edge once in all phases. Fairness: every other phase reads the rows backwards, so that
+// a search does not die in the same region each time. O(n e), in practice a few phases. With
+// `Marks` for one thread, with `Claims` for many (P-PFP).
+template <class Taken>
+class PothenFan {
+ public:
+  PothenFan(MatchingState& s, Scratch& scratch)
+      : s_(s),
+        scratch_(scratch),
+        free_rows_(s, scratch),
+        ahead_(scratch.take(s.n)),
+        next_(scratch.take(s.n)),
+        parent_(scratch.take(s.m)),
+        taken_(s.m, scratch) {}
+
+  // Returns the columns that the last phase, which found no path, has seen.
+  Bitmap run(const Spread& spread) {
+    std::copy_n(s_.row_ptr, s_.n, ahead_);
+    int32_t found = 0;
+    bool backwards = false;
+    do {
+      taken_.next_phase();
+      spread(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
+        for (int64_t k = first; k < last; ++k) {
+          backwards ? search<true>(free_rows_[k]) : search<false>(free_rows_[k]);
+        }
+      });
+      found = free_rows_.drop_matched();
+      s_.cardinality += found;
+      backwards = !backwards;
+    } while (found > 0);
+    return taken_.taken_columns(scratch_);
+  }
+
+ private:
+  // Depth first from the free row `root`; augments if a free column is met.
+  template <bool kBackwards>
+  void search(int32_t root) {
+    int32_t i = root;
+    enter<kBackwards>(i);
+    while (true) {
+      int32_t j = free_column(i);
+      if (j >= 0) {
+        parent_[j] = i;
+        s_.flip(j, parent_);
+        return;
+      }
+      while ((j = next_column<kBackwards>(i)) < 0) {
+        if (i == root) return;
+        i = parent_[s_.col4row[i]];
+      }
+      parent_[j] = i;
+      i = s_.row4col[j];
+      enter<kBackwards>(i);
+    }
+  }
+
+  template <bool kBackwards>
+  void enter(int32_t i) {
+    next_[i] = kBackwards ? s_.row_ptr[i + 1] : s_.row_ptr[i];
+  }
+
+  // Lookahead: a free column of row i, claimed; or -1.
+  int32_t free_column(int32_t i) {
+    for (const int32_t end = s_.row_ptr[i + 1]; ahead_[i] < end; ++ahead_[i]) {
+      const int32_t j = s_.col_ind[ahead_[i]];
+      if (LoadRelaxed(s_.row4col + j) < 0 && taken_.claim(j)) return j;
+    }
+    return -1;
+  }
+
+  // The next column of row i that this phase has not seen, claimed; or -1.
+  template <bool kBackwards>
+  int32_t next_column(int32_t i) {
+    if (kBackwards) {
+      for (const int32_t begin = s_.row_ptr[i]; next_[i] > begin;) {
+        const int32_t j = s_.col_ind[--next_[i]];
+        if (taken_.claim(j)) return j;
+      }
+    } else {
+      for (const int32_t end = s_.row_ptr[i + 1]; next_[i] < end;) {
+        const int32_t j = s_.col_ind[next_[i]++];
+        if (taken_.claim(j)) return j;
+      }
+    }
+    return -1;
+  }
+
+  MatchingState& s_;
+  Scratch& scratch_;
+  FreeRows free_rows_;
+  int32_t* ahead_;   // [n], the next edge to look ahead at
+  int32_t* next_;    // [n], the next edge to go down; its end if backwards
+  int32_t* parent_;  // [m], the row from which a column was reached
+  Taken taken_;      // [m], in this phase
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_

@@ -1,0 +1,131 @@
+// Push-relabel for bipartite matching: Goldberg and Tarjan's (J. ACM 1988), in FIFO order and with
+// global relabelling, as Kaya, Langguth, Manne and Ucar (Comput. Oper. Res. 2013) found it best.
+#ifndef JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
+#define JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "matching/cpu/hopcroft_karp.h"
+#include "matching/cpu/state.h"
+
+namespace jaxmatch {
+
+// A label is a lower bound on the length of an alternating path to a free column. A free row takes
+// the column with the least label from whoever has it (a double push), and that column's label
+// rises. Labels never fall, so this ends. After k (n + m) pushes a breadth-first search from the
+// free columns makes all labels exact; a row without any path is then left alone.
+class PushRelabel {
+ public:
+  PushRelabel(MatchingState& s, Scratch& scratch, double k)
+      : s_(s),
+        scratch_(scratch),
+        unreachable_(s.n + s.m),
+        interval_(std::max<int64_t>(
+            1, int64_t((k > 0 ? std::min(k, kMost) : kUsual) * (double(s.n) + s.m)))),
+        row_label_(scratch.take(s.n, 0)),
+        col_label_(scratch.take(s.m, 0)),
+        active_(scratch.take(int64_t(s.n) + 1)),
+        queue_(scratch.take(s.m)),
+        old_label_(scratch.take(s.m)) {}
+
+  // Returns the columns that the last search has seen if it had to end with another method.
+  Bitmap run() {
+    for (int32_t i = 0; i < s_.n; ++i) {
+      if (s_.col4row[i] < 0) activate(i);
+    }
+    int64_t pushes = interval_;
+    int relabels = 0;
+    while (begin_ != end_) {
+      if (pushes >= interval_) {
+        if (++relabels > kMaxRelabels) return HopcroftKarp(s_, scratch_).run(false);
+        relabel_all();
+        pushes = 0;
+      }
+      pushes += push(next_active());
+    }
+    return {};
+  }
+
+ private:
+  static constexpr double kUsual = 0.5, kMost = 100;
+  // Far beyond what a graph needs. Directions that contradict each other could go on for too long.
+  static constexpr int kMaxRelabels = 1000;
+
+  // A ring: no row is in it twice.
+  void activate(int32_t i) {
+    active_[end_] = i;
+    end_ = end_ == s_.n ? 0 : end_ + 1;
+  }
+  int32_t next_active() {
+    const int32_t i = active_[begin_];
+    begin_ = begin_ == s_.n ? 0 : begin_ + 1;
+    return i;
+  }
+
+  // The free row i takes the column nearest to a free one. False if there is no way to any.
+  bool push(int32_t i) {
+    int32_t nearest = -1, label = unreachable_;
+    for (int32_t k = s_.row_ptr[i]; k < s_.row_ptr[i + 1]; ++k) {
+      const int32_t j = s_.col_ind[k];
+      if (col_label_[j] >= label) continue;
+      nearest = j;
+      label = col_label_[j];
+      if (label < row_label_[i]) break;  // no column of this row has less
+    }
+    if (nearest < 0) return false;
+    const int32_t owner = s_.row4col[nearest];
+    if (owner >= 0) {
+      s_.col4row[owner] = -1;
+      activate(owner);
+    } else {
+      ++s_.cardinality;
+    }
+    s_.match(i, nearest);
+    row_label_[i] = label + 1;
+    col_label_[nearest] = std::min(unreachable_, label + 2);
+    return true;
+  }
+
+  // Labels become distances to the nearest free column. They would not fall by themselves; that is
+  // made sure where the two directions of the graph disagree.
+  void relabel_all() {
+    std::copy_n(col_label_, s_.m, old_label_);
+    std::fill_n(row_label_, s_.n, unreachable_);
+    int32_t end = 0;
+    for (int32_t j = 0; j < s_.m; ++j) {
+      col_label_[j] = unreachable_;
+      if (s_.row4col[j] >= 0) continue;
+      col_label_[j] = 0;
+      queue_[end++] = j;
+    }
+    for (int32_t begin = 0; begin < end; ++begin) {
+      const int32_t j = queue_[begin];
+      for (int32_t k = s_.col_ptr[j]; k < s_.col_ptr[j + 1]; ++k) {
+        const int32_t i = s_.row_ind[k];
+        if (row_label_[i] != unreachable_) continue;
+        row_label_[i] = col_label_[j] + 1;
+        const int32_t mate = s_.col4row[i];
+        if (mate < 0 || col_label_[mate] != unreachable_) continue;
+        col_label_[mate] = col_label_[j] + 2;
+        queue_[end++] = mate;
+      }
+    }
+    for (int32_t j = 0; j < s_.m; ++j) col_label_[j] = std::max(col_label_[j], old_label_[j]);
+  }
+
+  MatchingState& s_;
+  Scratch& scratch_;
+  const int32_t unreachable_;  // a label that no path is as long as
+  const int64_t interval_;     // pushes from one global relabelling to the next
+  int32_t* row_label_;         // [n]
+  int32_t* col_label_;         // [m]
+  int32_t* active_;            // [n + 1], the free rows that may have a path, first in first out
+  int32_t* queue_;             // [m]
+  int32_t* old_label_;         // [m]
+  int32_t begin_ = 0, end_ = 0;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_

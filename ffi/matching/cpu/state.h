@@ -1,0 +1,138 @@
+// What every matching algorithm on the CPU works on: a checked graph as the side that searches sees
+// it, the matching in the making, and scratch memory.
+#ifndef JAXMATCH_CPU_MATCHING_STATE_H_
+#define JAXMATCH_CPU_MATCHING_STATE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "matching/operands.h"
+
+namespace jaxmatch {
+
+// Entries that several threads look at.
+inline int32_t LoadRelaxed(const int32_t* entry) {
+  return __atomic_load_n(entry, __ATOMIC_RELAXED);
+}
+inline void StoreRelaxed(int32_t* entry, int32_t value) {
+  __atomic_store_n(entry, value, __ATOMIC_RELAXED);
+}
+inline int32_t ExchangeRelaxed(int32_t* entry, int32_t value) {
+  return __atomic_exchange_n(entry, value, __ATOMIC_RELAXED);
+}
+
+// Searches start from rows. What shall start from columns works on transposed().
+struct MatchingState {
+  int32_t n, m;
+  const int32_t* row_ptr;
+  const int32_t* col_ind;
+  const int32_t* col_ptr;
+  const int32_t* row_ind;
+  int32_t* col4row;  // [n], -1 where free
+  int32_t* row4col;  // [m], the same matching seen from the columns
+  int32_t cardinality;
+
+  int32_t edges() const { return row_ptr[n]; }
+  MatchingState transposed() const {
+    return {m, n, col_ptr, row_ind, row_ptr, col_ind, row4col, col4row, cardinality};
+  }
+
+  // Other threads may look at a column's entry in the meantime.
+  void match(int32_t row, int32_t col) {
+    col4row[row] = col;
+    StoreRelaxed(row4col + col, row);
+  }
+
+  // Flips the path from the free column `col` up to the free row that its tree hangs from:
+  // parent[c] is the row that reached column c. Leaves the count to the caller.
+  void flip(int32_t col, const int32_t* parent) {
+    while (col >= 0) {
+      const int32_t row = parent[col];
+      const int32_t next = col4row[row];
+      match(row, col);
+      col = next;
+    }
+  }
+  void augment(int32_t col, const int32_t* parent) {
+    flip(col, parent);
+    ++cardinality;
+  }
+};
+
+// One bit a vertex: the bits of a million vertices stay in the L2 cache, their numbers would not.
+class Bitmap {
+ public:
+  Bitmap() = default;
+  explicit Bitmap(uint64_t* words) : words_(words) {}
+  static int64_t words_for(int64_t count) { return (count + 63) / 64; }
+
+  bool operator[](int32_t i) const { return words_[i >> 6] >> (i & 63) & 1; }
+  void set(int32_t i) { words_[i >> 6] |= uint64_t{1} << (i & 63); }
+  void clear(int32_t i) { words_[i >> 6] &= ~(uint64_t{1} << (i & 63)); }
+  void clear_all(int64_t count) { std::fill_n(words_, words_for(count), uint64_t{0}); }
+  void copy(const Bitmap& other, int64_t count) {
+    std::copy_n(other.words_, words_for(count), words_);
+  }
+  // f(i) for each bit that is set.
+  template <class F>
+  void for_each(int64_t count, F f) const {
+    for (int64_t k = 0; k < words_for(count); ++k) {
+      for (uint64_t word = words_[k]; word != 0; word &= word - 1) {
+        f(int32_t(64 * k + __builtin_ctzll(word)));
+      }
+    }
+  }
+  explicit operator bool() const { return words_ != nullptr; }
+
+ private:
+  uint64_t* words_ = nullptr;
+};
+
+// Memory for one graph at a time, kept for the next one. Pages that an algorithm does not touch
+// cost nothing, so there is room for the greediest.
+class Scratch {
+ public:
+  Scratch() = default;
+  ~Scratch() { std::free(base_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // Gives everything back and makes room for a graph of n + m vertices. False: there is no memory.
+  bool reset(int64_t n, int64_t m) {
+    const int64_t words = kArrays * (n + m + 64);
+    used_ = 0;
+    if (words <= words_) return true;
+    std::free(base_);
+    base_ = static_cast<int32_t*>(std::malloc(size_t(words) * sizeof(int32_t)));
+    words_ = base_ ? words : 0;
+    return base_ != nullptr;
+  }
+  // Not initialised.
+  int32_t* take(int64_t count) {
+    int32_t* array = base_ + used_;
+    used_ += (count + 15) / 16 * 16;
+    return array;
+  }
+  int32_t* take(int64_t count, int32_t value) {
+    int32_t* array = take(count);
+    std::fill_n(array, count, value);
+    return array;
+  }
+  Bitmap take_bitmap(int64_t count) {
+    Bitmap bits(reinterpret_cast<uint64_t*>(take(2 * Bitmap::words_for(count))));
+    bits.clear_all(count);
+    return bits;
+  }
+
+ private:
+  // More than an initial matching, a search and the method it falls back on take together.
+  static constexpr int64_t kArrays = 16;
+  int32_t* base_ = nullptr;
+  int64_t words_ = 0;
+  int64_t used_ = 0;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_MATCHING_STATE_H_

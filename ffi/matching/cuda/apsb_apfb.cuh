@@ -1,0 +1,211 @@
+// The methods "apsb" and "apfb": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, GPU accelerated
+// maximum cardinality matching algorithms for bipartite graphs, Euro-Par 2013. Functions are named
+// after its algorithms 1 to 4. One launch does many levels of the breadth-first search, with a
+// meeting of all threads where the paper has a launch.
+#ifndef JAXMATCH_CUDA_MATCHING_BFS_CUH_
+#define JAXMATCH_CUDA_MATCHING_BFS_CUH_
+
+#include "matching/cuda/finish.cuh"
+#include "matching/cuda/start.cuh"
+
+namespace jaxmatch {
+
+struct BfsOptions {
+  bool shortest;    // APsB: a search ends with the level that finds a path; else APFB
+  bool with_roots;  // GPUBFS-WR: a tree that has found a path is left alone
+  bool constant;    // CT: 256 * 256 threads; else MT: as many as there are
+  bool by_root;     // ALTERNATE takes one path for each root; else every path that was found
+
+  // The bits of `choice`, as in jaxmatch/_native/_matching.py.
+  static BfsOptions of(MatchingMethod method, int64_t choice) {
+    const bool shortest = method == MatchingMethod::kApsb ||
+                          method == MatchingMethod::kHopcroftKarp || method == MatchingMethod::kPHk;
+    const bool with_roots = (choice & 8) != 0;
+    return {shortest, with_roots, (choice & 16) == 0, with_roots && (choice & 32) != 0};
+  }
+};
+
+// Races are part of the method: several columns may claim a row at once, and paths that are
+// alternated together may cross. Whatever comes of it, predecessors of rows lie one level up, each
+// row is only ever given to its predecessor, and fix_matching() drops the pairs that lost.
+class BreadthFirst {
+ public:
+  __device__ BreadthFirst(MatchingGrid& grid, const MatchingState& s, BfsOptions options)
+      : grid_(grid),
+        s_(s),
+        c_(*s.control),
+        options_(options),
+        bfs_(s.height),
+        root_(s.tokens),
+        predecessor_(s.leaf),
+        cmatch_(s.row4col),
+        rmatch_(s.col4row) {}
+
+  __device__ void begin() {
+    const int32_t matched = cardinality(grid_, s_);
+    if (grid_.leader()) c_.entries = matched;
+    init_bfs_array();
+  }
+
+  // So many levels, or to the end. Whether it is done.
+  __device__ bool run(int64_t levels) {
+    for (; levels != 0; --levels) {
+      const Tally level = gpubfs();
+      const bool found_before = __ldcg(&c_.found) != 0;
+      const bool found = found_before || level.found > 0;
+      const bool over = level.count == 0 || (options_.shortest && found);
+      grid_.meet();  // all have read the control words
+      if (grid_.leader()) {
+        c_.found = found;
+        ++c_.levels;
+        ++c_.targets;
+      }
+      grid_.meet();
+      if (!over) continue;
+      if (!found) return true;
+      alternate();
+      fix_matching();
+      init_bfs_array();
+    }
+    return false;
+  }
+
+  // Columns that the last search has reached are not in the cover, but all their rows are.
+  __device__ bool write_cover() {
+    grid_.each(s_.graph.n, [&](int64_t r) {
+      const int32_t c = __ldcg(rmatch_ + r);
+      s_.results.row_cover[r] = c >= 0 && __ldcg(bfs_ + c) >= kFirstLevel;
+    });
+    grid_.each(s_.graph.m, [&](int64_t c) {
+      s_.results.col_cover[c] = __ldcg(cmatch_ + c) >= 0 && __ldcg(bfs_ + c) < kFirstLevel;
+    });
+    return true;
+  }
+
+ private:
+  // Of bfs_: not reached, a free column's level; below kFound the root has a path.
+  static constexpr int32_t kFirstLevel = 2, kNotReached = kFirstLevel - 1, kFound = 0;
+  static constexpr int32_t kEndOfPath = -2;  // of rmatch_: a free row that was reached
+
+  __device__ int workers() const {
+    return options_.constant ? min(256 * 256, grid_.threads()) : grid_.threads();
+  }
+  template <class F>
+  __device__ void each(int32_t count, F f) const {
+    for (int k = grid_.thread(); k < count && grid_.thread() < workers(); k += workers()) f(k);
+  }
+
+  __device__ void init_bfs_array() {
+    each(s_.graph.m, [&](int32_t c) {
+      const bool matched = __ldcg(cmatch_ + c) >= 0;
+      bfs_[c] = matched ? kNotReached : kFirstLevel;
+      root_[c] = matched ? -1 : c;
+    });
+    each(s_.graph.n, [&](int32_t r) { predecessor_[r] = -1; });
+    if (grid_.leader()) {
+      c_.targets = kFirstLevel;  // the level to be searched
+      c_.found = 0;
+    }
+    grid_.meet();
+  }
+
+  // Algorithms 2 and 4: one level. Counts whether columns were reached, and paths found.
+  __device__ Tally gpubfs() {
+    const int32_t level = __ldcg(&c_.targets);
+    bool inserted = false, found = false;
+    each(s_.graph.m, [&](int32_t c) {
+      if (__ldcg(bfs_ + c) != level) return;
+      const int32_t root = options_.with_roots ? __ldcg(root_ + c) : c;
+      if (options_.with_roots && __ldcg(bfs_ + root) < kNotReached) return;
+      for (int32_t k = s_.graph.col_ptr[c]; k < s_.graph.col_ptr[c + 1]; ++k) {
+        const int32_t r = s_.graph.row_ind[k], mate = __ldcg(rmatch_ + r);
+        if (mate >= 0) {
+          if (__ldcg(bfs_ + mate) != kNotReached) continue;
+          inserted = true;
+          __stcg(bfs_ + mate, level + 1);
+          __stcg(root_ + mate, root);
+          __stcg(predecessor_ + r, c);
+        } else if (mate == kFreeVertex) {
+          if (options_.with_roots) __stcg(bfs_ + root, options_.by_root ? -1 - r : kFound);
+          __stcg(rmatch_ + r, kEndOfPath);
+          __stcg(predecessor_ + r, c);
+          found = true;
+        }
+      }
+    });
+    if (__any_sync(kAllLanes, inserted) && grid_.lane() == 0) grid_.tally()->count = 1;
+    if (__any_sync(kAllLanes, found) && grid_.lane() == 0) grid_.tally()->found = 1;
+    return grid_.meet();
+  }
+
+  // Algorithm 3. No path is longer than the search was deep, so no walk is.
+  __device__ void alternate_from(int32_t r) const {
+    for (int32_t steps = __ldcg(&c_.targets); r >= 0 && steps >= 0; --steps) {
+      const int32_t c = __ldcg(predecessor_ + r);
+      if (c < 0) return;
+      const int32_t next = __ldcg(cmatch_ + c);
+      if (next >= 0 && __ldcg(predecessor_ + next) == c) return;  // another path was here
+      __stcg(cmatch_ + c, r);
+      __stcg(rmatch_ + r, c);
+      r = next;
+    }
+  }
+  __device__ void alternate() {
+    if (__ldcg(&c_.stop)) {
+      // Of the paths taken together last time none was left: one alone cannot be crossed.
+      int32_t first = INT32_MAX;
+      each(s_.graph.n, [&](int32_t r) {
+        if (__ldcg(rmatch_ + r) == kEndOfPath) first = min(first, r);
+      });
+      if (first != INT32_MAX) atomicMax(&grid_.tally()->count, INT32_MAX - first);
+      const int32_t only = INT32_MAX - grid_.meet().count;
+      if (grid_.leader()) alternate_from(only);
+    } else if (options_.by_root) {
+      each(s_.graph.m, [&](int32_t c) {
+        if (__ldcg(root_ + c) != c) return;
+        const int32_t mark = __ldcg(bfs_ + c);
+        if (mark < 0) alternate_from(-1 - mark);
+      });
+    } else {
+      each(s_.graph.n, [&](int32_t r) {
+        if (__ldcg(rmatch_ + r) == kEndOfPath) alternate_from(r);
+      });
+    }
+    grid_.meet();
+  }
+
+  __device__ void fix_matching() {
+    int32_t matched = 0;
+    grid_.each(s_.graph.n, [&](int64_t r) {
+      const int32_t c = __ldcg(rmatch_ + r);
+      const bool holds = c >= 0 && __ldcg(cmatch_ + c) == r;
+      if (!holds) __stcg(rmatch_ + r, kFreeVertex);
+      matched += holds;
+    });
+    matched = __reduce_add_sync(kAllLanes, matched);
+    if (grid_.lane() == 0 && matched > 0) atomicAdd(&grid_.tally()->count, matched);
+    const int32_t all = grid_.meet().count;
+    const int32_t before = __ldcg(&c_.entries);
+    grid_.each(s_.graph.m, [&](int64_t c) {
+      const int32_t r = __ldcg(cmatch_ + c);
+      if (r >= 0 && __ldcg(rmatch_ + r) != c) __stcg(cmatch_ + c, kFreeVertex);
+    });
+    grid_.meet();
+    if (grid_.leader()) {
+      c_.stop = all <= before;
+      c_.entries = all;
+      ++c_.phases;
+    }
+    grid_.meet();
+  }
+
+  MatchingGrid& grid_;
+  const MatchingState& s_;
+  MatchingControl& c_;
+  BfsOptions options_;
+  int32_t *bfs_, *root_, *predecessor_, *cmatch_, *rmatch_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_MATCHING_BFS_CUH_

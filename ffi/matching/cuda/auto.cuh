@@ -1,0 +1,167 @@
+// The method "auto" for one large graph: a greedy matching, short paths by pushing, the rest by
+// trees.
+#ifndef JAXMATCH_CUDA_MATCHING_AUTO_CUH_
+#define JAXMATCH_CUDA_MATCHING_AUTO_CUH_
+
+#include "matching/cuda/karp_sipser.cuh"
+#include "matching/cuda/push.cuh"
+#include "matching/cuda/start.cuh"
+#include "matching/cuda/tree_grafting.cuh"
+
+namespace jaxmatch {
+
+struct AutoTuning {
+  RoamTuning roam;
+  int32_t highest = 16;
+  int most_pushes = 16;
+  int32_t crowd = 32;        // with fewer paths in a phase trees go on alone
+  int relabels = 8;          // at most
+  int relabel_pushes = 128;  // of a token, between two relabellings
+};
+
+enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
+
+// Checks the graph and makes the first matching. False: the graph makes no sense.
+__device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s,
+                                      const int32_t* start, MatchingInit init) {
+  forget_partners(grid, s);
+  if (!graph_is_valid(grid, s)) return false;
+  if (start) take_over(grid, s, start);
+  switch (init) {
+    case MatchingInit::kNone:
+      break;
+    case MatchingInit::kKarpSipser:
+      KarpSipser(grid, s).run(start != nullptr);
+      match_cheaply(grid, s);  // who gave way to others
+      break;
+    case MatchingInit::kCheap:
+      match_cheaply(grid, s);
+      break;
+    case MatchingInit::kAuto:
+      match_by_degree<8>(grid, s.rows(), s.cols(), 1, 1);
+      match_by_degree<8>(grid, s.cols(), s.rows(), 1, 1);
+      match_by_degree<8>(grid, s.rows(), s.cols(), 2, 2);
+      match_by_degree<8>(grid, s.cols(), s.rows(), 2, 2);
+      match_by_degree<32>(grid, s.rows(), s.cols(), 3, INT32_MAX);
+      break;
+  }
+  return true;
+}
+
+// Whether fewer columns than rows are free and have edges.
+__device__ inline bool search_from_cols(MatchingGrid& grid, const MatchingState& s) {
+  const auto count = [&](MatchingSide side, int32_t* total) {
+    int32_t mine = 0;
+    grid.each(side.count, [&](int64_t x) {
+      mine += __ldcg(side.mate + x) < 0 && side.ptr[x + 1] > side.ptr[x];
+    });
+    mine = __reduce_add_sync(kAllLanes, mine);
+    if (grid.lane() == 0 && mine > 0) atomicAdd(total, mine);
+  };
+  count(s.rows(), &grid.tally()->count);
+  count(s.cols(), &grid.tally()->found);
+  const Tally free = grid.meet();
+  return free.found < free.count;
+}
+
+// A maximum matching from the one there is.
+class AutoSolve {
+ public:
+  __device__ AutoSolve(MatchingGrid& grid, const MatchingState& s, AutoTuning tuning)
+      : grid_(grid), s_(s), tuning_(tuning) {}
+
+  __device__ void begin() {
+    const bool from_cols = search_from_cols(grid_, s_);
+    if (grid_.leader()) s_.control->roots_are_cols = from_cols;
+    grid_.meet();
+    pushing().short_paths(tuning_.highest, tuning_.most_pushes);
+    search().begin();
+  }
+  // So many phases, or to the end. Whether it is done.
+  __device__ bool run(int64_t phases) {
+    bool done = false;
+    for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
+      const int32_t found = search().phase();
+      done = found == 0;
+      // Where trees stand in each other's way, every phase finds about half of what there is.
+      // Pushing does not mind, as long as a thread sees most of a vertex's neighbours.
+      const bool crowded = found > tuning_.crowd && found > last / 3;
+      if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kLooks * s_.side) {
+        search().write_partners();
+        push_with_labels();
+        search().begin();
+        last = INT32_MAX;
+      } else {
+        last = found;
+      }
+    }
+    search().write_partners();
+    return done;
+  }
+  __device__ bool write_cover() {
+    const MatchingResults& r = s_.results;
+    search().write_cover(from_cols() ? r.col_cover : r.row_cover,
+                         from_cols() ? r.row_cover : r.col_cover);
+    return true;
+  }
+
+ private:
+  __device__ bool from_cols() const { return __ldcg(&s_.control->roots_are_cols) != 0; }
+  __device__ MatchingSide a() const { return from_cols() ? s_.cols() : s_.rows(); }
+  __device__ MatchingSide b() const { return from_cols() ? s_.rows() : s_.cols(); }
+  __device__ void push_with_labels() {
+    for (int32_t k = 0, last = INT32_MAX; k < tuning_.relabels; ++k) {
+      const int32_t tokens = pushing().relabel_and_push(last, tuning_.relabel_pushes);
+      if (tokens == 0 || tokens > last / 2) break;
+      last = tokens;
+    }
+    tuning_.relabels = 0;  // once in a launch
+  }
+  __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.roam); }
+  __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.roam); }
+
+  MatchingGrid& grid_;
+  const MatchingState& s_;
+  AutoTuning tuning_;
+};
+
+// A solve, or `budget` rounds of it. `solver` has begin(), run(budget) and write_cover(). What is
+// done already is only written again.
+template <class Solver>
+__device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s, Solver solver,
+                                      const int32_t* start, MatchingInit init, int64_t budget) {
+  Stage stage = Stage(__ldcg(&s.control->stage));
+  if (stage == Stage::kBegin) {
+    stage = begin_matching(grid, s, start, init) ? Stage::kSolve : Stage::kInvalid;
+    if (stage == Stage::kSolve) solver.begin();
+  }
+  if (stage == Stage::kSolve && solver.run(budget)) stage = Stage::kEnd;
+  bool proved = stage == Stage::kEnd && solver.write_cover();
+  if constexpr (!std::is_same_v<Solver, AutoSolve>) {
+    // A method whose races have cost it a pair; trees do not lose any.
+    AutoSolve rescue(grid, s, {});
+    if (stage == Stage::kEnd && !proved) {
+      rescue.begin();
+      rescue.run(-1);
+      stage = Stage::kRescued;
+    }
+    if (stage == Stage::kRescued) proved = rescue.write_cover();
+  }
+  if (proved) {
+    write_pairs(grid, s, kOptimal);
+  } else if (stage == Stage::kInvalid) {
+    write_invalid(grid, s);
+  } else {
+    write_unfinished(grid, s);
+  }
+  grid.meet();
+  if (grid.leader()) {
+    s.control->stage = int32_t(stage);
+    s.control->done = stage != Stage::kSolve;
+    s.control->step = grid.steps();
+  }
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_MATCHING_AUTO_CUH_

@@ -1,0 +1,120 @@
+// One step of a search for augmenting paths: the neighbours of some vertices are claimed for the
+// trees of these.
+#ifndef JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
+#define JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
+
+#include "matching/cuda/state.cuh"
+
+namespace jaxmatch {
+
+// Leaves entries base .. base + count - 1 of the list to the block whose turn it is.
+__device__ inline void publish(const MatchingState& s, int32_t slot, int32_t base, int32_t count) {
+  const int64_t x = int64_t(count) << 32 | uint32_t(base);
+  atomicExch(reinterpret_cast<unsigned long long*>(s.offers + slot), (unsigned long long)x);
+}
+
+// Where a block puts what it finds: in its shared memory while there is room, else at the end of
+// the list, from where others get it if blocks do not meet.
+struct FoundEntries {
+  SearchEntry* stage;
+  int room;
+  int32_t* staged;  // in shared memory: how many came, also those there was no room for
+  int32_t* edges;   // in shared memory: of those
+  SearchEntry* list;
+  int32_t* listed;
+  const MatchingState* roaming;  // null: whatever is in the list will be searched
+};
+
+__device__ inline void put_into_list(const SearchEntry& entry, const FoundEntries& out) {
+  const int32_t at = take_place(out.listed);
+  out.list[at] = entry;
+  if (out.roaming == nullptr) return;
+  __threadfence();
+  atomicAdd(&out.roaming->control->working, 1);
+  publish(*out.roaming, take_place(&out.roaming->control->offers), at, 1);
+}
+
+// Puts entries, in parts if they have many neighbours. All lanes of a warp come together.
+__device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEntries& out) {
+  const unsigned who = __ballot_sync(kAllLanes, claimed);
+  if (!who) return;
+  const int lane = MatchingGrid::lane();
+  const bool heavy = claimed && entry.degree > kEntryEdges;
+  int before = __popc(who & ((1u << lane) - 1)), all = __popc(who), parts = 1;
+  if (__any_sync(kAllLanes, heavy)) {
+    parts = claimed ? (entry.degree - 1) / kEntryEdges + 1 : 0;
+    int sum = parts;
+    for (int step = 1; step < 32; step *= 2) {
+      const int other = __shfl_up_sync(kAllLanes, sum, step);
+      if (lane >= step) sum += other;
+    }
+    before = sum - parts;
+    all = __shfl_sync(kAllLanes, sum, 31);
+  }
+  // As many as fit nowhere count like more.
+  const int edges = __reduce_add_sync(kAllLanes, claimed ? min(entry.degree, 1 << 14) : 0);
+  int base = 0;
+  if (lane == 0) {
+    base = atomicAdd(out.staged, all);
+    atomicAdd(out.edges, edges);
+  }
+  base = __shfl_sync(kAllLanes, base, 0);
+  if (!claimed) return;
+  for (int p = 0; p < parts; ++p) {
+    const int32_t skip = p * kEntryEdges;
+    const SearchEntry part{entry.vertex, entry.root, entry.first + skip,
+                           min(entry.degree - skip, kEntryEdges)};
+    const int at = base + before + p;
+    if (at < out.room) {
+      out.stage[at] = part;
+    } else {
+      put_into_list(part, out);
+    }
+  }
+}
+
+// The entries that the lanes of a warp hold, edge by edge. `rule` says which grow, and what becomes
+// of a target that is claimed for one: see TreeRule. A warp that is `alone` in the whole launch
+// claims without atomic operations, which take a third of the time of a short step.
+template <class Rule>
+__device__ inline void expand(const MatchingState& s, const Rule& rule, const int32_t* adj,
+                              const SearchEntry& mine, const FoundEntries& out,
+                              bool alone = false) {
+  const bool grows = mine.degree > 0 && rule.grows(mine.root);
+  each_edge(mine.first, mine.degree, [&](int owner, int32_t at, bool exists) {
+    const int32_t u = exists ? adj[at] : 0;
+    if (alone) __syncwarp();  // what other lanes have claimed is seen below
+    SearchTarget target{-1, 0, 0, 0};
+    if (exists) {
+      const int4 x = __ldcg(reinterpret_cast<const int4*>(s.target + u));
+      target = {x.x, x.y, x.z, x.w};
+    }
+    const int32_t vertex = __shfl_sync(kAllLanes, mine.vertex, owner);
+    const int32_t root = __shfl_sync(kAllLanes, mine.root, owner);
+    const bool wanted =
+        __shfl_sync(kAllLanes, int(grows), owner) && exists && target.parent == kNoParent;
+    if (wanted) prefetch(adj + target.first);  // likely to be read next
+    bool claimed = wanted;
+    if (alone) {
+      const unsigned same = __match_any_sync(kAllLanes, wanted ? u : -1 - MatchingGrid::lane());
+      claimed &= __ffs(same) - 1 == MatchingGrid::lane();
+      if (claimed) __stcg(&s.target[u].parent, vertex);
+    } else if (wanted) {
+      claimed = atomicCAS(&s.target[u].parent, kNoParent, vertex) == kNoParent;
+    }
+    if (claimed && target.mate < 0) {
+      rule.reach(u, root);
+      claimed = false;
+    }
+    // A vertex of many neighbours may bring others work: from here on nobody is alone.
+    if (alone && __any_sync(kAllLanes, claimed && target.degree > kEntryEdges)) {
+      __syncwarp();
+      alone = false;
+    }
+    put(claimed, {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
+  });
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_MATCHING_EXPAND_CUH_

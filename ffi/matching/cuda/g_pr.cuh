@@ -1,0 +1,246 @@
+// The method "push_relabel": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, A push-relabel-based
+// maximum cardinality bipartite matching algorithm on GPUs, ICPP 2013. Functions are named after
+// its algorithms 3 to 9. One launch does many rounds, with a meeting of all threads where the paper
+// has a launch. Neither locks nor atomic operations are used to push.
+#ifndef JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
+#define JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
+
+#include "matching/cuda/finish.cuh"
+#include "matching/cuda/start.cuh"
+
+namespace jaxmatch {
+
+struct PushRelabelOptions {
+  enum Variant : int { kFirst, kActive, kShrink } variant;
+  bool fixed;  // relabel after k rounds; else after k times the deepest level
+  double k;
+
+  // The bits of `choice`, as in jaxmatch/_native/_matching.py.
+  static PushRelabelOptions of(int64_t choice, double k) {
+    return {Variant(choice & 3), (choice & 4) != 0, k};
+  }
+};
+
+// psi is a lower bound on the length of an alternating path to a free row. A column is active while
+// it has no row that takes it for its partner; a row that has a partner never loses it, only
+// exchanges it. Columns that cannot reach a free row are retired.
+class PushRelabel {
+ public:
+  __device__ PushRelabel(MatchingGrid& grid, const MatchingState& s, PushRelabelOptions options)
+      : grid_(grid),
+        s_(s),
+        c_(*s.control),
+        g_(s.graph),
+        options_(options),
+        never_(s.graph.n + s.graph.m),
+        psi_row_(s.height),
+        psi_col_(s.tokens),
+        mu_row_(s.col4row),
+        mu_col_(s.row4col),
+        is_active_(s.degree) {}
+
+  __device__ void begin() {
+    const bool listed = options_.variant != PushRelabelOptions::kFirst;
+    grid_.each(g_.m, [&](int64_t v) {
+      is_active_[v] = -1;
+      if (listed && mu_col_[v] < 0) append_now(s_.found, &grid_.tally()->count, int32_t(v));
+    });
+    const int32_t active = grid_.meet().count;
+    // A_p begins as a copy of A_c.
+    grid_.each(active, [&](int64_t k) { s_.leaf[k] = __ldcg(s_.found + k); });
+    if (grid_.leader()) {
+      c_.entries = active;
+      c_.levels = c_.tickets = c_.offers = 0;  // round, next relabelling, last success
+    }
+    grid_.meet();
+  }
+
+  // So many rounds, or to the end. Whether it is done: nothing is active, or pushing leads nowhere.
+  __device__ bool run(int64_t rounds) {
+    for (; rounds != 0; --rounds) {
+      const int32_t loop = __ldcg(&c_.levels);
+      bool relabelled = false;
+      if (loop >= __ldcg(&c_.tickets)) {
+        const int32_t deepest = global_relabel();
+        const double wait = options_.fixed ? options_.k : options_.k * deepest;
+        if (grid_.leader()) {
+          c_.tickets = loop + max(1, int32_t(fmin(wait, 1e9)));
+          c_.turn = deepest;
+          ++c_.phases;
+        }
+        relabelled = true;
+      }
+      const bool any = options_.variant == PushRelabelOptions::kFirst
+                           ? push_all()
+                           : push_active(loop, relabelled);
+      const bool stuck = loop - __ldcg(&c_.offers) > kPatience + 16 * __ldcg(&c_.turn);
+      grid_.meet();  // all have read the control words
+      if (grid_.leader()) ++c_.levels;
+      if (!any || stuck) {
+        fix_matching();
+        return true;
+      }
+      grid_.meet();
+    }
+    return false;
+  }
+
+  // What a last search from the free rows reaches; false if that is a free column, and the matching
+  // not maximum after all: the races that the method allows have cost it a column.
+  __device__ bool write_cover() {
+    global_relabel();
+    grid_.each(g_.m, [&](int64_t v) {
+      if (__ldcg(mu_col_ + v) < 0 && __ldcg(psi_col_ + v) < never_) grid_.tally()->count = 1;
+    });
+    if (grid_.meet().count != 0) return false;
+    grid_.each(g_.n, [&](int64_t u) {
+      s_.results.row_cover[u] = __ldcg(mu_row_ + u) >= 0 && __ldcg(psi_row_ + u) == never_;
+    });
+    grid_.each(g_.m, [&](int64_t v) { s_.results.col_cover[v] = __ldcg(psi_col_ + v) < never_; });
+    return true;
+  }
+
+  // Between two launches the columns' partners may be wrong; a caller shall not see that.
+  __device__ void fix_matching() {
+    grid_.each(g_.m, [&](int64_t v) {
+      const int32_t u = __ldcg(mu_col_ + v);
+      if (u < 0 || __ldcg(mu_row_ + u) != v) __stcg(mu_col_ + v, kFreeVertex);
+    });
+    grid_.meet();
+  }
+
+ private:
+  static constexpr int32_t kRetired = -2;
+  static constexpr int32_t kPatience = 4096;  // rounds without a path
+  static constexpr int32_t kLeastShrunk = 512;
+
+  // Algorithm 4: exact labels by a search from all free rows. Returns the deepest level.
+  __device__ int32_t global_relabel() {
+    grid_.each(g_.n, [&](int64_t u) { psi_row_[u] = __ldcg(mu_row_ + u) == -1 ? 0 : never_; });
+    grid_.each(g_.m, [&](int64_t v) { psi_col_[v] = never_; });
+    grid_.meet();
+    for (int32_t level = 0;; level += 2) {
+      bool added = false;
+      grid_.each(g_.n, [&](int64_t u) {
+        if (__ldcg(psi_row_ + u) != level) return;
+        for (int32_t k = g_.row_ptr[u]; k < g_.row_ptr[u + 1]; ++k) {
+          const int32_t v = g_.col_ind[k];
+          if (__ldcg(psi_col_ + v) != never_) continue;
+          __stcg(psi_col_ + v, level + 1);
+          const int32_t mate = __ldcg(mu_col_ + v);
+          if (mate < 0 || __ldcg(mu_row_ + mate) != v) continue;
+          __stcg(psi_row_ + mate, level + 2);
+          added = true;
+        }
+      });
+      if (__any_sync(kAllLanes, added) && grid_.lane() == 0) grid_.tally()->count = 1;
+      if (grid_.meet().count == 0) return level + 2;
+    }
+  }
+
+  __device__ bool is_active(int32_t v) const {
+    const int32_t u = __ldcg(mu_col_ + v);
+    return u == -1 || (u >= 0 && __ldcg(mu_row_ + u) != v);
+  }
+
+  // Pushes column v to its lowest row, unless that was active when the round began. Returns the
+  // column it displaced, or v where nothing was done, or -1.
+  __device__ int32_t push(int32_t v, int32_t loop) const {
+    const int32_t own = __ldcg(psi_col_ + v);
+    int32_t least = never_, u = -1;
+    for (int32_t k = g_.col_ptr[v]; k < g_.col_ptr[v + 1]; ++k) {
+      const int32_t row = g_.row_ind[k], psi = __ldcg(psi_row_ + row);
+      if (psi < least) {
+        least = psi;
+        u = row;
+        if (psi == own - 1) break;
+      }
+    }
+    if (u < 0) {
+      __stcg(mu_col_ + v, kRetired);
+      return -1;
+    }
+    const int32_t before = __ldcg(mu_row_ + u);
+    if (before >= 0 && loop >= 0 && __ldcg(is_active_ + before) == loop) return v;
+    __stcg(mu_row_ + u, v);
+    __stcg(mu_col_ + v, u);
+    __stcg(psi_col_ + v, least + 1);
+    __stcg(psi_row_ + u, least + 2);
+    if (before < 0) c_.offers = __ldcg(&c_.levels);
+    return before;
+  }
+
+  // Algorithm 6: a thread for each column. Whether any was active.
+  __device__ bool push_all() {
+    bool any = false;
+    grid_.each(g_.m, [&](int64_t v) {
+      if (!is_active(int32_t(v))) return;
+      any = true;
+      push(int32_t(v), -1);
+    });
+    if (__any_sync(kAllLanes, any) && grid_.lane() == 0) grid_.tally()->count = 1;
+    return grid_.meet().count != 0;
+  }
+
+  // Algorithms 7 to 9. Of a column that was pushed, A_c holds its number and A_p that of the one it
+  // displaced; if the push did not last, it is taken back and the column is active again.
+  __device__ bool push_active(int32_t loop, bool relabelled) {
+    const int32_t count = __ldcg(&c_.entries);
+    int32_t *const current = s_.found, *const previous = s_.leaf;
+    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // of places
+    int32_t* const place = column + s_.side;                        // of columns
+    const auto column_of = [&](int64_t k) {  // the one that place k stands for now
+      const int32_t pushed = __ldcg(current + k);
+      const int32_t displaced = __ldcg(previous + k);
+      if (pushed >= 0 && is_active(pushed)) return pushed;
+      return displaced >= 0 && is_active(displaced) ? displaced : -1;
+    };
+    // Of several places that stand for one column, the last to write it here has it.
+    grid_.each(count, [&](int64_t k) {
+      const int32_t v = column_of(k);
+      __stcg(column + k, v);
+      if (v >= 0) __stcg(place + v, int32_t(k));
+    });
+    grid_.meet();
+    const bool shrink =
+        options_.variant == PushRelabelOptions::kShrink && relabelled && count >= kLeastShrunk;
+    bool any = false;
+    grid_.each(count, [&](int64_t k) {
+      int32_t v = __ldcg(column + k);
+      if (v >= 0 && __ldcg(place + v) != k) v = -1;
+      if (v >= 0) {
+        any = true;
+        __stcg(is_active_ + v, loop);
+      }
+      if (!shrink) {
+        __stcg(current + k, v);
+      } else if (v >= 0) {
+        append_now(current, &grid_.tally()->more, v);
+      }
+    });
+    if (__any_sync(kAllLanes, any) && grid_.lane() == 0) grid_.tally()->count = 1;
+    const Tally found = grid_.meet();
+    if (found.count == 0) return false;
+    const int32_t left = shrink ? found.more : count;
+    grid_.meet();  // all have read how many there were
+    grid_.each(left, [&](int64_t k) {
+      const int32_t v = __ldcg(current + k);
+      __stcg(previous + k, v >= 0 ? push(v, loop) : -1);
+    });
+    if (grid_.leader()) c_.entries = left;
+    grid_.meet();
+    return true;
+  }
+
+  MatchingGrid& grid_;
+  const MatchingState& s_;
+  MatchingControl& c_;
+  const BipartiteCsr& g_;
+  PushRelabelOptions options_;
+  int32_t never_;
+  int32_t *psi_row_, *psi_col_, *mu_row_, *mu_col_, *is_active_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_

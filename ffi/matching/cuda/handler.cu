@@ -1,0 +1,206 @@
+// The target jaxmatch_matching on CUDA: small graphs all in one launch, a block for each; of large
+// ones one after another, each by the whole GPU in a cooperative launch.
+#include <algorithm>
+#include <optional>
+
+#include "common/cuda/check.h"
+#include "matching/cuda/apsb_apfb.cuh"
+#include "matching/cuda/auto.cuh"
+#include "matching/cuda/g_pr.cuh"
+#include "matching/cuda/one_block.cuh"
+
+namespace jaxmatch {
+namespace {
+
+__global__ void __launch_bounds__(kMatchingThreads, 1)
+    matching_auto_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                         MatchingInit init, int64_t budget) {
+  MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
+  solve_matching(grid, s, AutoSolve(grid, s, {}), start, init, budget);
+}
+
+__global__ void __launch_bounds__(kMatchingThreads, 1)
+    matching_push_relabel_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                                 MatchingInit init, int64_t budget, PushRelabelOptions options) {
+  MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
+  solve_matching(grid, s, PushRelabel(grid, s, options), start, init, budget);
+}
+
+__global__ void __launch_bounds__(kMatchingThreads, 1)
+    matching_bfs_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                        MatchingInit init, int64_t budget, BfsOptions options) {
+  MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
+  solve_matching(grid, s, BreadthFirst(grid, s, options), start, init, budget);
+}
+
+__global__ void __launch_bounds__(kMatchingThreads, 1)
+    matching_start_kernel(const __grid_constant__ MatchingState s, const int32_t* start,
+                          MatchingInit init) {
+  MatchingGrid grid(s.control->ring, __ldcg(&s.control->step));
+  if (begin_matching(grid, s, start, init)) {
+    write_unfinished(grid, s);
+  } else {
+    write_invalid(grid, s);
+  }
+  grid.meet();
+  if (grid.leader()) {
+    s.control->done = 1;
+    s.control->stage = int32_t(Stage::kBegin);  // whoever asks again gets the same
+    s.control->step = grid.steps();
+  }
+}
+
+__global__ void matching_small_kernel(MatchingOperands o, int32_t* control) {
+  extern __shared__ int32_t memory[];
+  const int64_t b = blockIdx.x;
+  SmallMatching matching(o.graph(b), memory);
+  if (!matching.is_valid()) {
+    matching.write_invalid(o.results_of(b));
+  } else {
+    matching.begin(o.start_of(b), o.init != MatchingInit::kNone);
+    matching.solve();
+    matching.write(o.results_of(b));
+  }
+  if (threadIdx.x == 0)
+    reinterpret_cast<MatchingControl*>(control + b * kMatchingControlWords)->done = 1;
+}
+
+class Launch {
+ public:
+  Launch(cudaStream_t stream, const MatchingOperands& o, int32_t* control, char* scratch,
+         int64_t scratch_bytes, int64_t budget, bool resumed)
+      : stream_(stream),
+        o_(o),
+        control_(control),
+        scratch_(scratch),
+        scratch_bytes_(scratch_bytes),
+        budget_(budget),
+        resumed_(resumed) {}
+
+  ffi::Error run() {
+    if (o_.batch == 0) return ffi::Error::Success();
+    if (is_small()) return small();
+    JAXMATCH_CUDA_CHECK(cudaGetDevice(&device_));
+    JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks_, cudaDevAttrMultiProcessorCount, device_));
+    for (int64_t b = 0; b < o_.batch; ++b) {
+      const ffi::Error error = large(b);
+      if (error.failure()) return error;
+    }
+    return ffi::Error::Success();
+  }
+
+ private:
+  static constexpr int64_t kSmallBytes = 48 << 10;
+
+  bool is_small() const {
+    const bool has_form = o_.method == MatchingMethod::kAuto || o_.method == MatchingMethod::kPDbfs;
+    const int64_t n = o_.first.n, m = o_.first.m;
+    return has_form && o_.init != MatchingInit::kKarpSipser &&
+           SmallMatching::bytes(n, m) <= kSmallBytes && (o_.batch > 1 || n + m <= 1024);
+  }
+  ffi::Error small() {
+    const int64_t side = std::max(o_.first.n, o_.first.m);
+    const int threads = side <= 128 ? 64 : side <= 512 ? 128 : 256;
+    const int64_t bytes = SmallMatching::bytes(o_.first.n, o_.first.m);
+    matching_small_kernel<<<unsigned(o_.batch), threads, size_t(bytes), stream_>>>(o_, control_);
+    JAXMATCH_CUDA_CHECK(cudaGetLastError());
+    return ffi::Error::Success();
+  }
+
+  ffi::Error large(int64_t b) {
+    MatchingState s{};
+    s.graph = o_.graph(b);
+    s.results = o_.results_of(b);
+    s.control = reinterpret_cast<MatchingControl*>(control_ + b * kMatchingControlWords);
+    const bool stepped = budget_ > 0;
+    if (lay_out_matching(s, scratch_ + b * scratch_bytes_, stepped) > scratch_bytes_) {
+      return ffi::Error::InvalidArgument("jaxmatch_matching: the scratch is too small");
+    }
+    if (!resumed_) {
+      JAXMATCH_CUDA_CHECK(cudaMemsetAsync(s.control, 0, sizeof(MatchingControl), stream_));
+    }
+    const int32_t* start = o_.start_of(b);
+    MatchingInit init = o_.init;
+    int64_t budget = stepped ? budget_ : -1;
+    switch (o_.method) {
+      case MatchingMethod::kAuto:
+      case MatchingMethod::kPDbfs: {
+        void* arguments[] = {&s, &start, &init, &budget};
+        return cooperative(reinterpret_cast<void*>(matching_auto_kernel), arguments);
+      }
+      case MatchingMethod::kPushRelabel: {
+        PushRelabelOptions options = PushRelabelOptions::of(o_.choice, o_.k);
+        void* arguments[] = {&s, &start, &init, &budget, &options};
+        return cooperative(reinterpret_cast<void*>(matching_push_relabel_kernel), arguments);
+      }
+      case MatchingMethod::kNone: {
+        void* arguments[] = {&s, &start, &init};
+        return cooperative(reinterpret_cast<void*>(matching_start_kernel), arguments);
+      }
+      case MatchingMethod::kApsb:
+      case MatchingMethod::kApfb:
+      case MatchingMethod::kHopcroftKarp:
+      case MatchingMethod::kHkdw:
+      case MatchingMethod::kPHk: {
+        BfsOptions options = BfsOptions::of(o_.method, o_.choice);
+        void* arguments[] = {&s, &start, &init, &budget, &options};
+        return cooperative(reinterpret_cast<void*>(matching_bfs_kernel), arguments);
+      }
+      default:
+        return ffi::Error::InvalidArgument("jaxmatch_matching: no such method on CUDA");
+    }
+  }
+  ffi::Error cooperative(void* kernel, void** arguments) {
+    // Always the same value: another thread may launch the same kernel.
+    JAXMATCH_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             int(kMatchingSharedBytes)));
+    JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks_, kMatchingThreads, arguments,
+                                                    size_t(kMatchingSharedBytes), stream_));
+    return ffi::Error::Success();
+  }
+
+  cudaStream_t stream_;
+  const MatchingOperands& o_;
+  int32_t* control_;
+  char* scratch_;
+  int64_t scratch_bytes_, budget_;
+  bool resumed_;
+  int device_ = 0, blocks_ = 0;
+};
+
+ffi::Error Matching(cudaStream_t stream, Indices row_ptr, Indices col_ind, Indices col_ptr,
+                    Indices row_ind, ffi::RemainingArgs args, ffi::Result<Indices> col4row,
+                    ffi::Result<Indices> row4col, ffi::Result<Indices> cardinality,
+                    ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
+                    ffi::Result<Indices> status, ffi::Result<Indices> control,
+                    ffi::Result<Indices> scratch, int64_t given, int64_t method, int64_t init,
+                    int64_t choice, double k, int64_t rounds) {
+  constexpr int64_t kStart = 1, kState = 2;
+  std::optional<Indices> start;
+  if (given & kStart) {
+    const auto buffer = args.get<Indices>(0);
+    if (!buffer.has_value()) return buffer.error();
+    start = *buffer;
+  }
+  const auto o =
+      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, start ? &*start : nullptr, col4row,
+                     row4col, cardinality, row_cover, col_cover, status, method, init, choice, k);
+  if (!o.has_value()) return o.error();
+  if (int64_t(control->element_count()) < o->batch * kMatchingControlWords) {
+    return ffi::Error::InvalidArgument("jaxmatch_matching: the control words are too few");
+  }
+  const int64_t bytes = o->batch > 0 ? int64_t(scratch->size_bytes()) / o->batch : 0;
+  return Launch(stream, *o, control->typed_data(), static_cast<char*>(scratch->untyped_data()),
+                bytes, rounds, (given & kState) != 0)
+      .run();
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(
+    jaxmatch_matching, jaxmatch::Matching,
+    JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
+        .Ret<jaxmatch::Indices>()
+        .Ret<jaxmatch::Indices>() JAXMATCH_MATCHING_ATTRIBUTES,
+    {xla::ffi::Traits::kCmdBufferCompatible});

@@ -1,0 +1,128 @@
+// The state of one large matching problem on a GPU, and where its parts lie in one buffer.
+#ifndef JAXMATCH_CUDA_MATCHING_STATE_CUH_
+#define JAXMATCH_CUDA_MATCHING_STATE_CUH_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "common/status.h"
+#include "matching/cuda/grid.cuh"
+#include "matching/operands.h"
+
+namespace jaxmatch {
+
+// What is decided for all threads. The first word is what Python reads of a state.
+struct MatchingControl {
+  int32_t done, stage, roots_are_cols;
+  int32_t phases, levels;
+  int32_t turn;     // which of the two lists is in use
+  int32_t roots;    // entries at its front: where the next search begins
+  int32_t targets;  // free vertices of the other side that have edges
+  int32_t found;    // augmenting paths of this phase
+  int32_t entries;  // of the list, while blocks do not wait for each other: see Search::roam()
+  int32_t step;     // of the ring, between launches
+  int32_t unused;   // the next four are one load
+  // Of blocks that do not wait for each other: how many have work, whether to stop, and how many
+  // have asked for and offered work.
+  int32_t working, stop, tickets, offers;
+  Tally ring[kTallies];
+};
+constexpr int64_t kMatchingControlWords = 64;
+static_assert(sizeof(MatchingControl) <= 4 * kMatchingControlWords, "");
+static_assert(offsetof(MatchingControl, working) % 16 == 0, "");
+
+constexpr int32_t kFreeVertex = -1;
+constexpr int32_t kBusyVertex = -2;  // is being matched by some thread
+
+// One side of the graph as a search sees it: its adjacency and partners.
+struct MatchingSide {
+  const int32_t *ptr, *adj;
+  int32_t* mate;
+  int32_t count;
+};
+
+// A search alternates between two sides, a and b. A target is a vertex of side b: its partner, the
+// partner's neighbours (adj[first .. first + degree) of side a), and where its tree comes from: the
+// partner of which target it was reached from, or which root. So a path is walked by one load a
+// step.
+struct alignas(16) SearchTarget {
+  int32_t mate, first, degree, parent;
+};
+constexpr int32_t kNoParent = -1;
+__host__ __device__ inline int32_t root_as_parent(int32_t root) { return -2 - root; }
+__host__ __device__ inline int32_t parent_as_root(int32_t parent) { return -2 - parent; }
+
+// Neighbours of a vertex of side a that wait to be searched: the vertex is a root or the partner of
+// a target, as in `parent` above.
+struct alignas(16) SearchEntry {
+  int32_t vertex, root, first, degree;
+};
+// Entries base .. base + count - 1 of the list, that a block offers to others.
+struct SearchOffer {
+  int32_t base, count;
+};
+
+#ifndef JAXMATCH_EMULATED
+constexpr int kEntryEdges = 256;  // at most in one entry
+#endif
+
+struct MatchingState {
+  MatchingControl* control;
+  BipartiteCsr graph;
+  MatchingResults results;
+  int64_t side;      // the longer one, at least 1
+  int32_t* col4row;  // the matching on its way: the results themselves, unless a solve is stepped
+  int32_t* row4col;
+  int32_t* degree;       // [n + m]: live neighbours
+  int32_t* queue;        // [n + m]: vertices of degree one
+  int32_t* tokens;       // [side]
+  int32_t* height;       // [side]
+  SearchTarget* target;  // [side]
+  SearchEntry* list[2];  // [side + capacity / kEntryEdges]
+  int32_t* leaf;         // [side]: of each root, the free vertex its tree has reached
+  int32_t* found;        // [side]: roots that have one
+  SearchOffer* offers;   // [most_offers], zero where nobody has offered or somebody has taken
+  int64_t most_offers;
+
+  __device__ MatchingSide rows() const { return {graph.row_ptr, graph.col_ind, col4row, graph.n}; }
+  __device__ MatchingSide cols() const { return {graph.col_ptr, graph.row_ind, row4col, graph.m}; }
+};
+
+// Hands out parts of the scratch buffer; also with a null base, to learn its size. The same sizes
+// stand in jaxmatch/_native/_matching.py.
+inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
+  int64_t used = 0;
+  const auto take = [&](auto*& part, int64_t count) {
+    using T = std::remove_reference_t<decltype(*part)>;
+    part = base ? reinterpret_cast<T*>(base + used) : nullptr;
+    used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
+  };
+  const int64_t n = s.graph.n, m = s.graph.m;
+  s.side = n > m ? n : m;
+  const int64_t side = s.side > 0 ? s.side : 1;
+  const int64_t entries = side + s.graph.capacity / kEntryEdges + 1;
+  if (stepped) {
+    take(s.col4row, n + 1);
+    take(s.row4col, m + 1);
+  } else {
+    s.col4row = s.results.col4row;
+    s.row4col = s.results.row4col;
+  }
+  take(s.degree, n + m + 1);
+  take(s.queue, n + m + 1);
+  take(s.tokens, side);
+  take(s.height, side);
+  take(s.target, side);
+  take(s.list[0], entries);
+  take(s.list[1], entries);
+  take(s.leaf, side);
+  take(s.found, side);
+  s.most_offers = entries + kMatchingThreads;
+  take(s.offers, s.most_offers);
+  return used;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_MATCHING_STATE_CUH_

@@ -1,0 +1,157 @@
+// The operands and results of the target jaxmatch_matching, and the one place that knows how a
+// bipartite graph lies in memory.
+#ifndef JAXMATCH_MATCHING_OPERANDS_H_
+#define JAXMATCH_MATCHING_OPERANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/handler.h"
+
+#if defined(__CUDACC__)
+#define JAXMATCH_ANYWHERE __host__ __device__
+#else
+#define JAXMATCH_ANYWHERE
+#endif
+
+namespace jaxmatch {
+
+// By the numbers of jaxmatch/_native/_matching.py.
+enum class MatchingMethod : int64_t {
+  kAuto,
+  kHopcroftKarp,
+  kHkdw,
+  kPothenFan,
+  kPushRelabel,
+  kPDbfs,
+  kPPfp,
+  kPHk,
+  kApsb,
+  kApfb,
+  kNone,  // the initial matching is the result
+};
+enum class MatchingInit : int64_t { kAuto, kNone, kCheap, kKarpSipser };
+
+// One graph, both ways. Row i is joined to the columns col_ind[row_ptr[i] .. row_ptr[i + 1]),
+// column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). Nothing may be taken for granted:
+// pointers may fall, leave the arrays or name vertices that do not exist, and the two directions
+// may differ. Whoever solves checks everything but the last first, and must neither hang nor leave
+// its arrays where that is wrong.
+struct BipartiteCsr {
+  int32_t n, m;            // rows, columns
+  int64_t capacity;        // length of col_ind and of row_ind
+  const int32_t* row_ptr;  // [n + 1]
+  const int32_t* col_ind;  // [capacity]
+  const int32_t* col_ptr;  // [m + 1]
+  const int32_t* row_ind;  // [capacity]
+};
+
+struct MatchingResults {
+  int32_t* col4row;      // [n]
+  int32_t* row4col;      // [m]
+  int32_t* cardinality;  // one
+  bool* row_cover;       // [n]
+  bool* col_cover;       // [m]
+  int32_t* status;       // one
+};
+
+struct MatchingOperands {
+  int64_t batch;
+  BipartiteCsr first;       // of the batch
+  const int32_t* start;     // [batch, n] columns or -1, any numbers at all; null if not given
+  MatchingResults results;  // of the first
+  MatchingMethod method;
+  MatchingInit init;
+  int64_t choice;  // a method's options, see jaxmatch/_native/_matching.py
+  double k;        // likewise
+
+  JAXMATCH_ANYWHERE BipartiteCsr graph(int64_t b) const {
+    BipartiteCsr g = first;
+    g.row_ptr += b * (int64_t(g.n) + 1);
+    g.col_ptr += b * (int64_t(g.m) + 1);
+    g.col_ind += b * g.capacity;
+    g.row_ind += b * g.capacity;
+    return g;
+  }
+  JAXMATCH_ANYWHERE const int32_t* start_of(int64_t b) const {
+    return start ? start + b * first.n : nullptr;
+  }
+  JAXMATCH_ANYWHERE MatchingResults results_of(int64_t b) const {
+    const int64_t n = first.n, m = first.m;
+    const MatchingResults& r = results;
+    return {r.col4row + b * n,   r.row4col + b * m,   r.cardinality + b,
+            r.row_cover + b * n, r.col_cover + b * m, r.status + b};
+  }
+};
+
+using Indices = ffi::Buffer<ffi::S32>;
+using Flags = ffi::Buffer<ffi::PRED>;
+
+// `start` is null where no matching to start from is given.
+inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
+    const Indices& row_ptr, const Indices& col_ind, const Indices& col_ptr, const Indices& row_ind,
+    const Indices* start, ffi::Result<Indices> col4row, ffi::Result<Indices> row4col,
+    ffi::Result<Indices> cardinality, ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
+    ffi::Result<Indices> status, int64_t method, int64_t init, int64_t choice, double k) {
+  const auto wrong = [](const char* what) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_matching: ") + what));
+  };
+  const auto last = [](const auto& buffer) { return int64_t(buffer.dimensions().back()); };
+  for (const Indices* x : {&row_ptr, &col_ind, &col_ptr, &row_ind}) {
+    if (x->dimensions().size() == 0) return wrong("a graph's arrays need a dimension");
+  }
+  const int64_t batch = BatchSize(row_ptr.dimensions(), 1);
+  const int64_t n = last(row_ptr) - 1, m = last(col_ptr) - 1, capacity = last(col_ind);
+  if (n < 0 || m < 0) return wrong("row_ptr and col_ptr hold at least one entry");
+  constexpr int64_t kMostEdges = INT32_MAX - 2048;  // so that loops may step beyond the last
+  if (n > INT32_MAX / 2 || m > INT32_MAX / 2 || capacity > kMostEdges) {
+    return wrong("a side of 2^30 or more, or about 2^31 edges or more");
+  }
+  const auto holds = [](const auto& buffer, int64_t count) {
+    return int64_t(buffer.element_count()) == count;
+  };
+  if (!holds(col_ptr, batch * (m + 1)) || !holds(col_ind, batch * capacity) ||
+      !holds(row_ind, batch * capacity) || (start && !holds(*start, batch * n)) ||
+      !holds(*col4row, batch * n) || !holds(*row4col, batch * m) || !holds(*cardinality, batch) ||
+      !holds(*row_cover, batch * n) || !holds(*col_cover, batch * m) || !holds(*status, batch)) {
+    return wrong("the arrays do not belong together");
+  }
+  return MatchingOperands{batch,
+                          {int32_t(n), int32_t(m), capacity, row_ptr.typed_data(),
+                           col_ind.typed_data(), col_ptr.typed_data(), row_ind.typed_data()},
+                          start ? start->typed_data() : nullptr,
+                          {col4row->typed_data(), row4col->typed_data(), cardinality->typed_data(),
+                           row_cover->typed_data(), col_cover->typed_data(), status->typed_data()},
+                          MatchingMethod(method),
+                          MatchingInit(init),
+                          choice,
+                          k};
+}
+
+}  // namespace jaxmatch
+
+// The arguments and first results of both handlers, behind the platform's context, and what comes
+// behind all results.
+#define JAXMATCH_BIND_MATCHING(binding) \
+  (binding)                             \
+      .Arg<jaxmatch::Indices>()         \
+      .Arg<jaxmatch::Indices>()         \
+      .Arg<jaxmatch::Indices>()         \
+      .Arg<jaxmatch::Indices>()         \
+      .RemainingArgs()                  \
+      .Ret<jaxmatch::Indices>()         \
+      .Ret<jaxmatch::Indices>()         \
+      .Ret<jaxmatch::Indices>()         \
+      .Ret<jaxmatch::Flags>()           \
+      .Ret<jaxmatch::Flags>()           \
+      .Ret<jaxmatch::Indices>()
+#define JAXMATCH_MATCHING_ATTRIBUTES \
+  .Attr<int64_t>("given")            \
+      .Attr<int64_t>("method")       \
+      .Attr<int64_t>("init")         \
+      .Attr<int64_t>("choice")       \
+      .Attr<double>("k")             \
+      .Attr<int64_t>("rounds")
+
+#endif  // JAXMATCH_MATCHING_OPERANDS_H_

@@ -1,0 +1,24 @@
+// Loops over the noise of one sample, on the best instruction set that the processor has.
+#ifndef JAXMATCH_CPU_NOISE_FILL_H_
+#define JAXMATCH_CPU_NOISE_FILL_H_
+
+#include <cstdint>
+
+#include "perturbed/noise.h"
+
+namespace jaxmatch {
+
+// The results have the same bits on each instruction set.
+struct NoiseLoops {
+  // The noise, or its scores, of one sample of a problem of so many entries.
+  void (*fill)(const NoiseStream&, uint32_t sample, int64_t entries, float* out);
+  void (*fill_scores)(const NoiseStream&, uint32_t sample, int64_t entries, float* out);
+  float (*dot)(const float* x, const float* y, int64_t size);
+  void (*add_scaled)(float factor, const float* x, int64_t size, float* sum);
+};
+
+const NoiseLoops& noise_loops(Noise noise);
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_NOISE_FILL_H_

@@ -1,0 +1,145 @@
+// The target jaxmatch_perturbed_slope on CUDA: the derivative of a mean of assignments under noise,
+// which is made twice instead of being kept. Sums are added in one order, whatever runs first.
+#include <algorithm>
+
+#include "common/cuda/check.h"
+#include "perturbed/slope_operands.h"
+
+namespace jaxmatch {
+namespace {
+
+constexpr int kThreads = 128;  // of a block
+constexpr int kGroups = 8;     // of threads that share a pair's samples
+constexpr int kPairs = 32;     // of a block of `slope_kernel`
+constexpr unsigned kWarp = 0xffffffff;
+
+// The sum over a block, in its first thread.
+__device__ float block_sum(float x) {
+  __shared__ float of_warp[kThreads / 32];
+  for (int half = 16; half > 0; half /= 2) x += __shfl_down_sync(kWarp, x, half);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int k = 1; k < kThreads / 32; ++k) x += of_warp[k];
+  }
+  __syncthreads();
+  return x;
+}
+
+// A block for each sample.
+template <Noise kNoise>
+__global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ SlopeOperands o) {
+  const int64_t at = blockIdx.x, b = at / o.samples;
+  const NoiseStream stream = o.stream[b];
+  const uint32_t sample = stream.first_sample + uint32_t(at % o.samples);
+  const int entries = int(o.entries), width = int(o.width), pairs = int(noise_pairs(entries));
+  const uint32_t first = stream.problem * uint32_t(pairs);
+  const float* const along = o.along + b * o.entries;
+  const float* const reference = o.reference + b * o.entries;
+  const int32_t* const col4row = o.col4row + at * o.n;
+  float of_scores = 0, of_solution = 0;
+  for (int k = int(threadIdx.x); o.by_solutions != 0 && k < pairs; k += kThreads) {
+    const NoisePair g =
+        noise_at<kNoise, true>(stream.key[0], stream.key[1], sample, first + uint32_t(k));
+    of_scores += g.first * along[k];
+    if (pairs + k < entries) of_scores += g.second * along[pairs + k];
+  }
+  for (int e = int(threadIdx.x); o.by_scores != 0 && e < entries; e += kThreads) {
+    of_solution -= reference[e] * along[e];
+  }
+  for (int i = int(threadIdx.x); i < int(o.n); i += kThreads) {
+    if (col4row[i] >= 0) of_solution += along[i * width + col4row[i]];
+  }
+  of_scores = block_sum(of_scores);
+  of_solution = block_sum(of_solution);
+  if (threadIdx.x == 0) {
+    o.weight[2 * at] = o.by_solutions * of_scores;
+    o.weight[2 * at + 1] = o.by_scores * of_solution;
+  }
+}
+
+// What one thread sums up: two entries, and the weights of the reference.
+struct PairSums {
+  float first, second, of_scores;
+};
+
+// A column of threads for each pair: each takes every kGroups-th sample, the first adds up.
+template <Noise kNoise>
+__global__ void __launch_bounds__(kPairs* kGroups)
+    slope_kernel(const __grid_constant__ SlopeOperands o, int tiles) {
+  const int64_t b = blockIdx.x / tiles;
+  const int pairs = int(noise_pairs(o.entries)), n = int(o.n), width = int(o.width);
+  const int pair = int(blockIdx.x % tiles) * kPairs + int(threadIdx.x);
+  const int e0 = pair, e1 = pairs + pair;
+  const bool has_first = pair < pairs, has_second = has_first && e1 < int(o.entries);
+  const int row0 = has_first ? e0 / width : 0, col0 = has_first ? e0 - row0 * width : -2;
+  const int row1 = has_second ? e1 / width : 0, col1 = has_second ? e1 - row1 * width : -2;
+  const NoiseStream stream = o.stream[b];
+  const uint32_t counter = stream.problem * uint32_t(pairs) + uint32_t(pair);
+  const float* const weight = o.weight + 2 * b * o.samples;
+  const int32_t* const col4row = o.col4row + b * o.samples * o.n;
+  PairSums sums{0, 0, 0};
+  for (int64_t s = threadIdx.y; s < o.samples; s += kGroups) {
+    const float of_scores = weight[2 * s], of_solution = weight[2 * s + 1];
+    if (o.by_scores != 0) {
+      const NoisePair g = noise_at<kNoise, true>(stream.key[0], stream.key[1],
+                                                 stream.first_sample + uint32_t(s), counter);
+      sums.first += of_solution * g.first;
+      sums.second += of_solution * g.second;
+    }
+    if (o.by_solutions != 0) {
+      if (col4row[s * n + row0] == col0) sums.first += of_scores;
+      if (col4row[s * n + row1] == col1) sums.second += of_scores;
+      sums.of_scores += of_scores;
+    }
+  }
+  __shared__ PairSums of_group[kGroups][kPairs];
+  of_group[threadIdx.y][threadIdx.x] = sums;
+  __syncthreads();
+  if (threadIdx.y > 0) return;
+  for (int group = 1; group < kGroups; ++group) {
+    const PairSums other = of_group[group][threadIdx.x];
+    sums.first += other.first;
+    sums.second += other.second;
+    sums.of_scores += other.of_scores;
+  }
+  const float* const reference = o.reference + b * o.entries;
+  float* const slope = o.slope + b * o.entries;
+  if (has_first) slope[e0] = sums.first - sums.of_scores * reference[e0];
+  if (has_second) slope[e1] = sums.second - sums.of_scores * reference[e1];
+}
+
+template <Noise kNoise>
+ffi::Error Launch(const SlopeOperands& o, cudaStream_t stream) {
+  const int64_t tiles = (noise_pairs(o.entries) + kPairs - 1) / kPairs;
+  if (o.batch * o.samples > INT32_MAX || o.batch * tiles > INT32_MAX) {
+    return ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: too many problems");
+  }
+  if (o.samples > 0) {
+    weight_kernel<kNoise><<<unsigned(o.batch * o.samples), kThreads, 0, stream>>>(o);
+    JAXMATCH_CUDA_CHECK(cudaGetLastError());
+  }
+  slope_kernel<kNoise>
+      <<<unsigned(o.batch * tiles), dim3(kPairs, kGroups), 0, stream>>>(o, int(tiles));
+  JAXMATCH_CUDA_CHECK(cudaGetLastError());
+  return ffi::Error::Success();
+}
+
+ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
+                 ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
+                 ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope,
+                 WeightResult weight, int64_t noise, float by_solutions, float by_scores) {
+  const auto decoded = DecodeSlope(noise_stream, along, reference, col4row, slope, weight, noise,
+                                   by_solutions, by_scores);
+  if (!decoded.has_value()) return decoded.error();
+  return decoded->noise == Noise::kNormal ? Launch<Noise::kNormal>(*decoded, stream)
+                                          : Launch<Noise::kGumbel>(*decoded, stream);
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::Slope,
+                 xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
+                     JAXMATCH_SLOPE_BINDING,
+                 {xla::ffi::Traits::kCmdBufferCompatible});

@@ -1,0 +1,82 @@
+// The operands and results of the targets jaxmatch_noise and jaxmatch_perturbed_assignment, and
+// how they are decoded. Python has checked shapes and dtypes; the checks here are a backstop.
+#ifndef JAXMATCH_PERTURBED_OPERANDS_H_
+#define JAXMATCH_PERTURBED_OPERANDS_H_
+
+#include <cstdint>
+
+#include "assignment/decode.h"
+#include "perturbed/noise.h"
+
+namespace jaxmatch {
+
+static_assert(sizeof(NoiseStream) == 16, "four words of the operand");
+
+struct PerturbedOperands {
+  int64_t batch, samples, n, m;
+  int64_t width;  // of the costs: m, and 1 for what leaving a row costs
+  int64_t entries;
+  bool may_leave;
+  Noise noise;
+  const NoiseStream* stream;  // [batch]
+  const float* strength;      // [batch]
+  const float* cost;          // [batch, n, width]
+  const uint8_t* row_mask;    // [batch, n]; null where not given
+  const uint8_t* col_mask;    // [batch, m]
+
+  float* total;      // [batch, n, width]: how often each pair was chosen
+  int32_t* col4row;  // [batch, samples, n]; m for a row that is left
+  float* value;      // [batch, samples]
+  int32_t* status;   // [batch, samples]
+};
+
+inline bool is_noise(int64_t noise) { return noise >= 0 && noise < int64_t(Noise::kCount); }
+
+inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
+    ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> strength, ffi::Buffer<ffi::F32> cost,
+    ffi::RemainingArgs masks, ffi::Result<ffi::Buffer<ffi::F32>> total, IndexResult col4row,
+    ffi::Result<ffi::Buffer<ffi::F32>> value, IndexResult status, int64_t given, int64_t noise,
+    bool may_leave) {
+  const auto sides = cost.dimensions();
+  const auto rows = col4row->dimensions();
+  if (sides.size() < 2 || rows.size() < 2 || !is_noise(noise)) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(
+        "jaxmatch_perturbed_assignment: costs must have shape [..., n, m]"));
+  }
+  PerturbedOperands o;
+  o.batch = BatchSize(sides, 2);
+  o.samples = rows[rows.size() - 2];
+  o.n = sides[sides.size() - 2];
+  o.width = sides[sides.size() - 1];
+  o.m = o.width - may_leave;
+  o.entries = o.n * o.width;
+  o.may_leave = may_leave;
+  o.noise = Noise(noise);
+  o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
+  o.strength = strength.typed_data();
+  o.cost = cost.typed_data();
+  size_t next = 0;
+  const auto take = [&](bool is_given) -> const uint8_t* {
+    if (!is_given || next >= masks.size()) return nullptr;
+    const auto buffer = masks.get<ffi::AnyBuffer>(next++);
+    return buffer.has_value() ? static_cast<const uint8_t*>(buffer->untyped_data()) : nullptr;
+  };
+  o.row_mask = take(given & kRowMask);
+  o.col_mask = take(given & kColMask);
+  o.total = total->typed_data();
+  o.col4row = col4row->typed_data();
+  o.value = value->typed_data();
+  o.status = status->typed_data();
+  if (o.m < 0 || o.n > INT32_MAX - 64 || o.width > INT32_MAX - 64 ||
+      int64_t(strength.element_count()) != o.batch ||
+      int64_t(stream.element_count()) != 4 * o.batch ||
+      int64_t(status->element_count()) != o.batch * o.samples) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(
+        "jaxmatch_perturbed_assignment: shapes do not belong together"));
+  }
+  return o;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_PERTURBED_OPERANDS_H_

@@ -1,0 +1,78 @@
+// The operands and results of the target jaxmatch_perturbed_slope, and how they are decoded. Python
+// has checked shapes and dtypes; the checks here are a backstop.
+#ifndef JAXMATCH_SLOPE_OPERANDS_H_
+#define JAXMATCH_SLOPE_OPERANDS_H_
+
+#include <cstdint>
+
+#include "assignment/decode.h"
+#include "perturbed/operands.h"
+
+namespace jaxmatch {
+
+// With y_s the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that solutions
+// are compared with and d the direction:
+//   slope = sum over s of  by_solutions (y_s - r) <g_s, d>  +  by_scores g_s <y_s - r, d>.
+// Both sums estimate the same symmetric matrix times d, and one matrix is the other's transpose.
+struct SlopeOperands {
+  float by_solutions, by_scores;
+  int64_t batch, samples, n, width, entries;
+  Noise noise;
+  const NoiseStream* stream;  // [batch]
+  const float* along;         // [batch, n, width], d
+  const float* reference;     // [batch, n, width], r
+  const int32_t* col4row;     // [batch, samples, n]; below 0 for none
+
+  float* slope;   // [batch, n, width]
+  float* weight;  // [batch, samples, 2]: <g_s, d> and <y_s - r, d>
+};
+
+using WeightResult = ffi::Result<ffi::Buffer<ffi::F32>>;
+
+inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
+    ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
+    ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
+    int64_t noise, float by_solutions, float by_scores) {
+  const auto sides = along.dimensions(), rows = col4row.dimensions();
+  SlopeOperands o{};
+  o.by_solutions = by_solutions;
+  o.by_scores = by_scores;
+  if (sides.size() >= 2 && rows.size() >= 2 && is_noise(noise)) {
+    o.batch = BatchSize(sides, 2);
+    o.samples = rows[rows.size() - 2];
+    o.n = sides[sides.size() - 2];
+    o.width = sides[sides.size() - 1];
+  }
+  o.entries = o.n * o.width;
+  const int64_t size = o.batch * o.entries;
+  if (size == 0 || o.entries > INT32_MAX - 64 || BatchSize(rows, 2) != o.batch ||
+      rows[rows.size() - 1] != o.n || int64_t(reference.element_count()) != size ||
+      int64_t(slope->element_count()) != size || int64_t(stream.element_count()) != 4 * o.batch ||
+      int64_t(weight->element_count()) != 2 * o.batch * o.samples) {
+    return ffi::Unexpected(
+        ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: shapes do not belong together"));
+  }
+  o.noise = Noise(noise);
+  o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
+  o.along = along.typed_data();
+  o.reference = reference.typed_data();
+  o.col4row = col4row.typed_data();
+  o.slope = slope->typed_data();
+  o.weight = weight->typed_data();
+  return o;
+}
+
+}  // namespace jaxmatch
+
+#define JAXMATCH_SLOPE_BINDING                \
+  .Arg<xla::ffi::Buffer<xla::ffi::U32>>()     \
+      .Arg<xla::ffi::Buffer<xla::ffi::F32>>() \
+      .Arg<xla::ffi::Buffer<xla::ffi::F32>>() \
+      .Arg<xla::ffi::Buffer<xla::ffi::S32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
+      .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
+      .Attr<int64_t>("noise")                 \
+      .Attr<float>("by_solutions")            \
+      .Attr<float>("by_scores")
+
+#endif  // JAXMATCH_SLOPE_OPERANDS_H_
