@@ -11,7 +11,7 @@ _DEVICES = "--xla_force_host_platform_device_count"
 if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}=4".strip()
 
-collect_ignore = ["programs"]  # not modules: tests start them
+collect_ignore = ["common/programs"]  # not modules: tests start them
 
 _LARGE_BYTES = 16 * 10**9
 

@@ -1,5 +1,5 @@
 // The CUDA kernels for assignments, run on the CPU: one C function for
-// tests/test_assignment_emulated.py.
+// tests/emulation/test_assignment_emulated.py.
 #include <algorithm>
 
 #include "cuda_emulator.h"

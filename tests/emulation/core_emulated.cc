@@ -1,5 +1,5 @@
 // The kernels for one large assignment, run on the CPU: one C function for
-// tests/test_core_emulated.py. Whatever reads or writes memory that other threads share lets them
+// tests/emulation/test_core_emulated.py. Whatever reads or writes memory that other threads share lets them
 // go on now and then, so that what is not synchronised shows.
 #include "large_emulator.h"
 // The emulator comes first.

@@ -1,5 +1,5 @@
 // The kernels for one flow network, run on the CPU: one C function for
-// tests/test_flow_emulated.py. Stages and ranges are small, so that small networks fill them.
+// tests/emulation/test_flow_emulated.py. Stages and ranges are small, so that small networks fill them.
 #include "grid_emulator.h"
 // The emulator comes first.
 

@@ -1,6 +1,7 @@
 """Small graphs by every matching kernel on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_matching_gpu.py [PART ...]
+    PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
+        tests/gpu/sweep_matching_gpu.py [PART ...]
 
 test_sanitizer.py runs it, a process for each of `PARTS`. Graphs are padded to few shapes:
 compiling under such a tool takes longer than solving.

@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("optax")
 pytest.importorskip("tqdm")
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("optax")
 pytest.importorskip("tqdm")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Small batches of every kernel and feature on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_assignment_gpu.py [ASKED]
+    PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
+        tests/gpu/sweep_assignment_gpu.py [ASKED]
 
 test_sanitizer.py runs it. ASKED is what to ask for of every kernel.
 """

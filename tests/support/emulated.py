@@ -19,7 +19,7 @@ import jaxmatch as jm
 from jaxmatch._assignment.native import workspace_words
 
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 _DTYPES = ["bfloat16", "float16", "float32", "float64", "int32", "int64"]
 _OPTIONAL = ["row_mask", "col_mask", "unmatched_cost"]
 _ptr, _byte, _long = ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64

@@ -11,7 +11,7 @@ from estimator_helpers import matrices
 from jaxmatch.estimators import Identity, Perturbed
 
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from _learning_exact_jacobian import LAWS, LOSSES, exact_jacobian, make_problems  # noqa: E402
 from _learning_quality import Entry, estimate, measures  # noqa: E402
 

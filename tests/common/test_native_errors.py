@@ -16,8 +16,8 @@ from jaxmatch._assignment.native_large import LARGE_METHODS
 from jaxmatch._ffi.libraries import has_cpu_library
 
 
-ROOT = Path(__file__).parents[1]
-PROGRAMS = ROOT / "tests/programs"
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests/common/programs"
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 

@@ -1,6 +1,6 @@
 """Numbers at the ends of the number line: statuses are right, costs are rounded sums, gaps bound
-the true error, that of a check too. `python tests/test_assignment_extremes.py SEED SECONDS` tries
-more of them, in every combination of features."""
+the true error, that of a check too. `PYTHONPATH=tests/support python FILE SEED SECONDS`, with this
+file, tries more of them, in every combination of features."""
 
 from __future__ import annotations
 

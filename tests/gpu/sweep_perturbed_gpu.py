@@ -1,6 +1,7 @@
 """Small batches under noise and their derivatives on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_perturbed_gpu.py [ASKED]
+    PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
+        tests/gpu/sweep_perturbed_gpu.py [ASKED]
 
 test_sanitizer.py runs it. ASKED is as in sweep_assignment_gpu.py.
 """

@@ -1,6 +1,7 @@
 """The kernels for divided problems, by each method and side, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_divided_gpu.py PART
+    PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
+        tests/gpu/sweep_divided_gpu.py PART
 
 test_sanitizer.py runs it, a process for each of `PARTS`. On one GPU, which takes the same steps and
 hears from itself.

@@ -1,6 +1,7 @@
 """Small networks and grids by every flow kernel on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_flow_gpu.py [PART ...]
+    PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
+        tests/gpu/sweep_flow_gpu.py [PART ...]
 
 test_sanitizer.py runs it, a process for each of `PARTS`. Results are compared with those of the
 native CPU methods, on the CPU: such a tool is to see our kernels and few others.

@@ -1,5 +1,5 @@
 // What ForEachRange does with work that throws and with pools that have no memory for a task:
-// tests/test_native_errors.py compiles and runs this. Exits 0, or says what went wrong.
+// tests/common/test_native_errors.py compiles and runs this. Exits 0, or says what went wrong.
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>

@@ -10,7 +10,7 @@ import pytest
 import jaxmatch as jm
 
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import _multi_gpu_parts as parts  # noqa: E402
 import _multi_gpu_problems as problems  # noqa: E402
 from _common import uniform_integers  # noqa: E402

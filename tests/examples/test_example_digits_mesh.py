@@ -15,7 +15,7 @@ optax = pytest.importorskip("optax")
 pytest.importorskip("sklearn")
 pytest.importorskip("tqdm")
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,12 @@ def test_sweep_is_clean(tool, sweep, part):
     command = [sanitizer, "--tool", tool, "--error-exitcode=1", sys.executable, str(script)]
     done = subprocess.run(
         command + part.split(),
-        env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_FLAGS": flags},
+        env=os.environ
+        | {
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            "XLA_FLAGS": flags,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
         capture_output=True,
         text=True,
         timeout=600,

@@ -1,6 +1,7 @@
 """Small problems by the methods for large ones on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/sweep_assignment_large_gpu.py METHOD [few]
+    PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
+        tests/gpu/sweep_assignment_large_gpu.py METHOD [few]
 
 test_sanitizer.py runs it. `few` leaves out what takes racecheck minutes.
 """

@@ -1,5 +1,5 @@
 """Calls each target with room for ever more allocations, until all succeed:
-tests/test_native_errors.py runs this with short_of_memory.c preloaded."""
+tests/common/test_native_errors.py runs this with short_of_memory.c preloaded."""
 
 import ctypes
 from collections.abc import Callable, Iterator
