@@ -1,6 +1,6 @@
 // The kernels for one large assignment, run on the CPU: one C function for
-// tests/emulation/test_core_emulated.py. Whatever reads or writes memory that other threads share lets them
-// go on now and then, so that what is not synchronised shows.
+// tests/emulation/test_core_emulated.py. Whatever reads or writes memory that other threads share
+// lets them go on now and then, so that what is not synchronised shows.
 #include "large_emulator.h"
 // The emulator comes first.
 

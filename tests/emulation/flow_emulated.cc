@@ -1,5 +1,6 @@
 // The kernels for one flow network, run on the CPU: one C function for
-// tests/emulation/test_flow_emulated.py. Stages and ranges are small, so that small networks fill them.
+// tests/emulation/test_flow_emulated.py. Stages and ranges are small, so that small networks fill
+// them.
 #include "grid_emulator.h"
 // The emulator comes first.
 

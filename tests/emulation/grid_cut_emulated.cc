@@ -1,6 +1,6 @@
 // The kernel for minimum cuts of grids, run on the CPU: one C function for
-// tests/emulation/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order, and whatever
-// looks at memory that other blocks write lets others go first now and then.
+// tests/emulation/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order,
+// and whatever looks at memory that other blocks write lets others go first now and then.
 #include "grid_emulator.h"
 // The emulator comes first.
 

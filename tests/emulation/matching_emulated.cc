@@ -1,7 +1,7 @@
 // The kernels for one large matching, run on the CPU: one C function for
-// tests/emulation/test_matching_emulated.py. Whatever reads or writes memory that other threads share lets
-// them go on now and then, so that what is not synchronised shows. Stages and entries are small, so
-// that small graphs fill them.
+// tests/emulation/test_matching_emulated.py. Whatever reads or writes memory that other threads
+// share lets them go on now and then, so that what is not synchronised shows. Stages and entries
+// are small, so that small graphs fill them.
 #include "grid_emulator.h"
 // The emulator comes first.
 
