@@ -71,18 +71,18 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays outside of a trace, float64; other real types become
-      float32. Sides from 1 to 2^18 − 1.
+      `jax_enable_x64` or as NumPy arrays outside of a trace, float64. There integers of 32 and 64
+      bits become float64 (beyond 2^53 they are rounded); other real types become float32. Sides
+      from 1 to 2^18 − 1.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, which a point at the origin has not (`INVALID_COST`): points are first
       divided by their norms, in their own type and by XLA.
     - `maximize`, `row_mask`, `col_mask`: as of `solve_assignment`.
     - `method`: `"auto"`, `"core"`, `"classical"`, `"tree"` or `"jonker_volgenant"`, see
       `solve_assignment`. The last one computes a row of distances whenever it scans it, and starts
-      from the duals that bring clouds together which lie apart. It runs on one thread of a CPU;
+      from duals that cancel a shift between the clouds. It runs on one thread of a CPU;
       elsewhere, where it is the twin, and with `row_axis` or `col_axis` choose another. `"auto"` is
-      `"core"`; on a CPU Jonker-Volgenant for small problems, and for those on whose cores few pairs
-      are found.
+      `"core"`; on a CPU Jonker-Volgenant for small problems, and where the core matches few rows.
     - `row_axis`, `col_axis`: the mesh axis over which `x`, or `y`, is divided by points, as of
       `solve_assignment`; the other set lies on every device.
 
@@ -246,7 +246,10 @@ def _as_points(name: str, points: ArrayLike) -> Float[Array, "n d"]:
             f"`{name}` must be one set of points [n, d], got shape {[*points.shape]}; for batches "
             "compute the matrices and call `solve_assignment`."
         )
-    return points.astype(jnp.float64 if points.dtype == jnp.float64 else jnp.float32)
+    long = points.dtype == jnp.float64 or (
+        points.dtype.itemsize >= 4 and jnp.issubdtype(points.dtype, jnp.integer)
+    )
+    return points.astype(result_float() if long else jnp.float32)
 
 
 def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -> Array:

@@ -36,18 +36,22 @@ def as_array(
 ) -> Array:
     """As `asarray` of NumPy or JAX, which would cut long integers to 32 bits in silence."""
     array = typed(name, x, dtypes, must, advice)
-    if place.native:
-        return np.asarray(array)  # type: ignore[return-value]
-    if not isinstance(array, jax.Array):
-        kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
-        if array.dtype.kind in "iu" and kept != array.dtype and array.size:
-            fits = np.iinfo(kept)
-            if array.min() < fits.min or array.max() > fits.max:
-                raise ValueError(
-                    f"`{name}` holds integers that do not fit {kept}, to which JAX would cut "
-                    f"{array.dtype}. Set `jax_enable_x64`, or scale them down."
-                )
-    return jnp.asarray(array)
+    if isinstance(array, np.ndarray) and array.dtype.itemsize == 8:
+        array = _cut(name, array)
+    return (np.asarray if place.native else jnp.asarray)(array)  # type: ignore[return-value]
+
+
+def _cut(name: str, array: np.ndarray) -> np.ndarray:
+    """In the dtype in which JAX keeps such numbers."""
+    kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
+    if array.dtype.kind in "iu" and kept != array.dtype and array.size:
+        fits = np.iinfo(kept)
+        if array.min() < fits.min or array.max() > fits.max:
+            raise ValueError(
+                f"`{name}` holds integers that do not fit {kept}, to which JAX would cut "
+                f"{array.dtype}. Set `jax_enable_x64`, or scale them down."
+            )
+    return array.astype(kept, copy=False)
 
 
 def as_cost(cost: ArrayLike, place: Place = BY_JAX, name: str = "cost") -> Num[Array, "... n m"]:

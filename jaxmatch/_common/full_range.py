@@ -55,8 +55,8 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 class Parts(NamedTuple):
-    """Numbers from 0 on as large + small / 2^k: each is one of the two, and neither a part nor a
-    difference of sums of parts is denormal. What is linear is done to both."""
+    """x >= 0 as large + small / 2^k, of which one is 0. Linear operations apply to both, and no
+    intermediate result is denormal."""
 
     large: Float[Array, "..."]
     small: Float[Array, "..."]

@@ -51,9 +51,12 @@ def refuse_tracer(name: str, x: Any, built: str) -> None:
 
 def as_given(name: str, x: ArrayLike) -> Any:
     """An array of NumPy or JAX, as it is or of a list and the like; Python's numbers stay such."""
-    if type(x) is np.ndarray or isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
+    if isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
         return x
-    return _of_others(name, x)
+    array = x if type(x) is np.ndarray else _of_others(name, x)
+    if isinstance(array, np.ndarray) and not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def all_given(**arguments: ArrayLike | None) -> tuple[Any, ...]:
@@ -69,8 +72,6 @@ def typed(
     array = np.asarray(given) if type(given) in _PYTHON_NUMBERS else given
     if array.dtype in dtypes:
         return array
-    if isinstance(array, np.ndarray) and (native := array.dtype.newbyteorder("=")) in dtypes:
-        return array.astype(native)
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
 
 

@@ -36,6 +36,7 @@ class Batched:
         """The leading dimensions that all fields share; () for a single problem."""
         raise NotImplementedError
 
+    @unchecked
     def __getitem__(self, index: Any) -> Self:
         """Problem `index` of a batch: every field, indexed in its batch dimensions."""
         index = _checked_index(index, self.batch_shape, type(self).__name__)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import jax
 from jax import lax
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 
 T = TypeVar("T")
@@ -37,9 +37,11 @@ def over_batch_shards(
         return solve(*arguments, *shared)
     batch = PartitionSpec(*shardings[0].spec[: len(shardings[0].spec) - core_dims])
     in_specs = (batch,) * len(arguments) + (everywhere,) * len(shared)
-    return jax.shard_map(solve, in_specs=in_specs, out_specs=batch)(
-        *jax.tree.map(lambda x: jax.sharding.reshard(x, batch), arguments),
-        *jax.tree.map(lambda x: jax.sharding.reshard(x, everywhere), shared),
+    mesh = shardings[0].mesh  # arrays have one outside of `jax.set_mesh`, too
+    divided, alike = (NamedSharding(mesh, spec) for spec in (batch, everywhere))
+    return jax.shard_map(solve, mesh=mesh, in_specs=in_specs, out_specs=batch)(
+        *jax.tree.map(lambda x: jax.sharding.reshard(x, divided), arguments),
+        *jax.tree.map(lambda x: jax.sharding.reshard(x, alike), shared),
     )
 
 

@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What of a call is known when it is traced."""
+    """Static parameters of the primitive."""
 
     target: str
     core_dims: tuple[int, ...]  # of each operand, behind those of the batch

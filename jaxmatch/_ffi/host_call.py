@@ -19,7 +19,7 @@ _ALIGNMENT = 64  # of results, as XLA's own
 
 
 class _Plan(NamedTuple):
-    """What a call is, apart from where its arrays lie."""
+    """Everything about a call but the addresses of its arrays."""
 
     run: Callable[..., int]
     handler: ctypes.c_void_p

@@ -33,10 +33,15 @@ _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), 
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build")
 _FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
 
+_WORD = "(?:warp|block|all-search|)"
+
 # Environment variables that ask for one of several kernels, and what they may hold.
 _CHOICES = {
     "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
-    "JAXMATCH_CUDA_KERNEL": (r"[a-z0-9,-]*", "warp or block, and other choices behind commas"),
+    "JAXMATCH_CUDA_KERNEL": (
+        rf"{_WORD}(?:,{_WORD})*",
+        "warp, block, all-search, or some of them with commas",
+    ),
 }
 
 _NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
@@ -86,7 +91,7 @@ def load() -> None:
         )
     for platform, library in libraries.items():
         _register(platform, library)
-    if not override and not has_cpu_library():
+    if override != _NO_LIBRARIES and not has_cpu_library():
         _warn(f"`{_LIBRARIES['cpu']}` was not found")
 
 

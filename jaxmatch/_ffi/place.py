@@ -12,6 +12,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.result import result_float
@@ -22,8 +23,9 @@ T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # JAX arrays come out of a compiled program in a quarter of the time that it takes to make them of
-# NumPy arrays, but to compile one takes as long as 300 calls.
-_CALLS_BEFORE_COMPILATION = 16
+# NumPy arrays, but to compile one takes as long as 300 calls. It is compiled when the calls so far
+# have lost as much: no sequence of calls takes more than twice the least time.
+_CALLS_BEFORE_COMPILATION = 400
 _MOST_SIGNATURES = 4096
 
 
@@ -34,6 +36,7 @@ class Place(NamedTuple):
     x64: bool  # in 64 bits although `jax_enable_x64` is off
     numpy: bool  # results are NumPy arrays
     device: Any = None  # that of the results of a native call, if they are JAX arrays
+    committed: bool = True  # these results, to their device
 
     @property
     def xp(self) -> Any:
@@ -42,12 +45,22 @@ class Place(NamedTuple):
 
     def precision(self) -> contextlib.AbstractContextManager[Any]:
         """The context in which the problem is solved."""
-        return jax.enable_x64(True) if self.x64 else contextlib.nullcontext()
+        if not self.x64 and (self.native or not self.numpy):
+            return contextlib.nullcontext()
+        context = contextlib.ExitStack()
+        if self.x64:
+            context.enter_context(jax.enable_x64(True))
+        if self.numpy and not self.native:  # within a trace NumPy arrays are constants
+            context.enter_context(jax.ensure_compile_time_eval())
+        return context
 
     def bring_home(self, result: T) -> T:
         """The result in arrays of the kind that the caller passed."""
         if self.device is not None:
-            return jax.device_put(result, self.device)
+            if self.committed:
+                return jax.device_put(result, self.device)
+            with jax.default_device(self.device):
+                return jax.device_put(result)
         if self.native or not self.numpy:
             return result
         return jax.tree.map(np.asarray, result)
@@ -68,19 +81,20 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
     the problem is solved on this host, and where JAX would cut numbers to 32 bits.
     """
     libraries.warn_without_cuda()
-    device = None
+    device, committed = None, False
     for x in arrays:
         if isinstance(x, jax.Array):
-            if isinstance(x, jax.core.Tracer) or len(on := x.devices()) > 1:
+            if isinstance(x, jax.core.Tracer) or type(x.sharding) is not SingleDeviceSharding:
                 return BY_JAX
-            device = device or next(iter(on))
+            device = device or next(iter(x.devices()))
+            committed |= x.committed
     if isinstance(arrays[0], jax.Array):
         assert device is not None
         if options is None or device.platform != "cpu" or not libraries.has_cpu_library():
             return BY_JAX
         if _is_worth_compiling(arrays, options):
             return BY_JAX
-        return Place(native=True, x64=False, numpy=False, device=device)
+        return Place(native=True, x64=False, numpy=False, device=device, committed=committed)
     x64 = result_float().itemsize == 4 and any(_is_wide(x) for x in arrays)
     on_cpu = (device.platform if device is not None else _default_platform()) == "cpu"
     if not (on_cpu or x64):
@@ -123,7 +137,8 @@ def _is_wide(x: Any) -> bool:
     """Whether JAX would cut numbers to 32 bits that are meant to be longer."""
     if x is None or isinstance(x, (bool, int, float, jax.Array)):
         return False
-    return getattr(x, "dtype", None) in _WIDE
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype in _WIDE
 
 
 _WIDE = (np.dtype(np.float64), np.dtype(np.int64))

@@ -115,7 +115,7 @@ def check_flow(
                 f"`{name}` must be {'floats' if is_float else 'integers'} as `result.flow` is, "
                 f"got {x.dtype}."
             )
-    if not is_float:  # capacities may be longer than flows, which fit them or are wrong
+    if not is_float:  # in the wider dtype: a flow that does not fit the capacities is wrong
         wide = common_dtype(result.flow, c, jnp.int32)
         result = result.replace(flow=result.flow.astype(wide))
     c = _broadcast("capacity", c.astype(result.flow.dtype), (*batch, e))

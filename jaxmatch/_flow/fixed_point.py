@@ -11,7 +11,7 @@ from jax import lax
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
+    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 def integer_and_most() -> tuple[np.dtype, int]:
@@ -107,3 +107,23 @@ def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"
     # The largest float that `most` is not below.
     top = np.nextafter(np.asarray(most + 1, x.dtype), np.asarray(0, x.dtype))
     return jnp.minimum(jnp.floor(times_power(x, -exponent)), top).astype(integer)
+
+
+def is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
+    """Whether no capacity is NaN or below 0."""
+    dtype = capacity.dtype
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return (capacity >= 0).all(-1)
+    bits = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
+
+    def by_bits(x: Array) -> Array:
+        """By sign and size, for XLA takes denormal numbers for zero; of all others NaN is last."""
+        sign = lax.bitcast_convert_type(x, bits)
+        size = sign & jnp.iinfo(bits).max
+        infinite = lax.bitcast_convert_type(jnp.asarray(jnp.inf, dtype), bits)
+        return ((size == 0) | ((sign > 0) & (size <= infinite))).all(-1)
+
+    if dtype != jnp.float64:
+        return by_bits(capacity)
+    # A TPU has no bits of float64.
+    return lax.platform_dependent(capacity, tpu=lambda x: (x >= 0).all(-1), default=by_bits)

@@ -91,29 +91,10 @@ def solve(
     one = _solve_one
     for _ in capacity.shape[:-1]:
         one = jax.vmap(one, in_axes=(0, 0, 0, 0, *[shared] * len(arrays)))
-    usable = _is_usable(capacity) & (zero == 0)  # first: a sum takes denormal numbers for zero
+    # First: a sum takes denormal numbers for zero.
+    usable = fixed_point.is_usable(capacity) & (zero == 0)
     capacity += zero.astype(capacity.dtype)
     return one(capacity, usable, source + zero, sink + zero, *(x + zero for x in arrays))
-
-
-def _is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
-    """Whether no capacity is NaN or below 0."""
-    dtype = capacity.dtype
-    if not jnp.issubdtype(dtype, jnp.floating):
-        return (capacity >= 0).all(-1)
-    bits = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
-
-    def by_bits(x: Array) -> Array:
-        """By sign and size, for XLA takes denormal numbers for zero; of all others NaN is last."""
-        sign = lax.bitcast_convert_type(x, bits)
-        size = sign & jnp.iinfo(bits).max
-        infinite = lax.bitcast_convert_type(jnp.asarray(jnp.inf, dtype), bits)
-        return ((size == 0) | ((sign > 0) & (size <= infinite))).all(-1)
-
-    if dtype != jnp.float64:
-        return by_bits(capacity)
-    # A TPU has no bits of float64.
-    return lax.platform_dependent(capacity, tpu=lambda x: (x >= 0).all(-1), default=by_bits)
 
 
 def _solve_one(

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.status import Status
-from jaxmatch._flow.fixed_point import times_power
+from jaxmatch._flow.fixed_point import is_usable, times_power
 
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def _solve_one(
     arcs = [jnp.where(exists[k], pairwise[k], 0) for k in range(len(pairwise))]
     if len(arcs) == half:
         arcs += [neighbours(arcs[k], moves[k + half]) for k in range(half)]
-    valid = (source >= 0).all() & (sink >= 0).all()
-    for arc in arcs:
-        valid &= (arc >= 0).all()
+    valid = jnp.array(True)
+    for capacities in (source, sink, *arcs):
+        valid &= is_usable(capacities.ravel())
     to_integers = _fixed_point if jnp.issubdtype(source.dtype, jnp.floating) else _integers
     excess, units, overflow = to_integers(source, sink, arcs, moves)
     usable = valid & ~overflow

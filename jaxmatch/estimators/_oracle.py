@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.arguments import as_array
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
@@ -326,8 +327,14 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
     `oracle.objective`.
     """
     dims = 3 if connectivity == 6 else 2
+    pairwise = as_array("pairwise", pairwise)
+    if pairwise.ndim <= dims:
+        raise ValueError(
+            f"`pairwise` must have shape [..., k{', d' if dims == 3 else ''}, h, w], got "
+            f"{[*pairwise.shape]}."
+        )
     find = _FindLabelling(connectivity)
-    return LinearOracle(jnp.asarray(pairwise), find, dims, beyond=find.smoothness)
+    return LinearOracle(pairwise, find, dims, beyond=find.smoothness)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from jaxmatch._common.promotion import same_rank
+from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.switches import unchecked
 
 
@@ -26,6 +26,7 @@ def box_cxcywh_to_xyxy(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     >>> jm.losses.box_cxcywh_to_xyxy(jnp.array([0.5, 0.5, 0.5, 0.25])).tolist()
     [0.25, 0.375, 0.75, 0.625]
     """
+    (boxes,) = _as_floats(boxes)
     centre, size = boxes[..., :2], boxes[..., 2:]
     return jnp.concatenate([centre - size / 2, centre + size / 2], axis=-1)
 
@@ -38,6 +39,7 @@ def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     >>> jm.losses.box_xyxy_to_cxcywh(jnp.array([0.25, 0.375, 0.75, 0.625])).tolist()
     [0.5, 0.5, 0.5, 0.25]
     """
+    (boxes,) = _as_floats(boxes)
     low, high = boxes[..., :2], boxes[..., 2:]
     return jnp.concatenate([(low + high) / 2, high - low], axis=-1)
 
@@ -98,7 +100,7 @@ def elementwise_generalized_box_iou(
 
     **Source:** Rezatofighi et al., *Generalized intersection over union*, CVPR 2019.
     """
-    boxes1, boxes2 = same_rank(boxes1, boxes2)
+    boxes1, boxes2 = same_rank(*_as_floats(boxes1, boxes2))
     intersection, union = _intersection_union(boxes1, boxes2)
     low = jnp.minimum(boxes1[..., :2], boxes2[..., :2])
     high = jnp.maximum(boxes1[..., 2:], boxes2[..., 2:])
@@ -149,6 +151,14 @@ def generalized_box_iou(
     return elementwise_generalized_box_iou(boxes1[..., :, None, :], boxes2[..., None, :, :])
 
 
+def _as_floats(*boxes: Array) -> list[Array]:
+    """All of one dtype; integers become the shortest float that JAX makes of them."""
+    dtype = common_dtype(*boxes)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        dtype = common_dtype(dtype, jnp.float32)
+    return [jnp.asarray(x, dtype) for x in boxes]
+
+
 def _size(boxes: Float[Array, "... 4"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     width = jnp.maximum(boxes[..., 2] - boxes[..., 0], 0)
     height = jnp.maximum(boxes[..., 3] - boxes[..., 1], 0)
@@ -158,7 +168,7 @@ def _size(boxes: Float[Array, "... 4"]) -> tuple[Float[Array, "..."], Float[Arra
 def _intersection_union(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    boxes1, boxes2 = same_rank(boxes1, boxes2)
+    boxes1, boxes2 = same_rank(*_as_floats(boxes1, boxes2))
     low = jnp.maximum(boxes1[..., :2], boxes2[..., :2])
     high = jnp.minimum(boxes1[..., 2:], boxes2[..., 2:])
     intersection = box_area(jnp.concatenate([low, high], axis=-1))

@@ -269,8 +269,9 @@ def sigmoid_focal_loss(
 
     **Source:** Lin et al., *Focal loss for dense object detection*, ICCV 2017.
     """
+    logits = jnp.asarray(logits)
+    logits, targets = same_rank(logits, jnp.asarray(targets, logits.dtype))
     negative, positive = _focal_terms(logits, alpha, gamma)
-    targets = jnp.asarray(targets, logits.dtype)
     return targets * positive + (1 - targets) * negative
 
 

@@ -55,6 +55,7 @@ NUMBERS = {
     "grid_cut": (lambda x, r: jm.grid_cut(CELLS, x, ARCS), "sink_capacity"),
     "grid_cut arcs": (lambda x, r: jm.grid_cut(CELLS, CELLS, x), "pairwise"),
     "assignment_matrix": (lambda x, r: jm.assignment_matrix(x, estimator=RULE), "cost"),
+    "labelling": (lambda x, r: jm.estimators.labelling_oracle(x), "pairwise"),
     "stepping.init": (lambda x, r: stepping.init(x), "cost"),
     "stepping.step": (lambda x, r: stepping.step(x, state()), "cost"),
     "from_dense": (lambda x, r: jm.BipartiteGraph.from_dense(x), "A"),

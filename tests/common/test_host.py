@@ -191,6 +191,103 @@ def test_constants_within_a_trace():
     np.testing.assert_allclose(total, 1 + optimum(costs), rtol=1e-6)
 
 
+PLACES = {
+    "xla": {"method": "xla"},
+    "core": {"method": "core", "rounds_per_call": 2},
+    "native": {},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PLACES)
+def test_constants_are_solved_where_they_are(name, dtype):
+    """Within a trace, too, by whatever solves them outside."""
+    costs = (1e6 + np.random.default_rng(6).random((5, 5))).astype(dtype)
+    alone = jm.solve_assignment(costs, **PLACES[name])
+
+    def body(total, _):
+        res = jm.solve_assignment(costs, **PLACES[name])
+        gap = jm.check_assignment(costs, res).gap
+        points = jm.solve_assignment_points(costs[:, :2], costs[:, 2:4]).cost
+        return total + float(res.col4row[0] + points + gap), np.float32(gap)
+
+    total, gaps = jax.jit(lambda: jax.lax.scan(body, 0.0, length=2))()
+    outside = jm.check_assignment(costs, alone).gap
+    points = jm.solve_assignment_points(costs[:, :2], costs[:, 2:4]).cost
+    np.testing.assert_allclose(gaps, np.float32(outside))
+    np.testing.assert_allclose(total, 2 * (alone.col4row[0] + points + outside), rtol=1e-6)
+
+
+def test_constants_of_other_solvers():
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    capacity, grid = np.array([2.0, 3.0]), np.ones((2, 2))
+    pairs = np.ones((2, 2, 2))
+
+    def values():
+        flow = jm.maximum_flow(network, capacity, 0, 2, method="xla")
+        cut = jm.grid_cut(grid, 2 * grid, pairs, method="xla")
+        valid = jm.check_flow(network, capacity, 0, 2, flow).valid
+        return float(flow.value), float(cut.value), bool(valid)
+
+    assert [float(x) for x in jax.jit(values)()] == [float(x) for x in values()] == [2, 4, 1]
+
+
+def test_constants_without_libraries():
+    code = """
+import jax, numpy as np, jaxmatch as jm
+print(jax.jit(lambda: jm.solve_assignment(np.array([[2, 1], [1, 3]], np.float32)).cost + 1.0)())
+"""
+    env = os.environ | {"JAXMATCH_LIB_DIR": "none", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout.strip() == "3.0", done.stderr
+
+
+def test_numpy_beside_jax_arrays_is_cut_as_jax_does(monkeypatch):
+    """Natively and compiled alike, and integers that do not fit are an error."""
+    cost = jnp.array([[1.0]])
+    for threshold in (0, 1000):
+        monkeypatch.setattr(_host, "_CALLS_BEFORE_COMPILATION", threshold)
+        res = jm.solve_assignment(cost, unmatched_cost=np.array([1 - 1e-12]))
+        assert res.col4row.tolist() == [0]
+        with pytest.raises(ValueError, match="`unmatched_cost` holds integers that do not fit"):
+            jm.solve_assignment(jnp.array([[1]]), unmatched_cost=np.array([2**40 + 1]))
+        with pytest.raises(ValueError, match="`sink_capacity` holds integers"):
+            jm.grid_cut(jnp.array([[3]]), np.array([[2**32 + 1]]), np.full((2, 1, 1), 1))
+
+
+def test_the_other_byte_order():
+    turned = [np.array(x, ">i8") for x in ([[2**32 + 7, 0]], [[0, 2**33]])]
+    cut = jm.grid_cut(*turned, np.full((2, 1, 2), 2**33, ">i8"))
+    assert int(cut.value) == 2**32 + 7
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    assert jm.maximum_flow(network, np.array([2**40 + 1, 2**41], ">i8"), 0, 2).value == 2**40 + 1
+    costs = 1e8 + np.random.default_rng(0).random((8, 8))
+    rounded = jm.solve_assignment(costs.astype(np.float32))
+    check = jm.check_assignment(costs.astype(">f8"), rounded)
+    assert not check.optimal and check.gap == jm.check_assignment(costs, rounded).gap
+
+
+def test_points_of_integers():
+    x, y = np.array([[2**24 + 1, 0]]), np.array([[2**24, 0]])
+    res = jm.solve_assignment_points(x, y)
+    assert res.cost == 1 and jm.check_assignment_points(x, y, res).optimal
+
+
+def test_results_lie_where_jitted_ones_do():
+    costs = jnp.eye(3)
+    res = jm.solve_assignment(costs)
+    assert res.row_dual.committed == jax.jit(jm.solve_assignment)(costs).row_dual.committed
+    other = jax.device_put(jnp.ones(3), jax.devices()[1])
+    assert (res.row_dual + other).devices() == other.devices()
+    there = jm.solve_assignment(jax.device_put(costs, jax.devices()[1]))
+    assert there.row_dual.committed and there.row_dual.devices() == other.devices()
+    mesh = jax.make_mesh((1,), ("x",), devices=jax.devices()[:1])
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    sharded = jax.device_put(jnp.stack([costs] * 2), sharding)
+    expected = jax.jit(jm.solve_assignment)(sharded).cost.sharding
+    assert jm.solve_assignment(sharded).cost.sharding == expected
+
+
 def test_gradients_are_traced():
     costs = np.random.default_rng(7).random((5, 5)).astype(np.float32)
     slope = jax.grad(lambda c: jm.solve_assignment(c).cost)(costs)
@@ -202,6 +299,7 @@ def test_a_signature_that_comes_often_is_compiled(monkeypatch):
     """A compiled program makes JAX arrays faster than this path can."""
     monkeypatch.setattr(_host, "_calls", {})
     costs = jax.random.uniform(jax.random.key(0), (5, 6))
+    monkeypatch.setattr(_host, "_CALLS_BEFORE_COMPILATION", 20)
     places = [_host.place_of(costs, options="some").native for _ in range(40)]
     assert places[0] and not places[-1] and sorted(places, reverse=True) == places
     assert _host.place_of(costs[:4], options="some").native

@@ -786,3 +786,24 @@ def test_what_a_user_asked_for_is_checked(switch):
         with contextlib.suppress(FloatingPointError):
             jnp.log(jnp.zeros(3)) * 0
             raise AssertionError("checks are off after a call")
+
+
+def test_a_problem_of_a_batch_without_solutions():
+    costs = jnp.full((2, 3, 3), jnp.inf)
+    with jax.debug_nans(True), jax.debug_infs(True):
+        res = jm.solve_assignment(costs)
+        assert res[0].status == jm.Status.INFEASIBLE and np.isnan(res[1].cost)
+
+
+def test_boxes_and_focal_losses_promote_what_they_document():
+    boxes = jnp.array([[0, 0, 2, 2], [1, 1, 3, 3]])
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        turned = jm.losses.box_cxcywh_to_xyxy(jm.losses.box_xyxy_to_cxcywh(boxes))
+        np.testing.assert_array_equal(turned, boxes)
+        iou = jm.losses.box_iou(boxes.astype(jnp.float32), boxes.astype(jnp.bfloat16)[None])
+        np.testing.assert_allclose(iou, [[[1, 1 / 7], [1 / 7, 1]]], rtol=1e-6)
+        logits = jnp.ones((3, 2, 2))
+        loss = jm.losses.sigmoid_focal_loss(logits, jnp.eye(2, dtype=bool))
+        np.testing.assert_array_equal(
+            loss, jm.losses.sigmoid_focal_loss(logits, jnp.broadcast_to(jnp.eye(2), (3, 2, 2)))
+        )

@@ -96,7 +96,7 @@ def test_a_gpu_without_kernels_is_told_once(monkeypatch):
 @pytest.mark.parametrize("variable, value, expected", [
     ("JAXMATCH_LIB_DIR", "/nowhere", "libjaxmatch_cpu.so"),
     ("JAXMATCH_ISA", "sse9", "portable, avx2 or avx512"),
-    ("JAXMATCH_CUDA_KERNEL", "grid!", "warp or block"),
+    ("JAXMATCH_CUDA_KERNEL", "block,foo", "warp, block"),
 ])  # fmt: skip
 def test_environment_variables_with_a_wrong_value(variable, value, expected):
     done = _run(_IMPORT_THEN_USE_JAX, **{variable: value})
@@ -122,6 +122,14 @@ jax.ffi.register_ffi_target = lambda name, *args, **kwargs: registered.append(na
     message, last = _run(code, JAXMATCH_LIB_DIR=tmp_path).stdout.splitlines()
     assert "libjaxmatch_cuda.so" in message and message.endswith("[]")
     assert last == "sum 6"
+
+
+def test_a_folder_with_kernels_alone_is_told(tmp_path):
+    if not jaxmatch.has_cuda_library():
+        pytest.skip("built without CUDA")
+    (tmp_path / "libjaxmatch_cuda.so").symlink_to(libraries._find("libjaxmatch_cuda.so"))
+    done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
+    assert done.stdout == "sum 6\n" and "libjaxmatch_cpu.so` was not found" in done.stderr
 
 
 def test_truncated_library_is_refused(tmp_path):

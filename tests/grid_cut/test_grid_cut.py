@@ -218,7 +218,7 @@ def test_infinite_values(method):
 def test_invalid_capacities(method, connectivity):
     rng = np.random.default_rng(0)
     shape = (3, 3, 3) if connectivity == 6 else (3, 3)
-    for dtype, wrong in (("int32", [-1]), ("float32", [-1.0, np.nan, -np.inf])):
+    for dtype, wrong in (("int32", [-1]), ("float32", [-1.0, np.nan, -np.inf, -1e-40])):
         for bad in wrong:
             for at in range(3):
                 good = random_grid(rng, shape, connectivity, dtype=dtype, directed=True)

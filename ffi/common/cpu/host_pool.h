@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -26,7 +28,7 @@ class HostPool {
   }
 
   // A process that was forked has none of its parent's threads.
-  int64_t num_threads() const { return getpid() == process_ ? threads_ : 1; }
+  int64_t num_threads() const { return getpid() == process_ ? threads_.load() : 1; }
 
   // Runs the task here where there is no thread for it.
   void schedule(Task task, void* data) {
@@ -42,10 +44,10 @@ class HostPool {
   HostPool() : process_(getpid()) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    threads_ = sched_getaffinity(0, sizeof set, &set) == 0
-                   ? CPU_COUNT(&set)
-                   : int64_t(std::thread::hardware_concurrency());
-    if (threads_ < 1) threads_ = 1;
+    const int64_t cores = sched_getaffinity(0, sizeof set, &set) == 0
+                              ? CPU_COUNT(&set)
+                              : int64_t(std::thread::hardware_concurrency());
+    threads_ = std::max<int64_t>(cores, 1);
   }
 
   bool enqueue(Task task, void* data) {
@@ -82,7 +84,8 @@ class HostPool {
   }
 
   const pid_t process_;
-  int64_t threads_, started_ = 0;
+  std::atomic<int64_t> threads_;  // written under the mutex, read without it
+  int64_t started_ = 0;
   std::mutex mutex_;
   std::condition_variable has_work_;
   std::deque<Item> queue_;
