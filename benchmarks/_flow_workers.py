@@ -97,8 +97,8 @@ class Bench:
         """What the kernels tell of one more solve."""
         import jax
 
+        from jaxmatch._flow import native
         from jaxmatch._flow.methods import METHODS, choice_and_k
-        from jaxmatch._flow.solve import native
 
         arguments = self.loaded[job.instance, job.layout]
         solver = METHODS[job.method].cuda

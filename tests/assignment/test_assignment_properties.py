@@ -176,6 +176,7 @@ def test_repeated_calls_give_the_same_bits():
 _DIGEST = """
 import hashlib
 import jax, ml_dtypes, numpy as np
+from jaxmatch._assignment import native
 jax.config.update("jax_enable_x64", True)
 rng = np.random.default_rng(0)
 for dtype in ("bfloat16", "float16", "float32", "float64", "int32", "int64"):

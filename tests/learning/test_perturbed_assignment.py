@@ -13,7 +13,7 @@ from estimator_helpers import numpy_noise, threefry13
 
 import jaxmatch as jm
 from jaxmatch._ffi import libraries
-from jaxmatch.estimators import Perturbed, _samples, assignment_oracle
+from jaxmatch.estimators import Perturbed, _native, _samples, assignment_oracle
 from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
 
 
@@ -37,7 +37,7 @@ def slopes(rule, cost, d, **others):
 
 def composed(monkeypatch, f, *arguments):
     with monkeypatch.context() as patch:
-        patch.setattr(libraries, "fits_perturbed", lambda cost: False)
+        patch.setattr(_native, "fits_perturbed", lambda cost: False)
         return jax.jit(f)(*arguments)
 
 
@@ -209,7 +209,7 @@ def test_batches_larger_than_the_workspace(monkeypatch):
     """On CUDA samples are solved in parts; the last one is smaller."""
     rule, cost, d = Perturbed(0.5, 40), normal(10, 30, 20, 20), normal(11, 30, 20, 20)
     whole = slopes(rule, cost, d)
-    monkeypatch.setattr(libraries._perturbed, "_MOST_BYTES", 1 << 18)
+    monkeypatch.setattr(_native, "_MOST_BYTES", 1 << 18)
     parts = jax.jit(partial(slopes, rule))(cost, d)
     np.testing.assert_array_equal(parts[0], whole[0])
     for got, expected in zip(parts[1:], whole[1:], strict=True):
