@@ -1,5 +1,5 @@
 // The metrics of costs that are distances between points. No templates, no functions: see
-// cpu/assignment.h.
+// assignment/cpu/problem.h.
 #ifndef JAXMATCH_METRIC_H_
 #define JAXMATCH_METRIC_H_
 
@@ -7,7 +7,8 @@
 
 namespace jaxmatch {
 
-// The same numbers stand in jaxmatch/_native/_divided.py. For the cosine points are unit vectors.
+// The same numbers stand in jaxmatch/_assignment/native_sharded.py. For the cosine points are unit
+// vectors.
 enum class Metric : int64_t { kSqeuclidean, kEuclidean, kL1, kCosine };
 
 }  // namespace jaxmatch

@@ -1,7 +1,7 @@
 // Sums of doubles that keep what their additions round away.
 //
 // Included inside a namespace: by compensated_sum.h, and once per instruction set by the CPU's
-// assignment solver, which may share no inline functions (see cpu/assignment.h).
+// assignment solver, which may share no inline functions (see assignment/cpu/problem.h).
 
 // The exact error of the rounded sum `total` of a and b (Knuth's TwoSum).
 JAXMATCH_SUM_FN inline double addition_error(double a, double b, double total) {

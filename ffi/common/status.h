@@ -1,4 +1,4 @@
-// The status codes of a solve. The same numbers stand in jaxmatch/_status.py.
+// The status codes of a solve. The same numbers stand in jaxmatch/_common/status.py.
 #ifndef JAXMATCH_STATUS_H_
 #define JAXMATCH_STATUS_H_
 

@@ -18,7 +18,7 @@
 
 namespace jaxmatch {
 
-// By the numbers of jaxmatch/_native/_flow.py.
+// By the numbers of jaxmatch/_flow/native.py.
 enum class FlowMethod : int64_t {
   kAuto = 0,
   kAugment = 1,
@@ -72,7 +72,7 @@ struct FlowOperands {
   Dtype capacity_dtype;    // of capacities and flows: kS32, kS64, kF32 or kF64
   Dtype value_dtype;       // likewise
   FlowMethod method;
-  int64_t choice;  // a method's options, see jaxmatch/_native/_flow.py
+  int64_t choice;  // a method's options, see jaxmatch/_flow/native.py
   double k;        // likewise
 
   JAXMATCH_ANYWHERE FlowNetworkCsr network(int64_t b) const {

@@ -20,7 +20,7 @@
 namespace jaxmatch {
 
 // The steps (dz, dy, dx) from a cell to its neighbours. Direction k + arcs/2 is opposite to k. The
-// same order stands in the docstring of jaxmatch/_grid_cut.py.
+// same order stands in the docstring of jaxmatch/_grid_cut/solve.py.
 struct GridStep {
   int8_t z, y, x;
 };
@@ -54,7 +54,7 @@ struct GridShape {
   }
 };
 
-// By the numbers of jaxmatch/_native/_grid_cut.py. On the CPU they are one.
+// By the numbers of jaxmatch/_grid_cut/native.py. On the CPU they are one.
 enum class GridCutMethod : int64_t { kAuto, kSearch, kPushRelabel };
 
 struct GridCutOperands {

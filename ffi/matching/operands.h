@@ -17,7 +17,7 @@
 
 namespace jaxmatch {
 
-// By the numbers of jaxmatch/_native/_matching.py.
+// By the numbers of jaxmatch/_matching/native.py.
 enum class MatchingMethod : int64_t {
   kAuto,
   kHopcroftKarp,
@@ -63,7 +63,7 @@ struct MatchingOperands {
   MatchingResults results;  // of the first
   MatchingMethod method;
   MatchingInit init;
-  int64_t choice;  // a method's options, see jaxmatch/_native/_matching.py
+  int64_t choice;  // a method's options, see jaxmatch/_matching/native.py
   double k;        // likewise
 
   JAXMATCH_ANYWHERE BipartiteCsr graph(int64_t b) const {

@@ -1,7 +1,7 @@
 // The noise of perturbed estimators, as jaxmatch/estimators/_noise.py documents it: a function of
 // key, sample and place. The same operations on every processor; loops over places vectorise.
 //
-// Nothing here may come from the C++ standard library: see cpu/assignment.h.
+// Nothing here may come from the C++ standard library: see assignment/cpu/problem.h.
 #ifndef JAXMATCH_NOISE_H_
 #define JAXMATCH_NOISE_H_
 

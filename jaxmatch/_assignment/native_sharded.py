@@ -15,12 +15,8 @@ from jaxmatch._ffi.results import assignment_fields, buffers
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
-_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_ROOM = (
-    32,
-    12,
-    8,
-    15,
-)  # as in ffi/assignment/large/sharded/state.h
+# As in ffi/assignment/large/sharded/state.h.
+_CLASSES, _CORE_WORDS, _MAIL_HEAD, _LIST_ROOM = 32, 12, 8, 15
 _RELAY_AT, _DONE = 72, 6
 # Words of Control in ffi/assignment/large/state.h.
 _FREE_ROWS, _PRICINGS, _ROWS, _TREES = 2, 4, 8, 27

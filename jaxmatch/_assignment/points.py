@@ -71,7 +71,7 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays outside of a trace, float64. There integers of 32 and 64
+      `jax_enable_x64` or as NumPy arrays, float64. There integers of 32 and 64
       bits become float64 (beyond 2^53 they are rounded); other real types become float32. Sides
       from 1 to 2^18 − 1.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`

@@ -1,9 +1,9 @@
 // One dense assignment problem, as the handler hands it to the solver.
 //
-// The solver is compiled once per instruction set (assignment_portable.cc, assignment_avx2.cc,
-// assignment_avx512.cc); the handler picks one at run time. This header is all they share, and it
-// must stay free of templates and inline functions of the standard library: the linker would be
-// free to keep the copy that was compiled for the newest processor.
+// The solver is compiled once per instruction set (assignment/cpu/portable.cc,
+// assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one at run time. This header
+// is all they share, and it must stay free of templates and inline functions of the standard
+// library: the linker would be free to keep the copy that was compiled for the newest processor.
 #ifndef JAXMATCH_CPU_ASSIGNMENT_H_
 #define JAXMATCH_CPU_ASSIGNMENT_H_
 

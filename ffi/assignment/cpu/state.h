@@ -41,7 +41,7 @@ struct State {
   int32_t* row4col;  // [cols]
   Acc* v;            // [padded cols] column duals; -infinity in the padding
 
-  // One search (assignment_augment.h), and scratch.
+  // One search (assignment/cpu/augment.h), and scratch.
   Acc* dist;          // [padded] shortest reduced path to the column
   Acc* label;         // [padded] v + dist: an edge helps iff C_ij - h < label; -infinity if settled
   Acc* barrier;       // [padded] 0 for a free column, kNever for a matched one

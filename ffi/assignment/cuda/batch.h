@@ -16,7 +16,7 @@
 namespace jaxmatch {
 
 // Indices have 16 bits, and the state of a problem must fit shared memory. The same numbers stand
-// in jaxmatch/_native/_assignment.py.
+// in jaxmatch/_assignment/native.py.
 constexpr int64_t longest_side(Dtype dtype) { return dtype == Dtype::kS64 ? 2048 : 4096; }
 
 // From one row of a copy to the next: rows that are read in packs stay aligned, and in shared

@@ -78,7 +78,7 @@ inline bool may_turn(const AssignmentOperands& o) {
 }
 
 // Whether a problem may need a copy in canonical form. The same rule stands in
-// jaxmatch/_native/_assignment.py.
+// jaxmatch/_assignment/native.py.
 inline bool may_copy(const AssignmentOperands& o) {
   return o.row_mask || o.col_mask || may_turn(o) || size_of(o.cost_dtype) == 2;
 }

@@ -1,5 +1,5 @@
 // How the buffer of a state is divided, and how large it has to be. The same sizes stand in
-// jaxmatch/_native/_large.py.
+// jaxmatch/_assignment/native_large.py.
 #ifndef JAXMATCH_LARGE_CORE_LAYOUT_H_
 #define JAXMATCH_LARGE_CORE_LAYOUT_H_
 

@@ -15,7 +15,8 @@ namespace jaxmatch {
 // of an earlier step comes last.
 constexpr int64_t kGivenState = 16;
 
-// The methods for one large problem; the same numbers stand in jaxmatch/_native/_large.py.
+// The methods for one large problem; the same numbers stand in
+// jaxmatch/_assignment/native_large.py.
 enum class LargeMethod : int64_t { kCore, kClassical, kTree };
 inline bool is_large_method(int64_t method) {
   return method >= int64_t(LargeMethod::kCore) && method <= int64_t(LargeMethod::kTree);

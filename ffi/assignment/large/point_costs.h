@@ -2,7 +2,7 @@
 //
 // In double precision, operation by operation in the order of the coordinates and never contracted,
 // then rounded to the type of the coordinates: an entry has the same bits each time, on every
-// platform and on every device. cpu/assignment_points.h computes the same bits.
+// platform and on every device. assignment/cpu/points.h computes the same bits.
 #ifndef JAXMATCH_LARGE_POINT_COSTS_H_
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 

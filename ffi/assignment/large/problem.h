@@ -20,7 +20,8 @@ struct Core {
   }
   JAXMATCH_FN bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_FN bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
-  // What a part of a problem that is divided over devices says otherwise, see divided_state.h.
+  // What a part of a problem that is divided over devices says otherwise, see
+  // assignment/large/sharded/state.h.
   JAXMATCH_FN static constexpr int classes() { return kClasses; }
   JAXMATCH_FN static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_FN static constexpr int64_t col_id(int64_t j) { return j; }

@@ -50,7 +50,7 @@ struct Progress {
 
 // What is decided for all threads. Words are read after a barrier, but for what the rows of zeros
 // pass on, which a search watches. The first words are what Python shows of a state
-// (jaxmatch/_large.py).
+// (jaxmatch/_assignment/stepping.py).
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0;
@@ -78,7 +78,8 @@ struct Control {
   double sum = 0;                          // what ordered_sum() leaves for everybody
 };
 
-// Where threads of several blocks meet, behind the control words: see cuda/grid_team.cuh.
+// Where threads of several blocks meet, behind the control words: see
+// assignment/large/cuda/team.cuh.
 struct Meeting {
   uint64_t word[2];
   int64_t sum;
@@ -86,8 +87,8 @@ struct Meeting {
 
 constexpr int64_t kControlWords = 96, kMeetingAt = 64;
 static_assert(offsetof(Control, rows) == 32 && offsetof(Control, spent) == 40,
-              "jaxmatch/_large.py reads the words up to there");
-static_assert(offsetof(Control, trees) == 108, "jaxmatch/_native/_divided.py reads it");
+              "jaxmatch/_assignment/stepping.py reads the words up to there");
+static_assert(offsetof(Control, trees) == 108, "jaxmatch/_assignment/native_sharded.py reads it");
 static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
 static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 

@@ -51,7 +51,7 @@ const XLA_FFI_Api* HostApi() {
   return &api;
 }
 
-// --- The description of a call, as jaxmatch/_native/_host.py writes it.
+// --- The description of a call, as jaxmatch/_ffi/host_call.py writes it.
 
 // By NumPy's letter for the kind of a number, and its bytes.
 XLA_FFI_DataType DataType(int64_t kind, int64_t bytes) {

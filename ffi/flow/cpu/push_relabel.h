@@ -14,7 +14,7 @@ namespace jaxmatch {
 
 // A label is a lower bound on the number of residual arcs to a deficit, n where there is no way. A
 // node with excess pushes along arcs to a label one lower, and gets a higher label when none is
-// left. The excess of label n goes back to the source later (flow_return.h).
+// left. The excess of label n goes back to the source later (flow/cpu/return_excess.h).
 //
 // Invariant: along a residual arc the label falls by one at most, so that labels are lower bounds;
 // a global relabelling makes them exact, and where no node has some label, nodes of higher labels

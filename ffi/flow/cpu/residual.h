@@ -20,7 +20,8 @@ struct FlowArc {
 // their heads from the beginning, and what the sink's arcs can take is a deficit, a negative
 // excess, of their tails. A solver moves excess to deficits until no residual path leads from an
 // excess to a deficit. Then the flow that reached deficits is maximum, by the cut between what
-// excesses reach and the rest; what is left of excesses goes back to the source (flow_return.h).
+// excesses reach and the rest; what is left of excesses goes back to the source
+// (flow/cpu/return_excess.h).
 //
 // Where so much would leave the source or enter the sink that sums might not fit, the two stay
 // ordinary nodes, the source with all excess and the sink with all deficit. Solvers need not know.

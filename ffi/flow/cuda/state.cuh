@@ -28,7 +28,8 @@ struct FlowControl {
   int32_t overdrawn;     // an arc has carried more than it holds, or excess is lost: never
   // What one block tells all others at the end of a search of its own.
   int32_t first, last, level, found;
-  // Of the capacities that leave the source, enter the sink, and all: see flow_units.cuh.
+  // Of the capacities that leave the source, enter the sink, and all: see
+  // flow/cuda/fixed_point.cuh.
   int32_t greatest[3];  // exponents
   int32_t infinite[3];  // how many are
   int32_t finest;       // of the lowest bit of any
@@ -45,7 +46,7 @@ struct FlowControl {
 };
 constexpr int64_t kFlowControlWords = 128;
 static_assert(sizeof(FlowControl) <= 4 * kFlowControlWords, "");
-// As FlowBuffers of jaxmatch/_native/_flow.py knows.
+// As FlowBuffers of jaxmatch/_flow/native.py knows.
 static_assert(offsetof(FlowControl, cycles) == 4 * 48 && offsetof(FlowControl, searches) == 4 * 60);
 
 // What may still flow along an arc, and along its partner: a search against the arcs reads no

@@ -19,7 +19,7 @@ struct PaperOptions {
   int tile;       // threads of a node: 4, 8, 16 or 32, or 0: as many as it has arcs
   int64_t cycle;  // rounds between two global relabellings
 
-  // The bits of `choice` and `k`, as in jaxmatch/_native/_flow.py.
+  // The bits of `choice` and `k`, as in jaxmatch/_flow/native.py.
   static PaperOptions of(int64_t choice, double k) {
     const int tile = int(choice >> 2 & 7);
     return {FlowLayout(choice & 3), tile > 0 ? 2 << (tile < 4 ? tile : 4) : 0,

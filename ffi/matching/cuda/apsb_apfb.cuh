@@ -16,7 +16,7 @@ struct BfsOptions {
   bool constant;    // CT: 256 * 256 threads; else MT: as many as there are
   bool by_root;     // ALTERNATE takes one path for each root; else every path that was found
 
-  // The bits of `choice`, as in jaxmatch/_native/_matching.py.
+  // The bits of `choice`, as in jaxmatch/_matching/native.py.
   static BfsOptions of(MatchingMethod method, int64_t choice) {
     const bool shortest = method == MatchingMethod::kApsb ||
                           method == MatchingMethod::kHopcroftKarp || method == MatchingMethod::kPHk;

@@ -15,7 +15,7 @@ struct PushRelabelOptions {
   bool fixed;  // relabel after k rounds; else after k times the deepest level
   double k;
 
-  // The bits of `choice`, as in jaxmatch/_native/_matching.py.
+  // The bits of `choice`, as in jaxmatch/_matching/native.py.
   static PushRelabelOptions of(int64_t choice, double k) {
     return {Variant(choice & 3), (choice & 4) != 0, k};
   }

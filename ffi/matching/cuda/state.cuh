@@ -90,7 +90,7 @@ struct MatchingState {
 };
 
 // Hands out parts of the scratch buffer; also with a null base, to learn its size. The same sizes
-// stand in jaxmatch/_native/_matching.py.
+// stand in jaxmatch/_matching/native.py.
 inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
   int64_t used = 0;
   const auto take = [&](auto*& part, int64_t count) {

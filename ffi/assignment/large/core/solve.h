@@ -1,13 +1,13 @@
 // One large assignment, exactly: solve a sparse core, price all costs, and repeat until no price
 // has to change.
 //
-// Each round of paths on the core is valid by itself (core_paths.h). Pricing makes the duals
-// feasible for all costs and frees the rows whose partner is not tight any more. Where cores hold
-// no path, find few at a time or have changed too often, the rest is left to the tree variant of
-// the Hungarian method, which goes on from the duals and pairs there are: each of its iterations
-// looks at every cost at most once, keeps the duals feasible and adds a pair, or proves that there
-// is no assignment. So the end comes after at most patience() pricings and n such iterations,
-// and in wide problems pricings that each take a row's partner before these begin.
+// Each round of paths on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
+// the duals feasible for all costs and frees the rows whose partner is not tight any more. Where
+// cores hold no path, find few at a time or have changed too often, the rest is left to the tree
+// variant of the Hungarian method, which goes on from the duals and pairs there are: each of its
+// iterations looks at every cost at most once, keeps the duals feasible and adds a pair, or proves
+// that there is no assignment. So the end comes after at most patience() pricings and n such
+// iterations, and in wide problems pricings that each take a row's partner before these begin.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 

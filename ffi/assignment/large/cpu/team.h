@@ -20,7 +20,7 @@ namespace jaxmatch {
 class PoolTeam {
  public:
   explicit PoolTeam(ffi::ThreadPool* pool) : pool_(pool) {}
-  static constexpr bool kSearchesApart = false;  // see divided_solve.h
+  static constexpr bool kSearchesApart = false;  // see assignment/large/sharded/solve.h
 
   void sync() {}
   static int64_t now() {

@@ -24,7 +24,7 @@ class GridTeam {
     __syncthreads();
   }
 
-  static constexpr bool kSearchesApart = true;  // see divided_solve.h
+  static constexpr bool kSearchesApart = true;  // see assignment/large/sharded/solve.h
   __host__ __device__ static Meeting* meeting_of(Control* control) {
     return reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt);
   }

@@ -1,5 +1,5 @@
 // One iteration of the Hungarian algorithms of Date and Nagi (2016): how their steps
-// (hungarian_steps.h) follow each other.
+// (assignment/large/hungarian/steps.h) follow each other.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 #define JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 

@@ -1,8 +1,8 @@
 // The steps of the core method where costs are divided over devices: what one launch leaves off
 // because something has to be exchanged, another one takes up.
 //
-// Searches, paths and prices are those of one device (core_solve.h), done by all of them on the
-// same cores. Each step that looks at costs ends with what it asks for.
+// Searches, paths and prices are those of one device (assignment/large/core/solve.h), done by all
+// of them on the same cores. Each step that looks at costs ends with what it asks for.
 #ifndef JAXMATCH_LARGE_DIVIDED_CORE_H_
 #define JAXMATCH_LARGE_DIVIDED_CORE_H_
 

@@ -30,7 +30,7 @@ struct DividedOperands {
   int64_t* mail_out;
 
   // Words of the exchanged blocks, whichever side turns out to be canonical rows. The same sizes
-  // stand in jaxmatch/_native/_divided.py.
+  // stand in jaxmatch/_assignment/native_sharded.py.
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
