@@ -60,9 +60,10 @@ struct GridBound {
     const double x = down.times(capacity);
     return x < significand ? x : significand;
   }
-  // Whether a survey must clip arcs: some are so large that they would make the unit coarse, or
-  // sums of them are beyond all doubles. What underflows then is too small to matter, as each
-  // bound is the number of cells times something that is around one of them.
+  // Whether a survey must clip arcs at the bound: some are so large that they would make the unit
+  // coarse, or their sums exceed all doubles. The survey then counts in units of 2^exponent, where
+  // a capacity may underflow to 0. That is harmless: the unit of flow is at least 2^-59 of the
+  // bound, far above what underflows.
   JAXMATCH_GRID_FN bool must_clip(double most_arc, double most_around) const {
     return most_arc > limit || !(most_around < double(INFINITY));
   }

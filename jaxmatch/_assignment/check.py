@@ -68,19 +68,19 @@ def check_assignment(
       nor forbidden, and whatever must be matched is: the smaller side, or with `unmatched_cost` the
       rows for which that is infinite. Nothing is said of what it costs.
     - `optimal`: `valid`, and `gap` is 0.
-    - `gap`: float32, or float64 under `jax_enable_x64`. It is what the column duals v prove: with
-      v_j ≤ 0 enforced where the column may stay unmatched, u_i = min_j C_ij − v_j (at most r_i
-      where the row may stay unmatched) is feasible by construction, so Σu + Σv is no more than the
-      optimum. +inf where `valid` is false, where an unmasked cost is NaN or infinite on the wrong
-      side, where a dual is not finite, and where the difference of a cost and a dual or the sum of
-      all slacks exceeds the range of the dtype.
+    - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. It is
+      what the column duals v prove: with v_j ≤ 0 enforced where the column may stay unmatched, u_i
+      = min_j C_ij − v_j (at most r_i where the row may stay unmatched) is feasible by construction,
+      so Σu + Σv is no more than the optimum. +inf where `valid` is false, where an unmasked cost is
+      NaN or infinite on the wrong side, where a dual is not finite, and where the difference of a
+      cost and a dual or the sum of all slacks exceeds the range of the dtype.
 
     **Rounding:** the bound holds for the numbers passed in. Differences are split into a float and
     its rounding error, both exact, and what must be rounded is rounded up: 0 means 0. Yet the duals
     of a result were rounded to its dtype. Where the exact ones do not fit, as in float32 with
     costs of many digits, the rounded ones prove a little less: the gap grows by up to one rounding
     of a dual per row and column, while `result.gap` comes from the solver's own, longer duals.
-    Under `jax_enable_x64` both agree in all but extreme cases. XLA takes denormal numbers for zero.
+    In float64 both agree in all but extreme cases. XLA takes denormal numbers for zero.
     Where a cost or a dual is small enough to make one (non-zero and below 1e-30 in float32, 1e-290
     in float64), the gap is widened by what this may have hidden, at most 1e-36 (1e-305) per row and
     column. On a TPU float64 costs that are denormal themselves are read as zero.

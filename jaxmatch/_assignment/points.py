@@ -152,9 +152,10 @@ def check_assignment_points(
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck], by the reasoning of
     [`check_assignment`][jaxmatch.check_assignment] and in pure JAX. Distances are computed here
-    once more: under `jax_enable_x64` in float64 and then rounded, as the solver does, else in
-    float32, where they differ from its own by a few roundings. The gap is larger by as much for
-    each row, and seldom 0: a result is verified by `gap <= tolerance`, not by `optimal`.
+    once more: in float64 and then rounded, as the solver does, under `jax_enable_x64` and for
+    NumPy's 64-bit points, else in float32, where they differ from its own by a few roundings. The
+    gap is larger by as much for each row, and seldom 0: a result is verified by `gap <= tolerance`,
+    not by `optimal`.
 
     **Time and memory:** one pass over all pairs, blocks of 4 million of them at a time; divided
     points are looked at where they are.

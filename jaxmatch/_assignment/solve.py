@@ -125,9 +125,9 @@ def solve_assignment(
     **Returns:**
 
     An [`Assignment`][jaxmatch.Assignment]. Its numbers are float32, or float64 under
-    `jax_enable_x64`, whatever the dtype of `cost`; indices and status are int32. Outside of a trace
-    NumPy's float64 and int64 have float64 results without x64, too. On the CPU NumPy arrays come
-    out there where they went in, and nothing is traced or compiled.
+    `jax_enable_x64`, whatever the dtype of `cost`; indices and status are int32. NumPy's float64
+    and int64 (constants, if within `jit`) have float64 results without x64, too. Outside of a
+    trace, on the CPU, NumPy arrays come out where they went in, and nothing is traced or compiled.
 
     **Status:** `OPTIMAL`; `INFEASIBLE` where something that must be matched (the smaller side, or a
     row with unmatched cost +inf) has no partner left; `INVALID_COST` where an unmasked cost or an
@@ -141,11 +141,11 @@ def solve_assignment(
     or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu + Σv is the
     optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
 
-    **Exactness:** for the numbers that were passed, and inside of a trace for what JAX makes of
-    them: without x64 it rounds float64 to float32 there. Integers are exact. Floating-point costs
-    are solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a
-    proved bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is
-    exact for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
+    **Exactness:** for the numbers that were passed, and where those are traced for what JAX makes
+    of them: without x64 it rounds float64 to float32. Integers are exact. Floating-point costs are
+    solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a proved
+    bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is exact
+    for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
 
     **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
     and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
@@ -265,8 +265,8 @@ def linear_sum_assignment(
     **Returns:**
 
     `(row_ind, col_ind)`, each `i32[..., min(n, m)]`, rows in increasing order: NumPy arrays for
-    NumPy arrays and lists on the CPU, else JAX arrays. NumPy's float64 is solved as it is outside
-    of a trace, and rounded to float32 by JAX inside of one, unless `jax_enable_x64` is set.
+    NumPy arrays and lists on the CPU, else JAX arrays. NumPy's float64 is solved as it is; as
+    an argument of `jit` or `vmap` JAX rounds it to float32, unless `jax_enable_x64` is set.
 
     **Raises:** outside of a trace, `ValueError` as scipy does, for NaN, for an infinity of the
     wrong sign and for infeasible input. Inside `jit` or `vmap` nothing can be raised: the indices

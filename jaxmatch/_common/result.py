@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def result_float() -> jnp.dtype:
-    """The dtype of costs, duals and gaps: float64 under `jax_enable_x64`, else float32."""
+    """The dtype of costs, duals and gaps: float64 where x64 is on, if only here, else float32."""
     return jax.dtypes.canonicalize_dtype(float)
 
 
@@ -208,7 +208,7 @@ class Flow(Result):
     `res[k]` is problem k of a batch.
 
     - `value`: `[...]`, what flows from the source to the sink; the one field that carries a
-      gradient. int64 under x64 for integer capacities, else their dtype.
+      gradient. int64 for integer capacities under x64 and for NumPy's int64, else their dtype.
     - `flow`: `[..., e]`, on each edge, in the dtype of the capacities.
     - `source_side`: `bool[..., n]`, the nodes on the source's side of a minimum cut, of all minimum
       cuts the one with the fewest. The edges that leave it have capacities of `value` in all, which

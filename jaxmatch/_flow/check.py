@@ -75,13 +75,14 @@ def check_flow(
     - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the edges that
       leave it have capacities of `value` in all. No flow can be more than the capacity of a cut.
 
-    Sums of integers are exact, however long. Of floats, eps being the spacing of their dtype:
+    Sums of integers are exact, however long. Floats are added up in float64 under x64 and for
+    64-bit NumPy arrays, else in 32 bits. Of them, eps being the spacing of their dtype:
 
     - what flows into a node and out of it may differ by eps times both, as flows are rounded, and
-      where x64 is off by as much again for each edge of the node, as the sums here are rounded too;
+      in 32 bits by as much again for each edge of the node, as the sums here are rounded too;
     - `value` and the capacity of the cut may differ by 4 eps times the value;
     - `value` and what leaves the source or reaches the sink may differ by that, by what the nodes
-      may in all, and for each edge with some capacity by 2^−57 (2^−27 where x64 is off) of what can
+      may in all, and for each edge with some capacity by 2^−57 (2^−27 in 32 bits) of what can
       leave the source or reach the sink: the bound of `maximum_flow` for capacities in units.
 
     Denormal numbers count, although XLA takes them for zero elsewhere (but float64 on a TPU).

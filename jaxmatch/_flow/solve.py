@@ -102,8 +102,8 @@ def maximum_flow(
     **Returns:**
 
     A [`Flow`][jaxmatch.Flow]. `value` is int64 under x64 for integer capacities, else it has the
-    dtype of `capacity`, as `flow` has. Outside of a trace 64-bit NumPy capacities count as under
-    x64, and on the CPU NumPy arrays come out where they went in. Flow is between 0 and the capacity
+    dtype of `capacity`, as `flow` has. 64-bit NumPy capacities count as under x64; outside of a
+    trace, on the CPU, NumPy arrays come out where they went in. Flow is between 0 and the capacity
     on each edge and conserved at each node but source and sink. Of parallel edges the first fill up
     first, of antiparallel ones one side is 0, on self-loops the flow is 0.
 

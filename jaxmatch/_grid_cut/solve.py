@@ -113,7 +113,7 @@ def grid_cut(
     | float32 | float32 | float32 |
     | float64 | – | float64 |
 
-    Outside of a trace 64-bit NumPy arrays count as under x64, and on the CPU NumPy arrays come out
+    64-bit NumPy arrays count as under x64; outside of a trace, on the CPU, NumPy arrays come out
     where they went in.
 
     **Returns:**
