@@ -80,7 +80,7 @@ def empty_flow_buffers(
 ) -> FlowBuffers:
     """A state in which nothing has been done."""
     # Like the operands, to vary over the same axes of a surrounding `shard_map` as a step's result.
-    like = sum((x.sum(-1) for x in _arrays(network)), source + sink)
+    like = sum((x.sum(-1, dtype=jnp.int32) for x in _arrays(network)), source + sink)
     like += (capacity < 0).sum(-1, dtype=jnp.int32)
     shapes = [(*like.shape, words) for words in _buffer_sizes(network)]
     return FlowBuffers(*(jnp.zeros_like(like, shape=s, dtype=jnp.int32) for s in shapes))

@@ -79,7 +79,7 @@ def empty_matching_buffers(
 ) -> MatchingBuffers:
     """A state in which nothing has been done."""
     # Like the operands, to vary over the same axes of a surrounding `shard_map` as a step's result.
-    like = sum((x.sum(-1) for x in _operands(graph, start)), jnp.int32(0))
+    like = sum((x.sum(-1, dtype=jnp.int32) for x in _operands(graph, start)), jnp.int32(0))
     shapes = [(*like.shape, words) for words in _buffer_sizes(graph)]
     return MatchingBuffers(*(jnp.zeros_like(like, shape=s, dtype=jnp.int32) for s in shapes))
 

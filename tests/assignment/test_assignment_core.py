@@ -282,7 +282,7 @@ def test_more_entries_than_32_bits_count(method, platform):
     """n*n > 2^31: the best pair of each row is where an index of 32 bits would have wrapped."""
     del platform
     n = 50_000
-    best = n - 1 - jnp.arange(n)
+    best = n - 1 - jnp.arange(n, dtype=jnp.uint32)
 
     @jax.jit
     def make():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import native_calls
+from helpers import native_calls, x64
 from jax.sharding import AxisType, PartitionSpec
 
 import jaxmatch as jm
@@ -66,8 +66,10 @@ def test_options_and_layouts_become_attributes(case, monkeypatch):
     assert (int(call["choice"]), float(call["k"])) == (choice, k)
 
 
-def test_steps_lower_to_a_loop(monkeypatch):
-    calls, text = flow_calls(monkeypatch, 230, rounds_per_call=5)
+@pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
+def test_steps_lower_to_a_loop(on, monkeypatch):
+    with x64(on):
+        calls, text = flow_calls(monkeypatch, 230 + on, rounds_per_call=5)
     assert "stablehlo.while" in text
     assert {int(call["rounds"]) for call in calls} == {5}
     # The state goes from call to call in place.

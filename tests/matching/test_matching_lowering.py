@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from helpers import native_calls
+from helpers import native_calls, x64
 from jax.sharding import AxisType, PartitionSpec
 from matching_helpers import assert_maximum, from_edges
 
@@ -79,10 +79,12 @@ def test_the_cpu_takes_its_own_meaning_of_k(monkeypatch):
         assert (int(call["choice"]), float(call["k"])) == (0, k)
 
 
-def test_steps_lower_to_a_loop(monkeypatch):
+@pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
+def test_steps_lower_to_a_loop(on, monkeypatch):
     start = np.zeros(130, np.int32)
     given = {"method": "push_relabel", "rounds_per_call": 5, "warm_start": start}
-    calls, text = lowered(monkeypatch, 130, **given)
+    with x64(on):
+        calls, text = lowered(monkeypatch, 130, **given)
     assert "stablehlo.while" in text
     assert {(int(call["given"]), int(call["rounds"])) for call in calls} == {(3, 5)}
     # The state goes from call to call in place.
