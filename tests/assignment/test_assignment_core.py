@@ -297,6 +297,6 @@ def test_more_entries_than_32_bits_count(method, platform):
 
     costs = jax.jit(lambda c: jnp.mod(c, 97), donate_argnums=0)(costs)
     res = jm.solve_assignment(costs, method=method)
-    slack = jax.jit(lambda c, u, v: (c.astype(jnp.float32) - u[:, None] - v).min())
+    slack = jax.jit(lambda c, u, v: (c.astype(jnp.float32) - u[:, None] - v[None]).min())
     assert slack(costs, res.row_dual, res.col_dual) >= 0
     assert float(res.row_dual.sum() + res.col_dual.sum()) == float(res.cost)
