@@ -10,7 +10,7 @@
 #include "assignment/operands.h"
 #include "common/handler.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // `given` tells which optional operands follow the costs, in the order of these bits.
 enum Given : int64_t { kRowMask = 1, kColMask = 2, kUnmatchedCost = 4, kColDual = 8 };
@@ -95,6 +95,6 @@ inline ffi::ErrorOr<AssignmentOperands> DecodeAssignment(ffi::RemainingArgs args
   return operands;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_DECODE_ASSIGNMENT_H_

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // The same numbers stand in jaxmatch/_assignment/native_sharded.py. For the cosine points are unit
 // vectors.
 enum class Metric : int64_t { kSqeuclidean, kEuclidean, kL1, kCosine };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_METRIC_H_

@@ -6,7 +6,7 @@
 
 #include "common/dtype.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 struct AssignmentOperands {
   int64_t batch, n, m;
@@ -31,6 +31,6 @@ struct AssignmentOperands {
   int32_t* status;     // [batch]
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_ASSIGNMENT_OPERANDS_H_

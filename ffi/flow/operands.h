@@ -16,7 +16,7 @@
 #define JAXMATCH_ANYWHERE
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // By the numbers of jaxmatch/_flow/native.py.
 enum class FlowMethod : int64_t {
@@ -193,25 +193,25 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
   return o;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 // The arguments and first results of both handlers, behind the platform's context, and what comes
 // behind all results.
-#define JAXMATCH_BIND_FLOW(binding)  \
-  (binding)                          \
-      .Arg<jaxmatch::NetworkArray>() \
-      .Arg<jaxmatch::NetworkArray>() \
-      .Arg<jaxmatch::NetworkArray>() \
-      .Arg<jaxmatch::NetworkArray>() \
-      .Arg<jaxmatch::NetworkArray>() \
-      .Arg<xla::ffi::AnyBuffer>()    \
-      .Arg<jaxmatch::NetworkArray>() \
-      .Arg<jaxmatch::NetworkArray>() \
-      .RemainingArgs()               \
-      .Ret<xla::ffi::AnyBuffer>()    \
-      .Ret<xla::ffi::AnyBuffer>()    \
-      .Ret<jaxmatch::FlowFlags>()    \
-      .Ret<jaxmatch::NetworkArray>()
+#define JAXMATCH_BIND_FLOW(binding)        \
+  (binding)                                \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .Arg<xla::ffi::AnyBuffer>()          \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .Arg<jaxmatch::flow::NetworkArray>() \
+      .RemainingArgs()                     \
+      .Ret<xla::ffi::AnyBuffer>()          \
+      .Ret<xla::ffi::AnyBuffer>()          \
+      .Ret<jaxmatch::flow::FlowFlags>()    \
+      .Ret<jaxmatch::flow::NetworkArray>()
 #define JAXMATCH_FLOW_ATTRIBUTES \
   .Attr<int64_t>("method").Attr<int64_t>("choice").Attr<double>("k").Attr<int64_t>("rounds")
 

@@ -8,7 +8,7 @@
 
 #include "grid_cut/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // No flow over the grid may reach it: then int64 holds all sums.
 constexpr int64_t kGridMostFlow = int64_t{1} << 59;
@@ -158,6 +158,6 @@ class GridUnits {
   int64_t beyond_ = 1, most_excess_ = 1;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_GRID_CUT_UNITS_H_

@@ -17,7 +17,7 @@
 #define JAXMATCH_GRID_FN
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // The steps (dz, dy, dx) from a cell to its neighbours. Direction k + arcs/2 is opposite to k. The
 // same order stands in the docstring of jaxmatch/_grid_cut/solve.py.
@@ -174,18 +174,18 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
   return o;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 // The arguments and first results of both handlers, behind the platform's context, and what comes
 // behind all results.
-#define JAXMATCH_BIND_GRID_CUT(binding) \
-  (binding)                             \
-      .Arg<jaxmatch::ffi::AnyBuffer>()  \
-      .Arg<jaxmatch::ffi::AnyBuffer>()  \
-      .Arg<jaxmatch::ffi::AnyBuffer>()  \
-      .Ret<jaxmatch::ffi::AnyBuffer>()  \
-      .Ret<jaxmatch::GridSides>()       \
-      .Ret<jaxmatch::GridStatus>()
+#define JAXMATCH_BIND_GRID_CUT(binding)     \
+  (binding)                                 \
+      .Arg<jaxmatch::ffi::AnyBuffer>()      \
+      .Arg<jaxmatch::ffi::AnyBuffer>()      \
+      .Arg<jaxmatch::ffi::AnyBuffer>()      \
+      .Ret<jaxmatch::ffi::AnyBuffer>()      \
+      .Ret<jaxmatch::grid_cut::GridSides>() \
+      .Ret<jaxmatch::grid_cut::GridStatus>()
 #define JAXMATCH_GRID_CUT_ATTRIBUTES .Attr<int64_t>("connectivity").Attr<int64_t>("method")
 
 #endif  // JAXMATCH_GRID_CUT_OPERANDS_H_

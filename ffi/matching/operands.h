@@ -15,7 +15,7 @@
 #define JAXMATCH_ANYWHERE
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // By the numbers of jaxmatch/_matching/native.py.
 enum class MatchingMethod : int64_t {
@@ -129,23 +129,23 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
                           k};
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 // The arguments and first results of both handlers, behind the platform's context, and what comes
 // behind all results.
-#define JAXMATCH_BIND_MATCHING(binding) \
-  (binding)                             \
-      .Arg<jaxmatch::Indices>()         \
-      .Arg<jaxmatch::Indices>()         \
-      .Arg<jaxmatch::Indices>()         \
-      .Arg<jaxmatch::Indices>()         \
-      .RemainingArgs()                  \
-      .Ret<jaxmatch::Indices>()         \
-      .Ret<jaxmatch::Indices>()         \
-      .Ret<jaxmatch::Indices>()         \
-      .Ret<jaxmatch::Flags>()           \
-      .Ret<jaxmatch::Flags>()           \
-      .Ret<jaxmatch::Indices>()
+#define JAXMATCH_BIND_MATCHING(binding)   \
+  (binding)                               \
+      .Arg<jaxmatch::matching::Indices>() \
+      .Arg<jaxmatch::matching::Indices>() \
+      .Arg<jaxmatch::matching::Indices>() \
+      .Arg<jaxmatch::matching::Indices>() \
+      .RemainingArgs()                    \
+      .Ret<jaxmatch::matching::Indices>() \
+      .Ret<jaxmatch::matching::Indices>() \
+      .Ret<jaxmatch::matching::Indices>() \
+      .Ret<jaxmatch::matching::Flags>()   \
+      .Ret<jaxmatch::matching::Flags>()   \
+      .Ret<jaxmatch::matching::Indices>()
 #define JAXMATCH_MATCHING_ATTRIBUTES \
   .Attr<int64_t>("given")            \
       .Attr<int64_t>("method")       \

@@ -13,7 +13,7 @@
 #define JAXMATCH_NOISE_FN static inline __attribute__((always_inline))
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 
 // In the order of NOISES in jaxmatch/estimators/_noise.py.
 enum class Noise : int32_t { kNormal, kGumbel, kCount };
@@ -113,6 +113,6 @@ JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t samp
 // Pairs of a problem of so many entries: pair k is entry k, and entry pairs + k if there is one.
 JAXMATCH_NOISE_FN int64_t noise_pairs(int64_t entries) { return (entries + 1) / 2; }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
 #endif  // JAXMATCH_NOISE_H_

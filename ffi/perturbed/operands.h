@@ -8,7 +8,9 @@
 #include "assignment/decode.h"
 #include "perturbed/noise.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
+
+using namespace assignment;  // what is perturbed here are assignments
 
 static_assert(sizeof(NoiseStream) == 16, "four words of the operand");
 
@@ -77,6 +79,6 @@ inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
   return o;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
 #endif  // JAXMATCH_PERTURBED_OPERANDS_H_

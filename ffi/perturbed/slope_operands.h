@@ -8,7 +8,7 @@
 #include "assignment/decode.h"
 #include "perturbed/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 
 // With y_s the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that solutions
 // are compared with and d the direction:
@@ -62,7 +62,7 @@ inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
   return o;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
 #define JAXMATCH_SLOPE_BINDING                \
   .Arg<xla::ffi::Buffer<xla::ffi::U32>>()     \

@@ -133,7 +133,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
                                 double k, int64_t budget, int32_t racing, unsigned seed,
                                 unsigned blocks, int threads, void* value, void* flow,
                                 bool* source_side, int32_t* status) {
-  using namespace jaxmatch;
+  using namespace jaxmatch::flow;
   FlowControl control{};
   FlowState s{};
   s.control = &control;

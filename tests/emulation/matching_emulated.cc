@@ -102,7 +102,7 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
                                     int32_t narrow, unsigned seed, unsigned blocks, int threads,
                                     int32_t* col4row, int32_t* row4col, int32_t* cardinality,
                                     bool* row_cover, bool* col_cover, int32_t* status) {
-  using namespace jaxmatch;
+  using namespace jaxmatch::matching;
   MatchingState s{};
   s.graph = {n, m, capacity, row_ptr, col_ind, col_ptr, row_ind};
   s.results = {col4row, row4col, cardinality, row_cover, col_cover, status};

@@ -11,7 +11,7 @@
 #include "assignment/decode.h"
 #include "common/cpu/thread_pool.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 namespace {
 
 ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult col4row,
@@ -67,9 +67,9 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
-JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::Assignment,
+JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::assignment::Assignment,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::ThreadPool>()
                      .RemainingArgs()

@@ -2,7 +2,7 @@
 
 #include "common/cpu/instruction_set.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 SolveAssignment PickAssignmentSolver(int64_t cols) {
   struct Choice {
@@ -28,4 +28,4 @@ SolveAssignment PickAssignmentSolver(int64_t cols) {
   return cols < kWide ? choice.narrow : choice.wide;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment

@@ -6,11 +6,11 @@
 
 #include "assignment/cpu/problem.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // The best for this processor and problems whose longer side is `cols`.
 SolveAssignment PickAssignmentSolver(int64_t cols);
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CPU_ASSIGNMENT_PICK_H_

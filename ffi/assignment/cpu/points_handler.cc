@@ -8,7 +8,7 @@
 #include "assignment/decode.h"
 #include "common/cpu/thread_pool.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 namespace {
 
 // Operands: points [..., dims, n] of the rows, masks, points [..., dims, m] of the columns.
@@ -74,9 +74,9 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, Index
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
-JAXMATCH_HANDLER(jaxmatch_assignment_points, jaxmatch::AssignmentPoints,
+JAXMATCH_HANDLER(jaxmatch_assignment_points, jaxmatch::assignment::AssignmentPoints,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::ThreadPool>()
                      .RemainingArgs()

@@ -14,7 +14,7 @@
 #include "common/dtype.h"
 #include "common/status.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // Points whose distances are the costs; coordinates in the dtype of the costs.
 struct PointSets {
@@ -68,6 +68,6 @@ namespace avx512 {
 bool solve_assignment(const AssignmentProblem&, Arena*);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CPU_ASSIGNMENT_H_

@@ -15,7 +15,7 @@
 
 #define JAXMATCH_SUM_FN
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
@@ -327,4 +327,4 @@ bool solve_assignment(const AssignmentProblem& p, Arena* arena) {
 }
 
 }  // namespace JAXMATCH_ISA_NAMESPACE
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment

@@ -7,7 +7,7 @@
 
 #include "assignment/cuda/costs.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // The lesser of two; of a NaN and a number, the number.
 __device__ inline float lesser(float a, float b) { return fminf(a, b); }
@@ -148,6 +148,6 @@ struct Huge {
   __device__ static bool fits_dual(Key, const Scale&) { return true; }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ARITHMETIC_CUH_

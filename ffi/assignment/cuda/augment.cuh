@@ -5,7 +5,7 @@
 
 #include "assignment/cuda/columns.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 template <class Key>
 struct Nearest {
@@ -177,6 +177,6 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   return A::kWatched && s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_

@@ -13,7 +13,7 @@
 #define JAXMATCH_ON_BOTH
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // Indices have 16 bits, and the state of a problem must fit shared memory. The same numbers stand
 // in jaxmatch/_assignment/native.py.
@@ -73,6 +73,6 @@ struct AssignmentBatch : AssignmentOperands {
   bool all_search;  // all warps of a block, not only those that have columns
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_BATCH_H_

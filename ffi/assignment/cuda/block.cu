@@ -1,7 +1,7 @@
 #include "assignment/cuda/kernel.cuh"
 #include "assignment/cuda/kernels.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 namespace {
 
 template <class Costs>
@@ -26,4 +26,4 @@ AssignmentKernel BlockKernel(int warps, Dtype dtype) {
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment

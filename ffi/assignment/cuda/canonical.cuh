@@ -9,7 +9,7 @@
 #include "assignment/cuda/costs.cuh"
 #include "assignment/cuda/group.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 using Index = int16_t;
 constexpr int kNone = -1;     // no partner yet
@@ -260,6 +260,6 @@ __device__ void bring_into_form(const F& f) {
   f.group.sync();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_

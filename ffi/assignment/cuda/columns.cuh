@@ -5,7 +5,7 @@
 
 #include "assignment/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // Who has a column: (row + 1) << 16 | column. The least of several is a free column, if there is
 // one; else that of the least row.
@@ -80,6 +80,6 @@ struct Columns {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_

@@ -9,7 +9,7 @@
 #include "assignment/cuda/group.cuh"
 #include "common/dtype.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // What the costs of one problem are made of.
 struct CostRange {
@@ -201,6 +201,6 @@ struct LongIntegers {
   using Guess = Range;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_COSTS_CUH_

@@ -6,7 +6,7 @@
 #include "common/compensated_sum.h"
 #include "common/status.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // The sum over the group, in an order that depends on nothing but its size.
 template <bool kOneWarp>
@@ -261,6 +261,6 @@ __device__ void write_solution(const S& s, double gap) {
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kWarpSize = 32;
@@ -110,6 +110,6 @@ __device__ inline void keep_loads_together() { __syncwarp(); }
 // The lanes below this one.
 __device__ inline unsigned lanes_below(int lane) { return (1u << lane) - 1; }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_GROUP_CUH_

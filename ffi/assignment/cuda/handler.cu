@@ -8,7 +8,7 @@
 #include "assignment/decode.h"
 #include "common/cuda/check.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream) {
   if (b.batch == 0) return ffi::Error::Success();
@@ -64,9 +64,9 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult 
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
-JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::Assignment,
+JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::assignment::Assignment,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .RemainingArgs()

@@ -10,7 +10,7 @@
 #include "assignment/cuda/start_warp.cuh"
 #include "assignment/cuda/warm_start.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 template <class S>
 __device__ void read_unmatched(const S& s) {
@@ -291,6 +291,6 @@ __global__ void __launch_bounds__(kMostWarps* kWarpSize, blocks_at_once(kMostWar
   solve_problem<Costs, 4, C, false>(b, blockIdx.x, threadIdx.x, blockDim.x, 0);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_

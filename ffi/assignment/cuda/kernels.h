@@ -4,7 +4,7 @@
 
 #include "assignment/cuda/batch.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 using AssignmentKernel = void (*)(AssignmentBatch);
 
@@ -14,6 +14,6 @@ AssignmentKernel WarpKernel(int columns_per_lane, Dtype dtype);
 // One block for each problem, by its size.
 AssignmentKernel BlockKernel(int warps, Dtype dtype);
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_KERNELS_H_

@@ -7,11 +7,11 @@
 #include "assignment/cuda/batch.h"
 #include "common/handler.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // One launch for the whole batch; with workspace_words 0 copies are made in shared memory.
 ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream);
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_

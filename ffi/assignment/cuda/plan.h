@@ -10,7 +10,7 @@
 
 #include "assignment/cuda/batch.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // The sides of a problem in canonical form, at most.
 struct Sides {
@@ -173,6 +173,6 @@ inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
           32 * problems * warps_per_problem(choice, Sides(b).cols), b.shared.bytes * problems};
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_PLAN_H_

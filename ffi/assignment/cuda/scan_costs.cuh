@@ -5,7 +5,7 @@
 
 #include "assignment/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // Calls body(j, C_ij - v_j) for the columns of row i that this lane has in `kPacks` packs from
 // column `first` on, in order. In the padding, which v makes infinitely far, costs are anything.
@@ -173,6 +173,6 @@ __device__ int list_free_rows(const S& s) {
   return s.control[kLeft];
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_

@@ -5,7 +5,7 @@
 
 #include "assignment/cuda/scan_costs.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the
 // minimum); rows with more than one such column are left marked in pred.
@@ -257,6 +257,6 @@ __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
   g.sync();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_

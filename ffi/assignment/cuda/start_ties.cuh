@@ -6,7 +6,7 @@
 
 #include "assignment/cuda/scan_costs.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // Column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4: the packs of a warp, ballot by ballot.
 constexpr int kTightPack = 4;
@@ -245,6 +245,6 @@ __device__ void match_tied(const S& s) {
   s.group.sync();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_

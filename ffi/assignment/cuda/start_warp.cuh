@@ -5,7 +5,7 @@
 
 #include "assignment/cuda/columns.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 // A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the
 // minimum). Lists the other rows, and the rows that are the minimum of one column only as
@@ -200,6 +200,6 @@ __device__ void share(const S& s, const Columns<S>& c) {
   __syncwarp();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_

@@ -6,7 +6,7 @@
 
 #include "assignment/cuda/canonical.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 enum class Outcome { kSolved, kInfeasible, kTooWide };
 
@@ -128,6 +128,6 @@ __device__ void flip_path(const S& s, int root, int j) {
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_STATE_CUH_

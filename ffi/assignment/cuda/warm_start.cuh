@@ -4,7 +4,7 @@
 
 #include "assignment/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 
 struct WarmStart {
   bool use;
@@ -64,6 +64,6 @@ __device__ void place_duals(const S& s, const WarmStart& start) {
   s.f.group.sync();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_

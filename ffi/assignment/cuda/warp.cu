@@ -1,7 +1,7 @@
 #include "assignment/cuda/kernel.cuh"
 #include "assignment/cuda/kernels.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 namespace {
 
 template <class Costs>
@@ -29,4 +29,4 @@ AssignmentKernel WarpKernel(int columns_per_lane, Dtype dtype) {
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment

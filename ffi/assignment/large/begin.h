@@ -6,7 +6,7 @@
 #include "assignment/large/core/bids.h"
 #include "assignment/large/problem.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10
 // times what the dearest column costs at least, or where a solution has shown that this was too
@@ -98,6 +98,6 @@ JAXMATCH_FN void orient(Team& team, Core<T>& p, bool flip_equal = false) {
   team.sync();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_BEGIN_H_

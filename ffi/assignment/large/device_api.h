@@ -19,7 +19,7 @@
 #define JAXMATCH_UNROLL
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 #if defined(__CUDACC__)
 
@@ -155,6 +155,6 @@ JAXMATCH_FN void for_each_word(const uint32_t* row, int64_t words, int64_t first
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_PORTABLE_H_

@@ -6,7 +6,7 @@
 #include "common/dtype.h"
 #include "common/status.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Where the results of one problem go; canonical rows and columns change places if `flip`.
 struct CoreResults {
@@ -148,6 +148,6 @@ JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& 
   write_results(team, p, r, LookedUp<T>{p});
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_FINISH_H_

@@ -5,7 +5,7 @@
 
 #include "assignment/large/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // What all methods keep. With masks either side may turn out to be the shorter one.
 struct Layout {
@@ -47,6 +47,6 @@ inline void lay_out_classical(Layout& l) {
   l.s.zeros = l.parts.take<uint32_t>(l.rows * ((l.cols + 31) / 32));
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_LAYOUT_H_

@@ -9,7 +9,7 @@
 #include "assignment/large/finish.h"
 #include "assignment/large/layout.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // The bit of `given` that follows those of the optional operands of jaxmatch_assignment: the state
 // of an earlier step comes last.
@@ -141,7 +141,7 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResul
   return o;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 // The arguments and results of both handlers, behind the platform's context.
 #define JAXMATCH_BIND_CORE(binding)           \

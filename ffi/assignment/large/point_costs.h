@@ -9,7 +9,7 @@
 #include "assignment/large/quantized_costs.h"
 #include "assignment/metric.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Costs that are T, between points with coordinates that are T.
 template <class T>
@@ -110,6 +110,6 @@ struct GridCosts<Points<T>> : Grid<T> {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_POINT_COSTS_H_

@@ -4,7 +4,7 @@
 
 #include "assignment/large/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 template <class T>
 struct Core {
@@ -117,6 +117,6 @@ JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_PROBLEM_H_

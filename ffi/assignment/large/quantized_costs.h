@@ -14,7 +14,7 @@
 
 #include "assignment/large/device_api.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 constexpr int kMostAbreast = 32;  // neighbouring columns that a thread looks at together
 constexpr int kGridBits = 50;
@@ -238,6 +238,6 @@ struct GridCosts : Grid<T> {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_GRID_COSTS_H_

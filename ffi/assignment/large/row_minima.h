@@ -4,7 +4,7 @@
 
 #include "assignment/large/rows.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Lists the rows that are wanted, in any order; `length` has been 0 since a barrier. Returns how
 // many.
@@ -29,6 +29,6 @@ JAXMATCH_FN void find_least_of_all(Team& team, const P& p, const double* v, Tell
   find_least(team, p, v, p.s.n, [](int64_t k) { return k; }, tell);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_LEAST_COSTS_H_

@@ -5,7 +5,7 @@
 
 #include "assignment/large/core/candidates.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 static_assert(kMostAbreast == kClasses, "columns of a block, one of each class");
 
@@ -94,6 +94,6 @@ void find_least(Team& team, const P& p, const double* v, int64_t count, RowOf ro
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_ROWS_BY_THREAD_H_

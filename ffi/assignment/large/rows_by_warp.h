@@ -4,7 +4,7 @@
 
 #include "assignment/large/core/candidates.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // The costs of a few rows and columns, and the columns' prices, all on their way at once.
 template <int kRows, int kCols, class P, class ColumnOf>
@@ -137,6 +137,6 @@ JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, in
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_ROWS_BY_WARP_H_

@@ -6,7 +6,7 @@
 
 #include "assignment/large/quantized_costs.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Each row's core: 4 candidates from each of 32 classes of columns (j modulo 32).
 constexpr int kClasses = 32, kBest = 4, kCore = kClasses * kBest;
@@ -151,6 +151,6 @@ struct Parts {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_STATE_H_

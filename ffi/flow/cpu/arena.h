@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // A large network is walked at random: in pages of 4 KiB most looks would miss the TLB, and the
 // first touch of each page would cost more than some whole solves. So large blocks ask for huge
@@ -89,6 +89,6 @@ class FlowMemory {
   size_t left_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_MEMORY_H_

@@ -10,7 +10,7 @@
 #include "flow/cpu/pseudoflow.h"
 #include "flow/cpu/residual.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // No more paths than this can be left: each carries one unit at least.
 template <class T>
@@ -46,6 +46,6 @@ void SolveAuto(const Residual<T>& g, FlowMemory& memory) {
   Pseudoflow<T>(g, memory).run();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_AUTO_H_

@@ -10,7 +10,7 @@
 #include "flow/cpu/arena.h"
 #include "flow/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // Every arc of the nodes first .. last - 1 leads to another node, from which its partner leads
 // back.
@@ -72,6 +72,6 @@ inline bool IsSound(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& m
   return sound && AreDistinct(g.arc_edge, g.edges, memory);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_CHECK_H_

@@ -16,7 +16,7 @@
 #include "flow/cpu/setup.h"
 #include "flow/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // The source side of the source-most minimum cut: what residual arcs reach from excesses that reach
 // no deficit. They stay on this side when they go back to the source, and whatever residual arcs
@@ -138,6 +138,6 @@ void WriteResults(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_FINISH_H_

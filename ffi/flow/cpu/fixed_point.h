@@ -12,7 +12,7 @@
 #include "common/status.h"
 #include "flow/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // f(k) for every edge k out of the node `from`, or into it.
 template <class F>
@@ -145,6 +145,6 @@ class FlowUnits {
   double scale_[2] = {1, 1};
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_UNITS_H_

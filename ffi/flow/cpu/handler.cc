@@ -22,7 +22,7 @@
 #include "flow/cpu/setup.h"
 #include "flow/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 namespace {
 
 template <class T>
@@ -159,8 +159,8 @@ ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_hea
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
-JAXMATCH_HANDLER(jaxmatch_flow, jaxmatch::Flow,
+JAXMATCH_HANDLER(jaxmatch_flow, jaxmatch::flow::Flow,
                  JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
                      JAXMATCH_FLOW_ATTRIBUTES);

@@ -10,7 +10,7 @@
 #include "flow/cpu/arena.h"
 #include "flow/cpu/residual.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // Trees grow from excesses along residual arcs, and from deficits against them, one level at a
 // time. Where they meet, the path is filled, and every node whose arc to its parent has no residual
@@ -347,6 +347,6 @@ class Augment {
   int64_t looks_ = 0, most_looks_ = 0, paths_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_AUGMENT_H_

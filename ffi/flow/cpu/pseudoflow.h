@@ -9,7 +9,7 @@
 #include "flow/cpu/arena.h"
 #include "flow/cpu/residual.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // A forest carries the flow that is neither empty nor full: every other arc is out of use at one of
 // its ends, and each node lists the arcs it could fill. An arc with residual capacity both ways
@@ -262,6 +262,6 @@ class Pseudoflow {
   int64_t work_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_

@@ -10,7 +10,7 @@
 #include "flow/cpu/arena.h"
 #include "flow/cpu/residual.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // A label is a lower bound on the number of residual arcs to a deficit, n where there is no way. A
 // node with excess pushes along arcs to a label one lower, and gets a higher label when none is
@@ -183,6 +183,6 @@ class PushRelabel {
   int32_t deepest_ = -1;  // no node has a higher label below n
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_

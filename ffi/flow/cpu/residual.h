@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // An arc with the residual capacities of both directions: a search against the arcs reads no
 // partner. T is int32_t where all sums fit, int64_t otherwise.
@@ -43,6 +43,6 @@ struct Residual {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_RESIDUAL_H_

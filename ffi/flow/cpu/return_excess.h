@@ -8,7 +8,7 @@
 #include "flow/cpu/arena.h"
 #include "flow/cpu/setup.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // What is left of an excess goes back along the flow that brought it, until it meets flow that
 // comes straight from the source: cycles of flow are cancelled in a depth-first search against the
@@ -117,6 +117,6 @@ class ExcessReturn {
   int32_t length_ = 0, ordered_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_RETURN_H_

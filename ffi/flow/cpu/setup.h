@@ -12,7 +12,7 @@
 #include "flow/cpu/residual.h"
 #include "flow/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // One problem in units: the network, what its arcs can carry, and the flow in the making.
 template <class T>
@@ -117,6 +117,6 @@ FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowU
           {g.nodes, begin, end, arcs, excess, g.arcs}};
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CPU_FLOW_SETUP_H_

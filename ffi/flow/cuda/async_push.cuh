@@ -10,7 +10,7 @@
 
 #include "flow/cuda/push_and_relabel.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 template <class Word>
 class FlowPush {
@@ -289,6 +289,6 @@ class FlowPush {
   Mode mode_ = kRelabel;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_PUSH_CUH_

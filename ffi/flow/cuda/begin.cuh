@@ -5,7 +5,7 @@
 
 #include "flow/cuda/fixed_point.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // Whether the arrays make a network and the terminals are two nodes of it. The heads of a node's
 // arcs must rise if `ordered`, or a search for one of them may find another, and at the terminals.
@@ -122,6 +122,6 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
   end(FlowStage::kPreflow, kOptimal);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_BEGIN_CUH_

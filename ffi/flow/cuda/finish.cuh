@@ -6,7 +6,7 @@
 #include "flow/cuda/fixed_point.cuh"
 #include "flow/cuda/stages.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 template <class T>
 __device__ inline T no_number() {
@@ -147,6 +147,6 @@ class FlowFinish {
   const bool reversed_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_FINISH_CUH_

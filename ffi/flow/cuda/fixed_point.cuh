@@ -9,7 +9,7 @@
 
 #include "flow/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 constexpr int64_t kMostUnits = int64_t(1) << 61;  // stands for as many or more
 constexpr int kBoundBits = 60;
@@ -196,6 +196,6 @@ class FlowUnits {
   const C* capacity_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_UNITS_CUH_

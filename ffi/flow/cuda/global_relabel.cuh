@@ -6,7 +6,7 @@
 
 #include "flow/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 constexpr int kSearchUnroll = 4;  // arcs that a lane looks at together
 
@@ -306,6 +306,6 @@ class FlowSearch {
   int32_t first_ = 0, last_ = 0, level_ = 0, found_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_SEARCH_CUH_

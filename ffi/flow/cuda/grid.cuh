@@ -5,7 +5,7 @@
 #include "flow/operands.h"
 #include "matching/cuda/grid.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 constexpr int kFlowThreads = 1024;  // of a block; one block for each multiprocessor
 #ifndef JAXMATCH_EMULATED
@@ -130,6 +130,6 @@ __device__ inline void add_atomically(int64_t* at, int64_t x) {
   atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)x);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_GRID_CUH_

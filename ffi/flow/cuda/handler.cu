@@ -7,7 +7,7 @@
 #include "common/cuda/check.h"
 #include "flow/cuda/kernels.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 namespace {
 
 constexpr int kSmallThreads = 512;  // at most
@@ -232,11 +232,11 @@ ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 JAXMATCH_HANDLER(
-    jaxmatch_flow, jaxmatch::Flow,
+    jaxmatch_flow, jaxmatch::flow::Flow,
     JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
-        .Ret<jaxmatch::NetworkArray>()
-        .Ret<jaxmatch::NetworkArray>() JAXMATCH_FLOW_ATTRIBUTES,
+        .Ret<jaxmatch::flow::NetworkArray>()
+        .Ret<jaxmatch::flow::NetworkArray>() JAXMATCH_FLOW_ATTRIBUTES,
     {xla::ffi::Traits::kCmdBufferCompatible});

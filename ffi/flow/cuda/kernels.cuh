@@ -8,7 +8,7 @@
 #include "flow/cuda/stages.cuh"
 #include "flow/cuda/two_level.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 struct FlowPlan {
   FlowTuning tuning;
@@ -60,6 +60,6 @@ __device__ inline void finish_problem(const FlowState& s, bool alone) {
   FlowFinish<C, V>(grid, s).run();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_RUN_CUH_

@@ -4,7 +4,7 @@
 
 #include "flow/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 #ifndef JAXMATCH_EMULATED
 // Atomic additions that happen or not without a branch, which would wait for what they return: so
@@ -134,6 +134,6 @@ class FlowMoves {
   const bool gap_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_MOVES_CUH_

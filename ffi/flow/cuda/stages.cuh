@@ -18,7 +18,7 @@
 #include "flow/cuda/async_push.cuh"
 #include "flow/cuda/global_relabel.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 template <class Word>
 class FlowSolve {
@@ -170,6 +170,6 @@ __device__ inline bool is_on_source_side(const FlowState& s, bool reversed, int3
   return reversed ? __ldcg(s.closed + v) == kOutside : __ldcg(s.height + v) < s.unreached();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_SOLVE_CUH_

@@ -10,7 +10,7 @@
 #include "flow/cuda/grid.cuh"
 #include "flow/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 enum class FlowStage : int32_t { kBegin, kPreflow, kCancel, kReturn, kCut, kEnd, kBad };
 
@@ -206,6 +206,6 @@ struct FlowTuning {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_STATE_CUH_

@@ -8,7 +8,7 @@
 
 #include "flow/cuda/push_and_relabel.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 
 // How the backward arc is found (the paper's section III-B): in the array of partners, by binary
 // search among the sorted arcs of the head, or by looking at these one after another.
@@ -205,6 +205,6 @@ class TwoLevel {
   const PaperOptions& options_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #endif  // JAXMATCH_CUDA_FLOW_PAPER_CUH_

@@ -15,7 +15,7 @@
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // f(first cell, offset to the neighbours, count) for each part of a row that has neighbours in
 // direction k.
@@ -227,6 +227,6 @@ class FixedPoint {
   int around_exponent_ = 0;  // of survey_.most_around
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CPU_GRID_CUT_NUMBERS_H_

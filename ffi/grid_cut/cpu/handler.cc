@@ -15,7 +15,7 @@
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 namespace {
 
 template <class V>
@@ -163,8 +163,8 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
-JAXMATCH_HANDLER(jaxmatch_grid_cut, jaxmatch::GridCut,
+JAXMATCH_HANDLER(jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
                  JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
                      JAXMATCH_GRID_CUT_ATTRIBUTES);

@@ -31,7 +31,7 @@
 
 #include "grid_cut/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // Memory for one problem, zero at first. A search touches little of it, here and there, so that
 // setting up small pages would take longer than many a search: large memory asks for huge ones.
@@ -345,6 +345,6 @@ class GridSearch {
   uint64_t value_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CPU_GRID_CUT_SEARCH_H_

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 #ifndef JAXMATCH_EMULATED
 __device__ inline int poll_arrivals(const int* at) {
@@ -77,6 +77,6 @@ struct GridCutControl {
 };
 static_assert(sizeof(GridCutControl) == 128);
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_

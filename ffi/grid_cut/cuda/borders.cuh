@@ -6,7 +6,7 @@
 
 #include "grid_cut/cuda/tiling.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 template <int kArcs>
 __device__ inline GridLink link_of(const GridTiling& t, GridPlace p, int j) {
@@ -60,6 +60,6 @@ __device__ inline GridMessage<T> read_message(const GridMessage<T>* at) {
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_

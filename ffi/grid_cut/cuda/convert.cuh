@@ -11,7 +11,7 @@
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // How many bits tell the sum of all capacities around a cell, in 32 and in 64.
 constexpr int kNarrowBits = 30, kWideBits = 59;
@@ -283,6 +283,6 @@ class GridNumbers {
   bool surveyed_ = false;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_

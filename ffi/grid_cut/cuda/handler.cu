@@ -8,7 +8,7 @@
 #include "common/cuda/check.h"
 #include "grid_cut/cuda/kernel.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 namespace {
 
 constexpr int kGridCutThreads = 1024;
@@ -171,11 +171,11 @@ ffi::Error GridCut(cudaStream_t stream, ffi::AnyBuffer source, ffi::AnyBuffer si
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 JAXMATCH_HANDLER(
-    jaxmatch_grid_cut, jaxmatch::GridCut,
+    jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
     JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
-        .Ret<jaxmatch::GridStatus>()
-        .Ret<jaxmatch::GridStatus>() JAXMATCH_GRID_CUT_ATTRIBUTES,
+        .Ret<jaxmatch::grid_cut::GridStatus>()
+        .Ret<jaxmatch::grid_cut::GridStatus>() JAXMATCH_GRID_CUT_ATTRIBUTES,
     {xla::ffi::Traits::kCmdBufferCompatible});

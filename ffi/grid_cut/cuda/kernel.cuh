@@ -10,7 +10,7 @@
 #include "grid_cut/cuda/convert.cuh"
 #include "grid_cut/cuda/region_push_relabel.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // Tiles for numbers of 32 and of 64 bits, and memory of the device; a block that is alone with its
 // grid needs none.
@@ -180,6 +180,6 @@ __device__ inline void cut_grid(const GridCutOperands& o, const GridCutPlan& pla
   GridCutKernel<kArcs, G, V>(o, plan, problem, g, barrier, numbers, block, blocks, memory).run();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_

@@ -23,7 +23,7 @@
 #include "grid_cut/cuda/borders.cuh"
 #include "grid_cut/cuda/tile.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 struct GridCutTuning {
   int rounds = 4;        // between two relabellings
@@ -318,6 +318,6 @@ class GridCutSolve {
   unsigned beside_ = 0;  // which of the 27 tiles around there are
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_

@@ -11,7 +11,7 @@
 
 #include "grid_cut/cuda/tiling.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 constexpr int kGridFar = 1 << 28;  // the height of cells that reach nothing
 
@@ -196,6 +196,6 @@ __device__ inline bool with_width(const GridTiling& tiling, F f) {
   return f(std::integral_constant<int, kLeast + 2>{});
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_

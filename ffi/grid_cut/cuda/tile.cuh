@@ -11,7 +11,7 @@
 #include "grid_cut/cuda/sweeps.cuh"
 #include "grid_cut/cuda/tiling.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 // T holds excess and residual capacities, all of fewer bits than it has: the arcs of a cell, as
 // GridNumbers makes them, add up to less than 2^30 or 2^59, and its excess is no more than that;
@@ -132,6 +132,6 @@ class GridTile {
   const int row_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_TILE_CUH_

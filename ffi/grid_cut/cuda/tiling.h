@@ -6,7 +6,7 @@
 
 #include "grid_cut/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 
 struct GridPlace {
   int z, y, x;
@@ -211,6 +211,6 @@ struct GridCutLayout {
   }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_TILING_H_

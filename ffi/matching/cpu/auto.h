@@ -10,7 +10,7 @@
 #include "matching/cpu/hopcroft_karp.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Most free rows have a free column nearby, or no way to any. So at first each row searches alone,
 // breadth first, up to a bound that grows from pass to pass: such searches stay in the cache, and
@@ -197,6 +197,6 @@ class AutoSearch {
   int32_t free_cols_ = 0;  // with edges
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_AUTO_H_

@@ -12,7 +12,7 @@
 #include "matching/cpu/parallel.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // What AutoSearch does, by many threads at once and without waiting: a search that runs into a
 // column which another one holds goes around it, and if it then finds no path, tries again in the
@@ -240,6 +240,6 @@ class ParallelAutoSearch {
   Leaf* next_leaves_ = nullptr;  // [n], the next one
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_

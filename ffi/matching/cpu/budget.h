@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Passes over the rows that are still free, each with a higher bound on the edges that a search may
 // look at. All work is counted in edges and compared with a walk over the whole graph, which is
@@ -47,6 +47,6 @@ class SearchBudget {
   int32_t num_free_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_BUDGET_H_

@@ -9,7 +9,7 @@
 #include "matching/cpu/parallel.h"
 #include "matching/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 inline bool ArePointers(const int32_t* ptr, int32_t count, int64_t capacity) {
   return ptr[0] == 0 && ptr[count] <= capacity && NeverFalls(ptr, 0, count);
@@ -38,6 +38,6 @@ inline int32_t CountWithEdges(const int32_t* ptr, int32_t count) {
   return found;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_GRAPH_H_

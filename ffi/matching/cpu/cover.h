@@ -7,7 +7,7 @@
 
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // The columns that alternating paths from free rows reach. For a matching that is maximum none of
 // them is free.
@@ -42,6 +42,6 @@ inline void WriteCover(const MatchingState& s, Bitmap reached, bool* row_cover, 
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_COVER_H_

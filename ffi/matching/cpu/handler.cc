@@ -22,7 +22,7 @@
 #include "matching/cpu/state.h"
 #include "matching/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 namespace {
 
 // The method auto searches from the side with fewer free vertices that have edges. That is the side
@@ -148,8 +148,8 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
-JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::Matching,
+JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::matching::Matching,
                  JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
                      JAXMATCH_MATCHING_ATTRIBUTES);

@@ -7,7 +7,7 @@
 
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // A phase builds the levels of a breadth-first search from all free rows up to the first that sees
 // a free column, then augments along disjoint paths that climb one level an edge, from those
@@ -145,6 +145,6 @@ class HopcroftKarp {
   bool more_ = false;  // are there rows beyond the last level
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_

@@ -8,7 +8,7 @@
 #include "matching/cpu/parallel.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // A phase starts a search from every free row. A search claims each column it reaches, and with it
 // the column's row, and ends at the first free column. If no search of a phase finds one, the
@@ -64,6 +64,6 @@ class PDbfs {
   Claims taken_;     // [m], in this phase
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_P_DBFS_H_

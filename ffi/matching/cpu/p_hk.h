@@ -11,7 +11,7 @@
 #include "matching/cpu/parallel.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Levels are built one after another, each by all threads; then every free row dives along them and
 // claims the columns that it goes through. Threads may cut one another off, so a phase need not
@@ -139,6 +139,6 @@ class PHopcroftKarp {
   int32_t last_level_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_P_HK_H_

@@ -9,7 +9,7 @@
 #include "common/cpu/parallel_for.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Which columns the searches of a phase have taken, for one thread.
 class Marks {
@@ -87,6 +87,6 @@ class FreeRows {
 // A search as the pool's work: a guess, since nobody knows how far it goes.
 constexpr double kSearchNs = 1000;
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_PARALLEL_H_

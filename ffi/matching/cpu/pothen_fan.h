@@ -9,7 +9,7 @@
 #include "matching/cpu/parallel.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // A phase searches from every free row, and its searches share no column. Lookahead: a row that is
 // entered first looks for a free column; what it has passed by was matched and stays so, so this
@@ -110,6 +110,6 @@ class PothenFan {
   Taken taken_;      // [m], in this phase
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_

@@ -9,7 +9,7 @@
 #include "matching/cpu/hopcroft_karp.h"
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // A label is a lower bound on the length of an alternating path to a free column. A free row takes
 // the column with the least label from whoever has it (a double push), and that column's label
@@ -126,6 +126,6 @@ class PushRelabel {
   int32_t begin_ = 0, end_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_

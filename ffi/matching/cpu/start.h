@@ -7,7 +7,7 @@
 
 #include "matching/cpu/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 inline bool HasEdge(const MatchingState& s, int32_t row, int32_t col) {
   const int32_t* end = s.col_ind + s.row_ptr[row + 1];
@@ -125,6 +125,6 @@ class KarpSipser {
   int32_t begin_ = 0, end_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_START_H_

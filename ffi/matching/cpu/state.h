@@ -9,7 +9,7 @@
 
 #include "matching/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Entries that several threads look at.
 inline int32_t LoadRelaxed(const int32_t* entry) {
@@ -133,6 +133,6 @@ class Scratch {
   int64_t used_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CPU_MATCHING_STATE_H_

@@ -8,7 +8,7 @@
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 struct BfsOptions {
   bool shortest;    // APsB: a search ends with the level that finds a path; else APFB
@@ -206,6 +206,6 @@ class BreadthFirst {
   int32_t *bfs_, *root_, *predecessor_, *cmatch_, *rmatch_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_BFS_CUH_

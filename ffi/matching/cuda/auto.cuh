@@ -8,7 +8,7 @@
 #include "matching/cuda/start.cuh"
 #include "matching/cuda/tree_grafting.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 struct AutoTuning {
   RoamTuning roam;
@@ -162,6 +162,6 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_AUTO_CUH_

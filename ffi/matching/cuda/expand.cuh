@@ -5,7 +5,7 @@
 
 #include "matching/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Leaves entries base .. base + count - 1 of the list to the block whose turn it is.
 __device__ inline void publish(const MatchingState& s, int32_t slot, int32_t base, int32_t count) {
@@ -115,6 +115,6 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_EXPAND_CUH_

@@ -5,7 +5,7 @@
 
 #include "matching/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // How many rows have a partner that has them, for all threads.
 __device__ inline int32_t cardinality(MatchingGrid& grid, const MatchingState& s) {
@@ -58,6 +58,6 @@ __device__ inline void write_invalid(MatchingGrid& grid, const MatchingState& s)
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_FINISH_CUH_

@@ -8,7 +8,7 @@
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 struct PushRelabelOptions {
   enum Variant : int { kFirst, kActive, kShrink } variant;
@@ -241,6 +241,6 @@ class PushRelabel {
   int32_t *psi_row_, *psi_col_, *mu_row_, *mu_col_, *is_active_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_

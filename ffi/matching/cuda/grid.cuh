@@ -9,7 +9,7 @@
 #include <cooperative_groups.h>
 #endif
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 constexpr int kMatchingThreads = 1024;  // of a block; one block for each multiprocessor
 constexpr unsigned kAllLanes = 0xffffffffu;
@@ -140,6 +140,6 @@ __device__ inline void each_edge(int32_t first, int32_t length, F f) {
   }
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_GRID_CUH_

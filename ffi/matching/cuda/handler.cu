@@ -9,7 +9,7 @@
 #include "matching/cuda/g_pr.cuh"
 #include "matching/cuda/one_block.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 namespace {
 
 __global__ void __launch_bounds__(kMatchingThreads, 1)
@@ -196,11 +196,11 @@ ffi::Error Matching(cudaStream_t stream, Indices row_ptr, Indices col_ind, Indic
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 JAXMATCH_HANDLER(
-    jaxmatch_matching, jaxmatch::Matching,
+    jaxmatch_matching, jaxmatch::matching::Matching,
     JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
-        .Ret<jaxmatch::Indices>()
-        .Ret<jaxmatch::Indices>() JAXMATCH_MATCHING_ATTRIBUTES,
+        .Ret<jaxmatch::matching::Indices>()
+        .Ret<jaxmatch::matching::Indices>() JAXMATCH_MATCHING_ATTRIBUTES,
     {xla::ffi::Traits::kCmdBufferCompatible});

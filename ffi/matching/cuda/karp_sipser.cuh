@@ -5,7 +5,7 @@
 
 #include "matching/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Rows are numbered before columns. degree[x] is never less than the number of x's neighbours that
 // are free, and equal to it when nobody is at work: so no two of the matches that the rule asks for
@@ -189,6 +189,6 @@ class KarpSipser {
   int32_t queued_ = 0;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_

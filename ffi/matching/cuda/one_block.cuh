@@ -7,7 +7,7 @@
 #include "common/status.h"
 #include "matching/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // As the large search: trees from all free rows at once, disjoint, level by level; along each path
 // that is found the matching is turned over. What the last search reaches is the cover.
@@ -187,6 +187,6 @@ class SmallMatching {
   int32_t *col4row_, *leaf_, *root_, *queue_, *row4col_, *parent_, *claim_, *count_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_SMALL_CUH_

@@ -4,7 +4,7 @@
 
 #include "matching/cuda/work_sharing_bfs.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Of side b: how long the path was by which a search from b's free vertices came there. Those of
 // side a that are free are tokens.
@@ -141,6 +141,6 @@ class Pushing {
   RoamTuning tuning_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_PUSH_CUH_

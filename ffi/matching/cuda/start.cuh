@@ -5,7 +5,7 @@
 
 #include "matching/cuda/state.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Every pointer and index within bounds. All threads return the same.
 __device__ inline bool graph_is_valid(MatchingGrid& grid, const MatchingState& s) {
@@ -127,6 +127,6 @@ __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, Match
   grid.meet();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_START_CUH_

@@ -10,7 +10,7 @@
 #include "matching/cuda/grid.cuh"
 #include "matching/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // What is decided for all threads. The first word is what Python reads of a state.
 struct MatchingControl {
@@ -123,6 +123,6 @@ inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
   return used;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_STATE_CUH_

@@ -7,7 +7,7 @@
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/work_sharing_bfs.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 // Trees with a root each, that end with the first free target they reach.
 struct TreeRule {
@@ -174,6 +174,6 @@ class Search {
   Roaming<TreeRule> roaming_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_SEARCH_CUH_

@@ -5,7 +5,7 @@
 
 #include "matching/cuda/expand.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 
 #ifndef JAXMATCH_EMULATED
 constexpr int kStaged = 3072;  // entries that a block keeps: as many found as to be searched
@@ -332,6 +332,6 @@ class Roaming {
   RoamTuning tuning_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #endif  // JAXMATCH_CUDA_MATCHING_ROAM_CUH_

@@ -10,7 +10,7 @@
 #include "perturbed/cpu/noise_fill.h"
 #include "perturbed/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 namespace {
 
 constexpr double kNoiseNs = 1;  // for one number, about
@@ -184,9 +184,9 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::Perturbed,
+JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::ThreadPool>()
                      .Arg<xla::ffi::Buffer<xla::ffi::U32>>()
@@ -201,7 +201,7 @@ JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::Perturbed,
                      .Attr<int64_t>("noise")
                      .Attr<bool>("may_leave"));
 
-JAXMATCH_HANDLER(jaxmatch_noise, jaxmatch::MakeNoise,
+JAXMATCH_HANDLER(jaxmatch_noise, jaxmatch::perturbed::MakeNoise,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::ThreadPool>()
                      .Arg<xla::ffi::Buffer<xla::ffi::U32>>()

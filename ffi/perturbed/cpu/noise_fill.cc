@@ -2,7 +2,7 @@
 
 #include "common/cpu/instruction_set.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 namespace {
 
 template <Noise kNoise, bool kScores>
@@ -83,4 +83,4 @@ const NoiseLoops& noise_loops(Noise noise) {
   return noise == Noise::kNormal ? normal : gumbel;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed

@@ -6,7 +6,7 @@
 
 #include "perturbed/noise.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 
 // The results have the same bits on each instruction set.
 struct NoiseLoops {
@@ -19,6 +19,6 @@ struct NoiseLoops {
 
 const NoiseLoops& noise_loops(Noise noise);
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
 #endif  // JAXMATCH_CPU_NOISE_FILL_H_

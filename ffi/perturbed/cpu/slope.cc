@@ -8,7 +8,7 @@
 #include "perturbed/cpu/noise_fill.h"
 #include "perturbed/slope_operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 namespace {
 
 // The samples of a problem in parts, each summed by one thread. By the shape alone, so that the
@@ -112,7 +112,7 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::Slope,
+JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::perturbed::Slope,
                  xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>() JAXMATCH_SLOPE_BINDING);

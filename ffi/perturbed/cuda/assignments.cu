@@ -8,7 +8,7 @@
 #include "common/status.h"
 #include "perturbed/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 namespace {
 
 // A part of the samples of all problems, which are numbered one problem after another.
@@ -158,9 +158,9 @@ ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::Perturbed,
+JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .Arg<xla::ffi::Buffer<xla::ffi::U32>>()

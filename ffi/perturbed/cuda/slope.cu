@@ -5,7 +5,7 @@
 #include "common/cuda/check.h"
 #include "perturbed/slope_operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::perturbed {
 namespace {
 
 constexpr int kThreads = 128;  // of a block
@@ -137,9 +137,9 @@ ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::Slope,
+JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::perturbed::Slope,
                  xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      JAXMATCH_SLOPE_BINDING,
                  {xla::ffi::Traits::kCmdBufferCompatible});

@@ -6,7 +6,7 @@
 
 #include "assignment/large/problem.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
 constexpr uint64_t kNoBid = ~uint64_t{0};
@@ -108,6 +108,6 @@ JAXMATCH_FN int64_t settle_row_prices(Team& team, const Core<T>& p) {
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_BIDS_H_

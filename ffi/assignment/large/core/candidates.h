@@ -4,7 +4,7 @@
 
 #include "assignment/large/problem.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // The best columns of one class for one row. Of equal ones each row has an order of its own: rows
 // that are all alike have cores that are not.
@@ -68,6 +68,6 @@ JAXMATCH_FN inline uint32_t turn_of(int block, uint32_t turn) {
   return uint32_t(block) * turn >> 16;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_CANDIDATES_H_

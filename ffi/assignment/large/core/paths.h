@@ -7,7 +7,7 @@
 
 #include "assignment/large/core/search.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 constexpr int kMostCuts = 10;     // each to half, then to nothing
 constexpr int64_t kFewHops = 16;  // more are doubled: estimated by latencies, not measured
@@ -193,6 +193,6 @@ JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how, int64
   return {paths, reach, limited, too_wide};
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_PATHS_H_

@@ -5,7 +5,7 @@
 #include "assignment/large/core/select.h"
 #include "assignment/large/row_minima.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Row prices that hold for all columns and not only for the core. Prices of columns only fall, so
 // that those within the row's horizon do. A row whose price was too high loses its partner, as the
@@ -57,6 +57,6 @@ JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bo
   return freed;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_PRICE_H_

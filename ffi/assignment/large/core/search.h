@@ -10,7 +10,7 @@
 
 #include "assignment/large/problem.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t number) {
   return uint64_t(hops) << 32 | uint64_t(number);
@@ -315,6 +315,6 @@ JAXMATCH_FN inline uint32_t spare_entry(const CoreState& s, const Search& how) {
   return uint32_t(peek(&s.control->spare_label) & (kMostRows - 1));
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_SEARCH_H_

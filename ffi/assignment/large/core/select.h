@@ -7,7 +7,7 @@
 
 #include "assignment/large/rows.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Of all rows, each class every so many columns.
 template <class Team, class P, class Tell>
@@ -24,6 +24,6 @@ JAXMATCH_FN void select_listed_cores(Team& team, const P& p, const double* v, co
       choice * 0x9E3779B1u, tell);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_SELECT_H_

@@ -19,7 +19,7 @@
 #include "assignment/large/hungarian/iterate.h"
 #include "common/status.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // When cores are given up: after so many pricings, or after so many phases that find paths for less
@@ -366,6 +366,6 @@ JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_CORE_SOLVE_H_

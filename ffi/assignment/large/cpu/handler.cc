@@ -4,7 +4,7 @@
 #include "assignment/large/hungarian/solve.h"
 #include "assignment/large/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 namespace {
 
 ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult col4row,
@@ -28,7 +28,7 @@ ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexRe
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
-JAXMATCH_HANDLER(jaxmatch_assignment_core, jaxmatch::AssignmentCore,
+JAXMATCH_HANDLER(jaxmatch_assignment_core, jaxmatch::assignment::large::AssignmentCore,
                  JAXMATCH_BIND_CORE(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()));

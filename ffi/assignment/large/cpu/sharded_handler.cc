@@ -2,7 +2,7 @@
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/sharded/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 namespace {
 
 ffi::Error AssignmentDivided(ffi::ThreadPool pool, ffi::RemainingArgs args, IndexResult col4row,
@@ -25,7 +25,7 @@ ffi::Error AssignmentDivided(ffi::ThreadPool pool, ffi::RemainingArgs args, Inde
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
-JAXMATCH_HANDLER(jaxmatch_assignment_divided, jaxmatch::AssignmentDivided,
+JAXMATCH_HANDLER(jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentDivided,
                  JAXMATCH_BIND_DIVIDED(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()));

@@ -14,7 +14,7 @@
 #include "common/cpu/thread_pool.h"
 #include "common/handler.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Every function returns when the work is done by all: there is nothing to wait for in sync().
 class PoolTeam {
@@ -239,6 +239,6 @@ class PoolTeam {
   std::priority_queue<Waiting> to_look_at_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_CPU_POOL_TEAM_H_

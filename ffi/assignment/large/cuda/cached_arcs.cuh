@@ -11,7 +11,7 @@
 #include "assignment/large/core/search.h"
 #include "assignment/large/cuda/rows_of_warps.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 extern __shared__ __align__(16) char shared_memory[];
 
@@ -157,6 +157,6 @@ class NearArcs {
   int first_;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_CUDA_NEAR_ARCS_CUH_

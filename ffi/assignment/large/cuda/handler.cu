@@ -4,7 +4,7 @@
 #include "assignment/large/hungarian/solve.h"
 #include "assignment/large/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 namespace {
 
 template <class T>
@@ -65,9 +65,9 @@ ffi::Error AssignmentCore(cudaStream_t stream, ffi::RemainingArgs args, IndexRes
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 JAXMATCH_HANDLER(
-    jaxmatch_assignment_core, jaxmatch::AssignmentCore,
+    jaxmatch_assignment_core, jaxmatch::assignment::large::AssignmentCore,
     JAXMATCH_BIND_CORE(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>()),
     {xla::ffi::Traits::kCmdBufferCompatible});

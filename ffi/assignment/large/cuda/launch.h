@@ -9,7 +9,7 @@
 #include "common/cuda/check.h"
 #include "xla/ffi/api/ffi.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // One block for each multiprocessor: registers for twice as many threads would not suffice.
 constexpr int kGridThreads = 512;
@@ -38,6 +38,6 @@ inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* c
   return ffi::Error::Success();
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_CUDA_GRID_LAUNCH_H_

@@ -4,7 +4,7 @@
 
 #include "assignment/large/device_api.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Neighbouring rows belong to different multiprocessors. Where there are more rows than threads,
 // groups of neighbours belong to the same warp: their labels, which every look reads, share a
@@ -35,6 +35,6 @@ struct RowsOfWarps {
   __device__ int place_in_group(int x) const { return x & ((1 << bits) - 1); }
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_CUDA_ROWS_OF_WARPS_CUH_

@@ -4,7 +4,7 @@
 #include "assignment/large/cuda/launch.h"
 #include "assignment/large/sharded/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 namespace {
 
 // What depends on the device and not on the problem.
@@ -68,9 +68,9 @@ ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, Index
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 JAXMATCH_HANDLER(
-    jaxmatch_assignment_divided, jaxmatch::AssignmentDivided,
+    jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentDivided,
     JAXMATCH_BIND_DIVIDED(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>()),
     {xla::ffi::Traits::kCmdBufferCompatible});

@@ -6,7 +6,7 @@
 #include "common/compensated_sum.h"
 #include "common/cuda/memory_order.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Every thread of the grid calls every function, in the same order. each() and rows() do not wait
 // for others, prices() and gather_arcs() wait for the block, lower_offers() may wait for all within
@@ -389,6 +389,6 @@ class GridTeam {
   uint64_t before_[2] = {0, 0};
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_CUDA_GRID_TEAM_CUH_

@@ -6,7 +6,7 @@
 #include "assignment/large/hungarian/steps.h"
 #include "common/status.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // What an iteration did, and the stage that comes next.
 struct Iteration {
@@ -93,6 +93,6 @@ JAXMATCH_FN Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outd
   return result;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_

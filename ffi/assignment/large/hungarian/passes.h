@@ -9,7 +9,7 @@
 
 #include "assignment/large/row_minima.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // What a forward pass knows of a column: not reached, in a tree with the row that has it, or free
 // and the end of a path.
@@ -188,6 +188,6 @@ JAXMATCH_FN int64_t least_outside_classical(Team& team, const P& p, int32_t* lis
   return peek(&s.control->reach);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_HUNGARIAN_PASSES_H_

@@ -6,7 +6,7 @@
 #include "assignment/large/hungarian/iterate.h"
 #include "assignment/large/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 template <class Team, class T>
 JAXMATCH_FN int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
@@ -50,6 +50,6 @@ JAXMATCH_FN void solve_large(Team& team, Core<T>& p, LargeMethod method, int64_t
   solve_hungarian(team, p, method == LargeMethod::kTree, budget);
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_

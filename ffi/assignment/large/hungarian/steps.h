@@ -11,7 +11,7 @@
 
 #include "assignment/large/hungarian/passes.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 constexpr int kNoStep = INT32_MAX;
 
@@ -198,6 +198,6 @@ JAXMATCH_FN int64_t move_duals(Team& team, const Core<T>& p, int64_t theta) {
   });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_HUNGARIAN_STEPS_H_

@@ -9,7 +9,7 @@
 #include "assignment/large/core/solve.h"
 #include "assignment/large/sharded/state.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // What comes next: at once if nothing is asked for.
 struct Next {
@@ -254,6 +254,6 @@ JAXMATCH_FN Next search_cores(Team& team, const Core<T>& p) {
   return {next == kPrice ? kLookAtPrices : kCheckPrices};
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_DIVIDED_CORE_H_

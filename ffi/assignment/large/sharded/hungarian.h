@@ -16,7 +16,7 @@
 #include "assignment/large/hungarian/iterate.h"
 #include "assignment/large/sharded/core.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // Algorithm 1: the least of each row ...
 template <class Team, class T>
@@ -307,6 +307,6 @@ JAXMATCH_FN Next move_divided_duals(Team& team, Divided<T>& d) {
   return {kSearchZeros};
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_DIVIDED_TREES_H_

@@ -6,7 +6,7 @@
 #include "assignment/large/point_costs.h"
 #include "assignment/large/sharded/solve.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // The bit of `given` behind those of jaxmatch_assignment_core: costs are distances. The first
 // operand is then the points of the divided side, and the others follow the masks.
@@ -185,7 +185,7 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
   return o;
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 // The arguments and results of both handlers, behind the platform's context.
 #define JAXMATCH_BIND_DIVIDED(binding)        \

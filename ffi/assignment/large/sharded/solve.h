@@ -4,7 +4,7 @@
 
 #include "assignment/large/sharded/hungarian.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // What was heard of the costs that a solution pays.
 template <class T>
@@ -211,6 +211,6 @@ JAXMATCH_FN void search_divided(Team& team, Core<T> p, Relay* relay, bool rows) 
   team.leader([&] { relay->step = next.step; });
 }
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_DIVIDED_SOLVE_H_

@@ -12,7 +12,7 @@
 #include "assignment/large/layout.h"
 #include "assignment/large/problem.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 
 // What a device does next.
 enum Step : int32_t {
@@ -149,6 +149,6 @@ struct Divided {
   static constexpr int32_t kNoRoom = -2;
 };
 
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_DIVIDED_STATE_H_
