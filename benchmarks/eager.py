@@ -1,6 +1,6 @@
 """Calls outside of `jax.jit` on a CPU: what one call takes, on shapes known and new.
 
-    python benchmarks/eager.py
+    python -m benchmarks.eager
 
 NumPy and JAX arrays by `linear_sum_assignment` and `solve_assignment`, matchings and flows; a
 sequence of 300 frames whose every cost matrix has another shape, evaluated by motmetrics with scipy
@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import _common as common
 import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 import scipy.sparse.csgraph
 
 import jaxmatch as jm
+from benchmarks.common import record as common
 
 
 CALLS = 500

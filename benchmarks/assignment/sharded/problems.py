@@ -46,7 +46,7 @@ def make_costs(n: int, kind: str, mesh: Mesh, seed: int = 1) -> jax.Array:
     """`[padded(n), padded(n)]` by rows over the mesh, each part made where it stays.
 
     `kind`: `"uniform"`, float32 on [0, 1) in steps of 2^-24, or int32 as `INTEGERS` says: `"10n"`
-    as in Date and Nagi 2016, the same as those of `_common.uniform_integers`; of `"eight rows"`
+    as in Date and Nagi 2016, the same as those of `uniform_integers`; of `"eight rows"`
     every eighth is the same. What lies outside of n by n is to be masked.
     """
     side = padded(n, mesh.size)

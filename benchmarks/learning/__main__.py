@@ -1,15 +1,15 @@
 """Gradients through solvers: what they cost, how good they are, and what models learn by them.
 
-    python benchmarks/learning.py [--quick] [PART ...]
+    python -m benchmarks.learning [--quick] [PART ...]
 
 Parts, all of them unless some are named:
 
 - `cost`: fused perturbed gradients beside `optax.perturbations`, memory, warm-started backward
-  passes (`_learning_perturbed.py`).
+  passes (`learning/perturbed.py`).
 - `quality`: cosine, bias, variance and cost of every rule against the exact smoothed Jacobian
-  (`_learning_quality.py`).
-- `shortest_path`: PyEPO's benchmark with all rules (`_learning_shortest_path.py`).
-- `digit_matching`: only draws what `_learning_digit_matching.py --out` has written to
+  (`learning/quality.py`).
+- `shortest_path`: PyEPO's benchmark with all rules (`learning/shortest_path.py`).
+- `digit_matching`: only draws what `digit_matching.py --out` has written to
   `learning_digit_matching.jsonl`, as a run takes minutes on a GPU.
 
 Times on a CPU mean little elsewhere: read ratios. Each part writes
@@ -24,12 +24,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import _common as common
-import _learning_perturbed as perturbed
-import _learning_plots as plots
-import _learning_quality as quality
-import _learning_shortest_path as shortest_path
 import jax
+
+from benchmarks.common import record as common
+from benchmarks.learning import perturbed, plots, quality, shortest_path
 
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "ott-jax")

@@ -1,8 +1,8 @@
 """One assignment on a GPU by `method="auto"`, beside the methods that it chooses from.
 
-    python benchmarks/assignment_auto.py
+    python -m benchmarks.assignment.auto
 
-Families of `_structured_costs.py` in float32, n = 512 to 2048; wall milliseconds of a call. scipy
+Families of `assignment/families.py` in float32, n = 512 to 2048; wall milliseconds of a call. scipy
 solves the same float32 costs on one core of that host. Every answer is compared with scipy's and
 proved by its duals. Writes `benchmarks/results/assignment_auto.json`.
 """
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import _common as common
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
-from _structured_costs import FAMILIES
-from assignment_gpu import gpu
 from tqdm import tqdm
 
 import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES
+from benchmarks.assignment.gpu import gpu
+from benchmarks.common import record as common
 
 
 METHODS = ("auto", "core", "jonker_volgenant")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import _common as common
-from _flow_workers import PEERS, Job, Measured
+from benchmarks.common import record as common
+from benchmarks.flow.workers import PEERS, Job, Measured
 
 
 class Target(NamedTuple):

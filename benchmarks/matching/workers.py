@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import _matching_graphs as graphs
 import numpy as np
-from _workers import device, device_times
+
+from benchmarks.common.workers import device, device_times
+from benchmarks.matching import graphs
 
 
 PEERS = ("scipy", "igraph", "btf")

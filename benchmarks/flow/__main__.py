@@ -1,6 +1,6 @@
 """Maximum flow and minimum cut: the GPU and CPU methods, the paper's layouts, and the peers.
 
-    python benchmarks/flow.py [--quick] [--only PART] [--minutes 8] [--cache DIR]
+    python -m benchmarks.flow [--quick] [--only PART] [--minutes 8] [--cache DIR]
 
 Instances: those of $JAXMATCH_DATA/flow, where there are any, and generated ones (Washington's RLG,
 Genrmf, images and volumes as networks and as grids). Parts:
@@ -34,13 +34,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import _common as common
-import _flow_graphs as instances
-import _flow_plots as plots
-import _flow_tables as tables
-from _flow_workers import Bench, Job, Measured, peers_found
-from _workers import TooLong, Worker
 from tqdm import tqdm
+
+from benchmarks.common import record as common
+from benchmarks.common.workers import TooLong, Worker
+from benchmarks.flow import instances, plots, tables
+from benchmarks.flow.workers import Bench, Job, Measured, peers_found
 
 
 PARTS = ("targets", "layouts", "cpu")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import _common as common
-from _matching_graphs import Spec
-from _matching_lanes import Store, geomean_ratio
-from _matching_workers import PEERS, Job
+from benchmarks.common import record as common
+from benchmarks.matching.graphs import Spec
+from benchmarks.matching.lanes import Store, geomean_ratio
+from benchmarks.matching.workers import PEERS, Job
 
 
 class Target(NamedTuple):

@@ -1,6 +1,6 @@
 """Several GPUs: batches over a mesh, and one large problem divided over it.
 
-    python benchmarks/multi_gpu.py [--quick] [--devices N] [--seconds S] [--resume] [PART ...]
+    python -m benchmarks.assignment.sharded [--quick] [--devices N] [--seconds S] [--resume] [PART]
 
 Parts, all of them unless some are named:
 
@@ -37,10 +37,11 @@ from typing import Any, NamedTuple
 # Before jax starts: 160 GB over two GPUs do not fit into its usual three quarters of each.
 os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.9")
 
-import _common as common  # noqa: E402
-import _multi_gpu_parts as parts  # noqa: E402
 import jax  # noqa: E402
-from assignment_gpu import gpu  # noqa: E402
+
+from benchmarks.assignment.gpu import gpu  # noqa: E402
+from benchmarks.assignment.sharded import parts  # noqa: E402
+from benchmarks.common import record as common  # noqa: E402
 
 
 class Part(NamedTuple):
@@ -133,7 +134,7 @@ def main() -> None:
             if content["goals"]:
                 common.print_table(f"{part}: goals", content["goals"])
             if importlib.util.find_spec("matplotlib"):
-                import _multi_gpu_plots as plots
+                from benchmarks.assignment.sharded import plots
 
                 print(plots.draw(part, content, name))
         for case in content["left_out"]:

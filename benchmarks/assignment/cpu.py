@@ -1,6 +1,6 @@
 """jaxmatch on CPU against its exact peers, side by side on the same inputs.
 
-    python benchmarks/assignment_cpu.py [--quick]
+    python -m benchmarks.assignment.cpu [--quick]
 
 Peers: scipy, lapx `lapjvx` and `lapjvs(prefer_float32=False)` (all float64, their native input),
 `optax.assignment.hungarian_algorithm` under vmap, and a scipy loop behind `jax.pure_callback`.
@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import _common as common
 import numpy as np
+
+from benchmarks.common import record as common
 
 
 SQUARES = (100, 300, 1000, 5000)
@@ -177,7 +178,15 @@ PARTS = {"single": single, "batches": batches, "overhead": overhead, "warm": war
 
 def run_part(name: str, cores: int, quick: bool) -> list[dict[str, Any]]:
     """A part in a process of its own, with as many cores as it asks for."""
-    command = [sys.executable, __file__, "--part", name, "--cores", str(cores)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.assignment.cpu",
+        "--part",
+        name,
+        "--cores",
+        str(cores),
+    ]
     done = subprocess.run([*command, *(["--quick"] * quick)], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 

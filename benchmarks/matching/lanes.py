@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import _common as common
-from _matching_graphs import KNOWN
-from _matching_workers import Bench, Job, Measured
-from _workers import TooLong, Worker
 from tqdm import tqdm
+
+from benchmarks.common import record as common
+from benchmarks.common.workers import TooLong, Worker
+from benchmarks.matching.graphs import KNOWN
+from benchmarks.matching.workers import Bench, Job, Measured
 
 
 THREADS = 8  # of the multicore methods, as in the papers

@@ -1,6 +1,6 @@
-"""How good gradients are, and what one costs: a part of `learning.py`.
+"""How good gradients are, and what one costs: a part of `learning`.
 
-    python benchmarks/_learning_quality.py [--quick]
+    python -m benchmarks.learning.quality [--quick]
 
 The truth is the Jacobian of the smoothed solution `y_sigma(C) = E[y(C + sigma Z)]` for assignments
 of 3, 4 and 5 rows, whose permutations can be enumerated. It is computed in NumPy and has nothing in
@@ -16,13 +16,20 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import _common as common
 import jax
 import numpy as np
-from _learning_exact_jacobian import LAWS, LOSSES, QUARTERS, SIGMAS, Problems, make_problems
 from tqdm import tqdm
 
 import jaxmatch as jm
+from benchmarks.common import record as common
+from benchmarks.learning.exact_jacobian import (
+    LAWS,
+    LOSSES,
+    QUARTERS,
+    SIGMAS,
+    Problems,
+    make_problems,
+)
 from jaxmatch import estimators
 from jaxmatch.estimators import (
     AdaptiveImplicitMLE,

@@ -1,6 +1,6 @@
 """Maximum bipartite matching: GPU and CPU methods, the papers' tables, and the peers.
 
-    python benchmarks/matching.py [--quick] [--only PART] [--scale 22] [--minutes 8] [--cache DIR]
+    python -m benchmarks.matching [--quick] [--only PART] [--scale 22] [--minutes 8] [--cache DIR]
 
 Graphs: those of $JAXMATCH_DATA/graphs, where there are any, and generated families, as they are and
 with rows and columns in random order (RCP). Parts:
@@ -33,13 +33,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import _common as common
-import _matching_plots as plots
-import _matching_tables as tables
-from _matching_graphs import Spec, make_all, real_graphs
-from _matching_lanes import Limits, Store, cores_of_lanes, run_lanes
-from _matching_workers import IGRAPH_MOST_EDGES, Bench, Job, peers_found
-from _workers import Worker
+from benchmarks.common import record as common
+from benchmarks.common.workers import Worker
+from benchmarks.matching import plots, tables
+from benchmarks.matching.graphs import Spec, make_all, real_graphs
+from benchmarks.matching.lanes import Limits, Store, cores_of_lanes, run_lanes
+from benchmarks.matching.workers import IGRAPH_MOST_EDGES, Bench, Job, peers_found
 
 
 PARTS = ("targets", "papers", "scratch", "batch")
@@ -196,7 +195,7 @@ def main() -> None:
         "failures": store.failures,
     }
     if on_gpu:
-        from assignment_gpu import gpu  # starts jax
+        from benchmarks.assignment.gpu import gpu  # starts jax
 
         about |= gpu()
     path = common.write_json(name, about | parts | {"measurements": store.rows()})

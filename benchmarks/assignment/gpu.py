@@ -1,6 +1,6 @@
 """Batches of assignments on one GPU: jaxmatch against its peers, side by side on the same inputs.
 
-    python benchmarks/assignment_gpu.py [--quick]
+    python -m benchmarks.assignment.gpu [--quick]
 
 Peers: torch-linear-assignment 0.1.0 (Triton), `optax.assignment.hungarian_algorithm` under vmap,
 and scipy on 16 threads with the costs on the host already. A peer that is not installed is left
@@ -24,12 +24,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import _common as common
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxmatch as jm
+from benchmarks.common import record as common
 
 
 UNIFORM, NORMAL = -1, -2

@@ -1,6 +1,6 @@
 """What matching costs inside a training step of a DETR-sized model on a GPU.
 
-    python benchmarks/assignment_gpu_training.py [--small]
+    python -m benchmarks.assignment.training [--small]
 
 Batch 16, 850 image features, 6 encoder and 6 decoder layers of width 256, 100 queries, losses on
 every decoder layer, 5 to 60 targets padded to 60: 96 problems of 100x60 in each step. The step is
@@ -17,16 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import _common as common
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 import jaxmatch as jm
+from benchmarks.common import record as common
 
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from _digits_matchers import MATCHERS  # noqa: E402
 
 
@@ -147,7 +147,7 @@ def main() -> None:
     common.print_table(f"A training step, {layers * images} problems {queries}x{targets}", rows)
     if small:
         return
-    from assignment_gpu import gpu
+    from benchmarks.assignment.gpu import gpu
 
     packages = ["jax", "jaxlib", "optax", "scipy"]
     content = gpu() | common.environment(packages) | {"steps": rows}

@@ -1,6 +1,6 @@
-"""PyEPO's shortest-path benchmark with all our rules: a part of `learning.py`.
+"""PyEPO's shortest-path benchmark with all our rules: a part of `learning`.
 
-    python benchmarks/_learning_shortest_path.py [--quick]
+    python -m benchmarks.learning.shortest_path [--quick]
 
 Data, model, optimiser, losses and strengths are those of PyEPO's notebook "Training and Testing"
 (version 2.2), which has one run of each method; `examples/_shortest_path_*.py` has them here. Rows
@@ -28,14 +28,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import _common as common
 import jax
 import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
+from benchmarks.common import record as common
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from _shortest_path_problem import PATHS, Examples, Split, make_split  # noqa: E402
 from _shortest_path_training import METHODS, Method, train  # noqa: E402
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import _common as common
-import _matching_tables as tables
 import matplotlib
 import numpy as np
-from _matching_lanes import Store
+
+from benchmarks.common import record as common
+from benchmarks.matching import tables
+from benchmarks.matching.lanes import Store
 
 
 matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""Figures of the learning benchmark, from what `learning.py` wrote."""
+"""Figures of the learning benchmark, from what `learning` wrote."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import _common as common
 import matplotlib
 import numpy as np
+
+from benchmarks.common import record as common
 
 
 matplotlib.use("Agg")

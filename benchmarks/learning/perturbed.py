@@ -1,4 +1,4 @@
-"""What gradients cost: a part of `learning.py`.
+"""What gradients cost: a part of `learning`.
 
 - `fused`: the gradient of a linear loss of perturbed assignments, beside `optax.perturbations`
   around the same solver, and beside our own steps one after another; once as a call, which on a GPU
@@ -14,13 +14,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import _common as common
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 import jaxmatch as jm
+from benchmarks.common import record as common
 from jaxmatch.estimators import Blackbox, LinearOracle, Perturbed, _native, assignment_oracle
 
 

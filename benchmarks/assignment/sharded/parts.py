@@ -16,15 +16,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import _multi_gpu_problems as problems
 import jax
 import jax.numpy as jnp
 import numpy as np
-from assignment_large import RANGES
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxmatch as jm
+from benchmarks.assignment.large import RANGES
+from benchmarks.assignment.sharded import problems
 
 
 Case = dict[str, Any]

@@ -1,6 +1,6 @@
 """One large assignment on a GPU: `method="core"`, which is `"auto"` there.
 
-    python benchmarks/assignment_large.py [--quick]
+    python -m benchmarks.assignment.large [--quick]
 
 Integers uniform on the ranges of Date and Nagi 2016, continuous costs, squared distances of points,
 other dtypes, what fits into one GPU, and costs on which candidates mislead. Device time by the
@@ -23,13 +23,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import _common as common
 import jax
 import jax.numpy as jnp
 import numpy as np
-from assignment_gpu import gpu, kernel_ms
 
 import jaxmatch as jm
+from benchmarks.assignment.gpu import gpu, kernel_ms
+from benchmarks.common import record as common
 from jaxmatch import stepping
 
 
@@ -72,7 +72,7 @@ def greatest(n: int, name: str) -> int:
 
 
 def integers(n: int, most: int, seed: int = 1) -> jax.Array:
-    """`_common.uniform_integers`, made on the device."""
+    """`common.record.uniform_integers`, made on the device."""
 
     @jax.jit
     def make() -> jax.Array:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import _flow_graphs as instances
 import numpy as np
-from _workers import device, device_times
+
+from benchmarks.common.workers import device, device_times
+from benchmarks.flow import instances
 
 
 PEERS = {"ortools": "ortools", "pymaxflow": "maxflow", "scipy": "scipy"}  # the module of each

@@ -1,6 +1,6 @@
-"""Vlastelica et al.'s perfect matching on grids of digits, for `benchmarks/learning.py`.
+"""Vlastelica et al.'s perfect matching on grids of digits, for `benchmarks/learning`.
 
-    python benchmarks/_learning_digit_matching.py --k 24 [--estimator fenchel-young]
+    python -m benchmarks.learning.digit_matching --k 24 [--estimator fenchel-young]
 
 Settings are the paper's (ICLR 2020, Table 4): two convolutions, 30 epochs of 10,000 grids made of
 1,000 digits, Adam at 1e-3, a tenth of it from epoch 10 and a hundredth from epoch 20, lambda 10,
@@ -20,12 +20,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import _common as common
 import jax
 import numpy as np
 
+from benchmarks.common import record as common
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from _digit_matching_data import (  # noqa: E402
     GridGraph,
     load_digits,

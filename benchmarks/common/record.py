@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def add_parts(parser: argparse.ArgumentParser, every: Sequence[str]) -> None:

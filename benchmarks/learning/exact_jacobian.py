@@ -1,5 +1,5 @@
 """The exact derivative of smoothed assignments that are small enough to enumerate: what gradients
-are held against in `_learning_quality.py`. NumPy alone."""
+are held against in `learning/quality.py`. NumPy alone."""
 
 from __future__ import annotations
 

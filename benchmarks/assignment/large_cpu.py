@@ -1,10 +1,10 @@
 """The methods for one large problem on a CPU, against the one that `"auto"` takes there.
 
-    python benchmarks/assignment_large_cpu.py [--quick]
+    python -m benchmarks.assignment.large_cpu [--quick]
 
 `"jonker_volgenant"` is one thread; `"core"`, `"classical"` and `"tree"`, written for a whole GPU,
 use all cores of this process. Points go to `solve_assignment_points`, and as a matrix to
-Jonker-Volgenant. Every value is compared with scipy's. Other peers: `assignment_cpu.py`. Times on a
+Jonker-Volgenant. Every value is compared with scipy's. Other peers: `assignment/cpu.py`. Times on a
 CPU mean little elsewhere: read ratios. Writes `benchmarks/results/assignment_large_cpu.json`.
 """
 
@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import _common as common
 import jax
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from tqdm import tqdm
 
 import jaxmatch as jm
+from benchmarks.common import record as common
 
 
 AUTO = "jonker_volgenant"

@@ -1,4 +1,4 @@
-"""Figures of the benchmark of several GPUs, from what `multi_gpu.py` wrote."""
+"""Figures of the benchmark of several GPUs, from what `assignment/sharded` wrote."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import _common as common
 import matplotlib
+
+from benchmarks.common import record as common
 
 
 matplotlib.use("Agg")
