@@ -1,10 +1,10 @@
 """One assignment on a GPU by `method="auto"`, beside the methods that it chooses from.
 
-    python -m benchmarks.assignment.auto
+    python -m benchmarks.assignment.auto [--out FOLDER]
 
 Families of `assignment/families.py` in float32, n = 512 to 2048; wall milliseconds of a call. scipy
 solves the same float32 costs on one core of that host. Every answer is compared with scipy's and
-proved by its duals. Writes `benchmarks/results/assignment_auto.json`.
+proved by its duals. Writes `assignment_auto.json`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tqdm import tqdm
 
 import jaxmatch as jm
 from benchmarks.assignment.families import FAMILIES
-from benchmarks.assignment.gpu import gpu
-from benchmarks.common import record as common
+from benchmarks.common import options, record
+from benchmarks.common.timing import median_ms
 
 
 METHODS = ("auto", "core", "jonker_volgenant")
@@ -46,18 +46,19 @@ def rows() -> Iterator[dict[str, Any]]:
                 pairs = cost[np.arange(n), np.asarray(res.col4row)]
                 assert abs(pairs.sum(dtype=np.float64) - best) <= 1e-9 * max(1, abs(best))
                 assert check(given, res).valid and res.gap <= 1e-6 * max(1, abs(best))
-                row[f"{method}_ms"] = 1e3 * common.median_seconds(solve, given, budget=0.2)
+                row[f"{method}_ms"] = median_ms(solve, given, budget=0.2)
             row["auto_by_best"] = row["auto_ms"] / min(row[f"{m}_ms"] for m in METHODS[1:])
             yield row | {"scipy_ms": scipy_ms}
 
 
 def main() -> None:
+    args = options.parse(options.parser(__doc__))
     if jax.default_backend() != "gpu":
         raise SystemExit("This benchmark needs a GPU.")
-    content = gpu() | common.environment(["jax", "jaxlib", "numpy", "scipy"])
+    content = record.gpu() | record.environment(["jax", "jaxlib", "numpy", "scipy"])
     content["rows"] = list(rows())
-    common.print_table("one assignment, float32, ms", content["rows"])
-    common.write_json("assignment_auto", content)
+    record.print_table("one assignment, float32, ms", content["rows"])
+    record.write_json(args.out, "assignment_auto", content)
 
 
 if __name__ == "__main__":

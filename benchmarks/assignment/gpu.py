@@ -1,6 +1,6 @@
 """Batches of assignments on one GPU: jaxmatch against its peers, side by side on the same inputs.
 
-    python -m benchmarks.assignment.gpu [--quick]
+    python -m benchmarks.assignment.gpu [--quick] [--rows PATTERN] [--no-peers] [--out FOLDER]
 
 Peers: torch-linear-assignment 0.1.0 (Triton), `optax.assignment.hungarian_algorithm` under vmap,
 and scipy on 16 threads with the costs on the host already. A peer that is not installed is left
@@ -8,7 +8,7 @@ out. `device_ms` is the device time of each of several queued calls in one compi
 GPU's own clock where torch is there to ask for it (CUPTI), else the slope of the wall time;
 `call_ms` is the wall time of one call; peers are timed by the call. Every answer is compared with
 scipy's objective.
-Writes `benchmarks/results/assignment_gpu.json` and `.png`.
+Writes `assignment_gpu.json` and `.png`. A row's name is like "batches 4096 of 32x32, to 320".
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -29,7 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmatch as jm
-from benchmarks.common import record as common
+from benchmarks.common import options, record
+from benchmarks.common.record import Row
+from benchmarks.common.timing import has_device_clock, kernel_ms, median_ms
 
 
 UNIFORM, NORMAL = -1, -2
@@ -77,32 +78,6 @@ def busy(call: Callable[[], Any], seconds: float = 0.1) -> None:
         jax.block_until_ready(call())
 
 
-def median_ms(call: Callable[[], Any], budget: float = 0.4, most: int = 40) -> float:
-    jax.block_until_ready(call())
-    times: list[float] = []
-    end = time.perf_counter() + budget
-    while len(times) < 5 or (time.perf_counter() < end and len(times) < most):
-        start = time.perf_counter()
-        jax.block_until_ready(call())
-        times.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(times)
-
-
-def kernel_ms(run: Callable[[], Any], times: int = 5) -> float | None:
-    """What all kernels of one run take, by the GPU's clock; None without torch."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as trace:
-        for _ in range(times):
-            jax.block_until_ready(run())
-    spans = [e.time_range.elapsed_us() for e in trace.events() if e.device_type == DeviceType.CUDA]
-    assert spans, "the profiler saw no kernel"
-    return sum(spans) / times / 1e3
-
-
 def device_ms(solve: Callable[..., Any], inputs: Sequence[Any]) -> float:
     """The device time of one of several queued calls: their kernels run back to back.
 
@@ -118,7 +93,11 @@ def device_ms(solve: Callable[..., Any], inputs: Sequence[Any]) -> float:
     busy(long)
     if (total := kernel_ms(long)) is not None:
         return total / len(inputs)
-    return (median_ms(long) - median_ms(run(2))) / (len(inputs) - 2)
+    return (call_ms(long) - call_ms(run(2))) / (len(inputs) - 2)
+
+
+def call_ms(call: Callable[..., Any], *args: Any, budget: float = 0.4) -> float:
+    return median_ms(call, *args, budget=budget, most=40)
 
 
 def cost_and_status(costs: jax.Array) -> Any:
@@ -152,7 +131,7 @@ def triton_ms(costs: np.ndarray) -> float | None:
         batch_linear_assignment(x)
         torch.cuda.synchronize()
 
-    return median_ms(call)
+    return call_ms(call)
 
 
 def optax_ms(costs: jax.Array) -> float | None:
@@ -161,40 +140,40 @@ def optax_ms(costs: jax.Array) -> float | None:
     from optax.assignment import hungarian_algorithm
 
     solve = jax.jit(jax.vmap(hungarian_algorithm))
-    return median_ms(lambda: solve(costs), budget=0.2)
+    return call_ms(solve, costs, budget=0.2)
 
 
-def compare(quick: bool) -> Iterator[dict[str, Any]]:
+def batches(args: argparse.Namespace) -> Iterator[Row]:
+    solve = jax.jit(cost_and_status)
     for n, m, batch, kind, goal in CASES:
-        size = 4 * n * m * batch
-        count = 12 if size < 3e8 else 6
+        if not args.rows.search(f"batches {batch} of {n}x{m}, {named(kind)}"):
+            continue
+        count = 12 if 4 * n * m * batch < 3e8 else 6
         inputs = [costs_of(n, m, batch, kind, seed) for seed in range(count)]
-        res = jax.jit(cost_and_status)(inputs[0])
-        assert (np.asarray(res[1]) == jm.Status.OPTIMAL).all()
+        found, status = map(np.asarray, solve(inputs[0]))
+        assert (status == jm.Status.OPTIMAL).all()
         host = np.asarray(inputs[0])
-        checked = host[:: max(1, batch * n * m // 2**26)]
-        best, _ = scipy_objectives(checked)
-        found = np.asarray(res[0])[:: max(1, batch * n * m // 2**26)]
-        np.testing.assert_allclose(found, best, rtol=3e-7)
-        single = jax.jit(cost_and_status)
-        row: dict[str, Any] = {
+        some = slice(None, None, max(1, batch * n * m // 2**26))
+        np.testing.assert_allclose(found[some], scipy_objectives(host[some])[0], rtol=3e-7)
+        row: Row = {
             "shape": f"{n}x{m}",
             "batch": batch,
             "costs": named(kind),
             "device_ms": device_ms(cost_and_status, inputs),
-            "call_ms": median_ms(lambda: single(inputs[0])),  # noqa: B023
+            "call_ms": call_ms(solve, inputs[0]),
             "to_reach": goal if goal is not None else "",
         }
-        peers = {"scipy16_ms": scipy_objectives(host)[1], "triton_ms": triton_ms(host)}
-        if not quick:
-            peers["optax_ms"] = optax_ms(inputs[0])
-        row |= {name: x if x is not None else "" for name, x in peers.items()}
-        known = [x for x in peers.values() if x is not None]
-        row["ratio"] = min(known) / row["call_ms"]
+        if args.peers:
+            peers = {"scipy16_ms": scipy_objectives(host)[1], "triton_ms": triton_ms(host)}
+            if not args.quick:
+                peers["optax_ms"] = optax_ms(inputs[0])
+            row |= {name: x if x is not None else "" for name, x in peers.items()}
+            row["ratio"] = min(x for x in peers.values() if x is not None) / row["call_ms"]
+        print(row, flush=True)
         yield row
 
 
-def mixed_sizes() -> dict[str, Any]:
+def mixed_sizes() -> Row:
     """256 problems of 50 to 450 rows, padded to 450; and the same, each alone without padding."""
     sizes = np.random.default_rng(0).integers(50, 451, 256)
     inside = np.arange(450) < sizes[:, None]
@@ -211,12 +190,12 @@ def mixed_sizes() -> dict[str, Any]:
     for g, part in zip(groups.values(), grouped(*exact), strict=True):
         np.testing.assert_array_equal(values[g], part)
     busy(lambda: grouped(*exact))
-    apart = kernel_ms(lambda: grouped(*exact)) or median_ms(lambda: grouped(*exact))
+    apart = kernel_ms(lambda: grouped(*exact)) or call_ms(grouped, *exact)
     times = device_ms(padded, costs), apart
     return {"padded_ms": times[0], "grouped_ms": times[1], "ratio": times[0] / times[1]}
 
 
-def warm_start() -> dict[str, Any]:
+def warm_start() -> Row:
     """256 x 256, 256, after costs changed by a hundredth."""
     old = [costs_of(256, 256, 256, UNIFORM, seed) for seed in range(8)]
     noise = [costs_of(256, 256, 256, NORMAL, 100 + seed) for seed in range(8)]
@@ -241,79 +220,71 @@ def kernel(name: str) -> Iterator[None]:
         del os.environ["JAXMATCH_CUDA_KERNEL"]
 
 
-def sweep(quick: bool) -> Iterator[dict[str, Any]]:
-    """One warp for each problem against one block: what the kernel table is made of."""
-    squares = (16, 64, 128) if quick else (8, 32, 64, 96, 128)
+def kernels(args: argparse.Namespace) -> Iterator[Row]:
+    """One warp for each problem against one block: the kernel table is made of these."""
+    squares = (16, 64, 128) if args.quick else (8, 32, 64, 96, 128)
     for n, m in (*((n, n) for n in squares), (100, 20)):
-        for batch in (16, 1024) if quick else (16, 256, 1024, 4096):
+        for batch in (16, 1024) if args.quick else (16, 256, 1024, 4096):
+            if not args.rows.search(f"kernels {batch} of {n}x{m}"):
+                continue
             inputs = [costs_of(n, m, batch, UNIFORM, seed) for seed in range(6)]
-            row: dict[str, Any] = {"shape": f"{n}x{m}", "batch": batch}
+            row: Row = {"shape": f"{n}x{m}", "batch": batch}
             for name in ("warp", "block"):
                 with kernel(name):
                     row[f"{name}_ms"] = device_ms(cost_and_status, inputs)
             yield row
 
 
-def plot(rows: Sequence[dict[str, Any]], path: Any) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def plot(rows: Sequence[Row], path: Path) -> None:
+    from benchmarks.common.plots import FIFTH, FOURTH, OTHER, OURS, legend, plt, save
 
     labels = [f"{r['batch']} of {r['shape']}, {r['costs']}" for r in rows]
     figure, axes = plt.subplots(figsize=(9, 0.36 * len(rows) + 1.2))
     places = np.arange(len(rows))[::-1]
-    for name, style in {
-        "device_ms": ("o", "tab:blue", "jaxmatch, device time"),
-        "call_ms": ("|", "tab:blue", "jaxmatch, one call"),
-        "triton_ms": ("s", "tab:orange", "torch-linear-assignment 0.1.0"),
-        "scipy16_ms": ("^", "tab:green", "scipy, 16 threads"),
-        "optax_ms": ("x", "tab:red", "optax under vmap"),
-    }.items():
-        marker, color, label = style
-        known = [
-            (r[name], y) for r, y in zip(rows, places, strict=True) if r.get(name) not in ("", None)
-        ]
+    for name, marker, color, label in (
+        ("device_ms", "o", OURS, "jaxmatch, device time"),
+        ("call_ms", "|", OURS, "jaxmatch, one call"),
+        ("triton_ms", "s", OTHER, "torch-linear-assignment 0.1.0"),
+        ("scipy16_ms", "^", FOURTH, "scipy, 16 threads"),
+        ("optax_ms", "x", FIFTH, "optax under vmap"),
+    ):
+        known = [(r[name], y) for r, y in zip(rows, places, strict=True) if r.get(name, "") != ""]
         if known:
             axes.plot(*zip(*known, strict=True), marker, color=color, label=label)
     axes.set(xscale="log", xlabel="ms for the batch", yticks=places, yticklabels=labels)
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="best", fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
+    legend(axes, loc="best", frameon=True)
+    save(figure, path)
 
 
-def gpu() -> dict[str, str]:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver = subprocess.check_output(query, text=True).splitlines()[0].split(", ")
-    return {"gpu": name, "driver": driver}
+TITLES = {
+    "batches": "Batches (ratio: fastest peer over one call)",
+    "mixed_sizes": "256 problems of 50 to 450, padded to 450",
+    "warm_start": "Warm start, 256 of 256x256",
+    "kernels": "One warp or one block for a problem, uniform",
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer points, and no optax")
-    quick = parser.parse_args().quick
-    rows = []
-    for row in compare(quick):
-        rows.append(row)
-        print(row, flush=True)
-    common.print_table("Batches (ratio: fastest peer over one call)", rows)
+    parser = options.parser(__doc__, "fewer points, and no optax", selects=True)
+    args = options.parse(parser)
     packages = ["jax", "jaxlib", "numpy", "scipy", "optax", "torch-linear-assignment"]
-    installed = [p for p in packages if importlib.util.find_spec(p.replace("-", "_"))]
-    clock = "wall" if importlib.util.find_spec("torch") is None else "CUPTI"
-    content = gpu() | common.environment(installed) | {"device_clock": clock}
-    # Written after every part: the last one takes the longest.
-    content["batches"] = rows
-    path = common.write_json("assignment_gpu", content)
-    plot(rows, path.with_suffix(".png"))
-    content["mixed_sizes"] = mixed_sizes()
-    common.print_table("256 problems of 50 to 450, padded to 450", [content["mixed_sizes"]])
-    content["warm_start"] = warm_start()
-    common.print_table("Warm start, 256 of 256x256", [content["warm_start"]])
-    common.write_json("assignment_gpu", content)
-    content["kernels"] = list(sweep(quick))
-    common.print_table("One warp or one block for a problem, uniform", content["kernels"])
-    print(f"\nwrote {common.write_json('assignment_gpu', content)}")
+    clock = "CUPTI" if has_device_clock() else "wall"
+    content = record.gpu() | record.environment(packages) | {"device_clock": clock}
+    for part, title in TITLES.items():
+        if part in ("mixed_sizes", "warm_start"):
+            if not args.rows.search(part):
+                continue
+            content[part] = mixed_sizes() if part == "mixed_sizes" else warm_start()
+            rows = [content[part]]
+        else:
+            rows = content[part] = list(batches(args) if part == "batches" else kernels(args))
+        record.print_table(title, rows)
+        # Written after every part: the last one takes the longest.
+        path = record.write_json(args.out, "assignment_gpu", content)
+        if part == "batches" and args.complete and importlib.util.find_spec("matplotlib"):
+            plot(rows, path.with_suffix(".png"))
+    print(f"\nwrote {args.out / 'assignment_gpu.json'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One large assignment on a GPU: `method="core"`, which is `"auto"` there.
 
-    python -m benchmarks.assignment.large [--quick]
+    python -m benchmarks.assignment.large [--quick] [--rows PATTERN] [--out FOLDER]
 
 Integers uniform on the ranges of Date and Nagi 2016, continuous costs, squared distances of points,
 other dtypes, what fits into one GPU, and costs on which candidates mislead. Device time by the
@@ -9,27 +9,27 @@ the counters of the solve: searches, rounds of label correcting, passes over all
 bytes, and the share of each stage. Every answer is checked: optimal by its own duals, held against
 every cost, and the known optimum where there is one. The peers' times were measured on such a card,
 but not in this run. Tables 1 to 3 and figures 2 and 3 of Date and Nagi are made again with
-`"classical"` and `"tree"`. Writes `benchmarks/results/assignment_large.json`, `.png` and
-`_hungarian.png`.
+`"classical"` and `"tree"`. Writes `assignment_large.json`, `.png` and `_hungarian.png`. A row's
+name is like "ranges 5000 n/10".
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxmatch as jm
-from benchmarks.assignment.gpu import gpu, kernel_ms
-from benchmarks.common import record as common
+from benchmarks.common import options, record
+from benchmarks.common.costs import below, splitmix64
+from benchmarks.common.record import Row
+from benchmarks.common.timing import kernel_ms, timed
 from jaxmatch import stepping
 
 
@@ -72,16 +72,12 @@ def greatest(n: int, name: str) -> int:
 
 
 def integers(n: int, most: int, seed: int = 1) -> jax.Array:
-    """`common.record.uniform_integers`, made on the device."""
+    """`uniform_integers`, made on the device."""
 
     @jax.jit
     def make() -> jax.Array:
-        z = jnp.arange(n * n, dtype=jnp.uint64) + jnp.uint64(seed * 0xD1342543DE82EF95 % 2**64)
-        z += jnp.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> 30)) * jnp.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> 27)) * jnp.uint64(0x94D049BB133111EB)
-        z ^= z >> 31
-        return (((z >> 32) * jnp.uint64(most + 1)) >> 32).astype(jnp.int32).reshape(n, n)
+        bits = splitmix64(jnp.arange(n * n, dtype=jnp.uint64), seed)
+        return below(bits, most + 1).astype(jnp.int32).reshape(n, n)
 
     with jax.enable_x64(True):
         return jax.block_until_ready(make())
@@ -162,25 +158,20 @@ def check(cost: jax.Array, res: jm.Assignment, optimum: int | None) -> None:
     assert abs(float(matched)) <= n * 8e-16 * most + float(res.gap), (matched, most)
 
 
-def measure(cost: jax.Array, optimum: int | None, target: float | None) -> dict[str, Any]:
+def measure(cost: jax.Array, optimum: int | None, target: float | None) -> Row:
     with jax.enable_x64(True):
         solve = jax.jit(lambda c: jm.solve_assignment(c, method="core"))
-        res = jax.block_until_ready(solve(cost))
+        res, call_ms = timed(solve, cost, least=3, most=3)
         check(cost, res, optimum)
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            jax.block_until_ready(solve(cost))
-            times.append(1e3 * (time.perf_counter() - start))
         device = kernel_ms(lambda: solve(cost), 3)
         state = stepping.step(cost, stepping.init(cost), phases=10**6)
     assert bool(state.done) and int(state.result.col4row[0]) == int(res.col4row[0])
     # Column minima, cores; then at most: a pricing, and those of its rows that get a new core.
     passes = 2 + 2 * int(state.pricings) + int(state.dense_phases)
     return {
-        "device_ms": device or statistics.median(times),
+        "device_ms": device or call_ms,
         "to_reach": target or "",
-        "call_ms": statistics.median(times),
+        "call_ms": call_ms,
         "phases": int(state.phases),
         "rounds": int(state.rounds),
         "pricings": int(state.pricings),
@@ -191,42 +182,44 @@ def measure(cost: jax.Array, optimum: int | None, target: float | None) -> dict[
     }
 
 
-def ranges(quick: bool) -> Iterator[dict[str, Any]]:
+def ranges(args: argparse.Namespace) -> Iterator[Row]:
     for (n, name), (target, optimum) in RANGES.items():
-        if quick and n > 5000:
-            continue
-        row = {"n": n, "costs": name, **measure(integers(n, greatest(n, name)), optimum, target)}
-        peer = PEERS[n].get(name)
-        row["peer_ratio"] = peer / row["device_ms"] if peer else ""
-        print(row, flush=True)
-        yield row
+        if wanted(args, "ranges", n, name):
+            measured = measure(integers(n, greatest(n, name)), optimum, target)
+            peer = PEERS[n].get(name)
+            ratio = peer / measured["device_ms"] if peer else ""
+            yield {"n": n, "costs": name, **measured, "peer_ratio": ratio}
 
 
-def others(quick: bool) -> Iterator[dict[str, Any]]:
+def others(args: argparse.Namespace) -> Iterator[Row]:
     for n, what, target in OTHERS:
-        if quick and n > 5000:
-            continue
-        row = {"n": n, "costs": what, **measure(other_costs(n, what), None, target)}
-        print(row, flush=True)
-        yield row
+        if wanted(args, "others", n, what):
+            yield {"n": n, "costs": what, **measure(other_costs(n, what), None, target)}
+
+
+def wanted(args: argparse.Namespace, part: str, n: int, name: str = "", most: int = 5000) -> bool:
+    """Whether a row is one of `--rows`, and of `--quick`, which goes up to n = `most`."""
+    return not (args.quick and n > most) and bool(args.rows.search(f"{part} {n} {name}".strip()))
 
 
 def hungarian(cost: jax.Array, method: str) -> tuple[stepping.AssignmentState, float]:
     solve = jax.jit(
         lambda c: stepping.step(c, stepping.init(c, method=method), phases=10**6)  # all
     )
-    state = jax.block_until_ready(solve(cost))
+    state, ms = timed(solve, cost, least=3, most=3)
     assert int(state.result.status) == jm.Status.OPTIMAL and float(state.result.gap) == 0
-    return state, wall_ms(lambda: solve(cost))
+    return state, ms
 
 
-def tables(quick: bool) -> Iterator[dict[str, Any]]:
+def tables(args: argparse.Namespace) -> Iterator[Row]:
     """Tables 1 and 3 and figure 3 of Date and Nagi 2016: which variant wins where."""
     small = [(n, "n") for n in range(500, 5001, 500)]
     large = [(n, r) for r in ("n/10", "n", "10n") for n in (5000, 10000, 15000, 20000)]
-    for n, name in small if quick else small + large:
+    for n, name in small if args.quick else small + large:
+        if not wanted(args, "tables_1_and_3", n, name):
+            continue
         cost = integers(n, greatest(n, name))
-        row: dict[str, Any] = {"n": n, "costs": name}
+        row: Row = {"n": n, "costs": name}
         for method in ("classical", "tree", "core"):
             state, row[f"{method}_ms"] = hungarian(cost, method)
             row["objective"] = float(state.result.cost)
@@ -235,14 +228,15 @@ def tables(quick: bool) -> Iterator[dict[str, Any]]:
                 row[f"{method}_iterations"] = int(state.phases)
                 row[f"{method}_updates"] = int(state.pricings)
                 row[f"{method}_levels"] = int(state.rounds)
-        print(row, flush=True)
         yield row
 
 
-def found_by_iteration(quick: bool) -> Iterator[dict[str, Any]]:
-    """Table 2: how many assignments the tree variant finds when."""
+def found_by_iteration(args: argparse.Namespace) -> Iterator[Row]:
+    """Table 2: the number of assignments that the tree variant finds by iteration."""
     step = jax.jit(stepping.step)
-    for n in (1000, 2000) if quick else (1000, 2000, 3000, 4000, 5000):
+    for n in (1000, 2000, 3000, 4000, 5000):
+        if not wanted(args, "table_2", n, most=2000):
+            continue
         cost = integers(n, n)
         state, matched = stepping.init(cost, method="tree"), [0]
         while not state.done:
@@ -253,105 +247,90 @@ def found_by_iteration(quick: bool) -> Iterator[dict[str, Any]]:
         yield {"n": n, "initial": int(found[0]), **later}
 
 
-def methods(quick: bool) -> Iterator[dict[str, Any]]:
+def methods(args: argparse.Namespace) -> Iterator[Row]:
     """Batches by one block for each problem, or by the whole GPU one after another."""
-    for n in (256, 512, 1000, 2000) if quick else (256, 512, 1000, 2000, 4000):
+    for n in (256, 512, 1000, 2000, 4000):
         for batch in (1, 2, 4, 8, 16):
-            if batch * n > 20_000:
+            if batch * n > 20_000 or not wanted(args, "methods", n, f"batch {batch}", most=2000):
                 continue
             costs = jax.random.uniform(jax.random.key(n), (batch, n, n))
-            row: dict[str, Any] = {"n": n, "batch": batch}
+            row: Row = {"n": n, "batch": batch}
             for method in ("jonker_volgenant", "core"):
                 solve = jax.jit(partial(jm.solve_assignment, method=method))
-                assert (np.asarray(solve(costs).status) == jm.Status.OPTIMAL).all()
-                row[method] = wall_ms(lambda: solve(costs))  # noqa: B023
-            print(row, flush=True)
+                res, row[method] = timed(solve, costs, least=3, most=3)
+                assert (np.asarray(res.status) == jm.Status.OPTIMAL).all()
             yield row
 
 
-def wall_ms(call: Callable[[], Any], times: int = 3) -> float:
-    spent = []
-    for _ in range(times):
-        start = time.perf_counter()
-        jax.block_until_ready(call())
-        spent.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(spent)
+def plot(rows: Sequence[Row], path: Path) -> None:
+    from benchmarks.common.plots import legend, plt, save, stacked_shares
 
-
-def plot(rows: list[dict[str, Any]]) -> None:
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.2))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2))
     for k, name in enumerate(("n/10", "n", "10n", "1e9")):
         mine = [r for r in rows if r["costs"] == name]
         sizes = [r["n"] for r in mine]
-        axes[0].plot(sizes, [r["device_ms"] for r in mine], f"C{k}o-", label=f"to {name}")
+        left.plot(sizes, [r["device_ms"] for r in mine], f"C{k}o-", label=f"to {name}")
         peer = [(n, PEERS[n][name]) for n in sizes if name in PEERS[n]]
-        axes[0].plot(*zip(*peer, strict=True), f"C{k}x:")
-    axes[0].set(xscale="log", yscale="log", xlabel="n", ylabel="device ms")
-    axes[0].set_title("integers; crosses: the fastest peer", fontsize=10)
-    axes[0].legend()
+        left.plot(*zip(*peer, strict=True), f"C{k}x:")
+    left.set(xscale="log", yscale="log", xlabel="n", ylabel="device ms")
+    left.set_title("integers; crosses: the fastest peer", fontsize=10)
+    legend(left)
     last = [r for r in rows if r["n"] == max(x["n"] for x in rows)]
-    bottom = np.zeros(len(last))
-    for stage in last[0]["stages_ms"]:
-        share = np.array([r["stages_ms"][stage] / sum(r["stages_ms"].values()) for r in last])
-        axes[1].bar([r["costs"] for r in last], share, bottom=bottom, label=stage)
-        bottom += share
-    axes[1].set(ylabel="share of the time", title=f"stages, n = {last[0]['n']}")
-    axes[1].legend(loc="lower right")
-    fig.tight_layout()
-    fig.savefig(common.RESULTS / "assignment_large.png", dpi=110)
+    stacked_shares(right, [r["costs"] for r in last], [r["stages_ms"] for r in last])
+    right.set_title(f"stages, n = {last[0]['n']}", fontsize=10)
+    save(figure, path)
 
 
-def plot_tables(rows: list[dict[str, Any]]) -> None:
+def plot_tables(rows: Sequence[Row], path: Path) -> None:
     """Figures 2 and 3 of the paper."""
-    import matplotlib.pyplot as plt
+    from benchmarks.common.plots import legend, plt, save, stacked_shares
 
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.2))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2))
     small = [r for r in rows if r["n"] <= 5000 and r["costs"] == "n"][:10]
     for method in ("classical", "tree", "core"):
-        axes[0].plot(
-            [r["n"] for r in small], [r[f"{method}_ms"] for r in small], "o-", label=method
-        )
-    axes[0].set(yscale="log", xlabel="n, costs to n", ylabel="ms of a call")
-    axes[0].legend()
+        times = [r[f"{method}_ms"] for r in small]
+        left.plot([r["n"] for r in small], times, "o-", label=method)
+    left.set(yscale="log", xlabel="n, costs to n", ylabel="ms of a call")
+    legend(left)
     last = [r for r in rows if r["n"] == max(x["n"] for x in rows)]
-    names = [(r["costs"], method) for r in last for method in ("classical", "tree")]
-    for step in ("look", "reduce", "compress", "search", "dual_update"):
-        parts = [(r[f"{m}_steps_ms"], m) for r in last for m in ("classical", "tree")]
-        share = np.array([x[step] / sum(x.values()) for x, _ in parts])
-        before = [
-            sum(x[s] for s in list(x)[: list(x).index(step)]) / sum(x.values()) for x, _ in parts
-        ]
-        axes[1].bar([f"{m}\n{c}" for c, m in names], share, bottom=before, label=step)
-    axes[1].set(ylabel="share of the time", title=f"steps, n = {last[0]['n']}")
-    axes[1].legend(loc="lower right")
-    fig.tight_layout()
-    fig.savefig(common.RESULTS / "assignment_large_hungarian.png", dpi=110)
+    bars = [(r, method) for r in last for method in ("classical", "tree")]
+    labels = [f"{method}\n{r['costs']}" for r, method in bars]
+    stacked_shares(right, labels, [r[f"{method}_steps_ms"] for r, method in bars])
+    right.set_title(f"steps, n = {last[0]['n']}", fontsize=10)
+    save(figure, path)
+
+
+PARTS = {
+    "ranges": ranges,
+    "others": others,
+    "methods": methods,
+    "tables_1_and_3": tables,
+    "table_2": found_by_iteration,
+}
+TITLES = {
+    "methods": "methods, wall ms of a call",
+    "tables_1_and_3": "tables 1 and 3 of Date and Nagi, wall ms",
+    "table_2": "table 2: assignments found by the tree variant",
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="nothing larger than 5000")
-    quick = parser.parse_args().quick
+    args = options.parse(options.parser(__doc__, "nothing larger than 5000", selects=True))
     if jax.default_backend() != "gpu":
         raise SystemExit("This benchmark needs a GPU.")
-    found = [p for p in ("torch",) if importlib.util.find_spec(p)]
-    content = gpu() | common.environment(["jax", "jaxlib", "numpy", *found])
-    for name, part in (("ranges", ranges), ("others", others), ("methods", methods),
-                       ("tables_1_and_3", tables), ("table_2", found_by_iteration)):  # fmt: skip
-        content[name] = list(part(quick))
-        common.write_json("assignment_large", content)
-    for name in ("ranges", "others"):
-        table = [{k: x for k, x in r.items() if k != "stages_ms"} for r in content[name]]
-        common.print_table(name, table)
-    common.print_table("methods, wall ms of a call", content["methods"])
-    table = [{k: x for k, x in r.items() if "steps" not in k} for r in content["tables_1_and_3"]]
-    common.print_table("tables 1 and 3 of Date and Nagi, wall ms", table)
-    common.print_table("table 2: assignments found by the tree variant", content["table_2"])
-    if importlib.util.find_spec("matplotlib"):
-        plot(content["ranges"])
-        plot_tables(content["tables_1_and_3"])
+    content = record.gpu() | record.environment(["jax", "jaxlib", "numpy", "torch"])
+    for name, part in PARTS.items():
+        content[name] = []
+        for row in part(args):
+            print(row, flush=True)
+            content[name].append(row)
+        path = record.write_json(args.out, "assignment_large", content)
+    for name in PARTS:
+        hidden = [f"{x}_ms" for x in ("stages", "classical_steps", "tree_steps")]
+        record.print_table(TITLES.get(name, name), content[name], hidden)
+    if args.complete and importlib.util.find_spec("matplotlib"):
+        plot(content["ranges"], path.with_suffix(".png"))
+        plot_tables(content["tables_1_and_3"], path.with_name("assignment_large_hungarian.png"))
 
 
 if __name__ == "__main__":

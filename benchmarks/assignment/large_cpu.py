@@ -1,18 +1,15 @@
 """The methods for one large problem on a CPU, against the one that `"auto"` takes there.
 
-    python -m benchmarks.assignment.large_cpu [--quick]
+    python -m benchmarks.assignment.large_cpu [--quick] [--out FOLDER]
 
 `"jonker_volgenant"` is one thread; `"core"`, `"classical"` and `"tree"`, written for a whole GPU,
 use all cores of this process. Points go to `solve_assignment_points`, and as a matrix to
 Jonker-Volgenant. Every value is compared with scipy's. Other peers: `assignment/cpu.py`. Times on a
-CPU mean little elsewhere: read ratios. Writes `benchmarks/results/assignment_large_cpu.json`.
+CPU mean little elsewhere: read ratios. Writes `assignment_large_cpu.json`.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -23,7 +20,10 @@ from scipy.optimize import linear_sum_assignment
 from tqdm import tqdm
 
 import jaxmatch as jm
-from benchmarks.common import record as common
+from benchmarks.common import options, record
+from benchmarks.common.costs import uniform_integers
+from benchmarks.common.record import Row
+from benchmarks.common.timing import in_turn
 
 
 AUTO = "jonker_volgenant"
@@ -36,7 +36,7 @@ def cases(quick: bool) -> Iterator[tuple[int, str, np.ndarray, np.ndarray | None
     """(n, name, costs, points [2, n, dims] or None)."""
     for n in (1000,) if quick else (1000, 5000):
         for name, most in {"n/10": n // 10, "n": n, "10n": 10 * n}.items():
-            yield n, name, common.uniform_integers(n, n, most, seed=1)[0].astype(np.int32), None
+            yield n, name, uniform_integers(n, n, most, seed=1)[0].astype(np.int32), None
         random = np.random.default_rng(1)
         yield n, "uniform float32", random.random((n, n), np.float32), None
         for dims in (2, 8):
@@ -59,18 +59,7 @@ def solvers(cost: np.ndarray, points: np.ndarray | None) -> dict[str, Callable[[
     return found
 
 
-def in_turn(calls: dict[str, Callable[[], Any]], times: int) -> dict[str, float]:
-    """Median seconds of each; a slower moment of the machine meets all of them."""
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(times):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            jax.block_until_ready(call())
-            taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
-
-
-def measure(quick: bool) -> list[dict[str, Any]]:
+def measure(quick: bool) -> list[Row]:
     rows = []
     for n, name, cost, points in tqdm(cases(quick), total=6 if quick else 12, unit="problem"):
         calls = solvers(cost, points)
@@ -81,7 +70,9 @@ def measure(quick: bool) -> list[dict[str, Any]]:
             np.testing.assert_allclose(
                 result.cost, exact, rtol=1e-5 if points is not None else 1e-6
             )
-        seconds = in_turn(calls, 5 if n > 1000 else 9)
+        seconds = in_turn(
+            {name: partial(_wait_for, call) for name, call in calls.items()}, 5 if n > 1000 else 9
+        )
         ratios = {
             f"{method}_ratio": seconds[method] / seconds[AUTO] if method in seconds else None
             for method in OTHERS
@@ -90,14 +81,17 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def _wait_for(call: Callable[[], Any]) -> None:
+    jax.block_until_ready(call())
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="n = 1000 only")
-    rows = measure(parser.parse_args().quick)
-    common.print_table(f"Time by that of {AUTO} (higher is slower)", rows)
-    environment = common.environment(["jax", "jaxlib", "numpy", "scipy"])
-    path = common.write_json("assignment_large_cpu", {"environment": environment, "methods": rows})
-    print(f"\nwrote {path}")
+    args = options.parse(options.parser(__doc__, "n = 1000 only"))
+    rows = measure(args.quick)
+    record.print_table(f"Time by that of {AUTO} (higher is slower)", rows)
+    environment = record.environment(["jax", "jaxlib", "numpy", "scipy"])
+    content = {"environment": environment, "methods": rows}
+    print(f"\nwrote {record.write_json(args.out, 'assignment_large_cpu', content)}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
 """What matching costs inside a training step of a DETR-sized model on a GPU.
 
-    python -m benchmarks.assignment.training [--small]
+    python -m benchmarks.assignment.training [--small] [--out FOLDER]
 
 Batch 16, 850 image features, 6 encoder and 6 decoder layers of width 256, 100 queries, losses on
 every decoder layer, 5 to 60 targets padded to 60: 96 problems of 100x60 in each step. The step is
 timed with jaxmatch, with optax and with a scipy callback as matcher, and with a matching that is
 given, which costs nothing. `--small` is for a look on a CPU.
-Writes `benchmarks/results/assignment_gpu_training.json`.
+Writes `assignment_gpu_training.json`.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,8 @@ import numpy as np
 import optax
 
 import jaxmatch as jm
-from benchmarks.common import record as common
+from benchmarks.common import options, record
+from benchmarks.common.timing import median_ms
 
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -116,9 +116,10 @@ def step(params, state, batch, given, *, matcher, optimizer):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--small", action="store_true", help="a tiny model, for a look on a CPU")
-    small = parser.parse_args().small
+    args = options.parse(parser)
+    small = args.small
     images, width, layers, queries, targets = (2, 32, 2, 20, 8) if small else (16, 256, 6, 100, 60)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(images, 50 if small else 850, width)).astype(np.float32)
@@ -139,19 +140,17 @@ def main() -> None:
             return step(params, state, batch, matching, matcher=matcher, optimizer=optimizer)
 
         same = np.asarray(run()[2].row4col == given.row4col).mean()
-        rows.append({"matcher": matcher, "step_ms": 1e3 * common.median_seconds(run)})
+        rows.append({"matcher": matcher, "step_ms": median_ms(run)})
         rows[-1]["over_given_ms"] = rows[-1]["step_ms"] - rows[0]["step_ms"]
         rows[-1]["share"] = rows[-1]["over_given_ms"] / rows[-1]["step_ms"]
         rows[-1]["same_pairs"] = float(same)
         print(rows[-1], flush=True)  # each step compiles for a while
-    common.print_table(f"A training step, {layers * images} problems {queries}x{targets}", rows)
+    record.print_table(f"A training step, {layers * images} problems {queries}x{targets}", rows)
     if small:
         return
-    from benchmarks.assignment.gpu import gpu
-
-    packages = ["jax", "jaxlib", "optax", "scipy"]
-    content = gpu() | common.environment(packages) | {"steps": rows}
-    print(f"\nwrote {common.write_json('assignment_gpu_training', content)}")
+    content = record.gpu() | record.environment(["jax", "jaxlib", "optax", "scipy"])
+    content["steps"] = rows
+    print(f"\nwrote {record.write_json(args.out, 'assignment_gpu_training', content)}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
-"""What every benchmark shares: timing, the record of machine and versions, tables, JSON."""
+"""What benchmarks report: the machine and versions, tables for people, JSON files."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,59 +16,7 @@ import numpy as np
 
 
 RESULTS = Path(__file__).parents[1] / "results"
-
-
-def add_parts(parser: argparse.ArgumentParser, every: Sequence[str]) -> None:
-    """Names of parts of a benchmark, as `args.parts`; all of them where none is given."""
-
-    def part(name: str) -> str:
-        if name not in every:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(every)}")
-        return name
-
-    # Not `choices`, which some Pythons hold against the list of a call that names none.
-    parser.add_argument("parts", nargs="*", type=part, default=[*every], metavar="PART")
-
-
-def pin_to_cores(count: int) -> None:
-    """Leaves this process `count` cores. XLA sizes its thread pool by them: call before jax."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < count:
-        raise SystemExit(f"This benchmark needs {count} cores, this process has {len(cores)}.")
-    os.sched_setaffinity(0, set(cores[:count]))
-
-
-def median_seconds(
-    call: Callable[..., Any], *args: Any, budget: float = 1.0, most: int = 200
-) -> float:
-    """Median wall time of `call(*args)` until its result is ready."""
-    import jax  # not above: it must not start before pin_to_cores()
-
-    jax.block_until_ready(call(*args))
-    times: list[float] = []
-    end = time.perf_counter() + budget
-    while len(times) < 5 or (time.perf_counter() < end and len(times) < most):
-        start = time.perf_counter()
-        jax.block_until_ready(call(*args))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def uniform_integers(n: int, m: int, greatest: int, seed: int, batch: int = 1) -> np.ndarray:
-    """Integer costs uniform on [0, greatest], a pure function of seed and index (splitmix64).
-
-    The ranges n/10, n and 10n are those of Date and Nagi 2016, Table 3.
-    """
-    size = max(n, m)
-    index = np.arange(batch * size * size, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        z = index + np.uint64(seed * 0xD1342543DE82EF95 % 2**64) + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-        cost = ((z >> np.uint64(32)) * np.uint64(greatest + 1)) >> np.uint64(32)
-    square = cost.astype(np.int64).reshape(batch, size, size)
-    return np.ascontiguousarray(square[:, :n, :m])
+Row = dict[str, Any]
 
 
 def environment(packages: Sequence[str]) -> dict[str, Any]:
@@ -94,6 +40,13 @@ def environment(packages: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def gpu() -> dict[str, str]:
+    """Name and driver of the first NVIDIA GPU."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    name, driver = subprocess.check_output(query, text=True).splitlines()[0].split(", ")
+    return {"gpu": name, "driver": driver}
+
+
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -101,27 +54,34 @@ def _version(package: str) -> str | None:
         return None
 
 
-def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows with the same keys, as aligned columns."""
+def print_table(title: str, rows: Sequence[Row], hidden: Sequence[str] = ()) -> None:
+    """Rows as aligned columns, without those that are `hidden`; None and what a row lacks are
+    blank."""
+    if not rows:
+        return
     print(f"\n{title}")
-    keys = list(rows[0])
-    text = [[_text(row[k]) for k in keys] for row in rows]
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in hidden]
+    text = [[_text(row.get(key)) for key in keys] for row in rows]
     widths = [max(len(k), *(len(r[c]) for r in text)) for c, k in enumerate(keys)]
-    print("  ".join(k.rjust(w) for k, w in zip(keys, widths, strict=True)))
-    for r in text:
-        print("  ".join(x.rjust(w) for x, w in zip(r, widths, strict=True)))
+    for line in (keys, *text):
+        print("  ".join(x.rjust(w) for x, w in zip(line, widths, strict=True)))
 
 
 def _text(x: Any) -> str:
-    return f"{x:.4g}" if isinstance(x, float) else str(x)
+    return "" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def write_json(name: str, content: dict[str, Any]) -> Path:
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+def ratio(a: float | None, b: float | None) -> float | None:
+    """`a / b`, None where one of them is not known."""
+    return a / b if a and b else None
+
+
+def write_json(folder: Path, name: str, content: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
     path.write_text(json.dumps(content, indent=1) + "\n")
     return path

@@ -1,64 +1,137 @@
 """Processes that measure solves one by one, and are replaced when one takes too long.
 
 A native solver or a kernel cannot be stopped from outside, and some peers are exponential or never
-end: each lane of a benchmark measures in a process of its own, that its parent ends when a solve is
-over the limit.
+end. Each lane of a benchmark measures in a process of its own, which its parent ends when a solve
+is over the limit.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import os
+import statistics
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
-
-import numpy as np
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 PREPARATION_S = 180.0
 
 
-class Bench(Protocol):
-    """What runs in the process: made there once, then asked again and again."""
+@dataclass(frozen=True)
+class Job:
+    """An instance to solve, and a method of jaxmatch or a peer."""
 
-    def answer(self, question: Any, report: Callable[[Any], None]) -> Any:
-        """A measurement reports twice before it returns: when prepared, and after the first run."""
-        ...
+    instance: str
+    method: str
+    options: tuple[tuple[str, Any], ...] = ()
+    runs: int = 5
+
+    start = "nothing"  # what a solve begins from
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.method, *(str(value) for _, value in self.options)])
+
+    @property
+    def kind(self) -> Any:
+        """Jobs of one kind are not tried again once one of them took too long."""
+        return self
+
+    @property
+    def problem(self) -> str:
+        """Jobs with the same problem have the same value."""
+        return self.instance
+
+
+class Measured(NamedTuple):
+    """Times in ms of a solve without building. Over the limit `ms` is the limit, the rest empty."""
+
+    ms: float
+    least: float | None = None
+    greatest: float | None = None
+    device_ms: float | None = None
+    device_spread: float | None = None  # (greatest − least) / median
+    value: int | None = None
+    over: bool = False
+    searches: tuple[int, ...] | None = None  # of flows: relabellings to the preflow, and back
+    shares: tuple[float, ...] | None = None  # of flows: of the parts of FlowBuffers.spent()
+
+
+class Solver(NamedTuple):
+    """Makes a problem anew; solves it (alone timed); checks the result and returns its value."""
+
+    build: Callable[[], Any]
+    solve: Callable[[Any], Any]
+    value_of: Callable[[Any], int]
 
 
 # ---------------------------------------------------------------------------------------------
-# In the worker
+# In the worker: no jax before the process has its cores and its platform
 
 
-def device_times(call: Callable[[], Any], runs: int) -> list[float] | None:
-    """From the first kernel's start to the last one's end, of each of several calls.
+class Bench:
+    """Runs in the process: made there once, then asked again and again. Keeps what a subclass
+    loads; repeats a solve for `budget` seconds."""
 
-    By the GPU's own clock, in ms; None where there is no torch, GPU or profiler to ask.
-    """
-    import jax
+    peers: Sequence[str] = ()
 
-    if jax.default_backend() != "gpu" or importlib.util.find_spec("torch") is None:
-        return None
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
+    def __init__(self, cache: Path, budget: float):
+        self.cache, self.budget = cache, budget
+        self.loaded: dict[Any, Any] = {}
 
-    with profile(activities=[ProfilerActivity.CUDA]) as trace:
-        for _ in range(runs):
-            jax.block_until_ready(call())
-            time.sleep(0.01)
-    spans = [e.time_range for e in trace.events() if e.device_type == DeviceType.CUDA]
-    spans = sorted((s.start, s.end) for s in spans)
-    if len(spans) < runs:
-        return None
-    # The pauses are the longest times without a kernel: they tell the calls apart.
-    idle = np.array([after[0] - before[1] for before, after in zip(spans, spans[1:])])  # noqa: B905
-    cuts = np.sort(np.argsort(idle)[len(idle) - (runs - 1) :]) + 1
-    calls = np.split(np.array(spans), cuts)
-    return [float(call[:, 1].max() - call[0, 0]) / 1e3 for call in calls]
+    def solver(self, job: Any) -> Solver:
+        raise NotImplementedError
+
+    def inside(self, job: Any) -> dict[str, Any]:
+        """What the kernels tell of one more solve on a GPU."""
+        return {}
+
+    def answer(self, question: Any, report: Callable[[str], None]) -> Any:
+        """A job, or "device"."""
+        return self.measure(question, report) if isinstance(question, Job) else device()
+
+    def measure(self, job: Job, report: Callable[[str], None]) -> Measured:
+        """Reports twice before it returns: when prepared, and after the first run."""
+        build, solve, value_of = self.solver(job)
+        times: list[float] = []
+
+        def run() -> Any:
+            problem = build()
+            start = time.perf_counter()
+            result = solve(problem)
+            times.append(1e3 * (time.perf_counter() - start))
+            return result
+
+        report("prepared")
+        result = run()
+        report("first")
+        left = self.budget
+        while len(times) <= job.runs and (left := left - times[-1] / 1e3) > 0:
+            run()
+        times = times[1:] or times  # the first one was warm-up
+        clock: dict[str, Any] = {}
+        if job.method not in self.peers:
+            from benchmarks.common.timing import device_times
+
+            if job.start == "nothing" and len(times) >= 3:
+                clock = spread(device_times(lambda: solve(build()), len(times)))
+            if device()[0] == "gpu":
+                clock |= self.inside(job)
+        value = value_of(result)
+        return Measured(statistics.median(times), min(times), max(times), value=value, **clock)
+
+
+def spread(times: Sequence[float] | None) -> dict[str, float]:
+    """The median of device times and how far they differ, as fields of `Measured`."""
+    if not times:
+        return {}
+    middle = statistics.median(times)
+    return {"device_ms": middle, "device_spread": (max(times) - min(times)) / middle}
 
 
 def device() -> tuple[str, str]:
@@ -96,7 +169,7 @@ class TooLong(Exception):
 
 
 class Worker:
-    """One such process: `cores` are the ones it may use, `platform` "cpu" or "" for JAX's own."""
+    """One such process on `cores`; `platform` is "cpu", or "" for JAX's default."""
 
     def __init__(
         self, cores: Sequence[int], platform: str, make: Callable[..., Bench], *arguments: Any
@@ -105,7 +178,7 @@ class Worker:
         self._process = None
 
     def measure(self, job: Any, limit: float) -> Any:
-        """Raises `TooLong`, or RuntimeError for a wrong answer or whatever else went wrong."""
+        """Raises `TooLong`, or RuntimeError for a wrong answer or any other failure."""
         self._send(job)
         if self._receive(PREPARATION_S) is None or self._receive(limit) is None:
             raise TooLong

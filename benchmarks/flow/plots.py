@@ -3,50 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 
+from benchmarks.common.plots import OURS, THEIRS, grouped_bars, legend, relative_to_ours, save
+from benchmarks.common.record import Row
+from benchmarks.flow.workers import PEERS
 
-OURS, THEIRS, LATER = "#2060a0", "#c0c0c0", "#d08050"
-MARKERS = {"ortools": "s", "pymaxflow": "^", "scipy": "v"}
 
-
-def draw(parts: dict[str, list[dict[str, Any]]], path: Path) -> None:
+def draw(parts: dict[str, list[Row]], path: Path) -> None:
     """Left: the GPU beside the fastest CPU code. Right: one core, relative to auto."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6))
-    rows = parts["targets"]
-    for y, row in enumerate(rows):
-        ms = row["device_ms"] or row["call_ms"]
-        cpu = row["cpu_earlier"] or row["cpu_here_ms"]
-        left.barh(y - 0.2, ms, 0.4, color=OURS, label="jaxmatch, GPU" if y == 0 else None)
-        if cpu:
-            label = "fastest CPU code" if y == 0 else None
-            left.barh(y + 0.2, cpu, 0.4, color=THEIRS, label=label)
-        if row["to_reach"]:
-            left.plot([row["to_reach"]] * 2, [y - 0.45, y + 0.05], color="black", linewidth=1.5)
-    names = [
-        row["instance"] + (f" ({row['form']})" if row["form"] != "network" else "") for row in rows
-    ]
-    left.set_yticks(range(len(rows)), names)
-    left.invert_yaxis()
-    left.set(xscale="log", xlabel="ms; black: to reach")
-    if rows:
-        left.legend(frameon=False, fontsize=8)
-    one = parts["cpu"]
-    for peer, marker in MARKERS.items():
-        points = [(x, row[peer]) for x, row in enumerate(one) if row[peer]]
-        for over in (False, True):
-            some = [(x, float(v.lstrip(">"))) for x, v in points if v.startswith(">") == over]
-            if some:
-                style = {"markerfacecolor": "none"} if over else {"label": peer}
-                right.plot(*zip(*some, strict=True), marker, color=LATER, **style)
-    right.axhline(1, color=OURS, linewidth=2)
-    right.set_xticks(range(len(one)), [row["instance"] for row in one], rotation=90, fontsize=8)
-    right.set(yscale="log", ylabel="one core, relative to auto (hollow: stopped there)")
-    if one:
-        right.legend(frameon=False, fontsize=8)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    if rows := parts["targets"]:
+        form = {row["form"]: f" ({row['form']})" for row in rows} | {"network": ""}
+        series = {
+            "jaxmatch, GPU": [row["device_ms"] or row["call_ms"] for row in rows],
+            "fastest CPU code": [row["cpu_earlier"] or row["cpu_here_ms"] for row in rows],
+        }
+        names = [row["instance"] + form[row["form"]] for row in rows]
+        grouped_bars(left, names, series, colors=(OURS, THEIRS), across=True)
+        for y, row in enumerate(rows):
+            if row["to_reach"]:
+                left.plot([row["to_reach"]] * 2, [y - 0.45, y + 0.05], color="black", linewidth=1.5)
+        left.set(xscale="log", xlabel="ms; black: to reach")
+        legend(left)
+    if rows := parts["cpu"]:
+        peers = {peer: [row[peer] for row in rows] for peer in PEERS}
+        relative_to_ours(right, [row["instance"] for row in rows], peers)
+        right.set_ylabel("one core, relative to auto (hollow: stopped there)")
+        legend(right)
+    save(figure, path)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.common import record as common
-from benchmarks.flow.workers import PEERS, Job, Measured
+from benchmarks.common.lanes import Store
+from benchmarks.common.record import Row, geometric_mean
+from benchmarks.common.workers import Measured
+from benchmarks.flow.workers import PEERS, Job
 
 
 class Target(NamedTuple):
@@ -55,27 +57,20 @@ TITLES = {
     "criteria": "what is to hold",
 }
 
-Found = dict[tuple[str, str, str], Measured]  # by lane, instance and label
 
-
-def targets(found: Found, goals: Sequence[Target], on_gpu: bool) -> list[dict[str, Any]]:
+def targets(store: Store, goals: Sequence[Target], on_gpu: bool) -> list[Row]:
     rows = []
     for goal in goals:
-        here = found.get(("gpu", goal.instance, Job(goal.instance, "auto", goal.form).label))
+        here = store.get(goal.instance, "gpu", label(goal.instance, "auto", form=goal.form))
         if here is None:
             continue
         ms = here.device_ms or here.ms
-        cpu = {
-            label: x.ms
-            for (lane, instance, label), x in found.items()
-            if lane == "one" and instance == goal.instance and not x.over
-        }
-        fastest = min(cpu, key=cpu.__getitem__) if cpu else None
+        cpu, fastest = _fastest(store, goal.instance)
         row = {"instance": goal.instance, "form": goal.form, "device_ms": here.device_ms}
         row |= {"spread": here.device_spread, "call_ms": here.ms, "to_reach": goal.to_reach}
         if on_gpu and goal.to_reach:
             row |= {"ratio": ms / goal.to_reach, "met": "met" if ms <= goal.to_reach else "missed"}
-        row |= {"cpu_here_ms": cpu.get(fastest or ""), "cpu_here": fastest}
+        row |= {"cpu_here_ms": cpu, "cpu_here": fastest}
         row |= {"cpu_earlier": goal.cpu, "code": goal.cpu_code, "wbpr_earlier": goal.wbpr}
         rows.append(row | {"prototype_earlier": goal.prototype})
     return rows
@@ -84,74 +79,64 @@ def targets(found: Found, goals: Sequence[Target], on_gpu: bool) -> list[dict[st
 PARTS = ("search", "push", "search_back", "push_back", "take_back", "cut")
 
 
-def breakdown(found: Found, names: Sequence[str]) -> list[dict[str, Any]]:
+def breakdown(store: Store, names: Sequence[str]) -> list[Row]:
     """Of `auto` and the paper's methods, each on its best layout."""
     rows = []
     for name in names:
         for method in ("auto", *GPU_PAPER):
-            on = [Job(name, method, layout=layout).label for layout in LAYOUTS]
-            every = {label: found[key] for label in on if (key := ("gpu", name, label)) in found}
-            label = min(every, key=lambda label: every[label].ms, default="")
-            x = every.get(label)
+            on = [label(name, method, layout=layout) for layout in LAYOUTS]
+            every = {which: x for which in on if (x := store.get(name, "gpu", which))}
+            best = min(every, key=lambda which: every[which].ms, default="")
+            x = every.get(best)
             if x is None or x.shares is None or x.searches is None:
                 continue
-            row = {"instance": name, "method": label, "relabels": sum(x.searches)}
+            row = {"instance": name, "method": best, "relabels": sum(x.searches)}
             rows.append(row | dict(zip(PARTS, x.shares, strict=True)))
     return rows
 
 
 def layouts(
-    found: Found, names: Sequence[str], spread: dict[str, tuple[float, float]]
-) -> list[dict[str, Any]]:
+    store: Store, names: Sequence[str], spread: dict[str, tuple[float, float]]
+) -> list[Row]:
     rows = []
     for name in names:
-        row: dict[str, Any] = {"instance": name}
+        row: Row = {"instance": name}
         if name in spread:
             row |= dict(zip(("spread_tc", "spread_tl"), spread[name], strict=True))
         for layout in LAYOUTS:
-            pair = [
-                found.get(("gpu", name, Job(name, method, layout=layout).label))
-                for method in GPU_PAPER
-            ]
+            pair = [store.get(name, "gpu", label(name, m, layout=layout)) for m in GPU_PAPER]
             for short, x in zip(("tc", "tl"), pair, strict=True):
                 row[f"{short}_{layout}"] = None if x is None else _text(x)
             both = [x for x in pair if x is not None and not x.over]
             row[f"speed_up_{layout}"] = both[0].ms / both[1].ms if len(both) == 2 else None
-        auto = found.get(("gpu", name, "auto"))
+        auto = store.get(name, "gpu", "auto")
         rows.append(row | {"auto": None if auto is None else _text(auto)})
     return [row for row in rows if any(row[f"tl_{layout}"] for layout in LAYOUTS)]
 
 
-def on_one_core(found: Found, names: Sequence[str], form: str) -> list[dict[str, Any]]:
+def on_one_core(store: Store, names: Sequence[str], form: str) -> list[Row]:
     """Our methods and the peers as multiples of auto. A peer takes a grid as a network."""
     ours = SEQUENTIAL if form == "network" else ()
     rows = []
     for name in names:
-        auto = found.get(("one", name, Job(name, "auto", form).label))
-        if auto is None:
-            continue
-        row: dict[str, Any] = {"instance": name, "auto_ms": auto.ms}
-        for method in (*ours, *PEERS):
-            x = found.get(("one", name, Job(name, method).label))
-            row[method] = None if x is None else f"{'>' * x.over}{x.ms / auto.ms:.4g}"
-        rows.append(row)
+        auto = store.ms(name, "one", label(name, "auto", form=form))
+        if auto is not None:
+            peers = {x: store.relative(name, label(name, x), auto) for x in (*ours, *PEERS)}
+            rows.append({"instance": name, "auto_ms": auto, **peers})
     return rows
 
 
-def criteria(found: Found, networks: Sequence[str]) -> list[dict[str, Any]]:
+def criteria(store: Store, networks: Sequence[str]) -> list[Row]:
     rows = []
     for peer, least in (("ortools", 2), ("scipy", 5)):
-        ratios = [
-            x.ms / auto.ms
-            for name in networks
-            if (x := found.get(("one", name, peer))) and (auto := found.get(("one", name, "auto")))
-        ]
+        pairs = [(store.ms(name, "one", peer), store.ms(name, "one", "auto")) for name in networks]
+        ratios = [theirs / ours for theirs, ours in pairs if theirs and ours]
         if ratios:
-            value = common.geometric_mean(ratios)
+            value = geometric_mean(ratios)
             row = {"what": f"{peer} / auto on one core", "instances": len(ratios), "value": value}
             rows.append(row | {"to_reach": f">= {least}", "met": _met(value >= least)})
-    gpu = [(name, found.get(("gpu", name, "auto")), _fastest(found, name)) for name in networks]
-    ratios = [best / (x.device_ms or x.ms) for _, x, best in gpu if x and best and best > 10]
+    gpu = [(store.device_ms(name, "auto"), _fastest(store, name)[0]) for name in networks]
+    ratios = [best / ms for ms, best in gpu if ms and best and best > 10]
     if ratios:
         row = {"what": "best CPU code here / auto on the GPU, where it needs over 10 ms, worst"}
         row |= {"instances": len(ratios), "value": min(ratios)}
@@ -159,9 +144,16 @@ def criteria(found: Found, networks: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _fastest(found: Found, name: str) -> float | None:
-    ms = [x.ms for (lane, n, _), x in found.items() if (lane, n) == ("one", name) and not x.over]
-    return min(ms) if ms else None
+def label(instance: str, method: str, **options: Any) -> str:
+    return Job(instance, method, **options).label
+
+
+def _fastest(store: Store, name: str) -> tuple[float | None, str | None]:
+    """Time and label of the fastest CPU code that finished here."""
+    labels = [which for x, lane, which, _ in store.found if (x, lane) == (name, "one")]
+    ms, which = store.fastest(name, "one", labels)
+    finished = which is not None and not store.found[name, "one", which, "nothing"].over
+    return (ms, which) if finished else (None, None)
 
 
 def _met(yes: bool) -> str:

@@ -3,104 +3,53 @@
 from __future__ import annotations
 
 import importlib.util
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from benchmarks.common.workers import device, device_times
+from benchmarks.common import workers
 from benchmarks.flow import instances
 
 
 PEERS = {"ortools": "ortools", "pymaxflow": "maxflow", "scipy": "scipy"}  # the module of each
 
 
-class Job(NamedTuple):
-    """Which instance to solve, how, and as what: a "network", the "grid" it was made from, or the
-    "matching" that it stands for."""
+@dataclass(frozen=True)
+class Job(workers.Job):
+    """An instance is solved as a "network", as the "grid" that it was made from, or as the
+    "matching" that it stands for (`form`)."""
 
-    instance: str
-    method: str  # of jaxmatch, or one of PEERS
     form: str = "network"
     layout: str = "rcsr"
-    options: tuple[tuple[str, Any], ...] = ()
-    runs: int = 5
 
     @property
     def label(self) -> str:
-        parts = [self.method, *(str(value) for _, value in self.options)]
+        parts = [super().label]
         if self.method in ("thread_centric", "two_level"):
             parts.append(self.layout)
         return " ".join([*parts, *([self.form] if self.form != "network" else [])])
 
-
-class Measured(NamedTuple):
-    """Times in ms of a solve without building. Over the limit `ms` is the limit, the rest empty."""
-
-    ms: float
-    least: float | None = None
-    device_ms: float | None = None
-    device_spread: float | None = None  # (greatest − least) / median
-    value: int | None = None
-    over: bool = False
-    searches: tuple[int, ...] | None = None  # global relabellings: to the preflow, and back
-    shares: tuple[float, ...] | None = None  # of the parts of FlowBuffers.spent()
+    @property
+    def problem(self) -> str:
+        """A grid's value has what both terms of a cell share; networks leave that out."""
+        return f"{self.instance} {'grid' if self.form == 'grid' else 'network'}"
 
 
-# What makes a problem anew, what solves it (which alone is timed), and what checks its result and
-# returns the value.
-Solver = tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], int]]
+class Bench(workers.Bench):
+    """Keeps the last instance."""
 
+    peers = tuple(PEERS)
 
-class Bench:
-    """Keeps the last instance; `budget` is for how many seconds a solve is repeated."""
-
-    def __init__(self, cache: Path, budget: float):
-        self.cache, self.budget = cache, budget
-        self.loaded: dict[Any, Any] = {}
-
-    def answer(self, question: Any, report: Callable[[Any], None]) -> Any:
-        """A job, or "device"."""
-        return self.measure(question, report) if isinstance(question, Job) else device()
-
-    def measure(self, job: Job, report: Callable[[Any], None]) -> Measured:
-        build, solve, value_of = self.peer(job) if job.method in PEERS else self.ours(job)
-
-        def timed() -> Any:
-            problem = build()
-            start = time.perf_counter()
-            result = solve(problem)
-            times.append(1e3 * (time.perf_counter() - start))
-            return result
-
-        times: list[float] = []
-        report("prepared")
-        result = timed()
-        report("first")
-        left = self.budget
-        while len(times) <= job.runs and (left := left - times[-1] / 1e3) > 0:
-            timed()
-        times = times[1:] or times  # the first one was warm-up
-        on_device = None
-        if job.method not in PEERS and len(times) >= 3:
-            on_device = device_times(lambda: solve(build()), len(times))
-        middle = statistics.median(on_device) if on_device else None
-        spread = (max(on_device) - min(on_device)) / middle if on_device and middle else None
-        ms = statistics.median(times)
-        on_gpu = job.method not in PEERS and device()[0] == "gpu"
-        inside = self.inside(job) if on_gpu and job.form == "network" else ()
-        return Measured(ms, min(times), middle, spread, value_of(result), False, *inside)
-
-    def inside(self, job: Job) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """What the kernels tell of one more solve."""
+    def inside(self, job: Job) -> dict[str, Any]:
         import jax
 
         from jaxmatch._flow import native
         from jaxmatch._flow.methods import METHODS, choice_and_k
 
+        if job.form != "network":
+            return {}
         arguments = self.loaded[job.instance, job.layout]
         solver = METHODS[job.method].cuda
         choice, k = choice_and_k(solver, job.layout, job.options)
@@ -108,7 +57,8 @@ class Bench:
         ends = [jax.numpy.int32(x) for x in arguments[2:]]
         _, buffers = jax.jit(lambda *given: native.flow(*given, **how))(*arguments[:2], *ends)
         cycles, searches = buffers.spent()
-        return tuple(searches.tolist()), tuple((cycles / max(cycles.sum(), 1)).tolist())
+        shares = tuple((cycles / max(cycles.sum(), 1)).tolist())
+        return {"searches": tuple(searches.tolist()), "shares": shares}
 
     def instance(self, job: Job) -> dict[str, Any]:
         key = (job.instance, "host")
@@ -116,18 +66,19 @@ class Bench:
             self.loaded = {key: instances.load(self.cache, job.instance)}
         return self.loaded[key]
 
-    def ours(self, job: Job) -> Solver:
+    def solver(self, job: Job) -> workers.Solver:
+        x = self.instance(job)
+        if job.method in PEERS:
+            make = {"ortools": _ortools, "pymaxflow": _pymaxflow, "scipy": _scipy}[job.method]
+            return workers.Solver(*make(x), int)
         import jax
 
-        x = self.instance(job)
         make = {"network": _network, "grid": _grid, "matching": _matching}[job.form]
         arguments, call, check = make(x, job, self.loaded)
         solve = jax.jit(call).lower(*arguments).compile()
-        return lambda: arguments, lambda given: jax.block_until_ready(solve(*given)), check
-
-    def peer(self, job: Job) -> Solver:
-        make = {"ortools": _ortools, "pymaxflow": _pymaxflow, "scipy": _scipy}[job.method]
-        return *make(self.instance(job)), int
+        return workers.Solver(
+            lambda: arguments, lambda given: jax.block_until_ready(solve(*given)), check
+        )
 
 
 def peers_found() -> list[str]:

@@ -1,20 +1,21 @@
 """Gradients through solvers: what they cost, how good they are, and what models learn by them.
 
-    python -m benchmarks.learning [--quick] [PART ...]
+    python -m benchmarks.learning [--quick] [--rows PATTERN] [--no-peers] [--out FOLDER] [PART ...]
 
 Parts, all of them unless some are named:
 
 - `cost`: fused perturbed gradients beside `optax.perturbations`, memory, warm-started backward
-  passes (`learning/perturbed.py`).
+  passes (`perturbed.py`).
 - `quality`: cosine, bias, variance and cost of every rule against the exact smoothed Jacobian
-  (`learning/quality.py`).
-- `shortest_path`: PyEPO's benchmark with all rules (`learning/shortest_path.py`).
-- `digit_matching`: only draws what `digit_matching.py --out` has written to
-  `learning_digit_matching.jsonl`, as a run takes minutes on a GPU.
+  (`quality.py`).
+- `shortest_path`: PyEPO's benchmark with all rules (`shortest_path.py`).
+- `digit_matching`: only draws `learning_digit_matching.jsonl`, which `digit_matching.py --out` has
+  written, as a run takes minutes on a GPU.
 
-Times on a CPU mean little elsewhere: read ratios. Each part writes
-`benchmarks/results/learning_<cpu or gpu>_<part>.json` (`learning_quick_*` with `--quick`) and a
-figure of the same name. Needs optax, tqdm and matplotlib, and ott-jax for the entropic rule.
+Times on a CPU mean little elsewhere: read ratios. Each part writes `learning_<cpu or gpu>_<part>`
+as JSON, and a figure of the same name. A row's name is like "fused 16x100x32, noise 0.3", "quality
+Blackbox" or "shortest_path SPO+". Needs optax, tqdm and matplotlib, and ott-jax for the entropic
+rule.
 """
 
 from __future__ import annotations
@@ -26,38 +27,41 @@ from typing import Any
 
 import jax
 
-from benchmarks.common import record as common
+from benchmarks.common import options, record
 from benchmarks.learning import perturbed, plots, quality, shortest_path
 
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "ott-jax")
-DIGITS = common.RESULTS / "learning_digit_matching.jsonl"
+DIGITS = record.RESULTS / "learning_digit_matching.jsonl"
 
 
-def cost(quick: bool) -> dict[str, Any]:
-    found = perturbed.run(quick)
+def cost(args: argparse.Namespace) -> dict[str, Any]:
+    found = perturbed.run(args)
     for name, rows in found.items():
-        common.print_table(name, [{k: row.get(k, "") for k in rows[0]} for row in rows])
-    return found | {"criteria": perturbed.criteria(found)}
+        record.print_table(name, rows)
+    return found | ({"criteria": perturbed.criteria(found)} if args.complete else {})
 
 
-def gradient_quality(quick: bool) -> dict[str, Any]:
-    rows = quality.run(quick)
+def gradient_quality(args: argparse.Namespace) -> dict[str, Any]:
+    rows = quality.run(args)
     for title, table in quality.tables(rows).items():
-        common.print_table(title, table)
-    return {"rows": rows, "about": quality.about()}
+        record.print_table(title, table)
+    return {"rows": rows, "about": quality.ABOUT}
 
 
-def shortest_paths(quick: bool) -> dict[str, Any]:
-    few = {"seeds": range(2), "epochs": 2, "size": 100} if quick else {}
-    rows = shortest_path.run(**few)
-    for kind, table in shortest_path.tables(rows).items():
-        common.print_table(f"shortest path, data: {kind}", table)
-    about = shortest_path.about()
-    return {"rows": rows, "about": about, "criteria": shortest_path.criteria(rows)}
+def shortest_paths(args: argparse.Namespace) -> dict[str, Any]:
+    few = {"seeds": range(2), "epochs": 2, "size": 100} if args.quick else {}
+    methods = [x for x in shortest_path.ALL if args.rows.search(f"shortest_path {x}")]
+    rows = shortest_path.run(methods=methods, **few)
+    for kind in ("published", "own"):
+        some = [row for row in rows if row["data"] == kind]
+        hidden = ("seeds", "regrets_percent", "data")
+        record.print_table(f"shortest path, data: {kind}", some, hidden)
+    content = {"rows": rows, "about": shortest_path.about()}
+    return content | ({"criteria": shortest_path.criteria(rows)} if args.complete else {})
 
 
-PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "cost": cost,
     "quality": gradient_quality,
     "shortest_path": shortest_paths,
@@ -65,25 +69,24 @@ PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small cases, to try this out")
-    common.add_parts(parser, [*PARTS, "digit_matching"])
-    args = parser.parse_args()
+    parser = options.parser(__doc__, "small cases, to try this out", selects=True)
+    options.add_parts(parser, [*PARTS, "digit_matching"])
+    args = options.parse(parser)
     device = jax.devices()[0]
     backend = "gpu" if device.platform == "gpu" else "cpu"
     for part in args.parts:
-        name = f"learning_{'quick_' if args.quick else ''}{backend}_{part}"
         if part == "digit_matching":
             if DIGITS.exists():
                 rows = [json.loads(line) for line in DIGITS.read_text().splitlines()]
-                print(plots.draw(part, {"rows": rows}, DIGITS.stem))
+                print(plots.draw(part, {"rows": rows}, DIGITS.with_suffix(".png")))
             continue
-        machine = common.environment(PACKAGES) | {"device": device.device_kind}
-        content = machine | PARTS[part](args.quick)
-        if "criteria" in content:
-            common.print_table(f"{part}: criteria", content["criteria"])
-        print(common.write_json(name, content))
-        print(plots.draw(part, content, name))
+        machine = record.environment(PACKAGES) | {"device": device.device_kind}
+        content = machine | PARTS[part](args)
+        record.print_table(f"{part}: criteria", content.get("criteria", []))
+        path = record.write_json(args.out, f"learning_{backend}_{part}", content)
+        print(path)
+        if args.complete:
+            print(plots.draw(part, content, path.with_suffix(".png")))
 
 
 if __name__ == "__main__":

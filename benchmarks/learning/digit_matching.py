@@ -16,14 +16,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
-from benchmarks.common import record as common
+from benchmarks.common import record
+from benchmarks.common.record import Row
 
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -39,50 +38,34 @@ from _digit_matching_training import RULES, Trainer, make_grids, paper_settings 
 
 # Test accuracy in percent, mean and standard deviation of five restarts.
 PUBLISHED = {4: (98.32, 0.24), 8: (99.92, 0.01), 16: (99.06, 0.57), 24: (92.06, 7.97)}
-TRAIN_GRIDS_TESTED = 2000
+TRAIN_GRIDS, TRAIN_GRIDS_TESTED = 10_000, 2000
+LEARNING_RATE, SEED = 1e-3, 0
 
 
-def run(
-    k: int,
-    estimator: str = "blackbox",
-    restarts: int | Sequence[int] = 5,
-    *,
-    epochs: int = 30,
-    train_digits: int = 1000,
-    train_grids: int = 10_000,
-    test_grids: int = 5000,
-    learning_rate: float = 1e-3,
-    search_dtype: str = "float32",
-    seed: int = 0,
-    digits: str | Path | None = None,
-    out: str | Path | None = None,
-    stop_after: float = float("inf"),
-) -> dict[str, Any]:
-    """One row: accuracies in percent by restart, their mean and standard deviation, and seconds.
+def run(args: argparse.Namespace) -> Row:
+    """Accuracies in percent by restart, their mean and standard deviation, and seconds.
 
-    `restarts`: how many, or which; `digits`: as in `load_digits`; `out`: a file that the row is
-    appended to as a line of JSON; `stop_after`: seconds of training after which no further epoch
-    begins, which `epochs_done` tells. `test` is on new grids of the digits of training, `unseen` on
-    grids of all other digits.
+    `test` is on new grids of the digits of training, `unseen` on grids of all other digits.
     """
-    numbers = range(restarts) if isinstance(restarts, int) else restarts
-    train_set, others = split_digits(with_frame(load_digits(digits)), train_digits)
+    k, epochs = args.k, args.epochs
+    numbers = range(args.first_restart, args.first_restart + args.restarts)
+    train_set, others = split_digits(with_frame(load_digits(args.digits)), args.train_digits)
     settings = paper_settings(
         k,
         epochs=epochs,
-        train_digits=train_digits,
-        train_grids=train_grids,
-        learning_rate=learning_rate,
-        search_dtype=search_dtype,
+        train_digits=args.train_digits,
+        train_grids=TRAIN_GRIDS,
+        learning_rate=LEARNING_RATE,
+        search_dtype=args.search_dtype,
     )
     start = time.perf_counter()
     graph = GridGraph(k)
-    keys = jax.random.split(jax.random.key(seed), 3)
-    grids = make_grids(keys[0], train_set.labels, graph, train_grids)
-    tests = make_grids(keys[1], train_set.labels, graph, test_grids)
-    unseen = make_grids(keys[2], others.labels, graph, test_grids)
-    trainer = Trainer(settings, RULES[estimator])
-    state = jax.block_until_ready(trainer.begin(seed, numbers))
+    keys = jax.random.split(jax.random.key(SEED), 3)
+    grids = make_grids(keys[0], train_set.labels, graph, TRAIN_GRIDS)
+    tests = make_grids(keys[1], train_set.labels, graph, args.test_grids)
+    unseen = make_grids(keys[2], others.labels, graph, args.test_grids)
+    trainer = Trainer(settings, RULES[args.estimator])
+    state = jax.block_until_ready(trainer.begin(SEED, numbers))
     preparing = time.perf_counter() - start
 
     seconds, watched = [], []
@@ -98,12 +81,12 @@ def run(
             )
             shown = ", ".join(f"{x:.2f}" for x in watched[-1][1:])
             print(
-                f"k={k} {estimator} epoch {epoch}: loss {loss[-20:].mean():.4f}, "
+                f"k={k} {args.estimator} epoch {epoch}: loss {loss[-20:].mean():.4f}, "
                 f"train {shown} %, {seconds[-1]:.1f} s",
                 file=sys.stderr,
                 flush=True,
             )
-        if sum(seconds) > stop_after:
+        if sum(seconds) > args.stop_after:
             break
 
     accuracies = {
@@ -111,7 +94,8 @@ def run(
         "test": trainer.accuracy(state.params, train_set, tests),
         "unseen": trainer.accuracy(state.params, others, unseen),
     }
-    row: dict[str, Any] = {"k": k, "estimator": estimator, "rule": repr(RULES[estimator].estimator)}
+    rule = repr(RULES[args.estimator].estimator)
+    row: Row = {"k": k, "estimator": args.estimator, "rule": rule}
     for name, accuracy in accuracies.items():
         percent = 100 * np.asarray(accuracy, np.float64)
         spread = percent.std(ddof=1) if len(percent) > 1 else float("nan")
@@ -128,12 +112,9 @@ def run(
         "epoch_seconds": float(np.median(seconds[1:] or seconds)),
         "train_seconds": sum(seconds),
         "train_by_epoch": [[float(x) for x in entry] for entry in watched],
-        "settings": vars(settings) | {"test_grids": test_grids, "seed": seed},
+        "settings": vars(settings) | {"test_grids": args.test_grids, "seed": SEED},
         "device": jax.devices()[0].device_kind,
-    } | common.environment(("jax", "jaxlib", "numpy", "optax"))
-    if out is not None:
-        with open(out, "a") as file:
-            file.write(json.dumps(row) + "\n")
+    } | record.environment(("jax", "jaxlib", "numpy", "optax"))
     return row
 
 
@@ -147,7 +128,8 @@ def main() -> None:
     parser.add_argument("--train-digits", type=int, default=1000)
     parser.add_argument("--test-grids", type=int, default=5000)
     parser.add_argument("--search-dtype", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--stop-after", type=float, default=float("inf"))
+    parser.add_argument("--stop-after", type=float, default=float("inf"), metavar="SECONDS",
+                        help="of training, after which no further epoch begins")  # fmt: skip
     parser.add_argument("--digits", type=Path)
     parser.add_argument("--save-digits", type=Path, help="write the digits there, and no more")
     parser.add_argument("--out", type=Path, help="append the row to this file")
@@ -155,18 +137,10 @@ def main() -> None:
     if args.save_digits is not None:
         save_digits(args.save_digits, load_digits(args.digits))
         return
-    row = run(
-        args.k,
-        args.estimator,
-        range(args.first_restart, args.first_restart + args.restarts),
-        epochs=args.epochs,
-        train_digits=args.train_digits,
-        test_grids=args.test_grids,
-        search_dtype=args.search_dtype,
-        digits=args.digits,
-        out=args.out,
-        stop_after=args.stop_after,
-    )
+    row = run(args)
+    if args.out is not None:
+        with open(args.out, "a") as file:
+            file.write(json.dumps(row) + "\n")
     print(json.dumps(row, indent=1))
 
 

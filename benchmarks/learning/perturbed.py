@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +21,8 @@ import numpy as np
 import optax
 
 import jaxmatch as jm
-from benchmarks.common import record as common
+from benchmarks.common.record import Row
+from benchmarks.common.timing import median_ms
 from jaxmatch.estimators import Blackbox, LinearOracle, Perturbed, _native, assignment_oracle
 
 
@@ -76,38 +78,30 @@ def _one_after_another(f: Any, *arguments: Any) -> Any:
         _native.fits_perturbed = fits
 
 
-def fused(sizes: tuple[tuple[int, int, int, float], ...]) -> list[dict[str, Any]]:
+def fused(sizes: Sequence[tuple[int, int, int, float]], peers: bool) -> list[Row]:
     """A row for each (problems, samples, side, strength of the noise by that of the costs)."""
     rows = []
     for batch, samples, n, strength in sizes:
         cost, d, key = _normal(0, batch, n, n), _normal(1, batch, n, n), jax.random.key(0)
         arguments = cost, d, key
-        ours, theirs = (_gradient(by(samples, strength)) for by in (_by_us, _by_optax))
-        steps = _one_after_another(_gradient(_by_us(samples, strength)), *arguments)
-        found, other = ours(*arguments), steps(*arguments)
+        calls = {"fused": _gradient(_by_us(samples, strength))}
+        calls["steps"] = _one_after_another(_gradient(_by_us(samples, strength)), *arguments)
+        found, other = (calls[x](*arguments) for x in ("fused", "steps"))
         # Rounding of the noise may decide between two solutions that are as good.
         np.testing.assert_allclose(found[0], other[0], rtol=1e-3, atol=1e-2)
-        cosine = float(_cosine(found[1], theirs(*arguments)[1]))
-        times = [common.median_seconds(f, *arguments) for f in (ours, steps, theirs)]
-        loops = [
-            common.median_seconds(_in_a_loop(f), *arguments, most=20) / LOOP for f in (ours, theirs)
-        ]
-        rows.append(
-            {
-                "problems": batch,
-                "samples": samples,
-                "side": n,
-                "strength": strength,
-                "fused_ms": 1e3 * times[0],
-                "steps_ms": 1e3 * times[1],
-                "optax_ms": 1e3 * times[2],
-                "optax_by_fused": times[2] / times[0],
-                "fused_in_loop_ms": 1e3 * loops[0],
-                "optax_in_loop_ms": 1e3 * loops[1],
-                "optax_by_fused_in_loop": loops[1] / loops[0],
-                "cosine_to_optax": cosine,  # of two estimates with different noise
-            }
-        )
+        if peers:
+            calls["optax"] = _gradient(_by_optax(samples, strength))
+        loops = {x: _in_a_loop(f) for x, f in calls.items() if x != "steps"}
+        row: Row = {"problems": batch, "samples": samples, "side": n, "strength": strength}
+        row |= {f"{name}_ms": median_ms(f, *arguments) for name, f in calls.items()}
+        for name, loop in loops.items():
+            row[f"{name}_in_loop_ms"] = median_ms(loop, *arguments, most=20) / LOOP
+        if peers:
+            for how in ("", "_in_loop"):
+                row[f"optax_by_fused{how}"] = row[f"optax{how}_ms"] / row[f"fused{how}_ms"]
+            theirs = calls["optax"](*arguments)[1]
+            row["cosine_to_optax"] = float(_cosine(found[1], theirs))  # with different noise
+        rows.append(row)
     return rows
 
 
@@ -115,25 +109,21 @@ def _cosine(a: jax.Array, b: jax.Array) -> jax.Array:
     return (a * b).sum() / jnp.sqrt((a**2).sum() * (b**2).sum())
 
 
-def memory(batch: int = 64, samples: int = 1000, n: int = 128) -> list[dict[str, Any]]:
+def memory(batch: int, samples: int, n: int, peers: bool) -> list[Row]:
     like = jax.ShapeDtypeStruct((batch, n, n), jnp.float32)
     key = jax.random.key(0)
     rows = []
-    for name, f in (("fused", _by_us(samples)), ("optax.perturbations", _by_optax(samples))):
-        analysis = _gradient(f).lower(like, like, key).compile().memory_analysis()
-        rows.append(
-            {
-                "gradient": name,
-                "problems": batch,
-                "samples": samples,
-                "side": n,
-                "temporary_MB": analysis.temp_size_in_bytes / 1e6,
-                "noise_MB": 4e-6 * batch * samples * n * n,
-                "costs_MB": 4e-6 * batch * n * n,
-            }
-        )
-    cost, d = _normal(0, batch, n, n), _normal(1, batch, n, n)
-    rows[0]["ms"] = 1e3 * common.median_seconds(_gradient(_by_us(samples)), cost, d, key)
+    gradients = {"fused": _gradient(_by_us(samples))}
+    if peers:
+        gradients["optax.perturbations"] = _gradient(_by_optax(samples))
+    for name, gradient in gradients.items():
+        analysis = gradient.lower(like, like, key).compile().memory_analysis()
+        row: Row = {"gradient": name, "problems": batch, "samples": samples, "side": n}
+        row["temporary_MB"] = analysis.temp_size_in_bytes / 1e6
+        row |= {"noise_MB": 4e-6 * batch * samples * n * n, "costs_MB": 4e-6 * batch * n * n}
+        rows.append(row)
+    arguments = _normal(0, batch, n, n), _normal(1, batch, n, n), key
+    rows[0]["ms"] = median_ms(gradients["fused"], *arguments)
     return rows
 
 
@@ -156,7 +146,7 @@ def _steps(rule: Blackbox, oracle: LinearOracle, backward: bool) -> Any:
     return run
 
 
-def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
+def blackbox(sizes: Sequence[tuple[int, int]]) -> list[Row]:
     """Costs are uniform on [0, 1]; the loss is the Hamming distance from the solution for costs
     that are a little different, so that it asks for other pairs in some rows. `changed`: of rows,
     by the step."""
@@ -173,7 +163,7 @@ def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
             first = oracle.solve(cost)
 
             forward, warm, cold = (
-                common.median_seconds(_steps(rule, x, backward), cost, d, most=20) / LOOP
+                median_ms(_steps(rule, x, backward), cost, d, most=20) / LOOP
                 for x, backward in ((oracle, False), (oracle, True), (_from_nothing(oracle), True))
             )
             rows.append(
@@ -182,8 +172,8 @@ def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
                     "side": n,
                     "step_by_mean_cost": 2 * step,
                     "changed": float((ahead.y != first.y).any(-1).mean()),
-                    "forward_ms": 1e3 * forward,
-                    "backward_ms": 1e3 * (warm - forward),
+                    "forward_ms": forward,
+                    "backward_ms": warm - forward,
                     "backward_by_forward": warm / forward - 1,
                     "from_nothing_by_forward": cold / forward - 1,
                 }
@@ -191,23 +181,23 @@ def blackbox(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def run(quick: bool = False) -> dict[str, list[dict[str, Any]]]:
-    if quick:
-        return {"fused": fused(((4, 10, 8, 1.0),)), "memory": memory(4, 50, 16),
-                "blackbox": blackbox(((4, 32),))}  # fmt: skip
-    return {
-        "fused": fused(
-            (
-                *((16, 100, 32, strength) for strength in (1.0, 0.3, 0.1)),
-                *((64, 100, 32, 1.0), (16, 100, 100, 1.0), (16, 10, 8, 1.0)),
-            )
-        ),
-        "memory": memory(),
-        "blackbox": blackbox(((64, 64), (32, 128), (16, 300))),
-    }
+def run(args: argparse.Namespace) -> dict[str, list[Row]]:
+    gradients = [(16, 100, 32, 1.0), (16, 100, 32, 0.3), (16, 100, 32, 0.1)]
+    gradients += [(64, 100, 32, 1.0), (16, 100, 100, 1.0), (16, 10, 8, 1.0)]
+    large, problems = (64, 1000, 128), [(64, 64), (32, 128), (16, 300)]
+    if args.quick:
+        gradients, large, problems = [(4, 10, 8, 1.0)], (4, 50, 16), [(4, 32)]
+
+    def some(part: str, cases: list[Any], name: str) -> list[Any]:
+        return [x for x in cases if args.rows.search(f"{part} {name.format(*x)}")]
+
+    found = {"fused": fused(some("fused", gradients, "{}x{}x{}, noise {:g}"), args.peers)}
+    if args.rows.search("memory"):
+        found["memory"] = memory(*large, args.peers)
+    return found | {"blackbox": blackbox(some("blackbox", problems, "{}x{}"))}
 
 
-def criteria(found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def criteria(found: dict[str, list[Row]]) -> list[Row]:
     backend = "gpu" if jax.default_backend() == "gpu" else "cpu"
     goal = FUSED_AT_LEAST[backend]
     least = min(row["backward_by_forward"] for row in found["blackbox"])

@@ -7,18 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 
-from benchmarks.common import record as common
+from benchmarks.common.plots import (
+    CAPS,
+    FOURTH,
+    OTHER,
+    OURS,
+    ROOM_BELOW,
+    THEIRS,
+    Axes,
+    grouped_bars,
+    legend,
+    plt,
+    save,
+)
+from benchmarks.common.record import Row
 
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
-
-
-OURS, THEIRS, LATER, FOURTH = "#2060a0", "#c0c0c0", "#d08050", "#609060"
 FAMILIES = {
     "Identity": ("#609060", "o"),
     "Blackbox": ("#a05070", "s"),
@@ -27,30 +33,20 @@ FAMILIES = {
     "AdaptiveImplicitMLE": ("#806020", "v"),
     "Entropic": ("#404040", "P"),
 }
-CAPS = {"elinewidth": 1, "capsize": 2}
 
 
-def draw(part: str, content: dict[str, Any], name: str) -> Path:
-    """The figure of a part, as `<results>/<name>.png`."""
-    figure = {
-        "cost": lambda: cost(content),
-        "quality": lambda: quality(content["rows"]),
-        "shortest_path": lambda: shortest_path(content["rows"]),
-        "digit_matching": lambda: digit_matching(content["rows"]),
-    }[part]()
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-    path = common.RESULTS / f"{name}.png"
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+def draw(part: str, content: dict[str, Any], path: Path) -> Path:
+    if part == "cost":
+        return save(cost(content), path)
+    drawings = {"quality": quality, "shortest_path": shortest_path}
+    return save(drawings.get(part, digit_matching)(content["rows"]), path)
 
 
 # ---------------------------------------------------------------------------------------------
 # Quality
 
 
-def quality(rows: Sequence[dict[str, Any]]) -> Any:
+def quality(rows: Sequence[Row]) -> Any:
     """Cosine against cost, a mark for each rule: the mean over both losses, the largest size. Of a
     rule with several steps or entropies the best, of control variates `others` alone."""
     side = max(row["side"] for row in rows)
@@ -63,7 +59,7 @@ def quality(rows: Sequence[dict[str, Any]]) -> Any:
     figure, every = plt.subplots(
         1, len(sigmas), figsize=(7 * len(sigmas), 7), sharex=True, sharey=True, squeeze=False
     )
-    best: list[dict[str, Any]] = []
+    best: list[Row] = []
     for axes, sigma in zip(every[0], sigmas, strict=True):
         best = _best_steps([row for row in rows if row["sigma"] == sigma])
         axes.set(xscale="log", ylim=(0, 1.05), title=f"noise of strength σ = {sigma:g}")
@@ -77,16 +73,16 @@ def quality(rows: Sequence[dict[str, Any]]) -> Any:
         fontsize=11,
     )
     _key_of_marks(figure, best)
-    figure.tight_layout(rect=(0, 0.15, 1, 1))
+    figure.tight_layout(rect=(0, ROOM_BELOW, 1, 1))
     for axes, sigma in zip(every[0], sigmas, strict=True):
         _marks(axes, _best_steps([row for row in rows if row["sigma"] == sigma]))
     return figure
 
 
-def _best_steps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _best_steps(rows: Sequence[Row]) -> list[Row]:
     """One for each rule and number of samples, in the order of the rows. `label` tells no step, as
     the best one depends on sigma."""
-    found: dict[str, dict[float | None, list[dict[str, Any]]]] = {}
+    found: dict[str, dict[float | None, list[Row]]] = {}
     for row in rows:
         label = row["rule"].split(", target")[0] if row["samples"] == 0 else row["rule"]
         if label.startswith("Entropic"):
@@ -113,7 +109,7 @@ def _best_steps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return best
 
 
-def _marks(axes: Axes, best: Sequence[dict[str, Any]]) -> None:
+def _marks(axes: Axes, best: Sequence[Row]) -> None:
     """With a number beside each, on the side where it is on no other mark or number."""
     for mean in best:
         color, marker = FAMILIES[mean["family"]]
@@ -151,7 +147,7 @@ def _marks(axes: Axes, best: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _key_of_marks(figure: Any, best: Sequence[dict[str, Any]]) -> None:
+def _key_of_marks(figure: Any, best: Sequence[Row]) -> None:
     handles = []
     for k, mean in enumerate(best, 1):
         color, marker = FAMILIES[mean["family"]]
@@ -166,107 +162,91 @@ def _key_of_marks(figure: Any, best: Sequence[dict[str, Any]]) -> None:
 # The other parts
 
 
-def shortest_path(rows: Sequence[dict[str, Any]]) -> Any:
+def shortest_path(rows: Sequence[Row]) -> Any:
     """Regret by rule, beside the published run."""
     published = sorted(
         (row for row in rows if row["data"] == "published"), key=lambda row: row["regret_percent"]
     )
     own = {row["method"]: row for row in rows if row["data"] == "own"}
+    names = [row["method"] for row in published]
+    kinds = {"PyEPO's data set": published, "other data sets": [own[name] for name in names]}
     figure, axes = plt.subplots(figsize=(9, 0.55 * len(published) + 1.8))
-    y = np.arange(len(published))
-    for shift, (some, color, label) in enumerate(
-        (
-            (published, OURS, "PyEPO's data set"),
-            (
-                [own[r["method"]] for r in published if r["method"] in own],
-                THEIRS,
-                "other data sets",
-            ),
-        )
-    ):
-        axes.barh(
-            y[: len(some)] + 0.2 - 0.4 * (1 - shift),
-            [row["regret_percent"] for row in some],
-            0.38,
-            xerr=[row["standard_error"] or 0 for row in some],
-            error_kw=CAPS,
-            color=color,
-            label=f"{label}: mean and standard error of {len(some[0]['seeds'])} runs",
-        )
+    grouped_bars(
+        axes,
+        names,
+        {
+            f"{kind}: mean and standard error of {len(some[0]['seeds'])} runs": [
+                row["regret_percent"] for row in some
+            ]
+            for kind, some in kinds.items()
+        },
+        colors=(OURS, THEIRS),
+        errors=[[row["standard_error"] or 0 for row in some] for some in kinds.values()],
+        across=True,
+    )
     theirs = [
         (row["published_percent"], k) for k, row in enumerate(published) if row["published_percent"]
     ]
     if theirs:
         x, at = np.array(theirs).T
-        axes.plot(x, at - 0.2, "D", color=LATER, markersize=6, label="published, one run")
-    axes.set_yticks(y, [row["method"] for row in published])
-    axes.invert_yaxis()
+        axes.plot(x, at - 0.2, "D", color=OTHER, markersize=6, label="published, one run")
     axes.set_xlim(left=0)
     axes.set(xlabel="test regret [%], less is better", title="Shortest paths on a 5 x 5 grid")
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.13), ncols=3, frameon=False)
+    legend(axes, loc="upper center", bbox_to_anchor=(0.4, -0.13), ncols=3)
     axes.grid(axis="x", alpha=0.3)
-    figure.tight_layout()
     return figure
 
 
-def cost(found: dict[str, list[dict[str, Any]]]) -> Any:
+def cost(found: dict[str, list[Row]]) -> Any:
     """Gradients by the fused call, by steps and by optax; the blackbox rule's way back."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(14, 5), width_ratios=(5, 6))
     rows = found["fused"]
-    x = np.arange(len(rows))
-    kinds = (("fused", OURS, "fused"), ("steps", FOURTH, "our steps one after another"),
-             ("optax", THEIRS, "optax.perturbations, same solver"),
-             ("fused_in_loop", OURS, "fused, in a compiled loop"),
-             ("optax_in_loop", THEIRS, "optax, in a compiled loop"))  # fmt: skip
-    for k, (key, color, label) in enumerate(kinds):
-        times = [row[f"{key}_ms"] for row in rows]
-        look = {"color": color, "label": label, "hatch": "//" if "loop" in key else None}
-        bars = left.bar(x + 0.17 * (k - 2), times, 0.16, edgecolor="white", **look)
+    kinds = {"fused": "fused", "steps": "our steps one after another",
+             "optax": "optax.perturbations, same solver",
+             "fused_in_loop": "fused, in a compiled loop",
+             "optax_in_loop": "optax, in a compiled loop"}  # fmt: skip
+    times = {key: [row[f"{key}_ms"] for row in rows] for key in kinds}
+    labels = [
+        f"{r['problems']} problems\n{r['samples']} samples\n{r['side']} rows\n"
+        f"noise {r.get('strength', 1):g}"
+        for r in rows
+    ]
+    colors = (OURS, FOURTH, THEIRS, OURS, THEIRS)
+    series = {label: times[key] for key, label in kinds.items()}
+    for key, bars in zip(kinds, grouped_bars(left, labels, series, colors=colors), strict=True):
+        if "loop" in key:
+            for bar in bars:
+                bar.set(hatch="//", edgecolor="white")
         if "fused" not in key:
-            by = "fused_in_loop_ms" if "loop" in key else "fused_ms"
-            ratios = [f"{t / row[by]:.1f}x" for t, row in zip(times, rows, strict=True)]
+            by = times["fused_in_loop" if "loop" in key else "fused"]
+            ratios = [f"{t / first:.1f}x" for t, first in zip(times[key], by, strict=True)]
             left.bar_label(bars, ratios, fontsize=8)
-    left.set_xticks(
-        x,
-        [
-            f"{r['problems']} problems\n{r['samples']} samples\n{r['side']} rows\n"
-            f"noise {r.get('strength', 1):g}"
-            for r in rows
-        ],
-        fontsize=8,
-    )
     left.set(yscale="log", ylabel="ms", title="Gradient of perturbed assignments")
-    low, high = (f(row[f"{key}_ms"] for row in rows for key, *_ in kinds) for f in (min, max))
+    low, high = (f(map(f, times.values())) for f in (min, max))
     left.set_ylim(low / 3, 8 * high)
-    left.legend(frameon=False, fontsize=8, loc="upper left")
 
     rows = found["blackbox"]
-    x = np.arange(len(rows))
-    kinds = (("backward_by_forward", OURS, "from the duals of the forward solve"),
-             ("from_nothing_by_forward", THEIRS, "from nothing"))  # fmt: skip
-    for k, (key, color, label) in enumerate(kinds):
-        bars = right.bar(x + 0.4 * (k - 0.5), [r[key] for r in rows], 0.38, color=color)
-        bars.set_label(label)
+    labels = [
+        f"{r['problems']} of {r['side']} rows\nstep {r['step_by_mean_cost']:.2g}\n"
+        f"{100 * r['changed']:.0f} % change"
+        for r in rows
+    ]
+    series = {
+        "from the duals of the forward solve": [r["backward_by_forward"] for r in rows],
+        "from nothing": [r["from_nothing_by_forward"] for r in rows],
+    }
+    for bars in grouped_bars(right, labels, series, colors=(OURS, THEIRS)):
         right.bar_label(bars, fmt="%.2f", fontsize=8)
     right.axhline(0.5, color="black", linewidth=1, linestyle="--", label="to reach: at most")
-    right.set_xticks(
-        x,
-        [
-            f"{r['problems']} of {r['side']} rows\nstep {r['step_by_mean_cost']:.2g}\n"
-            f"{100 * r['changed']:.0f} % change"
-            for r in rows
-        ],
-        fontsize=8,
-    )
     right.set_xlabel("problems; step by the mean cost; rows whose column it changes", fontsize=9)
     right.set(ylabel="backward / forward", title="Blackbox rule: time of the way back")
     right.set_ylim(top=1.35 * max(0.5, right.get_ylim()[1]))
-    right.legend(frameon=False, fontsize=8, loc="upper left")
-    figure.tight_layout()
+    for axes in (left, right):
+        legend(axes, loc="upper left")
     return figure
 
 
-def digit_matching(rows: Sequence[dict[str, Any]]) -> Any:
+def digit_matching(rows: Sequence[Row]) -> Any:
     """Test accuracy by size with the paper's rule, and of all rules at the largest size that
     several were run at. Rows of the same case are restarts of one row that was made in parts; of
     a restart that is there twice the later one counts."""
@@ -283,23 +263,18 @@ def digit_matching(rows: Sequence[dict[str, Any]]) -> Any:
     rules = [rule for k, rule in cases if k == largest]
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), width_ratios=(2, 3))
 
-    x = np.arange(len(sizes))
     ours = [_mean_and_spread(cases[k, "blackbox"]) for k in sizes]
     theirs = [published.get(k, (np.nan, np.nan)) for k in sizes]
-    for shift, values, color, label in (
-        (-0.2, ours, OURS, "jaxmatch, blackbox"),
-        (0.2, theirs, THEIRS, "published"),
-    ):
-        means, spreads = np.array(values).reshape(-1, 2).T
-        bars = left.bar(x + shift, means, 0.38, color=color, label=label, yerr=spreads,
-                        error_kw=CAPS)  # fmt: skip
-        texts = ["" if np.isnan(mean) else f"{mean:.1f}" for mean in means]
+    both = np.array([ours, theirs]).reshape(2, -1, 2)
+    series = dict(zip(("jaxmatch, blackbox", "published"), both[..., 0], strict=True))
+    labels = [f"{k} x {k}" for k in sizes]
+    for bars in grouped_bars(left, labels, series, colors=(OURS, THEIRS), errors=both[..., 1]):
+        texts = ["" if np.isnan(mean) else f"{mean:.1f}" for mean in bars.datavalues]
         left.bar_label(bars, texts, fontsize=8, padding=2)
-    left.set_xticks(x, [f"{k} x {k}" for k in sizes])
     left.set(xlabel="grid", ylabel="test accuracy [%], mean and standard deviation")
     left.set_title("Perfect matchings on grids of digits", fontsize=11)
     left.set_ylim(0, 118)
-    left.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
+    legend(left, loc="upper center", ncols=2)
 
     ordered = sorted(rules, key=lambda rule: -_mean_and_spread(cases[largest, rule])[0])
     values = [_mean_and_spread(cases[largest, rule]) for rule in ordered]
@@ -319,7 +294,6 @@ def digit_matching(rows: Sequence[dict[str, Any]]) -> Any:
         right.set_title(f"All rules on {largest} x {largest}  (dashed: {text})", fontsize=11)
     right.set(xlabel="test accuracy [%], mean and standard deviation (number of restarts)")
     right.set_xlim(0, 112)
-    figure.tight_layout()
     return figure
 
 

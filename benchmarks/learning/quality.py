@@ -1,10 +1,7 @@
 """How good gradients are, and what one costs: a part of `learning`.
-
-    python -m benchmarks.learning.quality [--quick]
-
 The truth is the Jacobian of the smoothed solution `y_sigma(C) = E[y(C + sigma Z)]` for assignments
 of 3, 4 and 5 rows, whose permutations can be enumerated. It is computed in NumPy and has nothing in
-common with the rules that are measured. `about` explains the columns.
+common with the rules that are measured. `ABOUT` explains the columns.
 """
 
 from __future__ import annotations
@@ -21,7 +18,8 @@ import numpy as np
 from tqdm import tqdm
 
 import jaxmatch as jm
-from benchmarks.common import record as common
+from benchmarks.common.record import Row
+from benchmarks.common.timing import median_ms
 from benchmarks.learning.exact_jacobian import (
     LAWS,
     LOSSES,
@@ -30,10 +28,10 @@ from benchmarks.learning.exact_jacobian import (
     Problems,
     make_problems,
 )
-from jaxmatch import estimators
 from jaxmatch.estimators import (
     AdaptiveImplicitMLE,
     Blackbox,
+    Entropic,
     Estimator,
     Identity,
     ImplicitMLE,
@@ -125,12 +123,12 @@ def entries() -> list[Entry]:
                 largest=True,
             )
         )
-    if hasattr(estimators, "Entropic") and importlib.util.find_spec("ott"):
+    if importlib.util.find_spec("ott"):
         for step in ENTROPIES:
             found.append(
                 Entry(
                     f"Entropic, {step:g} sigma",
-                    lambda s, r, a=step: estimators.Entropic(a * s),
+                    lambda s, r, a=step: Entropic(a * s),
                     own=False,
                     largest=True,
                 )
@@ -242,18 +240,18 @@ def estimate(entry: Entry, sigma: float, problems: Problems, keys: int) -> tuple
 
 
 def time_of(entry: Entry) -> float:
-    """Seconds of the solution and a gradient of a batch of real size, with sigma 1."""
+    """Milliseconds of the solution and a gradient of a batch of real size, with sigma 1."""
     cost, d = _timed_problems()
     rule = entry.of(1.0, ratio_of(cost, d))
     state = rule.init(STEPS[1]) if isinstance(rule, AdaptiveImplicitMLE) else None
     key = jax.random.key(9) if rule.needs_key else None
     arguments = jax.device_put((rule, cost, d, key, state))
-    return common.median_seconds(_solution_and_gradient, *arguments, budget=0.15)
+    return median_ms(_solution_and_gradient, *arguments, budget=0.15)
 
 
 def time_of_solve() -> float:
     solve = jax.jit(lambda cost: jm.solve_assignment(cost).col4row)
-    return common.median_seconds(solve, jax.device_put(_timed_problems()[0]), budget=0.3)
+    return median_ms(solve, jax.device_put(_timed_problems()[0]), budget=0.3)
 
 
 def _timed_problems() -> tuple[np.ndarray, np.ndarray]:
@@ -265,11 +263,12 @@ def _timed_problems() -> tuple[np.ndarray, np.ndarray]:
 # Rows
 
 
-def run(quick: bool = False) -> list[dict[str, Any]]:
-    """A row for each rule, sigma, loss and number of rows; `about` explains its columns."""
+def run(args: argparse.Namespace) -> list[Row]:
+    """A row for each rule, sigma, loss and number of rows."""
+    quick = args.quick
     sides = SIDES[:1] if quick else SIDES
     matrices, cotangents, draws, keys = (8, 2, 8000, 32) if quick else (16, 2, 16_000, 256)
-    rules = entries()
+    rules = [entry for entry in entries() if args.rows.search(f"quality {entry.rule}")]
     solve = time_of_solve()
     seconds = [time_of(entry) for entry in tqdm(rules, desc="time of gradients")]
     rows = []
@@ -299,7 +298,7 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
                         "truth": entry.noise,
                         "own_truth": entry.own,
                         **measures(found[:, k], exact[:, k]),
-                        "us_per_gradient": float(f"{1e6 * time / TIMED[0]:.4g}"),
+                        "us_per_gradient": float(f"{1e3 * time / TIMED[0]:.4g}"),
                         "by_solve": float(f"{time / solve:.4g}"),
                     }
                 )
@@ -336,14 +335,9 @@ ABOUT = {
 }
 
 
-def about() -> dict[str, str]:
-    """What the columns mean."""
-    return ABOUT
-
-
-def tables(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def tables(rows: list[Row]) -> dict[str, list[Row]]:
     """For people: the largest size, one table for each sigma, both losses in a line."""
-    side = max(row["side"] for row in rows)
+    side = max((row["side"] for row in rows), default=0)
     found = {}
     for sigma in SIGMAS:
         some = [row for row in rows if (row["side"], row["sigma"]) == (side, sigma)]
@@ -372,16 +366,3 @@ def tables(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def _seen(row: dict[str, Any], name: str) -> str:
     least = row["bias_seen_from"]
     return f"<{least:.2g}" if row[name] < least else f"{row[name]:.2g}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three rows, few keys")
-    rows = run(parser.parse_args().quick)
-    for title, table in tables(rows).items():
-        common.print_table(title, table)
-    print("\n".join(f"{name}: {text}" for name, text in about().items()))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,4 @@
 """PyEPO's shortest-path benchmark with all our rules: a part of `learning`.
-
-    python -m benchmarks.learning.shortest_path [--quick]
-
 Data, model, optimiser, losses and strengths are those of PyEPO's notebook "Training and Testing"
 (version 2.2), which has one run of each method; `examples/_shortest_path_*.py` has them here. Rows
 are means over seeds, twice:
@@ -20,7 +17,6 @@ has that loss, `blackbox` a regret that is 0 there; `about` tells how often the 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -33,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.common import record as common
+from benchmarks.common.record import Row
 
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -94,7 +90,7 @@ def run(
     *,
     epochs: int = EPOCHS,
     size: int = 1000,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """A row for each method and kind of data. Runs are one at a time, and timed so."""
     kinds: dict[str, list[Split]] = {
         "published": [make_split(PUBLISHED_DATA, size, size)] * len(seeds),
@@ -138,7 +134,7 @@ def standard_error(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
 
 
-def criteria(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def criteria(rows: Sequence[Row]) -> list[Row]:
     """What was to be reached on the published data, in this run."""
     by_name = {row["method"]: row for row in rows if row["data"] == "published"}
     found = []
@@ -160,31 +156,3 @@ def about() -> dict[str, Any]:
     """For the record beside the rows."""
     signs = rounding_signs(make_split(PUBLISHED_DATA).train)
     return {"published_data_seed": PUBLISHED_DATA, "rounded_regret_of_shortest_paths": signs}
-
-
-def tables(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """By kind of data, what fits on a screen."""
-    hidden = ("seeds", "regrets_percent", "data")
-    return {
-        kind: [
-            {k: "" if x is None else x for k, x in row.items() if k not in hidden}
-            for row in rows
-            if row["data"] == kind
-        ]
-        for kind in ("published", "own")
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two seeds, a tenth of the data")
-    args = parser.parse_args()
-    rows = run(range(2), epochs=3, size=100) if args.quick else run()
-    for kind, table in tables(rows).items():
-        common.print_table(f"Regret, data: {kind}", table)
-    common.print_table("Criteria", criteria(rows))
-    print(about())
-
-
-if __name__ == "__main__":
-    main()

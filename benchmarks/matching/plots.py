@@ -3,64 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks.common import record as common
+from benchmarks.common.lanes import Store
+from benchmarks.common.plots import (
+    OURS,
+    THEIRS,
+    grouped_bars,
+    legend,
+    numbers,
+    relative_to_ours,
+    save,
+)
+from benchmarks.common.record import Row
 from benchmarks.matching import tables
-from benchmarks.matching.lanes import Store
 
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-
-def _save(figure: Any, name: str) -> None:
-    for axis in figure.axes:
-        axis.spines[["top", "right"]].set_visible(False)
-    if figure.get_layout_engine() is None:
-        figure.tight_layout()
-    figure.savefig(common.RESULTS / f"{name}.png", dpi=110)
-    plt.close(figure)
-
-
-def _legend_above(axis: Any) -> None:
-    axis.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
-
-
-def papers(store: Store, graphs: Sequence[str], name: str) -> None:
+def papers(store: Store, graphs: Sequence[str], path: Path) -> None:
     """G-PR's figure 1 on the left, the table of APFB and APsB on the right."""
     sets = tables.sets(store, graphs)
     figure, axes = plt.subplots(1, 2, figsize=(13, 4.8))
     names = [*sets["original"], *sets["RCP"]]
-    x = np.arange(len(tables.RELABEL))
-    labels = {"first": "G-PR-First", "active": "G-PR-NoShr", "shrink": "G-PR-Shr"}
-    for i, variant in enumerate(tables.VARIANTS):
-        means = [tables.mean_ms(store, names, tables.g_pr(variant, *how)) for how in tables.RELABEL]
-        axes[0].bar(x + 0.27 * (i - 1), _numbers(means), 0.26, label=labels[variant])
-    axes[0].set_xticks(x, [f"{relabel}, {k:g}" for relabel, k in tables.RELABEL], fontsize=8)
+    variants = {"first": "G-PR-First", "active": "G-PR-NoShr", "shrink": "G-PR-Shr"}
+    means = {
+        title: [tables.mean_ms(store, names, tables.g_pr(v, *how)) for how in tables.RELABEL]
+        for v, title in variants.items()
+    }
+    grouped_bars(axes[0], [f"{relabel}, {k:g}" for relabel, k in tables.RELABEL], means)
     axes[0].set(ylabel="ms, geometric mean", xlabel=f"push_relabel on {len(names)} graphs")
-    _legend_above(axes[0])
-
-    x = np.arange(len(tables.BREADTH_FIRST))
-    for i, (which, names) in enumerate(sets.items()):
-        means = [tables.mean_ms(store, names, tables.ap(*how)) for how in tables.BREADTH_FIRST]
-        bars = axes[1].bar(x + 0.27 * (i - 1), _numbers(means), 0.26)
-        bars.set_label(f"{which} ({len(names)})")
-    labels = [f"{m}\n{k}\n{t}" for m, k, t in tables.BREADTH_FIRST]
-    axes[1].set_xticks(x, labels, fontsize=8)
+    means = {
+        f"{which} ({len(some)})": [
+            tables.mean_ms(store, some, tables.ap(*how)) for how in tables.BREADTH_FIRST
+        ]
+        for which, some in sets.items()
+    }
+    grouped_bars(axes[1], [f"{m}\n{k}\n{t}" for m, k, t in tables.BREADTH_FIRST], means)
     axes[1].set(ylabel="ms, geometric mean", xlabel="apfb and apsb by kernel and threads")
-    _legend_above(axes[1])
-    _save(figure, name)
+    for each in axes:
+        legend(each, above=True)
+    save(figure, path)
 
 
-def _numbers(values: Sequence[float | None]) -> list[float]:
-    return [np.nan if x is None else x for x in values]
-
-
-def profiles(store: Store, graphs: Sequence[str], name: str) -> None:
+def profiles(store: Store, graphs: Sequence[str], path: Path) -> None:
     """Speed-ups over the fastest sequential method of each graph, and times over the best."""
     figure, axes = plt.subplots(2, 2, figsize=(13, 9), sharex="row", layout="constrained")
     sets = {"original": list(graphs), "RCP": [f"{g}_rcp" for g in graphs]}
@@ -82,7 +70,7 @@ def profiles(store: Store, graphs: Sequence[str], name: str) -> None:
         )
     lines, names = axes[1, 0].get_legend_handles_labels()
     figure.legend(lines, names, frameon=False, ncols=len(names), loc="outside upper center")
-    _save(figure, name)
+    save(figure, path)
 
 
 def _profile_values(
@@ -92,14 +80,14 @@ def _profile_values(
     speedups: dict[str, list[float]] = {title: [] for title in methods}
     times: dict[str, list[float]] = {title: [] for title in methods}
     for graph in graphs:
-        sequential = store.fastest(graph, "one", tables.SEQUENTIAL, "cheap")
+        sequential, _ = store.fastest(graph, "one", tables.SEQUENTIAL, "cheap")
         found = {t: store.get(graph, lane, m, "cheap") for t, (lane, m) in methods.items()}
         if sequential is None or any(x is None for x in found.values()):
             continue
         finished = {t: np.inf if x is None or x.over else x.ms for t, x in found.items()}
         best = min(finished.values())
         for title, ms in finished.items():
-            speedups[title].append(sequential[0] / ms)
+            speedups[title].append(sequential / ms)
             times[title].append(ms / best)
     return speedups, times
 
@@ -119,36 +107,24 @@ def _curves(axis: Any, values: dict[str, list[float]], *, falling: bool) -> None
     axis.grid(alpha=0.3)
 
 
-def whole_solves(targets: list[dict[str, Any]], cpu: list[dict[str, Any]], name: str) -> None:
+def whole_solves(targets: list[Row], cpu: list[Row], path: Path) -> None:
     """The GPU against its targets, one core against its peers."""
-    figure, axes = plt.subplots(1, 2, figsize=(14, 6), width_ratios=(2, 3))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6), width_ratios=(2, 3))
     if targets:
-        y = np.arange(len(targets))
-        bars = (("ecl_mm_earlier", "0.75", "ECL-MM, measured earlier on the same kind of card"),
-                ("device_ms", "#2060a0", "jaxmatch"))  # fmt: skip
-        for i, (key, color, title) in enumerate(bars):
-            values = _numbers([row[key] for row in targets])
-            axes[0].barh(y + 0.2 - 0.4 * i, values, 0.38, color=color, label=title)
-        goals = _numbers([row["to_reach"] for row in targets])
-        axes[0].plot(goals, y - 0.2, "k|", markersize=12, label="to reach")
-        axes[0].set_yticks(y, [row["graph"] for row in targets], fontsize=8)
-        axes[0].invert_yaxis()
-        axes[0].set(xscale="log", xlabel="device ms, whole solve")
-        _legend_above(axes[0])
+        series = {
+            "ECL-MM, measured earlier on the same kind of card": "ecl_mm_earlier",
+            "jaxmatch": "device_ms",
+        }
+        values = {name: [row[key] for row in targets] for name, key in series.items()}
+        names = [row["graph"] for row in targets]
+        grouped_bars(left, names, values, colors=(THEIRS, OURS), across=True)
+        goals = numbers([row["to_reach"] for row in targets])
+        left.plot(goals, np.arange(len(goals)) + 0.2, "k|", markersize=12, label="to reach")
+        left.set(xscale="log", xlabel="device ms, whole solve")
+        legend(left, above=True)
     if cpu:
-        x = np.arange(len(cpu))
-        styles = {"scipy": ("#b0b0b0", "s"), "igraph": ("#d08c60", "^"), "btf": ("#a05070", "v")}
-        for peer, (color, marker) in styles.items():
-            bound = np.array([str(row[peer]).startswith(">") for row in cpu])
-            ratio = np.array([float(str(row[peer] or "nan").lstrip(">")) for row in cpu])
-            axes[1].plot(x[~bound], ratio[~bound], marker, color=color, label=peer, markersize=5)
-            axes[1].plot(
-                x[bound], ratio[bound], marker, color=color, markersize=5, fillstyle="none"
-            )
-        axes[1].axhline(1, color="#2060a0", linewidth=2)
-        axes[1].set_yscale("log")
-        axes[1].set_xticks(x, [row["graph"] for row in cpu], rotation=90, fontsize=7)
-        axes[1].set_ylabel("one core, relative to auto (hollow: stopped there)")
-        axes[1].grid(axis="y", alpha=0.3)
-        _legend_above(axes[1])
-    _save(figure, name)
+        peers = {peer: [row[peer] for row in cpu] for peer in tables.PEERS}
+        relative_to_ours(right, [row["graph"] for row in cpu], peers)
+        right.set_ylabel("one core, relative to auto (hollow: stopped there)")
+        legend(right, above=True)
+    save(figure, path)

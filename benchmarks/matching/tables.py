@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.common import record as common
+from benchmarks.common.lanes import Store, geomean_ratio
+from benchmarks.common.record import Row, geometric_mean, ratio
 from benchmarks.matching.graphs import Spec
-from benchmarks.matching.lanes import Store, geomean_ratio
 from benchmarks.matching.workers import PEERS, Job
 
 
@@ -36,6 +36,7 @@ TARGETS = [
 ]
 
 How = tuple[str, tuple[tuple[str, Any], ...]]  # method, options
+Sizes = dict[str, tuple[int, int, int]]  # rows, columns, edges
 
 SEQUENTIAL = ("hopcroft_karp", "hkdw", "pothen_fan", "push_relabel")
 MULTICORE = ("p_dbfs", "p_pfp", "p_hk", "auto")
@@ -87,19 +88,7 @@ def label(how: How) -> str:
     return Job("", *how).label
 
 
-def ratio(a: float | None, b: float | None) -> float | None:
-    return a / b if a and b else None
-
-
-def over_mark(store: Store, graph: str, lane: str, name: str) -> str:
-    """ ">" for a solve that was over the limit: the number beside it is a lower bound."""
-    measured = store.get(graph, lane, name)
-    return ">" if measured is not None and measured.over else ""
-
-
-def targets(
-    store: Store, graphs: Sequence[tuple[str, Target]], sizes: dict[str, tuple[int, int, int]]
-) -> list[dict[str, Any]]:
+def targets(store: Store, graphs: Sequence[tuple[str, Target]], sizes: Sizes) -> list[Row]:
     rows = []
     for name, target in graphs:
         measured = store.get(name, "gpu", "auto")
@@ -139,8 +128,7 @@ def sets(store: Store, graphs: Sequence[str]) -> dict[str, list[str]]:
         )
 
     def effort(name: str) -> float:
-        best = store.fastest(name, "one", SEQUENTIAL, "cheap")
-        return best[0] if best else 0
+        return store.fastest(name, "one", SEQUENTIAL, "cheap")[0] or 0
 
     original = [name for name in graphs if whole(name)]
     rcp = [f"{name}_rcp" for name in graphs if whole(f"{name}_rcp")]
@@ -151,7 +139,7 @@ def sets(store: Store, graphs: Sequence[str]) -> dict[str, list[str]]:
 def mean_ms(store: Store, graphs: Iterable[str], how: How) -> float | None:
     found = [store.ms(g, "gpu", label(how), "cheap") for g in graphs]
     times = [x for x in found if x is not None]
-    return common.geometric_mean(times) if times else None
+    return geometric_mean(times) if times else None
 
 
 def over(store: Store, graphs: Iterable[str], how: How) -> int:
@@ -159,12 +147,12 @@ def over(store: Store, graphs: Iterable[str], how: How) -> int:
     return sum(x.over for x in found if x is not None)
 
 
-def push_relabel(store: Store, graphs: Sequence[str]) -> list[dict[str, Any]]:
+def push_relabel(store: Store, graphs: Sequence[str]) -> list[Row]:
     """G-PR, figure 1: rows are relabelling strategies."""
     rows = []
     for which, names in sets(store, graphs).items():
         for relabel, k in RELABEL:
-            row: dict[str, Any] = {"set": which, "graphs": len(names), "relabel": relabel, "k": k}
+            row: Row = {"set": which, "graphs": len(names), "relabel": relabel, "k": k}
             for variant in VARIANTS:
                 how = g_pr(variant, relabel, k)
                 row[variant] = mean_ms(store, names, how)
@@ -173,11 +161,11 @@ def push_relabel(store: Store, graphs: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def breadth_first(store: Store, graphs: Sequence[str]) -> list[dict[str, Any]]:
+def breadth_first(store: Store, graphs: Sequence[str]) -> list[Row]:
     """Table 1 of the APsB and APFB paper; `over` counts solves that were stopped."""
     rows = []
     for which, names in sets(store, graphs).items():
-        row: dict[str, Any] = {"set": which, "graphs": len(names)}
+        row: Row = {"set": which, "graphs": len(names)}
         stopped = 0
         for method, kernel, threads in BREADTH_FIRST:
             how = ap(method, kernel, threads)
@@ -194,13 +182,11 @@ def profiled() -> dict[str, tuple[str, str]]:
     return {k: ("gpu", x) for k, x in gpu.items()} | {names[m]: ("threads", m) for m in MULTICORE}
 
 
-def after_cheap(
-    store: Store, graphs: Sequence[str], sizes: dict[str, tuple[int, int, int]]
-) -> list[dict[str, Any]]:
+def after_cheap(store: Store, graphs: Sequence[str], sizes: Sizes) -> list[Row]:
     rows = []
-    for name in [g for base in graphs for g in (base, f"{base}_rcp")]:
+    for name in [g for base in graphs for g in (base, f"{base}_rcp") if g in sizes]:
         auto = store.ms(name, "gpu", "auto", "cheap")
-        row: dict[str, Any] = {"graph": name, "edges": sizes[name][2], "auto_ms": auto}
+        row: Row = {"graph": name, "edges": sizes[name][2], "auto_ms": auto}
         columns = dict(profiled()) | {m: ("one", m) for m in SEQUENTIAL}
         for title, (lane, which) in columns.items():
             row[title] = ratio(store.ms(name, lane, which, "cheap"), auto)
@@ -213,53 +199,39 @@ def after_cheap(
 # From nothing
 
 
-def gpu_from_scratch(
-    store: Store, graphs: Sequence[str], sizes: dict[str, tuple[int, int, int]]
-) -> list[dict[str, Any]]:
+def gpu_from_scratch(store: Store, graphs: Sequence[str], sizes: Sizes) -> list[Row]:
     rows = []
     for name in sorted(graphs, key=lambda g: sizes[g][2]):
         ms = store.ms(name, "gpu", "auto")
         if ms is None:
             continue
-        sequential = store.fastest(name, "one", SEQUENTIAL)
-        peer = store.fastest(name, "one", PEERS)
-        row: dict[str, Any] = {"graph": name, "edges": sizes[name][2], "call_ms": ms}
-        row["device_ms"] = store.kernel_ms(name, "auto")
+        sequential, which = store.fastest(name, "one", SEQUENTIAL)
+        peer, which_peer = store.fastest(name, "one", PEERS)
+        row: Row = {"graph": name, "edges": sizes[name][2], "call_ms": ms}
+        row["device_ms"] = store.device_ms(name, "auto")
         for title, how in zip(("g_pr", "apfb"), GPU_BEST[1:], strict=True):
-            row[title] = ratio(store.kernel_ms(name, label(how)), row["device_ms"])
-        row["sequential"] = ratio(sequential[0], ms) if sequential else None
-        row["which"] = sequential[1] if sequential else None
+            row[title] = ratio(store.device_ms(name, label(how)), row["device_ms"])
+        row |= {"sequential": ratio(sequential, ms), "which": which}
         row["auto_core"] = ratio(store.ms(name, "one", "auto"), ms)
         row["auto_threads"] = ratio(store.ms(name, "threads", "auto"), ms)
-        row["peer"] = ratio(peer[0], ms) if peer else None
-        row["which_peer"] = peer[1] if peer else None
-        rows.append(row)
+        rows.append(row | {"peer": ratio(peer, ms), "which_peer": which_peer})
     return rows
 
 
-def cpu_from_scratch(
-    store: Store, graphs: Sequence[str], sizes: dict[str, tuple[int, int, int]]
-) -> list[dict[str, Any]]:
+def cpu_from_scratch(store: Store, graphs: Sequence[str], sizes: Sizes) -> list[Row]:
     rows = []
     for name in sorted(graphs, key=lambda g: sizes[g][2]):
         auto = store.ms(name, "one", "auto")
-        row: dict[str, Any] = {"graph": name, "edges": sizes[name][2]}
-        for other in (*SEQUENTIAL, *PEERS):
-            row[other] = ratio(store.ms(name, "one", other), auto)
-            if (mark := over_mark(store, name, "one", other)) and row[other]:
-                row[other] = f"{mark}{row[other]:.4g}"
-        peer = store.fastest(name, "one", PEERS)
-        row["auto_over_best_peer"] = ratio(auto, peer[0]) if peer else None
-        row["best_peer"] = peer[1] if peer else None
-        rows.append(row)
+        row: Row = {"graph": name, "edges": sizes[name][2]}
+        row |= {x: store.relative(name, x, auto) for x in (*SEQUENTIAL, *PEERS)}
+        peer, which = store.fastest(name, "one", PEERS)
+        rows.append(row | {"auto_over_best_peer": ratio(auto, peer), "best_peer": which})
     return rows
 
 
-def criteria(
-    store: Store, graphs: Sequence[str], sizes: dict[str, tuple[int, int, int]], on_gpu: bool
-) -> list[dict[str, Any]]:
+def criteria(store: Store, graphs: Sequence[str], sizes: Sizes, on_gpu: bool) -> list[Row]:
     """Ratios that are to hold. A solve over the limit enters with the limit."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
 
     def add(what: str, count: int, value: float | None, goal: float, least: bool) -> None:
         if value is None:
@@ -269,32 +241,30 @@ def criteria(
         rows.append({"what": what, "graphs": count, "value": value, "to_reach": f"{sign} {goal:g}",
                      "met": "met" if met else "missed"})  # fmt: skip
 
-    def first(pair: tuple[float, str] | None) -> float | None:
-        return None if pair is None else pair[0]
+    def fastest(graph: str, labels: Sequence[str]) -> float | None:
+        return store.fastest(graph, "one", labels)[0]
 
     measured = [g for g in graphs if on_gpu and store.get(g, "gpu", "auto")]
     large = [g for g in measured if sizes[g][2] >= 1_000_000]
     for title, methods in (("the papers' ones", SEQUENTIAL), ("auto too", (*SEQUENTIAL, "auto"))):
-        pairs = [
-            (first(store.fastest(g, "one", methods)), store.ms(g, "gpu", "auto")) for g in large
-        ]
+        pairs = [(fastest(g, methods), store.ms(g, "gpu", "auto")) for g in large]
         add(f"best sequential CPU method ({title}) / auto on the GPU, call, >= 1e6 edges",
             len(large), geomean_ratio(pairs), 20, True)  # fmt: skip
     for title, which in ((">= 1e6 edges", large), ("all", measured)):
         pairs = []
         for g in which:
-            best = [x for how in GPU_BEST[1:] if (x := store.kernel_ms(g, label(how)))]
-            pairs.append((min(best, default=None), store.kernel_ms(g, "auto")))
+            best = [x for how in GPU_BEST[1:] if (x := store.device_ms(g, label(how)))]
+            pairs.append((min(best, default=None), store.device_ms(g, "auto")))
         add(f"best of G-PR and APFB / auto, device, {title}", len(which),
             geomean_ratio(pairs), 2, True)  # fmt: skip
     # A call into JAX alone takes longer than some of the peers on the smallest graphs.
     usual = [g for g in graphs if sizes[g][2] >= 10_000]
-    pairs = [(store.ms(g, "one", "auto"), first(store.fastest(g, "one", PEERS))) for g in usual]
+    pairs = [(store.ms(g, "one", "auto"), fastest(g, PEERS)) for g in usual]
     worst = max((a / b for a, b in pairs if a and b), default=None)
     add("auto on one core / best peer, worst graph", len(usual), worst, 2, False)
     add("auto on one core / best peer", len(usual), geomean_ratio(pairs), 1.1, False)
     pairs = [(store.ms(g, "one", "scipy"), store.ms(g, "one", "auto")) for g in usual]
     add("scipy / auto on one core", len(usual), geomean_ratio(pairs), 3, True)
-    unfinished = [g for g in graphs if over_mark(store, g, "one", "auto")]
+    unfinished = [g for g in graphs if (x := store.get(g, "one", "auto")) and x.over]
     add("graphs on which auto on one core did not finish", len(graphs), len(unfinished), 0, False)
     return rows

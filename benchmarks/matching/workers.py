@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import statistics
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from benchmarks.common.workers import device, device_times
+from benchmarks.common import workers
 from benchmarks.matching import graphs
 
 
@@ -20,45 +20,31 @@ PEERS = ("scipy", "igraph", "btf")
 IGRAPH_MOST_EDGES = 8_000_000  # building its graph takes longer than all else
 
 
-class Job(NamedTuple):
-    """What to solve, how, and from which matching."""
+@dataclass(frozen=True)
+class Job(workers.Job):
+    """`start` is "cheap" for the time after the common cheap initialisation."""
 
-    graph: str
-    method: str  # of jaxmatch, or one of PEERS
-    options: tuple[tuple[str, Any], ...] = ()
-    start: str = "nothing"  # or "cheap": time after the common cheap initialisation
-    runs: int = 5
-
-    @property
-    def label(self) -> str:
-        return " ".join([self.method, *(str(value) for _, value in self.options)])
+    start: str = "nothing"
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What is not tried again on a graph once it took too long: all relabellings and starts."""
-        return (self.graph, self.method, *self.options[:1])
+        """All relabellings and starts of a method."""
+        return (self.instance, self.method, *self.options[:1])
+
+    @property
+    def problem(self) -> str:
+        return self.instance.removesuffix("_rcp")
 
 
-class Measured(NamedTuple):
-    """Times in ms. Over the limit `ms` is the limit and the rest empty."""
+class Bench(workers.Bench):
+    peers = PEERS
 
-    ms: float
-    least: float | None = None
-    greatest: float | None = None
-    device_ms: float | None = None
-    device_spread: float | None = None  # (greatest − least) / median
-    cardinality: int | None = None
-    over: bool = False
-
-
-class Bench:
     def __init__(self, cache: Path, budget: float):
-        self.cache, self.budget = cache, budget
-        self.name, self.loaded = "", {}
+        super().__init__(cache, budget)
         self.compiled: dict[Any, Callable[..., Any]] = {}
 
     def load(self, name: str) -> dict[str, Any]:
-        if name != self.name:
+        if name != self.loaded.get("name"):
             import jax
 
             import jaxmatch as jm
@@ -67,18 +53,21 @@ class Bench:
             n, m, _ = (int(x) for x in host["size"])
             arrays = [host[k] for k in ("row_ptr", "col_ind", "col_ptr", "row_ind")]
             graph = jm.BipartiteGraph(*jax.device_put((*arrays, np.int32(n), np.int32(m))))
-            self.loaded = {"host": host, "graph": graph, "start": jax.device_put(host["start"])}
-            jax.block_until_ready((graph, self.loaded["start"]))
-            self.name = name
+            start = jax.block_until_ready((graph, jax.device_put(host["start"])))[1]
+            self.loaded = {"name": name, "host": host, "graph": graph, "start": start}
         return self.loaded
 
-    def ours(self, job: Job) -> Callable[[], Any]:
-        """A compiled solve, for all graphs of one size."""
+    def solver(self, job: Job) -> workers.Solver:
+        """Of ours a compiled solve, for all graphs of one size."""
+        if job.method in PEERS:
+            make = {"scipy": _scipy, "igraph": _igraph, "btf": _btf}[job.method]
+            solve = make(self.load(job.instance)["host"])
+            return workers.Solver(lambda: None, lambda _: solve(), int)
         import jax
 
         import jaxmatch as jm
 
-        graph, start = (self.load(job.graph)[k] for k in ("graph", "start"))
+        graph, start = (self.load(job.instance)[k] for k in ("graph", "start"))
         key = (job.label, job.start, graph.shape, graph.capacity)
         if key not in self.compiled:
             how: dict[str, Any] = {"method": job.method, "options": dict(job.options)}
@@ -88,51 +77,25 @@ class Bench:
                 return jm.maximum_bipartite_matching(graph, **how, **warm)
 
             self.compiled[key] = jax.jit(from_start).lower(graph, start).compile()
-        solve = self.compiled[key]
-        return lambda: jax.block_until_ready(solve(graph, start))
-
-    def peer(self, job: Job) -> Callable[[], int]:
-        host = self.load(job.graph)["host"]
-        return {"scipy": _scipy, "igraph": _igraph, "btf": _btf}[job.method](host)
-
-    def measure(self, job: Job, report: Callable[[Any], None]) -> Measured:
-        solve = self.peer(job) if job.method in PEERS else self.ours(job)
-        report("prepared")
-        start = time.perf_counter()
-        result = solve()
-        times = [1e3 * (time.perf_counter() - start)]
-        report("first")
-        left = self.budget
-        while len(times) <= job.runs and (left := left - times[-1] / 1e3) > 0:
-            start = time.perf_counter()
-            solve()
-            times.append(1e3 * (time.perf_counter() - start))
-        times = times[1:] or times  # the first one was warm-up
-        on_device = None
-        if job.start == "nothing" and len(times) >= 3 and job.method not in PEERS:
-            on_device = device_times(solve, len(times))
-        middle = statistics.median(on_device) if on_device else None
-        return Measured(
-            statistics.median(times),
-            min(times),
-            max(times),
-            middle,
-            (max(on_device) - min(on_device)) / middle if on_device and middle else None,
-            result if isinstance(result, int) else self.check(job, result),
+        compiled = self.compiled[key]
+        return workers.Solver(
+            lambda: (graph, start),
+            lambda given: jax.block_until_ready(compiled(*given)),
+            partial(self.check, job),
         )
 
-    def answer(self, question: Any, report: Callable[[Any], None]) -> Any:
-        """A job, or "device", or the number of small graphs to solve in one call."""
-        if isinstance(question, Job):
-            return self.measure(question, report)
-        return device() if question == "device" else batch_of_small(int(question), self.budget)
+    def answer(self, question: Any, report: Callable[[str], None]) -> Any:
+        """Also the number of small graphs to solve in one call, and whether by scipy too."""
+        if isinstance(question, tuple):
+            return batch_of_small(*question, self.budget)
+        return super().answer(question, report)
 
     def check(self, job: Job, result: Any) -> int:
         import jaxmatch as jm
 
-        verdict = jm.check_matching(self.load(job.graph)["graph"], result)
+        verdict = jm.check_matching(self.load(job.instance)["graph"], result)
         if not bool(verdict.optimal):
-            raise AssertionError(f"{job.label} on {job.graph}: {verdict}, {result.status=}")
+            raise AssertionError(f"{job.label} on {job.instance}: {verdict}, {result.status=}")
         return int(result.cardinality)
 
 
@@ -186,13 +149,14 @@ def peers_found() -> list[str]:
     return found + ["btf"] * (_btf_library() is not None)
 
 
-def batch_of_small(count: int, budget: float) -> dict[str, Any]:
+def batch_of_small(count: int, peers: bool, budget: float) -> dict[str, Any]:
     """Many graphs of 64 + 64 vertices with about four edges a row, in one call; scipy in a loop."""
     import jax
     import scipy.sparse as sp
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
     import jaxmatch as jm
+    from benchmarks.common.timing import device_times, median_ms
 
     random = np.random.default_rng(0)
     matrices = []
@@ -203,24 +167,19 @@ def batch_of_small(count: int, budget: float) -> dict[str, Any]:
     solve = jax.jit(jm.maximum_bipartite_matching).lower(batch).compile()
     result = jax.block_until_ready(solve(batch))
     assert bool(jm.check_matching(batch, result).optimal.all())
-
-    def times(call: Callable[[], Any]) -> list[float]:
-        spent: list[float] = []
-        while len(spent) < 5 or (sum(spent) < 1e3 * budget and len(spent) < 40):
-            start = time.perf_counter()
-            call()
-            spent.append(1e3 * (time.perf_counter() - start))
-        return spent
-
-    call_ms = statistics.median(times(lambda: jax.block_until_ready(solve(batch))))
-    on_device = device_times(lambda: solve(batch), 9)
     sizes = [int((maximum_bipartite_matching(a) >= 0).sum()) for a in matrices]
     assert sizes == np.asarray(result.cardinality).tolist()
-    scipy_ms = statistics.median(times(lambda: [maximum_bipartite_matching(a) for a in matrices]))
-    device_ms = statistics.median(on_device) if on_device else None
+
+    call_ms = median_ms(solve, batch, budget=budget, most=40)
+    device_ms = workers.spread(device_times(lambda: solve(batch), 9)).get("device_ms")
     row: dict[str, Any] = {"graphs": count, "vertices": "64+64"}
     row["edges"] = float(np.mean([a.nnz for a in matrices]))
     row |= {"device_ms": device_ms, "call_ms": call_ms}
     if count == 4096 and device_ms is not None:
         row |= {"to_reach": 1.0, "met": "met" if device_ms <= 1 else "missed"}
+    if not peers:
+        return row
+    scipy_ms = median_ms(
+        lambda: [maximum_bipartite_matching(a) for a in matrices], budget=budget, most=40
+    )
     return row | {"scipy_ms": scipy_ms, "ratio_scipy": scipy_ms / (device_ms or call_ms)}

@@ -15,7 +15,7 @@ from benchmarks.assignment.sharded import (
     parts,  # noqa: E402
     problems,  # noqa: E402
 )
-from benchmarks.common.record import uniform_integers  # noqa: E402
+from benchmarks.common.costs import uniform_integers  # noqa: E402
 
 
 N = 30  # does not divide by four

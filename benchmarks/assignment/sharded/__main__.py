@@ -1,6 +1,7 @@
 """Several GPUs: batches over a mesh, and one large problem divided over it.
 
-    python -m benchmarks.assignment.sharded [--quick] [--devices N] [--seconds S] [--resume] [PART]
+    python -m benchmarks.assignment.sharded [--quick] [--devices N] [--seconds S] [--resume]
+        [--out FOLDER] [PART ...]
 
 Parts, all of them unless some are named:
 
@@ -16,9 +17,8 @@ Parts, all of them unless some are named:
 On 1, 2, 4 devices and on 8, as far as they are there and `--devices` allows. Times are medians of
 the wall time of a call. Every answer is proved optimal by a check that holds
 all costs, where they lie, against the duals, and must be the same for every number of devices. Each
-part writes `benchmarks/results/multi_gpu_<part>.json` after every case, and a figure of the same
-name (`multi_gpu_quick_*` with `--quick`). `--seconds` ends early and says what was left out;
-`--resume` keeps the rows of an earlier run. Without GPUs,
+part writes `multi_gpu_<part>.json` after every case, and a figure of the same name. `--seconds`
+ends early and says what was left out; `--resume` keeps the rows of an earlier run. Without GPUs,
 `XLA_FLAGS=--xla_force_host_platform_device_count=4` and `--quick` try it out.
 """
 
@@ -30,8 +30,7 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 
 # Before jax starts: 160 GB over two GPUs do not fit into its usual three quarters of each.
@@ -39,41 +38,18 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.9")
 
 import jax  # noqa: E402
 
-from benchmarks.assignment.gpu import gpu  # noqa: E402
-from benchmarks.assignment.sharded import parts  # noqa: E402
-from benchmarks.common import record as common  # noqa: E402
-
-
-class Part(NamedTuple):
-    cases: Callable[[bool, Sequence[int]], Iterable[parts.Case]]
-    measure: Callable[[parts.Case], parts.Row]
-    table: Callable[[Sequence[parts.Row]], list[parts.Row]]
-    goals: Callable[[Sequence[parts.Row]], list[parts.Row]] = lambda table: []
-
-
-PARTS = {
-    "batched": Part(
-        parts.batched_cases, parts.measure_batched, parts.batched_table, parts.batched_goals
-    ),
-    "weak": Part(parts.weak_cases, parts.measure_large, parts.weak_table),
-    "strong": Part(parts.strong_cases, parts.measure_large, parts.strong_table),
-    "fast": Part(parts.fast_cases, parts.measure_large, parts.fast_table, parts.fast_goals),
-    "ties": Part(parts.ties_cases, parts.measure_large, parts.ties_table),
-    "capacity": Part(parts.capacity_cases, parts.measure_capacity, parts.capacity_table),
-}
-
-
-def earlier_rows(name: str) -> list[parts.Row]:
-    path = common.RESULTS / f"{name}.json"
-    return json.loads(path.read_text())["rows"] if path.exists() else []
+from benchmarks.assignment.sharded.parts import COSTS, PARTS, Case  # noqa: E402
+from benchmarks.common import options, record  # noqa: E402
+from benchmarks.common.record import Row  # noqa: E402
 
 
 def run(name: str, part: str, machine: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Measures the cases of a part while there is time, and writes what there is after each."""
-    known = earlier_rows(name) if args.resume else []
-    rows: list[parts.Row] = []
-    left_out: list[parts.Case] = []
-    failed: list[parts.Case] = []
+    path = args.out / f"{name}.json"
+    known = json.loads(path.read_text())["rows"] if args.resume and path.exists() else []
+    rows: list[Row] = []
+    left_out: list[Case] = []
+    failed: list[Case] = []
     content = machine | {"rows": rows, "left_out": left_out, "failed": failed}
     cases, measure, table, goals = PARTS[part]
     for case in cases(args.quick, args.counts):
@@ -90,57 +66,53 @@ def run(name: str, part: str, machine: dict[str, Any], args: argparse.Namespace)
             except Exception as error:  # other cases may still be worth the machine's time
                 traceback.print_exc()
                 failed.append(case | {"error": str(error).partition("\n")[0]})
-                parts.COSTS.free()
+                COSTS.free()
                 continue
             spent = time.perf_counter() - start
             print(f"{spent:6.1f} s {part}: {rows[-1]}", flush=True)
         content["table"] = table(rows)
         content["goals"] = goals(content["table"])
-        common.write_json(name, content)
-    parts.COSTS.free()
+        record.write_json(args.out, name, content)
+    COSTS.free()
     return content
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small cases, to try this out")
+    parser = options.parser(__doc__, "small cases, to try this out")
     parser.add_argument("--devices", type=int, default=4, metavar="N", help="up to N, default 4")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case later")
     parser.add_argument("--resume", action="store_true", help="keep the rows of an earlier run")
-    common.add_parts(parser, [*PARTS])
-    args = parser.parse_args()
+    options.add_parts(parser, [*PARTS])
+    args = options.parse(parser)
     args.end = time.perf_counter() + args.seconds
     most = min(args.devices, len(jax.devices()))
     args.counts = [p for p in (1, 2, 4, 8) if p <= most]
     if jax.default_backend() != "gpu" and not args.quick:
         raise SystemExit("This benchmark needs GPUs; --quick tries it out without.")
-    if {*args.parts} != {"batched"} and not parts.has_divided():
-        raise SystemExit("This jaxmatch divides no problem: solve_assignment has no `row_axis`.")
     return args
 
 
 def main() -> None:
     args = arguments()
     device = jax.devices()[0]
-    machine = gpu() if device.platform == "gpu" else {}
-    machine |= common.environment(["jax", "jaxlib", "numpy"])
+    machine = record.gpu() if device.platform == "gpu" else {}
+    machine |= record.environment(["jax", "jaxlib", "numpy"])
     machine |= {"device": device.device_kind, "devices_here": len(jax.devices())}
     failures = 0
     for part in args.parts:
-        name = f"multi_gpu_{'quick_' if args.quick else ''}{part}"
+        name = f"multi_gpu_{part}"
         content = run(name, part, machine, args)
         if content["rows"]:
-            common.print_table(part, content["table"])
-            if content["goals"]:
-                common.print_table(f"{part}: goals", content["goals"])
+            record.print_table(part, content["table"])
+            record.print_table(f"{part}: goals", content["goals"])
             if importlib.util.find_spec("matplotlib"):
                 from benchmarks.assignment.sharded import plots
 
-                print(plots.draw(part, content, name))
+                print(plots.draw(part, content, args.out / f"{name}.png"))
         for case in content["left_out"]:
             print(f"{part}: no time left for {case}")
         failures += len(content["failed"])
-        print(common.write_json(name, content))
+        print(record.write_json(args.out, name, content))
     if failures:
         raise SystemExit(f"{failures} cases failed, see above.")
 

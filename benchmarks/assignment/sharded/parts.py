@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +23,11 @@ from jax.sharding import PartitionSpec as P
 import jaxmatch as jm
 from benchmarks.assignment.large import RANGES
 from benchmarks.assignment.sharded import problems
+from benchmarks.common.record import Row, ratio
+from benchmarks.common.timing import timed
 
 
 Case = dict[str, Any]
-Row = dict[str, Any]
 
 METHODS = ("classical", "tree", "core")
 BYTES_A_DEVICE = 110e9  # that costs may have
@@ -49,19 +48,13 @@ PAPER_STRONG = {
 }
 
 
-def has_divided() -> bool:
-    return "row_axis" in inspect.signature(jm.solve_assignment).parameters
+class Part(NamedTuple):
+    """Cases of a part from `quick` and the numbers of devices, a measurement, a table of rows."""
 
-
-def timed(call: Callable[[], Any], budget: float = 1.0, most: int = 7) -> tuple[Any, float]:
-    """The result of a first call, and the median milliseconds of two more or several."""
-    found = jax.block_until_ready(call())
-    times: list[float] = []
-    while len(times) < 2 or (sum(times) < budget and len(times) < most):
-        start = time.perf_counter()
-        jax.block_until_ready(call())
-        times.append(time.perf_counter() - start)
-    return found, 1e3 * statistics.median(times)
+    cases: Callable[[bool, Sequence[int]], Iterator[Case]]
+    measure: Callable[[Case], Row]
+    table: Callable[[Sequence[Row]], list[Row]]
+    goals: Callable[[Sequence[Row]], list[Row]] = lambda table: []
 
 
 # ---------------------------------------------------------------------------------------------
@@ -109,10 +102,10 @@ def measure_large(case: Case) -> Row:
     with jax.enable_x64(True):
         if divided:
             with jax.set_mesh(mesh):
-                res, ms = timed(lambda: solve(cost))
+                res, ms = timed(solve, cost, least=2, most=7)
         else:
             alone = cost.addressable_data(0)
-            res, ms = timed(lambda: solve(alone))
+            res, ms = timed(solve, alone, least=2, most=7)
     row = {"ms": ms} | problems.prove((cost,), res, n, mesh)
     known = RANGES.get((n, case["costs"]), (0, None))[1]
     assert known is None or row["value"] == known, (row["value"], known)
@@ -147,14 +140,29 @@ def _papers(times: Sequence[float] | None, devices: int, work: int = 1) -> Row:
     """The paper's time, and its efficiency for so much more work than that of one device."""
     found: dict[int, float] = dict(zip((1, 2, 4, 8), times or (), strict=False))
     alone, theirs = found.get(1), found.get(devices)
-    return {
-        "paper_efficiency": _over(alone and alone * work, theirs and theirs * devices),
-        "paper_s": theirs or "",
-    }
+    efficiency = ratio(alone and alone * work, theirs and theirs * devices)
+    return {"paper_efficiency": efficiency, "paper_s": theirs}
 
 
-def _over(a: float | None, b: float | None) -> float | str:
-    return a / b if a and b else ""
+def efficiencies(
+    rows: Sequence[Row], keys: Sequence[str], same: Sequence[str], paper: Callable[[Row], Row]
+) -> list[Row]:
+    """By the method of one device, and by the divided program on one device.
+
+    `keys` of each row are shown, the row of one device is the `same`; `paper` adds the paper's
+    figures, and the time to compare with as `work_ms`.
+    """
+    check_agreement(rows)
+    table = []
+    for row in rows:
+        first = {"devices": 1} | {k: row[k] for k in same}
+        theirs = paper(row)
+        work = theirs.pop("work_ms")
+        found = {k: row[k] for k in keys}
+        for form in ("plain", "divided"):
+            found[f"efficiency_by_{form}"] = ratio(_find(rows, **first, form=form), work)
+        table.append(found | theirs)
+    return table
 
 
 # ---------------------------------------------------------------------------------------------
@@ -172,21 +180,12 @@ def weak_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
 
 
 def weak_table(rows: Sequence[Row]) -> list[Row]:
-    check_agreement(rows)
-    table = []
-    for row in rows:
-        first = {"method": row["method"], "devices": 1}
-        like_theirs = row["n"] == weak_side(False, row["devices"])
-        paper = PAPER_WEAK.get(row["method"]) if like_theirs else None
-        table.append(
-            {k: row[k] for k in ("method", "form", "devices", "n", "ms")}
-            | {
-                "efficiency_by_plain": _over(_find(rows, **first, form="plain"), row["ms"]),
-                "efficiency_by_divided": _over(_find(rows, **first, form="divided"), row["ms"]),
-            }
-            | _papers(paper, row["devices"], work=row["devices"])
-        )
-    return table
+    def paper(row: Row) -> Row:
+        devices = row["devices"]
+        times = PAPER_WEAK.get(row["method"]) if row["n"] == weak_side(False, devices) else None
+        return _papers(times, devices, work=devices) | {"work_ms": row["ms"]}
+
+    return efficiencies(rows, ("method", "form", "devices", "n", "ms"), ["method"], paper)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -201,21 +200,11 @@ def strong_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
 
 
 def strong_table(rows: Sequence[Row]) -> list[Row]:
-    check_agreement(rows)
-    table = []
-    for row in rows:
-        same = {"method": row["method"], "n": row["n"], "devices": 1}
-        paper = PAPER_STRONG.get(row["method"], {}).get(row["n"])
-        work = row["ms"] * row["devices"]
-        table.append(
-            {k: row[k] for k in ("n", "method", "form", "devices", "ms")}
-            | {
-                "efficiency_by_plain": _over(_find(rows, **same, form="plain"), work),
-                "efficiency_by_divided": _over(_find(rows, **same, form="divided"), work),
-            }
-            | _papers(paper, row["devices"])
-        )
-    return table
+    def paper(row: Row) -> Row:
+        times = PAPER_STRONG.get(row["method"], {}).get(row["n"])
+        return _papers(times, row["devices"]) | {"work_ms": row["ms"] * row["devices"]}
+
+    return efficiencies(rows, ("n", "method", "form", "devices", "ms"), ("method", "n"), paper)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -229,21 +218,27 @@ def fast_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
                 yield _large(n, "uniform", "core", form, devices)
 
 
-def fast_table(rows: Sequence[Row]) -> list[Row]:
+def speed_ups(rows: Sequence[Row], same: Sequence[str], keys: Sequence[str] = ()) -> list[Row]:
+    """By the method of one device for the `same` problem; `keys` are shown too."""
     check_agreement(rows)
-    return [
-        {k: row[k] for k in ("n", "form", "devices", "ms")}
-        | {"speed_up": _over(_find(rows, n=row["n"], form="plain"), row["ms"])}
-        | {k: row[k] for k in ("value", "proved_gap", "gap")}
-        for row in rows
-    ]
+    table = []
+    for row in rows:
+        problem = {k: row[k] for k in same}
+        found = problem | {k: row[k] for k in ("form", "devices", "ms")}
+        found["speed_up"] = ratio(_find(rows, **problem, form="plain"), row["ms"])
+        table.append(found | {k: row[k] for k in keys})
+    return table
+
+
+def fast_table(rows: Sequence[Row]) -> list[Row]:
+    return speed_ups(rows, ["n"], ("value", "proved_gap", "gap"))
 
 
 def fast_goals(table: Sequence[Row]) -> list[Row]:
     return [
         _goal(f"speed-up at n = {row['n']} on 4 devices", 1.5, row["speed_up"])
         for row in table
-        if row["n"] == 150_000 and row["devices"] == 4 and row["speed_up"] != ""
+        if row["n"] == 150_000 and row["devices"] == 4 and row["speed_up"]
     ]
 
 
@@ -264,13 +259,7 @@ def ties_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
 
 
 def ties_table(rows: Sequence[Row]) -> list[Row]:
-    check_agreement(rows)
-    same = ("n", "costs", "method")
-    return [
-        {k: row[k] for k in (*same, "form", "devices", "ms")}
-        | {"speed_up": _over(_find(rows, **{k: row[k] for k in same}, form="plain"), row["ms"])}
-        for row in rows
-    ]
+    return speed_ups(rows, ("n", "costs", "method"))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -282,10 +271,9 @@ def capacity_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
     fitting = [p for p in counts if p > 1 and 4 * n * n / p <= BYTES_A_DEVICE]
     for devices in reversed(fitting):
         yield _large(n, "uniform", "core", "divided", devices)
-    if hasattr(jm, "solve_assignment_points"):
-        yield _large(n, "points 2D", "", "plain", 1)
-        for devices in (p for p in counts if p > 1):
-            yield _large(n, "points 2D", "", "divided", devices)
+    yield _large(n, "points 2D", "", "plain", 1)
+    for devices in (p for p in counts if p > 1):
+        yield _large(n, "points 2D", "", "divided", devices)
 
 
 def measure_capacity(case: Case) -> Row:
@@ -304,7 +292,7 @@ def measure_points(case: Case) -> Row:
 
     @jax.jit
     def solve(x: jax.Array, y: jax.Array) -> jm.Assignment:
-        return getattr(jm, "solve_assignment_points")(x, y, "sqeuclidean", **options)  # noqa: B009
+        return jm.solve_assignment_points(x, y, "sqeuclidean", **options)
 
     with jax.enable_x64(True):  # many seconds: compiled ahead, and run once
         with jax.set_mesh(mesh) if options else contextlib.nullcontext():
@@ -320,10 +308,11 @@ def measure_points(case: Case) -> Row:
 
 
 def capacity_table(rows: Sequence[Row]) -> list[Row]:
+    keys = ("n", "costs", "form", "devices", "ms", "value", "proved_gap", "gap")
     return [
-        {k: row[k] for k in ("n", "costs", "form", "devices", "ms", "value", "proved_gap", "gap")}
-        | {"gigabytes": 4 * row["n"] ** 2 / 1e9 if row["costs"] == "uniform" else ""}
-        | {"peak_gigabytes_so_far": row.get("peak_gigabytes_so_far", "")}
+        {k: row[k] for k in keys}
+        | {"gigabytes": 4 * row["n"] ** 2 / 1e9 if row["costs"] == "uniform" else None}
+        | {"peak_gigabytes_so_far": row.get("peak_gigabytes_so_far")}
         for row in rows
     ]
 
@@ -363,9 +352,9 @@ def measure_batched(case: Case) -> Row:
     compiled = jax.jit(solve).lower(cost).compile()
     text = compiled.as_text() or ""
     moves = [x for x in ("all-gather", "all-to-all", "collective-permute") if x in text]
-    found, ms = timed(lambda: compiled(cost), most=50)
+    found, ms = timed(compiled, cost, least=2, most=50)
     queue = 20
-    _, queued = timed(lambda: [compiled(cost) for _ in range(queue)], most=20)
+    _, queued = timed(lambda: [compiled(cost) for _ in range(queue)], least=2, most=20)
     _check_batch(cost, found if case["gradient"] else (found, None))
     return {"ms": ms, "queued_ms": queued / queue, "moves": ", ".join(moves)}
 
@@ -394,16 +383,10 @@ def batched_table(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         each = row["batch"] // row["devices"]
         same = {"devices": 1, "gradient": row["gradient"], "batch": each}
-        first = [r for r in rows if all(r[k] == x for k, x in same.items())]
-        table.append(
-            row
-            | {
-                "efficiency": _over(first[0]["ms"] if first else None, row["ms"]),
-                "queued_efficiency": _over(
-                    first[0]["queued_ms"] if first else None, row["queued_ms"]
-                ),
-            }
-        )
+        first = next((r for r in rows if all(r[k] == x for k, x in same.items())), {})
+        efficiency = ratio(first.get("ms"), row["ms"])
+        queued = ratio(first.get("queued_ms"), row["queued_ms"])
+        table.append(row | {"efficiency": efficiency, "queued_efficiency": queued})
     return table
 
 
@@ -416,5 +399,15 @@ def batched_goals(table: Sequence[Row]) -> list[Row]:
         )
         for row in table
         for name in ("efficiency", "queued_efficiency")
-        if row["devices"] == 4 and row[name] != ""
+        if row["devices"] == 4 and row[name]
     ]
+
+
+PARTS = {
+    "batched": Part(batched_cases, measure_batched, batched_table, batched_goals),
+    "weak": Part(weak_cases, measure_large, weak_table),
+    "strong": Part(strong_cases, measure_large, strong_table),
+    "fast": Part(fast_cases, measure_large, fast_table, fast_goals),
+    "ties": Part(ties_cases, measure_large, ties_table),
+    "capacity": Part(capacity_cases, measure_capacity, capacity_table),
+}

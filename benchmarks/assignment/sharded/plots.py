@@ -1,4 +1,4 @@
-"""Figures of the benchmark of several GPUs, from what `assignment/sharded` wrote."""
+"""Figures of the benchmark of several GPUs, from the tables of `sharded/parts.py`."""
 
 from __future__ import annotations
 
@@ -6,35 +6,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-from benchmarks.common import record as common
-
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
+from benchmarks.common.plots import FOURTH, OTHER, OURS, Axes, legend, legend_below, plt, save
+from benchmarks.common.record import Row
 
 
-COLORS = {"classical": "#d08050", "tree": "#609060", "core": "#2060a0"}
-Table = Sequence[dict[str, Any]]
+COLORS = {"classical": OTHER, "tree": FOURTH, "core": OURS}
+Table = Sequence[Row]
 
 
-def draw(part: str, content: dict[str, Any], name: str) -> Path:
-    """The figure of a part, as `<results>/<name>.png`."""
+def draw(part: str, content: dict[str, Any], path: Path) -> Path:
     figure = DRAWINGS[part](content["table"])
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{content['device']}, {content['date']}", fontsize=9, color="0.4")
-    figure.tight_layout(rect=(0, 0.17 if figure.legends else 0, 1, 1))
-    path = common.RESULTS / f"{name}.png"
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return save(figure, path)
 
 
 def _points(table: Table, x: str, y: str, **wanted: Any) -> tuple[list[Any], list[Any]]:
-    rows = [r for r in table if all(r[k] == v for k, v in wanted.items()) and r[y] != ""]
+    rows = [r for r in table if r[y] and all(r[k] == v for k, v in wanted.items())]
     return [r[x] for r in rows], [r[y] for r in rows]
 
 
@@ -61,14 +48,6 @@ def _efficiency(axes: Axes, table: Table) -> None:
     axes.grid(alpha=0.3)
 
 
-def _key(figure: Any, *axes: Axes) -> None:
-    """Below, of what the axes show together."""
-    known = {
-        label: h for a in axes for h, label in zip(*a.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend([*known.values()], [*known], loc="lower center", ncols=3, fontsize=8)
-
-
 def weak(table: Table) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2))
     _efficiency(left, table)
@@ -83,8 +62,8 @@ def weak(table: Table) -> Any:
     right.set(yscale="log", ylabel="ms of a call", xticks=[*sides])
     right.set_xticklabels([f"{p}\nn = {n}" for p, n in sides.items()])
     right.set_xlabel("devices")
-    right.legend(fontsize=7)
-    _key(figure, left)
+    legend(right, fontsize=7)
+    legend_below(figure, left)
     return figure
 
 
@@ -94,7 +73,7 @@ def strong(table: Table) -> Any:
     for axes, n in zip(every[0], sides, strict=True):
         _efficiency(axes, [r for r in table if r["n"] == n])
         axes.set_title(f"n = {n}, the same for all", fontsize=10)
-    _key(figure, *every[0])
+    legend_below(figure, *every[0])
     return figure
 
 
@@ -112,7 +91,7 @@ def fast(table: Table) -> Any:
     left.set_ylim(bottom=0)
     for axes in (left, right):
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+        legend(axes)
     return figure
 
 
@@ -132,7 +111,7 @@ def ties(table: Table) -> Any:
             )
         axes.set(title=method, yscale="log", xticks=range(len(kinds)))
         axes.set_xticklabels(kinds, rotation=30, ha="right")
-        axes.legend(fontsize=8)
+        legend(axes)
     every[0].set_ylabel(f"ms of a call, n = {table[0]['n']}")
     return figure
 
@@ -170,7 +149,7 @@ def batched(table: Table) -> Any:
     )
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    legend(axes)
     return figure
 
 

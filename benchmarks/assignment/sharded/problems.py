@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxmatch as jm
+from benchmarks.common.costs import below, splitmix64
 
 
 AXIS = "x"
@@ -56,14 +57,10 @@ def make_costs(n: int, kind: str, mesh: Mesh, seed: int = 1) -> jax.Array:
         first = lax.axis_index(AXIS).astype(jnp.uint64) * rows
         i, j = (lax.broadcasted_iota(jnp.uint64, (rows, side), d) for d in (0, 1))
         row = (first + i) % 8 if kind == "eight rows" else first + i
-        z = row * n + j + jnp.uint64(seed * 0xD1342543DE82EF95 % 2**64)
-        z += jnp.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> 30)) * jnp.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> 27)) * jnp.uint64(0x94D049BB133111EB)
-        z ^= z >> 31
+        bits = splitmix64(row * n + j, seed)
         if kind in INTEGERS:
-            return (((z >> 32) * jnp.uint64(INTEGERS[kind](n) + 1)) >> 32).astype(jnp.int32)
-        return (z >> 40).astype(jnp.float32) * jnp.float32(2**-24)
+            return below(bits, INTEGERS[kind](n) + 1).astype(jnp.int32)
+        return (bits >> jnp.uint64(40)).astype(jnp.float32) * jnp.float32(2**-24)
 
     make = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(), out_specs=P(AXIS)))
     with jax.enable_x64(True):
@@ -138,9 +135,7 @@ def _held_against_points(
     mesh: Mesh,
     n: int,
 ) -> tuple[jax.Array, ...]:
-    def local(
-        x: jax.Array, y: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array
-    ) -> tuple[jax.Array, ...]:
+    def local(x: jax.Array, y: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
         x, y = x.astype(v.dtype), y.astype(v.dtype)
 
         def squared(a: jax.Array, b: jax.Array) -> jax.Array:
