@@ -3,9 +3,9 @@
     python -m benchmarks.compare BEFORE AFTER [--mean PERCENT] [--row PERCENT]
 
 BEFORE and AFTER are two JSON files, or two folders whose files of the same name are compared. Every
-time of ours that both have is a row; peers, set-up and derived tables are left out. A solve over the
-limit counts with the limit. The exit code is 1 where the geometric mean of the ratios is off 1 by
-more than 2 %, or a row by more than 5 %, to either side.
+time of ours that both have is a row; peers, set-up and derived tables are left out. A solve over
+the limit counts with the limit. The exit code is 1 where the geometric mean of the ratios is off 1
+by more than 2 %, or a row by more than 5 %, to either side.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def batches(args: argparse.Namespace) -> Iterator[Row]:
         yield row
 
 
-def mixed_sizes() -> Row:
+def mixed_sizes(args: argparse.Namespace) -> Iterator[Row]:
     """256 problems of 50 to 450 rows, padded to 450; and the same, each alone without padding."""
     sizes = np.random.default_rng(0).integers(50, 451, 256)
     inside = np.arange(450) < sizes[:, None]
@@ -192,10 +192,10 @@ def mixed_sizes() -> Row:
     busy(lambda: grouped(*exact))
     apart = kernel_ms(lambda: grouped(*exact)) or call_ms(grouped, *exact)
     times = device_ms(padded, costs), apart
-    return {"padded_ms": times[0], "grouped_ms": times[1], "ratio": times[0] / times[1]}
+    yield {"padded_ms": times[0], "grouped_ms": times[1], "ratio": times[0] / times[1]}
 
 
-def warm_start() -> Row:
+def warm_start(args: argparse.Namespace) -> Iterator[Row]:
     """256 x 256, 256, after costs changed by a hundredth."""
     old = [costs_of(256, 256, 256, UNIFORM, seed) for seed in range(8)]
     noise = [costs_of(256, 256, 256, NORMAL, 100 + seed) for seed in range(8)]
@@ -208,7 +208,7 @@ def warm_start() -> Row:
 
     np.testing.assert_array_equal(jax.jit(warm)(pairs[0]), jm.solve_assignment(new[0]).cost)
     cold_ms, warm_ms = device_ms(cost_and_status, new), device_ms(warm, pairs)
-    return {"cold_ms": cold_ms, "warm_ms": warm_ms, "ratio": cold_ms / warm_ms}
+    yield {"cold_ms": cold_ms, "warm_ms": warm_ms, "ratio": cold_ms / warm_ms}
 
 
 @contextmanager
@@ -257,34 +257,30 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     save(figure, path)
 
 
-TITLES = {
-    "batches": "Batches (ratio: fastest peer over one call)",
-    "mixed_sizes": "256 problems of 50 to 450, padded to 450",
-    "warm_start": "Warm start, 256 of 256x256",
-    "kernels": "One warp or one block for a problem, uniform",
+PARTS = {
+    "batches": (batches, "Batches (ratio: fastest peer over one call)"),
+    "mixed_sizes": (mixed_sizes, "256 problems of 50 to 450, padded to 450"),
+    "warm_start": (warm_start, "Warm start, 256 of 256x256"),
+    "kernels": (kernels, "One warp or one block for a problem, uniform"),
 }
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "fewer points, and no optax", selects=True)
-    args = options.parse(parser)
+    args = options.parse(options.parser(__doc__, "fewer points, and no optax", selects=True))
     packages = ["jax", "jaxlib", "numpy", "scipy", "optax", "torch-linear-assignment"]
     clock = "CUPTI" if has_device_clock() else "wall"
     content = record.gpu() | record.environment(packages) | {"device_clock": clock}
-    for part, title in TITLES.items():
-        if part in ("mixed_sizes", "warm_start"):
-            if not args.rows.search(part):
-                continue
-            content[part] = mixed_sizes() if part == "mixed_sizes" else warm_start()
-            rows = [content[part]]
-        else:
-            rows = content[part] = list(batches(args) if part == "batches" else kernels(args))
-        record.print_table(title, rows)
+    for name, (part, title) in PARTS.items():
+        one_row = name in ("mixed_sizes", "warm_start")
+        rows = list(part(args)) if not one_row or args.rows.search(name) else []
+        if rows:
+            content[name] = rows[0] if one_row else rows
+            record.print_table(title, rows)
         # Written after every part: the last one takes the longest.
         path = record.write_json(args.out, "assignment_gpu", content)
-        if part == "batches" and args.complete and importlib.util.find_spec("matplotlib"):
+        if name == "batches" and args.complete and importlib.util.find_spec("matplotlib"):
             plot(rows, path.with_suffix(".png"))
-    print(f"\nwrote {args.out / 'assignment_gpu.json'}")
+    print(f"\nwrote {path}")
 
 
 if __name__ == "__main__":

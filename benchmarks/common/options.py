@@ -12,7 +12,9 @@ from benchmarks.common.record import RESULTS
 
 def parser(doc: str | None, quick: str = "", *, selects: bool = False) -> argparse.ArgumentParser:
     """Takes `--out`; with a help text `quick`, `--quick`; with `selects`, a choice of rows."""
-    made = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    lines = (doc or "").splitlines()
+    command = lines[2].split()[:3]  # python -m benchmarks...
+    made = argparse.ArgumentParser(" ".join(command), description=lines[0])
     made.add_argument("--out", type=Path, metavar="FOLDER", help="for results and figures")
     made.set_defaults(quick=False, rows=re.compile(""), peers=True)
     if quick:

@@ -38,14 +38,14 @@ def legend(axes: Axes, above: bool = False, **options: Any) -> None:
         axes.legend(**{"frameon": False, "fontsize": 8, **place, **options})
 
 
-def legend_below(figure: Any, *every: Axes) -> None:
+def legend_below(figure: Any, *every: Axes, ncols: int = 3) -> None:
     """One for all the axes."""
     known = {
         label: handle
         for axes in every
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend([*known.values()], [*known], loc="lower center", ncols=3, fontsize=8)
+    figure.legend([*known.values()], [*known], loc="lower center", ncols=ncols, fontsize=8)
 
 
 def numbers(values: Sequence[float | None]) -> np.ndarray:

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.common import options, record
+from benchmarks.common.cache import load
 from benchmarks.common.lanes import Limits, Plan, Store, chosen, cores_of_lanes, run_lanes
 from benchmarks.common.workers import Worker
 from benchmarks.flow import instances, plots, tables
@@ -86,7 +87,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cache = args.cache or Path(folder)
         sizes = instances.make_all([*networks, *grids], cache)
-        spread = {n: instances.workload_spread(instances.load(cache, n)) for n in networks}
+        spread = {n: instances.workload_spread(load(cache, n)) for n in networks}
         run_lanes(selected, cores, store, LIMITS, Bench, cache, end)
         worker = Worker(cores["gpu"][0], "", Bench, cache, 1.0)
         backend, device = worker.ask("device")

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import multiprocessing
 import os
 import re
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.common.cache import keep, load, make_in_parallel, path_of
 
 
 Network = dict[str, Any]
@@ -267,20 +267,14 @@ def make_all(wanted: Iterable[str], cache: Path) -> dict[str, tuple[int, int]]:
     of what is a grid alone."""
     cache.mkdir(parents=True, exist_ok=True)
     wanted = list(dict.fromkeys(wanted))
-    missing = [name for name in wanted if not _path(cache, name).exists()]
-    workers = max(1, min(8, len(os.sched_getaffinity(0)), len(missing)))
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        for future in [pool.submit(_make, name, cache) for name in missing]:
-            future.result()
+    missing = [(name, cache) for name in wanted if not path_of(cache, name).exists()]
+    make_in_parallel(_make, missing, 8)
     sizes = {}
     for name in wanted:
-        with np.load(_path(cache, name)) as file:
-            is_network = "n" in file
-            sizes[name] = (
-                (int(file["n"]), len(file["src"]))
-                if is_network
-                else (file["us"].size, int(file["connectivity"]))
-            )
+        x = load(cache, name)
+        is_network = "n" in x
+        nodes, arcs = (x["n"], len(x["src"])) if is_network else (x["us"].size, x["connectivity"])
+        sizes[name] = int(nodes), int(arcs)
     return sizes
 
 
@@ -293,16 +287,6 @@ def workload_spread(x: Network) -> tuple[float, float]:
     lanes = np.pad(degree, (0, -n % 32)).reshape(-1, 32)
     warps = lanes.max(1), (-(-lanes // 32)).sum(1)
     return tuple(float(w.std() / w.mean()) for w in warps)  # pyright: ignore
-
-
-def load(cache: Path, name: str) -> dict[str, Any]:
-    """Of a network, a grid, or both in one."""
-    with np.load(_path(cache, name)) as file:
-        return dict(file)
-
-
-def _path(cache: Path, name: str) -> Path:
-    return cache / f"{name}.npz"
 
 
 def _instance(name: str) -> dict[str, Any]:
@@ -329,6 +313,4 @@ def _instance(name: str) -> dict[str, Any]:
 
 
 def _make(name: str, cache: Path) -> None:
-    part = cache / f"{name}.part.npz"
-    np.savez(part, allow_pickle=False, **_instance(name))
-    part.rename(_path(cache, name))  # never half a file under its name
+    keep(cache, name, _instance(name))

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import workers
-from benchmarks.flow import instances
+from benchmarks.common import cache, workers
 
 
 PEERS = {"ortools": "ortools", "pymaxflow": "maxflow", "scipy": "scipy"}  # the module of each
@@ -63,7 +62,7 @@ class Bench(workers.Bench):
     def instance(self, job: Job) -> dict[str, Any]:
         key = (job.instance, "host")
         if key not in self.loaded:
-            self.loaded = {key: instances.load(self.cache, job.instance)}
+            self.loaded = {key: cache.load(self.cache, job.instance)}
         return self.loaded[key]
 
     def solver(self, job: Job) -> workers.Solver:

@@ -38,8 +38,8 @@ from _digit_matching_training import RULES, Trainer, make_grids, paper_settings 
 
 # Test accuracy in percent, mean and standard deviation of five restarts.
 PUBLISHED = {4: (98.32, 0.24), 8: (99.92, 0.01), 16: (99.06, 0.57), 24: (92.06, 7.97)}
-TRAIN_GRIDS, TRAIN_GRIDS_TESTED = 10_000, 2000
-LEARNING_RATE, SEED = 1e-3, 0
+TRAIN_DIGITS, TRAIN_GRIDS, TRAIN_GRIDS_TESTED = 1000, 10_000, 2000
+SEED = 0
 
 
 def run(args: argparse.Namespace) -> Row:
@@ -49,14 +49,9 @@ def run(args: argparse.Namespace) -> Row:
     """
     k, epochs = args.k, args.epochs
     numbers = range(args.first_restart, args.first_restart + args.restarts)
-    train_set, others = split_digits(with_frame(load_digits(args.digits)), args.train_digits)
+    train_set, others = split_digits(with_frame(load_digits()), TRAIN_DIGITS)
     settings = paper_settings(
-        k,
-        epochs=epochs,
-        train_digits=args.train_digits,
-        train_grids=TRAIN_GRIDS,
-        learning_rate=LEARNING_RATE,
-        search_dtype=args.search_dtype,
+        k, epochs=epochs, train_digits=TRAIN_DIGITS, train_grids=TRAIN_GRIDS, learning_rate=1e-3
     )
     start = time.perf_counter()
     graph = GridGraph(k)
@@ -76,16 +71,11 @@ def run(args: argparse.Namespace) -> Row:
         loss = np.asarray(loss)  # waits
         seconds.append(time.perf_counter() - before)
         if epoch == 1 or epoch % max(1, epochs // 6) == 0:
-            watched.append(
-                (epoch, *(100 * np.asarray(trainer.accuracy(state.params, train_set, few))))
-            )
-            shown = ", ".join(f"{x:.2f}" for x in watched[-1][1:])
-            print(
-                f"k={k} {args.estimator} epoch {epoch}: loss {loss[-20:].mean():.4f}, "
-                f"train {shown} %, {seconds[-1]:.1f} s",
-                file=sys.stderr,
-                flush=True,
-            )
+            accuracy = 100 * np.asarray(trainer.accuracy(state.params, train_set, few))
+            watched.append([epoch, *accuracy.tolist()])
+            percent = ", ".join(f"{x:.2f}" for x in accuracy)
+            shown = f"loss {loss[-20:].mean():.4f}, train {percent} %, {seconds[-1]:.1f} s"
+            print(f"k={k} {args.estimator} epoch {epoch}: {shown}", file=sys.stderr, flush=True)
         if sum(seconds) > args.stop_after:
             break
 
@@ -111,7 +101,7 @@ def run(args: argparse.Namespace) -> Row:
         "first_epoch_seconds": seconds[0],
         "epoch_seconds": float(np.median(seconds[1:] or seconds)),
         "train_seconds": sum(seconds),
-        "train_by_epoch": [[float(x) for x in entry] for entry in watched],
+        "train_by_epoch": watched,
         "settings": vars(settings) | {"test_grids": args.test_grids, "seed": SEED},
         "device": jax.devices()[0].device_kind,
     } | record.environment(("jax", "jaxlib", "numpy", "optax"))
@@ -125,17 +115,14 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=5)
     parser.add_argument("--first-restart", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--train-digits", type=int, default=1000)
     parser.add_argument("--test-grids", type=int, default=5000)
-    parser.add_argument("--search-dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--stop-after", type=float, default=float("inf"), metavar="SECONDS",
                         help="of training, after which no further epoch begins")  # fmt: skip
-    parser.add_argument("--digits", type=Path)
     parser.add_argument("--save-digits", type=Path, help="write the digits there, and no more")
     parser.add_argument("--out", type=Path, help="append the row to this file")
     args = parser.parse_args()
     if args.save_digits is not None:
-        save_digits(args.save_digits, load_digits(args.digits))
+        save_digits(args.save_digits, load_digits())
         return
     row = run(args)
     if args.out is not None:

@@ -14,11 +14,11 @@ from benchmarks.common.plots import (
     FOURTH,
     OTHER,
     OURS,
-    ROOM_BELOW,
     THEIRS,
     Axes,
     grouped_bars,
     legend,
+    legend_below,
     plt,
     save,
 )
@@ -59,12 +59,11 @@ def quality(rows: Sequence[Row]) -> Any:
     figure, every = plt.subplots(
         1, len(sigmas), figsize=(7 * len(sigmas), 7), sharex=True, sharey=True, squeeze=False
     )
-    best: list[Row] = []
     for axes, sigma in zip(every[0], sigmas, strict=True):
-        best = _best_steps([row for row in rows if row["sigma"] == sigma])
         axes.set(xscale="log", ylim=(0, 1.05), title=f"noise of strength σ = {sigma:g}")
         axes.set_xlabel("time of solution and gradient / time of a plain solve")
         axes.grid(alpha=0.3)
+        _marks(axes, _best_steps([row for row in rows if row["sigma"] == sigma]))
     every[0, 0].set_ylabel("cosine with the exact gradient")
     figure.suptitle(
         f"Gradients of assignments with {side} rows against the exact smoothed Jacobian\n"
@@ -72,10 +71,7 @@ def quality(rows: Sequence[Row]) -> Any:
         "best step of those measured; times of 64 problems of 32 rows",
         fontsize=11,
     )
-    _key_of_marks(figure, best)
-    figure.tight_layout(rect=(0, ROOM_BELOW, 1, 1))
-    for axes, sigma in zip(every[0], sigmas, strict=True):
-        _marks(axes, _best_steps([row for row in rows if row["sigma"] == sigma]))
+    legend_below(figure, every[0, 0], ncols=4)
     return figure
 
 
@@ -110,52 +106,20 @@ def _best_steps(rows: Sequence[Row]) -> list[Row]:
 
 
 def _marks(axes: Axes, best: Sequence[Row]) -> None:
-    """With a number beside each, on the side where it is on no other mark or number."""
-    for mean in best:
+    """A mark for one estimate, with its number; a hollow one for the mean of many."""
+    for k, mean in enumerate(best, 1):
         color, marker = FAMILIES[mean["family"]]
         x, y, of_mean = mean["by_solve"], mean["cosine"], mean["cosine_of_mean"]
-        axes.plot(x, y, marker, color=color, markersize=6)
+        label = f"{k}  {mean['label']}"
+        axes.plot(x, y, marker, color=color, markersize=6, label=label)
         if of_mean > y + 0.005:
             axes.plot([x, x], [y, of_mean], color=color, linewidth=0.6, alpha=0.5)
             axes.plot(x, of_mean, marker, color=color, markersize=6, fillstyle="none")
-    axes.margins(x=0.08)
-    axes.autoscale_view(scaley=False)
-    pixel = 72 / axes.figure.dpi  # pyright: ignore
-    ends = [[(m["by_solve"], m[key]) for m in best] for key in ("cosine", "cosine_of_mean")]
-    places = [tuple(pixel * axes.transData.transform(p)) for p in ends[0]]
-    taken = places + [tuple(pixel * axes.transData.transform(p)) for p in ends[1]]
-    sides = ((1, 0), (-1, 0), (0.8, -0.8), (-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0, -1), (0, 1))
-    moves = [(r * a, r * b) for r in (10, 14, 19) for a, b in sides]
-    for k, (mean, (x, y)) in enumerate(zip(best, places, strict=True), 1):
-
-        def room(move: tuple[float, float], x: float = x, y: float = y) -> float:
-            others = [t for t in taken if t != (x, y)]
-            gaps = [max(abs(x + move[0] - a) / 11, abs(y + move[1] - b) / 8) for a, b in others]
-            return min(1.0, *gaps)
-
-        move = max(moves, key=room)
-        taken.append((x + move[0], y + move[1]))
+        side = 1 if k % 2 else -1  # neighbours in the list have their numbers on either side
         axes.annotate(
-            str(k),
-            (mean["by_solve"], mean["cosine"]),
-            move,
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontsize=8,
-            color=FAMILIES[mean["family"]][0],
-        )
-
-
-def _key_of_marks(figure: Any, best: Sequence[Row]) -> None:
-    handles = []
-    for k, mean in enumerate(best, 1):
-        color, marker = FAMILIES[mean["family"]]
-        label = f"{k}  {mean['label']}"
-        handles.append(
-            plt.Line2D([], [], color=color, marker=marker, linestyle="", label=label)  # pyright: ignore
-        )
-    figure.legend(handles=handles, loc="lower center", ncols=4, fontsize=8, frameon=False)
+            str(k), (x, y), (11 * side, 0), textcoords="offset points",
+            ha="center", va="center", fontsize=8, color=color,
+        )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------

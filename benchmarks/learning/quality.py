@@ -10,7 +10,8 @@ import argparse
 import importlib.util
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -52,7 +53,7 @@ TIMED = (64, 32)  # problems, rows
 
 
 class Entry(NamedTuple):
-    """A rule as it is measured. `of`: the estimator, from sigma and `|C| / |d|` of each problem;
+    """A rule and its measurement. `of`: the estimator, from sigma and `|C| / |d|` of each problem;
     `noise`: the law of noise whose Jacobian it is held against, which is the rule's own unless
     `own` is False; `step`: times `|C| / |d|`; `largest`: measured at the largest size alone, to
     save time."""
@@ -66,74 +67,41 @@ class Entry(NamedTuple):
     largest: bool = False
 
 
-def entries() -> list[Entry]:
-    found = [
-        Entry(f"Identity {p}", lambda s, r, p=p: Identity(p), own=False)  # pyright: ignore
-        for p in ("invariant", "none", "mean", "norm", "std")
-    ]
+def entries() -> Iterator[Entry]:
+    for p in ("invariant", "none", "mean", "norm", "std"):
+        yield Entry(f"Identity {p}", lambda s, r, p=p: Identity(p), own=False)  # pyright: ignore
     for central, step in itertools.product((False, True), (*STEPS, 4.0)):
-        found.append(
-            Entry(
-                "Blackbox central" if central else "Blackbox",
-                lambda s, r, a=step, c=central: Blackbox(a * r, c),
-                own=False,
-                step=step,
-            )
-        )
+        name = "Blackbox central" if central else "Blackbox"
+        yield Entry(name, lambda s, r, a=step, c=central: Blackbox(a * r, c), own=False, step=step)
     for noise, samples in itertools.product(LAWS, (10, 100)):
-        kinds = [("others", False), ("others", True), ("solution", False), ("none", False)]
-        for variate, symmetric in kinds:
-            found.append(
-                Entry(
-                    f"Perturbed {noise}, {'symmetric' if symmetric else variate}",
-                    lambda s, r, m=samples, z=noise, v=variate, both=symmetric: Perturbed(  # type: ignore
-                        s, m, z, v, both
-                    ),
-                    noise,
-                    samples=samples,
-                    largest=variate != "others",
-                )
-            )
-    implicit: list[tuple[Any, bool, float]] = [
-        ("normal", c, a) for c, a in itertools.product((False, True), STEPS)
-    ]
-    implicit += [("gumbel", False, 1.0), ("sum_of_gamma", False, 1.0)]
-    for noise, central, step in implicit:
-        found.append(
-            Entry(
-                f"ImplicitMLE {noise}" + (", central" if central else ""),
-                lambda s, r, z=noise, c=central, a=step: ImplicitMLE(  # type: ignore
-                    a * r, s, 10, z, central=c
-                ),
-                noise if noise in LAWS else "gumbel",
-                noise in LAWS,
-                10,
-                step,
-                noise != "normal",
-            )
-        )
+        for variate, both in (("others", 0), ("others", 1), ("solution", 0), ("none", 0)):
+            perturbed = partial(_perturbed, samples, noise, variate, bool(both))
+            name = f"Perturbed {noise}, {'symmetric' if both else variate}"
+            yield Entry(name, perturbed, noise, samples=samples, largest=variate != "others")
+    kinds = [("normal", c, a) for c, a in itertools.product((False, True), STEPS)]
+    for noise, central, step in (*kinds, ("gumbel", False, 1.0), ("sum_of_gamma", False, 1.0)):
+        name = f"ImplicitMLE {noise}" + (", central" if central else "")
+        law = noise if noise in LAWS else "gumbel"
+        implicit = partial(_implicit, noise, central, step)
+        yield Entry(name, implicit, law, noise in LAWS, 10, step, noise != "normal")
     for target in TARGETS:
-        found.append(
-            Entry(
-                f"AdaptiveImplicitMLE normal, target {target:g}",
-                lambda s, r, t=target: AdaptiveImplicitMLE(
-                    noise_strength=s, num_samples=10, noise="normal", target=t
-                ),
-                samples=10,
-                largest=True,
-            )
-        )
-    if importlib.util.find_spec("ott"):
-        for step in ENTROPIES:
-            found.append(
-                Entry(
-                    f"Entropic, {step:g} sigma",
-                    lambda s, r, a=step: Entropic(a * s),
-                    own=False,
-                    largest=True,
-                )
-            )
-    return found
+        name = f"AdaptiveImplicitMLE normal, target {target:g}"
+        yield Entry(name, partial(_adaptive, target), samples=10, largest=True)
+    for step in ENTROPIES if importlib.util.find_spec("ott") else ():
+        name = f"Entropic, {step:g} sigma"
+        yield Entry(name, lambda s, r, a=step: Entropic(a * s), own=False, largest=True)
+
+
+def _perturbed(samples: int, noise: Any, variate: Any, both: bool, s: float, r: Any) -> Estimator:
+    return Perturbed(s, samples, noise, variate, both)
+
+
+def _implicit(noise: Any, central: bool, step: float, s: float, r: Any) -> Estimator:
+    return ImplicitMLE(step * r, s, 10, noise, central=central)
+
+
+def _adaptive(target: float, s: float, r: Any) -> Estimator:
+    return AdaptiveImplicitMLE(noise_strength=s, num_samples=10, noise="normal", target=target)
 
 
 @jax.jit

@@ -9,17 +9,15 @@ ways as `BipartiteGraph` has it, and the cheap matching from which the papers' m
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tqdm import tqdm
+
+from benchmarks.common.cache import keep, make_in_parallel, path_of
 
 
 Edges = tuple[np.ndarray, np.ndarray, tuple[int, int]]  # rows, columns, shape
@@ -197,10 +195,6 @@ class Spec:
             name = FAMILIES[self.family][1].format(*numbers)
         return f"{name}_rcp" if self.rcp else name
 
-    @property
-    def known(self) -> int | None:
-        return KNOWN.get(replace(self, rcp=False).name)
-
     def capped(self, most: int) -> Spec:
         return replace(self, scale=min(self.scale, most))
 
@@ -227,46 +221,27 @@ def real_graphs(least_edges: int, most_edges: int = sys.maxsize) -> list[Spec]:
 
 
 def make_all(specs: Iterable[Spec], cache: Path) -> dict[str, tuple[int, int, int]]:
-    """Makes what `cache` lacks, in parallel. Rows, columns and edges of each graph by name."""
+    """Makes what `cache` lacks, in parallel. Rows, columns and edges of each graph by name.
+
+    A file has `row_ptr`, `col_ind`, `col_ptr`, `row_ind`, `size` and `start`, the cheap matching.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     tasks: dict[Spec, list[Spec]] = {}
     specs = list(dict.fromkeys(specs))
     for spec in specs:
-        if not _path(cache, spec.name).exists():
+        if not path_of(cache, spec.name).exists():
             tasks.setdefault(replace(spec, rcp=False), []).append(spec)
     order = sorted(tasks, key=lambda s: (s.scale + (s.family == "delaunay"), s.name), reverse=True)
-    workers = max(1, min(14, len(os.sched_getaffinity(0)), len(tasks)))
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _on_cpu) as pool:
-        futures = {pool.submit(_make, base, tasks[base], cache): base for base in order}
-        with tqdm(total=len(futures), desc="graphs", smoothing=0) as bar:
-            for future in as_completed(futures):
-                future.result()
-                bar.set_postfix_str(futures[future].name)
-                bar.update()
+    make_in_parallel(_make, [(base, tasks[base], cache) for base in order], 14)
     sizes = {}
     for spec in specs:
-        with np.load(_path(cache, spec.name)) as file:
+        with np.load(path_of(cache, spec.name)) as file:
             sizes[spec.name] = tuple(int(x) for x in file["size"])
     return sizes
 
 
-def load(cache: Path, name: str) -> dict[str, Any]:
-    """`row_ptr`, `col_ind`, `col_ptr`, `row_ind`, `size` and `start`, the cheap matching."""
-    with np.load(_path(cache, name)) as file:
-        return dict(file)
-
-
-def _path(cache: Path, name: str) -> Path:
-    return cache / f"{name}.npz"
-
-
-def _on_cpu() -> None:
-    os.environ["JAX_PLATFORMS"] = "cpu"
-
-
 def _make(base: Spec, wanted: list[Spec], cache: Path) -> None:
-    import jaxmatch as jm  # in a process of its own, after _on_cpu()
+    import jaxmatch as jm  # in a process of its own, on the CPU
 
     edges = base.edges()
     for spec in wanted:
@@ -275,7 +250,4 @@ def _make(base: Spec, wanted: list[Spec], cache: Path) -> None:
         parts = ("row_ptr", "col_ind", "col_ptr", "row_ind")
         arrays = {part: np.asarray(getattr(graph, part)) for part in parts}
         size = np.array([*graph.shape, graph.capacity])
-        part = cache / f"{spec.name}.part.npz"
-        arrays |= {"start": np.asarray(start.col4row), "size": size}
-        np.savez(part, allow_pickle=False, **arrays)
-        part.rename(_path(cache, spec.name))  # never half a file under its name
+        keep(cache, spec.name, arrays | {"start": np.asarray(start.col4row), "size": size})

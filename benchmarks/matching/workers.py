@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import workers
-from benchmarks.matching import graphs
+from benchmarks.common import cache, workers
 
 
 PEERS = ("scipy", "igraph", "btf")
@@ -39,8 +38,8 @@ class Job(workers.Job):
 class Bench(workers.Bench):
     peers = PEERS
 
-    def __init__(self, cache: Path, budget: float):
-        super().__init__(cache, budget)
+    def __init__(self, folder: Path, budget: float):
+        super().__init__(folder, budget)
         self.compiled: dict[Any, Callable[..., Any]] = {}
 
     def load(self, name: str) -> dict[str, Any]:
@@ -49,7 +48,7 @@ class Bench(workers.Bench):
 
             import jaxmatch as jm
 
-            host = graphs.load(self.cache, name)
+            host = cache.load(self.cache, name)
             n, m, _ = (int(x) for x in host["size"])
             arrays = [host[k] for k in ("row_ptr", "col_ind", "col_ptr", "row_ind")]
             graph = jm.BipartiteGraph(*jax.device_put((*arrays, np.int32(n), np.int32(m))))

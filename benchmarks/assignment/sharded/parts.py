@@ -136,33 +136,28 @@ def _find(rows: Sequence[Row], **wanted: Any) -> float | None:
     return found[0] if found else None
 
 
-def _papers(times: Sequence[float] | None, devices: int, work: int = 1) -> Row:
-    """The paper's time, and its efficiency for so much more work than that of one device."""
-    found: dict[int, float] = dict(zip((1, 2, 4, 8), times or (), strict=False))
-    alone, theirs = found.get(1), found.get(devices)
-    efficiency = ratio(alone and alone * work, theirs and theirs * devices)
-    return {"paper_efficiency": efficiency, "paper_s": theirs}
+def _efficiency(
+    rows: Sequence[Row],
+    row: Row,
+    keys: Sequence[str],
+    same: Sequence[str],
+    times: Sequence[float] | None,
+    work: int,
+) -> Row:
+    """`keys` of a row, and its efficiency for `work` times the work of one device.
 
-
-def efficiencies(
-    rows: Sequence[Row], keys: Sequence[str], same: Sequence[str], paper: Callable[[Row], Row]
-) -> list[Row]:
-    """By the method of one device, and by the divided program on one device.
-
-    `keys` of each row are shown, the row of one device is the `same`; `paper` adds the paper's
-    figures, and the time to compare with as `work_ms`.
+    By the method of one device, by the divided program on one device (rows with the `same`), and
+    that of the paper by its `times` on 1, 2, 4 and 8 devices.
     """
-    check_agreement(rows)
-    table = []
-    for row in rows:
-        first = {"devices": 1} | {k: row[k] for k in same}
-        theirs = paper(row)
-        work = theirs.pop("work_ms")
-        found = {k: row[k] for k in keys}
-        for form in ("plain", "divided"):
-            found[f"efficiency_by_{form}"] = ratio(_find(rows, **first, form=form), work)
-        table.append(found | theirs)
-    return table
+    devices = row["devices"]
+    found = {k: row[k] for k in keys}
+    for form in ("plain", "divided"):
+        first = _find(rows, **{k: row[k] for k in same}, devices=1, form=form)
+        found[f"efficiency_by_{form}"] = ratio(first, row["ms"] * devices / work)
+    paper: dict[int, float] = dict(zip((1, 2, 4, 8), times or (), strict=False))
+    alone, theirs = paper.get(1), paper.get(devices)
+    found["paper_efficiency"] = ratio(alone and alone * work, theirs and theirs * devices)
+    return found | {"paper_s": theirs}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -180,12 +175,14 @@ def weak_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
 
 
 def weak_table(rows: Sequence[Row]) -> list[Row]:
-    def paper(row: Row) -> Row:
+    check_agreement(rows)
+    keys = ("method", "form", "devices", "n", "ms")
+    table = []
+    for row in rows:
         devices = row["devices"]
         times = PAPER_WEAK.get(row["method"]) if row["n"] == weak_side(False, devices) else None
-        return _papers(times, devices, work=devices) | {"work_ms": row["ms"]}
-
-    return efficiencies(rows, ("method", "form", "devices", "n", "ms"), ["method"], paper)
+        table.append(_efficiency(rows, row, keys, ["method"], times, devices))
+    return table
 
 
 # ---------------------------------------------------------------------------------------------
@@ -200,11 +197,13 @@ def strong_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
 
 
 def strong_table(rows: Sequence[Row]) -> list[Row]:
-    def paper(row: Row) -> Row:
+    check_agreement(rows)
+    keys = ("n", "method", "form", "devices", "ms")
+    table = []
+    for row in rows:
         times = PAPER_STRONG.get(row["method"], {}).get(row["n"])
-        return _papers(times, row["devices"]) | {"work_ms": row["ms"] * row["devices"]}
-
-    return efficiencies(rows, ("n", "method", "form", "devices", "ms"), ("method", "n"), paper)
+        table.append(_efficiency(rows, row, keys, ("method", "n"), times, 1))
+    return table
 
 
 # ---------------------------------------------------------------------------------------------
@@ -355,11 +354,11 @@ def measure_batched(case: Case) -> Row:
     found, ms = timed(compiled, cost, least=2, most=50)
     queue = 20
     _, queued = timed(lambda: [compiled(cost) for _ in range(queue)], least=2, most=20)
-    _check_batch(cost, found if case["gradient"] else (found, None))
+    _check_batch(cost, *(found if case["gradient"] else (found, None)))
     return {"ms": ms, "queued_ms": queued / queue, "moves": ", ".join(moves)}
 
 
-def _check_batch(cost: jax.Array, found: tuple[jm.Assignment, jax.Array | None]) -> None:
+def _check_batch(cost: jax.Array, res: jm.Assignment, gradient: jax.Array | None) -> None:
     """Every result is proved optimal by its duals, every gradient is the permutation."""
 
     @jax.jit
@@ -373,7 +372,7 @@ def _check_batch(cost: jax.Array, found: tuple[jm.Assignment, jax.Array | None])
         return fits & (gradient is None or (gradient == chosen).all()), jnp.abs(gap).max()
 
     with jax.enable_x64(True):
-        fits, gap = prove(cost, *found)
+        fits, gap = prove(cost, res, gradient)
     # Duals below 1, rounded to float32 on the way out.
     assert bool(fits) and float(gap) <= 2 * cost.shape[-1] * 2.0**-24, (bool(fits), float(gap))
 

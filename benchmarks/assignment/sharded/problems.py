@@ -107,27 +107,8 @@ def _totals(
 
 
 @partial(jax.jit, static_argnames=("mesh", "n"))
-def _held_against_costs(
-    cost: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array, *, mesh: Mesh, n: int
-) -> tuple[jax.Array, ...]:
-    def local(cost: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
-        def rows_at(at: jax.Array, size: int) -> jax.Array:
-            return lax.dynamic_slice_in_dim(cost, at, size)
-
-        least = _bounds(rows_at, len(cost), n, v, cost.shape[1])
-        matched = jnp.take_along_axis(cost, jnp.maximum(col4row, 0)[:, None], 1)[:, 0]
-        return _totals(least, matched.astype(v.dtype), u, v, n)
-
-    specs = P(AXIS), P(AXIS), P(), P(AXIS)
-    return jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)(
-        cost, u, v, col4row
-    )
-
-
-@partial(jax.jit, static_argnames=("mesh", "n"))
-def _held_against_points(
-    x: jax.Array,
-    y: jax.Array,
+def _held_against_duals(
+    problem: tuple[jax.Array, ...],
     u: jax.Array,
     v: jax.Array,
     col4row: jax.Array,
@@ -135,7 +116,14 @@ def _held_against_points(
     mesh: Mesh,
     n: int,
 ) -> tuple[jax.Array, ...]:
-    def local(x: jax.Array, y: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
+    """For costs `(cost,)` by rows over the mesh, or points `(x, y)` with x by rows."""
+
+    def costs(cost: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
+        least = _bounds(partial(lax.dynamic_slice_in_dim, cost), len(cost), n, v, cost.shape[1])
+        matched = jnp.take_along_axis(cost, jnp.maximum(col4row, 0)[:, None], 1)[:, 0]
+        return _totals(least, matched.astype(v.dtype), u, v, n)
+
+    def points(x: jax.Array, y: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
         x, y = x.astype(v.dtype), y.astype(v.dtype)
 
         def squared(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -147,10 +135,15 @@ def _held_against_points(
         least = _bounds(rows_at, len(x), n, v, len(y))
         return _totals(least, squared(x, y[jnp.maximum(col4row, 0)]), u, v, n)
 
-    specs = P(AXIS), P(), P(AXIS), P(), P(AXIS)
-    return jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)(
-        x, y, u, v, col4row
+    of_problem = (P(AXIS),) if len(problem) == 1 else (P(AXIS), P())
+    check = jax.shard_map(
+        costs if len(problem) == 1 else points,
+        mesh=mesh,
+        in_specs=(*of_problem, P(AXIS), P(), P(AXIS)),
+        out_specs=P(),
+        check_vma=False,
     )
+    return check(*problem, u, v, col4row)
 
 
 def prove(problem: tuple[jax.Array, ...], res: jm.Assignment, n: int, mesh: Mesh) -> dict[str, Any]:
@@ -178,8 +171,8 @@ def prove(problem: tuple[jax.Array, ...], res: jm.Assignment, n: int, mesh: Mesh
     with jax.enable_x64(True):
         u, col4row = (jax.device_put(x, rows) for x in (duals[0], col4row))
         v = jax.device_put(duals[1], NamedSharding(mesh, P()))
-        held = _held_against_costs if len(problem) == 1 else _held_against_points
-        value, bound, off = (x.item() for x in held(*problem, u, v, col4row, mesh=mesh, n=n))
+        held = _held_against_duals(problem, u, v, col4row, mesh=mesh, n=n)
+        value, bound, off = (x.item() for x in held)
     gap, claimed = value - bound, float(res.gap)
     rounding = 0.0 if integral else 8 * n * np.finfo(np.float64).eps * max(1.0, largest)
     if len(problem) == 1:
