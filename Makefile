@@ -45,7 +45,7 @@ build: $(VENV)/.python
 	$(BIN)/pip wheel . --no-deps --wheel-dir dist
 
 bench: $(VENV)/.benchmarks
-	$(BIN)/python benchmarks/assignment_cpu.py
+	$(BIN)/python -m benchmarks.assignment.cpu
 
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,11 +1,11 @@
 """Calls outside of `jax.jit` on a CPU: what one call takes, on shapes known and new.
 
-    python benchmarks/eager.py
+    python -m benchmarks.eager [--out FOLDER]
 
 NumPy and JAX arrays by `linear_sum_assignment` and `solve_assignment`, matchings and flows; a
 sequence of 300 frames whose every cost matrix has another shape, evaluated by motmetrics with scipy
 and with jaxmatch. Peers and jaxmatch take turns in one process. Every answer is compared with
-scipy's. Times of one CPU are worth only their ratios. Writes `benchmarks/results/eager.json`.
+scipy's. Times of one CPU are worth only their ratios. Writes `eager.json`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,37 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import _common as common
 import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 import scipy.sparse.csgraph
 
 import jaxmatch as jm
+from benchmarks.common import options, record
+from benchmarks.common.record import Row
+from benchmarks.common.timing import in_turn
 
 
 CALLS = 500
 Call = Callable[[Any], Any]
 
 
-def microseconds(calls: dict[str, Call], given: dict[str, Any]) -> dict[str, float]:
-    """Median time of a call, the names in turn."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(CALLS):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call(given[name])
-            times[name].append((time.perf_counter() - start) * 1e6)
-    return {f"{name}_us": float(np.median(t)) for name, t in times.items()}
+def microseconds(seconds: dict[str, float]) -> Row:
+    return {f"{name}_us": 1e6 * x for name, x in seconds.items()}
 
 
-def assignments() -> Iterator[dict[str, Any]]:
+def medians(times: dict[str, list[float]]) -> dict[str, float]:
+    return {name: float(np.median(x)) for name, x in times.items()}
+
+
+def timed(times: list[float], call: Callable[..., Any], *args: Any) -> Any:
+    start = time.perf_counter()
+    result = call(*args)
+    times.append(time.perf_counter() - start)
+    return result
+
+
+def assignments() -> Iterator[Row]:
     scipy_call = scipy.optimize.linear_sum_assignment
     calls: dict[str, Call] = {
         "scipy": scipy_call,
@@ -54,10 +60,11 @@ def assignments() -> Iterator[dict[str, Any]]:
             best = cost[scipy_call(cost)].sum(dtype=np.float64)
             assert abs(cost[jm.linear_sum_assignment(cost)].sum(dtype=np.float64) - best) < 1e-9
             given = dict.fromkeys(calls, cost) | {"solve_assignment_jax": jnp.asarray(cost)}
-            yield {"n": n, "dtype": dtype, **microseconds(calls, given)}
+            bound = {name: partial(call, given[name]) for name, call in calls.items()}
+            yield {"n": n, "dtype": dtype, **microseconds(in_turn(bound, CALLS))}
 
 
-def new_shapes() -> Iterator[dict[str, Any]]:
+def new_shapes() -> Iterator[Row]:
     """Each shape once, so that nothing that was kept for a shape is of use."""
     rng = np.random.default_rng(0)
     shapes = iter(rng.permutation([(i, j) for i in range(10, 51) for j in range(10, 51)]).tolist())
@@ -72,40 +79,33 @@ def new_shapes() -> Iterator[dict[str, Any]]:
             given = jnp.asarray(cost) if name == "solve_assignment_jax" else cost
             call = scipy.optimize.linear_sum_assignment if name == "scipy" else None
             call = call or getattr(jm, name.removesuffix("_jax"))
-            start = time.perf_counter()
-            call(given)
-            times[name].append((time.perf_counter() - start) * 1e6)
-    yield {f"{name}_us": float(np.median(t)) for name, t in times.items()}
+            timed(times[name], call, given)
+    yield microseconds(medians(times))
 
 
-def graphs() -> Iterator[dict[str, Any]]:
+def graphs() -> Iterator[Row]:
     """A new size each time; building graph and network is not counted."""
     rng = np.random.default_rng(1)
     times: dict[str, list[float]] = {
         name: [] for name in ("scipy_matching", "matching", "scipy_flow", "flow")
     }
 
-    def timed(name: str, call: Callable[[], Any]) -> Any:
-        start = time.perf_counter()
-        result = call()
-        times[name].append((time.perf_counter() - start) * 1e6)
-        return result
-
     for n in range(20, 60):
         A = scipy.sparse.csr_array((rng.random((n, n)) < 0.1).astype(np.int32))
         graph = jm.BipartiteGraph.from_scipy(A)
-        res = timed("matching", partial(jm.maximum_bipartite_matching, graph))
-        theirs = partial(scipy.sparse.csgraph.maximum_bipartite_matching, A)
-        assert int(res.cardinality) == (timed("scipy_matching", theirs) >= 0).sum()
+        res = timed(times["matching"], jm.maximum_bipartite_matching, graph)
+        theirs = timed(times["scipy_matching"], scipy.sparse.csgraph.maximum_bipartite_matching, A)
+        assert int(res.cardinality) == (theirs >= 0).sum()
         weights = scipy.sparse.csr_array(np.triu(rng.integers(0, 9, (n, n)), 1).astype(np.int32))
         network, capacity = jm.FlowNetwork.from_scipy(weights)
-        flow = timed("flow", partial(jm.maximum_flow, network, capacity, 0, n - 1))
-        theirs = partial(scipy.sparse.csgraph.maximum_flow, weights, 0, n - 1)
-        assert int(flow.value) == timed("scipy_flow", theirs).flow_value
-    yield {f"{name}_us": float(np.median(t)) for name, t in times.items()}
+        flow = timed(times["flow"], jm.maximum_flow, network, capacity, 0, n - 1)
+        maximum_flow = scipy.sparse.csgraph.maximum_flow
+        theirs = timed(times["scipy_flow"], maximum_flow, weights, 0, n - 1)
+        assert int(flow.value) == theirs.flow_value
+    yield microseconds(medians(times))
 
 
-def tracking() -> Iterator[dict[str, Any]]:
+def tracking() -> Iterator[Row]:
     """The accumulator of motmetrics over 300 frames."""
     import motmetrics
 
@@ -136,18 +136,19 @@ def tracking() -> Iterator[dict[str, Any]]:
             times[name].append(seconds)
             matches.add(found)
         assert len(matches) == 1
-    yield {f"{name}_s": float(np.median(t)) for name, t in times.items()}
+    yield {f"{name}_s": x for name, x in medians(times).items()}
 
 
 def main() -> None:
-    content = common.environment(["jax", "jaxlib", "numpy", "scipy", "motmetrics"])
+    args = options.parse(options.parser(__doc__))
+    content = record.environment(["jax", "jaxlib", "numpy", "scipy", "motmetrics"])
     parts = {"assignments": assignments, "new_shapes": new_shapes, "graphs": graphs}
     if importlib.util.find_spec("motmetrics"):
         parts["tracking"] = tracking
     for name, part in parts.items():
         content[name] = list(part())
-        common.print_table(name, content[name])
-    common.write_json("eager", content)
+        record.print_table(name, content[name])
+    record.write_json(args.out, "eager", content)
 
 
 if __name__ == "__main__":

@@ -351,7 +351,7 @@ def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignm
 def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
     """Whether problems one after another, each by the whole GPU, beat one block for each.
 
-    Measured in benchmarks/assignment_large.py.
+    Measured in benchmarks/assignment/large.py.
     """
     *batch, n, m = cost.shape
     shorter = min(n, m)

@@ -146,7 +146,7 @@ def maximum_flow(
     problem of a batch. A round is a global relabelling, exact distances by breadth-first search,
     and pushes until these no longer pay. Its time is that of dependent steps more than of work: a
     level of a search takes 1 to 10 microseconds. Ahead of our CPU methods on one core on 19 of the
-    20 networks of `benchmarks/flow.py`, from images to random levels; behind on one of
+    20 networks of `benchmarks/flow`, from images to random levels; behind on one of
     Goldfarb and Grigoriadis', where the CPU's pseudoflow takes six tenths of the time. The
     fastest CPU codes known, HPF and hi_pr, are ahead on one like these of 110,000 nodes and on long
     random levels.

@@ -11,9 +11,9 @@ from estimator_helpers import matrices
 from jaxmatch.estimators import Identity, Perturbed
 
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from _learning_exact_jacobian import LAWS, LOSSES, exact_jacobian, make_problems  # noqa: E402
-from _learning_quality import Entry, estimate, measures  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.learning.exact_jacobian import LAWS, LOSSES, exact_jacobian, make_problems  # noqa: E402
+from benchmarks.learning.quality import Entry, estimate, measures  # noqa: E402
 
 
 each_noise = pytest.mark.parametrize("noise", LAWS)

@@ -10,10 +10,12 @@ import pytest
 import jaxmatch as jm
 
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import _multi_gpu_parts as parts  # noqa: E402
-import _multi_gpu_problems as problems  # noqa: E402
-from _common import uniform_integers  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.assignment.sharded import (
+    parts,  # noqa: E402
+    problems,  # noqa: E402
+)
+from benchmarks.common.costs import uniform_integers  # noqa: E402
 
 
 N = 30  # does not divide by four
