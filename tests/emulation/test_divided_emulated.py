@@ -26,10 +26,7 @@ from jaxmatch._assignment.native_sharded import METRICS, Kept, begin_divided
 from jaxmatch._assignment.points import _directions
 
 
-pytestmark = [
-    pytest.mark.skipif(emulated.compiler() is None, reason="needs g++"),
-    pytest.mark.usefixtures("compile_quickly"),
-]
+pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 RUBBISH = 0xAB  # in memory of which nothing is known: nothing is zero by luck
 DTYPES = ["int32", "float32", "float64"]
 # Words of Control in ffi/assignment/large/state.h.
