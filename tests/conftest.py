@@ -1,6 +1,8 @@
-"""What all tests share: four CPU devices, the folder of instances, what to skip where."""
+"""What all tests share: four CPU devices, quick compilation, instances, what to skip where."""
 
+import gc
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,31 @@ _DEVICES = "--xla_force_host_platform_device_count"
 if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}=4".strip()
 
+# Nor optimise what runs once or twice, nor compile it again in another process or in the next run:
+# JAX knows a program by its text, its options and the version of XLA. A program that calls our
+# library holds the handler's name alone. Processes that tests start inherit all of this.
+ROOT = Path(__file__).parents[1]
+PROGRAMS = ROOT / "build" / "programs"
+_MOST_BYTES_OF_PROGRAMS = 2 * 10**9
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(PROGRAMS))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# Traces are many small objects, few of which are garbage.
+gc.set_threshold(100_000, 20, 100)
+
 collect_ignore = ["common/programs"]  # not modules: tests start them
 
 _LARGE_BYTES = 16 * 10**9
+
+
+def pytest_sessionstart(session):
+    """Programs of long ago are in nobody's way, but for the room they take."""
+    if hasattr(session.config, "workerinput") or not PROGRAMS.exists():
+        return
+    if sum(file.stat().st_size for file in PROGRAMS.iterdir()) > _MOST_BYTES_OF_PROGRAMS:
+        shutil.rmtree(PROGRAMS)
 
 
 def _has_gpu() -> bool:
@@ -62,13 +86,14 @@ def forget_programs():
 
 
 @pytest.fixture(scope="module")
-def compile_quickly():
-    """For tests that compile much and run little."""
+def optimised():
+    """For modules whose programs run long, or whose subject is what XLA makes of them."""
     import jax
 
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
+    quickly = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", quickly)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

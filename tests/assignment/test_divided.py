@@ -28,8 +28,6 @@ import jaxmatch as jm
 DTYPES = [("bfloat16", False), ("float16", True), ("float32", False), ("float32", True)]
 DTYPES += [("float64", True), ("int32", True)]
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 # ---------------------------------------------------------------------------------------------
 # Solutions

@@ -24,9 +24,6 @@ import jaxmatch as jm
 from jaxmatch._ffi import libraries
 
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
-
 def permutation_matrix(res, shape):
     expected = np.zeros(shape)
     rows = np.flatnonzero(np.asarray(res.col4row) >= 0)

@@ -14,8 +14,6 @@ from scipy.spatial.distance import cdist
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SCIPYS = {
     "sqeuclidean": "sqeuclidean",
     "euclidean": "euclidean",

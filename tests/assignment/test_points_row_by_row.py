@@ -16,8 +16,6 @@ from jax.sharding import Mesh
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 row_by_row = partial(jm.solve_assignment_points, method="jonker_volgenant")
 

@@ -27,8 +27,6 @@ SWITCHES = {
     "strict_ranks": lambda: jax.numpy_rank_promotion("raise"),
 }
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 CASES = []  # names, function, inputs, whether it can be traced
 
 

@@ -28,10 +28,7 @@ from jaxmatch.estimators import (
 )
 
 
-pytestmark = [
-    pytest.mark.usefixtures("compile_quickly"),
-    pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the native library"),
-]
+pytestmark = pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the native library")
 AUTO, EXPLICIT = AxisType.Auto, AxisType.Explicit
 OVER, WHOLE = PartitionSpec("batch"), PartitionSpec()
 KEY = jax.random.key(5)

@@ -8,6 +8,7 @@
 // reaches, ends the process with a message.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -52,7 +53,9 @@ struct Barrier {
 };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // where it begins; after that it goes on at `at`
+  jmp_buf at;
+  bool begun = false;
   std::unique_ptr<char[]> stack;
   int thread = 0;
   bool done = false;
@@ -62,7 +65,7 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barriers[16];
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   Fiber* running = nullptr;
   std::vector<Fiber*> waiting;
   std::vector<char> shared;
@@ -75,7 +78,17 @@ inline Dim block_idx, block_dim, grid_dim;
 
 inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
 
-inline void yield() { swapcontext(&block->running->context, &block->scheduler); }
+// Fibers change by _longjmp: swapcontext asks the system for the signal mask each time.
+[[gnu::noinline]] inline void yield() {
+  if (_setjmp(block->running->at) == 0) _longjmp(block->scheduler, 1);
+}
+
+[[gnu::noinline]] inline void resume(Fiber& fiber) {
+  if (_setjmp(block->scheduler) != 0) return;
+  if (fiber.begun) _longjmp(fiber.at, 1);
+  fiber.begun = true;
+  setcontext(&fiber.context);
+}
 
 [[noreturn]] inline void fail(const char* message) {
   std::fprintf(stderr, "emulated kernel, block %u, thread %d: %s\n", block_idx.x,
@@ -161,7 +174,7 @@ inline void start(Block& home, unsigned index, int threads, void (*body)()) {
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = kStack;
-    fiber.context.uc_link = &home.scheduler;
+    fiber.context.uc_link = nullptr;  // a body never returns
     makecontext(&fiber.context, body, 0);
     home.waiting.push_back(&fiber);
   }
@@ -176,7 +189,7 @@ void go_on(Block& home, std::mt19937& random, const Slow& slow) {
   for (Fiber* fiber : home.waiting) {
     if (slow(fiber->thread / kLanes)) continue;
     home.running = fiber;
-    swapcontext(&home.scheduler, &fiber->context);
+    resume(*fiber);
   }
   std::erase_if(home.waiting, [](const Fiber* fiber) { return fiber->done; });
 }
@@ -190,6 +203,7 @@ void (*body_of(const Kernel& kernel))() {
     (*body)();
     block->running->done = true;
     ++block->progress;
+    _longjmp(block->scheduler, 1);
   };
 }
 

@@ -17,15 +17,10 @@ import jaxmatch as jm
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("emulated")
-
-
-def assert_agree(folder, costs, kernel, *, wide=False, in_workspace=False, exact=False, **given):
+def assert_agree(costs, kernel, *, wide=False, in_workspace=False, exact=False, **given):
     """As the CPU solver, whatever the order of the threads; bits where nothing was rounded."""
     how = {"kernel": kernel, "wide": wide, "in_workspace": in_workspace}
-    first, second = (emulated.solve(folder, costs, seed=s, **how, **given) for s in (1, 2))
+    first, second = (emulated.solve(costs, seed=s, **how, **given) for s in (1, 2))
     assert_same_bits(first, second)
     with x64(wide):
         cpu = jax.tree.map(np.asarray, jm.solve_assignment(costs, **given))
@@ -64,10 +59,10 @@ KERNELS = [
 
 @pytest.mark.parametrize("most", [3, 10**3, 2**24 - 1], ids=str)
 @pytest.mark.parametrize("kernel, shape", KERNELS, ids=str)
-def test_kernels(folder, kernel, shape, most):
+def test_kernels(kernel, shape, most):
     """Many ties, few ties, and as many digits as float32 has."""
     costs = np.random.default_rng(shape).integers(0, most + 1, shape).astype(np.float32)
-    assert_agree(folder, costs, kernel, exact=True)
+    assert_agree(costs, kernel, exact=True)
 
 
 SHAPES_OF_FEATURES = [
@@ -79,7 +74,7 @@ SHAPES_OF_FEATURES = [
 @pytest.mark.parametrize("in_workspace", [False, True])
 @pytest.mark.parametrize("given", ["", "maximize", "masks", "unmatched", "masks unmatched", "warm"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int32", "float64", "int64"])
-def test_features(folder, dtype, given, in_workspace):
+def test_features(dtype, given, in_workspace):
     rng = np.random.default_rng(len(given))
     for kernel, shape in SHAPES_OF_FEATURES:
         b, n, m = shape
@@ -97,18 +92,18 @@ def test_features(folder, dtype, given, in_workspace):
         if "warm" in given:
             args["warm_start"] = rng.normal(size=(b, m)).astype(np.float32)
         wide = dtype in ("float64", "int64")
-        assert_agree(folder, costs, kernel, wide=wide, in_workspace=in_workspace, **args)
+        assert_agree(costs, kernel, wide=wide, in_workspace=in_workspace, **args)
 
 
 @pytest.mark.parametrize("shape", [(20, 20), (12, 35), (35, 12)], ids=str)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int32", "float64", "int64"])
-def test_families(folder, dtype, shape):
+def test_families(dtype, shape):
     exact, spread = families(dtype)
     wide = dtype in ("float64", "int64")
     for family, is_exact in ((exact, True), (spread, False)):
         if family:
             costs = batch(family, dtype, shape, False)
-            assert_agree(folder, costs, "", wide=wide, exact=is_exact)
+            assert_agree(costs, "", wide=wide, exact=is_exact)
 
 
 def one_of_each_status(n):
@@ -123,11 +118,11 @@ def one_of_each_status(n):
 
 
 @pytest.mark.parametrize("kernel, n", [("", 3), ("", 40), ("block", 40), ("block", 150)])
-def test_statuses(folder, kernel, n):
+def test_statuses(kernel, n):
     costs, expected = one_of_each_status(n)
-    assert assert_agree(folder, costs, kernel).status.tolist() == expected
+    assert assert_agree(costs, kernel).status.tolist() == expected
     tied = np.where(np.isfinite(costs), np.round(3 * costs), costs)  # the stage for ties
-    assert assert_agree(folder, tied, kernel).status.tolist() == expected
+    assert assert_agree(tied, kernel).status.tolist() == expected
 
 
 EDGES = {
@@ -151,16 +146,16 @@ EDGES = {
 
 @pytest.mark.parametrize("kernel", ["", "block"])
 @pytest.mark.parametrize("name", EDGES)
-def test_edges(folder, name, kernel):
+def test_edges(name, kernel):
     dtype, costs, leave = EDGES[name]
     costs = np.asarray(costs).astype(dtype)[None]
     given = {} if leave is None else {"unmatched_cost": np.full((1, costs.shape[1]), leave)}
-    assert_agree(folder, costs, kernel, wide=True, **given)
+    assert_agree(costs, kernel, wide=True, **given)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("leave", [None, 0.5])
-def test_masks_that_hide_everything(folder, dtype, leave):
+def test_masks_that_hide_everything(dtype, leave):
     costs = np.ones((4, 5, 4)).astype(numpy_dtype(dtype))
     row_mask, col_mask = np.ones((4, 5), bool), np.zeros((4, 4), bool)
     row_mask[1, ::2] = row_mask[2] = False
@@ -170,12 +165,12 @@ def test_masks_that_hide_everything(folder, dtype, leave):
     if leave is not None:
         given["unmatched_cost"] = np.full((4, 5), 1 if dtype == "int64" else leave)
     for kernel in ("", "block"):
-        assert_agree(folder, costs, kernel, **given)
+        assert_agree(costs, kernel, **given)
 
 
 @pytest.mark.parametrize("shape", [(3, 64, 128), (1, 8, 60), (1, 200, 400)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_nothing_beyond_the_costs_is_read(folder, dtype, shape):
+def test_nothing_beyond_the_costs_is_read(dtype, shape):
     """A mask that leaves the end of each row; behind the costs nothing can be read."""
     b, n, m = shape
     costs = np.random.default_rng(3).random(shape).astype(dtype)
@@ -183,7 +178,7 @@ def test_nothing_beyond_the_costs_is_read(folder, dtype, shape):
         mask = np.broadcast_to(np.arange(m) >= first, (b, m))
         for kernel in ("", "block"):
             how = {"wide": dtype == "float64", "in_workspace": n > 100}
-            assert_agree(folder, costs, kernel, col_mask=mask, **how)
+            assert_agree(costs, kernel, col_mask=mask, **how)
 
 
 # Where copies in shared memory are largest.
@@ -198,26 +193,26 @@ SHAPES_TO_FIT = [(1000, 1000), (768, 8), (1536, 4), (400, 30), (200, 60), (100, 
         ("consumer", 101_376, 1900, 950),
     ],
 )
-def test_sides_that_are_promised_fit(folder, gpu, most_bytes, longest, shortest):
+def test_sides_that_are_promised_fit(gpu, most_bytes, longest, shortest):
     """`shortest` is the side for int64."""
     for dtype in ("bfloat16", "float32", "float64", "int32", "int64"):
         side = shortest if dtype == "int64" else longest
         for given in ([], ["row_mask", "col_mask"], ["row_mask", "col_mask", "unmatched_cost"]):
             for shape in (*((side, m) for m in (side, 30, 128)), (30, side), *SHAPES_TO_FIT):
                 if max(shape) <= side:
-                    asked = emulated.plan(folder, shape, most_bytes, dtype=dtype, given=given)
+                    asked = emulated.plan(shape, most_bytes, dtype=dtype, given=given)
                     assert asked <= most_bytes, (dtype, given, shape, asked)
 
 
 @pytest.mark.parametrize("kernel", ["", "block"])
 @pytest.mark.parametrize("dtype, wide", [("float64", True), ("float32", False), ("bfloat16", True)])
-def test_hostile_numbers(folder, kernel, dtype, wide):
+def test_hostile_numbers(kernel, dtype, wide):
     """Costs and duals to start from, up to the ends of their dtype."""
 
     def solve(kind, given):
         rest = {name: x for name, x in given.items() if name != "cost"}
         how = {"kernel": kernel, "wide": wide, "maximize": kind.maximize}
-        return emulated.solve(folder, given["cost"], **how, **rest)
+        return emulated.solve(given["cost"], **how, **rest)
 
     for kind in [
         Kind("", dtype, wide, (3, 3), warm=True),

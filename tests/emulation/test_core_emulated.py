@@ -6,8 +6,6 @@ the same bits as the CPU's threads give.
 """
 
 import ctypes
-import os
-import subprocess
 
 import emulated
 import jax
@@ -26,16 +24,8 @@ METHODS = ["core", "classical", "tree"]
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("emulated") / f"core_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
-    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
-    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
-    command += ["-w", *include, "-o", str(path)]
-    command += [str(emulated.ROOT / "tests/emulation/core_emulated.cc")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    loaded = ctypes.CDLL(str(path))
+def library():
+    loaded = emulated.library("core")
     loaded.emulate_core.restype = ctypes.c_int64
     return loaded
 

@@ -7,8 +7,6 @@ memory held before: the same bits as the CPU's threads give.
 
 import ctypes
 import dataclasses
-import os
-import subprocess
 
 import emulated
 import jax
@@ -28,10 +26,7 @@ from jaxmatch._assignment.native_sharded import METRICS, Kept, begin_divided
 from jaxmatch._assignment.points import _directions
 
 
-pytestmark = [
-    pytest.mark.skipif(emulated.compiler() is None, reason="needs g++"),
-    pytest.mark.usefixtures("compile_quickly"),
-]
+pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 RUBBISH = 0xAB  # in memory of which nothing is known: nothing is zero by luck
 DTYPES = ["int32", "float32", "float64"]
 # Words of Control in ffi/assignment/large/state.h.
@@ -41,16 +36,8 @@ RELAY_STEP, HEAR_ZEROS = 73, 15
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("emulated") / f"divided_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
-    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
-    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
-    command += ["-w", *include, "-o", str(path)]
-    command += [str(emulated.ROOT / "tests/emulation/divided_emulated.cc")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    loaded = ctypes.CDLL(str(path))
+def library():
+    loaded = emulated.library("divided")
     loaded.sizes_are.restype = ctypes.c_bool
     return loaded
 

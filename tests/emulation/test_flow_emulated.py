@@ -6,12 +6,9 @@ ends the process. Whatever the order: a maximum flow, and the source side of the
 """
 
 import ctypes
-import os
-import subprocess
 
 import emulated
 import flow_hostile
-import jax
 import numpy as np
 import pytest
 
@@ -36,15 +33,8 @@ each_variant = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("emulated") / f"flow_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
-    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
-    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", *include]
-    command += ["-o", str(path), str(emulated.ROOT / "tests/emulation/flow_emulated.cc")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(path))
+def library():
+    return emulated.library("flow")
 
 
 def arrays_of(network):

@@ -5,12 +5,9 @@ take turns with several. Whatever the order of threads: the one source-most mini
 """
 
 import ctypes
-import os
-import subprocess
 
 import emulated
 import grid_cut_hostile
-import jax
 import numpy as np
 import pytest
 from grid_cut_helpers import (
@@ -35,16 +32,8 @@ _DTYPES = {"float32": 2, "float64": 3, "int32": 4, "int64": 5}  # of ffi/common/
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("emulated") / f"grid_cut_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
-    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
-    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", *include]
-    command += ["-ffp-contract=off", "-o", str(path)]
-    command += [str(emulated.ROOT / "tests/emulation/grid_cut_emulated.cc")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    loaded = ctypes.CDLL(str(path))
+def library():
+    loaded = emulated.library("grid_cut")
     loaded.plan_grid_cut.restype = ctypes.c_int64
     return loaded
 

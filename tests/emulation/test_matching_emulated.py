@@ -6,11 +6,8 @@ ends the process. Whatever the order: a maximum matching, and its cover.
 """
 
 import ctypes
-import os
-import subprocess
 
 import emulated
-import jax
 import numpy as np
 import pytest
 from matching_helpers import assert_maximum, by_igraph, families, random_graph, two_stars
@@ -24,15 +21,8 @@ _long, _int = ctypes.c_int64, ctypes.c_int
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("emulated") / f"matching_{os.getpid()}.so"
-    folders = ["tests/emulation", "tests/emulation/include", "ffi"]
-    include = [*(f"-I{emulated.ROOT / folder}" for folder in folders), f"-I{jax.ffi.include_dir()}"]
-    command = [emulated.compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", *include]
-    command += ["-o", str(path), str(emulated.ROOT / "tests/emulation/matching_emulated.cc")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(path))
+def library():
+    return emulated.library("matching")
 
 
 def solve(library, graph, *, method="auto", init="auto", start=None, seed=0, grid=(3, 64),

@@ -28,7 +28,7 @@ def example():
 
 
 @pytest.fixture(scope="module")
-def runs(example, compile_quickly):
+def runs(example):
     """On one device and on four: the compiled step, the losses of three steps, the model and the
     costs after them, and its logits for held-out scenes."""
     digits, test_digits = example.load_split()

@@ -8,7 +8,7 @@ from helpers import problem, to_numpy, x64
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("platform", "compile_quickly")
+pytestmark = pytest.mark.usefixtures("platform")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from test_flow_invalid import DAMAGE, changed
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("platform", "compile_quickly")
+pytestmark = pytest.mark.usefixtures("platform")
 
 N, EDGES, BATCH = 6, 20, 24
 

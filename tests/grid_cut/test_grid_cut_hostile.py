@@ -13,7 +13,7 @@ from helpers import problem, to_numpy, x64
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("platform", "compile_quickly")
+pytestmark = pytest.mark.usefixtures("platform")
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
 each_method = pytest.mark.parametrize("method", ["auto", "xla"])
 

@@ -17,7 +17,7 @@ from jaxmatch.estimators import Entropic, assignment_oracle, labelling_oracle, o
 
 pytest.importorskip("ott")
 
-pytestmark = pytest.mark.usefixtures("compile_quickly", "platform")
+pytestmark = pytest.mark.usefixtures("platform")
 PRECISE = {"max_iterations": 20_000, "threshold": 1e-13}
 SHAPES = [(3, 3, False), (2, 4, False), (3, 2, False), (3, 3, True)]
 BATCH = 6  # many tests share a shape, and so a program

@@ -14,7 +14,6 @@ from jaxmatch import losses
 from jaxmatch._common.promotion import same_rank
 
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 LAYERS, IMAGES, QUERIES, TARGETS, CLASSES = 3, 4, 7, 4, 5
 COUNTS = [4, 0, 2, 3]  # targets per image; the rest is padding
 PARTS = ("classification", "l1", "giou")

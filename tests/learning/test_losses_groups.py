@@ -13,7 +13,6 @@ from jaxmatch._common.promotion import same_rank
 
 
 GROUPS, IMAGES, QUERIES, TARGETS, CLASSES = 3, 2, 5, 4, 6
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 COUNTS = [4, 2]
 CRITERION = losses.DetectionCriterion(classification="focal", cost_class=2.0)
 

@@ -24,7 +24,7 @@ from jaxmatch.estimators import (
 from jaxmatch.estimators._noise import NOISES
 
 
-pytestmark = pytest.mark.usefixtures("compile_quickly", "platform")
+pytestmark = pytest.mark.usefixtures("platform")
 KEY = jax.random.key(3)
 SHAPES = [(3, 3), (4, 2)]
 SIGMA, SAMPLES, BATCH = 0.6, 8, 6

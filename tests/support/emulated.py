@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import mmap
 import os
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -47,16 +50,44 @@ def compiler() -> str | None:
 
 
 @cache
-def library(folder: Path) -> Any:
-    path = folder / f"emulated_{os.getpid()}.so"
-    include = [ROOT / "tests/emulation", ROOT / "tests/emulation/include"]
-    include += [ROOT / "ffi"]
-    command = [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
-    command += ["-w", *(f"-I{i}" for i in include), "-o", str(path)]
-    command += [str(ROOT / "tests/emulation/assignment_emulated.cc")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    loaded = ctypes.CDLL(str(path))
+def library(name: str) -> ctypes.CDLL:
+    """`tests/emulation/NAME_emulated.cc`, compiled once for all processes and test runs.
+
+    It is kept in `build/emulation` with the hash of all files that the compiler has read for it.
+    """
+    folder = ROOT / "build" / "emulation"
+    folder.mkdir(parents=True, exist_ok=True)
+    built, used, key = (folder / f"{name}.{end}" for end in ("so", "d", "hash"))
+    command = [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off"]
+    command += ["-U_FORTIFY_SOURCE"]  # which forbids jumps between stacks
+    include = ["tests/emulation", "tests/emulation/include", "ffi"]
+    command += [*(f"-I{ROOT / folder}" for folder in include), f"-I{jax.ffi.include_dir()}"]
+    command += [str(ROOT / f"tests/emulation/{name}_emulated.cc")]
+    with open(folder / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        if not (built.exists() and key.exists() and key.read_text() == _hash(command, used)):
+            key.unlink(missing_ok=True)
+            built.unlink(missing_ok=True)  # a process may have loaded it: never written over
+            done = subprocess.run(
+                [*command, "-MD", "-MF", used, "-o", built], capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            key.write_text(_hash(command, used))
+    return ctypes.CDLL(str(built))
+
+
+def _hash(command: list[Any], used: Path) -> str:
+    """Of a command and the files that a rule of make's, which the compiler wrote, names."""
+    found = hashlib.sha256("\n".join(map(str, command)).encode())
+    names = re.findall(r"(?:\\ |\S)+", used.read_text().replace("\\\n", ""))
+    for name in sorted(name.replace("\\ ", " ") for name in names[1:]):
+        found.update(Path(name).read_bytes() if os.path.exists(name) else b"is gone")
+    return found.hexdigest()
+
+
+@cache
+def _assignment() -> Any:
+    loaded = library("assignment")
     loaded.emulate_assignment.restype = loaded.plan_assignment.restype = _long
     return loaded
 
@@ -74,9 +105,7 @@ def guarded(array: np.ndarray) -> np.ndarray:
     return copy.view(array.dtype).reshape(array.shape)
 
 
-def plan(
-    folder: Path, shape: tuple[int, int], most_bytes: int, *, dtype: str, given: list[str]
-) -> int:
+def plan(shape: tuple[int, int], most_bytes: int, *, dtype: str, given: list[str]) -> int:
     """Bytes of shared memory that one problem of this shape asks for on such a GPU."""
     n, m = shape
     here = _ptr(64)  # given, but never looked at
@@ -86,11 +115,11 @@ def plan(
     given_or_none = [here if name in given else None for name in _OPTIONAL]
     words = workspace_words(jax.ShapeDtypeStruct(shape, dtype), *given_or_none)
     words //= 2 if np.dtype(dtype).itemsize == 8 else 1
-    return library(folder).plan_assignment(ctypes.byref(operands), _long(words), most_bytes)
+    return _assignment().plan_assignment(ctypes.byref(operands), _long(words), most_bytes)
 
 
 def solve(
-    folder: Path, costs: Any, *, kernel: str = "", seed: int = 0, wide: bool = False, **given: Any
+    costs: Any, *, kernel: str = "", seed: int = 0, wide: bool = False, **given: Any
 ) -> jm.Assignment:
     """Solves a batch `[b, n, m]` with `kernel` ("block", or "" as on a GPU)."""
     costs = guarded(np.ascontiguousarray(costs))
@@ -149,7 +178,7 @@ def solve(
     workspace = np.full(b * words * size + 64, 0xAB, np.uint8)
     at = workspace.ctypes.data
     aligned = at + (-at) % 16
-    done = library(folder).emulate_assignment(
+    done = _assignment().emulate_assignment(
         ctypes.byref(operands), _ptr(aligned), _long(words), kernel.encode() or None, seed
     )
     assert done >= 0, "too little shared memory"
