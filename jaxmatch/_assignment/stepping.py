@@ -33,7 +33,7 @@ _DONE, _DENSE_PHASES = 6, 5
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentState:
     """A solve on its way, from [`init`][jaxmatch.stepping.init]; leading `...` is batch.
 

@@ -99,7 +99,7 @@ class Cut(Result):
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Assignment(Result):
     """The result of [`solve_assignment`][jaxmatch.solve_assignment]; leading `...` is batch.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class FlowCheck(Check):
     """What [`check_flow`][jaxmatch.check_flow] found; leading `...` is batch.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class MatchingCheck(Check):
     """What [`check_matching`][jaxmatch.check_matching] found; leading `...` is batch.
 

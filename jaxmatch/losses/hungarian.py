@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class HungarianLoss:
     """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` is batch.
 

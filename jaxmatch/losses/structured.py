@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Regret:
     """The result of [`regret`][jaxmatch.losses.regret]; `...` is batch.
 

@@ -1,5 +1,7 @@
 """Results and checks of a batch, by problem; and what unpacks."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,6 +96,25 @@ def test_only_cuts_unpack(results):
         else:
             with pytest.raises(TypeError, match="not iterable"):
                 iter(res)
+
+
+def result_types():
+    """Every dataclass of arrays that a public function returns."""
+    public = [*vars(jm).values(), *vars(jm.losses).values(), *vars(jm.stepping).values()]
+    inputs = (jm.BipartiteGraph, jm.FlowNetwork)
+    known = {x for x in public if isinstance(x, type) and dataclasses.is_dataclass(x)}
+    returned = [jm.losses.HungarianLoss, jm.losses.DetectionLoss, jm.losses.StructuredLoss]
+    assert known > {jm.Assignment, jm.AssignmentCheck, jm.stepping.AssignmentState, *returned}
+    configurations = {jm.losses.DetectionCriterion}
+    return sorted(known - configurations - {*inputs}, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", result_types(), ids=lambda kind: kind.__name__)
+def test_equality_is_identity(kind):
+    fields = {field.name: jnp.arange(2) for field in dataclasses.fields(kind)}
+    one, other = kind(**fields), kind(**fields)
+    assert (one == one) is True and (one == other) is False and (one != other) is True
+    assert len({one, other}) == 2
 
 
 def test_replace(results):
