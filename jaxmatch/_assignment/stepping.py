@@ -38,7 +38,7 @@ class AssignmentState:
     """A solve on its way, from [`init`][jaxmatch.stepping.init]; leading `...` is batch.
 
     - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
-      is `ITERATION_LIMIT`.
+      is `UNFINISHED`.
     - `buffers`: what the kernels keep: prices, cores, counters.
 
     A pytree of arrays: it can go through `jit` and `while_loop`, or into a checkpoint.

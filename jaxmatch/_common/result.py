@@ -147,7 +147,7 @@ class Assignment(Result):
             row_dual=jnp.full((*batch, n), jnp.nan, result_float()),
             col_dual=jnp.full((*batch, m), jnp.nan, result_float()),
             gap=nan,
-            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+            status=jnp.full(tuple(batch), Status.UNFINISHED, jnp.int32),
         )
 
 
@@ -167,7 +167,7 @@ class Matching(Result):
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     Where `status` is `INVALID_GRAPH`: indices and cardinality −1, covers False. Where it is
-    `ITERATION_LIMIT`: a matching that need not be maximum, covers False.
+    `UNFINISHED`: a matching that need not be maximum, covers False.
     """
 
     col4row: Int[Array, "... n"]
@@ -196,7 +196,7 @@ class Matching(Result):
             cardinality=jnp.zeros(tuple(batch), jnp.int32),
             row_cover=jnp.zeros((*batch, n), bool),
             col_cover=jnp.zeros((*batch, m), bool),
-            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+            status=jnp.full(tuple(batch), Status.UNFINISHED, jnp.int32),
         )
 
 

@@ -44,7 +44,7 @@ _METHODS = {
     "p_hk": Method(cpu="p_hk", cuda="apsb"),
     "apsb": Method(cpu="hopcroft_karp", cuda="apsb"),
     "apfb": Method(cpu="hkdw", cuda="apfb"),
-    "none": Method(cpu="none", cuda="none"),
+    "init_only": Method(cpu="none", cuda="none"),
     "flow": Method(cpu=None, cuda=None),
     "xla": Method(cpu=None, cuda=None),
 }
@@ -124,7 +124,7 @@ def maximum_bipartite_matching(
     | `"p_hk"` | Hopcroft and Karp, threads | `"apsb"` |
     | `"apsb"` | `"hopcroft_karp"` | breadth-first, to the first level with a free column |
     | `"apfb"` | `"hkdw"` | breadth-first, to the last level |
-    | `"none"` | the initial matching and nothing more | likewise |
+    | `"init_only"` | the matching of `init` and nothing more | likewise |
     | `"flow"` | [`maximum_flow`][jaxmatch.maximum_flow] with unit capacities | likewise |
     | `"xla"` | the pure-JAX twin | the twin |
 
@@ -160,7 +160,7 @@ def maximum_bipartite_matching(
 
     A [`Matching`][jaxmatch.Matching]; everything in it is int32 or bool.
 
-    **Status:** `OPTIMAL`. `ITERATION_LIMIT` for method `"none"`, which proves nothing: the covers
+    **Status:** `OPTIMAL`. `UNFINISHED` for method `"init_only"`, which proves nothing: the covers
     are False. `INVALID_GRAPH` where the arrays of the graph make no sense: pointers that fall, do
     not begin at 0 or lead beyond the edges, indices of no vertex, another number of edges by row
     than by column; indices and cardinality are −1 there, covers False. Never an exception, and the
@@ -172,13 +172,14 @@ def maximum_bipartite_matching(
     edge, so no matching has more pairs (Kőnig's theorem).
     [`check_matching`][jaxmatch.check_matching] verifies this.
 
-    **Deterministic:** cardinality and status are, but for method `"none"` on CUDA, where threads
-    race for the initial matching. A graph can have many maximum matchings
-    and covers: `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`,
-    `"pothen_fan"`, `"push_relabel"`, `"none"`) return the same one each time, the GPU kernels and
-    the CPU methods with threads (`"auto"` on large graphs too) may return any. No gradient flows
-    through the result; costs at the chosen pairs are a gather, `cost[i, res.col4row[i]]`, with its
-    own.
+    **Deterministic:** cardinality and status are, but for method `"init_only"` on CUDA, where
+    threads race for the initial matching. A graph can have many maximum matchings and covers:
+    `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`, `"pothen_fan"`,
+    `"push_relabel"`, `"init_only"`) return the same one each time, the GPU kernels and the CPU
+    methods with threads (`"auto"` on large graphs too) may return any.
+
+    **Gradient:** none flows through the result; costs at the chosen pairs are a gather,
+    `cost[i, res.col4row[i]]`, with its own.
 
     **Time and memory:** at worst O(√n·e) operations for `"auto"`, `"hopcroft_karp"` and `"hkdw"` on
     the CPU, O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside
@@ -319,7 +320,7 @@ def _solve(
         platforms["cpu"] = _native_solver("cpu", cpu, init, given, rounds)
     if cuda is not None and libraries.has_cuda_library():
         platforms["cuda"] = _native_solver("cuda", cuda, init, given, rounds)
-    twin = partial(_xla_matching.solve, init=init, search=method != "none")
+    twin = partial(_xla_matching.solve, init=init, search=method != "init_only")
     if method == "flow":
         twin = solve_by_flow
 

@@ -331,7 +331,7 @@ def matched(graph):
     res = jm.maximum_bipartite_matching(graph, warm_start=np.array([1, -1, -1]))
     twin = jm.maximum_bipartite_matching(graph, method="xla").cardinality
     by_flow = jm.maximum_bipartite_matching(graph, method="flow").cardinality
-    start = jm.maximum_bipartite_matching(graph, method="none")
+    start = jm.maximum_bipartite_matching(graph, method="init_only")
     return res, jm.check_matching(graph, res), twin, by_flow, jm.check_matching(graph, start)
 
 

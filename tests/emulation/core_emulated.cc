@@ -56,7 +56,7 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
   do {
     Launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
            arcs);
-  } while (*results.status == kIterationLimit && ++launches < 10'000);
+  } while (*results.status == kUnfinished && ++launches < 10'000);
   return launches;
 }
 
