@@ -173,18 +173,18 @@ def measure(cost: jax.Array, optimum: int | None, target: float | None) -> dict[
             jax.block_until_ready(solve(cost))
             times.append(1e3 * (time.perf_counter() - start))
         device = kernel_ms(lambda: solve(cost), 3)
-        state = stepping.step(cost, stepping.init(cost), phases=10**6)
+        state = stepping.step(cost, stepping.init(cost), steps=10**6)
     assert bool(state.done) and int(state.result.col4row[0]) == int(res.col4row[0])
     # Column minima, cores; then at most: a pricing, and those of its rows that get a new core.
-    passes = 2 + 2 * int(state.pricings) + int(state.dense_phases)
+    passes = 2 + 2 * int(state.pricings) + int(state.dense_steps)
     return {
         "device_ms": device or statistics.median(times),
         "to_reach": target or "",
         "call_ms": statistics.median(times),
-        "phases": int(state.phases),
-        "rounds": int(state.rounds),
+        "phases": int(state.steps),
+        "rounds": int(state.termination_rounds),
         "pricings": int(state.pricings),
-        "dense": int(state.dense_phases),
+        "dense": int(state.dense_steps),
         "gigabytes_at_most": passes * cost.nbytes / 1e9,
         "gap": float(res.gap),
         "stages_ms": {k: round(x, 4) for k, x in state.stage_ms().items()},
@@ -213,7 +213,7 @@ def others(quick: bool) -> Iterator[dict[str, Any]]:
 
 def hungarian(cost: jax.Array, method: str) -> tuple[stepping.AssignmentState, float]:
     solve = jax.jit(
-        lambda c: stepping.step(c, stepping.init(c, method=method), phases=10**6)  # all
+        lambda c: stepping.step(c, stepping.init(c, method=method), steps=10**6)  # all
     )
     state = jax.block_until_ready(solve(cost))
     assert int(state.result.status) == jm.Status.OPTIMAL and float(state.result.gap) == 0
@@ -232,9 +232,9 @@ def tables(quick: bool) -> Iterator[dict[str, Any]]:
             row["objective"] = float(state.result.cost)
             if method != "core":
                 row[f"{method}_steps_ms"] = {k: round(x, 3) for k, x in state.stage_ms().items()}
-                row[f"{method}_iterations"] = int(state.phases)
+                row[f"{method}_iterations"] = int(state.steps)
                 row[f"{method}_updates"] = int(state.pricings)
-                row[f"{method}_levels"] = int(state.rounds)
+                row[f"{method}_levels"] = int(state.termination_rounds)
         print(row, flush=True)
         yield row
 

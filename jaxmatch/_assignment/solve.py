@@ -47,7 +47,7 @@ def solve_assignment(
     unmatched_cost: ArrayLike | None = None,
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
     progress: Progress | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
@@ -99,11 +99,11 @@ def solve_assignment(
       4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that says
       so, and `"core"` or `"xla"` is what remains.
 
-    - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
-      native call in a `jax.lax.while_loop`, instead of all in one call.
-      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps themselves.
-    - `progress`: a function of (matched rows, rows) that is called after each step, by
-      `jax.debug.callback`; asks for steps of one phase if `rounds_per_call` does not say.
+    - `steps_per_call`: `"core"`, `"classical"` or `"tree"` by native calls of so many steps each,
+      in a `jax.lax.while_loop`, instead of all in one call.
+      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps, and says what one is.
+    - `progress`: a function of (matched rows, rows) that is called after each native call, by
+      `jax.debug.callback`; one step a call if `steps_per_call` does not say.
     - `row_axis`, `col_axis`: one problem that is too large for a device. The name of the mesh axis
       over which the rows of `cost`, or its columns, are divided; they must divide evenly (pad, and
       mask the padding), and the axis has at most 32 devices. All devices solve the same core; they
@@ -119,7 +119,7 @@ def solve_assignment(
       `cost` is the device's own part, and masks are those of the whole problem. Under `vmap`
       problems are solved one after another. Dividing by rows is faster. Bit for bit the same result
       as on one device where the rows are divided and of those that exist are not the longer side.
-      Batch dimensions, `unmatched_cost`, `warm_start`, `rounds_per_call` and `progress` do not go
+      Batch dimensions, `unmatched_cost`, `warm_start`, `steps_per_call` and `progress` do not go
       with it.
 
     **Returns:**
@@ -185,19 +185,19 @@ def solve_assignment(
         others = {
             "unmatched_cost": unmatched_cost,
             "warm_start": warm_start,
-            "rounds_per_call": rounds_per_call,
+            "steps_per_call": steps_per_call,
             "progress": progress,
         }
         how = {"maximize": bool(maximize), "method": method, "others": others}
         return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
     if not isinstance(method, str) or method not in _METHODS:
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
-    if rounds_per_call is not None and rounds_per_call < 1:
-        raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
-    in_steps = rounds_per_call is not None or progress is not None
+    if steps_per_call is not None and steps_per_call < 1:
+        raise ValueError(f"`steps_per_call` must be at least 1, got {steps_per_call}.")
+    in_steps = steps_per_call is not None or progress is not None
     if in_steps and method not in native_large.LARGE_METHODS:
         raise ValueError(
-            "`rounds_per_call` and `progress` belong to the methods that work in steps, "
+            "`steps_per_call` and `progress` belong to the methods that work in steps, "
             f"{[*native_large.LARGE_METHODS]}; got method={method!r}."
         )
     cost = as_given("cost", cost)
@@ -218,7 +218,7 @@ def solve_assignment(
         )
         if place.native:
             return place.bring_home(_HERE[method](*problem, maximize=bool(maximize)))
-        res = _solve(*problem, **how, rounds_per_call=rounds_per_call, progress=progress)
+        res = _solve(*problem, **how, steps_per_call=steps_per_call, progress=progress)
         return place.bring_home(res)
 
 
@@ -374,20 +374,20 @@ def _solve_large(
     *optional: Array | None,
     maximize: bool,
     large_method: str,
-    phases: int | None = None,
+    steps: int | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
     *_, n, m = cost.shape
     if min(n, m) == 0:
         return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
     _check_large(cost, optional[2], large_method)
-    if phases is not None:
+    if steps is not None:
         return solve_in_steps(
             cost,
             *optional[:2],
             method=large_method,
             maximize=maximize,
-            phases=phases,
+            steps=steps,
             progress=progress,
         )
     solve = partial(_on_large, method=large_method)
@@ -396,11 +396,11 @@ def _solve_large(
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
 
 
-# Phases of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
+# Steps of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
 # many; after `kLeastPatience` of ffi/assignment/large/core/solve.h, 64 that find little, trees over
 # all costs finish, which take 2 to 5 times as long as searches by one block
 # (benchmarks/results/assignment_auto.json).
-_FIRST_PHASES, _MORE_PHASES = 64, 8
+_FIRST_STEPS, _MORE_STEPS = 64, 8
 _FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
 
 
@@ -421,8 +421,8 @@ def _core_without_trees(
 
     result, buffers = lax.while_loop(
         leads_on,
-        lambda state: solve(buffers=state[1], phases=_MORE_PHASES),
-        solve(phases=_FIRST_PHASES),
+        lambda state: solve(buffers=state[1], phases=_MORE_STEPS),
+        solve(phases=_FIRST_STEPS),
     )
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     return lax.cond(
@@ -515,7 +515,7 @@ _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 
 
-@compiled(static_argnames=("maximize", "method", "rounds_per_call", "progress"))
+@compiled(static_argnames=("maximize", "method", "steps_per_call", "progress"))
 def _solve(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,
@@ -525,12 +525,12 @@ def _solve(
     *,
     maximize: bool,
     method: str,
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
     solver = _METHODS[method]
-    if rounds_per_call is not None or progress is not None:
-        solver = partial(solver, phases=rounds_per_call or 1, progress=progress)
+    if steps_per_call is not None or progress is not None:
+        solver = partial(solver, steps=steps_per_call or 1, progress=progress)
 
     def solve(cost: Array, *optional: Array | None) -> Assignment:
         res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)

@@ -40,7 +40,7 @@ def maximum_flow(
     *,
     method: str = "auto",
     options: Mapping[str, Any] | None = None,
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
 ) -> Flow:
     """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
 
@@ -73,9 +73,9 @@ def maximum_flow(
       everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
     - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
       are accepted and ignored.
-    - `rounds_per_call`: on CUDA, so many rounds, a global relabelling and the pushes behind it, in
-      each native call, all calls in a `jax.lax.while_loop`, instead of all in one call. On the CPU
-      and in the twin the whole solve is one call in any case.
+    - `steps_per_call`: on CUDA, so many steps in each native call, all calls in a
+      `jax.lax.while_loop`, instead of all in one call; [`jaxmatch.stepping`][jaxmatch.stepping]
+      says what a step is. On the CPU and in the twin the whole solve is one call in any case.
 
     **Methods:**
 
@@ -176,10 +176,10 @@ def maximum_flow(
     check_network(network)
     _check_method(method)
     given = _check_options(method, {} if options is None else options)
-    if rounds_per_call is not None:
-        _check_count("rounds_per_call", rounds_per_call)
-    rounds = 0 if rounds_per_call is None else operator.index(rounds_per_call)
-    how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+    if steps_per_call is not None:
+        _check_count("steps_per_call", steps_per_call)
+    steps = 0 if steps_per_call is None else operator.index(steps_per_call)
+    how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
     return _solve_in_place(network, capacity, source, sink, how)
 
 
@@ -227,7 +227,7 @@ def minimum_cut(
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
     _check_method(method)
-    how: dict[str, Any] = {"method": method, "given": (), "rounds": 0}
+    how: dict[str, Any] = {"method": method, "given": (), "steps": 0}
     res = _solve_in_place(network, capacity, source, sink, how, turned=True)
     solved = (res.status == Status.OPTIMAL)[..., None]
     return MinimumCut(res.value, ~res.source_side & solved, res.status)
@@ -340,7 +340,7 @@ def _turned(
     return turned_network(network), capacity, sink, source
 
 
-@compiled(static_argnames=("method", "given", "rounds", "turned"))
+@compiled(static_argnames=("method", "given", "steps", "turned"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],
@@ -349,7 +349,7 @@ def _solve(
     *,
     method: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
     turned: bool,
 ) -> Flow:
     if turned:
@@ -357,7 +357,7 @@ def _solve(
 
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
         fixed = lax.stop_gradient(capacity)
-        how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+        how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
         res = solve_flow(network, fixed, source, sink, **how)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res

@@ -74,7 +74,7 @@ def maximum_bipartite_matching(
     init: str = "auto",
     warm_start: Matching | ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
 ) -> Matching:
     """Find maximum matchings of bipartite graphs, inside or outside of `jax.jit`.
 
@@ -106,9 +106,9 @@ def maximum_bipartite_matching(
       from there. The cardinality stays the same, and the better the start the less is left to do.
     - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
       are accepted, and ignored if they mean nothing there.
-    - `rounds_per_call`: on CUDA, so many push rounds or BFS levels (of `"auto"`: phases, each a
-      whole search) in each native call, all calls in a `jax.lax.while_loop`, instead of all in one
-      call. On the CPU and in the twin the whole solve is one call in any case.
+    - `steps_per_call`: on CUDA, so many steps in each native call, all calls in a
+      `jax.lax.while_loop`, instead of all in one call; [`jaxmatch.stepping`][jaxmatch.stepping]
+      says what a step is. On the CPU and in the twin the whole solve is one call in any case.
 
     **Methods:**
 
@@ -136,7 +136,7 @@ def maximum_bipartite_matching(
     in each other's way. On the CPU a search from each free row, up to a bound that grows, then
     forests, at last Hopcroft and Karp.
 
-    `"flow"` has no use for `init`, `warm_start` and `rounds_per_call`. It takes graphs whose edges,
+    `"flow"` has no use for `init`, `warm_start` and `steps_per_call`. It takes graphs whose edges,
     rows and columns are below 2^30 together.
 
     **Options** of `"push_relabel"`:
@@ -204,7 +204,7 @@ def maximum_bipartite_matching(
     _check_name("method", method, _METHODS)
     _check_name("init", init, native.MATCHING_INITS)
     given = _check_options(method, {} if options is None else options)
-    rounds = 0 if rounds_per_call is None else _as_rounds(rounds_per_call)
+    steps = 0 if steps_per_call is None else _as_steps(steps_per_call)
     start = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
@@ -212,7 +212,7 @@ def maximum_bipartite_matching(
     place = place_of(*arrays, options=(graph.shape, method, init, given))
     solver = _METHODS[method].cpu
     if not place.native or solver is None:
-        how: dict[str, Any] = {"method": method, "init": init, "given": given, "rounds": rounds}
+        how: dict[str, Any] = {"method": method, "init": init, "given": given, "steps": steps}
         return _solve(graph, _as_start(start, graph), **how)
     solve = _native_solver("cpu", solver, init, given, 0)
     graph = jax.tree.map(np.asarray, graph)
@@ -228,14 +228,14 @@ def _check_name(name: str, given: Any, known: Mapping[str, Any]) -> None:
         raise ValueError(f"`{name}` must be one of {[*known]}, got {given!r}.")
 
 
-def _as_rounds(given: Any) -> int:
+def _as_steps(given: Any) -> int:
     try:
-        rounds = operator.index(given)
+        steps = operator.index(given)
     except TypeError:
-        rounds = 0
-    if rounds < 1:
-        raise ValueError(f"`rounds_per_call` must be an integer of at least 1, got {given!r}.")
-    return rounds
+        steps = 0
+    if steps < 1:
+        raise ValueError(f"`steps_per_call` must be an integer of at least 1, got {given!r}.")
+    return steps
 
 
 def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -303,7 +303,7 @@ def _as_start(
 # Solving
 
 
-@compiled(static_argnames=("method", "init", "given", "rounds"))
+@compiled(static_argnames=("method", "init", "given", "steps"))
 def _solve(
     graph: BipartiteGraph,
     start: Int[Array, "... n"] | None,
@@ -311,15 +311,15 @@ def _solve(
     method: str,
     init: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
 ) -> Matching:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     platforms: dict[str, Callable[..., Matching]] = {}
     cpu, cuda = _METHODS[method]
     if cpu is not None and libraries.has_cpu_library():
-        platforms["cpu"] = _native_solver("cpu", cpu, init, given, rounds)
+        platforms["cpu"] = _native_solver("cpu", cpu, init, given, steps)
     if cuda is not None and libraries.has_cuda_library():
-        platforms["cuda"] = _native_solver("cuda", cuda, init, given, rounds)
+        platforms["cuda"] = _native_solver("cuda", cuda, init, given, steps)
     twin = partial(_xla_matching.solve, init=init, search=method != "init_only")
     if method == "flow":
         twin = solve_by_flow
@@ -338,12 +338,12 @@ def _native_solver(
     solver: str,
     init: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
 ) -> Callable[..., Matching]:
     choice, k = (_choice_and_k if platform == "cuda" else _cpu_choice_and_k)(solver, given)
     how: dict[str, Any] = {"method": solver, "init": init, "choice": choice, "k": k}
-    if platform == "cuda" and rounds:
-        return partial(solve_in_steps, rounds=rounds, **how)
+    if platform == "cuda" and steps:
+        return partial(solve_in_steps, steps=steps, **how)
 
     def solve(graph: BipartiteGraph, start: Array | None = None) -> Matching:
         return native.matching(graph, start, rounds=0, platform=platform, **how)[0]

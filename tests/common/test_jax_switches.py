@@ -239,7 +239,7 @@ def test_methods(switch, method):
     with SWITCHES[switch]():
         found = jm.solve_assignment(cost, method=method)
         if method != "xla":
-            jm.solve_assignment(cost, method=method, rounds_per_call=1)
+            jm.solve_assignment(cost, method=method, steps_per_call=1)
     np.testing.assert_array_equal(found.status, expected.status)
     np.testing.assert_array_equal(found.cost, expected.cost)
 
@@ -429,8 +429,8 @@ def stepped(cost):
     state = jm.stepping.init(jnp.asarray(cost), row_mask=np.ones(8, bool))
     for _ in range(100):
         state = jm.stepping.step(jnp.asarray(cost), state, row_mask=np.ones(8, bool))
-        counts = (state.matched_rows, state.rows, state.phases, state.pricings)
-        counts += (state.dense_phases, state.rounds)
+        counts = (state.matched_rows, state.rows, state.steps, state.pricings)
+        counts += (state.dense_steps, state.termination_rounds)
         if state.done:
             break
     assert sorted(state.stage_ms()) == ["augment", "bid", "look", "price", "select"]

@@ -181,7 +181,7 @@ def test_arguments_are_checked(shared):
         (lambda: solve(capacity, source[:3], 1), r"must broadcast together, got \(8,\), \(3,\)"),
         (lambda: solve(c, 0, 1, method="magic"), r"`method` must be one of \['auto', .*'magic'"),
         (lambda: solve(c, 0, 1, method=["auto"]), r"`method` must be one of"),
-        (lambda: solve(c, 0, 1, rounds_per_call=0), "`rounds_per_call` must be an integer from 1"),
+        (lambda: solve(c, 0, 1, steps_per_call=0), "`steps_per_call` must be an integer from 1"),
         (lambda: solve(c, 0, 1, options={"tile": 4}), "method 'auto' takes no options, got 'tile'"),
         (
             lambda: solve(c, 0, 1, method="two_level", options={"tile": 5}),
@@ -217,7 +217,7 @@ def test_arguments_are_checked(shared):
 ])  # fmt: skip
 def test_options_for_gpus_are_accepted_everywhere(method, options, shared):
     expected = jm.maximum_flow(*shared)
-    res = jm.maximum_flow(*shared, method=method, options=options, rounds_per_call=3)
+    res = jm.maximum_flow(*shared, method=method, options=options, steps_per_call=3)
     np.testing.assert_array_equal(res.value, expected.value)
 
 

@@ -46,7 +46,7 @@ def test_random_graphs_alone_and_together(on):
             np.testing.assert_array_equal(res.cardinality, expected)
             assert_all_maximum(batch, res)
             assert {x.dtype for x in jax.tree.leaves(res)} == {np.dtype("int32"), np.dtype(bool)}
-        one = solve(graphs[0], init="cheap", warm_start=np.zeros(12, int), rounds_per_call=2)
+        one = solve(graphs[0], init="cheap", warm_start=np.zeros(12, int), steps_per_call=2)
         assert_maximum(graphs[0], one)
 
 

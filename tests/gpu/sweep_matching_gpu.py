@@ -110,7 +110,7 @@ def main(parts: list[str]) -> None:
             start = np.arange(graph.shape[0]) % graph.shape[1] - 1
             ways = [{}, {"init": "none", "warm_start": start}]
             if which == 0:  # many short launches, each of which such a tool makes long
-                ways.append({"rounds_per_call": 3})
+                ways.append({"steps_per_call": 3})
             solved += solve(graph, variants, ways)
         res = jm.maximum_bipartite_matching(found[-1], init="karp_sipser")
         assert checked(found[-1], res).optimal.all()

@@ -113,8 +113,8 @@ def test_starts(method, options, alone):
 def test_steps(method, options, rounds, alone, stacked):
     for name in ("ladder", "chain", "sparse", "two stars", "no edges", "nothing"):
         graph, expected = alone[name]
-        assert_found(graph, expected, method, options=options, rounds_per_call=rounds)
-    assert_found(*stacked, method, options=options, rounds_per_call=rounds)
+        assert_found(graph, expected, method, options=options, steps_per_call=rounds)
+    assert_found(*stacked, method, options=options, steps_per_call=rounds)
 
 
 @each_variant

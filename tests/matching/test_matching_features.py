@@ -190,7 +190,7 @@ def test_unknown_names_are_refused():
         ({"method": "magic"}, r"`method` must be one of \['auto', 'hopcroft_karp'.*got 'magic'"),
         ({"init": "greedy"}, r"`init` must be one of \['auto', 'none'.*got 'greedy'"),
         ({"init": ["cheap"]}, r"`init` must be one of"),
-        ({"rounds_per_call": 0}, "`rounds_per_call` must be an integer of at least 1, got 0"),
+        ({"steps_per_call": 0}, "`steps_per_call` must be an integer of at least 1, got 0"),
         ({"options": {"k": 1}}, "method 'auto' takes no options, got 'k'"),
     ]
     for options, message in [
@@ -243,7 +243,7 @@ def test_steps_end_where_one_call_does(method, rounds, batch):
     whole = jm.maximum_bipartite_matching(batch, method=method)
     start = np.zeros(batch.shape[0], int)
     for given in ({}, {"warm_start": start}):
-        steps = jm.maximum_bipartite_matching(batch, method=method, rounds_per_call=rounds, **given)
+        steps = jm.maximum_bipartite_matching(batch, method=method, steps_per_call=rounds, **given)
         np.testing.assert_array_equal(steps.status, whole.status)
         if method != "init_only":
             np.testing.assert_array_equal(steps.cardinality, whole.cardinality)
@@ -347,7 +347,7 @@ def test_a_cover_is_boolean():
 
 
 @pytest.mark.parametrize("rounds", [0, -1, 2.5, "3"])
-def test_rounds_are_a_count(rounds):
+def test_steps_are_a_count(rounds):
     graph = jm.BipartiteGraph.from_edges([0, 1], [0, 1], (2, 2))
-    with pytest.raises(ValueError, match="rounds_per_call"):
-        jm.maximum_bipartite_matching(graph, rounds_per_call=rounds)
+    with pytest.raises(ValueError, match="steps_per_call"):
+        jm.maximum_bipartite_matching(graph, steps_per_call=rounds)

@@ -81,7 +81,7 @@ def test_the_cpu_takes_its_own_meaning_of_k(monkeypatch):
 
 def test_steps_lower_to_a_loop(monkeypatch):
     start = np.zeros(130, np.int32)
-    given = {"method": "push_relabel", "rounds_per_call": 5, "warm_start": start}
+    given = {"method": "push_relabel", "steps_per_call": 5, "warm_start": start}
     calls, text = lowered(monkeypatch, 130, **given)
     assert "stablehlo.while" in text
     assert {(int(call["given"]), int(call["rounds"])) for call in calls} == {(3, 5)}
@@ -99,7 +99,7 @@ def test_steps_on_cuda_under_shard_map(method, monkeypatch):
     mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
     over = PartitionSpec("batch")
     graphs = jm.BipartiteGraph.stack([from_edges([(0, 0)], (140, 140))] * 4)
-    solve = partial(jm.maximum_bipartite_matching, method=method, rounds_per_call=2)
+    solve = partial(jm.maximum_bipartite_matching, method=method, steps_per_call=2)
     sharded = jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over)
     res = jax.jit(sharded)(graphs)  # runs on the CPU; the CUDA branch is traced beside it
     np.testing.assert_array_equal(res.cardinality, 1)
