@@ -274,7 +274,7 @@ def _make(base: Spec, wanted: list[Spec], cache: Path) -> None:
         start = jm.maximum_bipartite_matching(graph, method="init_only", init="cheap")
         parts = ("row_ptr", "col_ind", "col_ptr", "row_ind")
         arrays = {part: np.asarray(getattr(graph, part)) for part in parts}
-        size = np.array([*graph.shape, graph.capacity])
+        size = np.array([*graph.shape, graph.max_edges])
         part = cache / f"{spec.name}.part.npz"
         arrays |= {"start": np.asarray(start.col4row), "size": size}
         np.savez(part, allow_pickle=False, **arrays)

@@ -78,7 +78,7 @@ class Bench:
         import jaxmatch as jm
 
         graph, start = (self.load(job.graph)[k] for k in ("graph", "start"))
-        key = (job.label, job.start, graph.shape, graph.capacity)
+        key = (job.label, job.start, graph.shape, graph.max_edges)
         if key not in self.compiled:
             how: dict[str, Any] = {"method": job.method, "options": dict(job.options)}
 

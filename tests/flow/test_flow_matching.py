@@ -27,7 +27,7 @@ def solve(graph, **given):
 @pytest.mark.parametrize("padding", [0, 100])
 def test_families(padding):
     graphs = [g for name, g in families(16).items() if name != "ladder"]  # scipy is exponential
-    most = max(g.capacity for g in graphs)
+    most = max(g.max_edges for g in graphs)
     batch = jm.BipartiteGraph.stack(graphs, num_edges=most + padding)
     res = solve(batch)
     np.testing.assert_array_equal(res.cardinality, [by_scipy(g) for g in graphs])

@@ -80,7 +80,7 @@ def test_alone_and_with_a_start(method, name):
 def test_garbage(method):
     """Random numbers, large and small, everywhere."""
     rng = np.random.default_rng(0)
-    count, (n, m), e = 200, GRAPH.shape, GRAPH.capacity
+    count, (n, m), e = 200, GRAPH.shape, GRAPH.max_edges
     batch = {}
     for name, length, top in (
         ("row_ptr", n + 1, e), ("col_ind", e, m - 1), ("col_ptr", m + 1, e), ("row_ind", e, n - 1),
