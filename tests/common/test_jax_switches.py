@@ -270,10 +270,12 @@ def seed_of_a_scan(cost):
 def solved_points(x, y):
     found = []
     for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
-        res = jm.solve_assignment_points(x, y, metric)
-        check = jm.check_assignment_points(x, y, res, metric)
+        res = jm.solve_assignment_points(x, y, metric=metric)
+        check = jm.check_assignment_points(x, y, res, metric=metric)
         found += [res.replace(gap=res.gap < 1e-3), check.valid]
-        found += pullback(lambda x, y, m=metric: jm.solve_assignment_points(x, y, m).cost, x, y)
+        found += pullback(
+            lambda x, y, m=metric: jm.solve_assignment_points(x, y, metric=m).cost, x, y
+        )
     return found
 
 
@@ -284,7 +286,7 @@ def no_assignment_of_points(x, y):
     found = [
         jm.solve_assignment_points(far, -y, row_mask=mask),
         jm.solve_assignment_points(far, -y),
-        jm.solve_assignment_points(jnp.where(mask[:, None], x, 0), y, "cosine"),
+        jm.solve_assignment_points(jnp.where(mask[:, None], x, 0), y, metric="cosine"),
     ]
     checks = [jm.check_assignment_points(far, -y, found[1])]
     slope = pullback(lambda x: jm.solve_assignment_points(x, -y).cost, far)
