@@ -91,13 +91,6 @@ class Check(Batched):
         return self.valid.shape
 
 
-class Cut(Result):
-    """A minimum cut, which unpacks into its fields."""
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.__dict__.values())
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assignment(Result):
@@ -226,12 +219,23 @@ class Flow(Result):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class MinimumCut(Cut):
-    """The result of [`minimum_cut`][jaxmatch.minimum_cut]: a [`Flow`][jaxmatch.Flow] without flow.
+class MinimumCut(Result):
+    """The result of [`minimum_cut`][jaxmatch.minimum_cut] and of [`grid_cut`][jaxmatch.grid_cut].
 
-    Unpacks as `value, source_side, status`; `cut[k]` is problem k of a batch.
+    Leading `...` is batch. Unpacks as `value, source_side, status`; `cut[k]` is problem k of a
+    batch.
+
+    - `value`: `[...]`, the capacity of the cut; the one field that carries a gradient.
+    - `source_side`: `bool[..., n]`, the nodes on the source's side of the cut, or `bool[...,
+      *grid]`, the cells.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False.
     """
 
     value: Num[Array, "..."]
     source_side: Bool[Array, "... n"]
     status: Int[Array, "..."]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.__dict__.values())

@@ -109,9 +109,7 @@ class FlowNetwork:
                 "`senders` and `receivers` must have one entry for each edge, got lengths "
                 f"{len(tail)} and {len(head)}."
             )
-        if len(tail) > MOST_EDGES:
-            raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
-        return FlowNetwork(**jax.device_put(_build(tail, head, n)), layout=layout)
+        return jax.device_put(network_on_host(tail, head, n, layout))
 
     @staticmethod
     def from_scipy(matrix: Any, *, layout: str = "rcsr") -> tuple[FlowNetwork, np.ndarray]:
@@ -320,6 +318,15 @@ def _as_size(num_nodes: Any) -> int:
 def _as_nodes(name: str, x: Any, n: int) -> np.ndarray:
     advice = "enlarge `num_nodes`"
     return as_indices(name, x, n, built="network", ends="nodes", advice=advice).astype(np.int64)
+
+
+def network_on_host(
+    tail: np.ndarray, head: np.ndarray, n: int, layout: str = "rcsr"
+) -> FlowNetwork:
+    """Of NumPy arrays, from nodes in range."""
+    if len(tail) > MOST_EDGES:
+        raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
+    return FlowNetwork(**_build(tail, head, n), layout=layout)
 
 
 def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.ndarray]:

@@ -215,10 +215,10 @@ def minimum_cut(
 
     **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of edges that
     lead from one side to the other where the source is on one side and the sink on the other;
-    `source_side`, `bool[..., n]`; and `status`. Status, exactness, gradient and everything else are
-    those of `maximum_flow`; with `nearest="sink"`, of the network with all edges turned round, for
-    which the flow is computed from the sink. Where the value is +inf, the sink is then alone on its
-    side.
+    `source_side`, `bool[..., n]`; and `status`. [`check_minimum_cut`][jaxmatch.check_minimum_cut]
+    verifies it. Status, exactness, gradient and everything else are those of `maximum_flow`; with
+    `nearest="sink"`, of the network with all edges turned round, for which the flow is computed
+    from the sink. Where the value is +inf, the sink is then alone on its side.
     """
     if nearest not in ("source", "sink"):
         raise ValueError(f"`nearest` must be 'source' or 'sink', got {nearest!r}.")

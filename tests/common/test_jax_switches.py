@@ -385,21 +385,29 @@ def flowing_integers(network, capacity):
     return res, jm.check_flow(network, whole, 0, 3, res), twin
 
 
-@case("minimum_cut", "MinimumCut", inputs=flows)
+@case("minimum_cut", "MinimumCut", "check_minimum_cut", "MinimumCutCheck", inputs=flows)
 def cut(network, capacity):
-    value, side, status = jm.minimum_cut(network, capacity, 0, 3)
-    return value, side, status
+    res = jm.minimum_cut(network, capacity, 0, 3)
+    value, side, status = res
+    return value, side, status, jm.check_minimum_cut(network, capacity, 0, 3, res)
 
 
-@case("FlowNetwork", "FlowNetwork.from_edges", "FlowNetwork.from_scipy", traced=False)
+@case(
+    "FlowNetwork",
+    "FlowNetwork.from_edges",
+    "FlowNetwork.from_scipy",
+    "FlowNetwork.stack",
+    traced=False,
+)
 def networks():
     sparse = pytest.importorskip("scipy.sparse")
     matrix = sparse.csr_array(np.array([[0, 2, 1], [0, 0, 3], [0, 0, 0]]))
     network, capacity = jm.FlowNetwork.from_scipy(matrix)
-    return jm.maximum_flow(network, capacity, 0, 2), jm.FlowNetwork.from_edges([0], [1], 2)
+    edge = jm.FlowNetwork.from_edges([0], [1], 2)
+    return jm.maximum_flow(network, capacity, 0, 2), jm.FlowNetwork.stack([network, edge])
 
 
-@case("grid_cut", "GridCut", "GridCut.replace", inputs=grids)
+@case("grid_cut", "MinimumCut", "MinimumCut.replace", inputs=grids)
 def grid(source, sink, pairs):
     res = jm.grid_cut(source, sink, pairs)
     twin = jm.grid_cut(source, sink, pairs, method="xla").source_side
@@ -408,11 +416,13 @@ def grid(source, sink, pairs):
     return res.replace(), twin, slope, along
 
 
-@case("grid_cut", inputs=lambda: (np.array([[9, 8, 1], [9, 2, 1]], np.int32),))
+@case("grid_cut", "check_grid_cut", inputs=lambda: (np.array([[9, 8, 1], [9, 2, 1]], np.int32),))
 def grid_of_integers(image):
     smooth = np.full((4, 2, 3), 3, np.int32)
     wide = jnp.broadcast_to(smooth, (2, *smooth.shape))
-    return jm.grid_cut(image, 10 - image, smooth), jm.grid_cut(image, 10 - image, wide)
+    res = jm.grid_cut(image, 10 - image, wide)
+    check = jm.check_grid_cut(image, 10 - image, wide, res)
+    return jm.grid_cut(image, 10 - image, smooth), res, check
 
 
 # ---------------------------------------------------------------------------------------------

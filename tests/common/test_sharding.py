@@ -115,6 +115,14 @@ def cut(network, capacity, source=0, **how):
     return found.value, found.source_side, found.status
 
 
+def check_cuts(capacity):
+    return jm.check_minimum_cut(NETWORK, capacity, 0, 5, jm.minimum_cut(NETWORK, capacity, 0, 5))
+
+
+def check_grids(*grid):
+    return jm.check_grid_cut(*grid, jm.grid_cut(*grid))
+
+
 def gradient(value, *which):
     """With respect to the first argument, or to those that are named."""
     return jax.grad(lambda *x: (WEIGHTS * value(*x)).sum(), which or 0)
@@ -152,6 +160,8 @@ SOLVERS = {
     "flow in networks": (cut, NETWORKS, CAPACITY),
     "grid": (jm.grid_cut, *GRID, PAIRWISE),
     "grid, xla": (partial(jm.grid_cut, method="xla"), *GRID, PAIRWISE),
+    "cuts checked": (check_cuts, CAPACITY),
+    "grids checked": (check_grids, *GRID, PAIRWISE),
 }
 GRADIENTS = {
     "assignment": (gradient(lambda c: jm.solve_assignment(c).cost), COST),
