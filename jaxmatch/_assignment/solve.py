@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxmatch._assignment import native, native_large
@@ -19,7 +18,7 @@ from jaxmatch._assignment.sharded import solve_divided
 from jaxmatch._assignment.stepping import Progress, has_trees, is_done, solve_in_steps
 from jaxmatch._common.arguments import as_col_dual, as_cost, as_int32, as_mask, as_unmatched_cost
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.result import Assignment
+from jaxmatch._common.result import Assignment, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -282,7 +281,9 @@ def linear_sum_assignment(
         else:
             res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
     if not isinstance(res.status, jax.core.Tracer):
-        _raise_for_status(np.asarray(res.status))
+        if (failed := first_failure(res.status)) is not None:
+            status, where = failed
+            raise ValueError(f"{_SCIPY_SAYS[status]}{where}. {status.advice}")
     return place.bring_home(_sorted_pairs(res, place.xp))
 
 
@@ -299,18 +300,11 @@ def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:
     return row_ind, xp.where(row_ind < 0, -1, col_ind)
 
 
-def _raise_for_status(status: np.ndarray) -> None:
-    if not status.any():
-        return
-    messages = {
-        Status.INFEASIBLE: "cost matrix is infeasible",
-        Status.INVALID_COST: "matrix contains invalid numeric entries",
-        Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
-    }
-    for code, message in messages.items():
-        if (bad := np.flatnonzero(status == code)).size:
-            where = f" (problem {int(bad[0])} of the batch)" if status.ndim else ""
-            raise ValueError(f"{message}{where}. {code.advice}")
+_SCIPY_SAYS = {
+    Status.INFEASIBLE: "cost matrix is infeasible",
+    Status.INVALID_COST: "matrix contains invalid numeric entries",
+    Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
+}
 
 
 # ---------------------------------------------------------------------------------------------

@@ -79,6 +79,54 @@ class Result(Batched):
         """The leading dimensions that all fields share; () for a single problem."""
         return self.status.shape
 
+    @unchecked
+    def raise_for_status(self) -> Self:
+        """This result, if all of it is `OPTIMAL`; outside of a trace.
+
+        >>> import jax, jax.numpy as jnp, jaxmatch as jm
+        >>> cost = jnp.array([[1.0, 2.0], [jnp.nan, 4.0]])
+        >>> float(jm.solve_assignment(cost[:, 1:]).raise_for_status().cost)
+        2.0
+        >>> jm.solve_assignment(cost).raise_for_status()
+        Traceback (most recent call last):
+        ValueError: INVALID_COST: An unmasked cost is NaN, or ...
+
+        A compiled function cannot raise. There, `checkify` carries an error out of it:
+
+        >>> from jax.experimental import checkify
+        >>> def least(cost):
+        ...     res = jm.solve_assignment(cost)
+        ...     optimal = (res.status == jm.Status.OPTIMAL).all()
+        ...     checkify.check(optimal, "status {}", res.status)
+        ...     return res.cost
+        >>> error, value = jax.jit(checkify.checkify(least))(cost)
+        >>> error.get()
+        'status 2 ...
+
+        **Raises:** `ValueError` with the status of the first problem that is not `OPTIMAL`, its
+        index in the batch, and what to do; `TypeError` under `jit`, `vmap` or `grad`.
+        """
+        if isinstance(self.status, jax.core.Tracer):
+            raise TypeError(
+                "`raise_for_status` was called under `jit`, `vmap` or `grad`, where no status is "
+                "known: look at `status` there, as an array, or call it on what the compiled "
+                "function returns. `jax.experimental.checkify` carries an error out of one."
+            )
+        if (failed := first_failure(self.status)) is not None:
+            status, where = failed
+            raise ValueError(f"{status}{where}: {status.advice}")
+        return self
+
+
+def first_failure(status: Array) -> tuple[Status, str] | None:
+    """The status of the first problem that is not `OPTIMAL`, and where it is in words."""
+    codes = np.asarray(status)
+    if not codes.any():
+        return None
+    index = tuple(np.argwhere(codes)[0].tolist())
+    number = index[0] if len(index) == 1 else index
+    return Status(int(codes[index])), f" (problem {number} of the batch)" if index else ""
+
 
 class Check(Batched):
     """What is proved of a result."""

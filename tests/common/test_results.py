@@ -121,6 +121,34 @@ def test_equality_is_identity(kind):
     assert len({one, other}) == 2
 
 
+def test_raise_for_status(results):
+    for res in results.values():
+        if hasattr(res, "status"):
+            assert res.raise_for_status() is res
+            status = np.zeros((2, 5), np.int32)
+            status[1, 3] = status[1, 4] = jm.Status.OVERFLOW
+            status[1, 2] = jm.Status.INFEASIBLE
+            for bad in (status, jnp.asarray(status)):
+                with pytest.raises(
+                    ValueError, match=r"^INFEASIBLE \(problem \(1, 2\) of the batch"
+                ):
+                    res.replace(status=bad).raise_for_status()
+            with pytest.raises(ValueError, match=r"^OVERFLOW \(problem 0 of the batch\): .*\.$"):
+                res.replace(status=status)[1, 3:].raise_for_status()
+    alone = jm.Assignment.empty((3, 3))
+    with pytest.raises(ValueError, match="^UNFINISHED: The solver was not asked to finish"):
+        alone.raise_for_status()
+
+
+def test_nothing_is_raised_under_a_trace():
+    cost = jnp.eye(3)[None]
+    solve = lambda cost: jm.solve_assignment(cost).raise_for_status().cost  # noqa: E731
+    for traced in (jax.jit(solve), jax.vmap(solve)):
+        with pytest.raises(TypeError, match="under `jit`, `vmap` or `grad`.*checkify"):
+            traced(cost)
+    assert jax.jit(jm.solve_assignment)(cost).raise_for_status().status == 0
+
+
 def test_replace(results):
     for name, res in results.items():
         field = "status" if hasattr(res, "status") else "valid"
