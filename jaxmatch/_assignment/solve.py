@@ -135,24 +135,24 @@ def solve_assignment(
     exception: indices are −1 and numbers NaN for that problem, and the others of the batch are not
     touched.
 
-    **Duals:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs; a
-    row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its unmatched cost,
-    or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu + Σv is the
-    optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
+    **Certificate:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched
+    pairs; a row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its
+    unmatched cost, or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu +
+    Σv is the optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
 
-    **Exactness:** for the numbers that were passed, and where those are traced for what JAX makes
+    **Exact:** for the numbers that were passed, and where those are traced for what JAX makes
     of them: without x64 it rounds float64 to float32. Integers are exact. Floating-point costs are
     solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a proved
     bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is exact
     for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
 
+    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
+    platform ties may fall differently.
+
     **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
     and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
     are zero, and so are all gradients of a problem that is not `OPTIMAL`. Where several assignments
     are optimal this is one supergradient among several.
-
-    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
-    platform ties may fall differently.
 
     **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
     The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
@@ -161,10 +161,6 @@ def solve_assignment(
     tall problems, with masks and for 16-bit costs; small problems do without. A masked problem
     costs what its real size costs.
 
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
-    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
-    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
-
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB for each
     row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved
     exactly. Rows whose price has come so far that a column outside of their candidates might be
@@ -172,6 +168,10 @@ def solve_assignment(
     (rows of few classes, clusters with more rows than columns, products), the tree variant goes on
     from what there is: up to a read of all costs for each of its searches. `"tree"` needs O(n + m)
     beside the costs, `"classical"` a bit for each pair; both read all costs many times.
+
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
+    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
+    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and

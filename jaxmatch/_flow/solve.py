@@ -95,8 +95,8 @@ def maximum_flow(
     searched by one block and large ones by all, nodes of up to 16 arcs are discharged by a thread
     and others by a warp, and pushes last as long as the search before them.
 
-    **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
-    number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
+    **Options:** of `"two_level"`, `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by
+    its number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
     between two global relabellings.
 
     **Returns:**
@@ -106,13 +106,6 @@ def maximum_flow(
     trace, on the CPU, NumPy arrays come out where they went in. Flow is between 0 and the capacity
     on each edge and conserved at each node but source and sink. Of parallel edges the first fill up
     first, of antiparallel ones one side is 0, on self-loops the flow is 0.
-
-    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
-    small enough for capacities to be whole numbers of it or for all that can leave the source or
-    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
-    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
-    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
-    the maximum, and equal to it where capacities are multiples of q.
 
     **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
     where source or sink is no node, both are the same, or the arrays of the network make no sense.
@@ -125,15 +118,22 @@ def maximum_flow(
     **Certificate:** the edges from `source_side` to the other nodes have capacities of `value` in
     all, and the flow fills them. [`check_flow`][jaxmatch.check_flow] verifies this.
 
+    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
+    small enough for capacities to be whole numbers of it or for all that can leave the source or
+    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
+    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
+    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
+    the maximum, and equal to it where capacities are multiples of q.
+
+    **Deterministic:** value, source side and status are, and the same for every method but for
+    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
+    twin return the same one each time, GPU kernels may return any.
+
     **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
     side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
     the superdifferential's element for the cut nearest to the source, the same for every method.
     The gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows
     through `flow`.
-
-    **Deterministic:** value, source side and status are, and the same for every method but for
-    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
-    twin return the same one each time, GPU kernels may return any.
 
     **Time and memory:** on the CPU O(n²√a) operations at worst for push-relabel with the highest
     label, O(n²·a) for the others, in practice a few passes over the arcs for most networks.

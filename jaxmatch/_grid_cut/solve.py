@@ -76,7 +76,7 @@ def grid_cut(
       way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; each native solver has one
       way, whatever the name.
 
-    **Directions**, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
+    Directions, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
 
     | `connectivity` | first half | second half |
     | --- | --- | --- |
@@ -84,7 +84,7 @@ def grid_cut(
     | 8 | (0, 1), (1, 0), (1, 1), (1, −1) | (0, −1), (−1, 0), (−1, −1), (−1, 1) |
     | 6 | (0, 0, 1), (0, 1, 0), (1, 0, 0) | (0, 0, −1), (0, −1, 0), (−1, 0, 0) |
 
-    **Dtypes:** the three are promoted to one dtype; small integers and booleans are cast to int32,
+    The three are promoted to one dtype; small integers and booleans are cast to int32,
     bfloat16 and float16 to float32.
 
     | capacities | value without x64 | value with `jax_enable_x64` |
@@ -109,22 +109,23 @@ def grid_cut(
     not fit its dtype (a finite cut beyond all floats, too). Never an exception, and the other
     problems of the batch are not touched. Empty grids have value 0.
 
-    **Floats** are solved in fixed point, with a unit of about 2^-59 of the largest sum of the
-    capacities around a cell, those that no flow can fill left aside. If every capacity is a
-    multiple of the unit, as integers are, the cut is a minimum cut of the very numbers passed in;
-    otherwise capacities are rounded down to units, and the cut's is above the minimum by at most
-    the number of arcs times the unit. That holds from the least denormal number to the greatest
-    double, also beside +inf. The value is the capacity of the cut in the given numbers, summed in
-    float64 (in an order that may differ between a grid alone and in a batch). Where no finite cut
-    exists the value is +inf and the status `OPTIMAL`. The twin without x64 has 32-bit integers
-    alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer capacities around a
-    cell reach 2^30; it reads denormal numbers, and differences that are, as zero.
+    **Exact:** integers are. Floats are solved in fixed point, with a unit of about 2^-59 of the
+    largest sum of the capacities around a cell, those that no flow can fill left aside. If every
+    capacity is a multiple of the unit, as integers are, the cut is a minimum cut of the very
+    numbers passed in; otherwise capacities are rounded down to units, and the cut's is above the
+    minimum by at most the number of arcs times the unit. That holds from the least denormal number
+    to the greatest double, also beside +inf. The value is the capacity of the cut in the given
+    numbers, summed in float64 (in an order that may differ between a grid alone and in a batch).
+    Where no finite cut exists the value is +inf and the status `OPTIMAL`. The twin without x64 has
+    32-bit integers alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer
+    capacities around a cell reach 2^30; it reads denormal numbers, and differences that are, as
+    zero.
+
+    **Deterministic:** yes, in all of the result.
 
     **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
     0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0
     where the status is not `OPTIMAL`.
-
-    **Deterministic:** yes, in all of the result.
 
     **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
     is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA tiles of

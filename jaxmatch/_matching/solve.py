@@ -139,7 +139,7 @@ def maximum_bipartite_matching(
     `"flow"` has no use for `init`, `warm_start` and `steps_per_call`. It takes graphs whose edges,
     rows and columns are below 2^30 together.
 
-    **Options** of `"push_relabel"`:
+    **Options:** of `"push_relabel"`:
 
     - `variant`: the paper's three steps, `"first"` (a thread for each vertex), `"active"` (a list
       of active ones) and `"shrink"` (a list that shrinks; the default).

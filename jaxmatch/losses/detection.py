@@ -74,7 +74,7 @@ class DetectionCriterion:
 
     The defaults are DETR's.
 
-    **Sources:** Carion et al., *End-to-end object detection with transformers*, ECCV 2020; Zhu et
+    **Source:** Carion et al., *End-to-end object detection with transformers*, ECCV 2020; Zhu et
     al., *Deformable DETR*, ICLR 2021.
     """
 
@@ -166,7 +166,7 @@ class DetectionCriterion:
         focal loss are sums divided by the number of targets (at least 1); cross-entropy is the
         mean over queries, weighted with `no_object_weight`.
 
-        **Failed problems:** an image whose status is not `OPTIMAL` (a target with NaN or with a
+        **Status:** an image whose status is not `OPTIMAL` (a target with NaN or with a
         label that is no class), or whose predictions are not all finite, adds nothing to the loss,
         gets a gradient of 0, and is counted in `num_unsolved`, layer by layer; the others are not
         touched. An image without targets is a good one: all its queries learn "no object". Of

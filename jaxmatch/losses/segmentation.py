@@ -80,7 +80,7 @@ def sigmoid_mask_cost(
     `[..., n, m]`, exact to rounding for finite logits of any size. A target with NaN, padding, does
     not touch the values of the others; for gradients put 0 in its place.
 
-    **Cost:** two matrix products; nothing of size n·m·p.
+    **Time and memory:** two matrix products; nothing of size n·m·p.
 
     **Source:** Cheng et al., *Masked-attention mask transformer for universal image segmentation*
     (Mask2Former), CVPR 2022, section 3.2; Cheng, Schwing and Kirillov, *Per-pixel classification is
@@ -116,7 +116,7 @@ def dice_cost(
 
     **Returns:** `[..., n, m]`, between 0 and 1.
 
-    **Cost:** a matrix product; nothing of size n·m·p.
+    **Time and memory:** a matrix product; nothing of size n·m·p.
 
     **Source:** Milletari, Navab and Ahmadi, *V-Net*, 3DV 2016, without the squares, as MaskFormer.
     """
