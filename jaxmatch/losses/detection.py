@@ -31,7 +31,8 @@ class DetectionLoss:
     - `classification`, `l1`, `giou`: `f[layers...]`, the parts before their weights; scalars where
       the predictions have no layer axis.
     - `num_targets`: `i32[layers...]`, targets in the images that were used.
-    - `num_unsolved`: `i32[]`, images left out, summed over layers; worth a line in the log.
+    - `used`: `bool[layers..., images...]`, False where an image was left out.
+    - `num_unsolved`: `i32[]`, how many were left out, summed over layers; worth a line in the log.
     - `matching`: the [`Assignment`][jaxmatch.Assignment] `[layers..., images...]`, queries as rows.
     """
 
@@ -40,6 +41,7 @@ class DetectionLoss:
     l1: Float[Array, "..."]
     giou: Float[Array, "..."]
     num_targets: Int[Array, "..."]
+    used: Bool[Array, "..."]
     num_unsolved: Int[Array, ""]
     matching: Assignment
 
@@ -217,6 +219,7 @@ class DetectionCriterion:
             l1=l1,
             giou=giou,
             num_targets=counted,
+            used=used,
             num_unsolved=(~used).sum(dtype=jnp.int32),
             matching=matching,
         )

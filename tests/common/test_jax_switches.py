@@ -763,13 +763,13 @@ def boxes(given):
     return losses.box_area(corners), losses.box_xyxy_to_cxcywh(corners), pairs, one
 
 
-@case("dice_cost", "dice_loss", "mask_loss", "sigmoid_mask_cost", inputs=sets)
+@case("dice_cost", "dice_loss", "sigmoid_mask_loss", "sigmoid_mask_cost", inputs=sets)
 def segments(outputs, targets, mask):
     losses = jm.losses
     found = []
     for cost in (losses.dice_cost, losses.sigmoid_mask_cost):
         found += [cost(outputs, targets), cost(outputs.astype(jnp.bfloat16), targets > 0.5)]
-    for loss in (losses.dice_loss, losses.mask_loss):
+    for loss in (losses.dice_loss, losses.sigmoid_mask_loss):
         found += [loss(outputs[:, :3], targets), loss(outputs, outputs > 0.5)]
     return found
 
