@@ -80,7 +80,7 @@ def segment(
     frame: Bool[Array, "h w"],
     smooth: float,
     iterations: int,
-) -> tuple[jm.GridCut, Float[Array, "h w"]]:
+) -> tuple[jm.MinimumCut, Float[Array, "h w"]]:
     """The cuts of all iterations, and the outline of one more."""
     pairwise = contrast(image, smooth)
 
@@ -89,7 +89,9 @@ def segment(
         to_sink = jnp.where(frame, jnp.inf, colour_cost(image, inside))
         return jnp.where(bloom, jnp.inf, colour_cost(image, outside)), to_sink
 
-    def cut_again(regions: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], jm.GridCut]:
+    def cut_again(
+        regions: tuple[Array, Array], _: None
+    ) -> tuple[tuple[Array, Array], jm.MinimumCut]:
         cut = jm.grid_cut(*capacities(*regions), pairwise, connectivity=8)
         return (cut.source_side, ~cut.source_side), cut
 

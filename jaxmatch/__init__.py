@@ -20,10 +20,12 @@ from jaxmatch._ffi.libraries import has_cpu_library as has_cpu_library
 from jaxmatch._ffi.libraries import has_cuda_library as has_cuda_library
 from jaxmatch._flow.check import FlowCheck as FlowCheck
 from jaxmatch._flow.check import check_flow as check_flow
+from jaxmatch._flow.cut_check import MinimumCutCheck as MinimumCutCheck
+from jaxmatch._flow.cut_check import check_minimum_cut as check_minimum_cut
 from jaxmatch._flow.network import FlowNetwork as FlowNetwork
 from jaxmatch._flow.solve import maximum_flow as maximum_flow
 from jaxmatch._flow.solve import minimum_cut as minimum_cut
-from jaxmatch._grid_cut.solve import GridCut as GridCut
+from jaxmatch._grid_cut.check import check_grid_cut as check_grid_cut
 from jaxmatch._grid_cut.solve import grid_cut as grid_cut
 from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
@@ -39,16 +41,18 @@ __all__ = [
     "Flow",
     "FlowCheck",
     "FlowNetwork",
-    "GridCut",
     "Matching",
     "MatchingCheck",
     "MinimumCut",
+    "MinimumCutCheck",
     "Status",
     "assignment_matrix",
     "check_assignment",
     "check_assignment_points",
     "check_flow",
+    "check_grid_cut",
     "check_matching",
+    "check_minimum_cut",
     "estimators",
     "grid_cut",
     "has_cpu_library",

@@ -1,4 +1,17 @@
-"""Large assignments step by step: `init`, then `step` until `state.done`, then `state.result`."""
+"""Large assignments step by step: `init`, then `step` until `state.done`, then `state.result`.
+
+The solvers take `steps_per_call`: so many steps in each native call instead of all. One step is:
+
+| solver | method | step |
+| --- | --- | --- |
+| `solve_assignment` | `"core"`, `"classical"`, `"tree"` | a search, and the paths that it finds |
+| | all others | none: refused |
+| `maximum_bipartite_matching`, on CUDA | `"push_relabel"` | a round of pushes |
+| | `"hopcroft_karp"`, `"p_hk"`, `"hkdw"`, `"apsb"`, `"apfb"` | a level of breadth-first search |
+| | `"auto"`, `"p_dbfs"` | a search with all its levels |
+| | all others | none: one call |
+| `maximum_flow`, on CUDA | all but `"xla"` | a global relabelling and the pushes after it |
+"""
 
 from jaxmatch._assignment.stepping import AssignmentState as AssignmentState
 from jaxmatch._assignment.stepping import init as init

@@ -164,18 +164,18 @@ def measure(cost: jax.Array, optimum: int | None, target: float | None) -> Row:
         res, call_ms = timed(solve, cost, least=3, most=3)
         check(cost, res, optimum)
         device = kernel_ms(lambda: solve(cost), 3)
-        state = stepping.step(cost, stepping.init(cost), phases=10**6)
+        state = stepping.step(cost, stepping.init(cost), steps=10**6)
     assert bool(state.done) and int(state.result.col4row[0]) == int(res.col4row[0])
     # Column minima, cores; then at most: a pricing, and those of its rows that get a new core.
-    passes = 2 + 2 * int(state.pricings) + int(state.dense_phases)
+    passes = 2 + 2 * int(state.pricings) + int(state.dense_steps)
     return {
         "device_ms": device or call_ms,
         "to_reach": target or "",
         "call_ms": call_ms,
-        "phases": int(state.phases),
-        "rounds": int(state.rounds),
+        "phases": int(state.steps),
+        "rounds": int(state.termination_rounds),
         "pricings": int(state.pricings),
-        "dense": int(state.dense_phases),
+        "dense": int(state.dense_steps),
         "gigabytes_at_most": passes * cost.nbytes / 1e9,
         "gap": float(res.gap),
         "stages_ms": {k: round(x, 4) for k, x in state.stage_ms().items()},
@@ -204,7 +204,7 @@ def wanted(args: argparse.Namespace, part: str, n: int, name: str = "", most: in
 
 def hungarian(cost: jax.Array, method: str) -> tuple[stepping.AssignmentState, float]:
     solve = jax.jit(
-        lambda c: stepping.step(c, stepping.init(c, method=method), phases=10**6)  # all
+        lambda c: stepping.step(c, stepping.init(c, method=method), steps=10**6)  # all
     )
     state, ms = timed(solve, cost, least=3, most=3)
     assert int(state.result.status) == jm.Status.OPTIMAL and float(state.result.gap) == 0
@@ -225,9 +225,9 @@ def tables(args: argparse.Namespace) -> Iterator[Row]:
             row["objective"] = float(state.result.cost)
             if method != "core":
                 row[f"{method}_steps_ms"] = {k: round(x, 3) for k, x in state.stage_ms().items()}
-                row[f"{method}_iterations"] = int(state.phases)
+                row[f"{method}_iterations"] = int(state.steps)
                 row[f"{method}_updates"] = int(state.pricings)
-                row[f"{method}_levels"] = int(state.rounds)
+                row[f"{method}_levels"] = int(state.termination_rounds)
         yield row
 
 

@@ -246,8 +246,8 @@ def _make(base: Spec, wanted: list[Spec], cache: Path) -> None:
     edges = base.edges()
     for spec in wanted:
         graph = jm.BipartiteGraph.from_edges(*(permuted(edges) if spec.rcp else edges))
-        start = jm.maximum_bipartite_matching(graph, method="none", init="cheap")
+        start = jm.maximum_bipartite_matching(graph, method="init_only", init="cheap")
         parts = ("row_ptr", "col_ind", "col_ptr", "row_ind")
         arrays = {part: np.asarray(getattr(graph, part)) for part in parts}
-        size = np.array([*graph.shape, graph.capacity])
+        size = np.array([*graph.shape, graph.max_edges])
         keep(cache, spec.name, arrays | {"start": np.asarray(start.col4row), "size": size})

@@ -67,7 +67,7 @@ class Bench(workers.Bench):
         import jaxmatch as jm
 
         graph, start = (self.load(job.instance)[k] for k in ("graph", "start"))
-        key = (job.label, job.start, graph.shape, graph.capacity)
+        key = (job.label, job.start, graph.shape, graph.max_edges)
         if key not in self.compiled:
             how: dict[str, Any] = {"method": job.method, "options": dict(job.options)}
 

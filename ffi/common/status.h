@@ -11,7 +11,7 @@ enum Status : int32_t {
   kInfeasible = 1,
   kInvalidCost = 2,
   kOverflow = 3,
-  kIterationLimit = 4,
+  kUnfinished = 4,
   kInvalidGraph = 5,
   kInvalidCapacity = 6,
 };

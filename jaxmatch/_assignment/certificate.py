@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentCheck(Check):
     """What [`check_assignment`][jaxmatch.check_assignment] found; leading `...` is batch.
 

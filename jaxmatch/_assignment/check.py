@@ -75,7 +75,7 @@ def check_assignment(
       NaN or infinite on the wrong side, where a dual is not finite, and where the difference of a
       cost and a dual or the sum of all slacks exceeds the range of the dtype.
 
-    **Rounding:** the bound holds for the numbers passed in. Differences are split into a float and
+    **Exact:** the bound holds for the numbers passed in. Differences are split into a float and
     its rounding error, both exact, and what must be rounded is rounded up: 0 means 0. Yet the duals
     of a result were rounded to its dtype. Where the exact ones do not fit, as in float32 with
     costs of many digits, the rounded ones prove a little less: the gap grows by up to one rounding

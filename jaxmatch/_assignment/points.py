@@ -46,8 +46,8 @@ _KEPT_BYTES, _COORDINATES_OF_A_SIDE = 16 << 20, 15_000
 def solve_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
-    metric: str = "sqeuclidean",
     *,
+    metric: str = "sqeuclidean",
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -98,13 +98,13 @@ def solve_assignment_points(
     distance is NaN or infinite on the wrong side: a point that is not finite, or so far away that
     its distance overflows. An infinite distance forbids a pair.
 
-    **Gradient:** `res.cost` differentiates, forward and in reverse, as the sum of the distances of
-    the matched points does, by the envelope theorem (Danskin); zero where the problem is not
-    `OPTIMAL`, and where a Euclidean distance is zero. Duals carry none.
-
     **Deterministic:** yes. On one device `"core"`, `"classical"` and `"tree"` return the same as
     `solve_assignment` does of a matrix with these costs; Jonker-Volgenant starts elsewhere, and may
     return another one of several optima.
+
+    **Gradient:** `res.cost` differentiates, forward and in reverse, as the sum of the distances of
+    the matched points does, by the envelope theorem (Danskin); zero where the problem is not
+    `OPTIMAL`, and where a Euclidean distance is zero. Duals carry none.
 
     **Time and memory:** for `"core"` a few passes over all pairs, each O(n·m·d), and on one device
     7 KB for each row; more passes where cores lead nowhere, as of `"core"` in `solve_assignment`.
@@ -131,8 +131,8 @@ def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
     result: Assignment,
-    metric: str = "sqeuclidean",
     *,
+    metric: str = "sqeuclidean",
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,

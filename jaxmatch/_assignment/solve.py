@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxmatch._assignment import native, native_large
@@ -19,7 +18,7 @@ from jaxmatch._assignment.sharded import solve_divided
 from jaxmatch._assignment.stepping import Progress, has_trees, is_done, solve_in_steps
 from jaxmatch._common.arguments import as_col_dual, as_cost, as_int32, as_mask, as_unmatched_cost
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.result import Assignment
+from jaxmatch._common.result import Assignment, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -47,7 +46,7 @@ def solve_assignment(
     unmatched_cost: ArrayLike | None = None,
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
     progress: Progress | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
@@ -99,11 +98,11 @@ def solve_assignment(
       4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that says
       so, and `"core"` or `"xla"` is what remains.
 
-    - `rounds_per_call`: `"core"`, `"classical"` or `"tree"` in steps of so many phases, each a
-      native call in a `jax.lax.while_loop`, instead of all in one call.
-      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps themselves.
-    - `progress`: a function of (matched rows, rows) that is called after each step, by
-      `jax.debug.callback`; asks for steps of one phase if `rounds_per_call` does not say.
+    - `steps_per_call`: `"core"`, `"classical"` or `"tree"` by native calls of so many steps each,
+      in a `jax.lax.while_loop`, instead of all in one call.
+      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps, and says what one is.
+    - `progress`: a function of (matched rows, rows) that is called after each native call, by
+      `jax.debug.callback`; one step a call if `steps_per_call` does not say.
     - `row_axis`, `col_axis`: one problem that is too large for a device. The name of the mesh axis
       over which the rows of `cost`, or its columns, are divided; they must divide evenly (pad, and
       mask the padding), and the axis has at most 32 devices. All devices solve the same core; they
@@ -119,7 +118,7 @@ def solve_assignment(
       `cost` is the device's own part, and masks are those of the whole problem. Under `vmap`
       problems are solved one after another. Dividing by rows is faster. Bit for bit the same result
       as on one device where the rows are divided and of those that exist are not the longer side.
-      Batch dimensions, `unmatched_cost`, `warm_start`, `rounds_per_call` and `progress` do not go
+      Batch dimensions, `unmatched_cost`, `warm_start`, `steps_per_call` and `progress` do not go
       with it.
 
     **Returns:**
@@ -136,24 +135,24 @@ def solve_assignment(
     exception: indices are −1 and numbers NaN for that problem, and the others of the batch are not
     touched.
 
-    **Duals:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs; a
-    row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its unmatched cost,
-    or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu + Σv is the
-    optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
+    **Certificate:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched
+    pairs; a row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its
+    unmatched cost, or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu +
+    Σv is the optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
 
-    **Exactness:** for the numbers that were passed, and where those are traced for what JAX makes
+    **Exact:** for the numbers that were passed, and where those are traced for what JAX makes
     of them: without x64 it rounds float64 to float32. Integers are exact. Floating-point costs are
     solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a proved
     bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is exact
     for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
 
+    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
+    platform ties may fall differently.
+
     **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
     and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
     are zero, and so are all gradients of a problem that is not `OPTIMAL`. Where several assignments
     are optimal this is one supergradient among several.
-
-    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
-    platform ties may fall differently.
 
     **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
     The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
@@ -162,10 +161,6 @@ def solve_assignment(
     tall problems, with masks and for 16-bit costs; small problems do without. A masked problem
     costs what its real size costs.
 
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
-    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
-    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
-
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB for each
     row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved
     exactly. Rows whose price has come so far that a column outside of their candidates might be
@@ -173,6 +168,10 @@ def solve_assignment(
     (rows of few classes, clusters with more rows than columns, products), the tree variant goes on
     from what there is: up to a read of all costs for each of its searches. `"tree"` needs O(n + m)
     beside the costs, `"classical"` a bit for each pair; both read all costs many times.
+
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
+    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
+    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
@@ -185,19 +184,19 @@ def solve_assignment(
         others = {
             "unmatched_cost": unmatched_cost,
             "warm_start": warm_start,
-            "rounds_per_call": rounds_per_call,
+            "steps_per_call": steps_per_call,
             "progress": progress,
         }
         how = {"maximize": bool(maximize), "method": method, "others": others}
         return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
     if not isinstance(method, str) or method not in _METHODS:
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
-    if rounds_per_call is not None and rounds_per_call < 1:
-        raise ValueError(f"`rounds_per_call` must be at least 1, got {rounds_per_call}.")
-    in_steps = rounds_per_call is not None or progress is not None
+    if steps_per_call is not None and steps_per_call < 1:
+        raise ValueError(f"`steps_per_call` must be at least 1, got {steps_per_call}.")
+    in_steps = steps_per_call is not None or progress is not None
     if in_steps and method not in native_large.LARGE_METHODS:
         raise ValueError(
-            "`rounds_per_call` and `progress` belong to the methods that work in steps, "
+            "`steps_per_call` and `progress` belong to the methods that work in steps, "
             f"{[*native_large.LARGE_METHODS]}; got method={method!r}."
         )
     cost = as_given("cost", cost)
@@ -218,7 +217,7 @@ def solve_assignment(
         )
         if place.native:
             return place.bring_home(_HERE[method](*problem, maximize=bool(maximize)))
-        res = _solve(*problem, **how, rounds_per_call=rounds_per_call, progress=progress)
+        res = _solve(*problem, **how, steps_per_call=steps_per_call, progress=progress)
         return place.bring_home(res)
 
 
@@ -282,7 +281,9 @@ def linear_sum_assignment(
         else:
             res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
     if not isinstance(res.status, jax.core.Tracer):
-        _raise_for_status(np.asarray(res.status))
+        if (failed := first_failure(res.status)) is not None:
+            status, where = failed
+            raise ValueError(f"{_SCIPY_SAYS[status]}{where}. {status.advice}")
     return place.bring_home(_sorted_pairs(res, place.xp))
 
 
@@ -299,18 +300,11 @@ def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:
     return row_ind, xp.where(row_ind < 0, -1, col_ind)
 
 
-def _raise_for_status(status: np.ndarray) -> None:
-    if not status.any():
-        return
-    messages = {
-        Status.INFEASIBLE: "cost matrix is infeasible",
-        Status.INVALID_COST: "matrix contains invalid numeric entries",
-        Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
-    }
-    for code, message in messages.items():
-        if (bad := np.flatnonzero(status == code)).size:
-            where = f" (problem {int(bad[0])} of the batch)" if status.ndim else ""
-            raise ValueError(f"{message}{where}. {code.advice}")
+_SCIPY_SAYS = {
+    Status.INFEASIBLE: "cost matrix is infeasible",
+    Status.INVALID_COST: "matrix contains invalid numeric entries",
+    Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
+}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -374,20 +368,20 @@ def _solve_large(
     *optional: Array | None,
     maximize: bool,
     large_method: str,
-    phases: int | None = None,
+    steps: int | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
     *_, n, m = cost.shape
     if min(n, m) == 0:
         return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
     _check_large(cost, optional[2], large_method)
-    if phases is not None:
+    if steps is not None:
         return solve_in_steps(
             cost,
             *optional[:2],
             method=large_method,
             maximize=maximize,
-            phases=phases,
+            steps=steps,
             progress=progress,
         )
     solve = partial(_on_large, method=large_method)
@@ -396,11 +390,11 @@ def _solve_large(
     return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
 
 
-# Phases of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
+# Steps of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
 # many; after `kLeastPatience` of ffi/assignment/large/core/solve.h, 64 that find little, trees over
 # all costs finish, which take 2 to 5 times as long as searches by one block
 # (benchmarks/results/assignment_auto.json).
-_FIRST_PHASES, _MORE_PHASES = 64, 8
+_FIRST_STEPS, _MORE_STEPS = 64, 8
 _FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
 
 
@@ -421,8 +415,8 @@ def _core_without_trees(
 
     result, buffers = lax.while_loop(
         leads_on,
-        lambda state: solve(buffers=state[1], phases=_MORE_PHASES),
-        solve(phases=_FIRST_PHASES),
+        lambda state: solve(buffers=state[1], phases=_MORE_STEPS),
+        solve(phases=_FIRST_STEPS),
     )
     optional = (row_mask, col_mask, unmatched_cost, col_dual)
     return lax.cond(
@@ -515,7 +509,7 @@ _METHODS["jonker_volgenant"] = _solve_jonker_volgenant
 _METHODS["xla"] = _solve_xla
 
 
-@compiled(static_argnames=("maximize", "method", "rounds_per_call", "progress"))
+@compiled(static_argnames=("maximize", "method", "steps_per_call", "progress"))
 def _solve(
     cost: Num[Array, "... n m"],
     row_mask: Bool[Array, "... n"] | None,
@@ -525,12 +519,12 @@ def _solve(
     *,
     maximize: bool,
     method: str,
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
     solver = _METHODS[method]
-    if rounds_per_call is not None or progress is not None:
-        solver = partial(solver, phases=rounds_per_call or 1, progress=progress)
+    if steps_per_call is not None or progress is not None:
+        solver = partial(solver, steps=steps_per_call or 1, progress=progress)
 
     def solve(cost: Array, *optional: Array | None) -> Assignment:
         res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)

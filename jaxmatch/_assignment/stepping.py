@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 Progress = Callable[["Array", "Array"], None]
 
 # The stage that is the last, and a word of `control`, as in ffi/assignment/large/state.h.
-_DONE, _DENSE_PHASES = 6, 5
+_DONE, _DENSE_STEPS = 6, 5
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentState:
     """A solve on its way, from [`init`][jaxmatch.stepping.init]; leading `...` is batch.
 
     - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
-      is `ITERATION_LIMIT`.
+      is `UNFINISHED`.
     - `buffers`: what the kernels keep: prices, cores, counters.
 
     A pytree of arrays: it can go through `jit` and `while_loop`, or into a checkpoint.
@@ -68,7 +68,7 @@ class AssignmentState:
         return self._word(8)
 
     @property
-    def phases(self) -> Int[Array, "..."]:
+    def steps(self) -> Int[Array, "..."]:
         """Searches so far, the paper's iterations; each may match many rows at once."""
         return self._word(3)
 
@@ -78,17 +78,16 @@ class AssignmentState:
         return self._word(4)
 
     @property
-    def dense_phases(self) -> Int[Array, "..."]:
-        """Of the phases of `"core"`, those of trees over all costs."""
-        return self._word(_DENSE_PHASES)
+    def dense_steps(self) -> Int[Array, "..."]:
+        """Of the steps of `"core"`, those of trees over all costs."""
+        return self._word(_DENSE_STEPS)
 
     @property
-    def rounds(self) -> Int[Array, "..."]:
-        """Levels of all searches.
+    def termination_rounds(self) -> Int[Array, "..."]:
+        """Rounds of termination detection of all searches.
 
-        For `"core"` rounds of label correcting on a GPU: nobody waits for others there, and it is
-        how often all threads were counted meanwhile, which is not the same in every run. On a CPU
-        one for each search.
+        For the Hungarian methods the levels of breadth-first search. For `"core"` on a GPU, whose
+        search is asynchronous, not reproducible between runs; on a CPU one for each search.
         """
         return self._word(7)
 
@@ -108,7 +107,7 @@ def is_done(buffers: Buffers) -> Bool[Array, "..."]:
 
 def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
     """Whether `"core"` has given up cores for trees over all costs."""
-    return buffers.control[..., _DENSE_PHASES] > 0
+    return buffers.control[..., _DENSE_STEPS] > 0
 
 
 @unchecked
@@ -143,11 +142,13 @@ def step(
     cost: ArrayLike,
     state: AssignmentState,
     *,
-    phases: int = 1,
+    steps: int = 1,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
-    """Up to `phases` more phases; a state that is done stays as it is.
+    """Up to `steps` more steps; a state that is done stays as it is.
+
+    A step is one search, with the augmentations along the paths that it finds.
 
     `RuntimeError` where the native libraries are missing.
 
@@ -167,7 +168,7 @@ def step(
         state.buffers,
         row_mask,
         col_mask,
-        **{p: partial(_native_step, state, phases) for p in _platforms()},
+        **{p: partial(_native_step, state, steps) for p in _platforms()},
     )
     return dataclasses.replace(state, result=result, buffers=buffers)
 
@@ -183,14 +184,14 @@ def _as_problem(
 
 def _native_step(
     state: AssignmentState,
-    phases: int,
+    steps: int,
     cost: Array,
     buffers: Buffers,
     row_mask: Array | None,
     col_mask: Array | None,
 ) -> tuple[Assignment, Buffers]:
     how = {"maximize": state.maximize, "method": state.method}
-    return native_large.large(cost, row_mask, col_mask, buffers=buffers, phases=phases, **how)
+    return native_large.large(cost, row_mask, col_mask, buffers=buffers, phases=steps, **how)
 
 
 def _platforms() -> list[str]:
@@ -207,14 +208,14 @@ def solve_in_steps(
     *,
     method: str,
     maximize: bool,
-    phases: int,
+    steps: int,
     progress: Progress | None,
 ) -> Assignment:
     """Steps until all problems of the batch are done, as one `while_loop`."""
     masks = {"row_mask": row_mask, "col_mask": col_mask}
 
     def body(state: AssignmentState) -> AssignmentState:
-        state = step(cost, state, phases=phases, **masks)
+        state = step(cost, state, steps=steps, **masks)
         if progress is not None:
             jax.debug.callback(progress, state.matched_rows, state.rows)
         return state

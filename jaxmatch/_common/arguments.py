@@ -129,21 +129,23 @@ def as_result(
     fields: Mapping[str, tuple[int, ...]],
     beside: str,
     advice: str,
+    argument: str = "result",
 ) -> R:
     """A result to be checked: these of its fields, of these shapes, as arrays; the others None.
 
     `beside`: the arguments that the shapes go with.
     """
-    require("result", result, kind, advice)
+    require(argument, result, kind, advice)
     looked_at = {}
-    for name, shape in fields.items():
-        dtypes, words = _KINDS[name]
-        x = as_array(f"result.{name}", getattr(result, name), BY_JAX, dtypes, f"be {words}", "")
+    for field, shape in fields.items():
+        dtypes, words = _KINDS[field]
+        name = f"{argument}.{field}"
+        x = as_array(name, getattr(result, field), BY_JAX, dtypes, f"be {words}", "")
         if x.shape != shape:
             raise ValueError(
-                f"`result.{name}` must have shape {shape} to go with {beside}, got {x.shape}."
+                f"`{name}` must have shape {shape} to go with {beside}, got {x.shape}."
             )
-        looked_at[name] = x
+        looked_at[field] = x
     others = {name: None for name in vars(result) if name not in looked_at}
     return kind(**looked_at, **others)
 

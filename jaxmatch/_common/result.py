@@ -79,6 +79,54 @@ class Result(Batched):
         """The leading dimensions that all fields share; () for a single problem."""
         return self.status.shape
 
+    @unchecked
+    def raise_for_status(self) -> Self:
+        """This result, if all of it is `OPTIMAL`; outside of a trace.
+
+        >>> import jax, jax.numpy as jnp, jaxmatch as jm
+        >>> cost = jnp.array([[1.0, 2.0], [jnp.nan, 4.0]])
+        >>> float(jm.solve_assignment(cost[:, 1:]).raise_for_status().cost)
+        2.0
+        >>> jm.solve_assignment(cost).raise_for_status()
+        Traceback (most recent call last):
+        ValueError: INVALID_COST: An unmasked cost is NaN, or ...
+
+        A compiled function cannot raise. There, `checkify` carries an error out of it:
+
+        >>> from jax.experimental import checkify
+        >>> def least(cost):
+        ...     res = jm.solve_assignment(cost)
+        ...     optimal = (res.status == jm.Status.OPTIMAL).all()
+        ...     checkify.check(optimal, "status {}", res.status)
+        ...     return res.cost
+        >>> error, value = jax.jit(checkify.checkify(least))(cost)
+        >>> error.get()
+        'status 2 ...
+
+        **Raises:** `ValueError` with the status of the first problem that is not `OPTIMAL`, its
+        index in the batch, and what to do; `TypeError` under `jit`, `vmap` or `grad`.
+        """
+        if isinstance(self.status, jax.core.Tracer):
+            raise TypeError(
+                "`raise_for_status` was called under `jit`, `vmap` or `grad`, where no status is "
+                "known: look at `status` there, as an array, or call it on what the compiled "
+                "function returns. `jax.experimental.checkify` carries an error out of one."
+            )
+        if (failed := first_failure(self.status)) is not None:
+            status, where = failed
+            raise ValueError(f"{status}{where}: {status.advice}")
+        return self
+
+
+def first_failure(status: Array) -> tuple[Status, str] | None:
+    """The status of the first problem that is not `OPTIMAL`, and where it is in words."""
+    codes = np.asarray(status)
+    if not codes.any():
+        return None
+    index = tuple(np.argwhere(codes)[0].tolist())
+    number = index[0] if len(index) == 1 else index
+    return Status(int(codes[index])), f" (problem {number} of the batch)" if index else ""
+
 
 class Check(Batched):
     """What is proved of a result."""
@@ -91,15 +139,8 @@ class Check(Batched):
         return self.valid.shape
 
 
-class Cut(Result):
-    """A minimum cut, which unpacks into its fields."""
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.__dict__.values())
-
-
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Assignment(Result):
     """The result of [`solve_assignment`][jaxmatch.solve_assignment]; leading `...` is batch.
 
@@ -147,7 +188,7 @@ class Assignment(Result):
             row_dual=jnp.full((*batch, n), jnp.nan, result_float()),
             col_dual=jnp.full((*batch, m), jnp.nan, result_float()),
             gap=nan,
-            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+            status=jnp.full(tuple(batch), Status.UNFINISHED, jnp.int32),
         )
 
 
@@ -167,7 +208,7 @@ class Matching(Result):
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     Where `status` is `INVALID_GRAPH`: indices and cardinality −1, covers False. Where it is
-    `ITERATION_LIMIT`: a matching that need not be maximum, covers False.
+    `UNFINISHED`: a matching that need not be maximum, covers False.
     """
 
     col4row: Int[Array, "... n"]
@@ -196,7 +237,7 @@ class Matching(Result):
             cardinality=jnp.zeros(tuple(batch), jnp.int32),
             row_cover=jnp.zeros((*batch, n), bool),
             col_cover=jnp.zeros((*batch, m), bool),
-            status=jnp.full(tuple(batch), Status.ITERATION_LIMIT, jnp.int32),
+            status=jnp.full(tuple(batch), Status.UNFINISHED, jnp.int32),
         )
 
 
@@ -226,12 +267,23 @@ class Flow(Result):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class MinimumCut(Cut):
-    """The result of [`minimum_cut`][jaxmatch.minimum_cut]: a [`Flow`][jaxmatch.Flow] without flow.
+class MinimumCut(Result):
+    """The result of [`minimum_cut`][jaxmatch.minimum_cut] and of [`grid_cut`][jaxmatch.grid_cut].
 
-    Unpacks as `value, source_side, status`; `cut[k]` is problem k of a batch.
+    Leading `...` is batch. Unpacks as `value, source_side, status`; `cut[k]` is problem k of a
+    batch.
+
+    - `value`: `[...]`, the capacity of the cut; the one field that carries a gradient.
+    - `source_side`: `bool[..., n]`, the nodes on the source's side of the cut, or `bool[...,
+      *grid]`, the cells.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False.
     """
 
     value: Num[Array, "..."]
     source_side: Bool[Array, "... n"]
     status: Int[Array, "..."]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.__dict__.values())

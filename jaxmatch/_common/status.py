@@ -9,7 +9,7 @@ class Status(enum.IntEnum):
     """How one problem ended; results hold it as int32, one entry per problem of the batch.
 
     Every code but `OPTIMAL` comes with indices −1, NaN for cost, duals and gap, for the value of a
-    flow and for the flow (−1 if they are integers), and a zero gradient; only `ITERATION_LIMIT`
+    flow and for the flow (−1 if they are integers), and a zero gradient; only `UNFINISHED`
     comes with the pairs so far, where there are any.
     `Status(int(code))` prints as its name, and its `advice` is a sentence for people.
     """
@@ -18,7 +18,7 @@ class Status(enum.IntEnum):
     INFEASIBLE = 1
     INVALID_COST = 2
     OVERFLOW = 3
-    ITERATION_LIMIT = 4
+    UNFINISHED = 4
     INVALID_GRAPH = 5
     INVALID_CAPACITY = 6
 
@@ -55,9 +55,10 @@ _ADVICE = {
         "of a flow does not fit its dtype, or the integer capacities at its source and at its sink "
         "add up to 2**61. Scale the numbers down, or set `jax_enable_x64`."
     ),
-    Status.ITERATION_LIMIT: (
-        "The solver stopped before it was done, or was asked for a start alone. Resume it, raise "
-        "the limit, or pass the result as `warm_start`."
+    Status.UNFINISHED: (
+        "The solver was not asked to finish: this is a state on its way (`stepping`), the initial "
+        'matching (`method="init_only"`), or an `empty` result. Take more steps, or pass the pairs '
+        "of a matching on as `warm_start`."
     ),
     Status.INVALID_GRAPH: (
         "The arrays of the graph make no sense: pointers that fall, begin elsewhere than at 0 or "

@@ -106,8 +106,8 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
 def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]:
     """Of a function without native code: 64-bit NumPy input is computed with in 64 bits.
 
-    `main` and `arrays` name the arguments whose numbers count, beside those of a `result`. The
-    first decides what results are.
+    `main` and `arrays` name the arguments whose numbers count, beside those of a `result`
+    or a `cut`. The first decides what results are.
     """
 
     def decorate(function: Function) -> Function:
@@ -122,7 +122,7 @@ def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]
             bound.arguments.update(zip((main, *arrays), numbers, strict=True))
             if others.get("row_axis") is not None or others.get("col_axis") is not None:
                 return function(*bound.args, **bound.kwargs)
-            numbers += jax.tree.leaves(others.pop("result", None))
+            numbers += jax.tree.leaves([others.pop(name, None) for name in ("result", "cut")])
             traced = [x for x in jax.tree.leaves(others) if isinstance(x, jax.Array)]
             place = place_of(*numbers, *traced)
             with place.precision():

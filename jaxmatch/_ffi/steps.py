@@ -1,4 +1,4 @@
-"""A solve in supersteps: native calls of a few rounds each, in a `while_loop` on the device."""
+"""A solve by native calls of a few steps each, in a `while_loop` on the device."""
 
 from __future__ import annotations
 

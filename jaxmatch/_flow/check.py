@@ -7,8 +7,9 @@ were given are looked at, no arcs.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
+C = TypeVar("C", bound=Check)
+
+
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class FlowCheck(Check):
     """What [`check_flow`][jaxmatch.check_flow] found; leading `...` is batch.
 
@@ -97,66 +101,88 @@ def check_flow(
     """
     check_network(network)
     n, e = network.num_nodes, network.num_edges
-    c = as_array("capacity", capacity)
-    if c.ndim == 0 or c.shape[-1] != e:
-        raise ValueError(
-            f"`capacity` must have shape [..., {e}], one entry for each edge of `network`, "
-            f"got {c.shape}."
-        )
+    c = as_capacity(capacity, network)
     require("result", result, Flow, "`Flow(value, flow, source_side, status)` makes one")
     batch = np.shape(result.value)
     shapes = {"value": batch, "flow": (*batch, e), "source_side": (*batch, n)}
     beside = "`result.value` and `network`"
     result = as_result(result, Flow, shapes, beside, "")
     is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
-    kind = jnp.floating if is_float else jnp.integer
-    for name, x in {"capacity": c, "result.value": result.value}.items():
-        if not (jnp.issubdtype(x.dtype, kind) or (name == "capacity" and x.dtype == jnp.bool_)):
-            raise TypeError(
-                f"`{name}` must be {'floats' if is_float else 'integers'} as `result.flow` is, "
-                f"got {x.dtype}."
-            )
+    require_kind("capacity", c, "result.flow", is_float)
+    require_kind("result.value", result.value, "result.flow", is_float)
     if not is_float:  # in the wider dtype: a flow that does not fit the capacities is wrong
         wide = common_dtype(result.flow, c, jnp.int32)
         result = result.replace(flow=result.flow.astype(wide))
-    c = _broadcast("capacity", c.astype(result.flow.dtype), (*batch, e))
-    source = _broadcast("source", as_node("source", source, network), batch)
-    sink = _broadcast("sink", as_node("sink", sink, network), batch)
-    edges = (network.senders, network.receivers)
-    if not network.batch_shape:
-        return _check(c, source, sink, result, edges)
-    senders, receivers = (jnp.broadcast_to(x, (*batch, e)) for x in edges)
-    return _check(c, source, sink, result, (senders, receivers))
+    like = "result.value"
+    c = broadcast("capacity", c.astype(result.flow.dtype), (*batch, e), like)
+    source = broadcast("source", as_node("source", source, network), batch, like)
+    sink = broadcast("sink", as_node("sink", sink, network), batch, like)
+    return over_networks(_check_one, network, c, source, sink, result)
 
 
-def _broadcast(name: str, x: Array, shape: tuple[int, ...]) -> Array:
+def as_capacity(capacity: ArrayLike, network: FlowNetwork) -> Num[Array, "... e"]:
+    c, e = as_array("capacity", capacity), network.num_edges
+    if c.ndim == 0 or c.shape[-1] != e:
+        raise ValueError(
+            f"`capacity` must have shape [..., {e}], one entry for each edge of `network`, "
+            f"got {c.shape}."
+        )
+    return c
+
+
+def require_kind(name: str, x: Array, other: str, is_float: bool) -> None:
+    """That x, or capacities, are floats or integers as another array is."""
+    kind = jnp.floating if is_float else jnp.integer
+    if not (jnp.issubdtype(x.dtype, kind) or (name == "capacity" and x.dtype == jnp.bool_)):
+        raise TypeError(
+            f"`{name}` must be {'floats' if is_float else 'integers'} as `{other}` is, "
+            f"got {x.dtype}."
+        )
+
+
+def broadcast(name: str, x: Array, shape: tuple[int, ...], like: str) -> Array:
     try:
         return jnp.broadcast_to(x, shape)
     except ValueError:
         raise ValueError(
             f"`{name}` has shape {x.shape}, which does not broadcast to {shape}, one for each of "
-            "`result.value`."
+            f"`{like}`."
         ) from None
 
 
-@compiled()
-def _check(
+def over_networks(
+    one: Callable[..., C],
+    network: FlowNetwork,
     capacity: Num[Array, "... e"],
     source: Int[Array, "..."],
     sink: Int[Array, "..."],
-    result: Flow,
-    edges: tuple[Array, Array],
-) -> FlowCheck:
+    result: Any,
+) -> C:
+    """`one(capacity, source, sink, result, senders, receivers, n=...)` of each problem."""
+    edges = (network.senders, network.receivers)
+    if network.batch_shape:
+        edges = tuple(jnp.broadcast_to(x, capacity.shape) for x in edges)
+    return _over_networks(capacity, source, sink, result, edges, one=one)
+
+
+@compiled(static_argnames="one")
+def _over_networks(
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    result: Any,
+    edges: tuple[Array, ...],
+    *,
+    one: Callable[..., C],
+) -> C:
     is_shared = edges[0].ndim == 1
 
-    def check(
-        capacity: Array, source: Array, sink: Array, result: Flow, *edges: Array
-    ) -> FlowCheck:
+    def check(capacity: Array, source: Array, sink: Array, result: Any, *edges: Array) -> C:
         of_edges = None if is_shared else 0
-        one = partial(_check_one, n=result.source_side.shape[-1])
+        check_one = partial(one, n=result.source_side.shape[-1])
         for _ in capacity.shape[:-1]:
-            one = jax.vmap(one, (0, 0, 0, 0, of_edges, of_edges))
-        return one(capacity, source, sink, result, *edges)
+            check_one = jax.vmap(check_one, (0, 0, 0, 0, of_edges, of_edges))
+        return check_one(capacity, source, sink, result, *edges)
 
     arguments = (capacity, source, sink, result)
     if is_shared:
@@ -175,56 +201,85 @@ def _check_one(
     n: int,
 ) -> FlowCheck:
     value, flow, source_side = result.value, result.flow, result.source_side
-    sane = (source >= 0) & (source < n) & (sink >= 0) & (sink < n) & (source != sink)
-    sane &= ((tail >= 0) & (tail < n) & (head >= 0) & (head < n)).all()
-    nothing = jnp.zeros_like(capacity)
-    sane &= in_order(nothing, capacity).all()
+    sane = is_sane(capacity, source, sink, tail, head, n)
     if n < 2:
-        return FlowCheck(sane & False, sane & False)
+        return FlowCheck(sane, sane)
     ends = source.clip(0, n - 1), sink.clip(0, n - 1)
     separated = source_side[ends[0]] & ~source_side[ends[1]]
     if flow.size == 0:
         return FlowCheck(sane & (value == 0), sane & separated & (value == 0))
     tail, head = tail.clip(0, n - 1), head.clip(0, n - 1)
+    nothing = jnp.zeros_like(capacity)
     within = in_order(flow, jnp.where(tail != head, capacity, nothing)).all()
-    cut = jnp.where(source_side[tail] & ~source_side[head], capacity, 0)
+    closed = is_capacity(value, jnp.where(source_side[tail] & ~source_side[head], capacity, 0))
     if jnp.issubdtype(flow.dtype, jnp.integer):
-        conserved, closed = _integer_sums(value, flow, tail, head, *ends, cut, n)
-        valid = sane & within & conserved
+        valid = sane & within & _conserves_integers(value, flow, tail, head, *ends, n)
         return FlowCheck(valid, valid & separated & closed)
 
-    conserved, closed = _float_sums(value, flow, capacity, tail, head, *ends, cut, n)
+    conserved = _conserves_floats(value, flow, capacity, tail, head, *ends, n)
     infinite = (value == jnp.inf) & jnp.isnan(flow).all()
     reached = _reached(infinite & sane, capacity, tail, head, ends[0], n)[ends[1]]
     valid = sane & ((within & conserved) | (infinite & reached))
     return FlowCheck(valid, valid & separated & (closed | infinite))
 
 
+def is_sane(
+    capacity: Num[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    tail: Int[Array, " e"],
+    head: Int[Array, " e"],
+    n: int,
+) -> Bool[Array, ""]:
+    """Whether source and sink are two nodes, edges lead from node to node, and no capacity is
+    negative or NaN."""
+    sane = (source >= 0) & (source < n) & (sink >= 0) & (sink < n) & (source != sink)
+    sane &= ((tail >= 0) & (tail < n) & (head >= 0) & (head < n)).all()
+    return sane & in_order(jnp.zeros_like(capacity), capacity).all()
+
+
+def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]:
+    """Whether a finite `value` is the sum of at least one number: exactly that of integers, within
+    4 eps of it of floats."""
+    if jnp.issubdtype(cut.dtype, jnp.integer):
+        wide = common_dtype(value, cut)
+        digits = partial(_digits, dtype=wide, width=_width(wide, cut.size))
+        total = digits(cut).sum(-1, dtype=wide) - digits(value)
+        return (value >= 0) & _is_zero(total, _width(wide, cut.size))
+    real = jax.dtypes.canonicalize_dtype(np.float64)
+    in_cut, total = Parts.of(widen(cut, real)), Parts.of(widen(value, real))
+    eps = float(jnp.finfo(cut.dtype).eps)
+    rounded = total.map(lambda x: 4 * eps * x)
+    return (value < jnp.inf) & in_cut.map(_sum).minus(total).within(rounded)
+
+
 # ---------------------------------------------------------------------------------------------
 # Integers: sums of digits, which are never long enough to wrap around
 
 
-def _integer_sums(
+def _conserves_integers(
     value: Int[Array, ""],
     flow: Int[Array, " e"],
     tail: Int[Array, " e"],
     head: Int[Array, " e"],
     source: Int[Array, ""],
     sink: Int[Array, ""],
-    cut: Int[Array, " e"],
     n: int,
-) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Whether flow is conserved and `value` in all, and whether the cut has just as much."""
+) -> Bool[Array, ""]:
+    """Whether flow is conserved, and `value` in all."""
     wide = common_dtype(value, flow)
-    # As many bits of a number as can be added up e + 1 times, beside a sign.
-    width = jnp.iinfo(wide).bits - 2 - (flow.size + 1).bit_length()
+    width = _width(wide, flow.size)
     digits = partial(_digits, dtype=wide, width=width)
     out = digits(flow)
     net = jnp.zeros_like(out, shape=(len(out), n)).at[:, tail].add(out).at[:, head].add(-out)
     total = digits(value)
     net = net.at[:, source].add(-total).at[:, sink].add(total)
-    closed = _is_zero(digits(cut).sum(-1) - total, width)
-    return (value >= 0) & _is_zero(net, width).all(), closed
+    return (value >= 0) & _is_zero(net, width).all()
+
+
+def _width(dtype: np.dtype, count: int) -> int:
+    """As many bits of a number as can be added up count + 1 times, beside a sign."""
+    return jnp.iinfo(dtype).bits - 2 - (count + 1).bit_length()
 
 
 def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> Int[Array, "d ..."]:
@@ -248,7 +303,7 @@ def _is_zero(digits: Int[Array, "d ..."], width: int) -> Bool[Array, "..."]:
 # Floats
 
 
-def _float_sums(
+def _conserves_floats(
     value: Float[Array, ""],
     flow: Float[Array, " e"],
     capacity: Float[Array, " e"],
@@ -256,15 +311,12 @@ def _float_sums(
     head: Int[Array, " e"],
     source: Int[Array, ""],
     sink: Int[Array, ""],
-    cut: Float[Array, " e"],
     n: int,
-) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+) -> Bool[Array, ""]:
     """The same for floats, with the bounds that `check_flow` documents."""
     real = jax.dtypes.canonicalize_dtype(np.float64)
     eps, wide = float(jnp.finfo(flow.dtype).eps), real.itemsize == 8
-    flows, capacities, in_cut, total = (
-        Parts.of(widen(x, real)) for x in (flow, capacity, cut, value)
-    )
+    flows, capacities, total = (Parts.of(widen(x, real)) for x in (flow, capacity, value))
     nothing = jnp.zeros_like(flows.large, shape=(n,))
     net = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(-x))
     through = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(x))
@@ -289,7 +341,7 @@ def _float_sums(
     rounded = total.map(lambda x: 4 * eps * x)
     slack = rounded.plus(allowed.map(_sum)).plus(least.map(lambda x: x * unit * used))
     conserved &= leaving.minus(total).within(slack) & arriving.minus(total).within(slack)
-    return conserved, in_cut.map(_sum).minus(total).within(rounded)
+    return conserved & (value < jnp.inf)  # within an infinite slack is everything
 
 
 def _sum(x: Float[Array, " k"]) -> Float[Array, ""]:

@@ -49,7 +49,7 @@ def _by_platform(
     *,
     method: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
 ) -> Flow:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     platforms: dict[str, Callable[..., Flow]] = {}
@@ -60,8 +60,8 @@ def _by_platform(
         choice, k = choice_and_k(cuda, network.layout, given)
         how: dict[str, Any] = {"method": cuda, "choice": choice, "k": k}
         platforms["cuda"] = (
-            partial(solve_in_steps, rounds=rounds, **how)
-            if rounds
+            partial(solve_in_steps, steps=steps, **how)
+            if steps
             else partial(_in_one_call, platform="cuda", **how)
         )
     if not platforms:
@@ -102,7 +102,7 @@ def solve_flow(
     *,
     method: str,
     given: tuple[tuple[str, Any], ...] = (),
-    rounds: int = 0,
+    steps: int = 0,
 ) -> Flow:
     """One call for a batch, also under `vmap`, where a network that is not mapped is not copied.
 
@@ -111,7 +111,7 @@ def solve_flow(
 
     @jax.custom_batching.custom_vmap
     def solver(network: FlowNetwork, capacity: Array, source: Array, sink: Array) -> Flow:
-        how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+        how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
         return _by_platform(network, capacity, source, sink, **how)
 
     @solver.def_vmap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.indices import as_indices, existing, rows_of_csr
+from jaxmatch._common.stacking import padded_size, to_stack
 
 
 if TYPE_CHECKING:
@@ -107,9 +109,7 @@ class FlowNetwork:
                 "`senders` and `receivers` must have one entry for each edge, got lengths "
                 f"{len(tail)} and {len(head)}."
             )
-        if len(tail) > MOST_EDGES:
-            raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
-        return FlowNetwork(**jax.device_put(_build(tail, head, n)), layout=layout)
+        return jax.device_put(network_on_host(tail, head, n, layout))
 
     @staticmethod
     def from_scipy(matrix: Any, *, layout: str = "rcsr") -> tuple[FlowNetwork, np.ndarray]:
@@ -145,17 +145,68 @@ class FlowNetwork:
         network = FlowNetwork.from_edges(senders, receivers, matrix.shape[0], layout=layout)
         return network, csr.data[: len(senders)].copy()
 
+    @staticmethod
+    def stack(
+        networks: Sequence[FlowNetwork],
+        *,
+        num_nodes: int | None = None,
+        num_edges: int | None = None,
+        num_arcs: int | None = None,
+    ) -> FlowNetwork:
+        """A batch of networks, padded to one size: a new leading dimension.
+
+        What is added are nodes without edges, self-loops at node 0 behind the edges of a network,
+        and arcs without edges. None of them carries flow; capacities of the self-loops, which are
+        edges, may be anything that is valid, 0 for one.
+
+        >>> import jax.numpy as jnp, jaxmatch as jm
+        >>> small = jm.FlowNetwork.from_edges([0], [1], num_nodes=2)
+        >>> large = jm.FlowNetwork.from_edges([0, 0, 1], [1, 2, 2], num_nodes=3)
+        >>> batch = jm.FlowNetwork.stack([small, large])
+        >>> batch
+        FlowNetwork(batch_shape=(2,), num_nodes=3, num_edges=3, layout='rcsr')
+        >>> jm.maximum_flow(batch, jnp.array([[5, 0, 0], [1, 2, 3]]), 0, jnp.array([1, 2])).value
+        Array([5, 3], dtype=int32)
+
+        **Arguments:**
+
+        - `networks`: at least one, of one batch shape (usually none) and one layout.
+        - `num_nodes`, `num_edges`, `num_arcs`: the sizes to pad to, if the largest of `networks` is
+          not enough: where batches differ in size, a few fixed ones save compilations.
+
+        **Raises:** `ValueError` for an empty list, batch shapes or layouts that differ, and sizes
+        to pad to that are too small or too large; `TypeError` for traced networks.
+        """
+        advice = "`from_edges` and `from_scipy` make one"
+        networks = to_stack("networks", networks, FlowNetwork, "network", advice)
+        layout = networks[0].layout
+        if any(x.layout != layout for x in networks):
+            raise ValueError(
+                f"`networks` must have one layout, got {[x.layout for x in networks]}."
+            )
+        n = padded_size("num_nodes", num_nodes, [x.num_nodes for x in networks], _MOST_NODES)
+        most = MOST_EDGES if n else 0
+        e = padded_size("num_edges", num_edges, [x.num_edges for x in networks], most)
+        most = min(n * max(n - 1, 0), 2 * MOST_EDGES)
+        a = padded_size("num_arcs", num_arcs, [x.num_arcs for x in networks], most)
+        if a % 2:
+            raise ValueError(f"`num_arcs` must be even, two for each pair of nodes, got {a}.")
+        padded = [_padded(x, n, e, a // 2) for x in networks]
+        arrays = {name: np.stack([x[name] for x in padded]) for name in _ARRAYS}
+        return FlowNetwork(**jax.device_put(arrays), layout=layout)
+
     @property
     def num_nodes(self) -> int:
         return self.arc_ptr.shape[-1] - 1
 
     @property
     def num_edges(self) -> int:
+        """The length of capacities and flows; padding by `stack` counts."""
         return self.senders.shape[-1]
 
     @property
     def num_arcs(self) -> int:
-        """Two for each pair of nodes that an edge joins."""
+        """Two for each pair of nodes that an edge joins; padding by `stack` counts."""
         return self.arc_head.shape[-1]
 
     @property
@@ -269,12 +320,59 @@ def _as_nodes(name: str, x: Any, n: int) -> np.ndarray:
     return as_indices(name, x, n, built="network", ends="nodes", advice=advice).astype(np.int64)
 
 
-def _build(tail: np.ndarray, head: np.ndarray, n: int) -> dict[str, np.ndarray]:
+def network_on_host(
+    tail: np.ndarray, head: np.ndarray, n: int, layout: str = "rcsr"
+) -> FlowNetwork:
+    """Of NumPy arrays, from nodes in range."""
+    if len(tail) > MOST_EDGES:
+        raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
+    return FlowNetwork(**_build(tail, head, n), layout=layout)
+
+
+def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.ndarray]:
+    """The arrays of a network with so many nodes, edges and pairs of nodes that arcs join."""
+    if (network.num_nodes, network.num_edges, network.num_arcs) == (n, e, 2 * pairs):
+        return {name: getattr(network, name) for name in _ARRAYS}
+    if network.batch_shape:
+        parts = [
+            _padded(jax.tree.map(lambda x: x[k], network), n, e, pairs)  # noqa: B023
+            for k in range(network.batch_shape[0])
+        ]
+        return {name: np.stack([part[name] for part in parts]) for name in _ARRAYS}
+    loops = np.zeros(e - network.num_edges, np.int64)
+    tail, head = (
+        np.concatenate([_as_nodes(f"networks[...].{name}", getattr(network, name), n), loops])
+        for name in ("senders", "receivers")
+    )
+    return _build(tail, head, n, pairs)
+
+
+def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
+    """Arcs u -> v, u < v, for so many pairs, as integers like those of `_build`: no node has many
+    more than others."""
+    found, total = [np.zeros(0, np.int64)], 0
+    for apart in range(1, n):
+        if total >= count:
+            break
+        tail = np.arange(min(n - apart, count - total), dtype=np.int64)
+        found.append(tail << 32 | tail + apart)
+        total += len(tail)
+    return np.concatenate(found)
+
+
+def _build(
+    tail: np.ndarray, head: np.ndarray, n: int, pairs: int | None = None
+) -> dict[str, np.ndarray]:
+    """The arrays of a network; with `pairs`, arcs without edges are added up to so many."""
     # An arc is one 64-bit integer with the tail on top: plain integers sort by (tail, head).
     key = np.where(tail != head, tail << 32 | head, _LOOP)
     by_arc = np.argsort(key, kind="stable")
     forward, count = _runs(key[by_arc][: np.count_nonzero(tail != head)])
     arcs, _ = _runs(np.sort(np.concatenate([forward, _turned(forward)])))
+    if pairs is not None and 2 * pairs > len(arcs):
+        # Of as many pairs as there shall be, enough are new.
+        new = np.setdiff1d(_pairs_of_near_nodes(n, pairs), arcs)[: pairs - len(arcs) // 2]
+        arcs = np.sort(np.concatenate([arcs, new, _turned(new)]))
     edges_of_arc = np.zeros(len(arcs), np.int64)
     edges_of_arc[np.searchsorted(arcs, forward)] = count
     arrays = {

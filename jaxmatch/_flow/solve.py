@@ -40,7 +40,7 @@ def maximum_flow(
     *,
     method: str = "auto",
     options: Mapping[str, Any] | None = None,
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
 ) -> Flow:
     """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
 
@@ -73,9 +73,9 @@ def maximum_flow(
       everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
     - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
       are accepted and ignored.
-    - `rounds_per_call`: on CUDA, so many rounds, a global relabelling and the pushes behind it, in
-      each native call, all calls in a `jax.lax.while_loop`, instead of all in one call. On the CPU
-      and in the twin the whole solve is one call in any case.
+    - `steps_per_call`: on CUDA, so many steps in each native call, all calls in a
+      `jax.lax.while_loop`, instead of all in one call; [`jaxmatch.stepping`][jaxmatch.stepping]
+      says what a step is. On the CPU and in the twin the whole solve is one call in any case.
 
     **Methods:**
 
@@ -95,8 +95,8 @@ def maximum_flow(
     searched by one block and large ones by all, nodes of up to 16 arcs are discharged by a thread
     and others by a warp, and pushes last as long as the search before them.
 
-    **Options** of `"two_level"`: `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by its
-    number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
+    **Options:** of `"two_level"`, `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by
+    its number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
     between two global relabellings.
 
     **Returns:**
@@ -106,13 +106,6 @@ def maximum_flow(
     trace, on the CPU, NumPy arrays come out where they went in. Flow is between 0 and the capacity
     on each edge and conserved at each node but source and sink. Of parallel edges the first fill up
     first, of antiparallel ones one side is 0, on self-loops the flow is 0.
-
-    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
-    small enough for capacities to be whole numbers of it or for all that can leave the source or
-    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
-    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
-    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
-    the maximum, and equal to it where capacities are multiples of q.
 
     **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
     where source or sink is no node, both are the same, or the arrays of the network make no sense.
@@ -125,15 +118,22 @@ def maximum_flow(
     **Certificate:** the edges from `source_side` to the other nodes have capacities of `value` in
     all, and the flow fills them. [`check_flow`][jaxmatch.check_flow] verifies this.
 
+    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
+    small enough for capacities to be whole numbers of it or for all that can leave the source or
+    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
+    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
+    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
+    the maximum, and equal to it where capacities are multiples of q.
+
+    **Deterministic:** value, source side and status are, and the same for every method but for
+    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
+    twin return the same one each time, GPU kernels may return any.
+
     **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
     side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
     the superdifferential's element for the cut nearest to the source, the same for every method.
     The gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows
     through `flow`.
-
-    **Deterministic:** value, source side and status are, and the same for every method but for
-    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
-    twin return the same one each time, GPU kernels may return any.
 
     **Time and memory:** on the CPU O(n²√a) operations at worst for push-relabel with the highest
     label, O(n²·a) for the others, in practice a few passes over the arcs for most networks.
@@ -176,10 +176,10 @@ def maximum_flow(
     check_network(network)
     _check_method(method)
     given = _check_options(method, {} if options is None else options)
-    if rounds_per_call is not None:
-        _check_count("rounds_per_call", rounds_per_call)
-    rounds = 0 if rounds_per_call is None else operator.index(rounds_per_call)
-    how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+    if steps_per_call is not None:
+        _check_count("steps_per_call", steps_per_call)
+    steps = 0 if steps_per_call is None else operator.index(steps_per_call)
+    how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
     return _solve_in_place(network, capacity, source, sink, how)
 
 
@@ -215,10 +215,10 @@ def minimum_cut(
 
     **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of edges that
     lead from one side to the other where the source is on one side and the sink on the other;
-    `source_side`, `bool[..., n]`; and `status`. Status, exactness, gradient and everything else are
-    those of `maximum_flow`; with `nearest="sink"`, of the network with all edges turned round, for
-    which the flow is computed from the sink. Where the value is +inf, the sink is then alone on its
-    side.
+    `source_side`, `bool[..., n]`; and `status`. [`check_minimum_cut`][jaxmatch.check_minimum_cut]
+    verifies it. Status, exactness, gradient and everything else are those of `maximum_flow`; with
+    `nearest="sink"`, of the network with all edges turned round, for which the flow is computed
+    from the sink. Where the value is +inf, the sink is then alone on its side.
     """
     if nearest not in ("source", "sink"):
         raise ValueError(f"`nearest` must be 'source' or 'sink', got {nearest!r}.")
@@ -227,7 +227,7 @@ def minimum_cut(
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
     _check_method(method)
-    how: dict[str, Any] = {"method": method, "given": (), "rounds": 0}
+    how: dict[str, Any] = {"method": method, "given": (), "steps": 0}
     res = _solve_in_place(network, capacity, source, sink, how, turned=True)
     solved = (res.status == Status.OPTIMAL)[..., None]
     return MinimumCut(res.value, ~res.source_side & solved, res.status)
@@ -340,7 +340,7 @@ def _turned(
     return turned_network(network), capacity, sink, source
 
 
-@compiled(static_argnames=("method", "given", "rounds", "turned"))
+@compiled(static_argnames=("method", "given", "steps", "turned"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],
@@ -349,7 +349,7 @@ def _solve(
     *,
     method: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
     turned: bool,
 ) -> Flow:
     if turned:
@@ -357,7 +357,7 @@ def _solve(
 
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
         fixed = lax.stop_gradient(capacity)
-        how: dict[str, Any] = {"method": method, "given": given, "rounds": rounds}
+        how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
         res = solve_flow(network, fixed, source, sink, **how)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res

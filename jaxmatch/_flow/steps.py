@@ -1,4 +1,4 @@
-"""A maximum flow in supersteps: native calls of a few rounds each, in a `while_loop`."""
+"""A maximum flow by native calls of a few steps each, in a `while_loop`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def solve_in_steps(
     method: str,
     choice: int,
     k: float,
-    rounds: int,
+    steps: int,
 ) -> Flow:
-    """Supersteps of so many global relabellings and pushes on CUDA, until all problems are done."""
+    """Native calls of so many steps on CUDA, until all problems are done."""
     problem = (network, capacity, source, sink)
 
-    how: dict[str, Any] = {"method": method, "choice": choice, "k": k, "rounds": rounds}
+    how: dict[str, Any] = {"method": method, "choice": choice, "k": k, "rounds": steps}
     return until_done(
         lambda state: native.flow(*problem, platform="cuda", state=state, **how),
         native.empty_flow_buffers(*problem),

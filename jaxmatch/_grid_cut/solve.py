@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,7 @@ from jax import lax
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import NARROW, as_given
 from jaxmatch._common.promotion import common_dtype
-from jaxmatch._common.result import Cut
+from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -27,29 +26,11 @@ from jaxmatch._grid_cut import xla as _xla_grid_cut
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Int, Num
+    from jaxtyping import Array, Bool
 
 
 # The native solver of each method, None: the pure-JAX twin.
 _METHODS = {"auto": "auto", "augment": "auto", "push_relabel": "push_relabel", "xla": None}
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class GridCut(Cut):
-    """The result of [`grid_cut`][jaxmatch.grid_cut]; leading `...` is batch.
-
-    - `value`: `T[...]`, the capacity of the cut; the one field that carries a gradient.
-    - `source_side`: `bool[..., *grid]`, the cells on the source's side of the cut.
-    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
-
-    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False. Unpacks
-    as `value, source_side, status`; `cut[k]` is problem k of a batch.
-    """
-
-    value: Num[Array, "..."]
-    source_side: Bool[Array, "..."]
-    status: Int[Array, "..."]
 
 
 @unchecked
@@ -60,7 +41,7 @@ def grid_cut(
     *,
     connectivity: int | None = None,
     method: str = "auto",
-) -> GridCut:
+) -> MinimumCut:
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 
     Every pixel or voxel is a cell. Arcs lead from a source to each cell, from each cell to a sink,
@@ -95,7 +76,7 @@ def grid_cut(
       way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; each native solver has one
       way, whatever the name.
 
-    **Directions**, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
+    Directions, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
 
     | `connectivity` | first half | second half |
     | --- | --- | --- |
@@ -103,7 +84,7 @@ def grid_cut(
     | 8 | (0, 1), (1, 0), (1, 1), (1, −1) | (0, −1), (−1, 0), (−1, −1), (−1, 1) |
     | 6 | (0, 0, 1), (0, 1, 0), (1, 0, 0) | (0, 0, −1), (0, −1, 0), (−1, 0, 0) |
 
-    **Dtypes:** the three are promoted to one dtype; small integers and booleans are cast to int32,
+    The three are promoted to one dtype; small integers and booleans are cast to int32,
     bfloat16 and float16 to float32.
 
     | capacities | value without x64 | value with `jax_enable_x64` |
@@ -118,31 +99,33 @@ def grid_cut(
 
     **Returns:**
 
-    A [`GridCut`][jaxmatch.GridCut]. Of several minimum cuts it is the one with the fewest cells on
-    the source's side: those that residual arcs reach from the source. It is unique, so it is the
-    same for every method, backend and batch.
+    A [`MinimumCut`][jaxmatch.MinimumCut], which [`check_grid_cut`][jaxmatch.check_grid_cut]
+    verifies. Of several minimum cuts it is the one with the fewest cells on the source's side:
+    those that residual arcs reach from the source. It is unique, so it is the same for every
+    method, backend and batch.
 
     **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `OVERFLOW` for
     integers where both Σ source_capacity and Σ sink_capacity reach 2^59, and where the value does
     not fit its dtype (a finite cut beyond all floats, too). Never an exception, and the other
     problems of the batch are not touched. Empty grids have value 0.
 
-    **Floats** are solved in fixed point, with a unit of about 2^-59 of the largest sum of the
-    capacities around a cell, those that no flow can fill left aside. If every capacity is a
-    multiple of the unit, as integers are, the cut is a minimum cut of the very numbers passed in;
-    otherwise capacities are rounded down to units, and the cut's is above the minimum by at most
-    the number of arcs times the unit. That holds from the least denormal number to the greatest
-    double, also beside +inf. The value is the capacity of the cut in the given numbers, summed in
-    float64 (in an order that may differ between a grid alone and in a batch). Where no finite cut
-    exists the value is +inf and the status `OPTIMAL`. The twin without x64 has 32-bit integers
-    alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer capacities around a
-    cell reach 2^30; it reads denormal numbers, and differences that are, as zero.
+    **Exact:** integers are. Floats are solved in fixed point, with a unit of about 2^-59 of the
+    largest sum of the capacities around a cell, those that no flow can fill left aside. If every
+    capacity is a multiple of the unit, as integers are, the cut is a minimum cut of the very
+    numbers passed in; otherwise capacities are rounded down to units, and the cut's is above the
+    minimum by at most the number of arcs times the unit. That holds from the least denormal number
+    to the greatest double, also beside +inf. The value is the capacity of the cut in the given
+    numbers, summed in float64 (in an order that may differ between a grid alone and in a batch).
+    Where no finite cut exists the value is +inf and the status `OPTIMAL`. The twin without x64 has
+    32-bit integers alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer
+    capacities around a cell reach 2^30; it reads denormal numbers, and differences that are, as
+    zero.
+
+    **Deterministic:** yes, in all of the result.
 
     **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
     0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0
     where the status is not `OPTIMAL`.
-
-    **Deterministic:** yes, in all of the result.
 
     **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
     is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA tiles of
@@ -164,12 +147,7 @@ def grid_cut(
     scalable graph-cut algorithm for N-D grids*, CVPR 2008; Shekhovtsov and Hlaváč, *A distributed
     mincut/maxflow algorithm combining path augmentation and push-relabel*, IJCV 104 (2013) (CUDA).
     """
-    if connectivity is None:
-        connectivity = 4
-    if connectivity not in (4, 6, 8):
-        raise ValueError(
-            f"`connectivity` must be 4 or 8 (two dimensions) or 6 (three), got {connectivity!r}."
-        )
+    connectivity = as_connectivity(connectivity)
     if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
     given = (
@@ -177,25 +155,35 @@ def grid_cut(
         as_given("sink_capacity", sink_capacity),
         as_given("pairwise", pairwise),
     )
-    place = place_of(*given, options=(int(connectivity), method))
+    place = place_of(*given, options=(connectivity, method))
     solver = _METHODS[method]
     if solver is None:
         place = place.by_jax()
     with place.precision():
-        arrays = _as_capacities(*given, int(connectivity), place)
+        arrays = as_capacities(*given, connectivity, place)
         if place.native:
             how: dict[str, Any] = {"method": solver, "platform": "cpu"}
             return place.bring_home(
-                GridCut(*native.grid_cut(*arrays, connectivity=int(connectivity), **how))
+                MinimumCut(*native.grid_cut(*arrays, connectivity=connectivity, **how))
             )
-        return place.bring_home(_solve(*arrays, connectivity=int(connectivity), method=method))
+        return place.bring_home(_solve(*arrays, connectivity=connectivity, method=method))
 
 
 # ---------------------------------------------------------------------------------------------
 # Arguments
 
 
-def _as_capacities(
+def as_connectivity(connectivity: int | None) -> int:
+    if connectivity is None:
+        return 4
+    if connectivity not in (4, 6, 8):
+        raise ValueError(
+            f"`connectivity` must be 4 or 8 (two dimensions) or 6 (three), got {connectivity!r}."
+        )
+    return int(connectivity)
+
+
+def as_capacities(
     source_capacity: ArrayLike,
     sink_capacity: ArrayLike,
     pairwise: ArrayLike,
@@ -265,7 +253,7 @@ def _as_capacities(
 @compiled(static_argnames=("connectivity", "method"))
 def _solve(
     source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str
-) -> GridCut:
+) -> MinimumCut:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     solver = _METHODS[method]
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
@@ -277,7 +265,7 @@ def _solve(
         if libraries.has_cuda_library():
             platforms["cuda"] = partial(on, platform="cuda")
 
-    def solve(source: Array, sink: Array, pairwise: Array) -> GridCut:
+    def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
         capacities = lax.stop_gradient((source, sink, pairwise))
         if platforms:
             found = lax.platform_dependent(*capacities, default=twin, **platforms)
@@ -286,7 +274,7 @@ def _solve(
         value, side, status = found
         if jnp.issubdtype(source.dtype, jnp.floating):
             value = _value(connectivity, source, sink, pairwise, value, side, status)
-        return GridCut(value, side, status)
+        return MinimumCut(value, side, status)
 
     rank = 3 if connectivity == 6 else 2
     return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)

@@ -32,7 +32,7 @@ def solve_by_flow(graph: BipartiteGraph, start: Int[Array, "... n"] | None = Non
     """As documented in `maximum_bipartite_matching`; there is no use for a start."""
     del start
     n, m = graph.shape
-    size = graph.capacity + n + m
+    size = graph.max_edges + n + m
     if size > MOST_EDGES:
         raise ValueError(
             "`method='flow'` takes graphs whose edges, rows and columns are at most "
@@ -46,7 +46,7 @@ def solve_by_flow(graph: BipartiteGraph, start: Int[Array, "... n"] | None = Non
     source = jnp.full_like(valid, n + m, jnp.int32)
     res = solve_flow(network, capacity.astype(jnp.int32), source, source + 1, method="auto")
 
-    end = graph.capacity
+    end = graph.max_edges
     matched = (res.flow[..., :end] > 0) & live
     row, col = network.senders[..., :end], network.receivers[..., :end] - n
     pair = _pair
@@ -79,7 +79,7 @@ def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Boo
     a row to its columns and to the source, those of a column to its rows and to the sink, and so
     on. With k edges before it, row r begins at k + r, since each row before it has one arc more.
     """
-    (n, m), e = graph.shape, graph.capacity
+    (n, m), e = graph.shape, graph.max_edges
     valid = is_csr(graph.row_ptr, graph.col_ind, m) & is_csr(graph.col_ptr, graph.row_ind, n)
     valid &= graph.row_ptr[-1] == graph.col_ptr[-1]
     count = jnp.where(valid, graph.row_ptr[-1], 0)

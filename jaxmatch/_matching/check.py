@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class MatchingCheck(Check):
     """What [`check_matching`][jaxmatch.check_matching] found; leading `...` is batch.
 
@@ -96,7 +96,7 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     n, m = graph.shape
     col4row, row4col = result.col4row, result.row4col
     num_edges = graph.row_ptr[-1]
-    k = jnp.arange(graph.capacity, dtype=jnp.int32)
+    k = jnp.arange(graph.max_edges, dtype=jnp.int32)
     exists = k < num_edges
     sane = _makes_sense(graph.row_ptr, graph.col_ind, m)
     sane &= _makes_sense(graph.col_ptr, graph.row_ind, n) & (num_edges == graph.col_ptr[-1])
@@ -105,10 +105,10 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     valid = sane & _leads_back(col4row, row4col) & _leads_back(row4col, col4row)
     valid &= result.cardinality == size
     touched = jnp.ones_like(exists)
-    if graph.capacity and n and m:
+    if graph.max_edges and n and m:
         degrees = graph.row_ptr[1:] - graph.row_ptr[:-1]
         row = jnp.repeat(
-            jnp.arange(n, dtype=jnp.int32), degrees, total_repeat_length=graph.capacity
+            jnp.arange(n, dtype=jnp.int32), degrees, total_repeat_length=graph.max_edges
         )
         col = graph.col_ind.clip(0, m - 1)
         # A row is joined to its column where it has an edge there.

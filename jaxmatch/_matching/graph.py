@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jaxmatch._common.given import on_host, refuse_tracer, require
+from jaxmatch._common.given import on_host
 from jaxmatch._common.indices import as_indices, rows_of_csr
+from jaxmatch._common.stacking import padded_size, to_stack
 
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Int
 
 
+_BUILDERS = "`from_edges` and its siblings make one"
 _MOST_VERTICES = (1 << 30) - 1
 _MOST_EDGES = (1 << 31) - 2049  # kernels step beyond the last in 32 bits
 
@@ -178,7 +180,7 @@ class BipartiteGraph:
         >>> large = jm.BipartiteGraph.from_edges([0, 3], [1, 0], shape=(4, 2))
         >>> batch = jm.BipartiteGraph.stack([small, large])
         >>> batch
-        BipartiteGraph(batch_shape=(2,), shape=(4, 2), capacity=2)
+        BipartiteGraph(batch_shape=(2,), shape=(4, 2), max_edges=2)
         >>> batch.num_rows, batch.num_edges
         (Array([1, 4], dtype=int32), Array([1, 2], dtype=int32))
 
@@ -191,25 +193,10 @@ class BipartiteGraph:
         **Raises:** `ValueError` for an empty list, batch shapes that differ, and sizes to pad to
         that are too small or too large; `TypeError` for traced graphs.
         """
-        if not isinstance(graphs, Sequence):
-            raise TypeError(f"`graphs` must be a list of graphs, got {type(graphs).__name__}.")
-        if len(graphs) == 0:
-            raise ValueError("`graphs` must hold at least one graph.")
-        for k, graph in enumerate(graphs):
-            require(f"graphs[{k}]", graph, BipartiteGraph, "`from_edges` and its siblings make one")
-            for name in ("row_ptr", "col_ind", "col_ptr", "row_ind", "num_rows", "num_cols"):
-                refuse_tracer(f"graphs[...].{name}", getattr(graph, name), "graph")
-        graphs = jax.device_get(list(graphs))
-        batch = graphs[0].batch_shape
-        for k, graph in enumerate(graphs):
-            if graph.batch_shape != batch:
-                raise ValueError(
-                    f"`graphs` must have one batch shape, but graphs[{k}] has {graph.batch_shape} "
-                    f"and graphs[0] has {batch}."
-                )
-        n = _padded("num_rows", num_rows, [g.shape[0] for g in graphs], _MOST_VERTICES)
-        m = _padded("num_cols", num_cols, [g.shape[1] for g in graphs], _MOST_VERTICES)
-        e = _padded("num_edges", num_edges, [g.capacity for g in graphs], _MOST_EDGES)
+        graphs = to_stack("graphs", graphs, BipartiteGraph, "graph", _BUILDERS)
+        n = padded_size("num_rows", num_rows, [g.shape[0] for g in graphs], _MOST_VERTICES)
+        m = padded_size("num_cols", num_cols, [g.shape[1] for g in graphs], _MOST_VERTICES)
+        e = padded_size("num_edges", num_edges, [g.max_edges for g in graphs], _MOST_EDGES)
         arrays = (
             _pad_and_stack([g.row_ptr for g in graphs], n + 1, repeat_last=True),
             _pad_and_stack([g.col_ind for g in graphs], e),
@@ -230,7 +217,7 @@ class BipartiteGraph:
         return self.row_ptr.shape[:-1]
 
     @property
-    def capacity(self) -> int:
+    def max_edges(self) -> int:
         """The length of `col_ind` and `row_ind`: the number of edges, or what it was padded to."""
         return self.col_ind.shape[-1]
 
@@ -244,9 +231,9 @@ class BipartiteGraph:
         if all(hasattr(x, "shape") for x in fields.values()):
             if self.batch_shape:
                 sizes = {"batch_shape": self.batch_shape, "shape": self.shape}
-                fields = sizes | {"capacity": self.capacity}
+                fields = sizes | {"max_edges": self.max_edges}
             else:
-                fields = {"shape": self.shape, "num_edges": self.capacity}
+                fields = {"shape": self.shape, "num_edges": self.max_edges}
         return f"BipartiteGraph({', '.join(f'{name}={x!r}' for name, x in fields.items())})"
 
 
@@ -331,17 +318,6 @@ def _csr(pairs: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     pointers = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(pairs >> 32, minlength=size), out=pointers[1:])
     return pointers, (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
-def _padded(name: str, asked: int | None, sizes: list[int], most: int) -> int:
-    if asked is None:
-        return max(sizes)
-    asked = operator.index(asked)
-    if not max(sizes) <= asked <= most:
-        raise ValueError(
-            f"`{name}` must be from {max(sizes)}, the largest, to {most}; got {asked}."
-        )
-    return asked
 
 
 def _pad_and_stack(parts: list[Any], length: int, *, repeat_last: bool = False) -> np.ndarray:

@@ -66,7 +66,7 @@ def _scratch_words(n: int, m: int, e: int) -> int:
 
 
 def _buffer_sizes(graph: BipartiteGraph) -> list[int]:
-    return [_CONTROL_WORDS, _scratch_words(*graph.shape, graph.capacity)]
+    return [_CONTROL_WORDS, _scratch_words(*graph.shape, graph.max_edges)]
 
 
 def _operands(graph: BipartiteGraph, start: Array | None) -> list[Array]:

@@ -44,7 +44,7 @@ _METHODS = {
     "p_hk": Method(cpu="p_hk", cuda="apsb"),
     "apsb": Method(cpu="hopcroft_karp", cuda="apsb"),
     "apfb": Method(cpu="hkdw", cuda="apfb"),
-    "none": Method(cpu="none", cuda="none"),
+    "init_only": Method(cpu="none", cuda="none"),
     "flow": Method(cpu=None, cuda=None),
     "xla": Method(cpu=None, cuda=None),
 }
@@ -74,7 +74,7 @@ def maximum_bipartite_matching(
     init: str = "auto",
     warm_start: Matching | ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
-    rounds_per_call: int | None = None,
+    steps_per_call: int | None = None,
 ) -> Matching:
     """Find maximum matchings of bipartite graphs, inside or outside of `jax.jit`.
 
@@ -106,9 +106,9 @@ def maximum_bipartite_matching(
       from there. The cardinality stays the same, and the better the start the less is left to do.
     - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
       are accepted, and ignored if they mean nothing there.
-    - `rounds_per_call`: on CUDA, so many push rounds or BFS levels (of `"auto"`: phases, each a
-      whole search) in each native call, all calls in a `jax.lax.while_loop`, instead of all in one
-      call. On the CPU and in the twin the whole solve is one call in any case.
+    - `steps_per_call`: on CUDA, so many steps in each native call, all calls in a
+      `jax.lax.while_loop`, instead of all in one call; [`jaxmatch.stepping`][jaxmatch.stepping]
+      says what a step is. On the CPU and in the twin the whole solve is one call in any case.
 
     **Methods:**
 
@@ -124,7 +124,7 @@ def maximum_bipartite_matching(
     | `"p_hk"` | Hopcroft and Karp, threads | `"apsb"` |
     | `"apsb"` | `"hopcroft_karp"` | breadth-first, to the first level with a free column |
     | `"apfb"` | `"hkdw"` | breadth-first, to the last level |
-    | `"none"` | the initial matching and nothing more | likewise |
+    | `"init_only"` | the matching of `init` and nothing more | likewise |
     | `"flow"` | [`maximum_flow`][jaxmatch.maximum_flow] with unit capacities | likewise |
     | `"xla"` | the pure-JAX twin | the twin |
 
@@ -136,10 +136,10 @@ def maximum_bipartite_matching(
     in each other's way. On the CPU a search from each free row, up to a bound that grows, then
     forests, at last Hopcroft and Karp.
 
-    `"flow"` has no use for `init`, `warm_start` and `rounds_per_call`. It takes graphs whose edges,
+    `"flow"` has no use for `init`, `warm_start` and `steps_per_call`. It takes graphs whose edges,
     rows and columns are below 2^30 together.
 
-    **Options** of `"push_relabel"`:
+    **Options:** of `"push_relabel"`:
 
     - `variant`: the paper's three steps, `"first"` (a thread for each vertex), `"active"` (a list
       of active ones) and `"shrink"` (a list that shrinks; the default).
@@ -160,7 +160,7 @@ def maximum_bipartite_matching(
 
     A [`Matching`][jaxmatch.Matching]; everything in it is int32 or bool.
 
-    **Status:** `OPTIMAL`. `ITERATION_LIMIT` for method `"none"`, which proves nothing: the covers
+    **Status:** `OPTIMAL`. `UNFINISHED` for method `"init_only"`, which proves nothing: the covers
     are False. `INVALID_GRAPH` where the arrays of the graph make no sense: pointers that fall, do
     not begin at 0 or lead beyond the edges, indices of no vertex, another number of edges by row
     than by column; indices and cardinality are −1 there, covers False. Never an exception, and the
@@ -172,13 +172,14 @@ def maximum_bipartite_matching(
     edge, so no matching has more pairs (Kőnig's theorem).
     [`check_matching`][jaxmatch.check_matching] verifies this.
 
-    **Deterministic:** cardinality and status are, but for method `"none"` on CUDA, where threads
-    race for the initial matching. A graph can have many maximum matchings
-    and covers: `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`,
-    `"pothen_fan"`, `"push_relabel"`, `"none"`) return the same one each time, the GPU kernels and
-    the CPU methods with threads (`"auto"` on large graphs too) may return any. No gradient flows
-    through the result; costs at the chosen pairs are a gather, `cost[i, res.col4row[i]]`, with its
-    own.
+    **Deterministic:** cardinality and status are, but for method `"init_only"` on CUDA, where
+    threads race for the initial matching. A graph can have many maximum matchings and covers:
+    `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`, `"pothen_fan"`,
+    `"push_relabel"`, `"init_only"`) return the same one each time, the GPU kernels and the CPU
+    methods with threads (`"auto"` on large graphs too) may return any.
+
+    **Gradient:** none flows through the result; costs at the chosen pairs are a gather,
+    `cost[i, res.col4row[i]]`, with its own.
 
     **Time and memory:** at worst O(√n·e) operations for `"auto"`, `"hopcroft_karp"` and `"hkdw"` on
     the CPU, O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside
@@ -203,7 +204,7 @@ def maximum_bipartite_matching(
     _check_name("method", method, _METHODS)
     _check_name("init", init, native.MATCHING_INITS)
     given = _check_options(method, {} if options is None else options)
-    rounds = 0 if rounds_per_call is None else _as_rounds(rounds_per_call)
+    steps = 0 if steps_per_call is None else _as_steps(steps_per_call)
     start = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
@@ -211,7 +212,7 @@ def maximum_bipartite_matching(
     place = place_of(*arrays, options=(graph.shape, method, init, given))
     solver = _METHODS[method].cpu
     if not place.native or solver is None:
-        how: dict[str, Any] = {"method": method, "init": init, "given": given, "rounds": rounds}
+        how: dict[str, Any] = {"method": method, "init": init, "given": given, "steps": steps}
         return _solve(graph, _as_start(start, graph), **how)
     solve = _native_solver("cpu", solver, init, given, 0)
     graph = jax.tree.map(np.asarray, graph)
@@ -227,14 +228,14 @@ def _check_name(name: str, given: Any, known: Mapping[str, Any]) -> None:
         raise ValueError(f"`{name}` must be one of {[*known]}, got {given!r}.")
 
 
-def _as_rounds(given: Any) -> int:
+def _as_steps(given: Any) -> int:
     try:
-        rounds = operator.index(given)
+        steps = operator.index(given)
     except TypeError:
-        rounds = 0
-    if rounds < 1:
-        raise ValueError(f"`rounds_per_call` must be an integer of at least 1, got {given!r}.")
-    return rounds
+        steps = 0
+    if steps < 1:
+        raise ValueError(f"`steps_per_call` must be an integer of at least 1, got {given!r}.")
+    return steps
 
 
 def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -302,7 +303,7 @@ def _as_start(
 # Solving
 
 
-@compiled(static_argnames=("method", "init", "given", "rounds"))
+@compiled(static_argnames=("method", "init", "given", "steps"))
 def _solve(
     graph: BipartiteGraph,
     start: Int[Array, "... n"] | None,
@@ -310,16 +311,16 @@ def _solve(
     method: str,
     init: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
 ) -> Matching:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     platforms: dict[str, Callable[..., Matching]] = {}
     cpu, cuda = _METHODS[method]
     if cpu is not None and libraries.has_cpu_library():
-        platforms["cpu"] = _native_solver("cpu", cpu, init, given, rounds)
+        platforms["cpu"] = _native_solver("cpu", cpu, init, given, steps)
     if cuda is not None and libraries.has_cuda_library():
-        platforms["cuda"] = _native_solver("cuda", cuda, init, given, rounds)
-    twin = partial(_xla_matching.solve, init=init, search=method != "none")
+        platforms["cuda"] = _native_solver("cuda", cuda, init, given, steps)
+    twin = partial(_xla_matching.solve, init=init, search=method != "init_only")
     if method == "flow":
         twin = solve_by_flow
 
@@ -337,12 +338,12 @@ def _native_solver(
     solver: str,
     init: str,
     given: tuple[tuple[str, Any], ...],
-    rounds: int,
+    steps: int,
 ) -> Callable[..., Matching]:
     choice, k = (_choice_and_k if platform == "cuda" else _cpu_choice_and_k)(solver, given)
     how: dict[str, Any] = {"method": solver, "init": init, "choice": choice, "k": k}
-    if platform == "cuda" and rounds:
-        return partial(solve_in_steps, rounds=rounds, **how)
+    if platform == "cuda" and steps:
+        return partial(solve_in_steps, steps=steps, **how)
 
     def solve(graph: BipartiteGraph, start: Array | None = None) -> Matching:
         return native.matching(graph, start, rounds=0, platform=platform, **how)[0]

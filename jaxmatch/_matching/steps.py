@@ -1,4 +1,4 @@
-"""A matching in supersteps: native calls of a few rounds each, in a `while_loop`."""
+"""A matching by native calls of a few steps each, in a `while_loop`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def solve_in_steps(
     init: str,
     choice: int,
     k: float,
-    rounds: int,
+    steps: int,
 ) -> Matching:
-    """Supersteps of so many push rounds or BFS levels on CUDA, until all graphs are done."""
+    """Native calls of so many steps on CUDA, until all graphs are done."""
 
     how: dict[str, Any] = {"method": method, "init": init, "choice": choice, "k": k}
-    how |= {"rounds": rounds, "platform": "cuda"}
+    how |= {"rounds": steps, "platform": "cuda"}
     return until_done(
         lambda state: native.matching(graph, start, state=state, **how),
         native.empty_matching_buffers(graph, start),

@@ -91,7 +91,7 @@ def _solve_one(
             pairs, forest = _augment_until_maximum(edges, pairs)
             reached_rows, reached_cols = forest.root < n, forest.parent < n
 
-    done = Status.OPTIMAL if search else Status.ITERATION_LIMIT
+    done = Status.OPTIMAL if search else Status.UNFINISHED
     proved = valid & search
     return Matching(
         col4row=pairs.col4row,

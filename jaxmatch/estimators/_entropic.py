@@ -53,22 +53,22 @@ class Entropic(Estimator):
     - `threshold`: a problem counts as solved where columns miss their sums by less, in the mean;
       rows are exact to rounding. float32 reaches about 1e-6.
 
-    **What is not square.** Where a row or a column may be left, what is left of it is an entry too:
-    `s_j = 1 − Σ_i P_ij` for columns of which there are more than rows, likewise for rows. Its cost
-    is 0, and its entropy counts. It is as if dummy agents made the problem square, and were not
-    shown: the shorter side sums to one, the longer one to at most one. With `may_stay_unmatched`
-    rows sum to one with the last column, which has no bound, and all other columns leave something.
-    Forbidden pairs, and pairs that no solution can hold, are exactly 0.
+    Problems that are not square: where a row or a column may be left, what is left of it is an
+    entry too: `s_j = 1 − Σ_i P_ij` for columns of which there are more than rows, likewise for
+    rows. Its cost is 0, and its entropy counts. It is as if dummy agents made the problem square,
+    and were not shown: the shorter side sums to one, the longer one to at most one. With
+    `may_stay_unmatched` rows sum to one with the last column, which has no bound, and all other
+    columns leave something. Forbidden pairs, and pairs that no solution can hold, are exactly 0.
 
-    **Failed problems:** where there is no solution, costs are not valid, ε is not above 0, or the
+    **Status:** where there is no solution, costs are not valid, ε is not above 0, or the
     iterations end too early (more of them, a larger ε or threshold help), the solution and its
     gradient are 0, and `value` is NaN.
 
-    **Derivatives:** all orders, forward and reverse mode.
+    **Gradient:** all orders, forward and reverse mode.
 
-    **Cost:** one exact solve, for prices to start from; Sinkhorn iterations of nm exponentials,
-    which go on for the whole batch until its slowest problem is done; with forbidden pairs
-    O(n³ log n) more. A derivative factors a matrix of the shorter side.
+    **Time and memory:** one exact solve, for prices to start from; Sinkhorn iterations of nm
+    exponentials, which go on for the whole batch until its slowest problem is done; with forbidden
+    pairs O(n³ log n) more. A derivative factors a matrix of the shorter side.
     """
 
     strength: ArrayLike = 1.0

@@ -166,9 +166,9 @@ class Perturbed(Estimator):
     One key makes different noise for each problem of a batch, but the same for all problems under
     `vmap`: split it there.
 
-    **Cost:** M solves. Assignments of float32 costs take one native call, and one more for the
-    derivative: O(n(m + M)) memory a problem, and on a GPU up to half a gigabyte for samples that
-    are solved at a time. Others are composed of several steps.
+    **Time and memory:** M solves. Assignments of float32 costs take one native call, and one more
+    for the derivative: O(n(m + M)) memory a problem, and on a GPU up to half a gigabyte for samples
+    that are solved at a time. Others are composed of several steps.
 
     Linear: forward and reverse mode. A second derivative is an error, but
     [`value`][jaxmatch.estimators.Perturbed.value] has two.

@@ -62,18 +62,18 @@ def assignment_matrix(
     **Returns:** `[..., n, m]` in the dtype of the costs (float32 for integers). A problem that has
     no solution (see the status of `solve_assignment`) has a matrix of zeros and a gradient of 0.
 
-    **Derivatives:** those of the rule. Forward mode too where it is linear (`Identity`,
+    **Deterministic:** the same key gives the same bits on the same kind of processor.
+
+    **Gradient:** those of the rule. Forward mode too where it is linear (`Identity`,
     `Perturbed`, `Entropic`); for the others `estimator.jvp`. A second derivative is an error, but
     with `Entropic`.
 
-    **Cost:** one solve and, for the gradient, one or two that start from its duals (`Blackbox`),
-    none (`Identity`), or as many as there are samples. Time and memory of a solve are those of
-    `solve_assignment`; matrices by sample are held by `ImplicitMLE` alone.
+    **Time and memory:** one solve and, for the gradient, one or two that start from its duals
+    (`Blackbox`), none (`Identity`), or as many as there are samples. Time and memory of a solve are
+    those of `solve_assignment`; matrices by sample are held by `ImplicitMLE` alone.
 
-    **Errors:** TypeError where `estimator` is something else or dtypes do not fit, ValueError where
+    **Raises:** TypeError where `estimator` is something else or dtypes do not fit, ValueError where
     shapes do not, or `key` or `state` is missing.
-
-    **Determinism:** the same key gives the same bits on the same kind of processor.
     """
     cost = as_cost(cost)
     *batch, n, m = cost.shape

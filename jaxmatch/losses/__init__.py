@@ -23,8 +23,8 @@ from jaxmatch.losses.permutation_invariant import (
 )
 from jaxmatch.losses.segmentation import dice_cost as dice_cost
 from jaxmatch.losses.segmentation import dice_loss as dice_loss
-from jaxmatch.losses.segmentation import mask_loss as mask_loss
 from jaxmatch.losses.segmentation import sigmoid_mask_cost as sigmoid_mask_cost
+from jaxmatch.losses.segmentation import sigmoid_mask_loss as sigmoid_mask_loss
 from jaxmatch.losses.structured import Regret as Regret
 from jaxmatch.losses.structured import StructuredLoss as StructuredLoss
 from jaxmatch.losses.structured import fenchel_young_loss as fenchel_young_loss
@@ -52,7 +52,6 @@ __all__ = [
     "generalized_box_iou",
     "hungarian_loss",
     "hungarian_matching",
-    "mask_loss",
     "matched_loss",
     "negative_si_snr",
     "one_to_many",
@@ -61,6 +60,7 @@ __all__ = [
     "regret",
     "sigmoid_focal_loss",
     "sigmoid_mask_cost",
+    "sigmoid_mask_loss",
     "split_groups",
     "spo_plus_loss",
 ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class StructuredLoss:
     """The result of a decision-focused loss; `...` is batch.
 

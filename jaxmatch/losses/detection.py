@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class DetectionLoss:
     """The result of a [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion].
 
@@ -31,7 +31,8 @@ class DetectionLoss:
     - `classification`, `l1`, `giou`: `f[layers...]`, the parts before their weights; scalars where
       the predictions have no layer axis.
     - `num_targets`: `i32[layers...]`, targets in the images that were used.
-    - `num_unsolved`: `i32[]`, images left out, summed over layers; worth a line in the log.
+    - `used`: `bool[layers..., images...]`, False where an image was left out.
+    - `num_unsolved`: `i32[]`, how many were left out, summed over layers; worth a line in the log.
     - `matching`: the [`Assignment`][jaxmatch.Assignment] `[layers..., images...]`, queries as rows.
     """
 
@@ -40,6 +41,7 @@ class DetectionLoss:
     l1: Float[Array, "..."]
     giou: Float[Array, "..."]
     num_targets: Int[Array, "..."]
+    used: Bool[Array, "..."]
     num_unsolved: Int[Array, ""]
     matching: Assignment
 
@@ -74,7 +76,7 @@ class DetectionCriterion:
 
     The defaults are DETR's.
 
-    **Sources:** Carion et al., *End-to-end object detection with transformers*, ECCV 2020; Zhu et
+    **Source:** Carion et al., *End-to-end object detection with transformers*, ECCV 2020; Zhu et
     al., *Deformable DETR*, ICLR 2021.
     """
 
@@ -166,7 +168,7 @@ class DetectionCriterion:
         focal loss are sums divided by the number of targets (at least 1); cross-entropy is the
         mean over queries, weighted with `no_object_weight`.
 
-        **Failed problems:** an image whose status is not `OPTIMAL` (a target with NaN or with a
+        **Status:** an image whose status is not `OPTIMAL` (a target with NaN or with a
         label that is no class), or whose predictions are not all finite, adds nothing to the loss,
         gets a gradient of 0, and is counted in `num_unsolved`, layer by layer; the others are not
         touched. An image without targets is a good one: all its queries learn "no object". Of
@@ -217,6 +219,7 @@ class DetectionCriterion:
             l1=l1,
             giou=giou,
             num_targets=counted,
+            used=used,
             num_unsolved=(~used).sum(dtype=jnp.int32),
             matching=matching,
         )

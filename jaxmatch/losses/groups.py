@@ -51,7 +51,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
     [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion] and
     [`hungarian_loss`][jaxmatch.losses.hungarian_loss] take them.
 
-    **Errors:** ValueError where an axis has no `num_groups` equal parts.
+    **Raises:** ValueError where an axis has no `num_groups` equal parts.
 
     **Source:** Chen et al., *Group DETR: fast DETR training with group-wise one-to-many
     assignment*, ICCV 2023.
@@ -95,7 +95,7 @@ def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> P
     **Returns:** the same pytree of arrays `[images, repeats * m, *features]`, one copy of all
     targets after the other.
 
-    **Errors:** ValueError where `repeats` is below 1 or an array lacks the axis.
+    **Raises:** ValueError where `repeats` is below 1 or an array lacks the axis.
 
     **Source:** Jia et al., *DETRs with hybrid matching*, CVPR 2023.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class HungarianLoss:
     """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` is batch.
 
@@ -238,7 +238,7 @@ def hungarian_loss(
     A [`HungarianLoss`][jaxmatch.losses.HungarianLoss]: the loss per problem, the number of pairs
     to normalise by, and the matching.
 
-    **Failed problems:** one whose status is not `OPTIMAL` (a cost of NaN or −inf, too many
+    **Status:** one whose status is not `OPTIMAL` (a cost of NaN or −inf, too many
     forbidden pairs), or with NaN in an existing output, has loss 0, sends back a gradient of 0,
     and is counted in `num_unsolved`; the others are not touched. Padding may hold NaN. What a
     network does with a gradient of 0 is its own affair: if its activations are NaN too, 0·NaN

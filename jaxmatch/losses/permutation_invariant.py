@@ -64,12 +64,12 @@ def permutation_invariant_loss(
     pairs, 0 where there is none. With more outputs than targets the best ones are matched, with
     fewer some targets go without.
 
-    **Failed problems:** as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss]: loss 0, gradient
+    **Status:** as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss]: loss 0, gradient
     0, and counted in `num_unsolved`. Padding may hold NaN.
 
-    **Errors:** ValueError where shapes do not fit.
+    **Raises:** ValueError where shapes do not fit.
 
-    **Sources:** Yu et al., *Permutation invariant training of deep models for speaker-independent
+    **Source:** Yu et al., *Permutation invariant training of deep models for speaker-independent
     multi-talker speech separation*, ICASSP 2017; Kolbæk et al., *Multitalker speech separation with
     utterance-level permutation invariant training*, IEEE/ACM TASLP 25 (2017).
     """
@@ -140,7 +140,7 @@ def negative_si_snr(
     `[..., n, m]`, finite for finite inputs whose squares can be summed. A silent signal (of energy
     0) has nothing in common with any other: 80 dB, with a gradient of 0.
 
-    **Cost:** O(n·m·time); the forward pass alone needs no array of that size.
+    **Time and memory:** O(n·m·time); the forward pass alone needs no array of that size.
 
     **Source:** Le Roux, Wisdom, Erdogan and Hershey, *SDR - half-baked or well done?*, ICASSP 2019.
     """

@@ -40,7 +40,7 @@ def sigmoid_mask_cost(
     ...     log_likely = jax.nn.log_softmax(outputs["logits"])
     ...     of_class = jnp.take_along_axis(log_likely, targets["labels"][..., None], axis=-1)
     ...     return (
-    ...         5 * jm.losses.mask_loss(outputs["masks"], targets["masks"])
+    ...         5 * jm.losses.sigmoid_mask_loss(outputs["masks"], targets["masks"])
     ...         + 5 * jm.losses.dice_loss(outputs["masks"], targets["masks"])
     ...         - 2 * of_class[..., 0]
     ...     )
@@ -80,7 +80,7 @@ def sigmoid_mask_cost(
     `[..., n, m]`, exact to rounding for finite logits of any size. A target with NaN, padding, does
     not touch the values of the others; for gradients put 0 in its place.
 
-    **Cost:** two matrix products; nothing of size n·m·p.
+    **Time and memory:** two matrix products; nothing of size n·m·p.
 
     **Source:** Cheng et al., *Masked-attention mask transformer for universal image segmentation*
     (Mask2Former), CVPR 2022, section 3.2; Cheng, Schwing and Kirillov, *Per-pixel classification is
@@ -116,7 +116,7 @@ def dice_cost(
 
     **Returns:** `[..., n, m]`, between 0 and 1.
 
-    **Cost:** a matrix product; nothing of size n·m·p.
+    **Time and memory:** a matrix product; nothing of size n·m·p.
 
     **Source:** Milletari, Navab and Ahmadi, *V-Net*, 3DV 2016, without the squares, as MaskFormer.
     """
@@ -127,7 +127,7 @@ def dice_cost(
 
 
 @unchecked
-def mask_loss(
+def sigmoid_mask_loss(
     logits: Float[Array, "... m p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
 ) -> Float[Array, "... m"]:
     """Mean binary cross-entropy of each mask against its counterpart.
@@ -137,7 +137,7 @@ def mask_loss(
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> logits = jnp.array([[0.0, 0.0], [1e4, -1e4]])
-    >>> loss = jm.losses.mask_loss(logits, jnp.array([[True, False], [True, False]]))
+    >>> loss = jm.losses.sigmoid_mask_loss(logits, jnp.array([[True, False], [True, False]]))
     >>> [f"{x:.4f}" for x in loss]
     ['0.6931', '0.0000']
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Regret:
     """The result of [`regret`][jaxmatch.losses.regret]; `...` is batch.
 
@@ -90,18 +90,18 @@ def fenchel_young_loss(
     −y*. With noise of mean 0 it is at least 0 in the mean, and can be less than 0 for few samples;
     with `Entropic` and a solution as target nothing is lacking: it is at least 0, to `threshold`.
 
-    **Failed problems:** where a solve fails, or the target is not finite or holds what is
+    **Status:** where a solve fails, or the target is not finite or holds what is
     forbidden, loss and gradient are 0, and `num_unsolved` counts.
 
-    **Derivatives:** forward and reverse mode; the second derivative is minus the estimator's.
+    **Gradient:** forward and reverse mode; the second derivative is minus the estimator's.
 
-    **Cost:** the solves of one `estimator.value`, which give the gradient too: XLA merges the two
-    native calls.
+    **Time and memory:** the solves of one `estimator.value`, which give the gradient too: XLA
+    merges the two native calls.
 
-    **Errors:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
+    **Raises:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
     do not fit.
 
-    **Sources:** Berthet et al., *Learning with differentiable perturbed optimizers*, NeurIPS 2020;
+    **Source:** Berthet et al., *Learning with differentiable perturbed optimizers*, NeurIPS 2020;
     Blondel, Martins and Niculae, *Learning with Fenchel-Young losses*, JMLR 21 (2020).
     """
     if not callable(getattr(estimator, "value", None)):
@@ -153,15 +153,15 @@ def spo_plus_loss(
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
     float32 for 16-bit floats and integers.
 
-    **Failed problems:** where one of the solves fails, or the known solution is not finite or holds
+    **Status:** where one of the solves fails, or the known solution is not finite or holds
     what is forbidden, loss and gradient are 0, and `num_unsolved` counts.
 
-    **Derivatives:** forward and reverse mode; a second derivative is an error.
+    **Gradient:** forward and reverse mode; a second derivative is an error.
 
-    **Cost:** two solves, the second of which starts from what the first one found, or one with
-    `true_solution`; none for the gradient. The same costs give the same choice among ties.
+    **Time and memory:** two solves, the second of which starts from what the first one found, or
+    one with `true_solution`; none for the gradient. The same costs give the same choice among ties.
 
-    **Errors:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
+    **Raises:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
 
     **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
     (2022).
@@ -229,15 +229,15 @@ def perturbation_gradient_loss(
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
     float32 for 16-bit floats and integers.
 
-    **Failed problems:** where one of the solves fails or σ is not above 0, loss and gradient are 0,
+    **Status:** where one of the solves fails or σ is not above 0, loss and gradient are 0,
     and `num_unsolved` counts.
 
-    **Derivatives:** forward and reverse mode; a second derivative is an error.
+    **Gradient:** forward and reverse mode; a second derivative is an error.
 
-    **Cost:** two solves, the second of which starts from what the first one found; none for the
-    gradient. Where the first solution is as good in the second solve, there is no gradient.
+    **Time and memory:** two solves, the second of which starts from what the first one found; none
+    for the gradient. Where the first solution is as good in the second solve, there is no gradient.
 
-    **Errors:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
+    **Raises:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
 
     **Source:** Gupta and Huang, *Decision-focused learning with directional gradients*, NeurIPS
     2024.
@@ -331,17 +331,17 @@ def regret(
     **Returns:** a [`Regret`][jaxmatch.losses.Regret] in the dtype of the costs, float32 for 16-bit
     floats and integers. What rounding makes less than 0 is 0.
 
-    **Failed problems:** where one of the solves fails, regret, optimum and gradient are 0, and
+    **Status:** where one of the solves fails, regret, optimum and gradient are 0, and
     `num_unsolved` counts.
 
-    **Derivatives:** as those of the estimator, which is given the true costs: `Identity("none")`
+    **Gradient:** as those of the estimator, which is given the true costs: `Identity("none")`
     passes minus the true costs on as they are, unprojected, also where the decision is the best.
     Smoothness has no derivative.
 
-    **Cost:** two solves, and those of the estimator. An estimator whose solution is the exact one
-    needs none more in a compiled step: XLA merges equal native calls.
+    **Time and memory:** two solves, and those of the estimator. An estimator whose solution is the
+    exact one needs none more in a compiled step: XLA merges equal native calls.
 
-    **Errors:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
+    **Raises:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
     do not fit, or what the estimator needs is missing.
 
     **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68

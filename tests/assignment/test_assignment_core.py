@@ -218,7 +218,7 @@ def test_steps_end_where_one_call_does(method):
         costs = jnp.asarray(costs.astype(np.float32))
         whole = jm.solve_assignment(costs, method=method)
         for rounds in (1, 3):
-            steps = jm.solve_assignment(costs, method=method, rounds_per_call=rounds)
+            steps = jm.solve_assignment(costs, method=method, steps_per_call=rounds)
             assert_same_bits(whole, steps)
 
 
@@ -230,12 +230,12 @@ def test_a_state_can_be_stopped_inspected_and_resumed(method):
     seen = []
     while not state.done:
         state = jax.jit(stepping.step)(costs, state, **masks)
-        assert int(state.result.status) == (0 if state.done else jm.Status.ITERATION_LIMIT)
+        assert int(state.result.status) == (0 if state.done else jm.Status.UNFINISHED)
         assert_inverse(np.asarray(state.result.col4row), np.asarray(state.result.row4col))
         seen.append(int(state.matched_rows))
         state = jax.tree.map(jnp.asarray, to_numpy(state))  # to a checkpoint and back
     assert seen[-1] == 180 and seen[0] < 180 and len(seen) >= 3
-    assert 3 <= int(state.phases) <= len(seen) and int(state.pricings) >= 1
+    assert 3 <= int(state.steps) <= len(seen) and int(state.pricings) >= 1
     assert_same_bits(state.result, stepping.step(costs, state, **masks).result)
     assert_same_bits(state.result, jm.solve_assignment(costs, **masks, method=method))
 
@@ -271,10 +271,10 @@ def test_what_is_not_taken_is_said(method):
         jm.solve_assignment(jnp.ones((2, 2)), unmatched_cost=1.0, method=method)
     with x64(True), pytest.raises(ValueError, match="int64"):
         jm.solve_assignment(jnp.ones((2, 2), jnp.int64), method=method)
-    with pytest.raises(ValueError, match="rounds_per_call"):
-        jm.solve_assignment(jnp.ones((2, 2)), method=method, rounds_per_call=0)
+    with pytest.raises(ValueError, match="steps_per_call"):
+        jm.solve_assignment(jnp.ones((2, 2)), method=method, steps_per_call=0)
     with pytest.raises(ValueError, match="belong to"):
-        jm.solve_assignment(jnp.ones((2, 2)), rounds_per_call=2)
+        jm.solve_assignment(jnp.ones((2, 2)), steps_per_call=2)
 
 
 @pytest.mark.parametrize("platform", [pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)

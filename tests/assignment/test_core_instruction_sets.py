@@ -43,7 +43,8 @@ for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
         for maximize in (False, True):
             points = (x[:101], y) if maximize else (x, y[:101])
             for method in ("core", "jonker_volgenant"):
-                res = jm.solve_assignment_points(*points, metric, maximize=maximize, method=method)
+                how = {"metric": metric, "maximize": maximize, "method": method}
+                res = jm.solve_assignment_points(*points, **how)
                 tell(f"{metric} {dtype} {method}", res)
 """
 

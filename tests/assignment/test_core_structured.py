@@ -58,7 +58,7 @@ def assert_optimal(cost, res):
 
 
 def solved_in_steps(cost, method="core"):
-    step = jax.jit(lambda cost, state: stepping.step(cost, state, phases=10**9))
+    step = jax.jit(lambda cost, state: stepping.step(cost, state, steps=10**9))
     return step(jnp.asarray(cost), stepping.init(cost, method=method))
 
 
@@ -79,7 +79,7 @@ def test_ties_are_spread(kind, method):
     """Rows that are alike differ in their candidates, and columns in the rows that they prefer: a
     search finds paths for a good part of the free rows at once."""
     state = solved_in_steps(costs(kind, 600, 600), method)
-    assert int(state.phases) < 60 and int(state.dense_phases) == 0
+    assert int(state.steps) < 60 and int(state.dense_steps) == 0
 
 
 @pytest.mark.parametrize("shape", [(280, 280), (150, 180), (180, 150)], ids=str)
@@ -88,7 +88,7 @@ def test_trees_take_over(shape):
     cost = costs("products", *shape)
     with x64(True):
         state = solved_in_steps(cost)
-        assert 0 < int(state.dense_phases) < int(state.phases)
+        assert 0 < int(state.dense_steps) < int(state.steps)
         assert_optimal(cost, state.result)
 
 
@@ -98,7 +98,7 @@ def test_no_assignment_is_found_out_by_trees():
     cost = random.integers(0, 9, (300, 300)).astype(np.float32)
     cost[:160, 150:] = np.inf
     state = solved_in_steps(cost)
-    assert int(state.result.status) == jm.Status.INFEASIBLE and int(state.dense_phases) > 0
+    assert int(state.result.status) == jm.Status.INFEASIBLE and int(state.dense_steps) > 0
 
 
 def moved_classes(seed):

@@ -176,7 +176,7 @@ def test_lowers_for_cuda(method, monkeypatch):
 # Errors
 
 
-OTHERS = {"unmatched_cost": 1.0, "warm_start": np.zeros(8), "rounds_per_call": 1, "progress": print}
+OTHERS = {"unmatched_cost": 1.0, "warm_start": np.zeros(8), "steps_per_call": 1, "progress": print}
 
 
 def test_what_is_not_taken_is_said():

@@ -41,13 +41,13 @@ def mesh_of(count):
 def test_optimum(metric, n, m, d, maximize):
     x, y = points(n, m, d)
     cost = cdist(x.astype(np.float64), y.astype(np.float64), SCIPYS[metric])
-    res = jm.solve_assignment_points(x, y, metric, maximize=maximize)
+    res = jm.solve_assignment_points(x, y, metric=metric, maximize=maximize)
     assert res.status == jm.Status.OPTIMAL
     truth = optimum(cost, maximize=maximize)
     np.testing.assert_allclose(res.cost, truth, rtol=1e-5, atol=1e-5)
     check = jm.check_assignment(cost.astype(np.float32), res, maximize=maximize)
     assert check.valid and check.gap <= 1e-4 * abs(truth)
-    check = jm.check_assignment_points(x, y, res, metric, maximize=maximize)
+    check = jm.check_assignment_points(x, y, res, metric=metric, maximize=maximize)
     assert check.valid and check.gap <= 1e-4 * abs(truth)
 
 
@@ -62,7 +62,7 @@ def test_same_bits_as_the_matrix_of_rounded_distances(metric, method):
     for term in terms:
         cost += abs(term) if metric == "l1" else term * term
     cost = (np.sqrt(cost) if metric == "euclidean" else cost).astype(np.float32)
-    mine = jm.solve_assignment_points(x, y, metric, method=method)
+    mine = jm.solve_assignment_points(x, y, metric=metric, method=method)
     theirs = jm.solve_assignment(cost, method=method)
     for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -113,12 +113,12 @@ def test_distances_whose_squares_are_no_numbers(metric, scale):
     """Without x64, where these overflow or vanish: found and proved as at any scale."""
     x, y = (p * np.float32(scale) for p in points(30, 40, 2))
     cost = cdist(x.astype(np.float64), y.astype(np.float64), SCIPYS[metric])
-    res = jm.solve_assignment_points(x, y, metric)
+    res = jm.solve_assignment_points(x, y, metric=metric)
     assert res.status == jm.Status.OPTIMAL
     np.testing.assert_allclose(res.cost, optimum(cost), rtol=1e-5)
-    check = jm.check_assignment_points(x, y, res, metric)
+    check = jm.check_assignment_points(x, y, res, metric=metric)
     assert check.valid and check.gap <= 1e-5 * optimum(cost)
-    slope = jax.grad(lambda x: jm.solve_assignment_points(x, y, metric).cost)(jnp.asarray(x))
+    slope = jax.grad(lambda x: jm.solve_assignment_points(x, y, metric=metric).cost)(jnp.asarray(x))
     np.testing.assert_allclose(
         jnp.linalg.norm(slope, axis=1), 1 if metric == "euclidean" else 2**0.5, rtol=1e-5
     )
@@ -137,21 +137,21 @@ def test_points_that_are_not_finite(spoil, method):
 def test_a_point_without_a_direction():
     x, y = points(4, 4, 2)
     x[1] = 0
-    assert jm.solve_assignment_points(x, y, "cosine").status == jm.Status.INVALID_COST
+    assert jm.solve_assignment_points(x, y, metric="cosine").status == jm.Status.INVALID_COST
 
 
 def test_float64():
     with x64(True):
         x, y = points(30, 30, 3, dtype=np.float64)
-        res = jm.solve_assignment_points(x, y, "euclidean")
+        res = jm.solve_assignment_points(x, y, metric="euclidean")
         assert res.cost.dtype == jnp.float64
         np.testing.assert_allclose(res.cost, optimum(cdist(x, y)), rtol=1e-13)
 
 
 def test_integers_and_halves_become_float32():
     x, y = np.arange(12).reshape(6, 2), np.arange(12, 24).reshape(6, 2)[::-1]
-    whole = jm.solve_assignment_points(x, y, "l1")
-    halves = jm.solve_assignment_points(jnp.bfloat16(x), jnp.float16(y), "l1")
+    whole = jm.solve_assignment_points(x, y, metric="l1")
+    halves = jm.solve_assignment_points(jnp.bfloat16(x), jnp.float16(y), metric="l1")
     assert whole.cost == halves.cost == optimum(cdist(x, y, "cityblock"))
 
 
@@ -159,7 +159,7 @@ def test_integers_and_halves_become_float32():
 def test_gradient_against_finite_differences(metric):
     with x64(True):
         x, y = points(12, 15, 3, dtype=np.float64)
-        value = jax.jit(lambda x, y: jm.solve_assignment_points(x, y, metric).cost)
+        value = jax.jit(lambda x, y: jm.solve_assignment_points(x, y, metric=metric).cost)
         by_x, by_y = jax.grad(value, argnums=(0, 1))(x, y)
         step = 1e-6
         for at in [(0, 0), (5, 2), (11, 1)]:
@@ -183,7 +183,7 @@ def test_points_that_do_not_exist_have_no_gradient_and_spoil_none(metric, spoilt
     masks = {"row_mask": np.arange(6) != 1, "col_mask": ~np.isin(np.arange(7), [0, 3])}
 
     def value(x, y):
-        return jm.solve_assignment_points(x, y, metric, **masks).cost
+        return jm.solve_assignment_points(x, y, metric=metric, **masks).cost
 
     by_x, by_y = jax.grad(value, argnums=(0, 1))(x, y)
     assert np.isfinite(by_x).all() and np.isfinite(by_y).all()
@@ -191,15 +191,15 @@ def test_points_that_do_not_exist_have_no_gradient_and_spoil_none(metric, spoilt
     _, dot = jax.jvp(value, (x, y), (np.ones_like(x), np.ones_like(y)))
     assert np.isfinite(dot)
     if not np.isfinite(spoilt):
-        bad = jax.grad(lambda x: jm.solve_assignment_points(x, y, metric).cost)(x)
+        bad = jax.grad(lambda x: jm.solve_assignment_points(x, y, metric=metric).cost)(x)
         assert (bad == 0).all()
 
 
 def test_cosine_of_long_and_short_points():
     x, y = points(20, 20, 3)
-    truth = jm.solve_assignment_points(x, y, "cosine")
+    truth = jm.solve_assignment_points(x, y, metric="cosine")
     for scale in (1e25, 1e-30):
-        res = jm.solve_assignment_points(x * np.float32(scale), y, "cosine")
+        res = jm.solve_assignment_points(x * np.float32(scale), y, metric="cosine")
         np.testing.assert_allclose(res.cost, truth.cost, rtol=1e-4)
 
 
@@ -232,7 +232,9 @@ def test_points_that_differ_within_a_shard_map():
 
 def test_gradient_where_points_coincide():
     x, _ = points(5, 5, 2)
-    grad = jax.grad(lambda x: jm.solve_assignment_points(x, jnp.asarray(x + 0), "euclidean").cost)
+    grad = jax.grad(
+        lambda x: jm.solve_assignment_points(x, jnp.asarray(x + 0), metric="euclidean").cost
+    )
     assert (grad(x) == 0).all()
 
 
@@ -287,3 +289,14 @@ def test_memory_grows_with_the_points_only(method, d):
 
     # A bit for each of 16,384^2 pairs would be 32 MB. Parts end at multiples of 256 bytes.
     assert needed(16_384) <= 2 * needed(8192) + 16_384
+
+
+def test_the_metric_is_named():
+    x = np.zeros((3, 2), np.float32)
+    res = jm.solve_assignment_points(x, x, metric="l1")
+    for call, given in (
+        (jm.solve_assignment_points, (x, x)),
+        (jm.check_assignment_points, (x, x, res)),
+    ):
+        with pytest.raises(TypeError, match="positional argument"):
+            call(*given, "l1")

@@ -73,9 +73,9 @@ def test_certificate_for_the_matrix_of_rounded_distances(metric, maximize, n, m,
         if metric == "cosine":
             x, y = unit_vectors(x), unit_vectors(y)
             x, y = (p[(p != 0).all(1)] for p in (x, y))
-        res = row_by_row(x, y, metric, maximize=maximize)
+        res = row_by_row(x, y, metric=metric, maximize=maximize)
         if metric == "cosine":  # normalised once more, by XLA
-            check = jm.check_assignment_points(x, y, res, metric, maximize=maximize)
+            check = jm.check_assignment_points(x, y, res, metric=metric, maximize=maximize)
             assert res.gap == 0 and check.valid and check.gap == 0
         else:
             assert_optimal(matrix(x, y, metric), res, maximize=maximize)
@@ -99,7 +99,7 @@ def test_float64():
     with x64(True):
         x, y = clouds(120, 130, 3, shift=1.0, dtype=np.float64)
         cost = matrix(x, y, "euclidean")
-        res = row_by_row(x, y, "euclidean")
+        res = row_by_row(x, y, metric="euclidean")
         check = jm.check_assignment(cost, res)
         assert check.valid and check.gap <= 1e-12 and res.gap <= 1e-12
         np.testing.assert_allclose(res.cost, jm.solve_assignment(cost).cost, rtol=1e-14)
@@ -164,7 +164,7 @@ def test_clouds_that_lie_apart_take_no_longer_than_their_matrix(metric):
         return min(times)
 
     of_matrix = least_time(lambda: jm.solve_assignment(cost))
-    assert least_time(lambda: jm.solve_assignment_points(x, y, metric)) <= 3 * of_matrix
+    assert least_time(lambda: jm.solve_assignment_points(x, y, metric=metric)) <= 3 * of_matrix
 
 
 @pytest.mark.parametrize("kind", ["normal", "far clusters", "masks"])

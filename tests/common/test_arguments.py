@@ -27,6 +27,7 @@ def results():
         jm.Assignment: jm.solve_assignment(COST),
         jm.Matching: jm.maximum_bipartite_matching(GRAPH),
         jm.Flow: jm.maximum_flow(NETWORK, CAPACITY, 0, 2),
+        jm.MinimumCut: jm.minimum_cut(NETWORK, CAPACITY, 0, 2),
     }
 
 
@@ -52,6 +53,14 @@ NUMBERS = {
     "maximum_flow": (lambda x, r: jm.maximum_flow(NETWORK, x, 0, 2), "capacity"),
     "minimum_cut": (lambda x, r: jm.minimum_cut(NETWORK, x, 0, 2, nearest="sink"), "capacity"),
     "check_flow": (lambda x, r: jm.check_flow(NETWORK, x, 0, 2, r[jm.Flow]), "capacity"),
+    "check_minimum_cut": (
+        lambda x, r: jm.check_minimum_cut(NETWORK, x, 0, 2, r[jm.MinimumCut]),
+        "capacity",
+    ),
+    "check_grid_cut": (
+        lambda x, r: jm.check_grid_cut(x, CELLS, ARCS, r[jm.MinimumCut]),
+        "source_capacity",
+    ),
     "grid_cut": (lambda x, r: jm.grid_cut(CELLS, x, ARCS), "sink_capacity"),
     "grid_cut arcs": (lambda x, r: jm.grid_cut(CELLS, CELLS, x), "pairwise"),
     "assignment_matrix": (lambda x, r: jm.assignment_matrix(x, estimator=RULE), "cost"),
@@ -175,16 +184,21 @@ def test_results_are_results(wrong, results):
         ),
         jm.Matching: (lambda r: jm.check_matching(GRAPH, r),),
         jm.Flow: (lambda r: jm.check_flow(NETWORK, CAPACITY, 0, 2, r),),
+        jm.MinimumCut: (
+            lambda r: jm.check_minimum_cut(NETWORK, CAPACITY, 0, 2, r),
+            lambda r: jm.check_grid_cut(CELLS, CELLS, ARCS, r),
+        ),
     }
     kind = "None" if wrong is None else type(wrong).__name__
     for result, calls in checks.items():
         a = "an" if result is jm.Assignment else "a"
+        name = "cut" if result is jm.MinimumCut else "result"
         for call in calls:
-            expected = rf"^`result` must be {a} {result.__name__}, got {kind}; .* makes one"
+            expected = rf"^`{name}` must be {a} {result.__name__}, got {kind}; .* makes one"
             with pytest.raises(TypeError, match=expected):
                 call(wrong)
             other = results[jm.Flow if result is jm.Matching else jm.Matching]
-            with pytest.raises(TypeError, match=f"^`result` must be {a} {result.__name__}, got"):
+            with pytest.raises(TypeError, match=f"^`{name}` must be {a} {result.__name__}, got"):
                 call(other)
 
 

@@ -193,7 +193,7 @@ def test_constants_within_a_trace():
 
 PLACES = {
     "xla": {"method": "xla"},
-    "core": {"method": "core", "rounds_per_call": 2},
+    "core": {"method": "core", "steps_per_call": 2},
     "native": {},
 }
 

@@ -237,7 +237,7 @@ def test_methods(switch, method):
     with SWITCHES[switch]():
         found = jm.solve_assignment(cost, method=method)
         if method != "xla":
-            jm.solve_assignment(cost, method=method, rounds_per_call=1)
+            jm.solve_assignment(cost, method=method, steps_per_call=1)
     np.testing.assert_array_equal(found.status, expected.status)
     np.testing.assert_array_equal(found.cost, expected.cost)
 
@@ -268,10 +268,12 @@ def seed_of_a_scan(cost):
 def solved_points(x, y):
     found = []
     for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
-        res = jm.solve_assignment_points(x, y, metric)
-        check = jm.check_assignment_points(x, y, res, metric)
+        res = jm.solve_assignment_points(x, y, metric=metric)
+        check = jm.check_assignment_points(x, y, res, metric=metric)
         found += [res.replace(gap=res.gap < 1e-3), check.valid]
-        found += pullback(lambda x, y, m=metric: jm.solve_assignment_points(x, y, m).cost, x, y)
+        found += pullback(
+            lambda x, y, m=metric: jm.solve_assignment_points(x, y, metric=m).cost, x, y
+        )
     return found
 
 
@@ -282,7 +284,7 @@ def no_assignment_of_points(x, y):
     found = [
         jm.solve_assignment_points(far, -y, row_mask=mask),
         jm.solve_assignment_points(far, -y),
-        jm.solve_assignment_points(jnp.where(mask[:, None], x, 0), y, "cosine"),
+        jm.solve_assignment_points(jnp.where(mask[:, None], x, 0), y, metric="cosine"),
     ]
     checks = [jm.check_assignment_points(far, -y, found[1])]
     slope = pullback(lambda x: jm.solve_assignment_points(x, -y).cost, far)
@@ -329,7 +331,7 @@ def matched(graph):
     res = jm.maximum_bipartite_matching(graph, warm_start=np.array([1, -1, -1]))
     twin = jm.maximum_bipartite_matching(graph, method="xla").cardinality
     by_flow = jm.maximum_bipartite_matching(graph, method="flow").cardinality
-    start = jm.maximum_bipartite_matching(graph, method="none")
+    start = jm.maximum_bipartite_matching(graph, method="init_only")
     return res, jm.check_matching(graph, res), twin, by_flow, jm.check_matching(graph, start)
 
 
@@ -381,21 +383,29 @@ def flowing_integers(network, capacity):
     return res, jm.check_flow(network, whole, 0, 3, res), twin
 
 
-@case("minimum_cut", "MinimumCut", inputs=flows)
+@case("minimum_cut", "MinimumCut", "check_minimum_cut", "MinimumCutCheck", inputs=flows)
 def cut(network, capacity):
-    value, side, status = jm.minimum_cut(network, capacity, 0, 3)
-    return value, side, status
+    res = jm.minimum_cut(network, capacity, 0, 3)
+    value, side, status = res
+    return value, side, status, jm.check_minimum_cut(network, capacity, 0, 3, res)
 
 
-@case("FlowNetwork", "FlowNetwork.from_edges", "FlowNetwork.from_scipy", traced=False)
+@case(
+    "FlowNetwork",
+    "FlowNetwork.from_edges",
+    "FlowNetwork.from_scipy",
+    "FlowNetwork.stack",
+    traced=False,
+)
 def networks():
     sparse = pytest.importorskip("scipy.sparse")
     matrix = sparse.csr_array(np.array([[0, 2, 1], [0, 0, 3], [0, 0, 0]]))
     network, capacity = jm.FlowNetwork.from_scipy(matrix)
-    return jm.maximum_flow(network, capacity, 0, 2), jm.FlowNetwork.from_edges([0], [1], 2)
+    edge = jm.FlowNetwork.from_edges([0], [1], 2)
+    return jm.maximum_flow(network, capacity, 0, 2), jm.FlowNetwork.stack([network, edge])
 
 
-@case("grid_cut", "GridCut", "GridCut.replace", inputs=grids)
+@case("grid_cut", "MinimumCut", "MinimumCut.replace", inputs=grids)
 def grid(source, sink, pairs):
     res = jm.grid_cut(source, sink, pairs)
     twin = jm.grid_cut(source, sink, pairs, method="xla").source_side
@@ -404,11 +414,13 @@ def grid(source, sink, pairs):
     return res.replace(), twin, slope, along
 
 
-@case("grid_cut", inputs=lambda: (np.array([[9, 8, 1], [9, 2, 1]], np.int32),))
+@case("grid_cut", "check_grid_cut", inputs=lambda: (np.array([[9, 8, 1], [9, 2, 1]], np.int32),))
 def grid_of_integers(image):
     smooth = np.full((4, 2, 3), 3, np.int32)
     wide = jnp.broadcast_to(smooth, (2, *smooth.shape))
-    return jm.grid_cut(image, 10 - image, smooth), jm.grid_cut(image, 10 - image, wide)
+    res = jm.grid_cut(image, 10 - image, wide)
+    check = jm.check_grid_cut(image, 10 - image, wide, res)
+    return jm.grid_cut(image, 10 - image, smooth), res, check
 
 
 # ---------------------------------------------------------------------------------------------
@@ -427,8 +439,8 @@ def stepped(cost):
     state = jm.stepping.init(jnp.asarray(cost), row_mask=np.ones(8, bool))
     for _ in range(100):
         state = jm.stepping.step(jnp.asarray(cost), state, row_mask=np.ones(8, bool))
-        counts = (state.matched_rows, state.rows, state.phases, state.pricings)
-        counts += (state.dense_phases, state.rounds)
+        counts = (state.matched_rows, state.rows, state.steps, state.pricings)
+        counts += (state.dense_steps, state.termination_rounds)
         if state.done:
             break
     assert sorted(state.stage_ms()) == ["augment", "bid", "look", "price", "select"]
@@ -749,13 +761,13 @@ def boxes(given):
     return losses.box_area(corners), losses.box_xyxy_to_cxcywh(corners), pairs, one
 
 
-@case("dice_cost", "dice_loss", "mask_loss", "sigmoid_mask_cost", inputs=sets)
+@case("dice_cost", "dice_loss", "sigmoid_mask_loss", "sigmoid_mask_cost", inputs=sets)
 def segments(outputs, targets, mask):
     losses = jm.losses
     found = []
     for cost in (losses.dice_cost, losses.sigmoid_mask_cost):
         found += [cost(outputs, targets), cost(outputs.astype(jnp.bfloat16), targets > 0.5)]
-    for loss in (losses.dice_loss, losses.mask_loss):
+    for loss in (losses.dice_loss, losses.sigmoid_mask_loss):
         found += [loss(outputs[:, :3], targets), loss(outputs, outputs > 0.5)]
     return found
 

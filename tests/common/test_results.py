@@ -1,5 +1,7 @@
 """Results and checks of a batch, by problem; and what unpacks."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +22,7 @@ def batched(shape):
     capacity = rng.integers(1, 9, (*shape, 2)).astype(np.int32)
     flow = jm.maximum_flow(network, capacity, 0, 2)
     cells = rng.integers(0, 9, (2, *shape, 2, 3)).astype(np.int32)
+    cut = jm.minimum_cut(network, capacity, 0, 2)
     return {
         "Assignment": assignment,
         "AssignmentCheck": jm.check_assignment(cost, assignment),
@@ -27,8 +30,9 @@ def batched(shape):
         "MatchingCheck": jm.check_matching(graph, matching),
         "Flow": flow,
         "FlowCheck": jm.check_flow(network, capacity, 0, 2, flow),
-        "MinimumCut": jm.minimum_cut(network, capacity, 0, 2),
-        "GridCut": jm.grid_cut(*cells, np.ones((2, 2, 3), np.int32)),
+        "MinimumCut": cut,
+        "MinimumCutCheck": jm.check_minimum_cut(network, capacity, 0, 2, cut),
+        "MinimumCut of a grid": jm.grid_cut(*cells, np.ones((2, 2, 3), np.int32)),
     }
 
 
@@ -71,7 +75,8 @@ def test_traced_index(results):
 
 
 def test_one_problem_has_no_index():
-    for name, res in batched(()).items():
+    for res in batched(()).values():
+        name = type(res).__name__
         assert res.batch_shape == ()
         for index in (0, ..., slice(None), "cost"):
             with pytest.raises(IndexError, match=f"This {name} is one problem and has no batch"):
@@ -79,7 +84,8 @@ def test_one_problem_has_no_index():
 
 
 def test_index_out_of_range(results):
-    for name, res in results.items():
+    for res in results.values():
+        name = type(res).__name__
         for index in (2, -3, (0, 5), (0, 0, 0), (..., 5), np.array([0, 2]), "cost"):
             with pytest.raises(IndexError, match=rf"This {name} has the batch shape \(2, 5\): "):
                 res[index]
@@ -87,13 +93,60 @@ def test_index_out_of_range(results):
 
 def test_only_cuts_unpack(results):
     """Into their fields, all of them. Others are no sequence of problems and none of fields."""
-    for name, res in results.items():
-        if name.endswith("Cut"):
+    for res in results.values():
+        if isinstance(res, jm.MinimumCut):
             value, source_side, status = res
             assert value is res.value and source_side is res.source_side and status is res.status
         else:
             with pytest.raises(TypeError, match="not iterable"):
                 iter(res)
+
+
+def result_types():
+    """Every dataclass of arrays that a public function returns."""
+    public = [*vars(jm).values(), *vars(jm.losses).values(), *vars(jm.stepping).values()]
+    inputs = (jm.BipartiteGraph, jm.FlowNetwork)
+    known = {x for x in public if isinstance(x, type) and dataclasses.is_dataclass(x)}
+    returned = [jm.losses.HungarianLoss, jm.losses.DetectionLoss, jm.losses.StructuredLoss]
+    assert known > {jm.Assignment, jm.AssignmentCheck, jm.stepping.AssignmentState, *returned}
+    configurations = {jm.losses.DetectionCriterion}
+    return sorted(known - configurations - {*inputs}, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", result_types(), ids=lambda kind: kind.__name__)
+def test_equality_is_identity(kind):
+    fields = {field.name: jnp.arange(2) for field in dataclasses.fields(kind)}
+    one, other = kind(**fields), kind(**fields)
+    assert (one == one) is True and (one == other) is False and (one != other) is True
+    assert len({one, other}) == 2
+
+
+def test_raise_for_status(results):
+    for res in results.values():
+        if hasattr(res, "status"):
+            assert res.raise_for_status() is res
+            status = np.zeros((2, 5), np.int32)
+            status[1, 3] = status[1, 4] = jm.Status.OVERFLOW
+            status[1, 2] = jm.Status.INFEASIBLE
+            for bad in (status, jnp.asarray(status)):
+                with pytest.raises(
+                    ValueError, match=r"^INFEASIBLE \(problem \(1, 2\) of the batch"
+                ):
+                    res.replace(status=bad).raise_for_status()
+            with pytest.raises(ValueError, match=r"^OVERFLOW \(problem 0 of the batch\): .*\.$"):
+                res.replace(status=status)[1, 3:].raise_for_status()
+    alone = jm.Assignment.empty((3, 3))
+    with pytest.raises(ValueError, match="^UNFINISHED: The solver was not asked to finish"):
+        alone.raise_for_status()
+
+
+def test_nothing_is_raised_under_a_trace():
+    cost = jnp.eye(3)[None]
+    solve = lambda cost: jm.solve_assignment(cost).raise_for_status().cost  # noqa: E731
+    for traced in (jax.jit(solve), jax.vmap(solve)):
+        with pytest.raises(TypeError, match="under `jit`, `vmap` or `grad`.*checkify"):
+            traced(cost)
+    assert jax.jit(jm.solve_assignment)(cost).raise_for_status().status == 0
 
 
 def test_replace(results):

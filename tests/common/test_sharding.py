@@ -112,6 +112,14 @@ def cut(network, capacity, source=0, **how):
     return found.value, found.source_side, found.status
 
 
+def check_cuts(capacity):
+    return jm.check_minimum_cut(NETWORK, capacity, 0, 5, jm.minimum_cut(NETWORK, capacity, 0, 5))
+
+
+def check_grids(*grid):
+    return jm.check_grid_cut(*grid, jm.grid_cut(*grid))
+
+
 def gradient(value, *which):
     """With respect to the first argument, or to those that are named."""
     return jax.grad(lambda *x: (WEIGHTS * value(*x)).sum(), which or 0)
@@ -136,8 +144,8 @@ SOLVERS = {
     "masks, core": (partial(solve_masked, method="core"), COST, ROWS, COLS),
     "unmatched": (lambda c, r: jm.solve_assignment(c, unmatched_cost=r), COST, ALONE),
     "warm": (lambda c, v: jm.solve_assignment(c[..., :5], warm_start=v), COST, DUALS),
-    "steps": (solve(method="core", rounds_per_call=1), COST),
-    "masked steps": (partial(solve_masked, method="tree", rounds_per_call=2), COST, ROWS, COLS),
+    "steps": (solve(method="core", steps_per_call=1), COST),
+    "masked steps": (partial(solve_masked, method="tree", steps_per_call=2), COST, ROWS, COLS),
     "certificate": (lambda c: jm.check_assignment(c, jm.solve_assignment(c)), COST),
     "perturbed": (perturbed, COST, ROWS, COLS, ALONE),
     "matching": (jm.maximum_bipartite_matching, GRAPHS),
@@ -149,6 +157,8 @@ SOLVERS = {
     "flow in networks": (cut, NETWORKS, CAPACITY),
     "grid": (jm.grid_cut, *GRID, PAIRWISE),
     "grid, xla": (partial(jm.grid_cut, method="xla"), *GRID, PAIRWISE),
+    "cuts checked": (check_cuts, CAPACITY),
+    "grids checked": (check_grids, *GRID, PAIRWISE),
 }
 GRADIENTS = {
     "assignment": (gradient(lambda c: jm.solve_assignment(c).cost), COST),
@@ -282,7 +292,7 @@ def test_two_axes(devices):
     mesh = jax.make_mesh((2, 2), ("a", "b"), axis_types=(AUTO, AUTO), devices=devices)
     for shape, spec in (((BATCH,), (("a", "b"),)), ((BATCH,), ("b",)), ((4, 2), ("b", "a"))):
         sharding = NamedSharding(mesh, PartitionSpec(*spec))
-        for how in ({}, {"method": "core", "rounds_per_call": 1}):
+        for how in ({}, {"method": "core", "steps_per_call": 1}):
             run, expected = jax.jit(solve(**how)), jm.solve_assignment(COST, **how)
             cost = jax.device_put(COST.reshape(*shape, 5, 6), sharding)
             assert collectives(run.lower(cost).compile().as_text()) == []
@@ -298,13 +308,13 @@ def test_some_axes_taken_by_shard_map(devices):
     mesh = jax.make_mesh((2, 2), ("a", "b"), axis_types=(AUTO, AUTO), devices=devices)
     cost = jax.device_put(COST, NamedSharding(mesh, PartitionSpec(("a", "b"))))
     over = PartitionSpec("a")
-    for how in ({}, {"method": "core", "rounds_per_call": 1}):
+    for how in ({}, {"method": "core", "steps_per_call": 1}):
         f = jax.shard_map(solve(**how), mesh=mesh, in_specs=over, out_specs=over, axis_names={"a"})
         assert how or collectives(jax.jit(f).lower(cost).compile().as_text()) == []
         assert_same_bits(jax.jit(f)(cost), jm.solve_assignment(COST, **how))
 
 
-@pytest.mark.parametrize("how", [{}, {"method": "core", "rounds_per_call": 1}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"method": "core", "steps_per_call": 1}], ids=str)
 def test_batches_that_do_not_divide_and_problems_that_are_divided(how, devices):
     """The first is padded with anything, the second gathered."""
     first = jax.jit(lambda c: jm.solve_assignment((2 * c)[: BATCH - 1], **how))
@@ -320,7 +330,7 @@ def test_steps_keep_their_state_in_place(devices):
     """XLA's own way to divide a call forgets aliases, and a state would be lost."""
     mesh = mesh_of(devices)
     cost = jax.device_put(COST, NamedSharding(mesh, OVER))
-    step = jax.jit(partial(stepping.step, phases=1))
+    step = jax.jit(partial(stepping.step, steps=1))
     state = jax.jit(stepping.init)(cost)
     program = step.lower(cost, state).compile().as_text()
     assert collectives(program) == [] and "output_to_operand_aliasing" in program
@@ -328,7 +338,7 @@ def test_steps_keep_their_state_in_place(devices):
         state = step(cost, state)
     assert_same_bits(state.result, jm.solve_assignment(COST, method="core"))
     # The state is typed as what becomes of it, by `shard_map` and on a mesh of explicit axes.
-    run = solve(method="core", rounds_per_call=1)
+    run = solve(method="core", steps_per_call=1)
     mapped = jax.shard_map(run, mesh=mesh, in_specs=OVER, out_specs=OVER)
     assert_same_bits(jax.jit(mapped)(cost), state.result)
     assert_divided(run, [COST], mesh_of(devices, EXPLICIT))

@@ -8,9 +8,9 @@
 #include "assignment/cuda/plan.h"
 #include "assignment/cuda/warp.cu"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment {
 char shared_memory[227 << 10] __attribute__((aligned(16)));
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment
 
 // Solves a batch. Returns the bytes of shared memory that the plan asks for; -1: too many.
 extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOperands* operands,

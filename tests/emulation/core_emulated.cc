@@ -7,7 +7,7 @@
 #include "assignment/large/cuda/team.cuh"
 #include "assignment/large/hungarian/solve.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
 
 namespace {
@@ -56,12 +56,12 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
   do {
     Launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
            arcs);
-  } while (*results.status == kIterationLimit && ++launches < 10'000);
+  } while (*results.status == kUnfinished && ++launches < 10'000);
   return launches;
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 // Solves one problem on a grid of so many blocks, with room for `arcs` in the shared memory of
 // each, in launches of so many phases (0: one launch). `bits` of a cost: 0 for int32. Returns the

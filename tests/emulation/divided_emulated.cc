@@ -8,7 +8,7 @@
 #include "assignment/large/cuda/team.cuh"
 #include "assignment/large/sharded/operands.h"
 
-namespace jaxmatch {
+namespace jaxmatch::assignment::large {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
 
 namespace {
@@ -39,7 +39,7 @@ void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int thread
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::assignment::large
 
 // Whether these sides and this many devices need just so many words of int32 for the scratch, and
 // of cores, lists and mail of one device.

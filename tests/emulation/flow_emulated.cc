@@ -35,7 +35,7 @@ inline long long clock64() {
 }
 inline int __clzll(long long x) { return __builtin_clzll((unsigned long long)x); }
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 constexpr int kFlowStaged = 16, kRangeArcs = 8;
 constexpr int32_t kKnownNodes = 20;
 
@@ -62,11 +62,11 @@ T add_if(bool happens, T* at, T x) {
   *at += x;
   return before;
 }
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 #include "flow/cuda/kernels.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::flow {
 char flow_shared[flow_shared_bytes(kKnownNodes)] __attribute__((aligned(16)));
 
 namespace {
@@ -120,7 +120,7 @@ int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Grid 
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::flow
 
 // Solves one problem on a grid of so many blocks, one block being alone, in launches of so many
 // rounds (0: one launch). Types are the numbers of Dtype. With `racing` >= 0, nodes are relabelled

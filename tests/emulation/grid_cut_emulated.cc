@@ -25,16 +25,16 @@ inline unsigned long long atomicMax(unsigned long long* at, unsigned long long x
   return emulator::exchanged(at, std::max(*at, x));
 }
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 inline int poll_arrivals(const int* at) {
   emulator::yield();
   return *at;
 }
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 #include "grid_cut/cuda/kernel.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::grid_cut {
 namespace {
 
 constexpr size_t kSharedBytes = 1 << 17;
@@ -79,7 +79,7 @@ void SolveConnected(const GridCutOperands& o, const Emulation& how) {
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::grid_cut
 
 // The bytes of device memory that a GPU with so many multiprocessors and so much shared memory asks
 // for, or 0 where one block is enough.

@@ -44,7 +44,7 @@ inline unsigned __match_any_sync(unsigned, int x) {
   }));
 }
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 constexpr int kStaged = 256, kEntryEdges = 16;
 
 unsigned long arrived = 0;  // blocks, at all meetings of a launch
@@ -62,13 +62,13 @@ inline int2 poll(const void* at) {
 }
 inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
 inline void prefetch(const void*) {}
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 #include "matching/cuda/apsb_apfb.cuh"
 #include "matching/cuda/auto.cuh"
 #include "matching/cuda/g_pr.cuh"
 
-namespace jaxmatch {
+namespace jaxmatch::matching {
 char matching_shared[kMatchingSharedBytes] __attribute__((aligned(16)));
 
 namespace {
@@ -91,7 +91,7 @@ int64_t Solve(MatchingState s, const int32_t* start, MatchingInit init, int64_t 
 }
 
 }  // namespace
-}  // namespace jaxmatch
+}  // namespace jaxmatch::matching
 
 // Solves one graph on a grid of so many blocks, in launches of so many rounds (0: one launch).
 // Returns the number of launches, less one.

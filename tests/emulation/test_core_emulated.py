@@ -156,8 +156,8 @@ def test_classes_are_turned(library):
     cost = random.integers(1000, 2000, (5, 160)).astype(np.int32)
     cost[:, ::32] = np.arange(5) + random.integers(0, 2, (5, 1))
     with x64(True):
-        state = stepping.step(jnp.asarray(cost), stepping.init(cost), phases=10**6)
-    assert int(state.pricings) > 1 and int(state.dense_phases) == 0
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
+    assert int(state.pricings) > 1 and int(state.dense_steps) == 0
     expected = assert_as_on_cpu(library, cost, "core", SCHEDULES[:2])
     assert expected.status == jm.Status.OPTIMAL
 
@@ -165,8 +165,8 @@ def test_classes_are_turned(library):
 def test_trees_take_over(library):
     cost = costs("products", 132, 140)
     with x64(True):
-        state = stepping.step(jnp.asarray(cost), stepping.init(cost), phases=10**6)
-    assert int(state.dense_phases) > 0
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
+    assert int(state.dense_steps) > 0
     assert_as_on_cpu(library, cost, "core", SCHEDULES[3:])
 
 

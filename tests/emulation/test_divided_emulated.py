@@ -180,7 +180,9 @@ def test_points_as_on_cpu(library, metric, method, by):
     points[1][::7] = points[1][0]  # ties
     with x64(True):
         expected = to_numpy(
-            jm.solve_assignment_points(*points, metric, method=method, maximize=by == "col_axis")
+            jm.solve_assignment_points(
+                *points, metric=metric, method=method, maximize=by == "col_axis"
+            )
         )
         if metric == "cosine":
             points = [np.asarray(_directions(jnp.asarray(x))) for x in points]

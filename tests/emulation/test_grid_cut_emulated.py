@@ -61,7 +61,7 @@ def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None,
         ctypes.c_uint(blocks or int(np.prod(counts))), threads, at(tile), at(tuning),
     )  # fmt: skip
     assert set(np.unique(side)) <= {0, 1}
-    return jm.GridCut(value[0], side.astype(bool), status[0])
+    return jm.MinimumCut(value[0], side.astype(bool), status[0])
 
 
 @each_connectivity

@@ -38,7 +38,7 @@ def solve(library, graph, *, method="auto", init="auto", start=None, seed=0, gri
 
     choice = sum(MATCHING_CHOICES[name][value] for name, value in options.items())
     library.emulate_matching(
-        _int(n), _int(m), _long(graph.capacity), *map(at, (*arrays, start)),
+        _int(n), _int(m), _long(graph.max_edges), *map(at, (*arrays, start)),
         _long(MATCHING_METHODS[method]), _long(MATCHING_INITS[init]), _long(choice),
         ctypes.c_double(k), _long(budget), _int(narrow), ctypes.c_uint(seed),
         ctypes.c_uint(grid[0]), _int(grid[1]), *map(at, found),

@@ -119,6 +119,22 @@ def test_one_network_is_not_copied(shared):
     assert f"tensor<{arcs}xi32>" in operands and f"tensor<4x2x1x{EDGES}xi32>" in operands
 
 
+def test_an_infinite_value_needs_an_infinite_flow():
+    """Of finite flows none proves it, whatever the cut."""
+    network = jm.FlowNetwork.from_edges([0, 1, 0], [1, 2, 1], 3)
+    for dtype, wide in ((np.float32, False), (np.float64, True)):
+        with x64(wide):
+            for capacity in ([3, 2, 1], [np.inf, 2, 1], [1, np.inf, 1]):
+                c = np.array(capacity, dtype)
+                res = jm.maximum_flow(network, c, 0, 2)
+                assert jm.check_flow(network, c, 0, 2, res).optimal
+                wrong = res.replace(value=np.full_like(res.value, np.inf))
+                for side in (res.source_side, [True, False, False], [True, True, False]):
+                    claim = wrong.replace(source_side=np.array(side))
+                    check = jm.check_flow(network, c, 0, 2, claim)
+                    assert not check.valid and not check.optimal
+
+
 # ---------------------------------------------------------------------------------------------
 # Ends
 
@@ -181,7 +197,7 @@ def test_arguments_are_checked(shared):
         (lambda: solve(capacity, source[:3], 1), r"must broadcast together, got \(8,\), \(3,\)"),
         (lambda: solve(c, 0, 1, method="magic"), r"`method` must be one of \['auto', .*'magic'"),
         (lambda: solve(c, 0, 1, method=["auto"]), r"`method` must be one of"),
-        (lambda: solve(c, 0, 1, rounds_per_call=0), "`rounds_per_call` must be an integer from 1"),
+        (lambda: solve(c, 0, 1, steps_per_call=0), "`steps_per_call` must be an integer from 1"),
         (lambda: solve(c, 0, 1, options={"tile": 4}), "method 'auto' takes no options, got 'tile'"),
         (
             lambda: solve(c, 0, 1, method="two_level", options={"tile": 5}),
@@ -217,7 +233,7 @@ def test_arguments_are_checked(shared):
 ])  # fmt: skip
 def test_options_for_gpus_are_accepted_everywhere(method, options, shared):
     expected = jm.maximum_flow(*shared)
-    res = jm.maximum_flow(*shared, method=method, options=options, rounds_per_call=3)
+    res = jm.maximum_flow(*shared, method=method, options=options, steps_per_call=3)
     np.testing.assert_array_equal(res.value, expected.value)
 
 

@@ -69,7 +69,7 @@ def test_options_and_layouts_become_attributes(case, monkeypatch):
 @pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
 def test_steps_lower_to_a_loop(on, monkeypatch):
     with x64(on):
-        calls, text = flow_calls(monkeypatch, 230 + on, rounds_per_call=5)
+        calls, text = flow_calls(monkeypatch, 230 + on, steps_per_call=5)
     assert "stablehlo.while" in text
     assert {int(call["rounds"]) for call in calls} == {5}
     # The state goes from call to call in place.
@@ -87,7 +87,7 @@ def test_cuda_under_shard_map(rounds, monkeypatch):
     over = PartitionSpec("batch")
     network = path(240 + (rounds or 0))
     solve = partial(
-        jm.maximum_flow, network, source=0, sink=network.num_nodes - 1, rounds_per_call=rounds
+        jm.maximum_flow, network, source=0, sink=network.num_nodes - 1, steps_per_call=rounds
     )
     sharded = jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over)
     capacity = np.full((4, network.num_edges), 3, np.int32)

@@ -27,7 +27,7 @@ def solve(graph, **given):
 @pytest.mark.parametrize("padding", [0, 100])
 def test_families(padding):
     graphs = [g for name, g in families(16).items() if name != "ladder"]  # scipy is exponential
-    most = max(g.capacity for g in graphs)
+    most = max(g.max_edges for g in graphs)
     batch = jm.BipartiteGraph.stack(graphs, num_edges=most + padding)
     res = solve(batch)
     np.testing.assert_array_equal(res.cardinality, [by_scipy(g) for g in graphs])
@@ -46,7 +46,7 @@ def test_random_graphs_alone_and_together(on):
             np.testing.assert_array_equal(res.cardinality, expected)
             assert_all_maximum(batch, res)
             assert {x.dtype for x in jax.tree.leaves(res)} == {np.dtype("int32"), np.dtype(bool)}
-        one = solve(graphs[0], init="cheap", warm_start=np.zeros(12, int), rounds_per_call=2)
+        one = solve(graphs[0], init="cheap", warm_start=np.zeros(12, int), steps_per_call=2)
         assert_maximum(graphs[0], one)
 
 

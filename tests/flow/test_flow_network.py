@@ -1,11 +1,13 @@
 """Flow networks: built from everything, checked once, and carried through JAX."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from flow_helpers import LAYOUTS, random_edges
+from flow_helpers import LAYOUTS, SOME_METHODS, by_search, random_edges
 from helpers import to_numpy, x64
 
 import jaxmatch as jm
@@ -103,6 +105,92 @@ def test_a_pytree():
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), network)
     assert batch.batch_shape == (2,) and "batch_shape=(2,)" in repr(batch)
     assert "FlowNetwork" in repr(jax.tree.structure(network).unflatten([object()] * 7))
+
+
+SIZES = [(2, 1, 1), (0, 0, 0), (5, 10, 12), (9, 4, 30), (1, 0, 0), (6, 0, 3)]
+
+
+def unequal_networks(rng):
+    found = []
+    for n, pairs, e in SIZES:
+        loops = np.zeros((e, 2), int)
+        edges = random_edges(rng, n, pairs, e) if pairs else loops
+        found.append(FlowNetwork.from_edges(*edges.T, n))
+    return found
+
+
+@pytest.mark.parametrize("asked", [{}, {"num_nodes": 11, "num_edges": 64, "num_arcs": 84}], ids=str)
+def test_stack(asked):
+    """Padded networks are networks, and have the flows of their own."""
+    rng = np.random.default_rng(3)
+    networks = unequal_networks(rng)
+    batch = FlowNetwork.stack(networks, **asked)
+    sizes = {name: asked.get(name, max(getattr(x, name) for x in networks)) for name in
+             ("num_nodes", "num_edges", "num_arcs")}  # fmt: skip
+    assert batch.batch_shape == (len(networks),)
+    assert {name: getattr(batch, name) for name in sizes} == sizes
+    capacity = rng.integers(0, 9, (len(networks), batch.num_edges)).astype(np.int32)
+    sink = np.array([max(x.num_nodes - 1, 1) for x in networks], np.int32)
+    for k, network in enumerate(networks):
+        one = to_numpy(jax.tree.map(lambda x: x[k], batch))  # noqa: B023
+        e, n = network.num_edges, sizes["num_nodes"]
+        np.testing.assert_array_equal(one.senders[:e], network.senders)
+        np.testing.assert_array_equal(one.receivers[:e], network.receivers)
+        assert not one.senders[e:].any() and not one.receivers[e:].any()
+        assert len(np.unique(one.arc_head + n * np.repeat(np.arange(n), np.diff(one.arc_ptr)))) == (
+            one.num_arcs
+        )
+    for method in SOME_METHODS:
+        res = to_numpy(jm.maximum_flow(batch, capacity, 0, sink, method=method))
+        assert (res.status == jm.Status.OPTIMAL).all()
+        for k in range(len(networks)):
+            edges = batch.senders[k], batch.receivers[k]
+            value, side = by_search(batch.num_nodes, *edges, capacity[k], 0, int(sink[k]))
+            assert res.value[k] == value
+            np.testing.assert_array_equal(res.source_side[k], side)
+        assert jm.check_flow(batch, capacity, 0, sink, jm.Flow(**vars(res))).optimal.all()
+
+
+def test_stacks_of_stacks():
+    networks = [FlowNetwork.from_edges([0] * k, [1] * k, 2 + k) for k in range(3)]
+    pairs = [FlowNetwork.stack(networks[:2]), FlowNetwork.stack(networks[1:])]
+    nested = FlowNetwork.stack(pairs)
+    assert nested.batch_shape == (2, 2) and (nested.num_nodes, nested.num_edges) == (4, 2)
+    res = jm.maximum_flow(nested, np.ones((2, 2, 2), np.int32), 0, 1)
+    assert res.value.tolist() == [[0, 1], [1, 2]]
+
+
+def test_stacks_of_one_size_are_not_changed():
+    network = FlowNetwork.from_edges([0, 1], [1, 2], 3)
+    network = dataclasses.replace(network, arc_partner=-network.arc_partner)
+    batch = FlowNetwork.stack([network, network])
+    np.testing.assert_array_equal(batch.arc_partner, np.stack([network.arc_partner] * 2))
+    assert (jm.maximum_flow(batch, [1, 1], 0, 2).status == jm.Status.INVALID_GRAPH).all()
+
+
+def test_stacks_that_are_refused():
+    network = FlowNetwork.from_edges([0, 1], [1, 2], 3)
+    with pytest.raises(ValueError, match="`networks` must hold at least one network"):
+        FlowNetwork.stack([])
+    with pytest.raises(TypeError, match="`networks` must be a list of networks, got FlowNetwork"):
+        FlowNetwork.stack(network)
+    with pytest.raises(TypeError, match=r"`networks\[0\]` must be a FlowNetwork, got int"):
+        FlowNetwork.stack([3])
+    for name, least in (("num_nodes", 3), ("num_edges", 2), ("num_arcs", 4)):
+        with pytest.raises(ValueError, match=f"`{name}` must be from {least}, the largest"):
+            FlowNetwork.stack([network], **{name: least - 1})
+    with pytest.raises(ValueError, match="`num_arcs` must be from 4, the largest, to 6; got 8"):
+        FlowNetwork.stack([network], num_arcs=8)
+    with pytest.raises(ValueError, match="`num_arcs` must be even"):
+        FlowNetwork.stack([network], num_arcs=5)
+    with pytest.raises(ValueError, match="`num_edges` must be from 0, the largest, to 0; got 1"):
+        FlowNetwork.stack([FlowNetwork.from_edges([], [], 0)], num_edges=1)
+    with pytest.raises(ValueError, match=r"one layout, got \['rcsr', 'csr'\]"):
+        FlowNetwork.stack([network, FlowNetwork.from_edges([0], [1], 2, layout="csr")])
+    with pytest.raises(ValueError, match=r"networks\[1\] has \(1,\) and networks\[0\] has \(\)"):
+        FlowNetwork.stack([network, FlowNetwork.stack([network])])
+    with pytest.raises(TypeError, match="is traced .* networks are built on the host"):
+        jax.jit(lambda x: FlowNetwork.stack([x]))(network)
 
 
 REFUSED = {

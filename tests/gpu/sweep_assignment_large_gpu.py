@@ -31,7 +31,7 @@ def main(method: str, few: str = "") -> None:
     for n, m in FEW if few else SHAPES:
         random = rng.random((n, m), np.float32)
         masks = {"row_mask": rng.random(n) < 0.7, "col_mask": rng.random(m) < 0.6}
-        for given in ({}, {"maximize": True}, masks, {"rounds_per_call": 1}):
+        for given in ({}, {"maximize": True}, masks, {"steps_per_call": 1}):
             solve(random, **given)
         for given in ({}, masks):
             solve(np.round(9 * random).astype(np.int32), **given)  # ties

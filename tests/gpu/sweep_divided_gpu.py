@@ -33,7 +33,7 @@ def main(part: str) -> None:
             if part == "points":
                 points = rng.random((n, 2), np.float32), rng.random((m, 2), np.float32)
                 for metric in ("sqeuclidean", "cosine"):
-                    check(jm.solve_assignment_points(*points, metric, row_axis="x"))
+                    check(jm.solve_assignment_points(*points, metric=metric, row_axis="x"))
                 continue
             for dtype in (np.int32, np.float32, np.float16):
                 cost = rng.integers(0, 4 * n, (n, m)).astype(dtype)

@@ -66,7 +66,7 @@ def solve_networks(method: str, layout: str) -> int:
     for name, problem in networks(np.random.default_rng(0), layout).items():
         ways = [{"options": options} for options in tiles]
         if name == "small":
-            ways.append({"rounds_per_call": 2})
+            ways.append({"steps_per_call": 2})
         dtypes = ["int32", "float32"] if name == "middle" else ["int32"]
         for dtype in dtypes:
             network, capacity, *ends = problem

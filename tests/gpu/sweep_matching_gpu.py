@@ -16,7 +16,7 @@ import numpy as np
 import jaxmatch as jm
 
 
-VARIANTS = [("auto", {}), ("none", {})]
+VARIANTS = [("auto", {}), ("init_only", {})]
 VARIANTS += [
     ("push_relabel", {"variant": variant, "relabel": relabel})
     for variant in ("first", "active", "shrink")
@@ -86,7 +86,7 @@ def solve(graph: jm.BipartiteGraph, variants: list, ways: list[dict]) -> int:
             print(method, *options.values(), *more, flush=True)  # where it is, should it hang
             check = checked(graph, jm.maximum_bipartite_matching(graph, **given, **more))
             assert check.valid.all(), given
-            assert method == "none" or check.optimal.all(), given
+            assert method == "init_only" or check.optimal.all(), given
     return len(variants) * len(ways)
 
 
@@ -101,14 +101,16 @@ def main(parts: list[str]) -> None:
     for part in parts:
         few = part in ("many", "large")
         found = graphs()[part if few else "middle"]
-        variants = [("auto", {}), ("apfb", {}), ("none", {})]
+        variants = [("auto", {}), ("apfb", {}), ("init_only", {})]
         if not few:
-            variants = [v for v in VARIANTS if v[0] == part or (part, v[0]) == ("auto", "none")]
+            variants = [
+                v for v in VARIANTS if v[0] == part or (part, v[0]) == ("auto", "init_only")
+            ]
         for which, graph in enumerate(found):
             start = np.arange(graph.shape[0]) % graph.shape[1] - 1
             ways = [{}, {"init": "none", "warm_start": start}]
             if which == 0:  # many short launches, each of which such a tool makes long
-                ways.append({"rounds_per_call": 3})
+                ways.append({"steps_per_call": 3})
             solved += solve(graph, variants, ways)
         res = jm.maximum_bipartite_matching(found[-1], init="karp_sipser")
         assert checked(found[-1], res).optimal.all()

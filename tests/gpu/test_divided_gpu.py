@@ -81,7 +81,7 @@ def test_points(metric, n, m, gpus):
         jm.solve_assignment_points(
             placed(x, devices, PartitionSpec("i")),
             placed(y, devices, PartitionSpec()),
-            metric,
+            metric=metric,
             row_axis="i",
         )
         for devices in (gpus, jax.devices("cpu"))

@@ -48,7 +48,7 @@ def test_a_batch_of_large_networks(image, method, dtype, rounds):
             expected = to_numpy(jm.maximum_flow(network, capacity, *ends))
         with jax.default_device(CUDA()):
             res = to_numpy(
-                jm.maximum_flow(network, capacity, *ends, method=method, rounds_per_call=rounds)
+                jm.maximum_flow(network, capacity, *ends, method=method, steps_per_call=rounds)
             )
         np.testing.assert_array_equal(res.source_side, expected.source_side)
         np.testing.assert_allclose(

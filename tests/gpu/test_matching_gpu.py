@@ -43,7 +43,7 @@ OPTIONS["apfb"] = OPTIONS["apsb"]
 
 def every_variant():
     """(method, options), those of auto and none too."""
-    found = [("auto", {}), ("none", {})]
+    found = [("auto", {}), ("init_only", {})]
     for method, values in OPTIONS.items():
         for chosen in itertools.product(*values.values()):
             options = dict(zip(values, chosen, strict=True))
@@ -81,7 +81,7 @@ def assert_found(graph, expected, method, **given):
     res = jm.maximum_bipartite_matching(graph, method=method, **given)
     check = jm.check_matching(graph, res)
     assert check.valid.all(), given
-    if method != "none":
+    if method != "init_only":
         np.testing.assert_array_equal(res.cardinality, expected, err_msg=str(given))
         assert check.optimal.all(), given
     return res
@@ -95,7 +95,7 @@ def test_families(method, options, init, alone, stacked):
         assert_found(graph, expected, method, init=init, options=options)
     batch, expected = stacked
     res = assert_found(batch, expected, method, init=init, options=options)
-    if method != "none":
+    if method != "init_only":
         assert_all_maximum(batch, res)
 
 
@@ -113,14 +113,14 @@ def test_starts(method, options, alone):
 def test_steps(method, options, rounds, alone, stacked):
     for name in ("ladder", "chain", "sparse", "two stars", "no edges", "nothing"):
         graph, expected = alone[name]
-        assert_found(graph, expected, method, options=options, rounds_per_call=rounds)
-    assert_found(*stacked, method, options=options, rounds_per_call=rounds)
+        assert_found(graph, expected, method, options=options, steps_per_call=rounds)
+    assert_found(*stacked, method, options=options, steps_per_call=rounds)
 
 
 @each_variant
 def test_races_never_change_the_cardinality(method, options):
     """A hundred runs each, of what many threads fight for."""
-    if method == "none":
+    if method == "init_only":
         pytest.skip("an initial matching may be of any size")
     rng = np.random.default_rng(1)
     for graph in (

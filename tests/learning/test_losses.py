@@ -460,6 +460,7 @@ def test_a_bad_image_leaves_every_parameter_finite(kind, bad):
         params, *(x[:, others] for x in layered), labels[others], target_boxes[others], mask[others]
     )
     assert result.num_unsolved == 2  # both layers
+    assert result.used.shape == result.matching.status.shape and (~result.used).sum() == 2
     np.testing.assert_allclose(value, expected, rtol=1e-5)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), got, expected_grad

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("platform")
 
 POINTS = 20
 PAIRS = {"mask": losses.sigmoid_mask_cost, "dice": losses.dice_cost}
-EACH = {"mask": losses.mask_loss, "dice": losses.dice_loss}
+EACH = {"mask": losses.sigmoid_mask_loss, "dice": losses.dice_loss}
 each_name = pytest.mark.parametrize("name", PAIRS)
 
 

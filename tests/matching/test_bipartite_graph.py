@@ -21,7 +21,7 @@ def assert_csr(graph, matrix):
     n, m = matrix.shape
     assert graph.shape == (n, m) and graph.batch_shape == ()
     assert (int(graph.num_rows), int(graph.num_cols)) == (n, m)
-    assert int(graph.num_edges) == graph.capacity == (matrix != 0).sum()
+    assert int(graph.num_edges) == graph.max_edges == (matrix != 0).sum()
     for x in jax.tree.leaves(graph):
         assert isinstance(x, jax.Array) and x.dtype == jnp.int32
     expected = sp.csr_array(matrix != 0), sp.csr_array(matrix.T != 0)
@@ -184,11 +184,11 @@ def test_stack():
     graphs = [random_graph(rng, n, m, e) if e else from_edges([], (n, m)) for n, m, e in sizes]
     for asked in ({}, {"num_rows": 8, "num_cols": 5, "num_edges": 64}):
         batch = BipartiteGraph.stack(graphs, **asked)
-        most = max(g.capacity for g in graphs)
+        most = max(g.max_edges for g in graphs)
         assert batch.batch_shape == (4,)
         assert batch.shape == (asked.get("num_rows", 6), asked.get("num_cols", 5))
-        assert batch.capacity == asked.get("num_edges", most)
-        np.testing.assert_array_equal(batch.num_edges, [g.capacity for g in graphs])
+        assert batch.max_edges == asked.get("num_edges", most)
+        np.testing.assert_array_equal(batch.num_edges, [g.max_edges for g in graphs])
         np.testing.assert_array_equal(batch.num_rows, [n for n, _, _ in sizes])
         np.testing.assert_array_equal(batch.num_cols, [m for _, m, _ in sizes])
         for k, graph in enumerate(graphs):
@@ -234,7 +234,7 @@ def test_pytree_through_jit_and_vmap():
     shapes = []
 
     def count(g):
-        shapes.append((g.shape, g.batch_shape, g.capacity, repr(g)))
+        shapes.append((g.shape, g.batch_shape, g.max_edges, repr(g)))
         return g.num_edges
 
     np.testing.assert_array_equal(jax.vmap(count)(batch), [2, 1])
@@ -247,7 +247,7 @@ def test_repr_tells_sizes():
     graph = from_edges([(0, 1), (2, 0)], (3, 2))
     assert repr(graph) == "BipartiteGraph(shape=(3, 2), num_edges=2)"
     batch = BipartiteGraph.stack([graph, graph])
-    assert repr(batch) == "BipartiteGraph(batch_shape=(2,), shape=(3, 2), capacity=2)"
+    assert repr(batch) == "BipartiteGraph(batch_shape=(2,), shape=(3, 2), max_edges=2)"
 
 
 def test_arrays_put_together_by_hand():

@@ -27,7 +27,7 @@ def lowered(monkeypatch, size, platform="cuda", **given):
 SOLVERS = {  # on CUDA; None is the twin
     "auto": "auto", "hopcroft_karp": "apsb", "hkdw": "apfb", "pothen_fan": None,
     "push_relabel": "push_relabel", "p_dbfs": "auto", "p_pfp": None, "p_hk": "apsb",
-    "apsb": "apsb", "apfb": "apfb", "none": "none", "xla": None,
+    "apsb": "apsb", "apfb": "apfb", "init_only": "none", "xla": None,
 }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_the_cpu_takes_its_own_meaning_of_k(monkeypatch):
 @pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
 def test_steps_lower_to_a_loop(on, monkeypatch):
     start = np.zeros(130, np.int32)
-    given = {"method": "push_relabel", "rounds_per_call": 5, "warm_start": start}
+    given = {"method": "push_relabel", "steps_per_call": 5, "warm_start": start}
     with x64(on):
         calls, text = lowered(monkeypatch, 130, **given)
     assert "stablehlo.while" in text
@@ -101,7 +101,7 @@ def test_steps_on_cuda_under_shard_map(method, monkeypatch):
     mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
     over = PartitionSpec("batch")
     graphs = jm.BipartiteGraph.stack([from_edges([(0, 0)], (140, 140))] * 4)
-    solve = partial(jm.maximum_bipartite_matching, method=method, rounds_per_call=2)
+    solve = partial(jm.maximum_bipartite_matching, method=method, steps_per_call=2)
     sharded = jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over)
     res = jax.jit(sharded)(graphs)  # runs on the CPU; the CUDA branch is traced beside it
     np.testing.assert_array_equal(res.cardinality, 1)
@@ -113,5 +113,5 @@ def test_without_native_libraries(monkeypatch):
     graph = from_edges([(k, (7 * k) % 150) for k in range(150)], (150, 150))
     for method in ("auto", "p_pfp"):
         assert_maximum(graph, jm.maximum_bipartite_matching(graph, method=method))
-    res = jm.maximum_bipartite_matching(graph, method="none")
-    assert int(res.status) == jm.Status.ITERATION_LIMIT
+    res = jm.maximum_bipartite_matching(graph, method="init_only")
+    assert int(res.status) == jm.Status.UNFINISHED

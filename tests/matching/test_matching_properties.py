@@ -77,8 +77,8 @@ def test_a_start_never_matters(graph, method, init, data):
 def test_a_start_only_grows(graph, init, data):
     number = st.integers(-1, MOST - 1)
     start = np.array(data.draw(st.lists(number, min_size=2 * MOST, max_size=2 * MOST)), np.int32)
-    kept = solve(graph, method="none", init="none", warm_start=start)
-    grown = solve(graph, method="none", init=init, warm_start=start)
+    kept = solve(graph, method="init_only", init="none", warm_start=start)
+    grown = solve(graph, method="init_only", init=init, warm_start=start)
     for res in (kept, grown):
         assert_matching(graph, res)
     rows = np.flatnonzero(kept.col4row >= 0)

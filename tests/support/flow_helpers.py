@@ -22,10 +22,6 @@ SOME_METHODS = ["auto", "push_relabel", "xla"]
 LAYOUTS = ["csr", "rcsr", "bcsr"]
 
 
-def stack(networks: list[jm.FlowNetwork]) -> jm.FlowNetwork:
-    return jax.tree.map(lambda *xs: np.stack(xs), *map(to_numpy, networks))
-
-
 def of_batch(tree: Any, k: int) -> Any:
     return jax.tree.map(lambda x: x[k], tree)
 
@@ -52,7 +48,8 @@ def random_networks(
 ) -> jm.FlowNetwork:
     """A batch of networks, all of one shape."""
     edges = [random_edges(rng, n, pairs, e) for _ in range(count)]
-    return stack([jm.FlowNetwork.from_edges(*x.T, n, layout="bcsr") for x in edges])
+    networks = [jm.FlowNetwork.from_edges(*x.T, n, layout="bcsr") for x in edges]
+    return to_numpy(jm.FlowNetwork.stack(networks))
 
 
 # (nodes, pairs, edges): from one pair to nearly complete, the sparse ones disconnected.

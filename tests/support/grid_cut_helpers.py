@@ -146,7 +146,7 @@ def random_shape(rng: np.random.Generator, connectivity: int, most: int = 6) -> 
 
 
 def assert_minimum(
-    res: jm.GridCut, source: Any, sink: Any, pairwise: Any, connectivity: int
+    res: jm.MinimumCut, source: Any, sink: Any, pairwise: Any, connectivity: int
 ) -> None:
     """One problem: the value, the cut, and that this is the source-most one."""
     value, side = exact_cut(source, sink, pairwise, connectivity)

@@ -291,7 +291,7 @@ def measure_points(case: Case) -> Row:
 
     @jax.jit
     def solve(x: jax.Array, y: jax.Array) -> jm.Assignment:
-        return jm.solve_assignment_points(x, y, "sqeuclidean", **options)
+        return jm.solve_assignment_points(x, y, **options)
 
     with jax.enable_x64(True):  # many seconds: compiled ahead, and run once
         with jax.set_mesh(mesh) if options else contextlib.nullcontext():

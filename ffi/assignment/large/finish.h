@@ -89,9 +89,9 @@ JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& 
   const CoreState& s = p.s;
   const bool flip = peek(&s.control->flip);
   const bool finished = peek(&s.control->stage) >= kFinish;
-  const int32_t status = finished ? peek(&s.control->status) : int32_t(kIterationLimit);
+  const int32_t status = finished ? peek(&s.control->status) : int32_t(kUnfinished);
   const bool begun = peek(&s.control->stage) > kSelect;
-  const bool shows_pairs = begun && (status == kOptimal || status == kIterationLimit);
+  const bool shows_pairs = begun && (status == kOptimal || status == kUnfinished);
   const bool optimal = status == kOptimal;
   const double nan = real_of(uint64_t{0x7ff8} << 48);
   const double unscale = 1 / fabs(p.costs.factor) / p.costs.boost, sign = p.maximize ? -1 : 1;

@@ -31,7 +31,7 @@ class FlowFinish {
     const FlowStage stage = FlowStage(__ldcg(&c_.stage));
     Status status = stage == FlowStage::kBad   ? Status(__ldcg(&c_.status))
                     : stage == FlowStage::kEnd ? kOptimal
-                                               : kIterationLimit;
+                                               : kUnfinished;
     const int64_t flow = __ldcg(&c_.value);
     V value = V(flow);
     bool infinite = false;
@@ -46,7 +46,7 @@ class FlowFinish {
       if (status == kOptimal && int64_t(value) != flow) status = kOverflow;
     }
     // An invariant that does not hold must not pass for a proof.
-    if (status == kOptimal && __ldcg(&c_.overdrawn) != 0) status = kIterationLimit;
+    if (status == kOptimal && __ldcg(&c_.overdrawn) != 0) status = kUnfinished;
     if (status == kOptimal) {
       write_flow(infinite);
     } else {

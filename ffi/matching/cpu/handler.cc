@@ -94,7 +94,7 @@ bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scra
   if (o.method == MatchingMethod::kNone) {
     std::fill_n(cover, s.n, false);
     std::fill_n(other_cover, s.m, false);
-    *out.status = kIterationLimit;
+    *out.status = kUnfinished;
   } else {
     Bitmap reached = Solve(o, spread, s, scratch);
     if (!reached) reached = ReachFromFreeRows(s, scratch);

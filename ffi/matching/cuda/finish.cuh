@@ -45,7 +45,7 @@ __device__ inline void clear_covers(MatchingGrid& grid, const MatchingState& s) 
 // The matching so far, without a proof.
 __device__ inline void write_unfinished(MatchingGrid& grid, const MatchingState& s) {
   clear_covers(grid, s);
-  write_pairs(grid, s, kIterationLimit);
+  write_pairs(grid, s, kUnfinished);
 }
 
 __device__ inline void write_invalid(MatchingGrid& grid, const MatchingState& s) {

@@ -1,0 +1,155 @@
+"""Proofs that a cut is minimum, by a flow of the same value (weak duality).
+
+The flow is computed, by whatever solver: only what the independent code of `check_flow` finds of it
+is believed, that it is feasible and as large as the cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.arguments import as_result
+from jaxmatch._common.given import require
+from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.result import Check, Flow, MinimumCut
+from jaxmatch._common.switches import unchecked
+from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._flow.check import (
+    as_capacity,
+    broadcast,
+    check_flow,
+    is_capacity,
+    is_sane,
+    over_networks,
+    require_kind,
+)
+from jaxmatch._flow.network import FlowNetwork, as_node, check_network
+from jaxmatch._flow.solve import maximum_flow
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Int, Num
+
+ADVICE = "`MinimumCut(value, source_side, status)` makes one"
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class MinimumCutCheck(Check):
+    """What [`check_minimum_cut`][jaxmatch.check_minimum_cut] or
+    [`check_grid_cut`][jaxmatch.check_grid_cut] found; leading `...` is batch.
+
+    - `valid`: `bool[...]`, this is a cut, of the capacity that the result states.
+    - `optimal`: `bool[...]`, a flow of that value proves that no cut has a smaller capacity.
+    """
+
+    valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
+
+
+@unchecked
+@in_full_precision("capacity")
+def check_minimum_cut(
+    network: FlowNetwork,
+    capacity: ArrayLike,
+    source: ArrayLike,
+    sink: ArrayLike,
+    cut: MinimumCut,
+) -> MinimumCutCheck:
+    """Verify a result of `minimum_cut`, in jit or out of it.
+
+    Trusts nobody: `cut` may come from any solver. A flow of its value is computed to prove it, and
+    that flow is verified as [`check_flow`][jaxmatch.check_flow] does.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    >>> capacity = jnp.array([5, 2])
+    >>> cut = jm.minimum_cut(network, capacity, 0, 2)
+    >>> jm.check_minimum_cut(network, capacity, 0, 2, cut)
+    MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
+    >>> other = cut.replace(value=jnp.array(5), source_side=jnp.array([True, False, False]))
+    >>> jm.check_minimum_cut(network, capacity, 0, 2, other)  # a cut too, but not the least
+    MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(False, dtype=bool))
+
+    **Arguments:** those of `minimum_cut`, and what it returned; `status` is not looked at, and
+    `nearest` makes no difference.
+
+    **Returns:**
+
+    A [`MinimumCutCheck`][jaxmatch.MinimumCutCheck].
+
+    - `valid`: the capacities are at least 0, source and sink are two nodes, the source is in
+      `source_side` and the sink is not, and the edges that leave it have capacities of `value` in
+      all. Of integers the sum is exact, of floats within 4 eps of `value`. +inf is that of a cut
+      with an edge without bound.
+    - `optimal`: `valid`, and there is a flow of that `value`, with the tolerances of `check_flow`.
+      Where `value` is +inf, edges without bound lead from the source to the sink.
+
+    **Time and memory:** those of `maximum_flow` and of `check_flow`.
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for dtypes that do not.
+    """
+    check_network(network)
+    c = as_capacity(capacity, network)
+    require("cut", cut, MinimumCut, ADVICE)
+    batch = np.shape(cut.value)
+    shapes = {"value": batch, "source_side": (*batch, network.num_nodes)}
+    cut = as_result(cut, MinimumCut, shapes, "`cut.value` and `network`", "", "cut")
+    ends = (as_node("source", source, network), as_node("sink", sink, network))
+    return check_cut(network, c, *ends, cut)
+
+
+def check_cut(
+    network: FlowNetwork,
+    capacity: Num[Array, "... e"],
+    source: Int[Array, "..."],
+    sink: Int[Array, "..."],
+    cut: MinimumCut,
+) -> MinimumCutCheck:
+    """The same for arguments of the shapes and kinds that it takes."""
+    batch, like = cut.value.shape, "cut.value"
+    is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
+    require_kind("cut.value", cut.value, "capacity", is_float)
+    wide = common_dtype(capacity, jnp.float32 if is_float else jnp.int32)
+    c = lax.stop_gradient(capacity.astype(wide))
+    c = broadcast("capacity", c, (*batch, network.num_edges), like)
+    source = broadcast("source", source, batch, like)
+    sink = broadcast("sink", sink, batch, like)
+    valid = over_networks(_check_one, network, c, source, sink, cut).valid
+    found = maximum_flow(network, c, source, sink)
+    claim = Flow(cut.value, found.flow, cut.source_side, found.status)
+    proof = check_flow(network, c, source, sink, claim)
+    return MinimumCutCheck(valid=valid, optimal=valid & proof.optimal)
+
+
+def _check_one(
+    capacity: Num[Array, " e"],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    result: MinimumCut,
+    tail: Int[Array, " e"],
+    head: Int[Array, " e"],
+    *,
+    n: int,
+) -> MinimumCutCheck:
+    """Whether the cut is valid; nothing is said of the minimum."""
+    value, source_side = result.value, result.source_side
+    valid = is_sane(capacity, source, sink, tail, head, n)
+    if n < 2:
+        return MinimumCutCheck(valid, valid)
+    valid &= source_side[source.clip(0, n - 1)] & ~source_side[sink.clip(0, n - 1)]
+    if capacity.size == 0:
+        return MinimumCutCheck(valid & (value == 0), valid & False)
+    leaves = source_side[tail.clip(0, n - 1)] & ~source_side[head.clip(0, n - 1)]
+    cut = jnp.where(leaves, capacity, 0)
+    stated = is_capacity(value, cut)
+    if jnp.issubdtype(cut.dtype, jnp.floating):
+        stated |= (value == jnp.inf) & (cut == jnp.inf).any()
+    return MinimumCutCheck(valid & stated, valid & False)
