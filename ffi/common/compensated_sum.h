@@ -2,11 +2,7 @@
 #ifndef JAXMATCH_COMPENSATED_SUM_H_
 #define JAXMATCH_COMPENSATED_SUM_H_
 
-#if defined(__CUDACC__)
-#define JAXMATCH_SUM_FN __host__ __device__
-#else
-#define JAXMATCH_SUM_FN
-#endif
+#include "common/host_device.h"
 
 namespace jaxmatch {
 #include "common/compensated_sum.inc.h"

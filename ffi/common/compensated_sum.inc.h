@@ -4,7 +4,7 @@
 // assignment solver, which may share no inline functions (see assignment/cpu/problem.h).
 
 // The exact error of the rounded sum `total` of a and b (Knuth's TwoSum).
-JAXMATCH_SUM_FN inline double addition_error(double a, double b, double total) {
+JAXMATCH_HOST_DEVICE inline double addition_error(double a, double b, double total) {
   const double b_part = total - a, a_part = total - b_part;
   return (a - a_part) + (b - b_part);
 }
@@ -13,7 +13,7 @@ JAXMATCH_SUM_FN inline double addition_error(double a, double b, double total) {
 struct CompensatedSum {
   double sum = 0, error = 0;
 
-  JAXMATCH_SUM_FN void add(double x) {
+  JAXMATCH_HOST_DEVICE void add(double x) {
     const double total = sum + x;
     if (total - total == 0) {
       const bool smaller = (sum < 0 ? -sum : sum) < (x < 0 ? -x : x);
@@ -21,7 +21,7 @@ struct CompensatedSum {
     }
     sum = total;
   }
-  JAXMATCH_SUM_FN double value() const { return sum + error; }
+  JAXMATCH_HOST_DEVICE double value() const { return sum + error; }
 };
 
 // The same of any finite doubles: infinite only where the sum itself is beyond all of them. Large
@@ -29,20 +29,20 @@ struct CompensatedSum {
 struct FullRangeSum {
   CompensatedSum small, large;
 
-  JAXMATCH_SUM_FN void add(double x) {
+  JAXMATCH_HOST_DEVICE void add(double x) {
     if ((x < 0 ? -x : x) < 0x1p900) {
       small.add(x);
     } else {
       large.add(x * 0x1p-100);
     }
   }
-  JAXMATCH_SUM_FN void add(const FullRangeSum& x) {
+  JAXMATCH_HOST_DEVICE void add(const FullRangeSum& x) {
     small.add(x.small.sum);
     small.add(x.small.error);
     large.add(x.large.sum);
     large.add(x.large.error);
   }
-  JAXMATCH_SUM_FN double value() const {
+  JAXMATCH_HOST_DEVICE double value() const {
     const double most = large.value();
     return most == 0 ? small.value() : most * 0x1p100 + small.value();
   }
@@ -53,20 +53,20 @@ struct FullRangeSum {
 struct SumBound {
   double sum = 0, error = 0, lost = 0;
 
-  JAXMATCH_SUM_FN void add(double x) {
+  JAXMATCH_HOST_DEVICE void add(double x) {
     const double total = sum + x, rest = addition_error(sum, x, total);
     sum = total;
     const double both = error + rest, missing = addition_error(error, rest, both);
     error = both;
     lost += missing < 0 ? -missing : missing;
   }
-  JAXMATCH_SUM_FN void add(const SumBound& x) {
+  JAXMATCH_HOST_DEVICE void add(const SumBound& x) {
     add(x.sum);
     add(x.error);
     lost += x.lost;
   }
   // Never negative; +inf where an addition left the range of doubles.
-  JAXMATCH_SUM_FN double value() const {
+  JAXMATCH_HOST_DEVICE double value() const {
     const double most = sum + error;
     // `lost` itself is a sum of rounded numbers, none of them negative.
     const double rest = addition_error(sum, error, most) + lost * (1 + 0x1p-20);

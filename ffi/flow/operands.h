@@ -9,12 +9,7 @@
 
 #include "common/dtype.h"
 #include "common/handler.h"
-
-#if defined(__CUDACC__)
-#define JAXMATCH_ANYWHERE __host__ __device__
-#else
-#define JAXMATCH_ANYWHERE
-#endif
+#include "common/host_device.h"
 
 namespace jaxmatch::flow {
 
@@ -75,7 +70,7 @@ struct FlowOperands {
   int64_t choice;  // a method's options, see jaxmatch/_flow/native.py
   double k;        // likewise
 
-  JAXMATCH_ANYWHERE FlowNetworkCsr network(int64_t b) const {
+  JAXMATCH_HOST_DEVICE FlowNetworkCsr network(int64_t b) const {
     FlowNetworkCsr g = first;
     g.arc_ptr += b * arc_ptr_step;
     g.arc_head += b * arc_head_step;
@@ -85,16 +80,16 @@ struct FlowOperands {
     return g;
   }
   // Whether one check of the network is good for all problems.
-  JAXMATCH_ANYWHERE bool shares_network() const {
+  JAXMATCH_HOST_DEVICE bool shares_network() const {
     return batch <= 1 || (arc_ptr_step == 0 && arc_head_step == 0 && arc_partner_step == 0 &&
                           edge_ptr_step == 0 && arc_edge_step == 0);
   }
   template <class C>
-  JAXMATCH_ANYWHERE const C* capacity(int64_t b) const {
+  JAXMATCH_HOST_DEVICE const C* capacity(int64_t b) const {
     return static_cast<const C*>(capacities) + b * first.edges;
   }
   template <class C, class V>
-  JAXMATCH_ANYWHERE FlowResults<C, V> results(int64_t b) const {
+  JAXMATCH_HOST_DEVICE FlowResults<C, V> results(int64_t b) const {
     return {static_cast<V*>(values) + b, static_cast<C*>(flows) + b * first.edges,
             source_sides + b * first.nodes, statuses + b};
   }

@@ -17,10 +17,10 @@ constexpr int64_t kGridMostFlow = int64_t{1} << 59;
 struct GridPower {
   double half, rest;
 
-  JAXMATCH_GRID_FN static GridPower of(int exponent) {
+  JAXMATCH_HOST_DEVICE static GridPower of(int exponent) {
     return {ldexp(1.0, exponent / 2), ldexp(1.0, exponent - exponent / 2)};
   }
-  JAXMATCH_GRID_FN double times(double x) const { return x * half * rest; }
+  JAXMATCH_HOST_DEVICE double times(double x) const { return x * half * rest; }
 };
 
 // The largest numbers of a problem. All are maxima, so that it does not matter who finds them in
@@ -41,7 +41,7 @@ struct GridBound {
   double limit = INFINITY;  // a capacity is above the bound if it is above this double
   GridPower down{1, 1};     // 2^-exponent
 
-  JAXMATCH_GRID_FN static GridBound of(const GridSurvey& s, int64_t cells, int arcs) {
+  JAXMATCH_HOST_DEVICE static GridBound of(const GridSurvey& s, int64_t cells, int arcs) {
     const double least = s.most_excess < s.most_deficit ? s.most_excess : s.most_deficit;
     double each = least, count = double(cells);
     if (!(least < double(INFINITY))) {
@@ -56,7 +56,7 @@ struct GridBound {
     return bound;
   }
   // A capacity in units of 2^exponent, at most the bound.
-  JAXMATCH_GRID_FN double clip(double capacity) const {
+  JAXMATCH_HOST_DEVICE double clip(double capacity) const {
     const double x = down.times(capacity);
     return x < significand ? x : significand;
   }
@@ -64,7 +64,7 @@ struct GridBound {
   // coarse, or their sums exceed all doubles. The survey then counts in units of 2^exponent, where
   // a capacity may underflow to 0. That is harmless: the unit of flow is at least 2^-59 of the
   // bound, far above what underflows.
-  JAXMATCH_GRID_FN bool must_clip(double most_arc, double most_around) const {
+  JAXMATCH_HOST_DEVICE bool must_clip(double most_arc, double most_around) const {
     return most_arc > limit || !(most_around < double(INFINITY));
   }
 };
@@ -78,8 +78,8 @@ class GridUnits {
   // `most_around` is in units of 2^around_exponent, with no arc above the bound. Around each cell
   // there will be fewer than 2^bits units, even when each of the arcs above the bound, 16 of them
   // at most, counts as one unit more.
-  JAXMATCH_GRID_FN static GridUnits of(const GridBound& bound, double most_around,
-                                       int around_exponent, int bits) {
+  JAXMATCH_HOST_DEVICE static GridUnits of(const GridBound& bound, double most_around,
+                                           int around_exponent, int bits) {
     int exponent = 0;
     const double part = frexp(most_around, &exponent);
     if (part > 1 - 0x1p-25) ++exponent;  // sums are rounded, and those larger ones count more
@@ -98,19 +98,19 @@ class GridUnits {
   }
 
   // What capacities above the bound count as.
-  JAXMATCH_GRID_FN int64_t beyond() const { return beyond_; }
-  JAXMATCH_GRID_FN bool is_beyond(double capacity) const { return capacity > limit_; }
-  JAXMATCH_GRID_FN double scaled(double x) const { return up_.times(x); }
+  JAXMATCH_HOST_DEVICE int64_t beyond() const { return beyond_; }
+  JAXMATCH_HOST_DEVICE bool is_beyond(double capacity) const { return capacity > limit_; }
+  JAXMATCH_HOST_DEVICE double scaled(double x) const { return up_.times(x); }
 
-  JAXMATCH_GRID_FN int64_t capacity(double c) const {
+  JAXMATCH_HOST_DEVICE int64_t capacity(double c) const {
     return is_beyond(c) ? beyond_ : int64_t(scaled(c));
   }
   // Whether this is `capacity`, up to 2^30 units, without rounding.
-  JAXMATCH_GRID_FN bool is_exact(double c) const { return is_beyond(c) || is_whole(scaled(c)); }
+  JAXMATCH_HOST_DEVICE bool is_exact(double c) const { return is_beyond(c) || is_whole(scaled(c)); }
 
   // What the source gives a cell beyond what the sink takes. No cell can use more than its arcs
   // carry, which is below 2^bits units, nor more than the bound.
-  JAXMATCH_GRID_FN int64_t excess(double source, double sink) const {
+  JAXMATCH_HOST_DEVICE int64_t excess(double source, double sink) const {
     const Difference d = difference(source, sink);
     int64_t units = most_excess_;
     if (!d.is_most) {
@@ -124,7 +124,7 @@ class GridUnits {
     return source < sink ? -units : units;
   }
   // `excess`, up to 2^30 units, as a double, and whether nothing is rounded. Without branches.
-  JAXMATCH_GRID_FN bool exact_excess(double source, double sink, double* excess) const {
+  JAXMATCH_HOST_DEVICE bool exact_excess(double source, double sink, double* excess) const {
     const Difference d = difference(source, sink);
     const double units = d.is_most ? double(most_excess_) : d.scaled;
     *excess = source < sink ? -units : units;
@@ -137,7 +137,7 @@ class GridUnits {
     double scaled, rest;
     bool is_most;
   };
-  JAXMATCH_GRID_FN Difference difference(double source, double sink) const {
+  JAXMATCH_HOST_DEVICE Difference difference(double source, double sink) const {
     const double more = source < sink ? sink : source, less = source < sink ? source : sink;
     const double size = more == less ? 0 : more - less;  // both may be infinite
     const double scaled = this->scaled(size);
@@ -148,7 +148,7 @@ class GridUnits {
     return {is_most ? 0 : scaled, is_simple ? 0 : this->scaled(rest), is_most};
   }
   // For |x| up to 2^51: the sum is an integer, and the nearest.
-  JAXMATCH_GRID_FN static bool is_whole(double x) {
+  JAXMATCH_HOST_DEVICE static bool is_whole(double x) {
     constexpr double kRound = 0x1.8p52;
     return (x + kRound) - kRound == x;
   }

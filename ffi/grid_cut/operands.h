@@ -10,12 +10,7 @@
 
 #include "common/dtype.h"
 #include "common/handler.h"
-
-#if defined(__CUDACC__)
-#define JAXMATCH_GRID_FN __host__ __device__
-#else
-#define JAXMATCH_GRID_FN
-#endif
+#include "common/host_device.h"
 
 namespace jaxmatch::grid_cut {
 
@@ -25,7 +20,7 @@ struct GridStep {
   int8_t z, y, x;
 };
 template <int kArcs>
-JAXMATCH_GRID_FN constexpr GridStep grid_step(int k) {
+JAXMATCH_HOST_DEVICE constexpr GridStep grid_step(int k) {
   static_assert(kArcs == 4 || kArcs == 6 || kArcs == 8, "a connectivity");
   const int half = kArcs / 2;
   const int sign = k < half ? 1 : -1, at = k < half ? k : k - half;
@@ -38,18 +33,18 @@ JAXMATCH_GRID_FN constexpr GridStep grid_step(int k) {
   return {int8_t(sign * z), int8_t(sign * y), int8_t(sign * x)};
 }
 template <int kArcs>
-JAXMATCH_GRID_FN constexpr int opposite(int k) {
+JAXMATCH_HOST_DEVICE constexpr int opposite(int k) {
   return k < kArcs / 2 ? k + kArcs / 2 : k - kArcs / 2;
 }
 
 struct GridShape {
   int32_t depth, height, width;  // depth 1 where the grid has two dimensions
-  JAXMATCH_GRID_FN int64_t cells() const { return int64_t(depth) * height * width; }
-  JAXMATCH_GRID_FN bool holds(int z, int y, int x) const {
+  JAXMATCH_HOST_DEVICE int64_t cells() const { return int64_t(depth) * height * width; }
+  JAXMATCH_HOST_DEVICE bool holds(int z, int y, int x) const {
     return uint32_t(z) < uint32_t(depth) && uint32_t(y) < uint32_t(height) &&
            uint32_t(x) < uint32_t(width);
   }
-  JAXMATCH_GRID_FN int64_t offset(GridStep s) const {
+  JAXMATCH_HOST_DEVICE int64_t offset(GridStep s) const {
     return (int64_t(s.z) * height + s.y) * width + s.x;
   }
 };
@@ -73,7 +68,9 @@ struct GridCutOperands {
   GridCutMethod method;
   int64_t choice;  // for measurements, see GridCutTuning
 
-  JAXMATCH_GRID_FN int given_arcs() const { return symmetric ? connectivity / 2 : connectivity; }
+  JAXMATCH_HOST_DEVICE int given_arcs() const {
+    return symmetric ? connectivity / 2 : connectivity;
+  }
 };
 
 // One problem of the batch, its capacities in the given numbers.
@@ -85,17 +82,17 @@ struct GridCapacities {
 
   // Of the arc from `cell` in direction k, to the neighbour `other`.
   template <int kArcs>
-  JAXMATCH_GRID_FN const T* arc_at(int64_t cell, int64_t other, int k) const {
+  JAXMATCH_HOST_DEVICE const T* arc_at(int64_t cell, int64_t other, int k) const {
     const bool at_other = symmetric && k >= kArcs / 2;
     return pairwise + (at_other ? k - kArcs / 2 : k) * shape.cells() + (at_other ? other : cell);
   }
   template <int kArcs>
-  JAXMATCH_GRID_FN T arc(int64_t cell, int64_t other, int k) const {
+  JAXMATCH_HOST_DEVICE T arc(int64_t cell, int64_t other, int k) const {
     return *arc_at<kArcs>(cell, other, k);
   }
 };
 template <class T>
-JAXMATCH_GRID_FN GridCapacities<T> grid_of(const GridCutOperands& o, int64_t b) {
+JAXMATCH_HOST_DEVICE GridCapacities<T> grid_of(const GridCutOperands& o, int64_t b) {
   const int64_t cells = o.shape.cells();
   return {o.shape, o.symmetric, static_cast<const T*>(o.source) + b * cells,
           static_cast<const T*>(o.sink) + b * cells,

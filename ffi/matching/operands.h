@@ -8,12 +8,7 @@
 #include <string>
 
 #include "common/handler.h"
-
-#if defined(__CUDACC__)
-#define JAXMATCH_ANYWHERE __host__ __device__
-#else
-#define JAXMATCH_ANYWHERE
-#endif
+#include "common/host_device.h"
 
 namespace jaxmatch::matching {
 
@@ -66,7 +61,7 @@ struct MatchingOperands {
   int64_t choice;  // a method's options, see jaxmatch/_matching/native.py
   double k;        // likewise
 
-  JAXMATCH_ANYWHERE BipartiteCsr graph(int64_t b) const {
+  JAXMATCH_HOST_DEVICE BipartiteCsr graph(int64_t b) const {
     BipartiteCsr g = first;
     g.row_ptr += b * (int64_t(g.n) + 1);
     g.col_ptr += b * (int64_t(g.m) + 1);
@@ -74,10 +69,10 @@ struct MatchingOperands {
     g.row_ind += b * g.capacity;
     return g;
   }
-  JAXMATCH_ANYWHERE const int32_t* start_of(int64_t b) const {
+  JAXMATCH_HOST_DEVICE const int32_t* start_of(int64_t b) const {
     return start ? start + b * first.n : nullptr;
   }
-  JAXMATCH_ANYWHERE MatchingResults results_of(int64_t b) const {
+  JAXMATCH_HOST_DEVICE MatchingResults results_of(int64_t b) const {
     const int64_t n = first.n, m = first.m;
     const MatchingResults& r = results;
     return {r.col4row + b * n,   r.row4col + b * m,   r.cardinality + b,

@@ -16,6 +16,7 @@ char shared_memory[227 << 10] __attribute__((aligned(16)));
 extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOperands* operands,
                                       void* workspace, int64_t workspace_words, const char* kernel,
                                       unsigned seed) {
+  using namespace jaxmatch;
   using namespace jaxmatch::assignment;
   AssignmentBatch b{*operands, workspace, workspace_words, {}, {}};
   const Plan plan = make_plan(b, kernel, int(sizeof shared_memory));
@@ -31,6 +32,7 @@ extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOper
 // What a launch would ask for on a GPU with `most_bytes` of shared memory.
 extern "C" int64_t plan_assignment(const jaxmatch::assignment::AssignmentOperands* operands,
                                    int64_t workspace_words, int most_bytes) {
+  using namespace jaxmatch;
   using namespace jaxmatch::assignment;
   AssignmentBatch b{*operands, nullptr, workspace_words, {}, {}};
   return make_plan(b, nullptr, most_bytes).bytes;

@@ -72,6 +72,8 @@ extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m
                                 int threads, int arcs, int32_t* col4row, int32_t* row4col,
                                 int32_t* status, double* value, double* row_dual, double* col_dual,
                                 double* gap) {
+  using namespace jaxmatch;
+  using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
   const CoreResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
   const auto solve = bits == 0 ? Solve<int32_t> : bits == 32 ? Solve<float> : Solve<double>;

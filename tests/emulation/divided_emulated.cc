@@ -45,6 +45,8 @@ void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int thread
 // of cores, lists and mail of one device.
 extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, bool rows,
                           int64_t devices, const int64_t* words) {
+  using namespace jaxmatch;
+  using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
   static const uint8_t mask = 1;
   DividedOperands o{};
@@ -72,6 +74,8 @@ extern "C" void emulate_divided(const void* cost, const void* others, int64_t di
                                 void* const* kept, unsigned seed, unsigned blocks, int threads,
                                 int arcs, int32_t* col4row, int32_t* row4col, int32_t* status,
                                 double* value, double* row_dual, double* col_dual, double* gap) {
+  using namespace jaxmatch;
+  using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
   DividedOperands o{};
   o.method = LargeMethod(method);

@@ -1,15 +1,9 @@
 // The kernels for one flow network, run on the CPU: one C function for
 // tests/emulation/test_flow_emulated.py. Stages and ranges are small, so that small networks fill
 // them.
-#include "grid_emulator.h"
+#include "tally_emulator.h"
 // The emulator comes first.
 
-struct int2 {
-  int x, y;
-};
-struct int4 {
-  int x, y, z, w;
-};
 struct longlong2 {
   long long x, y;
 };
@@ -17,21 +11,9 @@ using std::ceil;
 using std::floor;
 using std::scalbn;
 
-inline int atomicCAS(int* at, int expected, int x) {
-  emulator::perhaps_yield();
-  return *at == expected ? emulator::exchanged(at, x) : *at;
-}
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   emulator::perhaps_yield();
   return *at += x, *at - x;
-}
-template <class T>
-T __shfl_up_sync(unsigned, T x, int step) {
-  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 - step);
-}
-inline long long clock64() {
-  static long long clock;
-  return clock += 100;
 }
 inline int __clzll(long long x) { return __builtin_clzll((unsigned long long)x); }
 
@@ -39,21 +21,6 @@ namespace jaxmatch::flow {
 constexpr int kFlowStaged = 16, kRangeArcs = 8;
 constexpr int32_t kKnownNodes = 20;
 
-unsigned long arrived = 0;  // blocks, at all meetings of a launch
-inline void meet_all_blocks() {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const unsigned long all = (arrived / gridDim.x + 1) * gridDim.x;
-    for (++arrived; arrived < all;) emulator::yield();
-  }
-  __syncthreads();
-}
-inline int2 poll(const void* at) {
-  emulator::yield();
-  return *static_cast<const int2*>(at);
-}
-inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
-inline void prefetch(const void*) {}
 template <class T>
 T add_if(bool happens, T* at, T x) {
   emulator::perhaps_yield();
@@ -71,7 +38,7 @@ char flow_shared[flow_shared_bytes(kKnownNodes)] __attribute__((aligned(16)));
 
 namespace {
 
-struct Grid {
+struct Launches {
   unsigned blocks;
   int threads;
   unsigned seed;
@@ -94,7 +61,7 @@ void SolveByPaper(const FlowState& s, const FlowPlan& plan, FlowMethod method, b
 }
 
 template <class C, class V>
-int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Grid grid) {
+int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Launches grid) {
   const bool alone = grid.blocks == 1;
   int64_t launches = 0;
   do {
@@ -133,6 +100,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
                                 double k, int64_t budget, int32_t racing, unsigned seed,
                                 unsigned blocks, int threads, void* value, void* flow,
                                 bool* source_side, int32_t* status) {
+  using namespace jaxmatch;
   using namespace jaxmatch::flow;
   FlowControl control{};
   FlowState s{};
@@ -154,7 +122,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
                 budget > 0 ? budget : -1};
   if (paper) plan.tuning.wide = 1;
   if (racing >= 0) plan.tuning.racing = racing;
-  const Grid grid{blocks, threads, seed};
+  const Launches grid{blocks, threads, seed};
   const auto solve = [&](auto c, auto v) {
     return Solve<decltype(c), decltype(v)>(s, plan, FlowMethod(method), grid);
   };

@@ -85,6 +85,7 @@ void SolveConnected(const GridCutOperands& o, const Emulation& how) {
 // for, or 0 where one block is enough.
 extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blocks,
                                  int64_t shared) {
+  using namespace jaxmatch;
   using namespace jaxmatch::grid_cut;
   const GridShape s{shape[0], shape[1], shape[2]};
   const int64_t room = shared - int64_t(sizeof(GridCutShared));
@@ -107,6 +108,7 @@ extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, con
                                  void* value, bool* side, int32_t* status, unsigned seed,
                                  unsigned blocks, int threads, const int32_t* tile,
                                  const int32_t* tuning) {
+  using namespace jaxmatch;
   using namespace jaxmatch::grid_cut;
   GridCutOperands o{};
   o.batch = 1;

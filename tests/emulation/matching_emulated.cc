@@ -2,36 +2,18 @@
 // tests/emulation/test_matching_emulated.py. Whatever reads or writes memory that other threads
 // share lets them go on now and then, so that what is not synchronised shows. Stages and entries
 // are small, so that small graphs fill them.
-#include "grid_emulator.h"
+#include "tally_emulator.h"
 // The emulator comes first.
 
-struct int2 {
-  int x, y;
-};
-struct int4 {
-  int x, y, z, w;
-};
 using std::max;
 using std::min;
 
-inline int atomicCAS(int* at, int expected, int x) {
-  emulator::perhaps_yield();
-  return *at == expected ? emulator::exchanged(at, x) : *at;
-}
 template <class T>
 T atomicExch(T* at, T x) {
   emulator::perhaps_yield();
   return emulator::exchanged(at, x);
 }
 inline int atomicSub(int* at, int x) { return atomicAdd(at, -x); }
-inline long long clock64() {
-  static long long clock;
-  return clock += 100;
-}
-template <class T>
-T __shfl_up_sync(unsigned, T x, int step) {
-  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 - step);
-}
 inline unsigned __match_any_sync(unsigned, int x) {
   constexpr int kMatch = 100;
   return unsigned(emulator::together(kMatch, uint64_t(uint32_t(x)), 0, [](emulator::Warp& warp) {
@@ -47,21 +29,6 @@ inline unsigned __match_any_sync(unsigned, int x) {
 namespace jaxmatch::matching {
 constexpr int kStaged = 256, kEntryEdges = 16;
 
-unsigned long arrived = 0;  // blocks, at all meetings of a launch
-inline void meet_all_blocks() {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const unsigned long all = (arrived / gridDim.x + 1) * gridDim.x;
-    for (++arrived; arrived < all;) emulator::yield();
-  }
-  __syncthreads();
-}
-inline int2 poll(const void* at) {
-  emulator::yield();
-  return *static_cast<const int2*>(at);
-}
-inline int32_t take_place(int32_t* count) { return atomicAdd(count, 1); }
-inline void prefetch(const void*) {}
 }  // namespace jaxmatch::matching
 
 #include "matching/cuda/apsb_apfb.cuh"
@@ -102,6 +69,7 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
                                     int32_t narrow, unsigned seed, unsigned blocks, int threads,
                                     int32_t* col4row, int32_t* row4col, int32_t* cardinality,
                                     bool* row_cover, bool* col_cover, int32_t* status) {
+  using namespace jaxmatch;
   using namespace jaxmatch::matching;
   MatchingState s{};
   s.graph = {n, m, capacity, row_ptr, col_ind, col_ptr, row_ind};

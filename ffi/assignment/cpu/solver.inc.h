@@ -12,8 +12,7 @@
 #endif
 
 #include "assignment/cpu/problem.h"
-
-#define JAXMATCH_SUM_FN
+#include "common/host_device.h"
 
 namespace jaxmatch::assignment {
 namespace JAXMATCH_ISA_NAMESPACE {

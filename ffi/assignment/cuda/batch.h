@@ -5,14 +5,9 @@
 #include <cstdint>
 
 #include "assignment/operands.h"
+#include "common/host_device.h"
 
 // Called by the host and by kernels.
-#if defined(__CUDACC__)
-#define JAXMATCH_ON_BOTH __host__ __device__
-#else
-#define JAXMATCH_ON_BOTH
-#endif
-
 namespace jaxmatch::assignment {
 
 // Indices have 16 bits, and the state of a problem must fit shared memory. The same numbers stand
@@ -21,12 +16,12 @@ constexpr int64_t longest_side(Dtype dtype) { return dtype == Dtype::kS64 ? 2048
 
 // From one row of a copy to the next: rows that are read in packs stay aligned, and in shared
 // memory a transposing store spreads over the banks.
-JAXMATCH_ON_BOTH constexpr int64_t copied_stride(int64_t cols, int pack, bool in_shared) {
+JAXMATCH_HOST_DEVICE constexpr int64_t copied_stride(int64_t cols, int pack, bool in_shared) {
   return in_shared ? ((cols + pack - 1) / pack | 1) * pack : (cols + 3) / 4 * 4;
 }
 
 // The duals of how many columns are kept: as many as are read at once, 1, 2 or 4 packs of a warp.
-JAXMATCH_ON_BOTH constexpr int padded_width(int64_t cols, int pack, bool alone) {
+JAXMATCH_HOST_DEVICE constexpr int padded_width(int64_t cols, int pack, bool alone) {
   const int step = 32 * pack * (alone ? 1 : 2);
   const int width = int((cols + step - 1) / step) * step;
   return alone || width <= step ? width : int((cols + 2 * step - 1) / (2 * step)) * 2 * step;

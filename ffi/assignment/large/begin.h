@@ -12,7 +12,7 @@ namespace jaxmatch::assignment::large {
 // times what the dearest column costs at least, or where a solution has shown that this was too
 // low. After a number grew too large, a coarser grid on which none can.
 template <class T>
-JAXMATCH_FN void choose_grid(const Core<T>& p) {
+JAXMATCH_DEVICE void choose_grid(const Core<T>& p) {
   Control& c = *p.s.control;
   c.exact = 1;
   c.factor = p.maximize ? -1 : 1;
@@ -39,7 +39,7 @@ JAXMATCH_FN void choose_grid(const Core<T>& p) {
 // Everybody unmatched, prices as the columns' minima leave them: a problem with as many rows as
 // columns begins there, a wide one at zero.
 template <class Team, class T>
-JAXMATCH_FN void begin(Team& team, Core<T>& p) {
+JAXMATCH_DEVICE void begin(Team& team, Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.n, [&](int64_t i) { put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent)); });
   const bool square = peek(&s.control->rows) == peek(&s.control->cols);
@@ -57,7 +57,7 @@ JAXMATCH_FN void begin(Team& team, Core<T>& p) {
 // Makes a wide problem square: all but as many free columns as there are free rows get a row of
 // zeros. The price of all of them is the greatest.
 template <class Team, class T>
-JAXMATCH_FN void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
+JAXMATCH_DEVICE void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
   const CoreState& s = p.s;
   team.leader_lanes([&](Lanes g) {
     int64_t left = free_rows;
@@ -75,7 +75,7 @@ JAXMATCH_FN void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
 // Which side is canonical rows: the one with fewer that exist; of equal ones the rows, or if
 // `flip_equal` the columns. Swaps the sides of `p` if it must.
 template <class Team, class T>
-JAXMATCH_FN void orient(Team& team, Core<T>& p, bool flip_equal = false) {
+JAXMATCH_DEVICE void orient(Team& team, Core<T>& p, bool flip_equal = false) {
   Control* const c = p.s.control;
   const int64_t rows = team.sum(p.s.n, [&](int64_t i) { return p.has_row(i); });
   const int64_t cols = team.sum(p.s.m, [&](int64_t j) { return p.has_col(j); });

@@ -5,8 +5,9 @@
 
 #include <cstdint>
 
+#include "common/host_device.h"
+
 #if defined(__CUDACC__)
-#define JAXMATCH_FN __device__
 // With registers of its own, not all that is alive in the kernel around it: for whole passes over
 // costs. Such a function takes a problem by reference and copies it, for its inner loop.
 #define JAXMATCH_APART __device__ __noinline__
@@ -14,7 +15,6 @@
 #define JAXMATCH_UNROLL _Pragma("unroll")
 #else
 #include "common/cpu/instruction_set.h"
-#define JAXMATCH_FN
 #define JAXMATCH_APART
 #define JAXMATCH_UNROLL
 #endif
@@ -133,18 +133,18 @@ struct Lanes {
 #endif
 
 template <class T>
-JAXMATCH_FN constexpr T lesser(T a, T b) {
+JAXMATCH_DEVICE constexpr T lesser(T a, T b) {
   return b < a ? b : a;
 }
 template <class T>
-JAXMATCH_FN constexpr T greater(T a, T b) {
+JAXMATCH_DEVICE constexpr T greater(T a, T b) {
   return a < b ? b : a;
 }
 
 // f(word, its bits) for words first, first + step, ... of a row; several come at the same time.
 template <class F>
-JAXMATCH_FN void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,
-                               F f) {
+JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,
+                                   F f) {
   constexpr int kAtOnce = 4;
   for (int64_t w = first; w < words; w += kAtOnce * step) {
     uint32_t bits[kAtOnce];

@@ -14,7 +14,7 @@ struct CoreResults {
   void *value, *row_dual, *col_dual, *gap;
   bool wide;  // float64, else float32
 
-  JAXMATCH_FN void write(void* array, int64_t at, double x) const {
+  JAXMATCH_DEVICE void write(void* array, int64_t at, double x) const {
     if (wide) {
       static_cast<double*>(array)[at] = x;
     } else {
@@ -31,23 +31,23 @@ struct RealPrices {
   int64_t base;
 
   template <class T>
-  JAXMATCH_FN explicit RealPrices(const Core<T>& p)
+  JAXMATCH_DEVICE explicit RealPrices(const Core<T>& p)
       : v(p.s.v), shrink(1), base(peek(&p.s.control->spare_price)) {
     const double unit = 1 / fabs(p.costs.factor) / p.costs.boost;
     const double most = real_of(uint64_t(peek(&p.s.control->range.most)));
     if (unit > 0x1p900 || most > 0x1p900) shrink = 0x1p-64;
     unscale = unit * shrink;
   }
-  JAXMATCH_FN double beyond(double cost, int64_t j) const {
+  JAXMATCH_DEVICE double beyond(double cost, int64_t j) const {
     return cost * shrink - double(peek(v + j) - base) * unscale;
   }
   // What that may have taken from two numbers.
-  JAXMATCH_FN double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
+  JAXMATCH_DEVICE double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
 };
 
 // The least that row i could pay at the prices of the columns; divided as these are.
 template <class T>
-JAXMATCH_FN double least_real(const Core<T>& p, Lanes g, int64_t i) {
+JAXMATCH_DEVICE double least_real(const Core<T>& p, Lanes g, int64_t i) {
   const RealPrices prices(p);
   const double sign = p.maximize ? -1 : 1;
   double least = infinity();
@@ -64,14 +64,14 @@ template <class T>
 struct LookedUp {
   const Core<T>& p;
 
-  JAXMATCH_FN double real(int64_t i, int64_t j) const { return p.costs.real(i, j); }
-  JAXMATCH_FN double least(Lanes g, int64_t i) const { return least_real(p, g, i); }
+  JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return p.costs.real(i, j); }
+  JAXMATCH_DEVICE double least(Lanes g, int64_t i) const { return least_real(p, g, i); }
 };
 
 // A bound on what row i pays beyond the least that it could at the prices of the columns; divided
 // as these are. Not negative, and +inf where nothing is known.
 template <class T, class Costs>
-JAXMATCH_FN double row_gap(const Core<T>& p, const Costs& costs, Lanes g, int64_t i) {
+JAXMATCH_DEVICE double row_gap(const Core<T>& p, const Costs& costs, Lanes g, int64_t i) {
   const int32_t mine = peek(p.s.col4row + i);
   const RealPrices prices(p);
   const double paid = prices.beyond((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
@@ -84,8 +84,8 @@ JAXMATCH_FN double row_gap(const Core<T>& p, const Costs& costs, Lanes g, int64_
 // Writes all results; every thread of the team calls it. Unfinished problems show their pairs so
 // far.
 template <class Team, class T, class Costs>
-JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& r,
-                               const Costs& costs) {
+JAXMATCH_DEVICE void write_results(Team& team, const Core<T>& p, const CoreResults& r,
+                                   const Costs& costs) {
   const CoreState& s = p.s;
   const bool flip = peek(&s.control->flip);
   const bool finished = peek(&s.control->stage) >= kFinish;
@@ -144,7 +144,7 @@ JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& 
   });
 }
 template <class Team, class T>
-JAXMATCH_FN void write_results(Team& team, const Core<T>& p, const CoreResults& r) {
+JAXMATCH_DEVICE void write_results(Team& team, const Core<T>& p, const CoreResults& r) {
   write_results(team, p, r, LookedUp<T>{p});
 }
 

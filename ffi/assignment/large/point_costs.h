@@ -62,15 +62,15 @@ struct GridCosts<Points<T>> : Grid<T> {
     }
     for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
-  JAXMATCH_FN T raw(int64_t i, int64_t j) const {
+  JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const {
     const int64_t row[1] = {i};
     T cost[1][1];
     look_up(row, [&](int) { return j; }, cost);
     return cost[0][0];
   }
-  JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
+  JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
   // Distances are symmetric, to the bit.
-  JAXMATCH_FN void flip() {
+  JAXMATCH_DEVICE void flip() {
     const T* const points = row_points;
     const int64_t count = rows;
     row_points = col_points;

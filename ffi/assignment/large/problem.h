@@ -15,24 +15,24 @@ struct Core {
 
   using Element = typename ElementOf<T>::Type;
   using Range = typename RangeFor<Element>::Type;
-  JAXMATCH_FN void look_at(Range& range, Element cost) const {
+  JAXMATCH_DEVICE void look_at(Range& range, Element cost) const {
     if constexpr (!Integral<Element>::value) range.look_at(single(cost), maximize);
   }
-  JAXMATCH_FN bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
-  JAXMATCH_FN bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
+  JAXMATCH_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
+  JAXMATCH_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
   // What a part of a problem that is divided over devices says otherwise, see
   // assignment/large/sharded/state.h.
-  JAXMATCH_FN static constexpr int classes() { return kClasses; }
-  JAXMATCH_FN static constexpr int64_t row_id(int64_t i) { return i; }
-  JAXMATCH_FN static constexpr int64_t col_id(int64_t j) { return j; }
+  JAXMATCH_DEVICE static constexpr int classes() { return kClasses; }
+  JAXMATCH_DEVICE static constexpr int64_t row_id(int64_t i) { return i; }
+  JAXMATCH_DEVICE static constexpr int64_t col_id(int64_t j) { return j; }
 
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
   // The least costs of columns first, first + step, ... before `last` in some rows, negated to
   // maximise; `range` sees all costs. Calls f(column, least) for columns that exist.
   template <int kRows, int kCols, class F>
-  JAXMATCH_FN void least_of_columns(int first, int step, int last, int64_t row, int64_t last_row,
-                                    Range& range, F f) const {
+  JAXMATCH_DEVICE void least_of_columns(int first, int step, int last, int64_t row,
+                                        int64_t last_row, Range& range, F f) const {
     const auto exists = [&](int j) { return j < last && has_col(j); };
     int some = first;
     while (some < last && !has_col(some)) some += step;
@@ -83,7 +83,7 @@ struct Core {
 
   // f(column, reduced cost) for the core of row i.
   template <class F>
-  JAXMATCH_FN void for_each_candidate(Lanes g, int64_t i, F f) const {
+  JAXMATCH_DEVICE void for_each_candidate(Lanes g, int64_t i, F f) const {
     const int64_t u = peek(s.u + i);
     for (int c = g.lane; c < kClasses; c += g.kCount) {
       const ClassCols col = s.core_col[i * kClasses + c];
@@ -105,11 +105,11 @@ JAXMATCH_APART void look_at_costs(Team& team, const P& problem) {
   team.look_at_costs(p);
 }
 
-JAXMATCH_FN inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
+JAXMATCH_DEVICE inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
 
 // Prices as the passes read them. Returns the number of those that a double would round.
 template <class Team, class T>
-JAXMATCH_FN int64_t publish_prices(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t publish_prices(Team& team, const Core<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) {
     const int64_t v = peek(p.s.v + j);
     put(p.s.v_real + j, p.has_col(j) ? double(v) : -infinity());

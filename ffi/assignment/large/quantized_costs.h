@@ -38,7 +38,7 @@ inline double real_of(uint64_t bits) {
 inline int trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 #endif
 
-JAXMATCH_FN inline double infinity() { return real_of(uint64_t{0x7ff} << 52); }
+JAXMATCH_DEVICE inline double infinity() { return real_of(uint64_t{0x7ff} << 52); }
 
 // 16-bit floats, in their bits.
 struct BFloat16 {
@@ -49,13 +49,13 @@ struct Float16 {
 };
 
 // 16-bit floats as single ones.
-JAXMATCH_FN inline float single(BFloat16 x) {
+JAXMATCH_DEVICE inline float single(BFloat16 x) {
   const uint32_t bits = uint32_t(x.bits) << 16;
   float single;
   memcpy(&single, &bits, sizeof single);
   return single;
 }
-JAXMATCH_FN inline float single(Float16 x) {
+JAXMATCH_DEVICE inline float single(Float16 x) {
   const uint32_t sign = uint32_t(x.bits >> 15) << 31, exponent = x.bits >> 10 & 31,
                  fraction = x.bits & 1023;
   const uint32_t bits =
@@ -64,40 +64,40 @@ JAXMATCH_FN inline float single(Float16 x) {
   memcpy(&single, &bits, sizeof single);
   return exponent ? single : (sign ? -0x1p-24f : 0x1p-24f) * float(fraction);
 }
-JAXMATCH_FN inline float single(float x) { return x; }
-JAXMATCH_FN inline double single(double x) { return x; }  // not single: kept as it is
+JAXMATCH_DEVICE inline float single(float x) { return x; }
+JAXMATCH_DEVICE inline double single(double x) { return x; }  // not single: kept as it is
 
-JAXMATCH_FN inline double widen(int32_t x) { return double(x); }
-JAXMATCH_FN inline double widen(float x) { return double(x); }
-JAXMATCH_FN inline double widen(double x) { return x; }
-JAXMATCH_FN inline double widen(BFloat16 x) { return double(single(x)); }
-JAXMATCH_FN inline double widen(Float16 x) { return double(single(x)); }
+JAXMATCH_DEVICE inline double widen(int32_t x) { return double(x); }
+JAXMATCH_DEVICE inline double widen(float x) { return double(x); }
+JAXMATCH_DEVICE inline double widen(double x) { return x; }
+JAXMATCH_DEVICE inline double widen(BFloat16 x) { return double(single(x)); }
+JAXMATCH_DEVICE inline double widen(Float16 x) { return double(single(x)); }
 
-JAXMATCH_FN inline bool is_finite(int32_t) { return true; }
+JAXMATCH_DEVICE inline bool is_finite(int32_t) { return true; }
 template <class T>
-JAXMATCH_FN inline bool is_finite(T x) {
+JAXMATCH_DEVICE inline bool is_finite(T x) {
   return fabs(single(x)) < __builtin_huge_valf();
 }
 
 // Costs in an order in which the least one is the best, and back, negated to maximise.
-JAXMATCH_FN inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
+JAXMATCH_DEVICE inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
 template <class T>
-JAXMATCH_FN inline auto ordered(T x, bool maximize) {
+JAXMATCH_DEVICE inline auto ordered(T x, bool maximize) {
   return maximize ? -single(x) : single(x);
 }
 template <class Ordered>
-JAXMATCH_FN inline Ordered worst() {
+JAXMATCH_DEVICE inline Ordered worst() {
   return Ordered(infinity());
 }
 template <>
-JAXMATCH_FN inline int32_t worst<int32_t>() {
+JAXMATCH_DEVICE inline int32_t worst<int32_t>() {
   return INT32_MAX;
 }
-JAXMATCH_FN inline double real_of_ordered(int32_t x, bool maximize) {
+JAXMATCH_DEVICE inline double real_of_ordered(int32_t x, bool maximize) {
   return double(x) + (maximize ? 1 : 0);
 }
 template <class T>
-JAXMATCH_FN inline double real_of_ordered(T x, bool) {
+JAXMATCH_DEVICE inline double real_of_ordered(T x, bool) {
   return double(x);
 }
 
@@ -118,17 +118,17 @@ struct RangeOf {
   Bits lowest = 0;   // minus the lowest bit: 0 if there is none
   Bits invalid = 0;  // not 0: NaN, or an infinity that does not forbid
 
-  JAXMATCH_FN static Real as_real(Bits bits) {
+  JAXMATCH_DEVICE static Real as_real(Bits bits) {
     Real x;
     memcpy(&x, &bits, sizeof x);
     return x;
   }
-  JAXMATCH_FN static Bits as_bits(Real x) {
+  JAXMATCH_DEVICE static Bits as_bits(Real x) {
     Bits bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
   }
-  JAXMATCH_FN void look_at(Real x, bool maximize) {
+  JAXMATCH_DEVICE void look_at(Real x, bool maximize) {
     const Bits infinite = as_bits(Real(__builtin_huge_val())), sign = ~(~Bits{0} >> 1);
     const Bits bits = as_bits(x), magnitude = bits & ~sign;
     const bool finite = magnitude < infinite;
@@ -157,7 +157,7 @@ struct GridRange {
   int32_t invalid = 0;         // −1: so it is
 
   template <class Bits, class Real>
-  JAXMATCH_FN static GridRange of(const RangeOf<Bits, Real>& r) {
+  JAXMATCH_DEVICE static GridRange of(const RangeOf<Bits, Real>& r) {
     using Range = RangeOf<Bits, Real>;
     GridRange g;
     g.most = int64_t(bits_of(double(Range::as_real(r.most))));
@@ -180,17 +180,17 @@ struct Grid {
   double factor = 1;  // a power of two, negative to maximise
   double boost = 1;   // another one, for denormal doubles; else 1
 
-  JAXMATCH_FN static double whole(double x) {
+  JAXMATCH_DEVICE static double whole(double x) {
     if (Integral<Element>::value) return x;
     return (lesser(x, kMostKey) + 0x1.8p52) - 0x1.8p52;
   }
   // Whole, at most kMostKey; +inf where forbidden.
-  JAXMATCH_FN double key_of(Element cost) const { return key_of(cost, widen(cost)); }
-  JAXMATCH_FN double key_of_real(double real) const { return key_of(real, real); }
+  JAXMATCH_DEVICE double key_of(Element cost) const { return key_of(cost, widen(cost)); }
+  JAXMATCH_DEVICE double key_of_real(double real) const { return key_of(real, real); }
 
  private:
   template <class Cost>
-  JAXMATCH_FN double key_of(Cost cost, double real) const {
+  JAXMATCH_DEVICE double key_of(Cost cost, double real) const {
     double x = real * factor;
     if (sizeof(Element) == sizeof(double)) x *= boost;
     if (Integral<Element>::value) return x;
@@ -209,11 +209,11 @@ struct GridCosts : Grid<T> {
   GridCosts() = default;
   GridCosts(const void* costs, int64_t cols) : at(static_cast<const T*>(costs)), row_stride(cols) {}
 
-  JAXMATCH_FN T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
+  JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
   // The costs of several rows and columns.
   template <int kRows, int kCols, class ColumnOf>
-  JAXMATCH_FN void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
-                           T (&cost)[kRows][kCols]) const {
+  JAXMATCH_DEVICE void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                               T (&cost)[kRows][kCols]) const {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const T* const row = at + i[r] * row_stride;
@@ -230,8 +230,8 @@ struct GridCosts : Grid<T> {
       for (int a = 0; a < count; ++a) cost[a] = from[a * col_stride];
     }
   }
-  JAXMATCH_FN double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
-  JAXMATCH_FN void flip() {
+  JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
+  JAXMATCH_DEVICE void flip() {
     const int64_t stride = row_stride;
     row_stride = col_stride;
     col_stride = stride;

@@ -9,8 +9,8 @@ namespace jaxmatch::assignment::large {
 // Lists the rows that are wanted, in any order; `length` has been 0 since a barrier. Returns how
 // many.
 template <class Team, class Wanted>
-JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
-                              Wanted wanted) {
+JAXMATCH_DEVICE int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
+                                  Wanted wanted) {
   return team.sum(n, [&](int64_t i) {
     const bool is_wanted = wanted(i);
     if (is_wanted) put(list + count_up(length), int32_t(i));
@@ -20,12 +20,12 @@ JAXMATCH_FN int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* len
 
 // The least reduced costs of these.
 template <class Team, class P, class Tell>
-JAXMATCH_FN void find_least_of_list(Team& team, const P& p, const double* v, const int32_t* list,
-                                    int64_t count, Tell tell) {
+JAXMATCH_DEVICE void find_least_of_list(Team& team, const P& p, const double* v,
+                                        const int32_t* list, int64_t count, Tell tell) {
   find_least(team, p, v, count, [list](int64_t k) { return int64_t(peek(list + k)); }, tell);
 }
 template <class Team, class P, class Tell>
-JAXMATCH_FN void find_least_of_all(Team& team, const P& p, const double* v, Tell tell) {
+JAXMATCH_DEVICE void find_least_of_all(Team& team, const P& p, const double* v, Tell tell) {
   find_least(team, p, v, p.s.n, [](int64_t k) { return k; }, tell);
 }
 

@@ -8,17 +8,18 @@ namespace jaxmatch::assignment::large {
 
 // The costs of a few rows and columns, and the columns' prices, all on their way at once.
 template <int kRows, int kCols, class P, class ColumnOf>
-JAXMATCH_FN void look_up(const P& p, const double* v, const int64_t (&row)[kRows],
-                         const ColumnOf& column_of, typename P::Element (&cost)[kRows][kCols],
-                         double (&price)[kCols]) {
+JAXMATCH_DEVICE void look_up(const P& p, const double* v, const int64_t (&row)[kRows],
+                             const ColumnOf& column_of, typename P::Element (&cost)[kRows][kCols],
+                             double (&price)[kCols]) {
   p.costs.look_up(row, column_of, cost);
   JAXMATCH_UNROLL
   for (int a = 0; a < kCols; ++a) price[a] = v[column_of(a)];
 }
 
 template <bool kTurned, int kRows, int kCols, class P, class Tell>
-JAXMATCH_FN void select_together(const P& p, const double* v, Lanes g, const int64_t (&row)[kRows],
-                                 uint32_t turn, int classes, Tell tell) {
+JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
+                                     const int64_t (&row)[kRows], uint32_t turn, int classes,
+                                     Tell tell) {
   const int m = int(p.s.m), blocks = (m + classes - 1) / classes;
   double least[kRows], horizon[kRows];
   JAXMATCH_UNROLL

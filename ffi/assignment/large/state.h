@@ -28,8 +28,10 @@ constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) s
 constexpr uint64_t kNoParent = ~uint64_t{0};
 
 // Slacks as doubles, and as labels.
-JAXMATCH_FN inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
-JAXMATCH_FN inline double slack_of_label(int64_t x) { return x < kFar ? double(x) : infinity(); }
+JAXMATCH_DEVICE inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
+JAXMATCH_DEVICE inline double slack_of_label(int64_t x) {
+  return x < kFar ? double(x) : infinity();
+}
 
 // Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a
 // wide problem square, or it is masked.
@@ -119,10 +121,10 @@ constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows
 // places, and each column begins somewhere else.
 constexpr int64_t kScatter = 112755, kGather = 240827, kTurn = 162013;
 static_assert((kScatter * kGather & (kMostRows - 1)) == 1, "one undoes the other");
-JAXMATCH_FN inline int64_t place_of_row(int64_t row, int64_t j) {
+JAXMATCH_DEVICE inline int64_t place_of_row(int64_t row, int64_t j) {
   return (row * kScatter + j * kTurn) & (kMostRows - 1);
 }
-JAXMATCH_FN inline uint32_t row_at_place(int64_t place, int64_t j) {
+JAXMATCH_DEVICE inline uint32_t row_at_place(int64_t place, int64_t j) {
   const int64_t row = ((place - j * kTurn) * kGather) & (kMostRows - 1);
   return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
 }
@@ -133,7 +135,7 @@ struct Offer {
   double least = infinity();
   uint64_t place = kNoParent;
 
-  JAXMATCH_FN void lower_to(Offer x) {
+  JAXMATCH_DEVICE void lower_to(Offer x) {
     if (x.least < least || (x.least == least && x.place < place)) *this = x;
   }
 };

@@ -37,7 +37,7 @@ class FlowPush {
     for (int turn = 0; count > 0 && meetings > 0; turn = 1 - turn, --meetings) {
       superstep(s_.active[turn], count, s_.active[1 - turn]);
       if (grid_.leader() && clock64() - start > cycles) grid_.tally()->found = 1;
-      const FlowTally t = grid_.meet();
+      const Tally t = grid_.meet();
       count = t.count;
       if (t.found != 0) break;
     }

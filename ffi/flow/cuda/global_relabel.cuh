@@ -79,7 +79,7 @@ class FlowSearch {
         heavy = INT32_MAX;  // ended here, or too much for one block
       } else {
         search_together();
-        const FlowTally t = grid_.meet();
+        const Tally t = grid_.meet();
         step(t.count, t.found);
         heavy = t.more;
       }
@@ -116,7 +116,7 @@ class FlowSearch {
   // other: only blocks do.
   __device__ void search_together() {
     FlowShared& b = flow_block();
-    FlowTally* const tally = grid_.tally();
+    Tally* const tally = grid_.tally();
     if (threadIdx.x == 0) b.listed[0] = b.nodes[0] = b.heavy[0] = 0;
     __syncthreads();
     ArcRange* const stage = flow_stage<ArcRange>(0);

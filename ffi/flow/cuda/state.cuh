@@ -42,7 +42,7 @@ struct FlowControl {
   // both stages how many global relabellings they took.
   int64_t cycles[6];
   int32_t searches[2];
-  FlowTally ring[kTallies];
+  Tally ring[kTallies];
 };
 constexpr int64_t kFlowControlWords = 128;
 static_assert(sizeof(FlowControl) <= 4 * kFlowControlWords, "");
@@ -120,7 +120,7 @@ enum Closed : int32_t { kOpen, kDead, kOutside };
 // computes likewise: with n nodes, a arcs and e edges, each of
 //   16 a, 8 a, 8 n, 4 n, 4 n, 4 n, 8 (n + a // 256 + 1), 4 n, 4 (n + 2), 4 e, 8 (e // 1024 + 1)
 // bytes, rounded up to a multiple of 256; with 512 bytes of control beside it.
-JAXMATCH_ANYWHERE inline int64_t lay_out_flow(FlowState& s, char* base) {
+JAXMATCH_HOST_DEVICE inline int64_t lay_out_flow(FlowState& s, char* base) {
   int64_t used = 0;
   const auto take = [&](auto*& part, int64_t count) {
     using T = std::remove_reference_t<decltype(*part)>;
@@ -150,7 +150,7 @@ struct FlowBatch {
   int64_t scratch_bytes;  // of one
   int capacity_bytes, value_bytes;
 
-  JAXMATCH_ANYWHERE FlowState state(int64_t b) const {
+  JAXMATCH_HOST_DEVICE FlowState state(int64_t b) const {
     const FlowOperands& o = operands;
     FlowState s{};
     s.control = reinterpret_cast<FlowControl*>(control + b * kFlowControlWords);

@@ -140,7 +140,7 @@ class TwoLevel {
   __device__ void run(int32_t, bool relabels, int64_t) {
     for (int64_t cycle = 0; cycle < options_.cycle || !relabels; ++cycle) {
       fill_queues();
-      const FlowTally t = grid_.meet();
+      const Tally t = grid_.meet();
       bool any = discharge_queue(0, t.count, 4, relabels);
       any |= discharge_queue(1, t.found, 8, relabels);
       any |= discharge_queue(2, t.more, 16, relabels);
@@ -157,7 +157,7 @@ class TwoLevel {
     return reinterpret_cast<int32_t*>(s_.frontier) + int64_t(which - 2) * s_.network.nodes;
   }
   __device__ void fill_queues() const {
-    FlowTally* const t = grid_.tally();
+    Tally* const t = grid_.tally();
     grid_.each(s_.network.nodes, [&](int64_t at) {
       const int32_t u = int32_t(at);
       if (!node_.is_active(u)) return;

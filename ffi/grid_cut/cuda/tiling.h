@@ -29,38 +29,40 @@ struct GridTiling {
   bool solid;  // three dimensions
   int arcs;
 
-  JAXMATCH_GRID_FN int size_x() const { return 1 << log_x; }
-  JAXMATCH_GRID_FN int tiles() const { return count_x * count_y * count_z; }
-  JAXMATCH_GRID_FN int cells() const { return size_x() * size_y * size_z; }
+  JAXMATCH_HOST_DEVICE int size_x() const { return 1 << log_x; }
+  JAXMATCH_HOST_DEVICE int tiles() const { return count_x * count_y * count_z; }
+  JAXMATCH_HOST_DEVICE int cells() const { return size_x() * size_y * size_z; }
   // With the halo.
-  JAXMATCH_GRID_FN int row() const { return size_x() + 2; }
-  JAXMATCH_GRID_FN int padded() const { return row() * (size_y + 2) * (solid ? size_z + 2 : 1); }
+  JAXMATCH_HOST_DEVICE int row() const { return size_x() + 2; }
+  JAXMATCH_HOST_DEVICE int padded() const {
+    return row() * (size_y + 2) * (solid ? size_z + 2 : 1);
+  }
 
   // In memory: each row has its excess, its arcs by direction and its heights one after another, so
   // that all that concerns a cell and the rows beside it lies at distances that only the width
   // decides. The place of a cell is that of its excess.
-  JAXMATCH_GRID_FN int row_stride() const { return (arcs + 2) * row(); }
-  JAXMATCH_GRID_FN int slab_stride() const { return row_stride() * (size_y + 2); }
-  JAXMATCH_GRID_FN int at(GridPlace p) const {
+  JAXMATCH_HOST_DEVICE int row_stride() const { return (arcs + 2) * row(); }
+  JAXMATCH_HOST_DEVICE int slab_stride() const { return row_stride() * (size_y + 2); }
+  JAXMATCH_HOST_DEVICE int at(GridPlace p) const {
     return (solid ? p.z * slab_stride() : 0) + p.y * row_stride() + p.x;
   }
-  JAXMATCH_GRID_FN int offset(GridStep s) const {
+  JAXMATCH_HOST_DEVICE int offset(GridStep s) const {
     return s.z * slab_stride() + s.y * row_stride() + s.x;
   }
 
   // The place of a cell of the tile, with the halo counted.
-  JAXMATCH_GRID_FN GridPlace cell(int i) const {
+  JAXMATCH_HOST_DEVICE GridPlace cell(int i) const {
     const int x = i & (size_x() - 1), rest = i >> log_x;
     if (!solid) return {0, rest + 1, x + 1};
     return {(rest >> log_y) + 1, (rest & (size_y - 1)) + 1, x + 1};
   }
 
   // The cells of the halo: of two dimensions the whole frame, of three the faces of the box.
-  JAXMATCH_GRID_FN int halo() const {
+  JAXMATCH_HOST_DEVICE int halo() const {
     const int x = size_x(), y = size_y, z = size_z;
     return solid ? 2 * (x * y + x * z + y * z) : 2 * row() + 2 * y;
   }
-  JAXMATCH_GRID_FN GridPlace halo_place(int q) const {
+  JAXMATCH_HOST_DEVICE GridPlace halo_place(int q) const {
     const int x = size_x(), y = size_y, z = size_z;
     if (!solid) {
       if (q < 2 * row()) return {0, q < row() ? 0 : y + 1, q < row() ? q : q - row()};
@@ -81,7 +83,7 @@ struct GridTiling {
     return {(r >> log_y) + 1, (r & (y - 1)) + 1, far ? x + 1 : 0};
   }
   // The inverse.
-  JAXMATCH_GRID_FN int halo_index(GridPlace p) const {
+  JAXMATCH_HOST_DEVICE int halo_index(GridPlace p) const {
     const int x = size_x(), y = size_y, z = size_z;
     if (!solid) {
       if (p.y == 0) return p.x;
@@ -98,7 +100,7 @@ struct GridTiling {
   }
 
   // -1, 0 or 1 for each direction: in which tile beside this one a place of the halo lies.
-  JAXMATCH_GRID_FN GridStep tile_step(GridPlace p) const {
+  JAXMATCH_HOST_DEVICE GridStep tile_step(GridPlace p) const {
     return {int8_t(!solid || (p.z > 0 && p.z <= size_z) ? 0
                    : p.z == 0                           ? -1
                                                         : 1),
@@ -109,31 +111,31 @@ struct GridTiling {
                    : p.x == 0                 ? -1
                                               : 1)};
   }
-  JAXMATCH_GRID_FN bool is_inside(GridPlace p) const {
+  JAXMATCH_HOST_DEVICE bool is_inside(GridPlace p) const {
     const GridStep s = tile_step(p);
     return s.z == 0 && s.y == 0 && s.x == 0;
   }
 
   // Links: an arc over a border of the tile has the number of its place in the halo, and with
   // diagonals, where three arcs may lead to one place, one of three numbers.
-  JAXMATCH_GRID_FN static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
-  JAXMATCH_GRID_FN int links() const { return halo() * links_of_place(arcs); }
+  JAXMATCH_HOST_DEVICE static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
+  JAXMATCH_HOST_DEVICE int links() const { return halo() * links_of_place(arcs); }
   // Whether direction j leads from a place of the halo into the tile.
-  JAXMATCH_GRID_FN bool leads_inside(GridPlace p, GridStep s) const {
+  JAXMATCH_HOST_DEVICE bool leads_inside(GridPlace p, GridStep s) const {
     return is_inside({p.z + s.z, p.y + s.y, p.x + s.x});
   }
   template <int kArcs>
-  JAXMATCH_GRID_FN int link(GridPlace p, int j) const {
+  JAXMATCH_HOST_DEVICE int link(GridPlace p, int j) const {
     int before = 0;
     for (int i = 0; kArcs == 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
     return halo_index(p) * links_of_place(kArcs) + before;
   }
 
   // Shared memory for a tile whose numbers have so many bytes, and for its links.
-  JAXMATCH_GRID_FN int64_t tile_bytes(int number) const {
+  JAXMATCH_HOST_DEVICE int64_t tile_bytes(int number) const {
     return (int64_t(padded()) * (arcs + 2) * number + 15) / 16 * 16;
   }
-  JAXMATCH_GRID_FN int64_t bytes(int number) const {
+  JAXMATCH_HOST_DEVICE int64_t bytes(int number) const {
     return tile_bytes(number) + int64_t(links()) * int64_t(sizeof(GridLink));
   }
 };

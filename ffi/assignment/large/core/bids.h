@@ -13,16 +13,18 @@ constexpr uint64_t kNoBid = ~uint64_t{0};
 
 // The greatest raise wins; of several the first row. A smaller raise than a row could afford is as
 // valid.
-JAXMATCH_FN inline uint64_t pack_bid(int64_t raise, int64_t row) {
+JAXMATCH_DEVICE inline uint64_t pack_bid(int64_t raise, int64_t row) {
   return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
 }
-JAXMATCH_FN inline int64_t raise_of(uint64_t bid) { return kMostRaise - int64_t(bid >> kRowBits); }
-JAXMATCH_FN inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
+JAXMATCH_DEVICE inline int64_t raise_of(uint64_t bid) {
+  return kMostRaise - int64_t(bid >> kRowBits);
+}
+JAXMATCH_DEVICE inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
 // Every free row bids for its best column what it could pay more there than elsewhere; for a column
 // that somebody has, only a raise counts, and makes the duals stale. Returns how many bid.
 template <class Team, class T>
-JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t make_bids(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   const auto free_or_not = [&](int64_t i) { return peek(s.col4row + i) == kFree ? 0 : -1; };
   return team.sum_rows(s.n, free_or_not, [&](Lanes g, int64_t i, int64_t) {
@@ -69,7 +71,7 @@ JAXMATCH_FN int64_t make_bids(Team& team, const Core<T>& p) {
 
 // The best bid for each column wins it, and its price falls by the raise.
 template <class Team, class T>
-JAXMATCH_FN void take_bids(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE void take_bids(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.m, [&](int64_t j) {
     const uint64_t bid = peek(s.bid + j);
@@ -88,7 +90,7 @@ JAXMATCH_FN void take_bids(Team& team, const Core<T>& p) {
 // Row prices under the columns' new prices; those that have a column are tight there. Returns the
 // number of free rows.
 template <class Team, class T>
-JAXMATCH_FN int64_t settle_row_prices(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t settle_row_prices(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;

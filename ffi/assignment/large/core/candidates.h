@@ -13,7 +13,7 @@ struct Candidates {
   double x[kBest];
   int32_t col[kBest];
 
-  JAXMATCH_FN void begin(int64_t row) {
+  JAXMATCH_DEVICE void begin(int64_t row) {
     scatter = uint32_t(row) * 0x85EBCA77u;
     JAXMATCH_UNROLL
     for (int b = 0; b < kBest; ++b) {
@@ -22,7 +22,7 @@ struct Candidates {
     }
   }
   // A forbidden column may not, a tied one might.
-  JAXMATCH_FN bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
+  JAXMATCH_DEVICE bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
   JAXMATCH_INLINE void insert(double cost, int32_t j) {
     const uint32_t mine = place(j);
     bool before[kBest];
@@ -39,7 +39,7 @@ struct Candidates {
     col[0] = before[0] ? j : col[0];
   }
   template <class P>
-  JAXMATCH_FN void write(const P& p, const double* v, int64_t at) const {
+  JAXMATCH_DEVICE void write(const P& p, const double* v, int64_t at) const {
     ClassCols cols;
     ClassKeys keys;
     JAXMATCH_UNROLL
@@ -52,10 +52,10 @@ struct Candidates {
     p.s.core_key[at] = keys;
   }
   // What others of the class have at least.
-  JAXMATCH_FN double horizon() const { return col[kBest - 1] < 0 ? infinity() : x[kBest - 1]; }
+  JAXMATCH_DEVICE double horizon() const { return col[kBest - 1] < 0 ? infinity() : x[kBest - 1]; }
 
  private:
-  JAXMATCH_FN uint32_t place(int32_t j) const {
+  JAXMATCH_DEVICE uint32_t place(int32_t j) const {
     const uint32_t x = uint32_t(j) * 0x9E3779B1u + scatter;
     return (x ^ x >> 15) * 0x2C1B3C6Du;
   }
@@ -64,7 +64,7 @@ struct Candidates {
 
 // By how much a block of columns, one of each class, is turned: where turned by 1, its first column
 // belongs to the last class.
-JAXMATCH_FN inline uint32_t turn_of(int block, uint32_t turn) {
+JAXMATCH_DEVICE inline uint32_t turn_of(int block, uint32_t turn) {
   return uint32_t(block) * turn >> 16;
 }
 

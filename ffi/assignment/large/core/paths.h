@@ -18,10 +18,10 @@ struct Movement {
   const Search& how;
   int64_t reach;
 
-  JAXMATCH_FN int64_t fall_of(int64_t j) const {
+  JAXMATCH_DEVICE int64_t fall_of(int64_t j) const {
     return greater(reach - how.distance_of(peek(s.label + j)), int64_t{0});
   }
-  JAXMATCH_FN int64_t rise_of(int64_t i) const {
+  JAXMATCH_DEVICE int64_t rise_of(int64_t i) const {
     const int32_t j = peek(s.col4row + i);
     return j >= 0 ? fall_of(j) : reach;
   }
@@ -30,8 +30,8 @@ struct Movement {
 // The prices within reach of the free rows, from one reach to another. Returns how many rows'
 // prices are beyond their horizon.
 template <class Team, class T>
-JAXMATCH_FN int64_t move_prices(Team& team, const Core<T>& p, const Search& how, int64_t from,
-                                int64_t to) {
+JAXMATCH_DEVICE int64_t move_prices(Team& team, const Core<T>& p, const Search& how, int64_t from,
+                                    int64_t to) {
   const CoreState& s = p.s;
   const Movement before{s, how, from}, after{s, how, to};
   const auto fall_of = [&](int64_t j) { return after.fall_of(j) - before.fall_of(j); };
@@ -57,8 +57,8 @@ JAXMATCH_FN int64_t move_prices(Team& team, const Core<T>& p, const Search& how,
 // The same as far as `reach`, or less far if more than `most` rows' prices would be beyond their
 // horizon: where nothing is near, a few rows take all others along. Returns how far.
 template <class Team, class T>
-JAXMATCH_FN int64_t move_prices_up_to(Team& team, const Core<T>& p, const Search& how,
-                                      int64_t reach, int64_t most) {
+JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const Core<T>& p, const Search& how,
+                                          int64_t reach, int64_t most) {
   int64_t moved = 0;
   for (int cuts = 0; reach != moved;) {
     const int64_t beyond = move_prices(team, p, how, moved, reach);
@@ -70,7 +70,7 @@ JAXMATCH_FN int64_t move_prices_up_to(Team& team, const Core<T>& p, const Search
 
 // The column one step closer to the root of its tree: the one that the parent row has now, or the
 // root itself, as −1 − row.
-JAXMATCH_FN inline int32_t step_up(const CoreState& s, const Search& how, int64_t j) {
+JAXMATCH_DEVICE inline int32_t step_up(const CoreState& s, const Search& how, int64_t j) {
   const uint32_t row = parent_row(s, how, j);
   if (row == kNoRow) return -1;
   if (row == kSpareRow) return int32_t(spare_entry(s, how));
@@ -81,7 +81,7 @@ JAXMATCH_FN inline int32_t step_up(const CoreState& s, const Search& how, int64_
 // All columns' ancestors 1, 2, 4 ... steps up, until all are roots: those are in the last level.
 // With `one` only their parents. Returns the number of levels.
 template <class Team>
-JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s, const Search& how, bool one) {
+JAXMATCH_DEVICE int find_ancestors(Team& team, const CoreState& s, const Search& how, bool one) {
   const auto count = [&](int32_t* level, auto find) {
     return team.sum(s.m, [&](int64_t j) {
       const int32_t up = find(j);
@@ -102,7 +102,7 @@ JAXMATCH_FN int find_ancestors(Team& team, const CoreState& s, const Search& how
 }
 
 // Column j gets the row from which its path comes.
-JAXMATCH_FN inline void turn(const CoreState& s, const Search& how, int64_t j) {
+JAXMATCH_DEVICE inline void turn(const CoreState& s, const Search& how, int64_t j) {
   const uint32_t row = parent_row(s, how, j);
   put(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
   if (row != kSpareRow) put(s.col4row + row, int32_t(j));
@@ -121,7 +121,8 @@ struct Found {
 // Paths of a few hops are walked, by a thread each. Longer ones are found and turned in steps that
 // double.
 template <class Team, class T>
-JAXMATCH_FN Found augment(Team& team, const Core<T>& p, const Search& how, int64_t most_beyond) {
+JAXMATCH_DEVICE Found augment(Team& team, const Core<T>& p, const Search& how,
+                              int64_t most_beyond) {
   const CoreState& s = p.s;
   // A search along tight arcs has taken longer than its paths do.
   const bool few = how.tight || (how.hop_bits > 0 && peek(&s.control->most_hops) <= kFewHops);

@@ -13,8 +13,8 @@ namespace jaxmatch::assignment::large {
 // far as its horizon; with `everyone` horizons do not count. Returns how many rows lost theirs.
 // After begin_pricing(); others see it all behind the next barrier.
 template <class Team, class T>
-JAXMATCH_FN int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bool renew,
-                               bool everyone) {
+JAXMATCH_DEVICE int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bool renew,
+                                   bool everyone) {
   const CoreState& s = p.s;
   int32_t *const doubtful = s.frontier, *const choosing = s.frontier + s.n;
   int32_t *const length = s.control->frontier, *const choosing_length = length + 1;

@@ -12,14 +12,14 @@
 
 namespace jaxmatch::assignment::large {
 
-JAXMATCH_FN inline uint64_t pack_parent(int64_t hops, int64_t number) {
+JAXMATCH_DEVICE inline uint64_t pack_parent(int64_t hops, int64_t number) {
   return uint64_t(hops) << 32 | uint64_t(number);
 }
-JAXMATCH_FN inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
+JAXMATCH_DEVICE inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
   return pack_parent(hops, place_of_row(row, j));
 }
-JAXMATCH_FN inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
-JAXMATCH_FN inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
+JAXMATCH_DEVICE inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
+JAXMATCH_DEVICE inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
 
 // How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
 // and below, if there is still room, the place of the row from which it has them: then the label
@@ -31,42 +31,44 @@ struct Search {
   int row_bits = 0;
   int64_t bound = kFar;  // no label exceeds it
 
-  JAXMATCH_FN bool names_parents() const { return row_bits > 0; }
-  JAXMATCH_FN bool is_bounded() const { return bound < kTooFar; }
+  JAXMATCH_DEVICE bool names_parents() const { return row_bits > 0; }
+  JAXMATCH_DEVICE bool is_bounded() const { return bound < kTooFar; }
   // From now on no distance exceeds `distance`; without a limit if it is negative.
-  JAXMATCH_FN void set_bound(int64_t distance) {
+  JAXMATCH_DEVICE void set_bound(int64_t distance) {
     const int64_t room = kTooFar >> (hop_bits + 1);
     const bool fits = distance >= 0 && distance < room;
     row_bits = hop_bits > 0 && (tight || (fits && distance < room >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
   // Of arcs that lead from a free row to a label within the bound.
-  JAXMATCH_FN int64_t most_slack() const {
+  JAXMATCH_DEVICE int64_t most_slack() const {
     if (tight) return 0;
     return bound < kTooFar ? ((bound >> row_bits) - (hop_bits > 0)) >> hop_bits : INT64_MAX;
   }
   // An arc adds its step to where the arcs of its row's label start: one hop on, and no row yet.
-  JAXMATCH_FN int64_t start(int64_t label) const {
+  JAXMATCH_DEVICE int64_t start(int64_t label) const {
     return ((label >> row_bits) + (hop_bits > 0)) << row_bits;
   }
-  JAXMATCH_FN int64_t step(int64_t slack, int64_t row, int64_t j) const {
+  JAXMATCH_DEVICE int64_t step(int64_t slack, int64_t row, int64_t j) const {
     const int shift = hop_bits + row_bits;
     return (lesser(slack, kTooFar >> shift) << shift) +
            (names_parents() ? place_of_row(row, j) : 0);
   }
-  JAXMATCH_FN int64_t end(int64_t start, int64_t step) const {
+  JAXMATCH_DEVICE int64_t end(int64_t start, int64_t step) const {
     return lesser(start + step, kTooFar);
   }
-  JAXMATCH_FN int64_t distance_of(int64_t label) const { return label >> (hop_bits + row_bits); }
-  JAXMATCH_FN int64_t hops_of(int64_t label) const {
+  JAXMATCH_DEVICE int64_t distance_of(int64_t label) const {
+    return label >> (hop_bits + row_bits);
+  }
+  JAXMATCH_DEVICE int64_t hops_of(int64_t label) const {
     return label >> row_bits & ((int64_t{1} << hop_bits) - 1);
   }
   // Nearer, or with fewer hops; through which row does not matter.
-  JAXMATCH_FN bool is_before(int64_t label, int64_t other) const {
+  JAXMATCH_DEVICE bool is_before(int64_t label, int64_t other) const {
     return label >> row_bits < other >> row_bits;
   }
   // The same label with another number in the place of the row.
-  JAXMATCH_FN int64_t rename(int64_t label, int64_t number) const {
+  JAXMATCH_DEVICE int64_t rename(int64_t label, int64_t number) const {
     return names_parents() ? label >> row_bits << row_bits | number : label;
   }
 };
@@ -76,10 +78,10 @@ struct ArcForm {
   int64_t most_slack = -1;
   int hop_bits = 0, row_bits = 0;
 
-  JAXMATCH_FN static ArcForm of(const Search& how) {
+  JAXMATCH_DEVICE static ArcForm of(const Search& how) {
     return {how.most_slack(), how.hop_bits, how.row_bits};
   }
-  JAXMATCH_FN bool operator==(const ArcForm& other) const {
+  JAXMATCH_DEVICE bool operator==(const ArcForm& other) const {
     return most_slack == other.most_slack && hop_bits == other.hop_bits &&
            row_bits == other.row_bits;
   }
@@ -91,15 +93,15 @@ struct Seats {
   const CoreState& s;
   bool by_rows;
 
-  JAXMATCH_FN int64_t* labels() const { return by_rows ? s.seat_label : s.label; }
-  JAXMATCH_FN int64_t seat_of(int64_t j) const {
+  JAXMATCH_DEVICE int64_t* labels() const { return by_rows ? s.seat_label : s.label; }
+  JAXMATCH_DEVICE int64_t seat_of(int64_t j) const {
     if (!by_rows) return j;
     const int32_t i = peek(s.row4col + j);
     return i >= 0 ? i : s.n + j;
   }
   // A row has the column in it.
-  JAXMATCH_FN bool is_of_row(int64_t seat) const { return by_rows && seat < s.n; }
-  JAXMATCH_FN int64_t column_in(int64_t seat) const {
+  JAXMATCH_DEVICE bool is_of_row(int64_t seat) const { return by_rows && seat < s.n; }
+  JAXMATCH_DEVICE int64_t column_in(int64_t seat) const {
     if (!by_rows) return seat;
     return is_of_row(seat) ? peek(s.col4row + seat) : seat - s.n;
   }
@@ -107,7 +109,8 @@ struct Seats {
 
 // f(column, step) for those arcs of the core of row i.
 template <class T, class F>
-JAXMATCH_FN void for_each_core_arc(const Core<T>& p, const Search& how, Lanes g, int64_t i, F f) {
+JAXMATCH_DEVICE void for_each_core_arc(const Core<T>& p, const Search& how, Lanes g, int64_t i,
+                                       F f) {
   const int64_t most = how.most_slack();
   p.for_each_candidate(g, i, [&](int32_t j, int64_t slack) {
     if (slack <= most) f(j, how.step(slack, i, j));
@@ -116,7 +119,7 @@ JAXMATCH_FN void for_each_core_arc(const Core<T>& p, const Search& how, Lanes g,
 
 // Ends without a barrier, as begin_phase() does.
 template <class Team, class T>
-JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE void reset_labels(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.m, [&](int64_t j) {
     put(s.label + j, kFar);
@@ -132,7 +135,7 @@ JAXMATCH_FN void reset_labels(Team& team, const Core<T>& p) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN void begin_phase(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE void begin_phase(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   reset_labels(team, p);
   team.each(s.n, [&](int64_t i) {
@@ -151,7 +154,7 @@ struct PassedOn {
 
 // Labels up to the bound. Returns the rounds that settle() took.
 template <class Team, class T>
-JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_DEVICE int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const Seats seats = team.seats(s);
   int64_t* const labels = seats.labels();
@@ -206,7 +209,7 @@ JAXMATCH_FN int64_t find_labels(Team& team, const Core<T>& p, const Search& how)
 // How many of the free columns have been reached. Leaves in control->most_hops in how many hops the
 // farthest.
 template <class Team, class T>
-JAXMATCH_FN int64_t count_reached(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_DEVICE int64_t count_reached(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   return team.sum(s.m, [&](int64_t j) {
     const int64_t label = peek(s.label + j);
@@ -219,7 +222,7 @@ JAXMATCH_FN int64_t count_reached(Team& team, const Core<T>& p, const Search& ho
 // Each column's parent, where labels do not name it: the first row from which it has its label.
 // With hops in the labels, parents make no circle.
 template <class Team, class T>
-JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_DEVICE void set_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const Seats seats = team.seats(s);
   const int64_t spare_label = how.spares ? peek(&s.control->spare_label) : kFar;
@@ -256,7 +259,7 @@ JAXMATCH_FN void set_parents(Team& team, const Core<T>& p, const Search& how) {
 // The same where labels have no room for hops: of the rows from which a column is as near as it can
 // be, the first that is the fewest hops away.
 template <class Team, class T>
-JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
+JAXMATCH_DEVICE int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
   const CoreState& s = p.s;
   const Seats seats = team.seats(s);
   // Parents are in the columns' own places: there a column's seat is the column.
@@ -301,7 +304,7 @@ JAXMATCH_FN int64_t find_parents(Team& team, const Core<T>& p, const Search& how
 }
 
 // The row from which a column has its label.
-JAXMATCH_FN inline uint32_t parent_row(const CoreState& s, const Search& how, int64_t j) {
+JAXMATCH_DEVICE inline uint32_t parent_row(const CoreState& s, const Search& how, int64_t j) {
   if (!how.names_parents()) {
     const uint64_t parent = peek(s.parent + j);
     return parent == kNoParent ? kNoRow : row_at_place(number_of_parent(parent), j);
@@ -310,7 +313,7 @@ JAXMATCH_FN inline uint32_t parent_row(const CoreState& s, const Search& how, in
   return label >= kTooFar ? kNoRow : row_at_place(label & (kMostRows - 1), j);
 }
 // The spare column from which the rows of zeros have theirs.
-JAXMATCH_FN inline uint32_t spare_entry(const CoreState& s, const Search& how) {
+JAXMATCH_DEVICE inline uint32_t spare_entry(const CoreState& s, const Search& how) {
   if (!how.names_parents()) return number_of_parent(peek(&s.control->spare_parent));
   return uint32_t(peek(&s.control->spare_label) & (kMostRows - 1));
 }

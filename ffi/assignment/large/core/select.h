@@ -11,14 +11,15 @@ namespace jaxmatch::assignment::large {
 
 // Of all rows, each class every so many columns.
 template <class Team, class P, class Tell>
-JAXMATCH_FN void select_all_cores(Team& team, const P& p, const double* v, Tell tell) {
+JAXMATCH_DEVICE void select_all_cores(Team& team, const P& p, const double* v, Tell tell) {
   select_cores<false>(team, p, v, p.s.n, [](int64_t k) { return k; }, 0, tell);
 }
 
 // Of listed rows, where number `choice` of a solve turns the classes.
 template <class Team, class P, class Tell>
-JAXMATCH_FN void select_listed_cores(Team& team, const P& p, const double* v, const int32_t* list,
-                                     int64_t count, uint32_t choice, Tell tell) {
+JAXMATCH_DEVICE void select_listed_cores(Team& team, const P& p, const double* v,
+                                         const int32_t* list, int64_t count, uint32_t choice,
+                                         Tell tell) {
   select_cores<true>(
       team, p, v, count, [list](int64_t k) { return int64_t(peek(list + k)); },
       choice * 0x9E3779B1u, tell);

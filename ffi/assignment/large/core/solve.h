@@ -27,7 +27,7 @@ constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // with points may take a dual update for each column.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kPartFound = 32;
-JAXMATCH_FN inline int patience(int64_t rows) {
+JAXMATCH_DEVICE inline int patience(int64_t rows) {
   return int(greater(kLeastPatience, rows / kRowsByPatience));
 }
 constexpr int kLeastCaution = 1;  // see Progress
@@ -36,14 +36,14 @@ constexpr int kLeastCaution = 1;  // see Progress
 constexpr int64_t kAhead = 3;
 
 // How many rows' prices may be beyond their horizon.
-JAXMATCH_FN inline int64_t most_beyond(int64_t rows, int caution) {
+JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
 
 // How far a search looks at first; negative: as far as it may. Before prices have moved, half as
 // far as those of rows can rise on average until they are at their horizons, of rows that have one.
 template <class Team, class T>
-JAXMATCH_FN int64_t first_bound(Team& team, const Core<T>& p, const Progress& progress) {
+JAXMATCH_DEVICE int64_t first_bound(Team& team, const Core<T>& p, const Progress& progress) {
   if (progress.usual_reach > 0) return lesser(kAhead * progress.last_reach, kTooFar);
   const CoreState& s = p.s;
   const int64_t rows = peek(&s.control->rows), most = kTooFar / rows;
@@ -62,8 +62,8 @@ JAXMATCH_FN int64_t first_bound(Team& team, const Core<T>& p, const Progress& pr
 // search can use before it, unless `gathered` says that it has them: augment_stage() clears that
 // when prices move, or pairs where labels are kept by rows.
 template <class Team, class T>
-JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
-                            int64_t free_rows, ArcForm& gathered, int64_t& rounds) {
+JAXMATCH_DEVICE Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
+                                int64_t free_rows, ArcForm& gathered, int64_t& rounds) {
   int64_t far = how.tight ? 0 : first_bound(team, p, progress);
   begin_phase(team, p);
   for (int widened = 0;; ++widened) {
@@ -92,7 +92,7 @@ JAXMATCH_FN Found run_phase(Team& team, const Core<T>& p, Search& how, const Pro
 
 // With the range of the costs, and column minima in v_real.
 template <class Team, class T>
-JAXMATCH_FN int judge_costs(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int judge_costs(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   const bool invalid = peek(&s.control->range.invalid);
   const bool empty = peek(&s.control->rows) == 0;
@@ -111,13 +111,13 @@ JAXMATCH_FN int judge_costs(Team& team, const Core<T>& p) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN int look_stage(Team& team, Core<T>& p) {
+JAXMATCH_DEVICE int look_stage(Team& team, Core<T>& p) {
   look_at_costs(team, p);
   return judge_costs(team, p);
 }
 
 template <class Team, class T>
-JAXMATCH_FN int select_stage(Team& team, Core<T>& p) {
+JAXMATCH_DEVICE int select_stage(Team& team, Core<T>& p) {
   const CoreState& s = p.s;
   begin(team, p);
   publish_prices(team, p);
@@ -133,7 +133,7 @@ JAXMATCH_FN int select_stage(Team& team, Core<T>& p) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int bid_stage(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   int64_t rounds = 0;
   team.leader([&] { s.control->stale = 0; });
@@ -155,7 +155,7 @@ JAXMATCH_FN int bid_stage(Team& team, const Core<T>& p) {
 // Phases until another stage must come or the budget is spent. What they hand on is in every
 // thread's own hands: nobody has to wait for it.
 template <class Team, class T>
-JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
+JAXMATCH_DEVICE int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
   const CoreState& s = p.s;
   Control& c = *s.control;
   Progress progress = c.progress;
@@ -205,7 +205,7 @@ JAXMATCH_FN int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
 
 // One phase over all costs.
 template <class Team, class T>
-JAXMATCH_FN int tree_stage(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int tree_stage(Team& team, const Core<T>& p) {
   const Iteration done = iterate(team, p, true, false);
   team.leader([&] {
     done.count_in(*p.s.control);
@@ -216,7 +216,7 @@ JAXMATCH_FN int tree_stage(Team& team, const Core<T>& p) {
 
 // Trees know of no rows of zeros: what these have becomes free, at the greatest of all prices.
 template <class Team, class T>
-JAXMATCH_FN void release_spares(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE void release_spares(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   const int64_t price = peek(&s.control->spare_price);
   team.each(s.m, [&](int64_t j) {
@@ -230,7 +230,7 @@ JAXMATCH_FN void release_spares(Team& team, const Core<T>& p) {
 
 // More of it after a pricing that freed a good part of the rows that were allowed to be beyond
 // their horizon, less after one that freed few.
-JAXMATCH_FN inline int next_caution(int caution, int64_t freed, int64_t rows) {
+JAXMATCH_DEVICE inline int next_caution(int caution, int64_t freed, int64_t rows) {
   const int64_t allowed = most_beyond(rows, caution);
   if (caution == kLeastCaution) return 4 * freed > allowed ? 3 : kLeastCaution;
   return caution + (4 * freed > allowed && caution < 6) - (16 * freed < allowed);
@@ -243,7 +243,7 @@ struct Pricing {
   int number;
   bool too_wide = false;
 
-  JAXMATCH_FN explicit Pricing(const Control& c)
+  JAXMATCH_DEVICE explicit Pricing(const Control& c)
       : free_rows(peek(&c.free_rows)),
         rows(peek(&c.rows)),
         spares(rows < peek(&c.cols)),
@@ -251,11 +251,11 @@ struct Pricing {
         renew(c.progress.limited),
         number(peek(&c.recent_pricings) + 1) {}
   // Prices of spare columns have risen.
-  JAXMATCH_FN bool everyone() const { return trees && spares; }
+  JAXMATCH_DEVICE bool everyone() const { return trees && spares; }
 };
 
 template <class Team, class T>
-JAXMATCH_FN Pricing begin_pricing(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE Pricing begin_pricing(Team& team, const Core<T>& p) {
   Pricing how(*p.s.control);
   team.leader([&] { p.s.control->frontier[0] = p.s.control->frontier[1] = 0; });
   if (how.everyone()) release_spares(team, p);
@@ -265,7 +265,7 @@ JAXMATCH_FN Pricing begin_pricing(Team& team, const Core<T>& p) {
 
 // Returns the next stage.
 template <class Team, class T>
-JAXMATCH_FN int end_pricing(Team& team, const Core<T>& p, const Pricing& how, int64_t freed) {
+JAXMATCH_DEVICE int end_pricing(Team& team, const Core<T>& p, const Pricing& how, int64_t freed) {
   Control& c = *p.s.control;
   const bool gives_up = !how.trees && how.number == patience(how.rows);
   team.leader([&] {
@@ -283,7 +283,7 @@ JAXMATCH_FN int end_pricing(Team& team, const Core<T>& p, const Pricing& how, in
 }
 
 template <class Team, class T>
-JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int price_stage(Team& team, const Core<T>& p) {
   const Pricing how = begin_pricing(team, p);
   const int64_t freed =
       how.too_wide ? 0 : price_rows(team, p, uint32_t(how.number), how.renew, how.everyone());
@@ -292,13 +292,13 @@ JAXMATCH_FN int price_stage(Team& team, const Core<T>& p) {
 
 // Whether a double would round a price.
 template <class Team, class T>
-JAXMATCH_FN bool has_large_prices(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE bool has_large_prices(Team& team, const Core<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) { return is_large_price(peek(p.s.v + j)); }) != 0;
 }
 
 // Whether a solution uses costs that the grid has cut: then how large they are.
 template <class Team, class T, class Costs>
-JAXMATCH_FN bool uses_cut_costs(Team& team, const Core<T>& p, const Costs& costs) {
+JAXMATCH_DEVICE bool uses_cut_costs(Team& team, const Core<T>& p, const Costs& costs) {
   const CoreState& s = p.s;
   if (Integral<T>::value) return false;
   return team.sum(s.n, [&](int64_t i) {
@@ -315,7 +315,7 @@ JAXMATCH_FN bool uses_cut_costs(Team& team, const Core<T>& p, const Costs& costs
 // Runs `run_stage`, which returns the next stage, until the problem is solved or phases have spent
 // the budget.
 template <class Team, class T, class RunStage>
-JAXMATCH_FN void run_stages(Team& team, Core<T>& p, const int64_t& budget, RunStage run_stage) {
+JAXMATCH_DEVICE void run_stages(Team& team, Core<T>& p, const int64_t& budget, RunStage run_stage) {
   Control* const c = p.s.control;
   int stage = peek(&c->stage);
   bool coarse = peek(&c->coarse);
@@ -355,7 +355,7 @@ JAXMATCH_FN void run_stages(Team& team, Core<T>& p, const int64_t& budget, RunSt
 }
 
 template <class Team, class T>
-JAXMATCH_FN void solve_core(Team& team, Core<T>& p, int64_t budget) {
+JAXMATCH_DEVICE void solve_core(Team& team, Core<T>& p, int64_t budget) {
   run_stages(team, p, budget, [&](int stage) {
     return stage == kBegin              ? look_stage(team, p)
            : stage == kSelect           ? select_stage(team, p)

@@ -15,7 +15,7 @@ struct Iteration {
   int64_t paths = 0, levels = 0, updates = 0, compress_ns = 0, update_ns = 0;
   bool outdated = false;
 
-  JAXMATCH_FN void count_in(Control& c) const {
+  JAXMATCH_DEVICE void count_in(Control& c) const {
     c.free_rows = int32_t(free_rows - paths);
     c.phases += next != kCheckGrid;
     c.rounds += int32_t(levels);
@@ -27,7 +27,7 @@ struct Iteration {
 // begins its forward pass anew after each dual update, the tree variant goes on. `outdated`: so is
 // the classical variant's list of zeros.
 template <class Team, class T>
-JAXMATCH_FN Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outdated) {
+JAXMATCH_DEVICE Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outdated) {
   const CoreState& s = p.s;
   int64_t count = check_optimality(team, p);
   Iteration result{count, kAugment};

@@ -17,7 +17,7 @@ enum ColMark : int32_t { kInactive, kCovered, kReverse };
 
 // Algorithm 1 for a column: the least of costs without the rows' duals, in every `step`-th row.
 template <class P>
-JAXMATCH_FN int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
+JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
   constexpr int kRowsAtOnce = 8;  // so that their costs come at the same time
   const auto row = [&](int64_t i) { return i < p.s.n ? i : first; };
   int64_t least = kFar;
@@ -50,7 +50,7 @@ struct Window {
   double u[kRows];
 
   template <class RowOf>
-  JAXMATCH_FN Window(const P& p, int count, RowOf row_of) {
+  JAXMATCH_DEVICE Window(const P& p, int count, RowOf row_of) {
     JAXMATCH_UNROLL
     for (int a = 0; a < kRows; ++a) {
       i[a] = row_of(lesser(a, count - 1));
@@ -60,7 +60,7 @@ struct Window {
   // f(row of the window, slacks of this lane's columns) for the words from `word` on, as far as
   // wanted(column). Bit bit_of() of word c / kShare is that of the lane's c-th column.
   template <class Wanted, class F>
-  JAXMATCH_FN void look(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
+  JAXMATCH_DEVICE void look(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
     const auto within = [&](int c) { return lesser(column(c), p.s.m - 1); };
     typename P::Element cost[kRows][kCols];
@@ -79,7 +79,7 @@ struct Window {
       f(a, slack);
     }
   }
-  JAXMATCH_FN static int bit_of(Lanes g, int c) { return c % kShare * Lanes::kCount + g.lane; }
+  JAXMATCH_DEVICE static int bit_of(Lanes g, int c) { return c % kShare * Lanes::kCount + g.lane; }
 };
 
 template <class P>
@@ -95,7 +95,7 @@ struct Stripe {
 
 // f(lanes, stripe) for all words of `count` rows, dealt out so that everybody has something to do.
 template <class Rows, class Team, class P, class F>
-JAXMATCH_FN void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
+JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
   // Windows side by side, so that there are several times as many stripes as groups of lanes.
   constexpr int64_t kUsual = Rows::kShare > 1 ? 4 : 32 / Rows::kWords;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
@@ -138,7 +138,7 @@ JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe strip
 
 // The same for all costs. Leaves prices in v_real, for other passes until duals change.
 template <class Team, class P, class Keep>
-JAXMATCH_FN void find_zeros(Team& team, const P& p, Keep keep) {
+JAXMATCH_DEVICE void find_zeros(Team& team, const P& p, Keep keep) {
   publish_prices(team, p);  // ends with a barrier
   for_each_stripe<ZeroWindow<P>>(
       team, p, p.s.n, [&](Lanes g, Stripe stripe) { find_zeros_of_stripe(p, g, stripe, keep); });
@@ -147,7 +147,7 @@ JAXMATCH_FN void find_zeros(Team& team, const P& p, Keep keep) {
 
 // The list of zeros, one bit for each pair: it holds until duals change.
 template <class Team, class P>
-JAXMATCH_FN void compress_zeros(Team& team, const P& p) {
+JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
   find_zeros(team, p, [](const P& its, int64_t i, int64_t word, uint32_t zeros) {
     its.s.zeros[i * ((its.s.m + kWordBits - 1) / kWordBits) + word] = zeros;
   });
@@ -174,8 +174,8 @@ JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
 // Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
 // outside. kFar if there is none. `list`: room for all rows; its length is 0.
 template <class Team, class P>
-JAXMATCH_FN int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
-                                            int32_t* length) {
+JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
+                                                int32_t* length) {
   const CoreState& s = p.s;
   const int64_t count =
       list_rows(team, s.n, list, length, [&](int64_t i) { return peek(s.in_tree + i) != 0; });

@@ -9,7 +9,7 @@
 namespace jaxmatch::assignment::large {
 
 template <class Team, class T>
-JAXMATCH_FN int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
+JAXMATCH_DEVICE int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
   const bool first = peek(&p.s.control->phases) == 0, outdated = peek(&p.s.control->stale);
   const Iteration done = iterate(team, p, tree, outdated);
   team.leader([&] {
@@ -27,7 +27,7 @@ JAXMATCH_FN int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
 
 // Runs until the problem is solved or `budget` iterations are over.
 template <class Team, class T>
-JAXMATCH_FN void solve_hungarian(Team& team, Core<T>& p, bool tree, int64_t budget) {
+JAXMATCH_DEVICE void solve_hungarian(Team& team, Core<T>& p, bool tree, int64_t budget) {
   run_stages(team, p, budget, [&](int stage) {
     if (stage == kBegin) return look_stage(team, p);
     if (stage == kAugment) {
@@ -45,7 +45,7 @@ JAXMATCH_FN void solve_hungarian(Team& team, Core<T>& p, bool tree, int64_t budg
 
 // The CPU has one function for all methods, the GPU a kernel for each.
 template <class Team, class T>
-JAXMATCH_FN void solve_large(Team& team, Core<T>& p, LargeMethod method, int64_t budget) {
+JAXMATCH_DEVICE void solve_large(Team& team, Core<T>& p, LargeMethod method, int64_t budget) {
   if (method == LargeMethod::kCore) return solve_core(team, p, budget);
   solve_hungarian(team, p, method == LargeMethod::kTree, budget);
 }

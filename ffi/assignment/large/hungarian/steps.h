@@ -18,7 +18,7 @@ constexpr int kNoStep = INT32_MAX;
 // Algorithm 1: the least of each row, and of what is left the least of each column. A wide problem
 // keeps its columns' duals at zero. Returns the number of rows without any partner.
 template <class Team, class T>
-JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t reduce(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.m, [&](int64_t j) {
     put(s.v + j, int64_t{0});
@@ -52,7 +52,7 @@ JAXMATCH_FN int64_t reduce(Team& team, const Core<T>& p) {
 // Algorithm 2, and everything back to inactive. Every free row is the root of a tree. Returns their
 // number, which is the length of the first frontier.
 template <class Team, class T>
-JAXMATCH_FN int64_t check_optimality(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t check_optimality(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   team.leader([&] { s.control->frontier[0] = s.control->frontier[1] = 0; });
   team.each(s.m, [&](int64_t j) {
@@ -73,7 +73,7 @@ JAXMATCH_FN int64_t check_optimality(Team& team, const Core<T>& p) {
 // Contraction: columns that were reached in this level are covered and give the next frontier, or
 // are ends. Returns the length of the frontier, and counts ends.
 template <class Team, class T, class Reached>
-JAXMATCH_FN int64_t contract(Team& team, const Core<T>& p, int64_t level, Reached reached) {
+JAXMATCH_DEVICE int64_t contract(Team& team, const Core<T>& p, int64_t level, Reached reached) {
   const CoreState& s = p.s;
   int32_t* const next = s.frontier + ((level + 1) & 1) * s.n;
   team.leader([&] { s.control->frontier[level & 1] = 0; });
@@ -96,7 +96,7 @@ JAXMATCH_FN int64_t contract(Team& team, const Core<T>& p, int64_t level, Reache
 // Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier. A
 // row is looked at by many where rows are few.
 template <class Team, class T>
-JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, int64_t count) {
+JAXMATCH_DEVICE void expand_classical(Team& team, const Core<T>& p, int64_t level, int64_t count) {
   const CoreState& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
   const int64_t words = (s.m + kWordBits - 1) / kWordBits;
@@ -118,7 +118,8 @@ JAXMATCH_FN void expand_classical(Team& team, const Core<T>& p, int64_t level, i
 // Algorithm 4, expansion of the tree variant: every column not covered keeps the least slack that a
 // row of the trees offers it, and the first such row in its order.
 template <class Team, class P, class DualOf>
-JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t count, DualOf u_of) {
+JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t count,
+                                 DualOf u_of) {
   const auto& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
   constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // so that costs come at the same time
@@ -148,7 +149,7 @@ JAXMATCH_FN void expand_tree(Team& team, const P& p, int64_t level, int64_t coun
 // Algorithms 5 and 6: from each end back to its root, where paths meet the least column wins; then
 // from each root along what is left. Returns the number of paths.
 template <class Team, class T>
-JAXMATCH_FN int64_t reverse_and_augment(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.m, [&](int64_t end) {
     if (peek(s.on_path + end) != kReverse) return;
@@ -173,7 +174,7 @@ JAXMATCH_FN int64_t reverse_and_augment(Team& team, const Core<T>& p) {
 
 // Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are known.
 template <class Team, class T>
-JAXMATCH_FN int64_t least_outside_tree(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const Core<T>& p) {
   const CoreState& s = p.s;
   team.each(s.m, [&](int64_t j) {
     if (peek(s.on_path + j) == kInactive) lower_to(&s.control->reach, peek(s.label + j));
@@ -184,7 +185,7 @@ JAXMATCH_FN int64_t least_outside_tree(Team& team, const Core<T>& p) {
 
 // Algorithms 8 and 9. Returns the number of duals that a double would round.
 template <class Team, class T>
-JAXMATCH_FN int64_t move_duals(Team& team, const Core<T>& p, int64_t theta) {
+JAXMATCH_DEVICE int64_t move_duals(Team& team, const Core<T>& p, int64_t theta) {
   const CoreState& s = p.s;
   team.each(s.n, [&](int64_t i) {
     if (peek(s.in_tree + i) != 0) put(s.u + i, peek(s.u + i) + theta);

@@ -19,14 +19,14 @@ struct Next {
 
 // Nothing is said of what follows.
 template <class Team, class T>
-JAXMATCH_FN void begin_mail(Team& team, const Divided<T>& d) {
+JAXMATCH_DEVICE void begin_mail(Team& team, const Divided<T>& d) {
   team.each(d.mail.words, [&](int64_t k) { d.mail.send(k, Mail::kNothing); });
   team.sync();
 }
 
 // The range of this device's costs, and the least of each column in its part.
 template <class Team, class T>
-JAXMATCH_FN Next look_at_part(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next look_at_part(Team& team, Divided<T>& d) {
   begin_mail(team, d);
   look_at_costs(team, d.part);
   team.leader([&] {
@@ -42,7 +42,7 @@ JAXMATCH_FN Next look_at_part(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN void hear_of_costs(Team& team, const Divided<T>& d) {
+JAXMATCH_DEVICE void hear_of_costs(Team& team, const Divided<T>& d) {
   team.each(d.p.s.m, [&](int64_t j) {
     put(d.p.s.v_real + j, real_of_order(d.mail.least(d.mail.first(j))));
   });
@@ -60,11 +60,11 @@ struct TellByMail {
   int64_t *least_of, *horizon_of;
 
   template <class T>
-  JAXMATCH_FN explicit TellByMail(const Divided<T>& d)
+  JAXMATCH_DEVICE explicit TellByMail(const Divided<T>& d)
       : least_of(d.mail.out + d.mail.first(d.part.row0)),
         horizon_of(d.mail.out + d.mail.second(d.part.row0)) {}
-  JAXMATCH_FN void operator()(int64_t i, int64_t least) const { lower_to(least_of + i, least); }
-  JAXMATCH_FN void operator()(int64_t i, int64_t least, int64_t horizon) const {
+  JAXMATCH_DEVICE void operator()(int64_t i, int64_t least) const { lower_to(least_of + i, least); }
+  JAXMATCH_DEVICE void operator()(int64_t i, int64_t least, int64_t horizon) const {
     put(least_of + i, least);
     put(horizon_of + i, horizon);
   }
@@ -76,7 +76,7 @@ enum Repriced : int32_t { kAsBefore, kChooses, kFalls };
 // Lists the part's rows that a pricing does not leave as before; frontier[0] has been 0 since a
 // barrier. Returns how many.
 template <class Team, class T>
-JAXMATCH_FN int64_t list_repriced(Team& team, const Divided<T>& d) {
+JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Divided<T>& d) {
   const CoreState& s = d.part.s;
   return list_rows(team, s.n, s.frontier, s.control->frontier,
                    [&](int64_t i) { return peek(s.in_tree + i) != kAsBefore; });
@@ -84,7 +84,7 @@ JAXMATCH_FN int64_t list_repriced(Team& team, const Divided<T>& d) {
 
 // Selects new cores for these.
 template <class Team, class T>
-JAXMATCH_FN void select_repriced(Team& team, const Divided<T>& d, int choice) {
+JAXMATCH_DEVICE void select_repriced(Team& team, const Divided<T>& d, int choice) {
   const CoreState& s = d.part.s;
   const int64_t count = list_repriced(team, d);
   if (count == 0) return;
@@ -94,7 +94,7 @@ JAXMATCH_FN void select_repriced(Team& team, const Divided<T>& d, int choice) {
 
 // Copies the cores of the chosen rows from where devices have sent them, and their horizons.
 template <class Team, class T, class Chosen>
-JAXMATCH_FN void enter_cores(Team& team, const Divided<T>& d, Chosen chosen) {
+JAXMATCH_DEVICE void enter_cores(Team& team, const Divided<T>& d, Chosen chosen) {
   const CoreState& s = d.p.s;
   const int classes = d.how.classes();
   team.rows(s.n, [&](Lanes g, int64_t i) {
@@ -124,7 +124,7 @@ JAXMATCH_FN void enter_cores(Team& team, const Divided<T>& d, Chosen chosen) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next select_first_cores(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next select_first_cores(Team& team, Divided<T>& d) {
   begin(team, d.p);
   publish_prices(team, d.p);
   begin_mail(team, d);
@@ -133,7 +133,7 @@ JAXMATCH_FN Next select_first_cores(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next enter_first_cores(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next enter_first_cores(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const int64_t alone = team.sum(s.n, [&](int64_t i) {
     if (!d.p.has_row(i)) return false;
@@ -155,7 +155,7 @@ JAXMATCH_FN Next enter_first_cores(Team& team, Divided<T>& d) {
 // A pricing begins: rows that have come as far as their horizons are held against the part. Where
 // all of them choose cores anew, they do so at once.
 template <class Team, class T>
-JAXMATCH_FN Next look_at_prices(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next look_at_prices(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const Pricing how = begin_pricing(team, d.p);
   if (how.too_wide) return {kStartAgain};
@@ -180,7 +180,7 @@ JAXMATCH_FN Next look_at_prices(Team& team, Divided<T>& d) {
 // Row prices fall to the least that was heard, and then rows lose their partner: pairs were tight.
 // Calls keep(i, least) for doubtful rows whose price does not fall. Returns how many lost theirs.
 template <class Team, class T, class Keep>
-JAXMATCH_FN int64_t lower_row_prices(Team& team, const Divided<T>& d, Keep keep) {
+JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Divided<T>& d, Keep keep) {
   const CoreState& s = d.p.s;
   return team.sum(s.n, [&](int64_t i) {
     if (peek(s.in_tree + i) == kAsBefore) return false;
@@ -201,7 +201,8 @@ JAXMATCH_FN int64_t lower_row_prices(Team& team, const Divided<T>& d, Keep keep)
 
 // What follows a pricing that has freed so many rows.
 template <class Team, class T>
-JAXMATCH_FN Step close_pricing(Team& team, const Divided<T>& d, const Pricing& how, int64_t freed) {
+JAXMATCH_DEVICE Step close_pricing(Team& team, const Divided<T>& d, const Pricing& how,
+                                   int64_t freed) {
   const Step after = end_pricing(team, d.p, how, freed) == kPrice ? kLookAtPrices : kSearchCores;
   team.leader([&] {
     d.relay->after = after;
@@ -212,7 +213,7 @@ JAXMATCH_FN Step close_pricing(Team& team, const Divided<T>& d, const Pricing& h
 
 // The same as price_rows(), once all have heard the least that rows can pay.
 template <class Team, class T>
-JAXMATCH_FN Next reprice(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next reprice(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const Pricing how(*s.control);
   team.leader([&] { put(s.control->frontier, 0); });
@@ -230,7 +231,7 @@ JAXMATCH_FN Next reprice(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next reprice_all(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next reprice_all(Team& team, Divided<T>& d) {
   const Pricing how(*d.p.s.control);
   const int64_t freed = lower_row_prices(team, d, [](int64_t, int64_t) {});
   const Step after = close_pricing(team, d, how, freed);
@@ -239,14 +240,14 @@ JAXMATCH_FN Next reprice_all(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next renew_cores(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next renew_cores(Team& team, Divided<T>& d) {
   enter_cores(team, d, [&](int64_t i) { return peek(d.p.s.in_tree + i) != kAsBefore; });
   return {Step(peek(&d.relay->after))};
 }
 
 // Phases on the cores until costs have to be looked at.
 template <class Team, class T>
-JAXMATCH_FN Next search_cores(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE Next search_cores(Team& team, const Core<T>& p) {
   if (peek(&p.s.control->trees)) return {kBeginTrees};
   int64_t budget = INT64_MAX;
   const int next = augment_stage(team, p, budget);

@@ -20,7 +20,7 @@ namespace jaxmatch::assignment::large {
 
 // Algorithm 1: the least of each row ...
 template <class Team, class T>
-JAXMATCH_FN Next reduce_part_of_rows(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next reduce_part_of_rows(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   team.each(s.m, [&](int64_t j) {
     put(s.v + j, int64_t{0});
@@ -35,7 +35,7 @@ JAXMATCH_FN Next reduce_part_of_rows(Team& team, Divided<T>& d) {
 // ... and of what is left the least of each column. A wide problem keeps its columns' duals at
 // zero.
 template <class Team, class T>
-JAXMATCH_FN Next reduce_part_of_cols(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next reduce_part_of_cols(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const int64_t alone = team.sum(s.n, [&](int64_t i) {
     const int64_t least = d.p.has_row(i) ? d.mail.least(d.mail.first(i)) : 0;
@@ -64,7 +64,7 @@ JAXMATCH_FN Next reduce_part_of_cols(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next enter_prices(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next enter_prices(Team& team, Divided<T>& d) {
   team.each(d.p.s.m, [&](int64_t j) {
     const int64_t least = d.mail.least(d.mail.first(j));
     if (least < kFar) put(d.p.s.v + j, least);
@@ -76,7 +76,7 @@ JAXMATCH_FN Next enter_prices(Team& team, Divided<T>& d) {
 // The zeros of a row in a word of columns, behind those that are listed; as far as there is room.
 // Their order does not matter to who reads them.
 template <class T>
-JAXMATCH_FN void list_word(const Part<T>& part, int64_t i, int64_t word, uint32_t zeros) {
+JAXMATCH_DEVICE void list_word(const Part<T>& part, int64_t i, int64_t word, uint32_t zeros) {
   if (zeros == 0 || !part.has_row(i)) return;
   ZeroList& list = part.lists[i];
   if (peek(&list.count) > ZeroList::kRoom) return;
@@ -88,7 +88,7 @@ JAXMATCH_FN void list_word(const Part<T>& part, int64_t i, int64_t word, uint32_
 
 // Algorithm 2. Without free rows this is the end; else their trees begin, along zeros that hold.
 template <class Team, class T>
-JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next begin_trees(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   const int64_t count = check_optimality(team, d.p);
   const bool hold = peek(&d.relay->lists_hold);
@@ -114,7 +114,7 @@ JAXMATCH_FN Next begin_trees(Team& team, Divided<T>& d) {
 
 // One list for each row, of the zeros in all parts, where there is room.
 template <class Team, class T>
-JAXMATCH_FN Next hear_lists(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next hear_lists(Team& team, Divided<T>& d) {
   const bool by_rows = d.how.by_rows;
   team.each(d.p.s.n, [&](int64_t i) {
     if (!d.p.has_row(i)) return;
@@ -141,7 +141,7 @@ JAXMATCH_FN Next hear_lists(Team& team, Divided<T>& d) {
 // Algorithm 3, of both variants: along the zeros of the rows of the frontier that are listed.
 // Returns whether there are rows with more.
 template <class Team, class T>
-JAXMATCH_FN bool expand_lists(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
+JAXMATCH_DEVICE bool expand_lists(Team& team, const Divided<T>& d, int64_t level, int64_t count) {
   const CoreState& s = d.p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
   return team.sum(count * d.kListed, [&](int64_t k) {
@@ -157,7 +157,7 @@ JAXMATCH_FN bool expand_lists(Team& team, const Divided<T>& d, int64_t level, in
 // Algorithm 4 for many rows at once: what the part's rows that are new in the trees offer columns
 // outside; or those of them alone that have no list. Returns how many rows have made no offer yet.
 template <class Team, class T>
-JAXMATCH_FN int64_t offer_least(Team& team, const Divided<T>& d, int64_t level, bool unlisted) {
+JAXMATCH_DEVICE int64_t offer_least(Team& team, const Divided<T>& d, int64_t level, bool unlisted) {
   const CoreState& s = d.p.s;
   const auto offers = [&](int64_t i) {  // of the whole
     return peek(s.in_tree + i) == 1 && !(unlisted && peek(d.listed + i * d.kListed) != d.kNoRoom);
@@ -186,7 +186,7 @@ JAXMATCH_FN int64_t offer_least(Team& team, const Divided<T>& d, int64_t level, 
 
 // The forward pass as far as lists go. Then Algorithms 5 and 6, or the least outside the trees.
 template <class Team, class T>
-JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next search_zeros(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   Control& c = *s.control;
   int64_t level = peek(&d.relay->level), count = peek(&d.relay->count);
@@ -241,7 +241,7 @@ JAXMATCH_FN Next search_zeros(Team& team, Divided<T>& d) {
 // Of the offers from all devices the least, and the first row that makes it. Returns the least of
 // all columns.
 template <class Team, class T>
-JAXMATCH_FN int64_t take_offers(Team& team, const Divided<T>& d) {
+JAXMATCH_DEVICE int64_t take_offers(Team& team, const Divided<T>& d) {
   const CoreState& s = d.p.s;
   team.leader([&] { put(&s.control->reach, kFar); });
   team.sync();
@@ -269,7 +269,7 @@ JAXMATCH_FN int64_t take_offers(Team& team, const Divided<T>& d) {
 // found, this is Algorithms 8 and 9; then the classical variant begins anew. Otherwise it ends the
 // level of which some rows have no list: with what these offered, and what lists have reached.
 template <class Team, class T>
-JAXMATCH_FN Next move_divided_duals(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next move_divided_duals(Team& team, Divided<T>& d) {
   const CoreState& s = d.p.s;
   Control& c = *s.control;
   const bool ended = peek(&c.ends) != 0, all = peek(&d.relay->all);

@@ -11,18 +11,18 @@ template <class T>
 struct Heard {
   const Divided<T>& d;
 
-  JAXMATCH_FN double real(int64_t i, int64_t) const { return real_of_order(peek(d.paid + i)); }
-  JAXMATCH_FN double least(Lanes, int64_t i) const { return real_of_order(peek(d.least + i)); }
+  JAXMATCH_DEVICE double real(int64_t i, int64_t) const { return real_of_order(peek(d.paid + i)); }
+  JAXMATCH_DEVICE double least(Lanes, int64_t i) const { return real_of_order(peek(d.least + i)); }
 };
 
 template <class Team, class T>
-JAXMATCH_FN void hear_of_rows(Team& team, const Divided<T>& d, int64_t* into) {
+JAXMATCH_DEVICE void hear_of_rows(Team& team, const Divided<T>& d, int64_t* into) {
   team.each(d.p.s.n, [&](int64_t i) { put(into + i, d.mail.least(d.mail.first(i))); });
   team.sync();
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next judge_divided_costs(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next judge_divided_costs(Team& team, Divided<T>& d) {
   hear_of_costs(team, d);
   const bool ends = judge_costs(team, d.p) == kFinish;
   team.sync();
@@ -31,7 +31,7 @@ JAXMATCH_FN Next judge_divided_costs(Team& team, Divided<T>& d) {
 }
 
 template <class T>
-JAXMATCH_FN void read_grid(Divided<T>& d) {
+JAXMATCH_DEVICE void read_grid(Divided<T>& d) {
   const Control& c = *d.p.s.control;
   d.p.costs.factor = d.part.costs.factor = c.factor;
   d.p.costs.boost = d.part.costs.boost = c.boost;
@@ -39,7 +39,7 @@ JAXMATCH_FN void read_grid(Divided<T>& d) {
 
 // Once everybody is matched: what each row of the part pays.
 template <class Team, class T>
-JAXMATCH_FN Next check_prices(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next check_prices(Team& team, Divided<T>& d) {
   if (has_large_prices(team, d.p)) return {kStartAgain};
   begin_mail(team, d);
   const Part<T>& part = d.part;
@@ -52,7 +52,7 @@ JAXMATCH_FN Next check_prices(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next check_paid(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next check_paid(Team& team, Divided<T>& d) {
   hear_of_rows(team, d, d.paid);
   if (uses_cut_costs(team, d.p, Heard<T>{d})) return {kLookAtCosts};
   if (peek(&d.p.s.control->exact)) return {kEnd};
@@ -67,7 +67,7 @@ JAXMATCH_FN Next check_paid(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next start_again(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next start_again(Team& team, Divided<T>& d) {
   Control& c = *d.p.s.control;
   const bool again = peek(&c.coarse);  // never; but nothing may run for ever
   team.sync();
@@ -80,7 +80,7 @@ JAXMATCH_FN Next start_again(Team& team, Divided<T>& d) {
 }
 
 template <class Team, class T>
-JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
+JAXMATCH_DEVICE Next take_step(Team& team, Divided<T>& d, Step step) {
   switch (step) {
     case kLookAtCosts:
       return look_at_part(team, d);
@@ -132,7 +132,8 @@ JAXMATCH_FN Next take_step(Team& team, Divided<T>& d, Step step) {
 // Until something has to be exchanged, or to the end: then it writes the results. A team that
 // searches apart stops before a search, and goes on with `again`.
 template <class Team, class T>
-JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& results, bool again) {
+JAXMATCH_DEVICE void solve_divided(Team& team, Divided<T>& d, const CoreResults& results,
+                                   bool again) {
   Control& c = *d.p.s.control;
   Next next{Step(peek(&d.relay->step))};
   if (next.step > kJudgeCosts) read_grid(d);
@@ -159,8 +160,8 @@ JAXMATCH_FN void solve_divided(Team& team, Divided<T>& d, const CoreResults& res
 
 // What depends on which side is canonical rows, once that is known.
 template <class T>
-JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char* cores_out,
-                        int64_t core_count, ZeroList* lists_out) {
+JAXMATCH_DEVICE void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char* cores_out,
+                            int64_t core_count, ZeroList* lists_out) {
   const bool flip = peek(&d.p.s.control->flip);
   const bool by_rows = rows != flip;
   d.how = {by_rows, d.mail.devices, me, each, d.p.s.n, d.p.s.m};
@@ -192,9 +193,9 @@ JAXMATCH_FN void divide(Divided<T>& d, bool rows, int64_t each, int64_t me, char
 
 // One launch on this device; `again`: after a search, if there was one.
 template <class Team, class T>
-JAXMATCH_FN void run_divided(Team& team, Divided<T> d, const CoreResults& results, bool rows,
-                             int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
-                             ZeroList* lists_out, bool again = false) {
+JAXMATCH_DEVICE void run_divided(Team& team, Divided<T> d, const CoreResults& results, bool rows,
+                                 int64_t each, const int32_t* me, char* cores_out,
+                                 int64_t core_count, ZeroList* lists_out, bool again = false) {
   if (again && (peek(&d.relay->ask) != kAskNothing || peek(&d.relay->step) == kEnd)) return;
   orient(team, d.p, !rows);
   divide(d, rows, each, *me, cores_out, core_count, lists_out);
@@ -204,7 +205,7 @@ JAXMATCH_FN void run_divided(Team& team, Divided<T> d, const CoreResults& result
 // A launch for the search between the two, if it is time for one: with a program of its own, whose
 // registers it shares with nothing else. It looks at no cost, so T is any type.
 template <class Team, class T>
-JAXMATCH_FN void search_divided(Team& team, Core<T> p, Relay* relay, bool rows) {
+JAXMATCH_DEVICE void search_divided(Team& team, Core<T> p, Relay* relay, bool rows) {
   if (peek(&relay->ask) != kAskNothing || peek(&relay->step) != kSearchCores) return;
   orient(team, p, !rows);
   const Next next = search_cores(team, p);

@@ -66,17 +66,17 @@ struct Mail {
   int64_t* out;       // [words]
   int64_t side, devices, words;
 
-  JAXMATCH_FN void send(int64_t at, int64_t x) const { put(out + at, x); }
-  JAXMATCH_FN int64_t heard(int64_t at, int64_t device) const {
+  JAXMATCH_DEVICE void send(int64_t at, int64_t x) const { put(out + at, x); }
+  JAXMATCH_DEVICE int64_t heard(int64_t at, int64_t device) const {
     return peek(in + device * words + at);
   }
-  JAXMATCH_FN int64_t least(int64_t at) const {
+  JAXMATCH_DEVICE int64_t least(int64_t at) const {
     int64_t x = kNothing;
     for (int64_t d = 0; d < devices; ++d) x = lesser(x, heard(at, d));
     return x;
   }
-  JAXMATCH_FN int64_t first(int64_t k) const { return kHead + k; }
-  JAXMATCH_FN int64_t second(int64_t k) const { return kHead + side + k; }
+  JAXMATCH_DEVICE int64_t first(int64_t k) const { return kHead + k; }
+  JAXMATCH_DEVICE int64_t second(int64_t k) const { return kHead + side + k; }
 };
 
 // The columns of a row's zeros in one device's part.
@@ -87,9 +87,9 @@ struct ZeroList {
 };
 
 // Doubles as whole numbers in the same order, and back.
-JAXMATCH_FN inline int64_t turned(int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; }
-JAXMATCH_FN inline int64_t order_of(double x) { return turned(int64_t(bits_of(x))); }
-JAXMATCH_FN inline double real_of_order(int64_t x) { return real_of(uint64_t(turned(x))); }
+JAXMATCH_DEVICE inline int64_t turned(int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; }
+JAXMATCH_DEVICE inline int64_t order_of(double x) { return turned(int64_t(bits_of(x))); }
+JAXMATCH_DEVICE inline double real_of_order(int64_t x) { return real_of(uint64_t(turned(x))); }
 
 // The rows or columns of one device as a problem of its own: arrays begin at its first row and
 // column, cores and lists are what it sends.
@@ -99,9 +99,9 @@ struct Part : Core<T> {
   int number_of_classes;
   ZeroList* lists;
 
-  JAXMATCH_FN int classes() const { return number_of_classes; }
-  JAXMATCH_FN int64_t row_id(int64_t i) const { return row0 + i; }
-  JAXMATCH_FN int64_t col_id(int64_t j) const { return col0 + j; }
+  JAXMATCH_DEVICE int classes() const { return number_of_classes; }
+  JAXMATCH_DEVICE int64_t row_id(int64_t i) const { return row0 + i; }
+  JAXMATCH_DEVICE int64_t col_id(int64_t j) const { return col0 + j; }
 };
 
 // How the problem's canonical rows or columns are divided. A class of columns belongs to one
@@ -111,7 +111,7 @@ struct Division {
   int64_t devices, me, each;  // `each`: how many rows or columns a device has
   int64_t n, m;
 
-  JAXMATCH_FN int classes() const { return by_rows ? kClasses : kClasses / int(devices); }
+  JAXMATCH_DEVICE int classes() const { return by_rows ? kClasses : kClasses / int(devices); }
 };
 
 // What devices have sent of cores and lists: a block from each.
@@ -120,10 +120,10 @@ struct Exchanged {
   const ZeroList* lists;
   int64_t core_count, list_count;  // in each block: classes of a row, and lists
 
-  JAXMATCH_FN const ClassKeys* keys(int64_t device) const {
+  JAXMATCH_DEVICE const ClassKeys* keys(int64_t device) const {
     return reinterpret_cast<const ClassKeys*>(cores + device * core_count * kBytesOfClass);
   }
-  JAXMATCH_FN const ClassCols* cols(int64_t device) const {
+  JAXMATCH_DEVICE const ClassCols* cols(int64_t device) const {
     return reinterpret_cast<const ClassCols*>(keys(device) + core_count);
   }
   static constexpr int64_t kBytesOfClass = sizeof(ClassKeys) + sizeof(ClassCols);

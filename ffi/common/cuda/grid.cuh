@@ -1,0 +1,112 @@
+// The threads of a cooperative launch: their places in the grid, counters that all of them read
+// after a barrier, and lists that they append to.
+#ifndef JAXMATCH_CUDA_GRID_CUH_
+#define JAXMATCH_CUDA_GRID_CUH_
+
+#include <cstdint>
+
+#ifndef JAXMATCH_EMULATED
+#include <cooperative_groups.h>
+#endif
+
+namespace jaxmatch {
+
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+#ifndef JAXMATCH_EMULATED
+__device__ inline void meet_all_blocks() { cooperative_groups::this_grid().sync(); }
+
+// Loads what other blocks write meanwhile, in loops that wait for it: the compiler may take a plain
+// load, also __ldcg(), out of the loop.
+__device__ inline int2 poll(const void* at) {
+  int2 x;
+  asm volatile("ld.relaxed.gpu.global.v2.s32 {%0, %1}, [%2];"
+               : "=r"(x.x), "=r"(x.y)
+               : "l"(at)
+               : "memory");
+  return x;
+}
+
+// A place for each lane that calls it: one atomic operation for all that come together.
+__device__ inline int32_t take_place(int32_t* count) {
+  const auto lanes = cooperative_groups::coalesced_threads();
+  int at = 0;
+  if (lanes.thread_rank() == 0) at = atomicAdd(count, int(lanes.size()));
+  return lanes.shfl(at, 0) + int(lanes.thread_rank());
+}
+
+__device__ inline void prefetch(const void* at) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
+}
+#endif
+
+// Counters of one step, zero when it begins. Four words are one load.
+struct alignas(16) Tally {
+  int32_t count, found, more, work;
+};
+constexpr int kTallies = 4;
+
+// All threads of a launch; or, with kMayBeAlone, those of one block that solves a problem without
+// the others. `kTotal` names a Tally in the block's shared memory.
+template <Tally& (*kTotal)(), bool kMayBeAlone>
+class Grid {
+ public:
+  // The tallies must be zero, and steps are counted from `step` on.
+  __device__ explicit Grid(Tally* ring, int step = 0, bool alone = false)
+      : ring_(ring), step_(step), alone_(alone) {}
+
+  __device__ int blocks() const { return is_alone() ? 1 : int(gridDim.x); }
+  __device__ int block() const { return is_alone() ? 0 : int(blockIdx.x); }
+  // Consecutive warps are in different blocks, so that a few items keep all multiprocessors busy.
+  __device__ int warp() const { return int(threadIdx.x / 32) * blocks() + block(); }
+  __device__ int warps() const { return int(blockDim.x / 32) * blocks(); }
+  __device__ int thread() const { return warp() * 32 + lane(); }
+  __device__ int threads() const { return int(blockDim.x) * blocks(); }
+  __device__ static int lane() { return int(threadIdx.x % 32); }
+  __device__ bool leader() const { return block() == 0 && threadIdx.x == 0; }
+
+  __device__ Tally* tally() const { return ring_ + step_ % kTallies; }
+  // A barrier for all threads. Returns what they have counted since the last one.
+  __device__ Tally meet() {
+    if (leader()) ring_[(step_ + 2) % kTallies] = Tally{};
+    if (is_alone()) {
+      __threadfence();
+      __syncthreads();
+    } else {
+      meet_all_blocks();
+    }
+    if (threadIdx.x == 0) {
+      const int4 x = __ldcg(reinterpret_cast<const int4*>(tally()));
+      kTotal() = {x.x, x.y, x.z, x.w};
+    }
+    __syncthreads();
+    const Tally result = kTotal();
+    __syncthreads();  // before the next barrier writes it
+    ++step_;
+    return result;
+  }
+  __device__ int steps() const { return step_; }
+
+  template <class F>
+  __device__ void each(int64_t count, F f) const {
+    for (int64_t k = thread(); k < count; k += threads()) f(k);
+  }
+  // The same for whole warps: f(k, exists), with all lanes there.
+  template <class F>
+  __device__ void each_warp(int64_t count, F f) const {
+    for (int64_t first = thread() - lane(); first < count; first += threads()) {
+      f(first + lane(), first + lane() < count);
+    }
+  }
+
+ private:
+  __device__ bool is_alone() const { return kMayBeAlone && alone_; }
+
+  Tally* ring_;
+  int step_;
+  bool alone_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CUDA_GRID_CUH_

@@ -1,0 +1,13 @@
+// Marks functions that both the host and the device run, or the device alone where there is one.
+#ifndef JAXMATCH_HOST_DEVICE_H_
+#define JAXMATCH_HOST_DEVICE_H_
+
+#if defined(__CUDACC__)
+#define JAXMATCH_HOST_DEVICE __host__ __device__
+#define JAXMATCH_DEVICE __device__
+#else
+#define JAXMATCH_HOST_DEVICE
+#define JAXMATCH_DEVICE
+#endif
+
+#endif  // JAXMATCH_HOST_DEVICE_H_
