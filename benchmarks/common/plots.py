@@ -27,6 +27,7 @@ def save(figure: Any, path: Path) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
     if figure.get_layout_engine() is None:
         figure.tight_layout(rect=(0, ROOM_BELOW if figure.legends else 0, 1, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path
