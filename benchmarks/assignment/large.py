@@ -318,7 +318,7 @@ def main() -> None:
     args = options.parse(options.parser(__doc__, "nothing larger than 5000", selects=True))
     if jax.default_backend() != "gpu":
         raise SystemExit("This benchmark needs a GPU.")
-    content = record.gpu() | record.environment(["jax", "jaxlib", "numpy", "torch"])
+    content: Row = record.gpu() | record.environment(["jax", "jaxlib", "numpy", "torch"])
     for name, part in PARTS.items():
         content[name] = []
         for row in part(args):

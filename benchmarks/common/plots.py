@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def numbers(values: Sequence[float | None]) -> np.ndarray:
 def grouped_bars(
     axes: Axes,
     labels: Sequence[str],
-    series: dict[str, Sequence[float | None]],
+    series: Mapping[str, Any],
     *,
     colors: Sequence[str] = CYCLE,
     errors: Any = None,
@@ -92,9 +92,7 @@ def stacked_shares(axes: Axes, labels: Sequence[str], parts: Sequence[dict[str, 
     legend(axes, loc="lower right", frameon=True)
 
 
-def relative_to_ours(
-    axes: Axes, labels: Sequence[str], peers: dict[str, Sequence[str | float | None]]
-) -> None:
+def relative_to_ours(axes: Axes, labels: Sequence[str], peers: Mapping[str, Sequence[Any]]) -> None:
     """Times of peers by ours, on a logarithmic axis; hollow where a peer was stopped (">2.5")."""
     for (name, values), color, marker in zip(peers.items(), ("#909090", OTHER, FIFTH), MARKERS):  # noqa: B905
         texts = ["nan" if x is None or x == "" else str(x) for x in values]
