@@ -58,7 +58,7 @@ def grouped_bars(
     labels: Sequence[str],
     series: Mapping[str, Any],
     *,
-    colors: Sequence[str] = CYCLE,
+    colors: Sequence[Any] = CYCLE,
     errors: Any = None,
     across: bool = False,
     **style: Any,
