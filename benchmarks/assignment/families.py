@@ -20,7 +20,7 @@ def _on_sphere(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def sphere_to_shape(n: int, seed: int) -> np.ndarray:
-    """Points on a sphere against a flat shape, half of which is somewhere else."""
+    """Points on a sphere against a flat shape, one half of it moved."""
     rng = np.random.default_rng(seed)
     x, y = _on_sphere(rng, n), _on_sphere(rng, n) * [1, 0.3, 0.1]
     y[: n // 2] += [0, 0.5, 0]

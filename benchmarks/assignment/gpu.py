@@ -267,6 +267,8 @@ PARTS = {
 
 def main() -> None:
     args = options.parse(options.parser(__doc__, "fewer points, and no optax", selects=True))
+    if jax.default_backend() != "gpu":
+        raise SystemExit("This benchmark needs a GPU.")
     packages = ["jax", "jaxlib", "numpy", "scipy", "optax", "torch-linear-assignment"]
     clock = "CUPTI" if has_device_clock() else "wall"
     content = record.gpu() | record.environment(packages) | {"device_clock": clock}

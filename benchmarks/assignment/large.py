@@ -3,12 +3,12 @@
     python -m benchmarks.assignment.large [--quick] [--rows PATTERN] [--out FOLDER]
 
 Integers uniform on the ranges of Date and Nagi 2016, continuous costs, squared distances of points,
-other dtypes, what fits into one GPU, and costs on which candidates mislead. Device time by the
-GPU's own clock where torch is there to ask for it (CUPTI), else the wall time of a call. Beside it
-the counters of the solve: searches, rounds of label correcting, passes over all costs and their
-bytes, and the share of each stage. Every answer is checked: optimal by its own duals, held against
-every cost, and the known optimum where there is one. The peers' times were measured on such a card,
-but not in this run. Tables 1 to 3 and figures 2 and 3 of Date and Nagi are made again with
+other dtypes, the largest that fits into one GPU, and costs on which candidates mislead. Device time
+by the GPU's own clock where torch is there to ask for it (CUPTI), else the wall time of a call.
+Beside it the counters of the solve: searches, rounds of label correcting, passes over all costs and
+their bytes, and the share of each stage. Every answer is checked: optimal by its own duals, held
+against every cost, and the known optimum where there is one. The peers' times were measured on such
+a card, but not in this run. Tables 1 to 3 and figures 2 and 3 of Date and Nagi are made again with
 `"classical"` and `"tree"`. Writes `assignment_large.json`, `.png` and `_hungarian.png`. A row's
 name is like "ranges 5000 n/10".
 """
@@ -318,7 +318,7 @@ def main() -> None:
     args = options.parse(options.parser(__doc__, "nothing larger than 5000", selects=True))
     if jax.default_backend() != "gpu":
         raise SystemExit("This benchmark needs a GPU.")
-    content = record.gpu() | record.environment(["jax", "jaxlib", "numpy", "torch"])
+    content: Row = record.gpu() | record.environment(["jax", "jaxlib", "numpy", "torch"])
     for name, part in PARTS.items():
         content[name] = []
         for row in part(args):

@@ -1,4 +1,4 @@
-"""What matching costs inside a training step of a DETR-sized model on a GPU.
+"""The cost of matching inside a training step of a DETR-sized model on a GPU.
 
     python -m benchmarks.assignment.training [--small] [--out FOLDER]
 

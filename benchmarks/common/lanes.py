@@ -1,4 +1,4 @@
-"""Which solve is measured when: the GPU, single cores and a group of cores side by side."""
+"""The schedule of solves: the GPU, single cores and a group of cores measure side by side."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ def save(figure: Any, path: Path) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
     if figure.get_layout_engine() is None:
         figure.tight_layout(rect=(0, ROOM_BELOW if figure.legends else 0, 1, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path
@@ -55,9 +56,9 @@ def numbers(values: Sequence[float | None]) -> np.ndarray:
 def grouped_bars(
     axes: Axes,
     labels: Sequence[str],
-    series: dict[str, Sequence[float | None]],
+    series: Mapping[str, Any],
     *,
-    colors: Sequence[str] = CYCLE,
+    colors: Sequence[Any] = CYCLE,
     errors: Any = None,
     across: bool = False,
     **style: Any,
@@ -91,9 +92,7 @@ def stacked_shares(axes: Axes, labels: Sequence[str], parts: Sequence[dict[str, 
     legend(axes, loc="lower right", frameon=True)
 
 
-def relative_to_ours(
-    axes: Axes, labels: Sequence[str], peers: dict[str, Sequence[str | float | None]]
-) -> None:
+def relative_to_ours(axes: Axes, labels: Sequence[str], peers: Mapping[str, Sequence[Any]]) -> None:
     """Times of peers by ours, on a logarithmic axis; hollow where a peer was stopped (">2.5")."""
     for (name, values), color, marker in zip(peers.items(), ("#909090", OTHER, FIFTH), MARKERS):  # noqa: B905
         texts = ["nan" if x is None or x == "" else str(x) for x in values]

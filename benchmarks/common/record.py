@@ -1,4 +1,4 @@
-"""What benchmarks report: the machine and versions, tables for people, JSON files."""
+"""Reports of benchmarks: the machine and versions, tables, JSON files."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def device_times(call: Callable[[], Any], runs: int) -> list[float] | None:
 
     None where there is no device clock, or it saw too few kernels.
     """
-    spans = _kernels(call, runs, 0.01) if has_device_clock() else ()
+    spans = _kernels(call, runs, 0.01) if has_device_clock() else np.empty((0, 2))
     if len(spans) < runs:
         return None
     # The pauses are the longest times without a kernel: they tell the calls apart.

@@ -88,7 +88,7 @@ class Bench:
         raise NotImplementedError
 
     def inside(self, job: Any) -> dict[str, Any]:
-        """What the kernels tell of one more solve on a GPU."""
+        """Counters that the kernels keep, of one more solve on a GPU."""
         return {}
 
     def answer(self, question: Any, report: Callable[[str], None]) -> Any:

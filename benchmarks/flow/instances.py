@@ -279,9 +279,11 @@ def make_all(wanted: Iterable[str], cache: Path) -> dict[str, tuple[int, int]]:
 
 
 def workload_spread(x: Network) -> tuple[float, float]:
-    """How unevenly arcs are shared among warps that look at all nodes, as standard deviation by
-    mean: where each lane has a node and the warp waits for the longest (WBPR's TC), and where the
-    32 nodes of a warp are dealt with one after another by all lanes (TLPNS)."""
+    """Imbalance of arcs among warps that visit all nodes, as standard deviation by mean.
+
+    With a node for each lane, so that a warp waits for its longest one (WBPR's TC), and with the 32
+    nodes of a warp visited one after another by all lanes (TLPNS).
+    """
     n = int(x["n"])
     degree = np.bincount(x["src"], minlength=n) + np.bincount(x["dst"], minlength=n)
     lanes = np.pad(degree, (0, -n % 32)).reshape(-1, 32)

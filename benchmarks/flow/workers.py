@@ -1,4 +1,4 @@
-"""What a worker of the flow benchmark does: our methods and the peers, one solve at a time."""
+"""Solves of the flow benchmark, by our methods and the peers, as a worker runs them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def peers_found() -> list[str]:
 def _network(
     x: dict[str, Any], job: Job, kept: dict[Any, Any]
 ) -> tuple[tuple[Any, ...], Callable[..., Any], Callable[[Any], int]]:
-    """The arguments, what to compile, and the check."""
+    """The arguments, the function to compile, and the check."""
     import jax
 
     import jaxmatch as jm

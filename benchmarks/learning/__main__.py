@@ -78,7 +78,7 @@ def main() -> None:
         if part == "digit_matching":
             if DIGITS.exists():
                 rows = [json.loads(line) for line in DIGITS.read_text().splitlines()]
-                print(plots.draw(part, {"rows": rows}, DIGITS.with_suffix(".png")))
+                print(plots.draw(part, {"rows": rows}, args.out / f"{DIGITS.stem}.png"))
             continue
         machine = record.environment(PACKAGES) | {"device": device.device_kind}
         content = machine | PARTS[part](args)

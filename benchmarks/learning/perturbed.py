@@ -1,4 +1,4 @@
-"""What gradients cost: a part of `learning`.
+"""The time and memory of gradients: a part of `learning`.
 
 - `fused`: the gradient of a linear loss of perturbed assignments, beside `optax.perturbations`
   around the same solver, and beside our own steps one after another; once as a call, which on a GPU

@@ -1,4 +1,4 @@
-"""How good gradients are, and what one costs: a part of `learning`.
+"""The quality of gradients, and the time of each: a part of `learning`.
 The truth is the Jacobian of the smoothed solution `y_sigma(C) = E[y(C + sigma Z)]` for assignments
 of 3, 4 and 5 rows, whose permutations can be enumerated. It is computed in NumPy and has nothing in
 common with the rules that are measured. `ABOUT` explains the columns.

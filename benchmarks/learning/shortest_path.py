@@ -75,7 +75,7 @@ ALL = METHODS | {"blackbox, rounded regret": Method(rounded_regret)}
 
 
 def rounding_signs(examples: Examples) -> dict[str, float]:
-    """What the regret of the shortest paths themselves is, in float32: a share of the examples."""
+    """Shares of the examples by the sign of the regret of their own shortest path, in float32."""
     regret = np.asarray(jax.jit(lambda x: (x.path * x.cost).sum(-1) - x.value)(examples))
     return {
         "below_0": float((regret < 0).mean()),
@@ -135,7 +135,7 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def criteria(rows: Sequence[Row]) -> list[Row]:
-    """What was to be reached on the published data, in this run."""
+    """Goals on the published data, and whether this run reached them."""
     by_name = {row["method"]: row for row in rows if row["data"] == "published"}
     found = []
     for name, most in AT_MOST.items():

@@ -1,4 +1,4 @@
-"""What a worker of the matching benchmark does: our methods and the peers, one solve at a time."""
+"""Solves of the matching benchmark, by our methods and the peers, as a worker runs them."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ Parts, all of them unless some are named:
 - `strong`: their table 5: one problem over more and more devices.
 - `fast`: `method="core"`, uniform float32 costs. Goal: on four GPUs 1.5 times as fast as on one at
   n = 150,000.
-- `ties`: n = 10,000, whole costs of which many are equal.
-- `capacity`: 200,000 x 200,000 costs (160 GB), and as many points of which no cost is ever stored.
+- `ties`: n = 10,000, integer costs, many of them equal.
+- `capacity`: 200,000 x 200,000 costs (160 GB), and as many points, whose costs are not stored.
 
 On 1, 2, 4 devices and on 8, as far as they are there and `--devices` allows. Times are medians of
-the wall time of a call. Every answer is proved optimal by a check that holds
-all costs, where they lie, against the duals, and must be the same for every number of devices. Each
-part writes `multi_gpu_<part>.json` after every case, and a figure of the same name. `--seconds`
-ends early and says what was left out; `--resume` keeps the rows of an earlier run. Without GPUs,
+the wall time of a call. Every answer is proved optimal by a check of all costs against the duals,
+and must be the same for every number of devices. Each part writes `multi_gpu_<part>.json` after
+every case, and a figure of the same name. `--seconds` ends early and says what was left out;
+`--resume` keeps the rows of an earlier run. Without GPUs,
 `XLA_FLAGS=--xla_force_host_platform_device_count=4` and `--quick` try it out.
 """
 

@@ -1,8 +1,7 @@
-"""What the benchmark of several GPUs measures: the cases of each part, and a row for each.
+"""The parts of the benchmark of several GPUs: their cases, and a row for each case.
 
-A case is what tells its row from all others; `devices` is among it. `form` is `"plain"` for the
-method of one device, `"divided"` for the program that divides a problem over a mesh, also if there
-is one device in it.
+A case identifies its row; `devices` is one of its fields. `form` is `"plain"` for the method of one
+device, `"divided"` for the program that shards a problem over a mesh, also over one device.
 """
 
 from __future__ import annotations

@@ -6,7 +6,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.plots import FOURTH, OTHER, OURS, Axes, legend, legend_below, plt, save
+from matplotlib.colors import to_rgba
+
+from benchmarks.common.plots import (
+    FOURTH,
+    OTHER,
+    OURS,
+    Axes,
+    grouped_bars,
+    legend,
+    legend_below,
+    plt,
+    save,
+)
 from benchmarks.common.record import Row
 
 
@@ -101,16 +113,16 @@ def ties(table: Table) -> Any:
     kinds = list(dict.fromkeys(r["costs"] for r in table))
     figure, every = plt.subplots(1, len(COLORS), figsize=(4.2 * len(COLORS), 4), sharey=True)
     for axes, (method, color) in zip(every, COLORS.items(), strict=True):
-        for k, (divided, devices) in enumerate(forms):
+        series = {}
+        for divided, devices in forms:
             same = {"method": method, "form": "divided" if divided else "plain", "devices": devices}
-            named, times = _points(table, "costs", "ms", **same)
-            at = [kinds.index(name) + 0.8 * (k / len(forms) - 0.4) for name in named]
-            how = f"divided, {devices} device{'s' if devices > 1 else ''}" if divided else "plain"
-            axes.bar(
-                at, times, 0.8 / len(forms), color=color, alpha=(k + 1) / len(forms), label=how
-            )
-        axes.set(title=method, yscale="log", xticks=range(len(kinds)))
-        axes.set_xticklabels(kinds, rotation=30, ha="right")
+            times = dict(zip(*_points(table, "costs", "ms", **same), strict=True))
+            name = f"divided, {devices} device{'s' if devices > 1 else ''}" if divided else "plain"
+            series[name] = [times.get(kind) for kind in kinds]
+        shades = [to_rgba(color, (k + 1) / len(forms)) for k in range(len(forms))]
+        grouped_bars(axes, kinds, series, colors=shades)
+        axes.set(title=method, yscale="log")
+        axes.tick_params(axis="x", rotation=30)
         legend(axes)
     every[0].set_ylabel(f"ms of a call, n = {table[0]['n']}")
     return figure

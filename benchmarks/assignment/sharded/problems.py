@@ -81,7 +81,7 @@ def make_points(n: int, mesh: Mesh, dims: int = 2) -> tuple[jax.Array, jax.Array
 def _bounds(
     costs_of: Callable[[jax.Array, int], jax.Array], rows: int, n: int, v: jax.Array, width: int
 ) -> jax.Array:
-    """What each local row adds to a bound: its least reduced cost, by blocks of rows."""
+    """The contribution of each local row to a bound: its least reduced cost, by blocks of rows."""
     size = min(rows, max(1, _BLOCK_BYTES // (8 * width)))
     real = jnp.arange(width) < n
     most = jnp.iinfo(v.dtype).max if jnp.issubdtype(v.dtype, jnp.integer) else jnp.inf
