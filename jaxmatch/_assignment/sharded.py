@@ -16,6 +16,7 @@ from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._assignment.native_sharded import Exchanged, Kept
 from jaxmatch._assignment.partition import Division, division_of
 from jaxmatch._common.arguments import as_mask
+from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike, varying_axes
 from jaxmatch._common.status import Status
@@ -25,7 +26,7 @@ from jaxmatch._ffi import libraries
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
+    from jaxtyping import Array, Bool, Float, Num
 
 
 def solve_divided(
@@ -113,7 +114,7 @@ def _solve(
         maximize=maximize,
         method=method,
     )
-    return res.replace(cost=_value(division, cost, res.cost, res.col4row, res.status))
+    return res.replace(cost=envelope_value(res.cost, cost, res, partial(_slope, division)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -286,32 +287,10 @@ def exchange_and_solve(
 # The gradient
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value(
-    division: Division,
-    cost: Num[Array, "n m"],
-    optimum: Float[Array, ""],
-    col4row: Int[Array, " n"],
-    status: Int[Array, ""],
-) -> Float[Array, ""]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(
-    division: Division, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    _, optimum, col4row, status = primals
-    dot = jnp.zeros_like(optimum)
-    if tangents[0].dtype != jax.dtypes.float0:
-        along = _along(division, tangents[0], col4row, status == Status.OPTIMAL)
-        dot += along.astype(dot.dtype)
-    return _value(division, *primals), dot
-
-
-def _along(division: Division, x: Array, col4row: Array, solved: Array) -> Array:
-    """The sum of the matched entries of `x`, each added where it is."""
+def _slope(division: Division, cost: Array, tangent: Array, res: Assignment) -> Float[Array, ""]:
+    """The sum of the tangents of matched pairs, each added where it is."""
+    if is_constant(tangent):
+        return jnp.zeros_like(res.cost)
 
     def part(x: Array, col4row: Array, solved: Array) -> Array:
         if division.rows:
@@ -320,9 +299,8 @@ def _along(division: Division, x: Array, col4row: Array, solved: Array) -> Array
             mine = col4row - division.here() * x.shape[1]
         here = solved & (mine >= 0) & (mine < x.shape[1])
         at = jnp.clip(mine, 0, x.shape[1] - 1)[:, None]
-        # `where` and not a product: its transpose stops a NaN that a loss sends back.
-        found = jnp.where(here, jnp.take_along_axis(x, at, axis=1)[:, 0], 0)
-        return division.total(found.sum())
+        return division.total(sum_where(here, jnp.take_along_axis(x, at, axis=1)[:, 0]))
 
     everywhere = PartitionSpec()
-    return division.on_parts(part, (division.spec, everywhere, everywhere), x, col4row, solved)
+    specs, solved = (division.spec, everywhere, everywhere), res.status == Status.OPTIMAL
+    return division.on_parts(part, specs, tangent, res.col4row, solved)

@@ -18,6 +18,7 @@ from jaxmatch._assignment.sharded import solve_divided
 from jaxmatch._assignment.stepping import Progress, has_trees, is_done, solve_in_steps
 from jaxmatch._common.arguments import as_col_dual, as_cost, as_int32, as_mask, as_unmatched_cost
 from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -529,42 +530,26 @@ def _solve(
     def solve(cost: Array, *optional: Array | None) -> Assignment:
         res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)
         row_mask, _, unmatched_cost, _ = optional
-        value = _value(cost, unmatched_cost, res.cost, res.col4row, row_mask, res.status)
-        return res.replace(cost=value)
+        problem = (cost, row_mask, unmatched_cost)
+        return res.replace(cost=envelope_value(res.cost, problem, res, _slope))
 
     arguments = (cost, row_mask, col_mask, unmatched_cost, col_dual)
     return over_batch_shards(solve, *arguments, core_dims=2)
 
 
-@jax.custom_jvp
-def _value(
-    cost: Array,
-    unmatched_cost: Array | None,
-    optimum: Float[Array, "..."],
-    col4row: Int[Array, "... n"],
-    row_mask: Bool[Array, "... n"] | None,
-    status: Int[Array, "..."],
+def _slope(
+    problem: tuple[Array, Array | None, Array | None],
+    tangents: tuple[Any, Any, Any],
+    res: Assignment,
 ) -> Float[Array, "..."]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
-    cost, _, optimum, col4row, row_mask, status = primals
-    cost_dot, unmatched_dot = tangents[:2]
-    solved = (status == Status.OPTIMAL)[..., None]
-    dot = jnp.zeros_like(optimum)
-
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
-    if cost_dot is not None and cost_dot.dtype != jax.dtypes.float0 and cost.shape[-1]:
-        along = jnp.take_along_axis(cost_dot, jnp.maximum(col4row, 0)[..., None], axis=-1)[..., 0]
-        matched = solved & (col4row >= 0)
-        dot += jnp.where(matched, along.astype(dot.dtype), 0).sum(-1)
-    if unmatched_dot is not None and unmatched_dot.dtype != jax.dtypes.float0:
-        exists = solved & (col4row < 0)
-        if row_mask is not None:
-            exists &= row_mask
-        dot += jnp.where(exists, unmatched_dot.astype(dot.dtype), 0).sum(-1)
-    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(*primals), dot
+    cost, row_mask, _ = problem
+    solved, matched = (res.status == Status.OPTIMAL)[..., None], res.col4row >= 0
+    dot = jnp.zeros_like(res.cost)
+    if not is_constant(tangents[0]) and cost.shape[-1]:
+        at = jnp.maximum(res.col4row, 0)[..., None]
+        along = jnp.take_along_axis(tangents[0], at, axis=-1)[..., 0]
+        dot += sum_where(solved & matched, along.astype(dot.dtype))
+    if not is_constant(tangents[2]):
+        alone = solved & ~matched & (True if row_mask is None else row_mask)
+        dot += sum_where(alone, tangents[2].astype(dot.dtype))
+    return dot

@@ -13,6 +13,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import as_given
+from jaxmatch._common.gradient import envelope_value, sum_where
 from jaxmatch._common.result import Flow, MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -363,7 +364,7 @@ def _solve(
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
         cut = _cut(network, res.source_side) & counts[..., None]
-        return res.replace(value=_value(capacity, res.value, cut))
+        return res.replace(value=envelope_value(res.value, capacity, cut, _slope))
 
     if network.batch_shape:
         return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
@@ -389,18 +390,5 @@ def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array,
     return side(network.senders) & ~side(network.receivers)
 
 
-@jax.custom_jvp
-def _value(
-    capacity: Float[Array, "... e"], optimum: Float[Array, "..."], cut: Bool[Array, "... e"]
-) -> Float[Array, "..."]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
-    _, optimum, cut = primals
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
-    dot = jnp.where(cut, tangents[0], 0).sum(-1).astype(optimum.dtype)
-    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(*primals), dot
+def _slope(capacity: Array, tangent: Array, cut: Bool[Array, "... e"]) -> Float[Array, "..."]:
+    return sum_where(cut, tangent)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import NARROW, as_given
+from jaxmatch._common.gradient import envelope_value, sum_where
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
@@ -271,45 +271,29 @@ def _solve(
             found = lax.platform_dependent(*capacities, default=twin, **platforms)
         else:
             found = twin(*capacities)
-        value, side, status = found
-        if jnp.issubdtype(source.dtype, jnp.floating):
-            value = _value(connectivity, source, sink, pairwise, value, side, status)
-        return MinimumCut(value, side, status)
+        cut = MinimumCut(*found)
+        if not jnp.issubdtype(source.dtype, jnp.floating):
+            return cut
+        slope = partial(_slope, connectivity)
+        value = envelope_value(cut.value, (source, sink, pairwise), cut, slope)
+        return cut.replace(value=value)
 
     rank = 3 if connectivity == 6 else 2
     return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value(
-    connectivity: int,
-    source: Array,
-    sink: Array,
-    pairwise: Array,
-    minimum: Array,
-    side: Array,
-    status: Array,
+def _slope(
+    connectivity: int, capacities: tuple[Array, ...], tangents: tuple[Array, ...], cut: MinimumCut
 ) -> Array:
-    """The minimum, with the envelope theorem (Danskin) as its derivative."""
-    return minimum
-
-
-@_value.defjvp
-def _value_jvp(
-    connectivity: int, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    _, _, pairwise, minimum, side, status = primals
-    source_dot, sink_dot, pairwise_dot = tangents[:3]
+    source, sink, pairwise = tangents
     rank = 3 if connectivity == 6 else 2
     grid = tuple(range(-rank, 0))
-    solved = (status == Status.OPTIMAL)[(..., *(None for _ in grid))]
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
-    dot = jnp.where(solved, jnp.where(side, sink_dot, source_dot), 0).sum(grid)
-    crosses = cut_arcs(side, pairwise.shape[-rank - 1], connectivity)
+    solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in grid))]
+    dot = sum_where(solved & ~cut.source_side, source, grid)
+    dot += sum_where(solved & cut.source_side, sink, grid)
+    crosses = cut_arcs(cut.source_side, capacities[2].shape[-rank - 1], connectivity)
     crosses &= jnp.expand_dims(solved, -rank - 1)
-    dot += jnp.where(crosses, pairwise_dot, 0).sum((-rank - 1, *grid))
-    # Not `minimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(connectivity, *primals), dot
+    return dot + sum_where(crosses, pairwise, (-rank - 1, *grid))
 
 
 def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
