@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec
 from jaxmatch._assignment import native_large, native_points, native_sharded
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.partition import Division, division_of
+from jaxmatch._assignment.problem import as_mask
 from jaxmatch._assignment.sharded import (
     DividedCosts,
     check_division,
@@ -20,7 +21,7 @@ from jaxmatch._assignment.sharded import (
     solve_parts,
 )
 from jaxmatch._assignment.sharded_check import check_parts
-from jaxmatch._common.arguments import as_array, as_assignment, as_mask
+from jaxmatch._common.arguments import as_array, as_assignment
 from jaxmatch._common.given import BOOLEAN, REAL
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.promotion import common_dtype

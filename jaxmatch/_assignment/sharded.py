@@ -15,13 +15,13 @@ from jaxmatch._assignment import native_large, native_sharded
 from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._assignment.native_sharded import Exchanged, Kept
 from jaxmatch._assignment.partition import Division, division_of
-from jaxmatch._common.arguments import as_mask
+from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike, varying_axes
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
-from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform
 
 
 if TYPE_CHECKING:
@@ -149,19 +149,8 @@ def solve_parts(
     whole problem. `cpu(operands, row_mask, col_mask)` solves it on a CPU instead of `method`; a
     method that only CPUs have is the twin elsewhere.
     """
-    given = [x is not None for x in masks]
-    count = len(operands)
     if division.is_local:
         _check_alike(division, (*operands[1:], *masks))
-
-    def with_masks(
-        solve: Callable[..., Assignment],
-    ) -> Callable[..., Assignment]:
-        def solver(*arguments: Array) -> Assignment:
-            rest = iter(arguments[count:])
-            return solve(arguments[:count], *(next(rest) if g else None for g in given))
-
-        return solver
 
     def twin(
         operands: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
@@ -174,33 +163,26 @@ def solve_parts(
     def native(*arguments: Any) -> Assignment:
         return exchange_and_solve(costs, *arguments, **how).result
 
-    branches: dict[str, Callable[..., Assignment]] = {}
-    if libraries.has_cpu_library():
-        branches["cpu"] = with_masks(cpu or native)
-    if libraries.has_cuda_library() and method in native_large.LARGE_METHODS:
-        branches["cuda"] = with_masks(native)
+    cuda = native if method in native_large.LARGE_METHODS else None
 
     @jax.custom_batching.sequential_vmap  # a problem takes all devices
-    def part(*arguments: Array) -> Assignment:
-        if not branches:
-            return with_masks(twin)(*arguments)
-        return lax.platform_dependent(*arguments, default=with_masks(twin), **branches)
+    def part(operands: tuple[Array, ...], *masks: Array | None) -> Assignment:
+        return by_platform(twin, operands, *masks, cpu=cpu or native, cuda=cuda)
 
-    arguments = (*operands, *(x for x in masks if x is not None))
     if division.axis is None:
-        return part(*arguments)
+        return part(operands, *masks)
     if division.is_local:
         # The same on all devices also by type.
-        return jax.tree.map(lambda x: lax.pmax(x, division.axis), part(*arguments))
+        return jax.tree.map(lambda x: lax.pmax(x, division.axis), part(operands, *masks))
     everywhere = PartitionSpec()
-    in_specs = (*costs.specs, *[everywhere] * sum(given))
+    in_specs = (costs.specs, everywhere, everywhere)
     return jax.shard_map(
         part,
         mesh=division.mesh,
         in_specs=in_specs,
         out_specs=everywhere,
         check_vma=False,  # all devices come to the same result
-    )(*division.laid_out(in_specs, arguments))
+    )(*division.laid_out(in_specs, (operands, *masks)))
 
 
 def _check_alike(division: Division, shared: tuple[Array | None, ...]) -> None:

@@ -53,6 +53,6 @@ def sum_where(
     return jnp.where(chosen, tangent, 0).sum(axes)
 
 
-def is_constant(tangent: Any) -> bool:
-    """Whether a tangent belongs to an integer, or to nothing."""
-    return tangent is None or tangent.dtype == jax.dtypes.float0
+def is_constant(tangent: Array) -> bool:
+    """Whether a tangent belongs to an integer."""
+    return tangent.dtype == jax.dtypes.float0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
@@ -257,21 +256,14 @@ def _solve(
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     solver = _METHODS[method]
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
-    platforms: dict[str, Callable[..., tuple[Array, Array, Array]]] = {}
+    on_cpu = on_cuda = None
     if solver is not None:
         on = partial(native.grid_cut, connectivity=connectivity, method=solver)
-        if libraries.has_cpu_library():
-            platforms["cpu"] = partial(on, platform="cpu")
-        if libraries.has_cuda_library():
-            platforms["cuda"] = partial(on, platform="cuda")
+        on_cpu, on_cuda = partial(on, platform="cpu"), partial(on, platform="cuda")
 
     def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
         capacities = lax.stop_gradient((source, sink, pairwise))
-        if platforms:
-            found = lax.platform_dependent(*capacities, default=twin, **platforms)
-        else:
-            found = twin(*capacities)
-        cut = MinimumCut(*found)
+        cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
         if not jnp.issubdtype(source.dtype, jnp.floating):
             return cut
         slope = partial(_slope, connectivity)

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.given import INTEGERS, as_given, typed
 from jaxmatch._common.indices import existing
 from jaxmatch._common.result import Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi import libraries
-from jaxmatch._ffi.method import Method
+from jaxmatch._ffi.dispatch import Method, by_platform, until_done
 from jaxmatch._ffi.place import BY_JAX, Place, place_of
 from jaxmatch._matching import native
 from jaxmatch._matching import xla as _xla_matching
 from jaxmatch._matching.by_flow import solve_by_flow
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
-from jaxmatch._matching.steps import solve_in_steps
 
 
 if TYPE_CHECKING:
@@ -314,23 +311,17 @@ def _solve(
     steps: int,
 ) -> Matching:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
-    platforms: dict[str, Callable[..., Matching]] = {}
     cpu, cuda = _METHODS[method]
-    if cpu is not None and libraries.has_cpu_library():
-        platforms["cpu"] = _native_solver("cpu", cpu, init, given, steps)
-    if cuda is not None and libraries.has_cuda_library():
-        platforms["cuda"] = _native_solver("cuda", cuda, init, given, steps)
+    on_cpu = None if cpu is None else _native_solver("cpu", cpu, init, given, steps)
+    on_cuda = None if cuda is None else _native_solver("cuda", cuda, init, given, steps)
     twin = partial(_xla_matching.solve, init=init, search=method != "init_only")
     if method == "flow":
         twin = solve_by_flow
 
-    def solve(graph: BipartiteGraph, *start: Array) -> Matching:
-        if not platforms:
-            return twin(graph, *start)
-        return lax.platform_dependent(graph, *start, default=twin, **platforms)
+    def solve(*problem: Any) -> Matching:
+        return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda)
 
-    arguments = (graph,) if start is None else (graph, start)
-    return over_batch_shards(solve, *arguments, core_dims=1)
+    return over_batch_shards(solve, graph, start, core_dims=1)
 
 
 def _native_solver(
@@ -342,10 +333,16 @@ def _native_solver(
 ) -> Callable[..., Matching]:
     choice, k = (_choice_and_k if platform == "cuda" else _cpu_choice_and_k)(solver, given)
     how: dict[str, Any] = {"method": solver, "init": init, "choice": choice, "k": k}
-    if platform == "cuda" and steps:
-        return partial(solve_in_steps, steps=steps, **how)
+    how["platform"] = platform
 
-    def solve(graph: BipartiteGraph, start: Array | None = None) -> Matching:
-        return native.matching(graph, start, rounds=0, platform=platform, **how)[0]
+    def in_one_call(graph: BipartiteGraph, start: Array | None) -> Matching:
+        return native.matching(graph, start, rounds=0, **how)[0]
 
-    return solve
+    def in_steps(graph: BipartiteGraph, start: Array | None) -> Matching:
+        return until_done(
+            lambda state: native.matching(graph, start, state=state, rounds=steps, **how),
+            native.empty_matching_buffers(graph, start),
+            lambda state: state.done,
+        )
+
+    return in_steps if platform == "cuda" and steps else in_one_call
