@@ -21,7 +21,7 @@ from jaxmatch._assignment.sharded import (
     solve_parts,
 )
 from jaxmatch._assignment.sharded_check import check_parts
-from jaxmatch._common.arguments import as_array, as_assignment
+from jaxmatch._common.arguments import as_array, as_assignment, check_name
 from jaxmatch._common.given import BOOLEAN, REAL
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.promotion import common_dtype
@@ -219,9 +219,7 @@ def _as_problem(
             "`x` and `y` must have at least one point each, got shapes "
             f"{[*points[0].shape]} and {[*points[1].shape]}."
         )
-    metrics = [*native_sharded.METRICS]  # a list takes what cannot be hashed, too
-    if metric not in metrics:
-        raise ValueError(f"`metric` must be one of {metrics}, got {metric!r}.")
+    check_name("metric", metric, native_sharded.METRICS)
     if row_axis is None and col_axis is None:
         division = Division(None, True, None)
     else:

@@ -58,8 +58,7 @@ def as_problem(
 
 def as_cost(cost: ArrayLike, place: Place = BY_JAX, name: str = "cost") -> Num[Array, "... n m"]:
     cost = as_array(name, cost, place)
-    if cost.dtype in NARROW:
-        cost = cost.astype(jnp.int32)
+    cost = cost.astype(jnp.int32) if cost.dtype in NARROW else cost
     if cost.ndim < 2:
         raise ValueError(f"`{name}` must have shape [..., n, m], got {cost.shape}.")
     return cost

@@ -64,7 +64,7 @@ def check_division(
     """That a problem of these sides can be solved as it is divided; `division.axis` may be None."""
     name, size = division.name, division.size
     where = f" where `{name}` is given" if division.axis is not None else ""
-    if method not in [*methods]:
+    if method not in [*methods]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
     most = native_sharded.MOST_DEVICES
     if size > most:

@@ -15,6 +15,7 @@ from jaxmatch._assignment.methods import HERE, METHODS
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_divided
 from jaxmatch._assignment.stepping import Progress
+from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment, first_failure
@@ -182,10 +183,9 @@ def solve_assignment(
         }
         how = {"maximize": bool(maximize), "method": method, "others": others}
         return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"`method` must be one of {[*METHODS]}, got {method!r}.")
-    if steps_per_call is not None and steps_per_call < 1:
-        raise ValueError(f"`steps_per_call` must be at least 1, got {steps_per_call}.")
+    check_name("method", method, METHODS)
+    if steps_per_call is not None:
+        steps_per_call = as_count("steps_per_call", steps_per_call)
     in_steps = steps_per_call is not None or progress is not None
     if in_steps and method not in native_large.LARGE_METHODS:
         raise ValueError(

@@ -14,6 +14,7 @@ import numpy as np
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.native_large import Buffers
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
+from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import require
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
@@ -120,10 +121,7 @@ def init(
     col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
     """A state in which nothing has been done. Masks must be those of every later step."""
-    if method not in native_large.LARGE_METHODS:
-        raise ValueError(
-            f"`method` must be one of {[*native_large.LARGE_METHODS]}, got {method!r}."
-        )
+    check_name("method", method, native_large.LARGE_METHODS)
     problem = as_problem(cost, row_mask, col_mask)
     cost, masked = problem.cost, problem.masks != (None, None)
     if not native_large.fits_large(cost, None):
@@ -163,6 +161,7 @@ def step(
     """
     require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
     problem = as_problem(cost, row_mask, col_mask)
+    steps = as_count("steps", steps)
     how = {"maximize": state.maximize, "method": state.method, "steps": steps}
     result, buffers = _step(problem, state.buffers, **how)
     return dataclasses.replace(state, result=result, buffers=buffers)

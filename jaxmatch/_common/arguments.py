@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._common.given import BOOLEAN, INTEGERS, REAL, SOLVED, require, typed
+from jaxmatch._common.given import BOOLEAN, INTEGERS, NARROW, REAL, SOLVED, require, typed
 from jaxmatch._common.result import Assignment
 from jaxmatch._ffi.place import BY_JAX, Place
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+
+_MOST_STEPS = 10**9
 
 _TYPES = "('bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64')"
 MUST = f"have one of the dtypes {_TYPES}"
@@ -51,6 +55,55 @@ def _cut(name: str, array: np.ndarray) -> np.ndarray:
                 f"{array.dtype}. Set `jax_enable_x64`, or scale them down."
             )
     return array.astype(kept, copy=False)
+
+
+def solved_dtype(dtype: np.dtype) -> np.dtype:
+    """In which numbers of a dtype are solved where no kernel reads them in place."""
+    if dtype in NARROW:
+        return np.dtype(np.int32)
+    return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else dtype
+
+
+def check_name(name: str, given: Any, known: Iterable[Any]) -> None:
+    names = [*known]  # a list, to which what cannot be hashed is no error
+    if given not in names:
+        raise ValueError(f"`{name}` must be one of {names}, got {given!r}.")
+
+
+def as_count(name: str, given: Any) -> int:
+    try:
+        count = operator.index(given)
+    except TypeError:
+        count = 0
+    if not 1 <= count <= _MOST_STEPS:
+        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}.")
+    return count
+
+
+def as_options(
+    method: str,
+    options: Mapping[str, Any] | None,
+    known: Mapping[str, Any],
+    choices: Mapping[str, Mapping[Any, Any]],
+    as_number: Callable[[str, Any], Any],
+) -> tuple[tuple[str, Any], ...]:
+    """The options of a method in a form that `jit` can compare. `as_number` is for those that are
+    no choices."""
+    if not isinstance(options, (Mapping, NoneType)):
+        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    given: dict[str, Any] = {}
+    for option, value in (options or {}).items():
+        if option not in known:
+            takes = f"takes the options {[*known]}" if known else "takes no options"
+            raise ValueError(f"`options`: method {method!r} {takes}, got {option!r}.")
+        name = f"options[{option!r}]"
+        if option not in choices:
+            given[option] = as_number(name, value)
+        elif isinstance(value, (str, int, np.integer)) and value in choices[option]:
+            given[option] = value if isinstance(value, str) else operator.index(value)
+        else:
+            raise ValueError(f"`{name}` must be one of {[*choices[option]]}, got {value!r}.")
+    return tuple(sorted(given.items()))
 
 
 def as_result(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._common.arguments import as_array
-from jaxmatch._common.given import NARROW, as_given
+from jaxmatch._common.arguments import as_array, check_name, solved_dtype
+from jaxmatch._common.given import as_given
 from jaxmatch._common.gradient import envelope_value, sum_where
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
@@ -147,8 +147,7 @@ def grid_cut(
     mincut/maxflow algorithm combining path augmentation and push-relabel*, IJCV 104 (2013) (CUDA).
     """
     connectivity = as_connectivity(connectivity)
-    if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
-        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    check_name("method", method, _METHODS)
     given = (
         as_given("source_capacity", source_capacity),
         as_given("sink_capacity", sink_capacity),
@@ -193,11 +192,7 @@ def as_capacities(
     names = ("source_capacity", "sink_capacity", "pairwise")
     given = (source_capacity, sink_capacity, pairwise)
     arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
-    dtype = common_dtype(*arrays)
-    if dtype in NARROW:
-        dtype = jnp.dtype(jnp.int32)
-    if dtype in (jnp.bfloat16, jnp.float16):
-        dtype = jnp.dtype(jnp.float32)
+    dtype = solved_dtype(common_dtype(*arrays))
     source, sink, pairs = (x.astype(dtype) for x in arrays)
 
     rank = 3 if connectivity == 6 else 2
