@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from jax import lax
 
 from jaxmatch._assignment.certificate import AssignmentCheck, Claim, look_at_costs
+from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
 from jaxmatch._assignment.sharded_check import check_divided
-from jaxmatch._common.arguments import as_assignment, as_cost, as_mask, as_unmatched_cost
+from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -21,7 +22,6 @@ from jaxmatch._ffi.place import in_full_precision
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 @unchecked
@@ -90,40 +90,28 @@ def check_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    cost = as_cost(cost)
     if row_axis is not None or col_axis is not None:
         if unmatched_cost is not None:
             raise ValueError("`unmatched_cost` does not go with divided costs; leave it out.")
         how = {"row_axis": row_axis, "col_axis": col_axis, "maximize": bool(maximize)}
-        return check_divided(cost, result, row_mask, col_mask, **how)
-    *batch, n, m = cost.shape
-    row_mask = as_mask("row_mask", row_mask, (*batch, n))
-    col_mask = as_mask("col_mask", col_mask, (*batch, m))
-    unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
+        return check_divided(as_cost(cost), result, row_mask, col_mask, **how)
+    problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
+    *batch, n, m = problem.cost.shape
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost`")
-    return _check(
-        *lax.stop_gradient((cost, row_mask, col_mask, unmatched_cost)),
-        *lax.stop_gradient((result.col4row, result.row4col, result.col_dual)),
-        maximize=bool(maximize),
-    )
+    return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
 
 
 @compiled(static_argnames="maximize")
-def _check(*arguments: Array | None, maximize: bool) -> AssignmentCheck:
-    return over_batch_shards(partial(_check_batch, maximize=maximize), *arguments, core_dims=2)
+def _check(problem: AssignmentProblem, result: Assignment, *, maximize: bool) -> AssignmentCheck:
+    check = partial(_check_batch, maximize=maximize)
+    return over_batch_shards(check, problem, result, core_dims=2)
 
 
 def _check_batch(
-    cost: Num[Array, "... n m"],
-    row_mask: Bool[Array, "... n"] | None,
-    col_mask: Bool[Array, "... m"] | None,
-    unmatched_cost: Num[Array, "... n"] | None,
-    col4row: Int[Array, "... n"],
-    row4col: Int[Array, "... m"],
-    col_dual: Float[Array, "... m"],
-    *,
-    maximize: bool,
+    problem: AssignmentProblem, result: Assignment, *, maximize: bool
 ) -> AssignmentCheck:
+    cost, row_mask, col_mask, unmatched_cost, _ = problem
+    col4row, row4col, col_dual = result.col4row, result.row4col, result.col_dual
     claim = Claim.of(cost.shape, row_mask, col_mask, unmatched_cost, col_dual, maximize, cost.dtype)
     seen = look_at_costs(cost, claim.rows, claim.cols, claim.v, col4row, maximize)
     return claim.judge(seen, col4row, row4col, col_dual)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
@@ -81,12 +81,17 @@ class Division(NamedTuple):
         spec, arguments = PartitionSpec(), self.laid_out(in_specs, arguments)
         return jax.shard_map(f, mesh=self.mesh, in_specs=in_specs, out_specs=spec)(*arguments)
 
-    def laid_out(self, specs: Sequence[PartitionSpec], arrays: Sequence[Array]) -> tuple[Any, ...]:
+    def laid_out(self, specs: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         """On a mesh with explicit axes `shard_map` takes what lies by type as it asks for."""
         if self.mesh is None or AxisType.Explicit not in self.mesh.axis_types:
-            return tuple(arrays)
-        shardings = [NamedSharding(self.mesh, spec) for spec in specs]
-        return tuple(map(jax.reshard, arrays, shardings))
+            return arrays
+        mesh = self.mesh
+        shardings = jax.tree.map(
+            lambda x, spec: NamedSharding(mesh, spec),
+            arrays,
+            jax.tree.broadcast(specs, arrays, is_leaf=lambda x: isinstance(x, PartitionSpec)),
+        )
+        return jax.tree.map(jax.reshard, arrays, shardings)
 
 
 def division_of(cost: Array, row_axis: str | None, col_axis: str | None) -> Division:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec
 from jaxmatch._assignment import native_large, native_points, native_sharded
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.partition import Division, division_of
+from jaxmatch._assignment.problem import as_mask
 from jaxmatch._assignment.sharded import (
     DividedCosts,
     check_division,
@@ -20,8 +21,9 @@ from jaxmatch._assignment.sharded import (
     solve_parts,
 )
 from jaxmatch._assignment.sharded_check import check_parts
-from jaxmatch._common.arguments import as_array, as_assignment, as_mask
+from jaxmatch._common.arguments import as_array, as_assignment, check_name
 from jaxmatch._common.given import BOOLEAN, REAL
+from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
@@ -31,7 +33,7 @@ from jaxmatch._ffi.place import BY_JAX, in_full_precision
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
+    from jaxtyping import Array, Bool, Float
 
 _JV = "jonker_volgenant"
 
@@ -217,9 +219,7 @@ def _as_problem(
             "`x` and `y` must have at least one point each, got shapes "
             f"{[*points[0].shape]} and {[*points[1].shape]}."
         )
-    metrics = [*native_sharded.METRICS]  # a list takes what cannot be hashed, too
-    if metric not in metrics:
-        raise ValueError(f"`metric` must be one of {metrics}, got {metric!r}.")
+    check_name("metric", metric, native_sharded.METRICS)
     if row_axis is None and col_axis is None:
         division = Division(None, True, None)
     else:
@@ -318,41 +318,27 @@ def _solve(
     method = "core" if method == "auto" else method
     operands = points if division.rows else points[::-1]
     res = solve_parts(costs, operands, (row_mask, col_mask), **how, method=method, cpu=cpu)
-    value = _value(division, metric, x, y, res.cost, res.col4row, res.row4col, res.status)
-    return res.replace(cost=value)
+    slope = partial(_slope, division, metric)
+    return res.replace(cost=envelope_value(res.cost, (x, y), res, slope))
 
 
 def _begins_with_cores(n: int, m: int, itemsize: int, dims: int) -> bool:
     return n * m * itemsize > _KEPT_BYTES and min(n, m) * dims >= _COORDINATES_OF_A_SIDE
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _value(
+def _slope(
     division: Division,
     metric: str,
-    x: Num[Array, "n d"],
-    y: Num[Array, "m d"],
-    optimum: Float[Array, ""],
-    col4row: Int[Array, " n"],
-    row4col: Int[Array, " m"],
-    status: Int[Array, ""],
+    points: tuple[Array, Array],
+    tangents: tuple[Array, Array],
+    res: Assignment,
 ) -> Float[Array, ""]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(
-    division: Division, metric: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    x, y, optimum, col4row, row4col, status = primals
-    solved = status == Status.OPTIMAL
+    solved = res.status == Status.OPTIMAL
 
     def total(x: Array, y: Array) -> Array:
-        return _matched_distances(division, metric, x, y, col4row, row4col, solved)
+        return _matched_distances(division, metric, x, y, res.col4row, res.row4col, solved)
 
-    _, dot = jax.jvp(total, (x, y), tangents[:2])
-    return _value(division, metric, *primals), dot.astype(optimum.dtype)
+    return jax.jvp(total, points, tangents)[1]
 
 
 def _matched_distances(

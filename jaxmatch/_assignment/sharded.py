@@ -15,17 +15,18 @@ from jaxmatch._assignment import native_large, native_sharded
 from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._assignment.native_sharded import Exchanged, Kept
 from jaxmatch._assignment.partition import Division, division_of
-from jaxmatch._common.arguments import as_mask
+from jaxmatch._assignment.problem import as_mask
+from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike, varying_axes
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
-from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
+    from jaxtyping import Array, Bool, Float, Num
 
 
 def solve_divided(
@@ -63,7 +64,7 @@ def check_division(
     """That a problem of these sides can be solved as it is divided; `division.axis` may be None."""
     name, size = division.name, division.size
     where = f" where `{name}` is given" if division.axis is not None else ""
-    if method not in [*methods]:
+    if method not in [*methods]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
     most = native_sharded.MOST_DEVICES
     if size > most:
@@ -113,7 +114,7 @@ def _solve(
         maximize=maximize,
         method=method,
     )
-    return res.replace(cost=_value(division, cost, res.cost, res.col4row, res.status))
+    return res.replace(cost=envelope_value(res.cost, cost, res, partial(_slope, division)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -148,19 +149,8 @@ def solve_parts(
     whole problem. `cpu(operands, row_mask, col_mask)` solves it on a CPU instead of `method`; a
     method that only CPUs have is the twin elsewhere.
     """
-    given = [x is not None for x in masks]
-    count = len(operands)
     if division.is_local:
         _check_alike(division, (*operands[1:], *masks))
-
-    def with_masks(
-        solve: Callable[..., Assignment],
-    ) -> Callable[..., Assignment]:
-        def solver(*arguments: Array) -> Assignment:
-            rest = iter(arguments[count:])
-            return solve(arguments[:count], *(next(rest) if g else None for g in given))
-
-        return solver
 
     def twin(
         operands: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
@@ -173,33 +163,26 @@ def solve_parts(
     def native(*arguments: Any) -> Assignment:
         return exchange_and_solve(costs, *arguments, **how).result
 
-    branches: dict[str, Callable[..., Assignment]] = {}
-    if libraries.has_cpu_library():
-        branches["cpu"] = with_masks(cpu or native)
-    if libraries.has_cuda_library() and method in native_large.LARGE_METHODS:
-        branches["cuda"] = with_masks(native)
+    cuda = native if method in native_large.LARGE_METHODS else None
 
     @jax.custom_batching.sequential_vmap  # a problem takes all devices
-    def part(*arguments: Array) -> Assignment:
-        if not branches:
-            return with_masks(twin)(*arguments)
-        return lax.platform_dependent(*arguments, default=with_masks(twin), **branches)
+    def part(operands: tuple[Array, ...], *masks: Array | None) -> Assignment:
+        return by_platform(twin, operands, *masks, cpu=cpu or native, cuda=cuda)
 
-    arguments = (*operands, *(x for x in masks if x is not None))
     if division.axis is None:
-        return part(*arguments)
+        return part(operands, *masks)
     if division.is_local:
         # The same on all devices also by type.
-        return jax.tree.map(lambda x: lax.pmax(x, division.axis), part(*arguments))
+        return jax.tree.map(lambda x: lax.pmax(x, division.axis), part(operands, *masks))
     everywhere = PartitionSpec()
-    in_specs = (*costs.specs, *[everywhere] * sum(given))
+    in_specs = (costs.specs, everywhere, everywhere)
     return jax.shard_map(
         part,
         mesh=division.mesh,
         in_specs=in_specs,
         out_specs=everywhere,
         check_vma=False,  # all devices come to the same result
-    )(*division.laid_out(in_specs, arguments))
+    )(*division.laid_out(in_specs, (operands, *masks)))
 
 
 def _check_alike(division: Division, shared: tuple[Array | None, ...]) -> None:
@@ -286,32 +269,10 @@ def exchange_and_solve(
 # The gradient
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value(
-    division: Division,
-    cost: Num[Array, "n m"],
-    optimum: Float[Array, ""],
-    col4row: Int[Array, " n"],
-    status: Int[Array, ""],
-) -> Float[Array, ""]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(
-    division: Division, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    _, optimum, col4row, status = primals
-    dot = jnp.zeros_like(optimum)
-    if tangents[0].dtype != jax.dtypes.float0:
-        along = _along(division, tangents[0], col4row, status == Status.OPTIMAL)
-        dot += along.astype(dot.dtype)
-    return _value(division, *primals), dot
-
-
-def _along(division: Division, x: Array, col4row: Array, solved: Array) -> Array:
-    """The sum of the matched entries of `x`, each added where it is."""
+def _slope(division: Division, cost: Array, tangent: Array, res: Assignment) -> Float[Array, ""]:
+    """The sum of the tangents of matched pairs, each added where it is."""
+    if is_constant(tangent):
+        return jnp.zeros_like(res.cost)
 
     def part(x: Array, col4row: Array, solved: Array) -> Array:
         if division.rows:
@@ -320,9 +281,8 @@ def _along(division: Division, x: Array, col4row: Array, solved: Array) -> Array
             mine = col4row - division.here() * x.shape[1]
         here = solved & (mine >= 0) & (mine < x.shape[1])
         at = jnp.clip(mine, 0, x.shape[1] - 1)[:, None]
-        # `where` and not a product: its transpose stops a NaN that a loss sends back.
-        found = jnp.where(here, jnp.take_along_axis(x, at, axis=1)[:, 0], 0)
-        return division.total(found.sum())
+        return division.total(sum_where(here, jnp.take_along_axis(x, at, axis=1)[:, 0]))
 
     everywhere = PartitionSpec()
-    return division.on_parts(part, (division.spec, everywhere, everywhere), x, col4row, solved)
+    specs, solved = (division.spec, everywhere, everywhere), res.status == Status.OPTIMAL
+    return division.on_parts(part, specs, tangent, res.col4row, solved)

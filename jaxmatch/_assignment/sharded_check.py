@@ -13,7 +13,8 @@ from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment.certificate import AssignmentCheck, Claim, SeenCosts, look_at_costs
 from jaxmatch._assignment.partition import Division, division_of
-from jaxmatch._common.arguments import as_assignment, as_mask
+from jaxmatch._assignment.problem import as_mask
+from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled
 

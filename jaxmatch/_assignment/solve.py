@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,28 +10,24 @@ import jax.core
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment import native, native_large
-from jaxmatch._assignment import xla as _xla_assignment
+from jaxmatch._assignment import native_large
+from jaxmatch._assignment.methods import HERE, METHODS
+from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_divided
-from jaxmatch._assignment.stepping import Progress, has_trees, is_done, solve_in_steps
-from jaxmatch._common.arguments import as_col_dual, as_cost, as_int32, as_mask, as_unmatched_cost
+from jaxmatch._assignment.stepping import Progress
+from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi import libraries
-from jaxmatch._ffi.place import Place, place_of
+from jaxmatch._ffi.place import place_of
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
-
-
-# One line per algorithm: its name, and the function that solves a batch with it.
-# A name is accepted on every platform: where its kernel does not run, the pure-JAX twin does.
-_METHODS: dict[str, Callable[..., Assignment]] = {}
+    from jaxtyping import Array, Float, Int
 
 
 @unchecked
@@ -189,10 +183,9 @@ def solve_assignment(
         }
         how = {"maximize": bool(maximize), "method": method, "others": others}
         return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
-    if not isinstance(method, str) or method not in _METHODS:
-        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
-    if steps_per_call is not None and steps_per_call < 1:
-        raise ValueError(f"`steps_per_call` must be at least 1, got {steps_per_call}.")
+    check_name("method", method, METHODS)
+    if steps_per_call is not None:
+        steps_per_call = as_count("steps_per_call", steps_per_call)
     in_steps = steps_per_call is not None or progress is not None
     if in_steps and method not in native_large.LARGE_METHODS:
         raise ValueError(
@@ -209,38 +202,16 @@ def solve_assignment(
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     how = {"maximize": bool(maximize), "method": method}
     place = place_of(*arrays, options=(*how.values(),))
-    if in_steps or method not in _HERE:
+    if in_steps or method not in HERE:
         place = place.by_jax()
     with place.precision():
-        problem = _as_problem(
-            *arrays, place, place.native and method not in native_large.LARGE_METHODS
-        )
+        problem = as_problem(*arrays, place=place)
+        if place.x64 and (not place.native or method in native_large.LARGE_METHODS):
+            problem = problem._replace(cost=as_int32(problem.cost))
         if place.native:
-            return place.bring_home(_HERE[method](*problem, maximize=bool(maximize)))
-        res = _solve(*problem, **how, steps_per_call=steps_per_call, progress=progress)
+            return place.bring_home(HERE[method](problem, maximize=bool(maximize)))
+        res = _solve(problem, **how, steps_per_call=steps_per_call, progress=progress)
         return place.bring_home(res)
-
-
-def _as_problem(
-    cost: ArrayLike,
-    row_mask: ArrayLike | None,
-    col_mask: ArrayLike | None,
-    unmatched_cost: ArrayLike | None,
-    col_dual: ArrayLike | None,
-    place: Place,
-    takes_int64: bool,
-) -> tuple[Array, Array | None, Array | None, Array | None, Array | None]:
-    cost = as_cost(cost, place)
-    if place.x64 and not takes_int64:
-        cost = as_int32(cost)
-    *batch, n, m = cost.shape
-    return (
-        cost,
-        as_mask("row_mask", row_mask, (*batch, n), place),
-        as_mask("col_mask", col_mask, (*batch, m), place),
-        as_unmatched_cost(unmatched_cost, cost, place),
-        as_col_dual(col_dual, (*batch, m), place),
-    )
 
 
 @unchecked
@@ -275,11 +246,11 @@ def linear_sum_assignment(
     cost_matrix = as_given("cost_matrix", cost_matrix)
     place = place_of(cost_matrix, options=(bool(maximize), "sorted"))
     with place.precision():
-        cost = as_cost(cost_matrix, place, "cost_matrix")
+        problem = as_problem(cost_matrix, place=place, name="cost_matrix")
         if place.native:
-            res = _HERE["auto"](cost, None, None, None, None, maximize=bool(maximize))
+            res = HERE["auto"](problem, maximize=bool(maximize))
         else:
-            res = _solve(cost, None, None, None, None, maximize=bool(maximize), method="auto")
+            res = _solve(problem, maximize=bool(maximize), method="auto")
     if not isinstance(res.status, jax.core.Tracer):
         if (failed := first_failure(res.status)) is not None:
             status, where = failed
@@ -311,260 +282,38 @@ _SCIPY_SAYS = {
 # Solving
 
 
-def _solve_auto(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
-    """On GPUs one large problem is solved by the whole device, as long as its core leads somewhere;
-    see `_pays_off_on_core`."""
-    if not _pays_off_on_core(cost, optional[2]):
-        return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
-    cpu = {"cpu": _on_cpu} if libraries.has_cpu_library() else {}
-    has_cuda = libraries.has_cuda_library()
-    fits = max(cost.shape[-2:]) <= _FITS_EVERY_GPU
-    on_cuda = _core_without_trees if fits else partial(_on_large, method="core")
-    cuda = {"cuda": on_cuda} if has_cuda else {}
-
-    @jax.custom_batching.custom_vmap
-    def solve(cost: Array, *optional: Array | None) -> Assignment:
-        return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
-
-    @solve.def_vmap
-    def choose_again(
-        size: int, batched: tuple[bool, ...], *arguments: Array | None
-    ) -> tuple[Assignment, Assignment]:
-        """What was one problem is a batch: perhaps one of many."""
-        cost, *optional = (
-            x if x is None or is_batched else jnp.broadcast_to(x, (size, *x.shape))
-            for x, is_batched in zip(arguments, batched, strict=True)
-        )
-        assert cost is not None
-        result = _solve_auto(cost, *optional, maximize=maximize)
-        return result, jax.tree.map(lambda _: True, result)
-
-    return solve(cost, *optional)
-
-
-def _pays_off_on_core(cost: Array, unmatched_cost: Array | None) -> bool:
-    """Whether problems one after another, each by the whole GPU, beat one block for each.
-
-    Measured in benchmarks/assignment/large.py.
-    """
-    *batch, n, m = cost.shape
-    shorter = min(n, m)
-    many = math.prod(batch) > shorter * shorter // 200_000
-    return native_large.fits_large(cost, unmatched_cost) and (
-        not native.fits_cuda(cost) or (shorter >= 512 and not many)
-    )
-
-
-def _solve_jonker_volgenant(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
-    """The native kernel where the platform has one, the twin elsewhere."""
-    cpu = {"cpu": _on_cpu} if libraries.has_cpu_library() else {}
-    has_cuda = libraries.has_cuda_library() and native.fits_cuda(cost)
-    cuda = {"cuda": partial(native.assignment, platform="cuda")} if has_cuda else {}
-    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
-
-
-def _solve_large(
-    cost: Array,
-    *optional: Array | None,
-    maximize: bool,
-    large_method: str,
-    steps: int | None = None,
-    progress: Progress | None = None,
-) -> Assignment:
-    *_, n, m = cost.shape
-    if min(n, m) == 0:
-        return _solve_jonker_volgenant(cost, *optional, maximize=maximize)
-    _check_large(cost, optional[2], large_method)
-    if steps is not None:
-        return solve_in_steps(
-            cost,
-            *optional[:2],
-            method=large_method,
-            maximize=maximize,
-            steps=steps,
-            progress=progress,
-        )
-    solve = partial(_on_large, method=large_method)
-    cpu = {"cpu": solve} if libraries.has_cpu_library() else {}
-    cuda = {"cuda": solve} if libraries.has_cuda_library() else {}
-    return _by_platform({**cpu, **cuda}, cost, *optional, maximize=maximize)
-
-
-# Steps of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
-# many; after `kLeastPatience` of ffi/assignment/large/core/solve.h, 64 that find little, trees over
-# all costs finish, which take 2 to 5 times as long as searches by one block
-# (benchmarks/results/assignment_auto.json).
-_FIRST_STEPS, _MORE_STEPS = 64, 8
-_FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
-
-
-def _core_without_trees(
-    cost: Array,
-    row_mask: Array | None,
-    col_mask: Array | None,
-    unmatched_cost: Array | None,
-    col_dual: Array | None,
-    *,
-    maximize: bool,
-) -> Assignment:
-    """`"core"` until it takes to trees over all costs, then Jonker and Volgenant's method."""
-    solve = partial(native_large.large, cost, row_mask, col_mask, maximize=maximize, method="core")
-
-    def leads_on(state: tuple[Assignment, native_large.Buffers]) -> Bool[Array, ""]:
-        return (~is_done(state[1]) & ~has_trees(state[1])).any()
-
-    result, buffers = lax.while_loop(
-        leads_on,
-        lambda state: solve(buffers=state[1], phases=_MORE_STEPS),
-        solve(phases=_FIRST_STEPS),
-    )
-    optional = (row_mask, col_mask, unmatched_cost, col_dual)
-    return lax.cond(
-        is_done(buffers).all(),
-        lambda: result,
-        lambda: native.assignment(cost, *optional, maximize=maximize, platform="cuda"),
-    )
-
-
-def _check_large(cost: Array, unmatched_cost: Array | None, method: str) -> None:
-    if not native_large.fits_large(cost, unmatched_cost):
-        raise ValueError(
-            f"`method={method!r}` takes floats and 32-bit integers with sides below 2^18 and "
-            f"no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
-            f"{' and an unmatched cost' if unmatched_cost is not None else ''}; "
-            'use `method="auto"`.'
-        )
-
-
-def _on_cpu(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
-    return native.assignment(cost, *optional, maximize=maximize, platform="cpu")
-
-
-def _on_large(
-    cost: Array,
-    row_mask: Array | None,
-    col_mask: Array | None,
-    unmatched_cost: Array | None,
-    col_dual: Array | None,
-    *,
-    maximize: bool,
-    method: str,
-) -> Assignment:
-    return native_large.large(cost, row_mask, col_mask, maximize=maximize, method=method)[0]
-
-
-def _by_platform(
-    native: Mapping[str, Callable[..., Assignment]],
-    cost: Array,
-    *optional: Array | None,
-    maximize: bool,
-) -> Assignment:
-    """What `native` has for the platform, chosen at lowering; the twin elsewhere."""
-    if not native:
-        return _solve_xla(cost, *optional, maximize=maximize)
-    # `platform_dependent` takes arrays only: pass those that were given, put None back inside.
-    given = [x is not None for x in optional]
-
-    def with_none(solve: Callable[..., Assignment]) -> Callable[..., Assignment]:
-        def solver(cost: Array, *arrays: Array) -> Assignment:
-            rest = iter(arrays)
-            return solve(cost, *(next(rest) if g else None for g in given), maximize=maximize)
-
-        return solver
-
-    return lax.platform_dependent(
-        cost,
-        *(x for x in optional if x is not None),
-        default=with_none(_solve_xla),
-        **{platform: with_none(solve) for platform, solve in native.items()},
-    )
-
-
-def _solve_xla(cost: Array, *optional: Array | None, maximize: bool) -> Assignment:
-    solve = partial(_xla_assignment.solve, maximize=maximize)
-    for _ in cost.shape[:-2]:
-        solve = jax.vmap(solve, in_axes=(0, *(None if x is None else 0 for x in optional)))
-    return solve(cost, *optional)
-
-
-def _large_here(cost: Array, *optional: Array | None, maximize: bool, method: str) -> Assignment:
-    """Outside of a trace, on this host; what the method does not take is refused as in `_solve`."""
-    if min(cost.shape[-2:]) == 0:
-        return _on_cpu(cost, *optional, maximize=maximize)
-    _check_large(cost, optional[2], method)
-    return _on_large(cost, *optional, maximize=maximize, method=method)
-
-
-# Native calls on NumPy arrays.
-_HERE: dict[str, Callable[..., Assignment]] = {
-    "auto": _on_cpu,
-    "jonker_volgenant": _on_cpu,
-    **{name: partial(_large_here, method=name) for name in native_large.LARGE_METHODS},
-}
-
-_METHODS["auto"] = _solve_auto
-for _name in native_large.LARGE_METHODS:
-    _METHODS[_name] = partial(_solve_large, large_method=_name)
-_METHODS["jonker_volgenant"] = _solve_jonker_volgenant
-_METHODS["xla"] = _solve_xla
-
-
 @compiled(static_argnames=("maximize", "method", "steps_per_call", "progress"))
 def _solve(
-    cost: Num[Array, "... n m"],
-    row_mask: Bool[Array, "... n"] | None,
-    col_mask: Bool[Array, "... m"] | None,
-    unmatched_cost: Num[Array, "... n"] | None,
-    col_dual: Float[Array, "... m"] | None,
+    problem: AssignmentProblem,
     *,
     maximize: bool,
     method: str,
     steps_per_call: int | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
-    solver = _METHODS[method]
+    solver = METHODS[method]
     if steps_per_call is not None or progress is not None:
         solver = partial(solver, steps=steps_per_call or 1, progress=progress)
 
-    def solve(cost: Array, *optional: Array | None) -> Assignment:
-        res = solver(*lax.stop_gradient((cost, *optional)), maximize=maximize)
-        row_mask, _, unmatched_cost, _ = optional
-        value = _value(cost, unmatched_cost, res.cost, res.col4row, row_mask, res.status)
-        return res.replace(cost=value)
+    def solve(problem: AssignmentProblem) -> Assignment:
+        res = solver(lax.stop_gradient(problem), maximize=maximize)
+        return res.replace(cost=envelope_value(res.cost, problem, res, _slope))
 
-    arguments = (cost, row_mask, col_mask, unmatched_cost, col_dual)
-    return over_batch_shards(solve, *arguments, core_dims=2)
+    return over_batch_shards(solve, problem, core_dims=2)
 
 
-@jax.custom_jvp
-def _value(
-    cost: Array,
-    unmatched_cost: Array | None,
-    optimum: Float[Array, "..."],
-    col4row: Int[Array, "... n"],
-    row_mask: Bool[Array, "... n"] | None,
-    status: Int[Array, "..."],
+def _slope(
+    problem: AssignmentProblem, tangents: AssignmentProblem, res: Assignment
 ) -> Float[Array, "..."]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
-    cost, _, optimum, col4row, row_mask, status = primals
-    cost_dot, unmatched_dot = tangents[:2]
-    solved = (status == Status.OPTIMAL)[..., None]
-    dot = jnp.zeros_like(optimum)
-
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
-    if cost_dot is not None and cost_dot.dtype != jax.dtypes.float0 and cost.shape[-1]:
-        along = jnp.take_along_axis(cost_dot, jnp.maximum(col4row, 0)[..., None], axis=-1)[..., 0]
-        matched = solved & (col4row >= 0)
-        dot += jnp.where(matched, along.astype(dot.dtype), 0).sum(-1)
-    if unmatched_dot is not None and unmatched_dot.dtype != jax.dtypes.float0:
-        exists = solved & (col4row < 0)
-        if row_mask is not None:
-            exists &= row_mask
-        dot += jnp.where(exists, unmatched_dot.astype(dot.dtype), 0).sum(-1)
-    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(*primals), dot
+    solved, matched = (res.status == Status.OPTIMAL)[..., None], res.col4row >= 0
+    dot = jnp.zeros_like(res.cost)
+    if not is_constant(tangents.cost) and problem.cost.shape[-1]:
+        at = jnp.maximum(res.col4row, 0)[..., None]
+        along = jnp.take_along_axis(tangents.cost, at, axis=-1)[..., 0]
+        dot += sum_where(solved & matched, along.astype(dot.dtype))
+    if tangents.unmatched_cost is not None and not is_constant(tangents.unmatched_cost):
+        alone = solved & ~matched
+        if problem.row_mask is not None:
+            alone &= problem.row_mask
+        dot += sum_where(alone, tangents.unmatched_cost.astype(dot.dtype))
+    return dot

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.native_large import Buffers
-from jaxmatch._common.arguments import as_cost, as_mask
+from jaxmatch._assignment.problem import AssignmentProblem, as_problem
+from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import require
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
 from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform, until_done
 
 
 if TYPE_CHECKING:
@@ -120,20 +121,17 @@ def init(
     col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
     """A state in which nothing has been done. Masks must be those of every later step."""
-    if method not in native_large.LARGE_METHODS:
-        raise ValueError(
-            f"`method` must be one of {[*native_large.LARGE_METHODS]}, got {method!r}."
-        )
-    cost, row_mask, col_mask = _as_problem(cost, row_mask, col_mask)
+    check_name("method", method, native_large.LARGE_METHODS)
+    problem = as_problem(cost, row_mask, col_mask)
+    cost, masked = problem.cost, problem.masks != (None, None)
     if not native_large.fits_large(cost, None):
         raise ValueError(
             f"`cost` must have sides from 1 to 2^18 - 1 and no 64-bit integers, got "
             f"{cost.dtype}{[*cost.shape]}."
         )
-    masked = row_mask is not None or col_mask is not None
     start = (Assignment.empty(cost.shape), native_large.empty_buffers(cost, masked, method))
     # In a surrounding `shard_map`, typed as what a step makes of it.
-    result, buffers = vary_alike(start, (cost, row_mask, col_mask))
+    result, buffers = vary_alike(start, problem)
     return AssignmentState(result, buffers, maximize, method)
 
 
@@ -162,49 +160,28 @@ def step(
     (50, 0)
     """
     require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
-    cost, row_mask, col_mask = _as_problem(cost, row_mask, col_mask)
-    result, buffers = lax.platform_dependent(
-        cost,
-        state.buffers,
-        row_mask,
-        col_mask,
-        **{p: partial(_native_step, state, steps) for p in _platforms()},
-    )
+    problem = as_problem(cost, row_mask, col_mask)
+    steps = as_count("steps", steps)
+    how = {"maximize": state.maximize, "method": state.method, "steps": steps}
+    result, buffers = _step(problem, state.buffers, **how)
     return dataclasses.replace(state, result=result, buffers=buffers)
 
 
-def _as_problem(
-    cost: ArrayLike, row_mask: ArrayLike | None, col_mask: ArrayLike | None
-) -> tuple[Array, Array | None, Array | None]:
-    cost = as_cost(cost)
-    *batch, n, m = cost.shape
-    row_mask = as_mask("row_mask", row_mask, (*batch, n))
-    return cost, row_mask, as_mask("col_mask", col_mask, (*batch, m))
-
-
-def _native_step(
-    state: AssignmentState,
-    steps: int,
-    cost: Array,
-    buffers: Buffers,
-    row_mask: Array | None,
-    col_mask: Array | None,
+def _step(
+    problem: AssignmentProblem, buffers: Buffers, *, maximize: bool, method: str, steps: int
 ) -> tuple[Assignment, Buffers]:
-    how = {"maximize": state.maximize, "method": state.method}
-    return native_large.large(cost, row_mask, col_mask, buffers=buffers, phases=steps, **how)
-
-
-def _platforms() -> list[str]:
-    found = ["cpu"] * libraries.has_cpu_library() + ["cuda"] * libraries.has_cuda_library()
-    if not found:
+    if not (libraries.has_cpu_library() or libraries.has_cuda_library()):
         raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
-    return found
+
+    def solve(problem: AssignmentProblem, buffers: Buffers) -> tuple[Assignment, Buffers]:
+        how = {"maximize": maximize, "method": method, "buffers": buffers, "phases": steps}
+        return native_large.large(problem.cost, *problem.masks, **how)
+
+    return by_platform(None, problem, buffers, cpu=solve, cuda=solve)
 
 
 def solve_in_steps(
-    cost: Array,
-    row_mask: Array | None,
-    col_mask: Array | None,
+    problem: AssignmentProblem,
     *,
     method: str,
     maximize: bool,
@@ -212,13 +189,13 @@ def solve_in_steps(
     progress: Progress | None,
 ) -> Assignment:
     """Steps until all problems of the batch are done, as one `while_loop`."""
-    masks = {"row_mask": row_mask, "col_mask": col_mask}
 
-    def body(state: AssignmentState) -> AssignmentState:
-        state = step(cost, state, steps=steps, **masks)
+    def report(result: Assignment, buffers: Buffers) -> None:
         if progress is not None:
+            state = AssignmentState(result, buffers, maximize, method)
             jax.debug.callback(progress, state.matched_rows, state.rows)
-        return state
 
-    start = init(cost, method=method, maximize=maximize, **masks)
-    return lax.while_loop(lambda state: ~state.done.all(), body, start).result
+    start = native_large.empty_buffers(problem.cost, problem.masks != (None, None), method)
+    how = {"method": method, "maximize": maximize, "steps": steps}
+    call = partial(_step, problem, **how)
+    return until_done(call, vary_alike(start, problem), is_done, report)

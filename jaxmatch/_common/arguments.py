@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.given import BOOLEAN, INTEGERS, NARROW, REAL, SOLVED, require, typed
-from jaxmatch._common.result import Assignment, result_float
+from jaxmatch._common.result import Assignment
 from jaxmatch._ffi.place import BY_JAX, Place
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
+    from jaxtyping import Array
 
 
 R = TypeVar("R")
 
+_MOST_STEPS = 10**9
+
 _TYPES = "('bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64')"
-_MUST = f"have one of the dtypes {_TYPES}"
+MUST = f"have one of the dtypes {_TYPES}"
 
 
 def as_array(
@@ -31,7 +34,7 @@ def as_array(
     x: ArrayLike,
     place: Place = BY_JAX,
     dtypes: frozenset[np.dtype] = SOLVED,
-    must: str = _MUST,
+    must: str = MUST,
     advice: str = "; cast it",
 ) -> Array:
     """As `asarray` of NumPy or JAX, which would cut long integers to 32 bits in silence."""
@@ -54,73 +57,53 @@ def _cut(name: str, array: np.ndarray) -> np.ndarray:
     return array.astype(kept, copy=False)
 
 
-def as_cost(cost: ArrayLike, place: Place = BY_JAX, name: str = "cost") -> Num[Array, "... n m"]:
-    cost = as_array(name, cost, place)
-    if cost.dtype in NARROW:
-        cost = cost.astype(jnp.int32)
-    if cost.ndim < 2:
-        raise ValueError(f"`{name}` must have shape [..., n, m], got {cost.shape}.")
-    return cost
+def solved_dtype(dtype: np.dtype) -> np.dtype:
+    """In which numbers of a dtype are solved where no kernel reads them in place."""
+    if dtype in NARROW:
+        return np.dtype(np.int32)
+    return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else dtype
 
 
-def as_int32(x: Array) -> Array:
-    """The same numbers in 32 bits, where these suffice, for solvers that are made for them."""
-    if x.dtype != np.int64 or x.size == 0:
-        return x
-    fits = np.iinfo(np.int32)
-    if x.min() < fits.min or x.max() > fits.max:
-        return x
-    return x.astype(np.int32)
+def check_name(name: str, given: Any, known: Iterable[Any]) -> None:
+    names = [*known]  # a list, to which what cannot be hashed is no error
+    if given not in names:
+        raise ValueError(f"`{name}` must be one of {names}, got {given!r}.")
 
 
-def _broadcast(name: str, x: Array, shape: tuple[int, ...], xp: Any) -> Array:
-    if x.shape == shape:
-        return x
+def as_count(name: str, given: Any) -> int:
     try:
-        return xp.broadcast_to(x, shape)
-    except ValueError:
-        raise ValueError(
-            f"`{name}` has shape {x.shape}, which does not broadcast to {shape} "
-            "(the batch shape of `cost` and one entry per row or column)."
-        ) from None
+        count = operator.index(given)
+    except TypeError:
+        count = 0
+    if not 1 <= count <= _MOST_STEPS:
+        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}.")
+    return count
 
 
-def as_mask(
-    name: str, mask: ArrayLike | None, shape: tuple[int, ...], place: Place = BY_JAX
-) -> Bool[Array, "..."] | None:
-    if mask is None:
-        return None
-    must = "be boolean (True: the entry exists)"
-    x = as_array(name, mask, place, BOOLEAN, must, "")
-    return _broadcast(name, x, shape, place.xp)
-
-
-def as_unmatched_cost(
-    unmatched_cost: ArrayLike | None, cost: Array, place: Place = BY_JAX
-) -> Num[Array, "... n"] | None:
-    if unmatched_cost is None:
-        return None
-    must = f"be real and {_MUST}"
-    r = as_array("unmatched_cost", unmatched_cost, place, must=must)
-    if jnp.issubdtype(r.dtype, jnp.floating):
-        # Not wider: XLA would take denormal numbers for zero.
-        r = r.astype(jnp.float32) if r.dtype.itemsize == 2 else r
-    elif jnp.issubdtype(cost.dtype, jnp.floating):
-        r = r.astype(result_float())
-    else:  # beside integer costs they stay integers, which float32 would round
-        r = r.astype(jax.dtypes.canonicalize_dtype(np.int64))
-    return _broadcast("unmatched_cost", r, cost.shape[:-1], place.xp)
-
-
-def as_col_dual(
-    col_dual: ArrayLike | None, shape: tuple[int, ...], place: Place = BY_JAX
-) -> Float[Array, "... m"] | None:
-    if col_dual is None:
-        return None
-    must = "be an Assignment or real column duals"
-    v = as_array("warm_start", col_dual, place, REAL - BOOLEAN, must)
-    v = _broadcast("warm_start", v.astype(result_float()), shape, place.xp)
-    return v if place.native else lax.stop_gradient(v)
+def as_options(
+    method: str,
+    options: Mapping[str, Any] | None,
+    known: Mapping[str, Any],
+    choices: Mapping[str, Mapping[Any, Any]],
+    as_number: Callable[[str, Any], Any],
+) -> tuple[tuple[str, Any], ...]:
+    """The options of a method in a form that `jit` can compare. `as_number` is for those that are
+    no choices."""
+    if not isinstance(options, (Mapping, NoneType)):
+        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    given: dict[str, Any] = {}
+    for option, value in (options or {}).items():
+        if option not in known:
+            takes = f"takes the options {[*known]}" if known else "takes no options"
+            raise ValueError(f"`options`: method {method!r} {takes}, got {option!r}.")
+        name = f"options[{option!r}]"
+        if option not in choices:
+            given[option] = as_number(name, value)
+        elif isinstance(value, (str, int, np.integer)) and value in choices[option]:
+            given[option] = value if isinstance(value, str) else operator.index(value)
+        else:
+            raise ValueError(f"`{name}` must be one of {[*choices[option]]}, got {value!r}.")
+    return tuple(sorted(given.items()))
 
 
 def as_result(

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxmatch._common.arguments import as_result
+from jaxmatch._common.arguments import as_result, solved_dtype
 from jaxmatch._common.given import require
-from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import Check, Flow, MinimumCut
 from jaxmatch._common.switches import unchecked
 from jaxmatch._ffi.place import in_full_precision
@@ -117,8 +116,7 @@ def check_cut(
     batch, like = cut.value.shape, "cut.value"
     is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
     require_kind("cut.value", cut.value, "capacity", is_float)
-    wide = common_dtype(capacity, jnp.float32 if is_float else jnp.int32)
-    c = lax.stop_gradient(capacity.astype(wide))
+    c = lax.stop_gradient(capacity.astype(solved_dtype(capacity.dtype)))
     c = broadcast("capacity", c, (*batch, network.num_edges), like)
     source = broadcast("source", source, batch, like)
     sink = broadcast("sink", sink, batch, like)

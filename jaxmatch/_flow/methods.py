@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._common.result import Flow
-from jaxmatch._ffi import libraries
-from jaxmatch._ffi.method import Method
+from jaxmatch._ffi.dispatch import Method, by_platform, mapped_first, rebatch, until_done
 from jaxmatch._flow import native
 from jaxmatch._flow import xla as _xla_flow
 from jaxmatch._flow.network import FlowNetwork
-from jaxmatch._flow.steps import solve_in_steps
 
 
 if TYPE_CHECKING:
@@ -41,40 +37,18 @@ OPTIONS = {
 }
 
 
-def _by_platform(
-    network: FlowNetwork,
-    capacity: Array,
-    source: Array,
-    sink: Array,
-    *,
-    method: str,
-    given: tuple[tuple[str, Any], ...],
-    steps: int,
-) -> Flow:
-    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
-    platforms: dict[str, Callable[..., Flow]] = {}
-    cpu, cuda = METHODS[method]
-    if cpu is not None and libraries.has_cpu_library():
-        platforms["cpu"] = partial(_in_one_call, platform="cpu", method=cpu, choice=0, k=0.0)
-    if cuda is not None and libraries.has_cuda_library():
-        choice, k = choice_and_k(cuda, network.layout, given)
-        how: dict[str, Any] = {"method": cuda, "choice": choice, "k": k}
-        platforms["cuda"] = (
-            partial(solve_in_steps, steps=steps, **how)
-            if steps
-            else partial(_in_one_call, platform="cuda", **how)
-        )
-    if not platforms:
-        return _xla_flow.solve(network, capacity, source, sink)
-    return lax.platform_dependent(
-        network, capacity, source, sink, default=_xla_flow.solve, **platforms
-    )
-
-
 def _in_one_call(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array, **how: Any
 ) -> Flow:
     return native.flow(network, capacity, source, sink, rounds=0, **how)[0]
+
+
+def _in_steps(*problem: Any, steps: int, **how: Any) -> Flow:
+    return until_done(
+        lambda state: native.flow(*problem, state=state, rounds=steps, **how),
+        native.empty_flow_buffers(*problem),
+        lambda state: state.done,
+    )
 
 
 def solve_here(
@@ -108,30 +82,33 @@ def solve_flow(
 
     The network has the batch dimensions of all others, or none.
     """
+    cpu, cuda = METHODS[method]
+    on_cpu = on_cuda = None
+    if cpu is not None:
+        on_cpu = partial(_in_one_call, platform="cpu", method=cpu, choice=0, k=0.0)
+    if cuda is not None:
+        choice, k = choice_and_k(cuda, network.layout, given)
+        how: dict[str, Any] = {"platform": "cuda", "method": cuda, "choice": choice, "k": k}
+        on_cuda = partial(_in_steps, steps=steps, **how) if steps else partial(_in_one_call, **how)
 
-    @jax.custom_batching.custom_vmap
-    def solver(network: FlowNetwork, capacity: Array, source: Array, sink: Array) -> Flow:
-        how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
-        return _by_platform(network, capacity, source, sink, **how)
+    def solve(*problem: Any) -> Flow:
+        return by_platform(_xla_flow.solve, *problem, cpu=on_cpu, cuda=on_cuda)
 
-    @solver.def_vmap
-    def solve_batch(
-        size: int, mapped: list[Any], network: FlowNetwork, *others: Array
-    ) -> tuple[Flow, Flow]:
-        def mapped_first(x: Array, is_mapped: bool) -> Array:
-            return x if is_mapped else jnp.broadcast_to(x, (size, *x.shape))
+    return rebatch(solve, _aligned)(network, capacity, source, sink)
 
-        def like_the_rest(x: Array, is_mapped: bool) -> Array:
-            x = mapped_first(x, is_mapped)
-            inner = (1,) * (capacity.ndim - x.ndim)
-            x = x.reshape(size, *inner, *x.shape[1:])
-            return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
 
-        of_network, *of_others = mapped
-        capacity, source, sink = map(mapped_first, others, of_others)
-        if any(jax.tree.leaves(of_network)) or network.batch_shape:
-            network = jax.tree.map(like_the_rest, network, of_network)
-        result = solver(network, capacity, source, sink)
-        return result, jax.tree.map(lambda _: True, result)
+def _aligned(size: int, mapped: tuple[Any, ...], problem: tuple[Any, ...]) -> tuple[Any, ...]:
+    (network, *others), (of_network, *of_others) = problem, mapped
+    capacity, source, sink = (
+        mapped_first(x, is_mapped, size) for x, is_mapped in zip(others, of_others, strict=True)
+    )
 
-    return solver(network, capacity, source, sink)
+    def like_the_rest(x: Array, is_mapped: bool) -> Array:
+        x = mapped_first(x, is_mapped, size)
+        inner = (1,) * (capacity.ndim - x.ndim)
+        x = x.reshape(size, *inner, *x.shape[1:])
+        return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
+
+    if any(jax.tree.leaves(of_network)) or network.batch_shape:
+        network = jax.tree.map(like_the_rest, network, of_network)
+    return network, capacity, source, sink

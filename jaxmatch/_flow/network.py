@@ -326,7 +326,8 @@ def network_on_host(
     """Of NumPy arrays, from nodes in range."""
     if len(tail) > MOST_EDGES:
         raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
-    return FlowNetwork(**_build(tail, head, n), layout=layout)
+    arrays: dict[str, Any] = _build(tail, head, n)
+    return FlowNetwork(**arrays, layout=layout)
 
 
 def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxmatch._common.arguments import as_array
+from jaxmatch._common.arguments import as_array, as_count, as_options, check_name, solved_dtype
 from jaxmatch._common.given import as_given
+from jaxmatch._common.gradient import envelope_value, sum_where
 from jaxmatch._common.result import Flow, MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -26,9 +26,6 @@ from jaxmatch._flow.network import FlowNetwork, as_node, check_network, turned_n
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float, Int, Num
-
-
-_MOST_ROUNDS = 10**9
 
 
 @unchecked
@@ -174,11 +171,9 @@ def maximum_flow(
     flow problem on CPU-GPU-hybrid platforms*, IPDPS 2010 (`"thread_centric"`).
     """
     check_network(network)
-    _check_method(method)
-    given = _check_options(method, {} if options is None else options)
-    if steps_per_call is not None:
-        _check_count("steps_per_call", steps_per_call)
-    steps = 0 if steps_per_call is None else operator.index(steps_per_call)
+    check_name("method", method, METHODS)
+    given = as_options(method, options, OPTIONS.get(method, {}), native.FLOW_CHOICES, as_count)
+    steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
     how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
     return _solve_in_place(network, capacity, source, sink, how)
 
@@ -226,7 +221,7 @@ def minimum_cut(
         res = maximum_flow(network, capacity, source, sink, method=method)
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
-    _check_method(method)
+    check_name("method", method, METHODS)
     how: dict[str, Any] = {"method": method, "given": (), "steps": 0}
     res = _solve_in_place(network, capacity, source, sink, how, turned=True)
     solved = (res.status == Status.OPTIMAL)[..., None]
@@ -237,41 +232,6 @@ def minimum_cut(
 # Arguments
 
 
-def _check_method(method: str) -> None:
-    if method not in [*METHODS]:  # a list, to which what cannot be hashed is no error
-        raise ValueError(f"`method` must be one of {[*METHODS]}, got {method!r}.")
-
-
-def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The options that were given, in a form that `jit` can compare."""
-    if not isinstance(options, Mapping):
-        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
-    known = OPTIONS.get(method, {})
-    for name, value in options.items():
-        if name not in known:
-            takes = f"takes the options {[*known]}" if known else "takes no options"
-            raise ValueError(f"`options`: method {method!r} {takes}, got {name!r}.")
-        if name in native.FLOW_CHOICES:
-            choices = [*native.FLOW_CHOICES[name]]
-            if not isinstance(value, (str, int, np.integer)) or value not in choices:
-                raise ValueError(f"`options[{name!r}]` must be one of {choices}, got {value!r}.")
-        else:
-            _check_count(f"options[{name!r}]", value)
-    return tuple(
-        (name, value if isinstance(value, str) else operator.index(value))
-        for name, value in sorted(options.items())
-    )
-
-
-def _check_count(name: str, given: Any) -> None:
-    try:
-        good = 1 <= operator.index(given) <= _MOST_ROUNDS
-    except TypeError:
-        good = False
-    if not good:
-        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}.")
-
-
 def _as_problem(
     network: FlowNetwork, capacity: ArrayLike, source: Array, sink: Array, place: Place
 ) -> tuple[FlowNetwork, Num[Array, "... e"], Int[Array, "..."], Int[Array, "..."]]:
@@ -280,10 +240,7 @@ def _as_problem(
     if place.native:
         network = jax.tree.map(np.asarray, network)
     x = as_array("capacity", capacity, place)
-    if x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, jnp.int16, jnp.uint16):
-        x = x.astype(jnp.int32)
-    elif x.dtype in (jnp.bfloat16, jnp.float16):
-        x = x.astype(jnp.float32)
+    x = x.astype(solved_dtype(x.dtype))
     if x.ndim == 0 or x.shape[-1] != network.num_edges:
         raise ValueError(
             f"`capacity` must have shape [..., {network.num_edges}], one entry for each edge of "
@@ -363,7 +320,7 @@ def _solve(
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
         cut = _cut(network, res.source_side) & counts[..., None]
-        return res.replace(value=_value(capacity, res.value, cut))
+        return res.replace(value=envelope_value(res.value, capacity, cut, _slope))
 
     if network.batch_shape:
         return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
@@ -389,18 +346,5 @@ def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array,
     return side(network.senders) & ~side(network.receivers)
 
 
-@jax.custom_jvp
-def _value(
-    capacity: Float[Array, "... e"], optimum: Float[Array, "..."], cut: Bool[Array, "... e"]
-) -> Float[Array, "..."]:
-    """The optimum, with the envelope theorem (Danskin) as its derivative."""
-    return optimum
-
-
-@_value.defjvp
-def _value_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
-    _, optimum, cut = primals
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
-    dot = jnp.where(cut, tangents[0], 0).sum(-1).astype(optimum.dtype)
-    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(*primals), dot
+def _slope(capacity: Array, tangent: Array, cut: Bool[Array, "... e"]) -> Float[Array, "..."]:
+    return sum_where(cut, tangent)

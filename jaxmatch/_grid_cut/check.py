@@ -6,7 +6,7 @@ Nothing here is shared with a solver of grids, not even the order of the directi
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -112,7 +112,7 @@ def _check(
 
 class _GridNetwork(NamedTuple):
     network: FlowNetwork
-    entry: Int[np.ndarray, " a"]  # of the flattened `pairwise`, for each edge between cells
+    entry: Any  # `i64[a]`: of the flattened `pairwise`, for each edge between cells
 
 
 @lru_cache(maxsize=4)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._common.arguments import as_array
-from jaxmatch._common.given import NARROW, as_given
+from jaxmatch._common.arguments import as_array, check_name, solved_dtype
+from jaxmatch._common.given import as_given
+from jaxmatch._common.gradient import envelope_value, sum_where
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
@@ -148,8 +147,7 @@ def grid_cut(
     mincut/maxflow algorithm combining path augmentation and push-relabel*, IJCV 104 (2013) (CUDA).
     """
     connectivity = as_connectivity(connectivity)
-    if method not in [*_METHODS]:  # a list, to which what cannot be hashed is no error
-        raise ValueError(f"`method` must be one of {[*_METHODS]}, got {method!r}.")
+    check_name("method", method, _METHODS)
     given = (
         as_given("source_capacity", source_capacity),
         as_given("sink_capacity", sink_capacity),
@@ -194,11 +192,7 @@ def as_capacities(
     names = ("source_capacity", "sink_capacity", "pairwise")
     given = (source_capacity, sink_capacity, pairwise)
     arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
-    dtype = common_dtype(*arrays)
-    if dtype in NARROW:
-        dtype = jnp.dtype(jnp.int32)
-    if dtype in (jnp.bfloat16, jnp.float16):
-        dtype = jnp.dtype(jnp.float32)
+    dtype = solved_dtype(common_dtype(*arrays))
     source, sink, pairs = (x.astype(dtype) for x in arrays)
 
     rank = 3 if connectivity == 6 else 2
@@ -257,59 +251,36 @@ def _solve(
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     solver = _METHODS[method]
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
-    platforms: dict[str, Callable[..., tuple[Array, Array, Array]]] = {}
+    on_cpu = on_cuda = None
     if solver is not None:
         on = partial(native.grid_cut, connectivity=connectivity, method=solver)
-        if libraries.has_cpu_library():
-            platforms["cpu"] = partial(on, platform="cpu")
-        if libraries.has_cuda_library():
-            platforms["cuda"] = partial(on, platform="cuda")
+        on_cpu, on_cuda = partial(on, platform="cpu"), partial(on, platform="cuda")
 
     def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
         capacities = lax.stop_gradient((source, sink, pairwise))
-        if platforms:
-            found = lax.platform_dependent(*capacities, default=twin, **platforms)
-        else:
-            found = twin(*capacities)
-        value, side, status = found
-        if jnp.issubdtype(source.dtype, jnp.floating):
-            value = _value(connectivity, source, sink, pairwise, value, side, status)
-        return MinimumCut(value, side, status)
+        cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
+        if not jnp.issubdtype(source.dtype, jnp.floating):
+            return cut
+        slope = partial(_slope, connectivity)
+        value = envelope_value(cut.value, (source, sink, pairwise), cut, slope)
+        return cut.replace(value=value)
 
     rank = 3 if connectivity == 6 else 2
     return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value(
-    connectivity: int,
-    source: Array,
-    sink: Array,
-    pairwise: Array,
-    minimum: Array,
-    side: Array,
-    status: Array,
+def _slope(
+    connectivity: int, capacities: tuple[Array, ...], tangents: tuple[Array, ...], cut: MinimumCut
 ) -> Array:
-    """The minimum, with the envelope theorem (Danskin) as its derivative."""
-    return minimum
-
-
-@_value.defjvp
-def _value_jvp(
-    connectivity: int, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    _, _, pairwise, minimum, side, status = primals
-    source_dot, sink_dot, pairwise_dot = tangents[:3]
+    source, sink, pairwise = tangents
     rank = 3 if connectivity == 6 else 2
     grid = tuple(range(-rank, 0))
-    solved = (status == Status.OPTIMAL)[(..., *(None for _ in grid))]
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
-    dot = jnp.where(solved, jnp.where(side, sink_dot, source_dot), 0).sum(grid)
-    crosses = cut_arcs(side, pairwise.shape[-rank - 1], connectivity)
+    solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in grid))]
+    dot = sum_where(solved & ~cut.source_side, source, grid)
+    dot += sum_where(solved & cut.source_side, sink, grid)
+    crosses = cut_arcs(cut.source_side, capacities[2].shape[-rank - 1], connectivity)
     crosses &= jnp.expand_dims(solved, -rank - 1)
-    dot += jnp.where(crosses, pairwise_dot, 0).sum((-rank - 1, *grid))
-    # Not `minimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(connectivity, *primals), dot
+    return dot + sum_where(crosses, pairwise, (-rank - 1, *grid))
 
 
 def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:

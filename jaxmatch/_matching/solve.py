@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
-from jax import lax
 
+from jaxmatch._common.arguments import as_count, as_options, check_name
 from jaxmatch._common.given import INTEGERS, as_given, typed
 from jaxmatch._common.indices import existing
 from jaxmatch._common.result import Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi import libraries
-from jaxmatch._ffi.method import Method
+from jaxmatch._ffi.dispatch import Method, by_platform, until_done
 from jaxmatch._ffi.place import BY_JAX, Place, place_of
 from jaxmatch._matching import native
 from jaxmatch._matching import xla as _xla_matching
 from jaxmatch._matching.by_flow import solve_by_flow
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
-from jaxmatch._matching.steps import solve_in_steps
 
 
 if TYPE_CHECKING:
@@ -201,10 +198,16 @@ def maximum_bipartite_matching(
     FOCS 1981.
     """
     check_graph(graph)
-    _check_name("method", method, _METHODS)
-    _check_name("init", init, native.MATCHING_INITS)
-    given = _check_options(method, {} if options is None else options)
-    steps = 0 if steps_per_call is None else _as_steps(steps_per_call)
+    check_name("method", method, _METHODS)
+    check_name("init", init, native.MATCHING_INITS)
+    known = _OPTIONS.get(method, {})
+    given = as_options(method, options, known, native.MATCHING_CHOICES, _as_positive)
+    if {("kernel", "gpubfs"), ("alternate", "roots")} <= {*given}:
+        raise ValueError(
+            "`options`: alternate='roots' needs kernel='gpubfs_wr', the one that knows the roots, "
+            "got kernel='gpubfs'."
+        )
+    steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
     start = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
@@ -223,42 +226,10 @@ def maximum_bipartite_matching(
 # Arguments
 
 
-def _check_name(name: str, given: Any, known: Mapping[str, Any]) -> None:
-    if given not in [*known]:  # a list, to which what cannot be hashed is no error
-        raise ValueError(f"`{name}` must be one of {[*known]}, got {given!r}.")
-
-
-def _as_steps(given: Any) -> int:
-    try:
-        steps = operator.index(given)
-    except TypeError:
-        steps = 0
-    if steps < 1:
-        raise ValueError(f"`steps_per_call` must be an integer of at least 1, got {given!r}.")
-    return steps
-
-
-def _check_options(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The options that were given, in a form that `jit` can compare."""
-    if not isinstance(options, Mapping):
-        raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
-    known = _OPTIONS.get(method, {})
-    for name, value in options.items():
-        if name not in known:
-            takes = f"takes the options {[*known]}" if known else "takes no options"
-            raise ValueError(f"`options`: method {method!r} {takes}, got {name!r}.")
-        if name in native.MATCHING_CHOICES:
-            _check_name(f"options[{name!r}]", value, native.MATCHING_CHOICES[name])
-        elif not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
-            raise ValueError(
-                f"`options[{name!r}]` must be a positive finite number, got {value!r}."
-            )
-    if options.get("kernel") == "gpubfs" and options.get("alternate") == "roots":
-        raise ValueError(
-            "`options`: alternate='roots' needs kernel='gpubfs_wr', the one that knows the roots, "
-            "got kernel='gpubfs'."
-        )
-    return tuple(sorted(options.items()))
+def _as_positive(name: str, given: Any) -> float:
+    if not (isinstance(given, numbers.Real) and 0 < float(given) < math.inf):
+        raise ValueError(f"`{name}` must be a positive finite number, got {given!r}.")
+    return float(given)
 
 
 def _choice_and_k(solver: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
@@ -314,23 +285,17 @@ def _solve(
     steps: int,
 ) -> Matching:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
-    platforms: dict[str, Callable[..., Matching]] = {}
     cpu, cuda = _METHODS[method]
-    if cpu is not None and libraries.has_cpu_library():
-        platforms["cpu"] = _native_solver("cpu", cpu, init, given, steps)
-    if cuda is not None and libraries.has_cuda_library():
-        platforms["cuda"] = _native_solver("cuda", cuda, init, given, steps)
+    on_cpu = None if cpu is None else _native_solver("cpu", cpu, init, given, steps)
+    on_cuda = None if cuda is None else _native_solver("cuda", cuda, init, given, steps)
     twin = partial(_xla_matching.solve, init=init, search=method != "init_only")
     if method == "flow":
         twin = solve_by_flow
 
-    def solve(graph: BipartiteGraph, *start: Array) -> Matching:
-        if not platforms:
-            return twin(graph, *start)
-        return lax.platform_dependent(graph, *start, default=twin, **platforms)
+    def solve(*problem: Any) -> Matching:
+        return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda)
 
-    arguments = (graph,) if start is None else (graph, start)
-    return over_batch_shards(solve, *arguments, core_dims=1)
+    return over_batch_shards(solve, graph, start, core_dims=1)
 
 
 def _native_solver(
@@ -342,10 +307,16 @@ def _native_solver(
 ) -> Callable[..., Matching]:
     choice, k = (_choice_and_k if platform == "cuda" else _cpu_choice_and_k)(solver, given)
     how: dict[str, Any] = {"method": solver, "init": init, "choice": choice, "k": k}
-    if platform == "cuda" and steps:
-        return partial(solve_in_steps, steps=steps, **how)
+    how["platform"] = platform
 
-    def solve(graph: BipartiteGraph, start: Array | None = None) -> Matching:
-        return native.matching(graph, start, rounds=0, platform=platform, **how)[0]
+    def in_one_call(graph: BipartiteGraph, start: Array | None) -> Matching:
+        return native.matching(graph, start, rounds=0, **how)[0]
 
-    return solve
+    def in_steps(graph: BipartiteGraph, start: Array | None) -> Matching:
+        return until_done(
+            lambda state: native.matching(graph, start, state=state, rounds=steps, **how),
+            native.empty_matching_buffers(graph, start),
+            lambda state: state.done,
+        )
+
+    return in_steps if platform == "cuda" and steps else in_one_call

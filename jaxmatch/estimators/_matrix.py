@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from jaxmatch._common.arguments import as_cost, as_mask, as_unmatched_cost
+from jaxmatch._assignment.problem import as_problem
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import Estimator
@@ -75,15 +75,12 @@ def assignment_matrix(
     **Raises:** TypeError where `estimator` is something else or dtypes do not fit, ValueError where
     shapes do not, or `key` or `state` is missing.
     """
-    cost = as_cost(cost)
-    *batch, n, m = cost.shape
-    row_mask = as_mask("row_mask", row_mask, (*batch, n))
-    col_mask = as_mask("col_mask", col_mask, (*batch, m))
+    problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
+    cost, row_mask, col_mask, unmatched_cost, _ = problem
     if not isinstance(estimator, Estimator):
         raise TypeError(
             f"`estimator` must be one of jaxmatch.estimators, got {type(estimator).__name__}."
         )
-    unmatched_cost = as_unmatched_cost(unmatched_cost, cost)
     alone = unmatched_cost is not None
     oracle = assignment_oracle(row_mask=row_mask, col_mask=col_mask, may_stay_unmatched=alone)
     dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else jnp.float32

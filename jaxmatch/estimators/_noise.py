@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.promotion import last_iota
-from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch.estimators import _native
 
 
@@ -78,11 +78,11 @@ def noise_of(
     def by_xla(streams: Array) -> Array:
         return _made(streams, samples, entries, NOISES[name].of_uniforms)
 
-    if not libraries.has_cpu_library() or 0 in (*streams.shape, samples, entries):
+    if 0 in (*streams.shape, samples, entries):
         return by_xla(streams)
     kind = list(NOISES).index(name)
     on_cpu = partial(_native.noise, samples=samples, entries=entries, kind=kind)
-    return lax.platform_dependent(streams, cpu=on_cpu, default=by_xla)
+    return by_platform(by_xla, streams, cpu=on_cpu)
 
 
 def noise_like(

@@ -21,7 +21,7 @@ from jax import lax
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.status import Status
-from jaxmatch._ffi import libraries
+from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch.estimators import _native
 from jaxmatch.estimators._linear_map import linear_map
 from jaxmatch.estimators._noise import (
@@ -138,57 +138,23 @@ def _solve_columns(oracle: LinearOracle, cost: Array, noisy: Noisy) -> Samples:
 
 
 def _perturbed_assignments(
-    assignments: Columns,
-    samples: int,
-    kind: str,
-    cost: Array,
-    streams: Array,
-    strength: Array,
-    row_mask: Array | None,
-    col_mask: Array | None,
+    assignments: Columns, samples: int, kind: str, *problem: Any
 ) -> _native.PerturbedAssignments:
-    given = (row_mask is not None, col_mask is not None)
+    """Of costs, streams, strength and masks; one call, whose workspace knows the whole batch."""
 
-    def with_none(solve: Any) -> Any:
-        def solver(cost: Array, streams: Array, strength: Array, *masks: Array) -> Any:
-            rest = iter(masks)
-            return solve(streams, strength, cost, *(next(rest) if g else None for g in given))
-
-        return solver
-
-    native = partial(
-        _native.perturbed_assignment,
-        samples=samples,
-        kind=list(NOISES).index(kind),
-        may_leave=assignments.may_leave,
-    )
-    composed = partial(_compose, assignments, samples, kind)
-    fits = _native.fits_perturbed(cost)
-    cpu = {"cpu": with_none(partial(native, platform="cpu"))}
-    cuda = {"cuda": with_none(partial(native, platform="cuda"))}
-
-    @jax.custom_batching.custom_vmap
-    def solve(*arguments: Array) -> _native.PerturbedAssignments:
-        return lax.platform_dependent(
-            *arguments,
-            default=with_none(composed),
-            **(cpu if fits and libraries.has_cpu_library() else {}),
-            **(cuda if fits and libraries.has_cuda_library() else {}),
+    def solve(cost: Array, streams: Array, strength: Array, *masks: Any) -> Any:
+        native = partial(
+            _native.perturbed_assignment,
+            samples=samples,
+            kind=list(NOISES).index(kind),
+            may_leave=assignments.may_leave,
         )
+        fits = _native.fits_perturbed(cost)
+        cpu, cuda = (partial(native, platform=p) if fits else None for p in ("cpu", "cuda"))
+        composed = partial(_compose, assignments, samples, kind)
+        return by_platform(composed, streams, strength, cost, *masks, cpu=cpu, cuda=cuda)
 
-    @solve.def_vmap
-    def solve_larger_batch(size: int, batched: Any, *arguments: Array) -> Any:
-        """One call, whose workspace knows the size of the whole batch."""
-        cost, streams, strength, *masks = (
-            x if is_batched else jnp.broadcast_to(x, (size, *x.shape))
-            for x, is_batched in zip(arguments, batched, strict=True)
-        )
-        rest = iter(masks)
-        both = (next(rest) if g else None for g in given)
-        found = _perturbed_assignments(assignments, samples, kind, cost, streams, strength, *both)
-        return found, jax.tree.map(lambda _: True, found)
-
-    return solve(cost, streams, strength, *(x for x in (row_mask, col_mask) if x is not None))
+    return rebatch(solve)(*problem)
 
 
 def _compose(
@@ -238,15 +204,9 @@ class _Slope:
             by_solutions=self.by_solutions,
             by_scores=self.by_scores,
         )
-        return lax.platform_dependent(
-            along,
-            streams,
-            col4row,
-            reference,
-            default=self._by_steps,
-            **({"cpu": native} if fits and libraries.has_cpu_library() else {}),
-            **({"cuda": native} if fits and libraries.has_cuda_library() else {}),
-        )
+        given = (along, streams, col4row, reference)
+        native = native if fits else None
+        return by_platform(self._by_steps, *given, cpu=native, cuda=native)
 
     def _by_steps(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
         """Some samples after others, as many as have no more noise than `_MOST_NOISE`."""

@@ -190,7 +190,7 @@ def test_unknown_names_are_refused():
         ({"method": "magic"}, r"`method` must be one of \['auto', 'hopcroft_karp'.*got 'magic'"),
         ({"init": "greedy"}, r"`init` must be one of \['auto', 'none'.*got 'greedy'"),
         ({"init": ["cheap"]}, r"`init` must be one of"),
-        ({"steps_per_call": 0}, "`steps_per_call` must be an integer of at least 1, got 0"),
+        ({"steps_per_call": 0}, r"`steps_per_call` must be an integer from 1 to 10\^9, got 0"),
         ({"options": {"k": 1}}, "method 'auto' takes no options, got 'k'"),
     ]
     for options, message in [

@@ -1,0 +1,124 @@
+"""Dense assignment problems as the solvers take them: costs, masks and duals, or an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.arguments import MUST, as_array
+from jaxmatch._common.given import BOOLEAN, NARROW, REAL
+from jaxmatch._common.result import result_float
+from jaxmatch._ffi.place import BY_JAX, Place
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Num
+
+
+class AssignmentProblem(NamedTuple):
+    """A batch of problems; all arrays have its dimensions. A pytree."""
+
+    cost: Num[Array, "... n m"]
+    row_mask: Bool[Array, "... n"] | None = None
+    col_mask: Bool[Array, "... m"] | None = None
+    unmatched_cost: Num[Array, "... n"] | None = None
+    col_dual: Float[Array, "... m"] | None = None  # to start from
+
+    @property
+    def masks(self) -> tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]:
+        return self.row_mask, self.col_mask
+
+
+def as_problem(
+    cost: ArrayLike,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    col_dual: ArrayLike | None = None,
+    *,
+    place: Place = BY_JAX,
+    name: str = "cost",
+) -> AssignmentProblem:
+    """The arguments of a solver, as arrays of one batch."""
+    cost = as_cost(cost, place, name)
+    *batch, n, m = cost.shape
+    return AssignmentProblem(
+        cost,
+        as_mask("row_mask", row_mask, (*batch, n), place),
+        as_mask("col_mask", col_mask, (*batch, m), place),
+        as_unmatched_cost(unmatched_cost, cost, place),
+        as_col_dual(col_dual, (*batch, m), place),
+    )
+
+
+def as_cost(cost: ArrayLike, place: Place = BY_JAX, name: str = "cost") -> Num[Array, "... n m"]:
+    cost = as_array(name, cost, place)
+    cost = cost.astype(jnp.int32) if cost.dtype in NARROW else cost
+    if cost.ndim < 2:
+        raise ValueError(f"`{name}` must have shape [..., n, m], got {cost.shape}.")
+    return cost
+
+
+def as_int32(x: Array) -> Array:
+    """The same numbers in 32 bits, where these suffice, for solvers that are made for them."""
+    if x.dtype != np.int64 or x.size == 0:
+        return x
+    fits = np.iinfo(np.int32)
+    if x.min() < fits.min or x.max() > fits.max:
+        return x
+    return x.astype(np.int32)
+
+
+def _broadcast(name: str, x: Array, shape: tuple[int, ...], xp: Any) -> Array:
+    if x.shape == shape:
+        return x
+    try:
+        return xp.broadcast_to(x, shape)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` has shape {x.shape}, which does not broadcast to {shape} "
+            "(the batch shape of `cost` and one entry per row or column)."
+        ) from None
+
+
+def as_mask(
+    name: str, mask: ArrayLike | None, shape: tuple[int, ...], place: Place = BY_JAX
+) -> Bool[Array, "..."] | None:
+    if mask is None:
+        return None
+    must = "be boolean (True: the entry exists)"
+    x = as_array(name, mask, place, BOOLEAN, must, "")
+    return _broadcast(name, x, shape, place.xp)
+
+
+def as_unmatched_cost(
+    unmatched_cost: ArrayLike | None, cost: Array, place: Place = BY_JAX
+) -> Num[Array, "... n"] | None:
+    if unmatched_cost is None:
+        return None
+    must = f"be real and {MUST}"
+    r = as_array("unmatched_cost", unmatched_cost, place, must=must)
+    if jnp.issubdtype(r.dtype, jnp.floating):
+        # Not wider: XLA would take denormal numbers for zero.
+        r = r.astype(jnp.float32) if r.dtype.itemsize == 2 else r
+    elif jnp.issubdtype(cost.dtype, jnp.floating):
+        r = r.astype(result_float())
+    else:  # beside integer costs they stay integers, which float32 would round
+        r = r.astype(jax.dtypes.canonicalize_dtype(np.int64))
+    return _broadcast("unmatched_cost", r, cost.shape[:-1], place.xp)
+
+
+def as_col_dual(
+    col_dual: ArrayLike | None, shape: tuple[int, ...], place: Place = BY_JAX
+) -> Float[Array, "... m"] | None:
+    if col_dual is None:
+        return None
+    must = "be an Assignment or real column duals"
+    v = as_array("warm_start", col_dual, place, REAL - BOOLEAN, must)
+    v = _broadcast("warm_start", v.astype(result_float()), shape, place.xp)
+    return v if place.native else lax.stop_gradient(v)
