@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JAX_PLATFORMS ?= cpu
 
 # What an installed package has to be built again for.
-SOURCES := pyproject.toml jaxmatch/_ffi/abi.py $(shell find ffi -type f)
+SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
 .PHONY: help demo test lint format build bench clean
 

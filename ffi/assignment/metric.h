@@ -7,9 +7,8 @@
 
 namespace jaxmatch::assignment {
 
-// The same numbers stand in jaxmatch/_assignment/native_sharded.py. For the cosine points are unit
-// vectors.
-enum class Metric : int64_t { kSqeuclidean, kEuclidean, kL1, kCosine };
+// For the cosine points are unit vectors.
+enum class Metric { kSqeuclidean, kEuclidean, kL1, kCosine };
 
 }  // namespace jaxmatch::assignment
 

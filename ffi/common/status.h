@@ -1,4 +1,5 @@
-// The status codes of a solve. The same numbers stand in jaxmatch/_common/status.py.
+// The status codes of a solve. Their numbers are those of jaxmatch/_common/status.py, from which
+// the build defines them.
 #ifndef JAXMATCH_STATUS_H_
 #define JAXMATCH_STATUS_H_
 
@@ -7,13 +8,13 @@
 namespace jaxmatch {
 
 enum Status : int32_t {
-  kOptimal = 0,
-  kInfeasible = 1,
-  kInvalidCost = 2,
-  kOverflow = 3,
-  kUnfinished = 4,
-  kInvalidGraph = 5,
-  kInvalidCapacity = 6,
+  kOptimal = JAXMATCH_STATUS_OPTIMAL,
+  kInfeasible = JAXMATCH_STATUS_INFEASIBLE,
+  kInvalidCost = JAXMATCH_STATUS_INVALID_COST,
+  kOverflow = JAXMATCH_STATUS_OVERFLOW,
+  kUnfinished = JAXMATCH_STATUS_UNFINISHED,
+  kInvalidGraph = JAXMATCH_STATUS_INVALID_GRAPH,
+  kInvalidCapacity = JAXMATCH_STATUS_INVALID_CAPACITY,
 };
 
 }  // namespace jaxmatch

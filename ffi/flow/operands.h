@@ -7,20 +7,22 @@
 #include <cstdint>
 #include <string>
 
+#include "common/attributes.h"
+#include "common/decode.h"
 #include "common/dtype.h"
 #include "common/handler.h"
 #include "common/host_device.h"
 
 namespace jaxmatch::flow {
 
-// By the numbers of jaxmatch/_flow/native.py.
-enum class FlowMethod : int64_t {
-  kAuto = 0,
-  kAugment = 1,
-  kPushRelabel = 2,
-  kPseudoflow = 3,
-  kThreadCentric = 10,
-  kTwoLevel = 11,
+enum class FlowMethod { kAuto, kAugment, kPushRelabel, kPseudoflow, kThreadCentric, kTwoLevel };
+constexpr Name<FlowMethod> kFlowMethods[] = {
+    {"auto", FlowMethod::kAuto},
+    {"augment", FlowMethod::kAugment},
+    {"push_relabel", FlowMethod::kPushRelabel},
+    {"pseudoflow", FlowMethod::kPseudoflow},
+    {"thread_centric", FlowMethod::kThreadCentric},
+    {"two_level", FlowMethod::kTwoLevel},
 };
 
 // One network. Each unordered pair of different nodes that an edge joins has two arcs, one in each
@@ -67,8 +69,8 @@ struct FlowOperands {
   Dtype capacity_dtype;    // of capacities and flows: kS32, kS64, kF32 or kF64
   Dtype value_dtype;       // likewise
   FlowMethod method;
-  int64_t choice;  // a method's options, see jaxmatch/_flow/native.py
-  double k;        // likewise
+  Options options;  // of the method
+  int64_t steps;    // of one call; 0: to the end
 
   JAXMATCH_HOST_DEVICE FlowNetworkCsr network(int64_t b) const {
     FlowNetworkCsr g = first;
@@ -108,7 +110,7 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
     const NetworkArray& edge_ptr, const NetworkArray& arc_edge, const ffi::AnyBuffer& capacity,
     const NetworkArray& source, const NetworkArray& sink, ffi::Result<ffi::AnyBuffer> value,
     ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
-    ffi::Result<NetworkArray> status, int64_t method, int64_t choice, double k) {
+    ffi::Result<NetworkArray> status, const ffi::Dictionary& attributes) {
   const auto wrong = [](const char* what) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_flow: ") + what));
   };
@@ -144,33 +146,17 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
     return wrong("the arrays do not belong together");
   }
 
-  const auto dtype_of = [](const ffi::AnyBuffer& x, Dtype& dtype) {
-    switch (x.element_type()) {
-      case ffi::S32:
-        dtype = Dtype::kS32;
-        return true;
-      case ffi::S64:
-        dtype = Dtype::kS64;
-        return true;
-      case ffi::F32:
-        dtype = Dtype::kF32;
-        return true;
-      case ffi::F64:
-        dtype = Dtype::kF64;
-        return true;
-      default:
-        return false;
-    }
-  };
-  if (!dtype_of(capacity, o.capacity_dtype)) {
-    return wrong("capacities are int32, int64, float32 or float64");
-  }
+  const auto capacity_dtype = capacity_dtype_of(capacity.element_type());
+  const auto value_dtype = capacity_dtype_of(value->element_type());
+  if (!capacity_dtype) return wrong("capacities are int32, int64, float32 or float64");
   if (flow->element_type() != capacity.element_type()) {
     return wrong("flow has the type of capacity");
   }
-  if (!dtype_of(*value, o.value_dtype) || !IsFlowValueType(o.capacity_dtype, o.value_dtype)) {
+  if (!value_dtype || !IsFlowValueType(*capacity_dtype, *value_dtype)) {
     return wrong("value has the type of capacity, or int64 where that is int32");
   }
+  o.capacity_dtype = *capacity_dtype;
+  o.value_dtype = *value_dtype;
   o.batch = batch;
   o.first = {int32_t(nodes),        int32_t(arcs),         int32_t(edges),
              arc_ptr.typed_data(),  arc_head.typed_data(), arc_partner.typed_data(),
@@ -182,16 +168,17 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
   o.flows = flow->untyped_data();
   o.source_sides = source_side->typed_data();
   o.statuses = status->typed_data();
-  o.method = FlowMethod(method);
-  o.choice = choice;
-  o.k = k;
+  Attributes given("jaxmatch_flow", attributes);
+  o.method = given.named("method", kFlowMethods);
+  o.options = Options(given.word("options"));
+  o.steps = given.integer("steps");
+  if (given.failed()) return ffi::Unexpected(given.error());
   return o;
 }
 
 }  // namespace jaxmatch::flow
 
-// The arguments and first results of both handlers, behind the platform's context, and what comes
-// behind all results.
+// The arguments and first results of both handlers, behind the platform's context.
 #define JAXMATCH_BIND_FLOW(binding)        \
   (binding)                                \
       .Arg<jaxmatch::flow::NetworkArray>() \
@@ -207,7 +194,4 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
       .Ret<xla::ffi::AnyBuffer>()          \
       .Ret<jaxmatch::flow::FlowFlags>()    \
       .Ret<jaxmatch::flow::NetworkArray>()
-#define JAXMATCH_FLOW_ATTRIBUTES \
-  .Attr<int64_t>("method").Attr<int64_t>("choice").Attr<double>("k").Attr<int64_t>("rounds")
-
 #endif  // JAXMATCH_FLOW_OPERANDS_H_

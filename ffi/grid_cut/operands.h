@@ -8,14 +8,15 @@
 #include <optional>
 #include <string>
 
+#include "common/attributes.h"
+#include "common/decode.h"
 #include "common/dtype.h"
 #include "common/handler.h"
 #include "common/host_device.h"
 
 namespace jaxmatch::grid_cut {
 
-// The steps (dz, dy, dx) from a cell to its neighbours. Direction k + arcs/2 is opposite to k. The
-// same order stands in the docstring of jaxmatch/_grid_cut/solve.py.
+// The steps (dz, dy, dx) from a cell to its neighbours. Direction k + arcs/2 is opposite to k.
 struct GridStep {
   int8_t z, y, x;
 };
@@ -49,8 +50,11 @@ struct GridShape {
   }
 };
 
-// By the numbers of jaxmatch/_grid_cut/native.py. On the CPU they are one.
-enum class GridCutMethod : int64_t { kAuto, kSearch, kPushRelabel };
+// On the CPU they are one.
+enum class GridCutMethod { kAuto, kAugment, kPushRelabel };
+constexpr Name<GridCutMethod> kGridCutMethods[] = {{"auto", GridCutMethod::kAuto},
+                                                   {"augment", GridCutMethod::kAugment},
+                                                   {"push_relabel", GridCutMethod::kPushRelabel}};
 
 struct GridCutOperands {
   int64_t batch;
@@ -66,7 +70,6 @@ struct GridCutOperands {
   bool* side;       // [batch, cells]
   int32_t* status;  // [batch]
   GridCutMethod method;
-  int64_t choice;  // for measurements, see GridCutTuning
 
   JAXMATCH_HOST_DEVICE int given_arcs() const {
     return symmetric ? connectivity / 2 : connectivity;
@@ -107,24 +110,14 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
                                                    ffi::Result<ffi::AnyBuffer> value,
                                                    ffi::Result<GridSides> side,
                                                    ffi::Result<GridStatus> status,
-                                                   int64_t connectivity, int64_t method) {
+                                                   const ffi::Dictionary& attributes) {
   const auto wrong = [](const char* what) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_grid_cut: ") + what));
   };
-  const auto dtype_of = [](ffi::DataType dtype) -> std::optional<Dtype> {
-    switch (dtype) {
-      case ffi::S32:
-        return Dtype::kS32;
-      case ffi::S64:
-        return Dtype::kS64;
-      case ffi::F32:
-        return Dtype::kF32;
-      case ffi::F64:
-        return Dtype::kF64;
-      default:
-        return std::nullopt;
-    }
-  };
+  Attributes call("jaxmatch_grid_cut", attributes);
+  const int64_t connectivity = call.integer("connectivity");
+  const GridCutMethod method = call.named("method", kGridCutMethods);
+  if (call.failed()) return ffi::Unexpected(call.error());
   if (connectivity != 4 && connectivity != 6 && connectivity != 8) {
     return wrong("connectivity is 4, 6 or 8");
   }
@@ -139,8 +132,8 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
       width * height >= kMostCells || width * height * depth >= kMostCells) {
     return wrong("a grid of 2^28 cells or more");
   }
-  const auto dtype = dtype_of(source.element_type());
-  const auto value_dtype = dtype_of(value->element_type());
+  const auto dtype = capacity_dtype_of(source.element_type());
+  const auto value_dtype = capacity_dtype_of(value->element_type());
   if (!dtype || !value_dtype || sink.element_type() != source.element_type() ||
       pairwise.element_type() != source.element_type()) {
     return wrong("unsupported dtypes");
@@ -157,7 +150,6 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
       int64_t(value->element_count()) != o.batch || int64_t(status->element_count()) != o.batch) {
     return wrong("the arrays do not belong together");
   }
-  if ((method & 255) > int64_t(GridCutMethod::kPushRelabel)) return wrong("unknown method");
   o.dtype = *dtype;
   o.source = source.untyped_data();
   o.sink = sink.untyped_data();
@@ -166,15 +158,13 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
   o.value = value->untyped_data();
   o.side = side->typed_data();
   o.status = status->typed_data();
-  o.method = GridCutMethod(method & 255);
-  o.choice = method >> 8;
+  o.method = method;
   return o;
 }
 
 }  // namespace jaxmatch::grid_cut
 
-// The arguments and first results of both handlers, behind the platform's context, and what comes
-// behind all results.
+// The arguments and first results of both handlers, behind the platform's context.
 #define JAXMATCH_BIND_GRID_CUT(binding)     \
   (binding)                                 \
       .Arg<jaxmatch::ffi::AnyBuffer>()      \
@@ -183,6 +173,4 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
       .Ret<jaxmatch::ffi::AnyBuffer>()      \
       .Ret<jaxmatch::grid_cut::GridSides>() \
       .Ret<jaxmatch::grid_cut::GridStatus>()
-#define JAXMATCH_GRID_CUT_ATTRIBUTES .Attr<int64_t>("connectivity").Attr<int64_t>("method")
-
 #endif  // JAXMATCH_GRID_CUT_OPERANDS_H_

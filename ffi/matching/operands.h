@@ -5,15 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "common/attributes.h"
 #include "common/handler.h"
 #include "common/host_device.h"
 
 namespace jaxmatch::matching {
 
-// By the numbers of jaxmatch/_matching/native.py.
-enum class MatchingMethod : int64_t {
+enum class MatchingMethod {
   kAuto,
   kHopcroftKarp,
   kHkdw,
@@ -24,9 +25,28 @@ enum class MatchingMethod : int64_t {
   kPHk,
   kApsb,
   kApfb,
-  kNone,  // the initial matching is the result
+  kInitOnly,  // the initial matching is the result
 };
-enum class MatchingInit : int64_t { kAuto, kNone, kCheap, kKarpSipser };
+constexpr Name<MatchingMethod> kMatchingMethods[] = {
+    {"auto", MatchingMethod::kAuto},
+    {"hopcroft_karp", MatchingMethod::kHopcroftKarp},
+    {"hkdw", MatchingMethod::kHkdw},
+    {"pothen_fan", MatchingMethod::kPothenFan},
+    {"push_relabel", MatchingMethod::kPushRelabel},
+    {"p_dbfs", MatchingMethod::kPDbfs},
+    {"p_pfp", MatchingMethod::kPPfp},
+    {"p_hk", MatchingMethod::kPHk},
+    {"apsb", MatchingMethod::kApsb},
+    {"apfb", MatchingMethod::kApfb},
+    {"init_only", MatchingMethod::kInitOnly},
+};
+enum class MatchingInit { kAuto, kNone, kCheap, kKarpSipser };
+constexpr Name<MatchingInit> kMatchingInits[] = {
+    {"auto", MatchingInit::kAuto},
+    {"none", MatchingInit::kNone},
+    {"cheap", MatchingInit::kCheap},
+    {"karp_sipser", MatchingInit::kKarpSipser},
+};
 
 // One graph, both ways. Row i is joined to the columns col_ind[row_ptr[i] .. row_ptr[i + 1]),
 // column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). Nothing may be taken for granted:
@@ -58,8 +78,9 @@ struct MatchingOperands {
   MatchingResults results;  // of the first
   MatchingMethod method;
   MatchingInit init;
-  int64_t choice;  // a method's options, see jaxmatch/_matching/native.py
-  double k;        // likewise
+  Options options;  // of the method
+  int64_t steps;    // of one call; 0: to the end
+  bool resumed;     // from the state of another call
 
   JAXMATCH_HOST_DEVICE BipartiteCsr graph(int64_t b) const {
     BipartiteCsr g = first;
@@ -83,15 +104,22 @@ struct MatchingOperands {
 using Indices = ffi::Buffer<ffi::S32>;
 using Flags = ffi::Buffer<ffi::PRED>;
 
-// `start` is null where no matching to start from is given.
 inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
     const Indices& row_ptr, const Indices& col_ind, const Indices& col_ptr, const Indices& row_ind,
-    const Indices* start, ffi::Result<Indices> col4row, ffi::Result<Indices> row4col,
+    ffi::RemainingArgs optional, ffi::Result<Indices> col4row, ffi::Result<Indices> row4col,
     ffi::Result<Indices> cardinality, ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
-    ffi::Result<Indices> status, int64_t method, int64_t init, int64_t choice, double k) {
+    ffi::Result<Indices> status, const ffi::Dictionary& attributes) {
   const auto wrong = [](const char* what) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_matching: ") + what));
   };
+  Attributes given("jaxmatch_matching", attributes);
+  const int start_at = given.operand("start");
+  std::optional<Indices> start;
+  if (start_at >= 0) {
+    const auto buffer = optional.get<Indices>(size_t(start_at));
+    if (!buffer.has_value()) return ffi::Unexpected(buffer.error());
+    start = *buffer;
+  }
   const auto last = [](const auto& buffer) { return int64_t(buffer.dimensions().back()); };
   for (const Indices* x : {&row_ptr, &col_ind, &col_ptr, &row_ind}) {
     if (x->dimensions().size() == 0) return wrong("a graph's arrays need a dimension");
@@ -112,22 +140,28 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
       !holds(*row_cover, batch * n) || !holds(*col_cover, batch * m) || !holds(*status, batch)) {
     return wrong("the arrays do not belong together");
   }
+  const MatchingMethod method = given.named("method", kMatchingMethods);
+  const MatchingInit init = given.named("init", kMatchingInits);
+  const Options options(given.word("options"));
+  const int64_t steps = given.integer("steps");
+  const bool resumed = given.operand("state") >= 0;
+  if (given.failed()) return ffi::Unexpected(given.error());
   return MatchingOperands{batch,
                           {int32_t(n), int32_t(m), capacity, row_ptr.typed_data(),
                            col_ind.typed_data(), col_ptr.typed_data(), row_ind.typed_data()},
                           start ? start->typed_data() : nullptr,
                           {col4row->typed_data(), row4col->typed_data(), cardinality->typed_data(),
                            row_cover->typed_data(), col_cover->typed_data(), status->typed_data()},
-                          MatchingMethod(method),
-                          MatchingInit(init),
-                          choice,
-                          k};
+                          method,
+                          init,
+                          options,
+                          steps,
+                          resumed};
 }
 
 }  // namespace jaxmatch::matching
 
-// The arguments and first results of both handlers, behind the platform's context, and what comes
-// behind all results.
+// The arguments and first results of both handlers, behind the platform's context.
 #define JAXMATCH_BIND_MATCHING(binding)   \
   (binding)                               \
       .Arg<jaxmatch::matching::Indices>() \
@@ -141,12 +175,4 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
       .Ret<jaxmatch::matching::Flags>()   \
       .Ret<jaxmatch::matching::Flags>()   \
       .Ret<jaxmatch::matching::Indices>()
-#define JAXMATCH_MATCHING_ATTRIBUTES \
-  .Attr<int64_t>("given")            \
-      .Attr<int64_t>("method")       \
-      .Attr<int64_t>("init")         \
-      .Attr<int64_t>("choice")       \
-      .Attr<double>("k")             \
-      .Attr<int64_t>("rounds")
-
 #endif  // JAXMATCH_MATCHING_OPERANDS_H_

@@ -15,8 +15,7 @@
 
 namespace jaxmatch::perturbed {
 
-// In the order of NOISES in jaxmatch/estimators/_noise.py.
-enum class Noise : int32_t { kNormal, kGumbel, kCount };
+enum class Noise : int32_t { kNormal, kGumbel };
 
 // What noise of one problem is made from: four words, an operand for each problem.
 struct NoiseStream {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "assignment/decode.h"
+#include "common/attributes.h"
 #include "perturbed/noise.h"
 
 namespace jaxmatch::perturbed {
@@ -13,6 +14,8 @@ namespace jaxmatch::perturbed {
 using namespace assignment;  // what is perturbed here are assignments
 
 static_assert(sizeof(NoiseStream) == 16, "four words of the operand");
+
+using IndexResult = ffi::Result<ffi::Buffer<ffi::S32>>;
 
 struct PerturbedOperands {
   int64_t batch, samples, n, m;
@@ -32,16 +35,19 @@ struct PerturbedOperands {
   int32_t* status;   // [batch, samples]
 };
 
-inline bool is_noise(int64_t noise) { return noise >= 0 && noise < int64_t(Noise::kCount); }
+constexpr Name<Noise> kNoises[] = {{"normal", Noise::kNormal}, {"gumbel", Noise::kGumbel}};
 
 inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
     ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> strength, ffi::Buffer<ffi::F32> cost,
     ffi::RemainingArgs masks, ffi::Result<ffi::Buffer<ffi::F32>> total, IndexResult col4row,
-    ffi::Result<ffi::Buffer<ffi::F32>> value, IndexResult status, int64_t given, int64_t noise,
-    bool may_leave) {
+    ffi::Result<ffi::Buffer<ffi::F32>> value, IndexResult status, Attributes& given) {
   const auto sides = cost.dimensions();
   const auto rows = col4row->dimensions();
-  if (sides.size() < 2 || rows.size() < 2 || !is_noise(noise)) {
+  const Noise noise = given.named("noise", kNoises);
+  const bool may_leave = given.flag("may_leave");
+  const int row_mask_at = given.operand("row_mask"), col_mask_at = given.operand("col_mask");
+  if (given.failed()) return ffi::Unexpected(given.error());
+  if (sides.size() < 2 || rows.size() < 2) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(
         "jaxmatch_perturbed_assignment: costs must have shape [..., n, m]"));
   }
@@ -53,18 +59,17 @@ inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
   o.m = o.width - may_leave;
   o.entries = o.n * o.width;
   o.may_leave = may_leave;
-  o.noise = Noise(noise);
+  o.noise = noise;
   o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
   o.strength = strength.typed_data();
   o.cost = cost.typed_data();
-  size_t next = 0;
-  const auto take = [&](bool is_given) -> const uint8_t* {
-    if (!is_given || next >= masks.size()) return nullptr;
-    const auto buffer = masks.get<ffi::AnyBuffer>(next++);
+  const auto mask_at = [&](int at) -> const uint8_t* {
+    if (at < 0) return nullptr;
+    const auto buffer = masks.get<ffi::AnyBuffer>(size_t(at));
     return buffer.has_value() ? static_cast<const uint8_t*>(buffer->untyped_data()) : nullptr;
   };
-  o.row_mask = take(given & kRowMask);
-  o.col_mask = take(given & kColMask);
+  o.row_mask = mask_at(row_mask_at);
+  o.col_mask = mask_at(col_mask_at);
   o.total = total->typed_data();
   o.col4row = col4row->typed_data();
   o.value = value->typed_data();

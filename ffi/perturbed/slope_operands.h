@@ -32,12 +32,15 @@ using WeightResult = ffi::Result<ffi::Buffer<ffi::F32>>;
 inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
     ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
     ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
-    int64_t noise, float by_solutions, float by_scores) {
+    const ffi::Dictionary& attributes) {
+  Attributes given("jaxmatch_perturbed_slope", attributes);
   const auto sides = along.dimensions(), rows = col4row.dimensions();
   SlopeOperands o{};
-  o.by_solutions = by_solutions;
-  o.by_scores = by_scores;
-  if (sides.size() >= 2 && rows.size() >= 2 && is_noise(noise)) {
+  o.noise = given.named("noise", kNoises);
+  o.by_solutions = float(given.real("by_solutions"));
+  o.by_scores = float(given.real("by_scores"));
+  if (given.failed()) return ffi::Unexpected(given.error());
+  if (sides.size() >= 2 && rows.size() >= 2) {
     o.batch = BatchSize(sides, 2);
     o.samples = rows[rows.size() - 2];
     o.n = sides[sides.size() - 2];
@@ -52,7 +55,6 @@ inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
     return ffi::Unexpected(
         ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: shapes do not belong together"));
   }
-  o.noise = Noise(noise);
   o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
   o.along = along.typed_data();
   o.reference = reference.typed_data();
@@ -71,8 +73,6 @@ inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
       .Arg<xla::ffi::Buffer<xla::ffi::S32>>() \
       .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
       .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
-      .Attr<int64_t>("noise")                 \
-      .Attr<float>("by_solutions")            \
-      .Attr<float>("by_scores")
+      .Attrs()
 
 #endif  // JAXMATCH_SLOPE_OPERANDS_H_

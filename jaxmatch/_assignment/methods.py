@@ -93,8 +93,8 @@ def _core_without_trees(problem: AssignmentProblem, *, maximize: bool) -> Assign
 
     result, buffers = lax.while_loop(
         leads_on,
-        lambda state: solve(buffers=state[1], phases=_MORE_STEPS),
-        solve(phases=_FIRST_STEPS),
+        lambda state: solve(buffers=state[1], steps=_MORE_STEPS),
+        solve(steps=_FIRST_STEPS),
     )
     return lax.cond(
         is_done(buffers).all(), lambda: result, lambda: _on_cuda(problem, maximize=maximize)

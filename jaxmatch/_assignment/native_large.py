@@ -8,56 +8,41 @@ import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment
 from jaxmatch._ffi import results
-from jaxmatch._ffi.call import native_call
+from jaxmatch._ffi.call import names_of, native_call
+from jaxmatch._ffi.sizes import most, size
 
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int, Num
 
-CONTROL_WORDS = 96
-
-# The methods, by the numbers of LargeMethod in ffi/assignment/large/operands.h.
-LARGE_METHODS = {"core": 0, "classical": 1, "tree": 2}
+LARGE_METHODS = ("core", "classical", "tree")
 
 
 class Buffers(NamedTuple):
     """What a kernel keeps between two steps."""
 
-    control: Int[Array, "... 96"]
+    control: Int[Array, "... c"]
     scratch: Int[Array, "... s"]
+
+    def word(self, name: str) -> Int[Array, "..."]:
+        return self.control[..., size(f"large.control.{name}")]
 
 
 def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
-    """Whether the solvers for one large problem take these costs.
-
-    Rows are packed into 18 bits, see ffi/assignment/large/state.h.
-    """
+    """Whether the solvers for one large problem take these costs."""
     *_, n, m = cost.shape
-    longest = max(n, m)
-    return unmatched_cost is None and cost.dtype != jnp.int64 and 0 < min(n, m) <= longest < 1 << 18
+    fits = 0 < min(n, m) and max(n, m) <= most("large.longest_side")
+    return unmatched_cost is None and cost.dtype != jnp.int64 and fits
 
 
-def scratch_words(n: int, m: int, masked: bool, method: str) -> int:
-    """The size of one problem's scratch in int32, as in ffi/assignment/large/layout.h."""
-    cols = max(n, m)
-    rows = cols if masked else min(n, m)
-    parts = [8 * cols, 8 * rows, 8 * cols, 4 * rows, 4 * cols]
-    parts += [8 * cols, 8 * cols, 8 * rows, 4 * rows, 4 * cols, 4 * rows, 8 * rows]
-    if method == "core":
-        core = 128 * rows
-        parts += [8 * core, 4 * core, 8 * rows, 8 * cols, 8 * (rows + cols), 4 * cols * 19]
-    elif method == "classical":
-        parts += [4 * rows * -(-cols // 32)]
-    return sum(-(-part // 256) * 64 for part in parts)
+def _sizes(n: int, m: int, masked: bool, method: str) -> list[int]:
+    return [size("large.control"), size(f"large.scratch.{method}", n, m, masked)]
 
 
 def empty_buffers(cost: Num[Array, "... n m"], masked: bool, method: str) -> Buffers:
     """A state in which nothing has been done."""
     *batch, n, m = cost.shape
-    return Buffers(
-        jnp.zeros((*batch, CONTROL_WORDS), jnp.int32),
-        jnp.zeros((*batch, scratch_words(n, m, masked, method)), jnp.int32),
-    )
+    return Buffers(*(jnp.zeros((*batch, k), jnp.int32) for k in _sizes(n, m, masked, method)))
 
 
 def large(
@@ -68,29 +53,26 @@ def large(
     maximize: bool,
     method: str,
     buffers: Buffers | None = None,
-    phases: int = 0,
+    steps: int = 0,
 ) -> tuple[Assignment, Buffers]:
-    """At most `phases` more from `buffers` on (0: to the end); arguments are checked already."""
+    """At most `steps` more from `buffers` on (0: to the end); arguments are checked already."""
     *_, n, m = cost.shape
-    masks = (row_mask, col_mask)
-    operands = [x for x in masks if x is not None]
-    given = sum(1 << bit for bit, x in enumerate(masks) if x is not None)
-    sizes = [CONTROL_WORDS, scratch_words(n, m, bool(operands), method)]
+    operands = [x for x in (row_mask, col_mask) if x is not None]
+    sizes = _sizes(n, m, bool(operands), method)
     aliases = {}
     if buffers is not None:
         first = 1 + len(operands)
         aliases = {first: 7, first + 1: 8}
         operands += buffers
-        given |= 16
     out = native_call(
         "jaxmatch_assignment_core",
         [cost, *operands],
         [*results.assignment_fields(n, m), *results.buffers(sizes)],
         core_dims=[2, *(1 for _ in operands)],
         aliases=aliases,
-        given=given,
+        present=names_of(row_mask=row_mask, col_mask=col_mask, state=buffers),
         maximize=maximize,
-        phases=phases,
-        method=LARGE_METHODS[method],
+        steps=steps,
+        method=method,
     )
     return Assignment(*out[:7]), Buffers(*out[7:])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxmatch._assignment.native_sharded import METRICS
 from jaxmatch._common.result import Assignment
-from jaxmatch._ffi.call import native_call
+from jaxmatch._ffi.call import names_of, native_call
 from jaxmatch._ffi.results import assignment_fields
 
 
@@ -30,8 +29,8 @@ def points_assignment(
         [x, *masks, y],
         assignment_fields(x.shape[-1], y.shape[-1]),
         core_dims=[2, *(1 for _ in masks), 2],
-        given=(row_mask is not None) + 2 * (col_mask is not None),
+        present=names_of(row_mask=row_mask, col_mask=col_mask, col_points=y),
         maximize=maximize,
-        metric=METRICS[metric],
+        metric=metric,
     )
     return Assignment(*out)

@@ -66,7 +66,7 @@ def check_division(
     where = f" where `{name}` is given" if division.axis is not None else ""
     if method not in [*methods]:  # a list, to which what cannot be hashed is no error
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
-    most = native_sharded.MOST_DEVICES
+    most = native_sharded.most_devices()
     if size > most:
         raise ValueError(f"`{name}` must be an axis of at most {most} devices, got {size}.")
     if dtype == jnp.int64:
@@ -232,7 +232,7 @@ def exchange_and_solve(
     def go_on(carry: _Carry) -> _Carry:
         """To where cores or lists have to be exchanged, or to the end."""
         return lax.while_loop(
-            lambda carry: goes_on(carry.kept, carry.kept.asked != native_sharded.MAIL),
+            lambda carry: goes_on(carry.kept, ~carry.kept.asks_for("mail")),
             lambda carry: call(carry.heard, carry.kept),
             call(carry.heard, carry.kept),
         )
@@ -241,9 +241,9 @@ def exchange_and_solve(
         news = division.gather(getattr(carry.kept, what))
         return go_on(carry._replace(heard=carry.heard._replace(**{what: news})))
 
-    def while_asked(what: str, ask: int, carry: _Carry) -> _Carry:
+    def while_asked(what: str, carry: _Carry) -> _Carry:
         return lax.while_loop(
-            lambda carry: goes_on(carry.kept, carry.kept.asked != ask),
+            lambda carry: goes_on(carry.kept, ~carry.kept.asks_for(what)),
             partial(exchange, what),
             carry,
         )
@@ -255,13 +255,11 @@ def exchange_and_solve(
     if method == "core":
         carry = lax.while_loop(
             lambda carry: goes_on(carry.kept, carry.kept.done),
-            lambda carry: while_asked(
-                "lists", native_sharded.LISTS, while_asked("cores", native_sharded.CORES, carry)
-            ),
+            lambda carry: while_asked("lists", while_asked("cores", carry)),
             carry,
         )
     else:
-        carry = while_asked("lists", native_sharded.LISTS, carry)
+        carry = while_asked("lists", carry)
     return carry
 
 

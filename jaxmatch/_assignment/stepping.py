@@ -21,6 +21,7 @@ from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
 from jaxmatch._ffi import libraries
 from jaxmatch._ffi.dispatch import by_platform, until_done
+from jaxmatch._ffi.sizes import size
 
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
 Progress = Callable[["Array", "Array"], None]
-
-# The stage that is the last, and a word of `control`, as in ffi/assignment/large/state.h.
-_DONE, _DENSE_STEPS = 6, 5
 
 
 @jax.tree_util.register_dataclass
@@ -50,9 +48,6 @@ class AssignmentState:
     maximize: bool = dataclasses.field(metadata={"static": True})
     method: str = dataclasses.field(metadata={"static": True})
 
-    def _word(self, at: int) -> Int[Array, "..."]:
-        return self.buffers.control[..., at]
-
     @property
     def done(self) -> Bool[Array, "..."]:
         """Whether the result is final."""
@@ -66,22 +61,22 @@ class AssignmentState:
     @property
     def rows(self) -> Int[Array, "..."]:
         """How many have to be matched: the shorter side, masks aside; 0 before the first step."""
-        return self._word(8)
+        return self.buffers.word("rows")
 
     @property
     def steps(self) -> Int[Array, "..."]:
         """Searches so far, the paper's iterations; each may match many rows at once."""
-        return self._word(3)
+        return self.buffers.word("steps")
 
     @property
     def pricings(self) -> Int[Array, "..."]:
         """How often `"core"` held rows against all costs; dual updates of the Hungarian methods."""
-        return self._word(4)
+        return self.buffers.word("pricings")
 
     @property
     def dense_steps(self) -> Int[Array, "..."]:
         """Of the steps of `"core"`, those of trees over all costs."""
-        return self._word(_DENSE_STEPS)
+        return self.buffers.word("dense_steps")
 
     @property
     def termination_rounds(self) -> Int[Array, "..."]:
@@ -90,25 +85,26 @@ class AssignmentState:
         For the Hungarian methods the levels of breadth-first search. For `"core"` on a GPU, whose
         search is asynchronous, not reproducible between runs; on a CPU one for each search.
         """
-        return self._word(7)
+        return self.buffers.word("termination_rounds")
 
     def stage_ms(self) -> dict[str, float]:
         """Milliseconds in each stage, of one problem whose state is no tracer."""
         stages = ("look", "select", "bid", "augment", "price")
         if self.method != "core":
             stages = ("look", "reduce", "compress", "search", "dual_update")
-        spent = np.asarray(self.buffers.control)[10:20].view(np.int64)
-        return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=False)}
+        first = size("large.control.spent")
+        spent = np.asarray(self.buffers.control)[first : first + 2 * len(stages)].view(np.int64)
+        return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=True)}
 
 
 def is_done(buffers: Buffers) -> Bool[Array, "..."]:
     """Whether the result that came with these is final."""
-    return buffers.control[..., 0] == _DONE
+    return buffers.word("stage") == size("large.stage.done")
 
 
 def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
     """Whether `"core"` has given up cores for trees over all costs."""
-    return buffers.control[..., _DENSE_STEPS] > 0
+    return buffers.word("dense_steps") > 0
 
 
 @unchecked
@@ -174,7 +170,7 @@ def _step(
         raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
 
     def solve(problem: AssignmentProblem, buffers: Buffers) -> tuple[Assignment, Buffers]:
-        how = {"maximize": maximize, "method": method, "buffers": buffers, "phases": steps}
+        how = {"maximize": maximize, "method": method, "buffers": buffers, "steps": steps}
         return native_large.large(problem.cost, *problem.masks, **how)
 
     return by_platform(None, problem, buffers, cpu=solve, cuda=solve)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,7 +84,7 @@ def as_options(
     method: str,
     options: Mapping[str, Any] | None,
     known: Mapping[str, Any],
-    choices: Mapping[str, Mapping[Any, Any]],
+    choices: Mapping[str, Sequence[Any]],
     as_number: Callable[[str, Any], Any],
 ) -> tuple[tuple[str, Any], ...]:
     """The options of a method in a form that `jit` can compare. `as_number` is for those that are

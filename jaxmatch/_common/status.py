@@ -14,6 +14,7 @@ class Status(enum.IntEnum):
     `Status(int(code))` prints as its name, and its `advice` is a sentence for people.
     """
 
+    # The build of the native libraries reads these lines.
     OPTIMAL = 0
     INFEASIBLE = 1
     INVALID_COST = 2
@@ -35,7 +36,6 @@ class Status(enum.IntEnum):
         return _ADVICE[self]
 
 
-# The same numbers stand in ffi/common/status.h.
 _ADVICE = {
     Status.OPTIMAL: (
         "The result is optimal and proves it: an assignment by its duals, where `gap` bounds what "

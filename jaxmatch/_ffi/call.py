@@ -80,6 +80,16 @@ class _Call(NamedTuple):
         return max(specs, key=lambda spec: sum(axes is not None for axes in spec))
 
 
+def as_text(options: Mapping[str, Any]) -> str:
+    """Options of a method as one attribute, which ffi/common/attributes.h reads."""
+    return " ".join(f"{name}={value}" for name, value in options.items())
+
+
+def names_of(**optional: Any) -> str:
+    """The attribute `present`: which of the optional operands are there, in their order."""
+    return " ".join(name for name, x in optional.items() if x is not None)
+
+
 def native_call(
     target: str,
     operands: Sequence[Array],

@@ -100,10 +100,17 @@ def _entry(target: str) -> tuple[Callable[..., int], ctypes.c_void_p]:
 def _attribute_words(attributes: tuple[tuple[str, Any], ...]) -> bytes:
     words = b""
     for name, value in attributes:
-        letters = name.encode()
-        words += struct.pack("=q", len(letters)) + letters + bytes(-len(letters) % 8)
-        words += struct.pack("=3q", *_scalar(value))
+        words += _text(name)
+        if isinstance(value, str):
+            words += struct.pack("=q", ord("s")) + _text(value)
+        else:
+            words += struct.pack("=3q", *_scalar(value))
     return words
+
+
+def _text(text: str) -> bytes:
+    letters = text.encode()
+    return struct.pack("=q", len(letters)) + letters + bytes(-len(letters) % 8)
 
 
 def _scalar(value: bool | int | float) -> tuple[int, int, int]:

@@ -30,7 +30,7 @@ _IN_BOTH = (
 _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), "CUDA": _IN_BOTH}
 
 # Functions that are no targets.
-_ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build")
+_ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")
 _FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
 
 _WORD = "(?:warp|block|all-search|)"
@@ -58,6 +58,11 @@ def has_cpu_library() -> bool:
 def cpu_library() -> ctypes.CDLL:
     """The library with the CPU solvers, which is there."""
     return _loaded["cpu"]
+
+
+def any_library() -> ctypes.CDLL | None:
+    """One that was loaded; all answer alike."""
+    return next(iter(_loaded.values()), None)
 
 
 def has_cuda_library() -> bool:

@@ -29,8 +29,10 @@ METHODS = {
     "xla": Method(cpu=None, cuda=None),
 }
 
-# What a GPU solver takes, and what it takes where nothing is given. FLOW_CHOICES has the other
-# values; `cycle` is a number, 0 where the kernel decides.
+# The values of options that are no numbers.
+CHOICES = {"tile": ("degree", 4, 8, 16, 32)}
+# What a GPU solver takes, and what it takes where nothing is given. `cycle` is a number, 0 where
+# the kernel decides.
 OPTIONS = {
     "thread_centric": {"cycle": 0},
     "two_level": {"tile": "degree", "cycle": 0},
@@ -40,12 +42,12 @@ OPTIONS = {
 def _in_one_call(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array, **how: Any
 ) -> Flow:
-    return native.flow(network, capacity, source, sink, rounds=0, **how)[0]
+    return native.flow(network, capacity, source, sink, steps=0, **how)[0]
 
 
 def _in_steps(*problem: Any, steps: int, **how: Any) -> Flow:
     return until_done(
-        lambda state: native.flow(*problem, state=state, rounds=steps, **how),
+        lambda state: native.flow(*problem, state=state, steps=steps, **how),
         native.empty_flow_buffers(*problem),
         lambda state: state.done,
     )
@@ -55,17 +57,8 @@ def solve_here(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array, *, method: str
 ) -> Flow:
     """One native call on NumPy arrays, outside of a trace."""
-    how: dict[str, Any] = {"method": method, "choice": 0, "k": 0.0}
-    return _in_one_call(network, capacity, source, sink, platform="cpu", **how)
-
-
-def choice_and_k(solver: str, layout: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
-    """The attributes `choice` and `k` of a native solver, with its defaults."""
-    options: dict[str, Any] = {**OPTIONS.get(solver, {}), **dict(given)}
-    if solver in OPTIONS:
-        options["layout"] = layout
-    k = float(options.pop("cycle", 0))
-    return sum(native.FLOW_CHOICES[name][value] for name, value in options.items()), k
+    how: dict[str, Any] = {"platform": "cpu", "method": method, "options": {}}
+    return _in_one_call(network, capacity, source, sink, **how)
 
 
 def solve_flow(
@@ -85,10 +78,12 @@ def solve_flow(
     cpu, cuda = METHODS[method]
     on_cpu = on_cuda = None
     if cpu is not None:
-        on_cpu = partial(_in_one_call, platform="cpu", method=cpu, choice=0, k=0.0)
+        on_cpu = partial(_in_one_call, platform="cpu", method=cpu, options={})
     if cuda is not None:
-        choice, k = choice_and_k(cuda, network.layout, given)
-        how: dict[str, Any] = {"platform": "cuda", "method": cuda, "choice": choice, "k": k}
+        options = {}
+        if cuda in OPTIONS:
+            options = {**OPTIONS[cuda], **dict(given), "layout": network.layout}
+        how: dict[str, Any] = {"platform": "cuda", "method": cuda, "options": options}
         on_cuda = partial(_in_steps, steps=steps, **how) if steps else partial(_in_one_call, **how)
 
     def solve(*problem: Any) -> Flow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.result import Flow
-from jaxmatch._ffi.call import Result, native_call
+from jaxmatch._ffi.call import Result, as_text, native_call
 from jaxmatch._ffi.results import buffers
+from jaxmatch._ffi.sizes import size
 
 
 if TYPE_CHECKING:
@@ -18,35 +20,17 @@ if TYPE_CHECKING:
 
     from jaxmatch._flow.network import FlowNetwork
 
-# By the numbers of FlowMethod in ffi/flow/operands.h.
-FLOW_METHODS = {
-    "auto": 0,
-    "augment": 1,
-    "push_relabel": 2,
-    "pseudoflow": 3,
-    "thread_centric": 10,
-    "two_level": 11,
-}
-
-# What a value of an option adds to the attribute `choice`.
-FLOW_CHOICES = {
-    "layout": {"rcsr": 0, "bcsr": 1, "csr": 2},
-    "tile": {"degree": 0, 4: 1 << 2, 8: 2 << 2, 16: 3 << 2, 32: 4 << 2},
-}
-
-_CONTROL_WORDS = 128
-
 
 class FlowBuffers(NamedTuple):
     """What the CUDA kernels keep between two steps."""
 
-    control: Int[Array, "... 128"]
+    control: Int[Array, "... c"]
     scratch: Int[Array, "... s"]
 
     @property
     def done(self) -> Bool[Array, "..."]:
         """Whether the result that came with this is final."""
-        return self.control[..., 0] != 0
+        return self.control[..., size("flow.control.done")] != 0
 
     def spent(self) -> tuple[np.ndarray, np.ndarray]:
         """Cycles `[..., 6]` in parts of the solve, searches `[..., 2]` of it; outside of `jit`.
@@ -55,19 +39,14 @@ class FlowBuffers(NamedTuple):
         taken back where it came from before these, and the search for the cut.
         """
         control = np.asarray(self.control)
-        return control[..., 48:60].copy().view(np.int64), control[..., 60:62]
-
-
-def _scratch_words(n: int, a: int, e: int) -> int:
-    """The size of one problem's scratch in int32, as in ffi/flow/cuda/state.cuh."""
-    parts = [16 * a, 8 * a, 8 * n, 4 * n, 4 * n, 4 * n, 8 * (n + a // 256 + 1)]
-    parts += [4 * n, 4 * (n + 2), 4 * e, 8 * (e // 1024 + 1)]
-    return sum(-(-part // 256) * 64 for part in parts)
+        cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
+        spent = control[..., cycles : cycles + 12].copy().view(np.int64)
+        return spent, control[..., searches : searches + 2]
 
 
 def _buffer_sizes(network: FlowNetwork) -> list[int]:
     arcs = network.arc_head.shape[-1]
-    return [_CONTROL_WORDS, _scratch_words(network.num_nodes, arcs, network.num_edges)]
+    return [size("flow.control"), size("flow.scratch", network.num_nodes, arcs, network.num_edges)]
 
 
 def _arrays(network: FlowNetwork) -> list[Array]:
@@ -93,16 +72,15 @@ def flow(
     sink: Int[Array, "..."],
     *,
     method: str,
-    choice: int,
-    k: float,
-    rounds: int,
+    options: Mapping[str, Any],
+    steps: int,
     platform: Literal["cpu", "cuda"],
     state: FlowBuffers | None = None,
 ) -> tuple[Flow, FlowBuffers | None]:
     """Every problem of the batch in one native call; arguments are checked already.
 
-    The network has the batch dimensions of all, or none. With `rounds`, CUDA kernels stop after so
-    many, from `state` on; 0 means to the end.
+    The network has the batch dimensions of all, or none. CUDA kernels stop after so many steps,
+    from `state` on; 0 means to the end.
     """
     operands, aliases = [*_arrays(network), capacity, source, sink], {}
     core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
@@ -124,10 +102,9 @@ def flow(
         core_dims=core_dims,
         shared=() if network.batch_shape else range(5),  # not copied
         aliases=aliases,
-        method=FLOW_METHODS[method],
-        choice=choice,
-        k=k,
-        rounds=rounds,
+        method=method,
+        options=as_text(options),
+        steps=steps,
     )
     if jnp.issubdtype(value.dtype, jnp.floating):
         # Where every cut is infinite, the one with the fewest nodes is the source alone.

@@ -18,8 +18,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import Place, place_of
-from jaxmatch._flow import native
-from jaxmatch._flow.methods import METHODS, OPTIONS, solve_flow, solve_here
+from jaxmatch._flow.methods import CHOICES, METHODS, OPTIONS, solve_flow, solve_here
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, turned_network
 
 
@@ -172,7 +171,7 @@ def maximum_flow(
     """
     check_network(network)
     check_name("method", method, METHODS)
-    given = as_options(method, options, OPTIONS.get(method, {}), native.FLOW_CHOICES, as_count)
+    given = as_options(method, options, OPTIONS.get(method, {}), CHOICES, as_count)
     steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
     how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
     return _solve_in_place(network, capacity, source, sink, how)

@@ -41,13 +41,21 @@ _METHODS = {
     "p_hk": Method(cpu="p_hk", cuda="apsb"),
     "apsb": Method(cpu="hopcroft_karp", cuda="apsb"),
     "apfb": Method(cpu="hkdw", cuda="apfb"),
-    "init_only": Method(cpu="none", cuda="none"),
+    "init_only": Method(cpu="init_only", cuda="init_only"),
     "flow": Method(cpu=None, cuda=None),
     "xla": Method(cpu=None, cuda=None),
 }
 
+_INITS = ("auto", "none", "cheap", "karp_sipser")
+# The values of options that are no numbers.
+_CHOICES = {
+    "variant": ("first", "active", "shrink"),
+    "relabel": ("adaptive", "fixed"),
+    "kernel": ("gpubfs", "gpubfs_wr"),
+    "threads": ("ct", "mt"),
+    "alternate": ("paths", "roots"),
+}
 # What a GPU solver takes, and what it takes where nothing is given: the best of the papers.
-# MATCHING_CHOICES has the other values; `k` is a number.
 _OPTIONS = {
     "push_relabel": {"variant": "shrink", "relabel": "adaptive", "k": 0.7},
     "apsb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "roots"},
@@ -58,9 +66,6 @@ _OPTIONS_BESIDE = {
     ("relabel", "fixed"): {"k": 10.0},
     ("kernel", "gpubfs"): {"alternate": "paths"},
 }
-# On the CPU the options above are ignored, but for the `k` of adaptive relabelling: each k·(n + m)
-# pushes there.
-_CPU_K = 0.5
 
 
 @unchecked
@@ -199,9 +204,9 @@ def maximum_bipartite_matching(
     """
     check_graph(graph)
     check_name("method", method, _METHODS)
-    check_name("init", init, native.MATCHING_INITS)
+    check_name("init", init, _INITS)
     known = _OPTIONS.get(method, {})
-    given = as_options(method, options, known, native.MATCHING_CHOICES, _as_positive)
+    given = as_options(method, options, known, _CHOICES, _as_positive)
     if {("kernel", "gpubfs"), ("alternate", "roots")} <= {*given}:
         raise ValueError(
             "`options`: alternate='roots' needs kernel='gpubfs_wr', the one that knows the roots, "
@@ -232,20 +237,12 @@ def _as_positive(name: str, given: Any) -> float:
     return float(given)
 
 
-def _choice_and_k(solver: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
-    """The attributes `choice` and `k` of a native solver, with its defaults."""
+def _with_defaults(solver: str, given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The options of a GPU solver."""
     options: dict[str, Any] = dict(_OPTIONS.get(solver, {}))
     for item in given:
         options |= _OPTIONS_BESIDE.get(item, {})
-    options |= dict(given)
-    k = float(options.pop("k", 0))
-    return sum(native.MATCHING_CHOICES[name][value] for name, value in options.items()), k
-
-
-def _cpu_choice_and_k(solver: str, given: tuple[tuple[str, Any], ...]) -> tuple[int, float]:
-    del solver
-    options = dict(given)
-    return 0, _CPU_K if options.get("relabel") == "fixed" else float(options.get("k", _CPU_K))
+    return options | dict(given)
 
 
 def _as_start(
@@ -305,16 +302,16 @@ def _native_solver(
     given: tuple[tuple[str, Any], ...],
     steps: int,
 ) -> Callable[..., Matching]:
-    choice, k = (_choice_and_k if platform == "cuda" else _cpu_choice_and_k)(solver, given)
-    how: dict[str, Any] = {"method": solver, "init": init, "choice": choice, "k": k}
+    options = _with_defaults(solver, given) if platform == "cuda" else dict(given)
+    how: dict[str, Any] = {"method": solver, "init": init, "options": options}
     how["platform"] = platform
 
     def in_one_call(graph: BipartiteGraph, start: Array | None) -> Matching:
-        return native.matching(graph, start, rounds=0, **how)[0]
+        return native.matching(graph, start, steps=0, **how)[0]
 
     def in_steps(graph: BipartiteGraph, start: Array | None) -> Matching:
         return until_done(
-            lambda state: native.matching(graph, start, state=state, rounds=steps, **how),
+            lambda state: native.matching(graph, start, state=state, steps=steps, **how),
             native.empty_matching_buffers(graph, start),
             lambda state: state.done,
         )

@@ -4,14 +4,14 @@ derivative of their mean."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
-from jaxmatch._assignment.native import fits_cuda, workspace_words
-from jaxmatch._ffi.call import Result, native_call
+from jaxmatch._assignment.native import fits_cuda
+from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
+from jaxmatch._ffi.sizes import size
 
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class PerturbedAssignments(NamedTuple):
     status: Int[Array, "... samples"]
 
 
-def noise(stream: UInt[Array, "... 4"], samples: int, entries: int, kind: int) -> Array:
+def noise(stream: UInt[Array, "... 4"], samples: int, entries: int, kind: str) -> Array:
     """`f32[..., samples, entries]`, on the CPU; where code for other platforms is compiled by XLA,
     it needs no native one. `stream`, of each problem: key, first sample, place in the batch."""
     result = Result((samples, entries), jnp.float32)
@@ -51,23 +51,19 @@ def perturbed_assignment(
     col_mask: Bool[Array, "... m"] | None,
     *,
     samples: int,
-    kind: int,
+    kind: str,
     may_leave: bool,
     platform: Literal["cpu", "cuda"],
 ) -> PerturbedAssignments:
     """Solves `samples` of each problem under noise; arguments are checked already. With
     `may_leave` the last column is what leaving a row costs."""
-    optional = (row_mask, col_mask)
-    given = sum(1 << bit for bit, x in enumerate(optional) if x is not None)
-    attributes: dict[str, Any] = {"given": given, "noise": kind, "may_leave": may_leave}
+    masks = [x for x in (row_mask, col_mask) if x is not None]
     sizes, by_batch = [], {}
-    if platform == "cuda":
-        at_once, copy, words = _workspace(cost, row_mask, col_mask, samples, may_leave)
-        attributes["copy_words"] = copy
-        by_batch["at_once"] = at_once
-        sizes.append(words)
-    masks = [x for x in optional if x is not None]
     n, m = cost.shape[-2:]
+    if platform == "cuda":
+        by_batch["at_once"] = at_once = _at_once(cost, samples)
+        there = (row_mask is not None, col_mask is not None, may_leave)
+        sizes.append(size("perturbed.workspace", n, m - may_leave, *there, at_once))
     results = [
         Result((n, m), jnp.float32),
         Result((samples, n), jnp.int32),
@@ -80,7 +76,9 @@ def perturbed_assignment(
         [*results, *buffers(sizes)],
         core_dims=[1, 0, 2, *(1 for _ in masks)],
         by_batch=by_batch,
-        **attributes,
+        present=names_of(row_mask=row_mask, col_mask=col_mask),
+        noise=kind,
+        may_leave=may_leave,
     )
     return PerturbedAssignments(*out[:4])
 
@@ -91,7 +89,7 @@ def perturbed_slope(
     col4row: Int[Array, "... samples n"],
     reference: Float[Array, "... n m"],
     *,
-    kind: int,
+    kind: str,
     by_solutions: float,
     by_scores: float,
 ) -> Float[Array, "... n m"]:
@@ -104,25 +102,18 @@ def perturbed_slope(
         [Result(along.shape[-2:], jnp.float32), Result((samples, 2), jnp.float32)],
         core_dims=[1, 2, 2, 2],
         noise=kind,
-        by_solutions=np.float32(by_solutions),
-        by_scores=np.float32(by_scores),
+        by_solutions=float(by_solutions),
+        by_scores=float(by_scores),
     )
     return slope
 
 
-def _workspace(
-    cost: Array, row_mask: Array | None, col_mask: Array | None, samples: int, may_leave: bool
-) -> tuple[int, int, int]:
-    """For each problem of the batch: how many of its samples lie in the workspace at once, the
-    words that the solver needs to copy one of them, and all words, int32. The layout stands in
-    ffi/perturbed/cuda/assignments.cu."""
+def _at_once(cost: Array, samples: int) -> int:
+    """How many samples of each problem lie in the workspace at once.
+
+    As many as keep a GPU busy, 2,048 or more if they are small, but not more than memory for it.
+    """
     *batch, n, m = cost.shape
-    problem = cost[..., :-1] if may_leave else cost
-    leave = cost[..., -1] if may_leave else None
-    copy = workspace_words(problem, row_mask, col_mask, leave)
-    # As many as keep a GPU busy, 2,048 or more if they are small, but not more than memory for it.
-    size = 4 * n * m
-    most = max(1, min(max(2048, _MOST_BYTES // 8 // size), _MOST_BYTES // size))
-    at_once = min(samples, -(-most // math.prod(batch)))
-    each = problem.shape[-1] * (n + 3) + 3 * n + 1 + copy
-    return at_once, copy, at_once * each + 64
+    bytes_each = 4 * n * m
+    most = max(1, min(max(2048, _MOST_BYTES // 8 // bytes_each), _MOST_BYTES // bytes_each))
+    return min(samples, -(-most // math.prod(batch)))

@@ -80,8 +80,7 @@ def noise_of(
 
     if 0 in (*streams.shape, samples, entries):
         return by_xla(streams)
-    kind = list(NOISES).index(name)
-    on_cpu = partial(_native.noise, samples=samples, entries=entries, kind=kind)
+    on_cpu = partial(_native.noise, samples=samples, entries=entries, kind=name)
     return by_platform(by_xla, streams, cpu=on_cpu)
 
 

@@ -146,7 +146,7 @@ def _perturbed_assignments(
         native = partial(
             _native.perturbed_assignment,
             samples=samples,
-            kind=list(NOISES).index(kind),
+            kind=kind,
             may_leave=assignments.may_leave,
         )
         fits = _native.fits_perturbed(cost)
@@ -200,7 +200,7 @@ class _Slope:
         fits = _native.fits_perturbed(along)
         native = partial(
             _native.perturbed_slope,
-            kind=list(NOISES).index(self.kind),
+            kind=self.kind,
             by_solutions=self.by_solutions,
             by_scores=self.by_scores,
         )

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,7 +13,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxmatch as jm
-from jaxmatch._assignment.native_large import LARGE_METHODS
+from jaxmatch._assignment import native_large
+from jaxmatch._ffi.call import native_call
 from jaxmatch._ffi.libraries import has_cpu_library
 
 
@@ -54,7 +56,8 @@ def test_handlers_without_memory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")
 def test_a_method_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler takes no number for granted."""
-    monkeypatch.setitem(LARGE_METHODS, "core", 7)
-    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="unknown method"):
+    """A handler takes no name for granted."""
+    call = partial(native_call, present="", maximize=False, steps=0, method="cores")
+    monkeypatch.setattr(native_large, "native_call", lambda *args, **_: call(*args, core_dims=[2]))
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="method=cores"):
         jax.block_until_ready(jm.solve_assignment(jnp.ones((5, 17)), method="core"))

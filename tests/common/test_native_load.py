@@ -145,7 +145,7 @@ def test_truncated_library_is_refused(tmp_path):
 
 def test_library_of_another_abi_is_refused(tmp_path):
     """It has all symbols, but means something else by them."""
-    targets = [*libraries._TARGETS["cpu"], "jaxmatch_host_call"]
+    targets = [*libraries._TARGETS["cpu"], "jaxmatch_host_call", "jaxmatch_size"]
     names = " ".join(f"void {t}(void) {{}}" for t in targets)
     about = "int jaxmatch_ffi_api_minor(void) { return 1; } int jaxmatch_abi(void) { return 999; }"
     build = 'const char* jaxmatch_build(void) { return "0.0.1+abc"; }'

@@ -394,7 +394,7 @@ def test_many_dimensions(devices):
 
 def test_what_is_shared_may_be_mapped():
     """Then it is there once for each, beside whatever other dimensions the batch has."""
-    how = {"method": "auto", "choice": 0, "k": 0.0, "rounds": 0, "platform": "cpu"}
+    how = {"method": "auto", "options": {}, "steps": 0, "platform": "cpu"}
     ends = jnp.zeros(BATCH, jnp.int32), jnp.full(BATCH, 5)
     with jax.default_device(jax.devices("cpu")[0]):
         two = jax.tree.map(lambda x: jnp.stack([x, x]), NETWORK)

@@ -4,9 +4,10 @@
 
 #include "cuda_emulator.h"
 // The emulator comes first.
-#include "assignment/cuda/block.cu"
+#include "assignment/cuda/block.cuh"
+#undef JAXMATCH_INSTANCE
 #include "assignment/cuda/plan.h"
-#include "assignment/cuda/warp.cu"
+#include "assignment/cuda/warp.cuh"
 
 namespace jaxmatch::assignment {
 char shared_memory[227 << 10] __attribute__((aligned(16)));

@@ -3,9 +3,9 @@
 // lets them go on now and then, so that what is not synchronised shows.
 #include "large_emulator.h"
 // The emulator comes first.
-
 #include "assignment/large/cuda/team.cuh"
 #include "assignment/large/hungarian/solve.h"
+#include "names.h"
 
 namespace jaxmatch::assignment::large {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
@@ -68,7 +68,7 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
 // number of launches, less one.
 extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
-                                int64_t method, int64_t phases, unsigned seed, unsigned blocks,
+                                const char* method, int64_t phases, unsigned seed, unsigned blocks,
                                 int threads, int arcs, int32_t* col4row, int32_t* row4col,
                                 int32_t* status, double* value, double* row_dual, double* col_dual,
                                 double* gap) {
@@ -77,6 +77,6 @@ extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m
   using namespace jaxmatch::assignment::large;
   const CoreResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
   const auto solve = bits == 0 ? Solve<int32_t> : bits == 32 ? Solve<float> : Solve<double>;
-  return solve(cost, n, m, row_mask, col_mask, maximize, LargeMethod(method), results, phases, seed,
-               blocks, threads, arcs);
+  return solve(cost, n, m, row_mask, col_mask, maximize, named(kLargeMethods, method), results,
+               phases, seed, blocks, threads, arcs);
 }

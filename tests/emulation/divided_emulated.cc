@@ -4,9 +4,9 @@
 // synchronised shows.
 #include "large_emulator.h"
 // The emulator comes first.
-
 #include "assignment/large/cuda/team.cuh"
 #include "assignment/large/sharded/operands.h"
+#include "names.h"
 
 namespace jaxmatch::assignment::large {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
@@ -41,44 +41,23 @@ void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int thread
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-// Whether these sides and this many devices need just so many words of int32 for the scratch, and
-// of cores, lists and mail of one device.
-extern "C" bool sizes_are(int64_t method, int64_t n, int64_t m, bool masked, bool rows,
-                          int64_t devices, const int64_t* words) {
-  using namespace jaxmatch;
-  using namespace jaxmatch::assignment;
-  using namespace jaxmatch::assignment::large;
-  static const uint8_t mask = 1;
-  DividedOperands o{};
-  o.method = LargeMethod(method);
-  o.whole.n = n;
-  o.whole.m = m;
-  o.whole.row_mask = masked ? &mask : nullptr;
-  o.rows = rows;
-  o.devices = devices;
-  Divided<float> measured;
-  return o.lay_out(&measured) == 4 * words[0] &&
-         o.core_count() * Exchanged::kBytesOfClass == 4 * words[1] &&
-         int64_t(sizeof(ZeroList)) * o.list_count() == 4 * words[2] &&
-         8 * o.mail_words() == 4 * words[3];
-}
-
 // One launch for device `me`, whose part of the costs this is, or of the points [dims, its rows or
 // columns], where `others` are those of the other side; on a grid of so many blocks with room for
 // `arcs` in the shared memory of each. `heard`: mail, cores and lists of all
 // devices; `kept`: control, scratch, cores, lists and mail of this one.
-extern "C" void emulate_divided(const void* cost, const void* others, int64_t dims, int64_t metric,
-                                int64_t dtype, int64_t n, int64_t m, const uint8_t* row_mask,
-                                const uint8_t* col_mask, bool maximize, int64_t method, bool rows,
-                                int64_t devices, int32_t me, const void* const* heard,
-                                void* const* kept, unsigned seed, unsigned blocks, int threads,
-                                int arcs, int32_t* col4row, int32_t* row4col, int32_t* status,
-                                double* value, double* row_dual, double* col_dual, double* gap) {
+extern "C" void emulate_divided(const void* cost, const void* others, int64_t dims,
+                                const char* metric, int64_t dtype, int64_t n, int64_t m,
+                                const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
+                                const char* method, bool rows, int64_t devices, int32_t me,
+                                const void* const* heard, void* const* kept, unsigned seed,
+                                unsigned blocks, int threads, int arcs, int32_t* col4row,
+                                int32_t* row4col, int32_t* status, double* value, double* row_dual,
+                                double* col_dual, double* gap) {
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
   DividedOperands o{};
-  o.method = LargeMethod(method);
+  o.method = named(kLargeMethods, method);
   AssignmentOperands& whole = o.whole;
   whole.batch = 1;
   whole.n = n;
@@ -97,7 +76,7 @@ extern "C" void emulate_divided(const void* cost, const void* others, int64_t di
   whole.gap = gap;
   o.other_points = others;
   o.dims = dims;
-  o.metric = Metric(metric);
+  o.metric = named(kMetrics, metric);
   o.rows = rows;
   o.devices = devices;
   o.me = &me;

@@ -3,6 +3,7 @@
 // them.
 #include "tally_emulator.h"
 // The emulator comes first.
+#include "names.h"
 
 struct longlong2 {
   long long x, y;
@@ -51,6 +52,21 @@ struct Launches {
   }
 };
 
+// Variants of a solve that the library has constants for.
+FlowTuning Tuned(const Options& given) {
+  FlowTuning t;
+  const auto set = [&](const char* name, int32_t& field) {
+    field = int32_t(given.integer(name, field));
+  };
+  set("search_alone", t.search_alone), set("push_alone", t.push_alone), set("share", t.share);
+  set("rounds", t.rounds), set("rounds_alone", t.rounds_alone), set("scans", t.scans);
+  set("hops", t.hops), set("thread_arcs", t.thread_arcs), set("gap", t.gap);
+  set("wide", t.wide), set("direction", t.direction), set("least_push", t.least_push);
+  set("cancel", t.cancel);
+  t.patience = given.real("patience", t.patience);
+  return t;
+}
+
 template <FlowLayout kLayout>
 void SolveByPaper(const FlowState& s, const FlowPlan& plan, FlowMethod method, bool alone) {
   if (method == FlowMethod::kThreadCentric) {
@@ -96,10 +112,10 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
                                 const int32_t* arc_head, const int32_t* arc_partner,
                                 const int32_t* edge_ptr, const int32_t* arc_edge,
                                 const void* capacity, int32_t source, int32_t sink,
-                                int capacity_type, int value_type, int64_t method, int64_t choice,
-                                double k, int64_t budget, int32_t racing, unsigned seed,
-                                unsigned blocks, int threads, void* value, void* flow,
-                                bool* source_side, int32_t* status) {
+                                const char* capacity_type, const char* value_type,
+                                const char* method_name, const char* options_text, int64_t budget,
+                                int32_t racing, unsigned seed, unsigned blocks, int threads,
+                                void* value, void* flow, bool* source_side, int32_t* status) {
   using namespace jaxmatch;
   using namespace jaxmatch::flow;
   FlowControl control{};
@@ -116,17 +132,19 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
   const int64_t bytes = lay_out_flow(s, nullptr);
   std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
   lay_out_flow(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256);
-  const bool paper = FlowMethod(method) != FlowMethod::kAuto;
-  FlowPlan plan{FlowTuning::of(choice, paper ? 0 : k), PaperOptions::of(choice, k),
-                paper && PaperOptions::of(choice, k).layout != FlowLayout::kRcsr,
+  const FlowMethod method = named(kFlowMethods, method_name);
+  const bool paper = method != FlowMethod::kAuto;
+  const Options given(options_text);
+  FlowPlan plan{Tuned(given), PaperOptions::of(given),
+                paper && PaperOptions::of(given).layout != FlowLayout::kRcsr,
                 budget > 0 ? budget : -1};
   if (paper) plan.tuning.wide = 1;
   if (racing >= 0) plan.tuning.racing = racing;
   const Launches grid{blocks, threads, seed};
   const auto solve = [&](auto c, auto v) {
-    return Solve<decltype(c), decltype(v)>(s, plan, FlowMethod(method), grid);
+    return Solve<decltype(c), decltype(v)>(s, plan, method, grid);
   };
-  switch (Dtype(capacity_type)) {
+  switch (named(kDtypes, capacity_type)) {
     case Dtype::kF32:
       return solve(float{}, float{});
     case Dtype::kF64:
@@ -134,7 +152,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
     case Dtype::kS64:
       return solve(int64_t{}, int64_t{});
     default:
-      return Dtype(value_type) == Dtype::kS64 ? solve(int32_t{}, int64_t{})
-                                              : solve(int32_t{}, int32_t{});
+      return named(kDtypes, value_type) == Dtype::kS64 ? solve(int32_t{}, int64_t{})
+                                                       : solve(int32_t{}, int32_t{});
   }
 }

@@ -3,6 +3,7 @@
 // and whatever looks at memory that other blocks write lets others go first now and then.
 #include "grid_emulator.h"
 // The emulator comes first.
+#include "names.h"
 
 inline int __syncthreads_or(bool x) { return emulator::barrier(0, emulator::block_dim.x, x) != 0; }
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
@@ -103,10 +104,10 @@ extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blo
 
 // Solves one grid. `tile` holds log_x, log_y, size_y, size_z; `tuning` rounds, sweeps, exchanges
 // and racing. Values have the dtype of the capacities, but 64 bits where those are integers.
-extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, const int32_t* shape,
-                                 const void* source, const void* sink, const void* pairwise,
-                                 void* value, bool* side, int32_t* status, unsigned seed,
-                                 unsigned blocks, int threads, const int32_t* tile,
+extern "C" void emulate_grid_cut(int connectivity, int symmetric, const char* dtype,
+                                 const int32_t* shape, const void* source, const void* sink,
+                                 const void* pairwise, void* value, bool* side, int32_t* status,
+                                 unsigned seed, unsigned blocks, int threads, const int32_t* tile,
                                  const int32_t* tuning) {
   using namespace jaxmatch;
   using namespace jaxmatch::grid_cut;
@@ -115,7 +116,7 @@ extern "C" void emulate_grid_cut(int connectivity, int symmetric, int dtype, con
   o.shape = {shape[0], shape[1], shape[2]};
   o.connectivity = connectivity;
   o.symmetric = symmetric != 0;
-  o.dtype = Dtype(dtype);
+  o.dtype = named(kDtypes, dtype);
   o.source = source;
   o.sink = sink;
   o.pairwise = pairwise;

@@ -4,6 +4,7 @@
 // are small, so that small graphs fill them.
 #include "tally_emulator.h"
 // The emulator comes first.
+#include "names.h"
 
 using std::max;
 using std::min;
@@ -64,11 +65,12 @@ int64_t Solve(MatchingState s, const int32_t* start, MatchingInit init, int64_t 
 // Returns the number of launches, less one.
 extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, const int32_t* row_ptr,
                                     const int32_t* col_ind, const int32_t* col_ptr,
-                                    const int32_t* row_ind, const int32_t* start, int64_t method,
-                                    int64_t init, int64_t choice, double k, int64_t budget,
-                                    int32_t narrow, unsigned seed, unsigned blocks, int threads,
-                                    int32_t* col4row, int32_t* row4col, int32_t* cardinality,
-                                    bool* row_cover, bool* col_cover, int32_t* status) {
+                                    const int32_t* row_ind, const int32_t* start,
+                                    const char* method_name, const char* init_name,
+                                    const char* options_text, int64_t budget, int32_t narrow,
+                                    unsigned seed, unsigned blocks, int threads, int32_t* col4row,
+                                    int32_t* row4col, int32_t* cardinality, bool* row_cover,
+                                    bool* col_cover, int32_t* status) {
   using namespace jaxmatch;
   using namespace jaxmatch::matching;
   MatchingState s{};
@@ -80,15 +82,18 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
   const int64_t bytes = lay_out_matching(s, nullptr, stepped);
   std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
   lay_out_matching(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256, stepped);
+  const MatchingMethod method = named(kMatchingMethods, method_name);
+  const MatchingInit init = named(kMatchingInits, init_name);
+  const Options given(options_text);
   const auto run = [&](const auto& solver) {
-    return Solve(s, start, MatchingInit(init), budget, seed, blocks, threads, solver);
+    return Solve(s, start, init, budget, seed, blocks, threads, solver);
   };
-  if (MatchingMethod(method) == MatchingMethod::kPushRelabel) {
-    const auto options = PushRelabelOptions::of(choice, k);
+  if (method == MatchingMethod::kPushRelabel) {
+    const auto options = PushRelabelOptions::of(given);
     return run([&](auto& grid, auto& s) { return PushRelabel(grid, s, options); });
   }
-  if (MatchingMethod(method) != MatchingMethod::kAuto) {
-    const auto options = BfsOptions::of(MatchingMethod(method), choice);
+  if (method != MatchingMethod::kAuto) {
+    const auto options = BfsOptions::of(method, given);
     return run([&](auto& grid, auto& s) { return BreadthFirst(grid, s, options); });
   }
   AutoTuning tuning;

@@ -44,7 +44,7 @@ def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, phases=0, **
     bits = 8 * cost.dtype.itemsize if cost.dtype.kind == "f" else 0
     library.emulate_core(
         at(cost), ctypes.c_int(bits), *map(ctypes.c_int64, (n, m)), *map(at, masks),
-        ctypes.c_bool(given.get("maximize", False)), ctypes.c_int64(METHODS.index(method)),
+        ctypes.c_bool(given.get("maximize", False)), method.encode(),
         ctypes.c_int64(phases), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
         ctypes.c_int(grid[1]), ctypes.c_int(arcs),
         *map(at, (col4row, row4col, status, value, row_dual, col_dual, gap)),

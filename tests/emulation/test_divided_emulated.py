@@ -21,7 +21,6 @@ from test_core_structured import moved_classes
 from test_divided import beyond_the_grid
 
 import jaxmatch as jm
-from jaxmatch._assignment import native_sharded
 from jaxmatch._assignment.native_sharded import METRICS, Kept, begin_divided
 from jaxmatch._assignment.points import _directions
 
@@ -38,7 +37,6 @@ RELAY_STEP, HEAR_ZEROS = 73, 15
 @pytest.fixture(scope="session")
 def library():
     loaded = emulated.library("divided")
-    loaded.sizes_are.restype = ctypes.c_bool
     return loaded
 
 
@@ -93,13 +91,8 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
     masked = any(x is not None for x in masks)
     kept, _ = jax.eval_shape(lambda: begin_divided(n, m, masked=masked, **how))
     sizes = [x.size for x in kept]
-    words = (ctypes.c_int64 * 4)(*sizes[1:])
-    as_longs = [ctypes.c_int64(x) for x in (METHODS.index(method), n, m)]
-    assert library.sizes_are(
-        *as_longs, ctypes.c_bool(masked), ctypes.c_bool(rows), ctypes.c_int64(count), words
-    )
     maximize = ctypes.c_bool(given.get("maximize", False))
-    metric = METRICS[given.get("metric", "sqeuclidean")]
+    metric = given.get("metric", "sqeuclidean").encode()
     devices = [Device(part, sizes, n, m) for part in parts]
     heard = [buffer(count * size) for size in (sizes[4], *sizes[2:4])]
 
@@ -118,9 +111,9 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
                 for x in (heard, device.kept)
             ]
             library.emulate_divided(
-                *map(at, (device.cost, others)), ctypes.c_int64(dims), ctypes.c_int64(metric),
+                *map(at, (device.cost, others)), ctypes.c_int64(dims), metric,
                 ctypes.c_int64(DTYPES.index(str(device.cost.dtype))),
-                *as_longs[1:], *map(at, masks), maximize, as_longs[0],
+                ctypes.c_int64(n), ctypes.c_int64(m), *map(at, masks), maximize, method.encode(),
                 ctypes.c_bool(rows), ctypes.c_int64(count), ctypes.c_int32(k), *pointers,
                 ctypes.c_uint(seed + 97 * launch + int(k)), ctypes.c_uint(grid[0]),
                 ctypes.c_int(grid[1]), ctypes.c_int(arcs),
@@ -128,20 +121,24 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
             )  # fmt: skip
             assert all(map(wall_stands, device.kept))
         states = [Kept(*(x.view(np.int32) for x in device.kept)) for device in devices]
-        asked = {int(state.asked) for state in states}
+        asked = {
+            tuple(bool(state.asks_for(what)) for what in ("mail", "cores", "lists"))
+            for state in states
+        }
         assert len(asked) == 1, "they all ask for the same at the same time"
+        (mail, cores, lists) = asked.pop()
         for device in devices:
             device.next_steps.add(device.control(RELAY_STEP))
         if all(state.done for state in states):
-            assert asked == {0}
+            assert not (mail or cores or lists)
             return devices
         hear(0, 4)
-        if asked == {native_sharded.CORES}:
+        if cores:
             hear(1, 2)
-        elif asked == {native_sharded.LISTS}:
+        elif lists:
             hear(2, 3)
         else:
-            assert asked == {native_sharded.MAIL}
+            assert mail
     raise AssertionError("this does not end")
 
 

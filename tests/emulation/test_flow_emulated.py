@@ -13,16 +13,12 @@ import numpy as np
 import pytest
 
 import jaxmatch as jm
+from jaxmatch._ffi.call import as_text
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 
-_DTYPES = {"float32": 2, "float64": 3, "int32": 4, "int64": 5}
-_METHODS = {"auto": 0, "thread_centric": 10, "two_level": 11}
-_LAYOUTS = {"rcsr": 0, "bcsr": 1, "csr": 2}
-_TILES = {"degree": 0, 4: 1, 8: 2, 16: 3, 32: 4}
-_TUNING = ["search_alone", "push_alone", "share", "rounds", "rounds_alone", "scans", "hops"]
-_TUNING += ["thread_arcs", "gap", "wide", "direction", "least_push", "cancel"]
+_LAYOUTS = ("rcsr", "bcsr", "csr")
 _ARRAYS = ["arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge"]
 VARIANTS = [("auto", "rcsr", "degree")]
 VARIANTS += [("thread_centric", layout, "degree") for layout in _LAYOUTS]
@@ -41,16 +37,8 @@ def arrays_of(network):
     return [np.array(getattr(network, name)) for name in _ARRAYS]
 
 
-def tuned(**tuning):
-    """The bits of `choice` that measurements use; values are 0 or powers of two."""
-    return sum(
-        (int(value).bit_length() + 1) << (8 + 4 * _TUNING.index(name))
-        for name, value in tuning.items()
-    )
-
-
 def solve(library, arrays, capacity, source, sink, *, variant=VARIANTS[0], seed=0, grid=(3, 64),
-          budget=0, racing=-1, k=0.0, narrow_value=False, **tuning):  # fmt: skip
+          budget=0, racing=-1, narrow_value=False, **tuning):  # fmt: skip
     method, layout, tile = variant
     capacity = np.ascontiguousarray(capacity)
     value_type = capacity.dtype.name
@@ -63,12 +51,11 @@ def solve(library, arrays, capacity, source, sink, *, variant=VARIANTS[0], seed=
     def at(x):
         return ctypes.c_void_p(x.ctypes.data)
 
-    choice = tuned(**tuning) + _LAYOUTS[layout] + (_TILES[tile] << 2)
+    options = as_text({"layout": layout, "tile": tile} | tuning)
     integers = (ctypes.c_int(x) for x in (n, len(arrays[1]), e))
     launches = library.emulate_flow(
         *integers, *map(at, (*arrays, capacity)), ctypes.c_int(source), ctypes.c_int(sink),
-        ctypes.c_int(_DTYPES[capacity.dtype.name]), ctypes.c_int(_DTYPES[value_type]),
-        ctypes.c_int64(_METHODS[method]), ctypes.c_int64(choice), ctypes.c_double(k),
+        *(name.encode() for name in (capacity.dtype.name, value_type, method, options)),
         ctypes.c_int64(budget), ctypes.c_int(racing), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
         ctypes.c_int(grid[1]), *map(at, (value, flow, side, status)),
     )  # fmt: skip
@@ -170,7 +157,7 @@ def families(seed):
 def test_families(library, variant, grid):
     for seed in range(2):
         for edges, n in families(seed):
-            check(library, edges, n, variant=variant, seed=seed, grid=grid, k=0)
+            check(library, edges, n, variant=variant, seed=seed, grid=grid)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +177,12 @@ def test_families(library, variant, grid):
     ],
     ids=["together", "one-block", "warps", "threads"],
 )
-@pytest.mark.parametrize("k", [1e-9, 3.0])
-def test_tuning(library, tuning, k):
+@pytest.mark.parametrize("patience", [1e-9, 3.0])
+def test_tuning(library, tuning, patience):
     for seed in range(2):
         for edges, n in families(seed):
-            check(library, edges, n, k=k, seed=seed, grid=(4, 96), least_push=0, **tuning)
+            how = {"patience": patience, "grid": (4, 96), "least_push": 0} | tuning
+            check(library, edges, n, seed=seed, **how)
 
 
 @each_variant
@@ -208,9 +196,9 @@ def test_without_relabels(library, variant, racing):
 @each_variant
 @pytest.mark.parametrize("budget", [1, 3])
 def test_steps(library, variant, budget):
-    k = 1e-9 if variant[0] == "auto" else 4
+    often = {"patience": 1e-9} if variant[0] == "auto" else {"cycle": 4}
     for edges, n in families(budget):
-        check(library, edges, n, variant=variant, budget=budget, k=k, least_push=0)
+        check(library, edges, n, variant=variant, budget=budget, least_push=0, **often)
 
 
 @pytest.mark.parametrize("variant", [VARIANTS[0], VARIANTS[1], VARIANTS[4]], ids=lambda v: v[0])
@@ -258,7 +246,7 @@ def test_rounded_floats(library):
         assert np.abs(net).max() <= 1e-15 * (bound + 20 * flow.max())
 
 
-@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_hostile_capacities(library, dtype):
     """Both ends of the range, infinities, and sums that do not fit."""
     rng = np.random.default_rng(1)

@@ -22,13 +22,11 @@ from grid_cut_helpers import (
 )
 
 import jaxmatch as jm
-from jaxmatch._grid_cut.native import _scratch_words
+from jaxmatch._ffi.sizes import size
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
-
-_DTYPES = {"float32": 2, "float64": 3, "int32": 4, "int64": 5}  # of ffi/common/dtype.h
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +54,7 @@ def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None,
         return ctypes.c_void_p(x.ctypes.data)
 
     library.emulate_grid_cut(
-        connectivity, int(len(pairwise) < connectivity), _DTYPES[source.dtype.name], at(shape),
+        connectivity, int(len(pairwise) < connectivity), source.dtype.name.encode(), at(shape),
         at(source), at(sink), at(pairwise), at(value), at(side), at(status), ctypes.c_uint(seed),
         ctypes.c_uint(blocks or int(np.prod(counts))), threads, at(tile), at(tuning),
     )  # fmt: skip
@@ -65,7 +63,7 @@ def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None,
 
 
 @each_connectivity
-@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_small_grids(library, dtype, connectivity):
     rng = np.random.default_rng(connectivity)
     for seed in range(12):
@@ -138,7 +136,7 @@ def test_numbers(library):
 
 
 @each_connectivity
-@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_hostile_numbers(library, dtype, connectivity):
     """Both ends of the range, infinities, and sums that do not fit."""
     rng = np.random.default_rng(connectivity)
@@ -207,7 +205,7 @@ def test_scratch_is_large_enough(library, connectivity):
         shapes += [(8, 8, 2000), (8, 16, 1024), (8, 8, 800), (6, 8, 20000), (20000, 8, 6)]
     for grid in shapes:
         shape = np.array(grid if rank == 3 else (1, *grid), np.int32)
-        words = _scratch_words(grid, connectivity)
+        words = size("grid_cut.scratch", *shape, connectivity)
         for blocks, shared in ((132, 227 << 10), (108, 163 << 10), (20, 99 << 10)):
             at = ctypes.c_void_p(shape.ctypes.data)
             needed = library.plan_grid_cut(connectivity, at, blocks, ctypes.c_int64(shared))

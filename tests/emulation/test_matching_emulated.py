@@ -13,7 +13,7 @@ import pytest
 from matching_helpers import assert_maximum, by_igraph, families, random_graph, two_stars
 
 import jaxmatch as jm
-from jaxmatch._matching.native import MATCHING_CHOICES, MATCHING_INITS, MATCHING_METHODS
+from jaxmatch._ffi.call import as_text
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
@@ -36,12 +36,11 @@ def solve(library, graph, *, method="auto", init="auto", start=None, seed=0, gri
     def at(x):
         return ctypes.c_void_p(None if x is None else x.ctypes.data)
 
-    choice = sum(MATCHING_CHOICES[name][value] for name, value in options.items())
+    text = as_text({"k": k, "kernel": "gpubfs", "alternate": "paths"} | options)
     library.emulate_matching(
         _int(n), _int(m), _long(graph.max_edges), *map(at, (*arrays, start)),
-        _long(MATCHING_METHODS[method]), _long(MATCHING_INITS[init]), _long(choice),
-        ctypes.c_double(k), _long(budget), _int(narrow), ctypes.c_uint(seed),
-        ctypes.c_uint(grid[0]), _int(grid[1]), *map(at, found),
+        method.encode(), init.encode(), text.encode(), _long(budget), _int(narrow),
+        ctypes.c_uint(seed), ctypes.c_uint(grid[0]), _int(grid[1]), *map(at, found),
     )  # fmt: skip
     col4row, row4col, size, row_cover, col_cover, status = found
     covers = (row_cover.astype(bool), col_cover.astype(bool))

@@ -11,7 +11,6 @@ from jax.sharding import AxisType, PartitionSpec
 
 import jaxmatch as jm
 from jaxmatch._ffi import libraries
-from jaxmatch._flow import native
 
 
 def lowered(monkeypatch, call, *arguments):
@@ -46,24 +45,23 @@ def test_methods(method, monkeypatch):
     assert len(calls) == (solver is not None)
     if solver is not None:
         assert "custom_call @jaxmatch_flow(" in text
-        assert int(calls[0]["method"]) == native.FLOW_METHODS[solver]
-        assert int(calls[0]["choice"]) == 0 and int(calls[0]["rounds"]) == 0
+        assert calls[0]["method"] == solver and calls[0]["steps"] == "0"
 
 
-CHOICES = [
-    ("two_level", "bcsr", {}, 1, 0),
-    ("two_level", "csr", {"tile": 4}, 2 + 4, 0),
-    ("two_level", "rcsr", {"tile": 32, "cycle": 7}, 16, 7),
-    ("thread_centric", "bcsr", {"cycle": 100}, 1, 100),
-    ("pseudoflow", "csr", {}, 0, 0),
+OPTIONS = [
+    ("two_level", "bcsr", {}, "tile=degree cycle=0 layout=bcsr"),
+    ("two_level", "csr", {"tile": 4}, "tile=4 cycle=0 layout=csr"),
+    ("two_level", "rcsr", {"tile": 32, "cycle": 7}, "tile=32 cycle=7 layout=rcsr"),
+    ("thread_centric", "bcsr", {"cycle": 100}, "cycle=100 layout=bcsr"),
+    ("pseudoflow", "csr", {}, ""),
 ]
 
 
-@pytest.mark.parametrize("case", range(len(CHOICES)))
+@pytest.mark.parametrize("case", range(len(OPTIONS)))
 def test_options_and_layouts_become_attributes(case, monkeypatch):
-    method, layout, options, choice, k = CHOICES[case]
+    method, layout, options, text = OPTIONS[case]
     (call,), _ = flow_calls(monkeypatch, 210 + case, layout, method=method, options=options)
-    assert (int(call["choice"]), float(call["k"])) == (choice, k)
+    assert call["options"] == text
 
 
 @pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
@@ -71,7 +69,7 @@ def test_steps_lower_to_a_loop(on, monkeypatch):
     with x64(on):
         calls, text = flow_calls(monkeypatch, 230 + on, steps_per_call=5)
     assert "stablehlo.while" in text
-    assert {int(call["rounds"]) for call in calls} == {5}
+    assert {int(call["steps"]) for call in calls} == {5}
     # The state goes from call to call in place.
     assert text.count("#stablehlo.output_operand_alias<") == 2 * len(calls)
 

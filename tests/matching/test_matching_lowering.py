@@ -11,7 +11,6 @@ from matching_helpers import assert_maximum, from_edges
 
 import jaxmatch as jm
 from jaxmatch._ffi import libraries
-from jaxmatch._matching import native
 
 
 def lowered(monkeypatch, size, platform="cuda", **given):
@@ -27,7 +26,7 @@ def lowered(monkeypatch, size, platform="cuda", **given):
 SOLVERS = {  # on CUDA; None is the twin
     "auto": "auto", "hopcroft_karp": "apsb", "hkdw": "apfb", "pothen_fan": None,
     "push_relabel": "push_relabel", "p_dbfs": "auto", "p_pfp": None, "p_hk": "apsb",
-    "apsb": "apsb", "apfb": "apfb", "init_only": "none", "xla": None,
+    "apsb": "apsb", "apfb": "apfb", "init_only": "init_only", "xla": None,
 }  # fmt: skip
 
 
@@ -37,46 +36,45 @@ def test_methods_lower_for_cuda(method, monkeypatch):
     solver = SOLVERS[method]
     assert len(calls) == (solver is not None)
     if solver is not None:
-        assert int(calls[0]["method"]) == native.MATCHING_METHODS[solver]
-        init = "auto" if method == "auto" else "cheap"
-        assert int(calls[0]["init"]) == native.MATCHING_INITS[init]
-        assert int(calls[0]["given"]) == 0 and int(calls[0]["rounds"]) == 0
+        assert calls[0]["method"] == solver
+        assert calls[0]["init"] == ("auto" if method == "auto" else "cheap")
+        assert calls[0]["present"] == "" and calls[0]["steps"] == "0"
 
 
-CHOICES = [
-    ("push_relabel", {}, 2, 0.7),
-    ("push_relabel", {"variant": "first"}, 0, 0.7),
-    ("push_relabel", {"variant": "active", "k": 1.5}, 1, 1.5),
-    ("push_relabel", {"relabel": "fixed"}, 2 + 4, 10),
-    ("push_relabel", {"relabel": "fixed", "k": np.float32(50)}, 2 + 4, 50),
-    ("apsb", {}, 8 + 32, 0),
-    ("apsb", {"alternate": "paths"}, 8, 0),
-    ("apsb", {"kernel": "gpubfs"}, 0, 0),
-    ("apsb", {"threads": "mt"}, 8 + 16 + 32, 0),
-    ("apfb", {}, 8, 0),
-    ("apfb", {"alternate": "roots", "kernel": "gpubfs_wr"}, 8 + 32, 0),
-    ("apfb", {"kernel": "gpubfs", "threads": "mt"}, 16, 0),
-    ("hopcroft_karp", {}, 8 + 32, 0),
-    ("hkdw", {}, 8, 0),
-    ("p_hk", {}, 8 + 32, 0),
-]
+OPTIONS = [
+    ("push_relabel", {}, "variant=shrink relabel=adaptive k=0.7"),
+    ("push_relabel", {"variant": "first"}, "variant=first relabel=adaptive k=0.7"),
+    ("push_relabel", {"variant": "active", "k": 1.5}, "variant=active relabel=adaptive k=1.5"),
+    ("push_relabel", {"relabel": "fixed"}, "variant=shrink relabel=fixed k=10.0"),
+    ("push_relabel", {"relabel": "fixed", "k": np.float32(50)},
+     "variant=shrink relabel=fixed k=50.0"),
+    ("apsb", {}, "kernel=gpubfs_wr threads=ct alternate=roots"),
+    ("apsb", {"alternate": "paths"}, "kernel=gpubfs_wr threads=ct alternate=paths"),
+    ("apsb", {"kernel": "gpubfs"}, "kernel=gpubfs threads=ct alternate=paths"),
+    ("apsb", {"threads": "mt"}, "kernel=gpubfs_wr threads=mt alternate=roots"),
+    ("apfb", {}, "kernel=gpubfs_wr threads=ct alternate=paths"),
+    ("apfb", {"alternate": "roots", "kernel": "gpubfs_wr"},
+     "kernel=gpubfs_wr threads=ct alternate=roots"),
+    ("apfb", {"kernel": "gpubfs", "threads": "mt"}, "kernel=gpubfs threads=mt alternate=paths"),
+    ("hopcroft_karp", {}, "kernel=gpubfs_wr threads=ct alternate=roots"),
+    ("hkdw", {}, "kernel=gpubfs_wr threads=ct alternate=paths"),
+    ("p_hk", {}, "kernel=gpubfs_wr threads=ct alternate=roots"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", range(len(CHOICES)))
+@pytest.mark.parametrize("case", range(len(OPTIONS)))
 def test_options_become_attributes(case, monkeypatch):
-    method, options, choice, k = CHOICES[case]
+    method, options, text = OPTIONS[case]
     (call,), _ = lowered(monkeypatch, 110 + case, method=method, options=options)
-    assert int(call["choice"]) == choice
-    assert float(call["k"]) == pytest.approx(k)
+    assert call["options"] == text
 
 
-def test_the_cpu_takes_its_own_meaning_of_k(monkeypatch):
-    for case, (options, k) in enumerate(
-        [({}, 0.5), ({"k": 2}, 2), ({"relabel": "fixed", "k": 9}, 0.5)]
-    ):
+def test_the_cpu_has_its_own_defaults(monkeypatch):
+    for case, options in enumerate([{}, {"k": 2.0}, {"relabel": "fixed", "k": 9.0}]):
         given = {"platform": "cpu", "method": "push_relabel", "options": options}
         (call,), _ = lowered(monkeypatch, 150 + case, **given)
-        assert (int(call["choice"]), float(call["k"])) == (0, k)
+        expected = sorted(f"{name}={value}" for name, value in options.items())
+        assert call["options"].split() == expected
 
 
 @pytest.mark.parametrize("on", [False, True], ids=["32 bits", "x64"])
@@ -86,7 +84,7 @@ def test_steps_lower_to_a_loop(on, monkeypatch):
     with x64(on):
         calls, text = lowered(monkeypatch, 130, **given)
     assert "stablehlo.while" in text
-    assert {(int(call["given"]), int(call["rounds"])) for call in calls} == {(3, 5)}
+    assert {(call["present"], call["steps"]) for call in calls} == {("start state", "5")}
     # The state goes from call to call in place.
     assert text.count("#stablehlo.output_operand_alias<") == 2 * len(calls)
 

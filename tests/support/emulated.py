@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 import jaxmatch as jm
-from jaxmatch._assignment.native import workspace_words
+from jaxmatch._ffi.sizes import size
 
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +60,7 @@ def library(name: str) -> ctypes.CDLL:
     built, used, key = (folder / f"{name}.{end}" for end in ("so", "d", "hash"))
     command = [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off"]
     command += ["-U_FORTIFY_SOURCE"]  # which forbids jumps between stacks
+    command += [f"-DJAXMATCH_STATUS_{status.name}={int(status)}" for status in jm.Status]
     include = ["tests/emulation", "tests/emulation/include", "ffi"]
     command += [*(f"-I{ROOT / folder}" for folder in include), f"-I{jax.ffi.include_dir()}"]
     command += [str(ROOT / f"tests/emulation/{name}_emulated.cc")]
@@ -112,8 +113,8 @@ def plan(shape: tuple[int, int], most_bytes: int, *, dtype: str, given: list[str
     operands = _Operands(batch=1, n=n, m=m, cost_dtype=_DTYPES.index(dtype))
     for name in given:
         setattr(operands, name, here)
-    given_or_none = [here if name in given else None for name in _OPTIONAL]
-    words = workspace_words(jax.ShapeDtypeStruct(shape, dtype), *given_or_none)
+    there = [name in given for name in _OPTIONAL]
+    words = size("assignment.workspace", n, m, np.dtype(dtype).itemsize, *there)
     words //= 2 if np.dtype(dtype).itemsize == 8 else 1
     return _assignment().plan_assignment(ctypes.byref(operands), _long(words), most_bytes)
 

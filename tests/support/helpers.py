@@ -253,4 +253,5 @@ def assert_checked(
 def native_calls(program: str) -> list[dict[str, str]]:
     """The attributes of the native calls in a lowered program."""
     calls = [line for line in program.splitlines() if "custom_call @jaxmatch_" in line]
-    return [dict(re.findall(r"(\w+) = ([-+.\w]+) : [if]64", call)) for call in calls]
+    attribute = re.compile(r'(\w+) = (?:"([^"]*)"|([-+.\w]+) : [if]64)')
+    return [{name: text or number for name, text, number in attribute.findall(x)} for x in calls]

@@ -10,8 +10,7 @@
 // Called by the host and by kernels.
 namespace jaxmatch::assignment {
 
-// Indices have 16 bits, and the state of a problem must fit shared memory. The same numbers stand
-// in jaxmatch/_assignment/native.py.
+// Indices have 16 bits, and the state of a problem must fit shared memory.
 constexpr int64_t longest_side(Dtype dtype) { return dtype == Dtype::kS64 ? 2048 : 4096; }
 
 // From one row of a copy to the next: rows that are read in packs stay aligned, and in shared

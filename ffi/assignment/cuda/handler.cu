@@ -49,13 +49,13 @@ ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream) {
 
 namespace {
 
-ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, IndexResult col4row,
-                      IndexResult row4col, RealResult value, RealResult row_dual,
-                      RealResult col_dual, RealResult gap, IndexResult status, RealResult workspace,
-                      int64_t given, bool maximize) {
-  const auto decoded = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
-                                        status, given, maximize);
+ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
+                      ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_assignment", attributes);
+  const auto decoded = DecodeAssignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
+  const auto workspace = result_at(rets, kNumResults);
+  if (!workspace) return given.error("a result for the workspace is missing");
   AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
   if (b.batch == 0) return ffi::Error::Success();
   const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
@@ -70,14 +70,6 @@ JAXMATCH_HANDLER(jaxmatch_assignment, jaxmatch::assignment::Assignment,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .RemainingArgs()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Ret<xla::ffi::AnyBuffer>()
-                     .Ret<xla::ffi::AnyBuffer>()
-                     .Ret<xla::ffi::AnyBuffer>()
-                     .Ret<xla::ffi::AnyBuffer>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Ret<xla::ffi::AnyBuffer>()
-                     .Attr<int64_t>("given")
-                     .Attr<bool>("maximize"),
+                     .RemainingRets()
+                     .Attrs(),
                  {xla::ffi::Traits::kCmdBufferCompatible});

@@ -77,8 +77,7 @@ inline bool may_turn(const AssignmentOperands& o) {
   return !o.unmatched_cost && (o.n > o.m || o.col_mask);
 }
 
-// Whether a problem may need a copy in canonical form. The same rule stands in
-// jaxmatch/_assignment/native.py.
+// Whether a problem may need a copy in canonical form.
 inline bool may_copy(const AssignmentOperands& o) {
   return o.row_mask || o.col_mask || may_turn(o) || size_of(o.cost_dtype) == 2;
 }

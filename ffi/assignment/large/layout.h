@@ -1,5 +1,4 @@
-// How the buffer of a state is divided, and how large it has to be. The same sizes stand in
-// jaxmatch/_assignment/native_large.py.
+// How the buffer of a state is divided, and how large it has to be.
 #ifndef JAXMATCH_LARGE_CORE_LAYOUT_H_
 #define JAXMATCH_LARGE_CORE_LAYOUT_H_
 
@@ -10,7 +9,7 @@ namespace jaxmatch::assignment::large {
 // What all methods keep. With masks either side may turn out to be the shorter one.
 struct Layout {
   int64_t rows, cols;
-  Parts parts;
+  DeviceArena parts;
   CoreState s{};
 
   Layout(char* base, Control* control, int64_t n, int64_t m, bool masked) : parts{base} {

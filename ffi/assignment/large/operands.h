@@ -11,16 +11,11 @@
 
 namespace jaxmatch::assignment::large {
 
-// The bit of `given` that follows those of the optional operands of jaxmatch_assignment: the state
-// of an earlier step comes last.
-constexpr int64_t kGivenState = 16;
-
-// The methods for one large problem; the same numbers stand in
-// jaxmatch/_assignment/native_large.py.
-enum class LargeMethod : int64_t { kCore, kClassical, kTree };
-inline bool is_large_method(int64_t method) {
-  return method >= int64_t(LargeMethod::kCore) && method <= int64_t(LargeMethod::kTree);
-}
+// The methods for one large problem.
+enum class LargeMethod { kCore, kClassical, kTree };
+constexpr Name<LargeMethod> kLargeMethods[] = {{"core", LargeMethod::kCore},
+                                               {"classical", LargeMethod::kClassical},
+                                               {"tree", LargeMethod::kTree}};
 
 // The state of one problem, and with `bytes` the size of its buffer.
 inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
@@ -104,30 +99,26 @@ struct CoreOperands {
   }
 };
 
-inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResult col4row,
-                                             IndexResult row4col, RealResult value,
-                                             RealResult row_dual, RealResult col_dual,
-                                             RealResult gap, IndexResult status,
-                                             IndexResult control, IndexResult scratch,
-                                             int64_t given, bool maximize, int64_t phases,
-                                             int64_t method) {
-  const auto batch = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap,
-                                      status, given, maximize);
+inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                             const ffi::Dictionary& attributes) {
+  Attributes given("jaxmatch_assignment_core", attributes);
+  const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
+  const auto batch = DecodeAssignment(args, rets, given);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
-  if (!is_large_method(method)) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_assignment_core: unknown method"));
-  }
-  CoreOperands o{LargeMethod(method),
+  const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
+  if (!control || !scratch) return wrong("results for the state are missing");
+  const int64_t steps = given.integer("steps");
+  CoreOperands o{given.named("method", kLargeMethods),
                  *batch,
-                 control->typed_data(),
+                 static_cast<int32_t*>(control->untyped_data()),
                  static_cast<char*>(scratch->untyped_data()),
                  0,
-                 (given & kGivenState) != 0,
-                 phases > 0 ? phases : std::numeric_limits<int64_t>::max()};
+                 given.operand("state") >= 0,
+                 steps > 0 ? steps : std::numeric_limits<int64_t>::max()};
+  if (given.failed()) return ffi::Unexpected(given.error());
   if (batch->batch == 0) return o;
   if (std::max(batch->n, batch->m) >= kMostRows) {
-    return ffi::Unexpected(
-        ffi::Error::InvalidArgument("jaxmatch_assignment_core: a side of 2^18 or more"));
+    return wrong("a side of 2^18 or more");
   }
   o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch;
   int64_t needed;
@@ -135,30 +126,11 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, IndexResul
           &needed);
   if (o.scratch_bytes < needed ||
       int64_t(control->size_bytes()) < 4 * kControlWords * batch->batch) {
-    return ffi::Unexpected(
-        ffi::Error::InvalidArgument("jaxmatch_assignment_core: the state is too small"));
+    return wrong("the state is too small");
   }
   return o;
 }
 
 }  // namespace jaxmatch::assignment::large
-
-// The arguments and results of both handlers, behind the platform's context.
-#define JAXMATCH_BIND_CORE(binding)           \
-  (binding)                                   \
-      .RemainingArgs()                        \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Attr<int64_t>("given")                 \
-      .Attr<bool>("maximize")                 \
-      .Attr<int64_t>("phases")                \
-      .Attr<int64_t>("method")
 
 #endif  // JAXMATCH_LARGE_CORE_OPERANDS_H_

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "assignment/large/quantized_costs.h"
+#include "common/device_arena.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -51,8 +52,7 @@ struct Progress {
 };
 
 // What is decided for all threads. Words are read after a barrier, but for what the rows of zeros
-// pass on, which a search watches. The first words are what Python shows of a state
-// (jaxmatch/_assignment/stepping.py).
+// pass on, which a search watches.
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0;
@@ -88,9 +88,6 @@ struct Meeting {
 };
 
 constexpr int64_t kControlWords = 96, kMeetingAt = 64;
-static_assert(offsetof(Control, rows) == 32 && offsetof(Control, spent) == 40,
-              "jaxmatch/_assignment/stepping.py reads the words up to there");
-static_assert(offsetof(Control, trees) == 108, "jaxmatch/_assignment/native_sharded.py reads it");
 static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
 static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
 
@@ -137,19 +134,6 @@ struct Offer {
 
   JAXMATCH_DEVICE void lower_to(Offer x) {
     if (x.least < least || (x.least == least && x.place < place)) *this = x;
-  }
-};
-
-// Hands out a buffer; also with a null base, to learn its size.
-struct Parts {
-  char* base;
-  int64_t used = 0;
-
-  template <class T>
-  T* take(int64_t count) {
-    const int64_t at = used;
-    used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
-    return base ? reinterpret_cast<T*>(base + at) : nullptr;
   }
 };
 

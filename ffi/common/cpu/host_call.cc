@@ -80,8 +80,9 @@ XLA_FFI_DataType DataType(int64_t kind, int64_t bytes) {
 class Frame {
  public:
   // `plan`: the numbers of arguments, results and attributes; of each array its kind, bytes, rank
-  // and dimensions; of each attribute the length of its name, the name in words of eight letters,
-  // its kind, bytes and value. `data`: where the arrays are.
+  // and dimensions; of each attribute its name as text, its kind, and its bytes and value, or if it
+  // is text ('s') that. A text is its length, then its letters in words of eight. `data`: where the
+  // arrays are.
   Frame(const int64_t* plan, void* const* data) {
     const int64_t args = *plan++, rets = *plan++, attrs = *plan++;
     buffers_.resize(args + rets);
@@ -114,15 +115,27 @@ class Frame {
   void read_attributes(const int64_t* plan, int64_t count) {
     attr_types_.assign(count, XLA_FFI_AttrType_SCALAR);
     names_.resize(count);
+    texts_.resize(count);
     scalars_.resize(count);
-    for (int64_t k = 0; k < count; ++k) {
+    const auto read_text = [&] {
       const size_t length = size_t(*plan++);
-      names_[k] = {reinterpret_cast<const char*>(plan), length};
+      const XLA_FFI_ByteSpan text{reinterpret_cast<const char*>(plan), length};
       plan += (length + 7) / 8;
-      scalars_[k] = {DataType(plan[0], plan[1]), const_cast<int64_t*>(plan + 2)};
-      plan += 3;
+      return text;
+    };
+    for (int64_t k = 0; k < count; ++k) {
+      names_[k] = read_text();
       name_pointers_.push_back(&names_[k]);
-      attr_pointers_.push_back(&scalars_[k]);
+      if (*plan == 's') {
+        ++plan;
+        texts_[k] = read_text();
+        attr_types_[k] = XLA_FFI_AttrType_STRING;
+        attr_pointers_.push_back(&texts_[k]);
+      } else {
+        scalars_[k] = {DataType(plan[0], plan[1]), const_cast<int64_t*>(plan + 2)};
+        plan += 3;
+        attr_pointers_.push_back(&scalars_[k]);
+      }
     }
   }
 
@@ -131,7 +144,7 @@ class Frame {
   std::vector<XLA_FFI_ArgType> arg_types_;
   std::vector<XLA_FFI_RetType> ret_types_;
   std::vector<XLA_FFI_AttrType> attr_types_;
-  std::vector<XLA_FFI_ByteSpan> names_;
+  std::vector<XLA_FFI_ByteSpan> names_, texts_;
   std::vector<XLA_FFI_Scalar> scalars_;
   std::vector<XLA_FFI_ByteSpan*> name_pointers_;
   std::vector<void*> pointers_, attr_pointers_;

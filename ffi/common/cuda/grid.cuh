@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "common/tally.h"
+
 #ifndef JAXMATCH_EMULATED
 #include <cooperative_groups.h>
 #endif
@@ -39,12 +41,6 @@ __device__ inline void prefetch(const void* at) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 #endif
-
-// Counters of one step, zero when it begins. Four words are one load.
-struct alignas(16) Tally {
-  int32_t count, found, more, work;
-};
-constexpr int kTallies = 4;
 
 // All threads of a launch; or, with kMayBeAlone, those of one block that solves a problem without
 // the others. `kTotal` names a Tally in the block's shared memory.

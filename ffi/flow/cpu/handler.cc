@@ -125,32 +125,15 @@ bool SolveAny(const FlowOperands& o, ffi::ThreadPool& pool) {
   }
 }
 
-bool IsKnown(FlowMethod method) {
-  switch (method) {
-    case FlowMethod::kAuto:
-    case FlowMethod::kAugment:
-    case FlowMethod::kPushRelabel:
-    case FlowMethod::kPseudoflow:
-    case FlowMethod::kThreadCentric:
-    case FlowMethod::kTwoLevel:
-      return true;
-  }
-  return false;
-}
-
 ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_head,
                 NetworkArray arc_partner, NetworkArray edge_ptr, NetworkArray arc_edge,
                 ffi::AnyBuffer capacity, NetworkArray source, NetworkArray sink,
                 ffi::RemainingArgs /*state*/, ffi::Result<ffi::AnyBuffer> value,
                 ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
-                ffi::Result<NetworkArray> status, int64_t method, int64_t choice, double k,
-                int64_t /*rounds*/) {
+                ffi::Result<NetworkArray> status, ffi::Dictionary attributes) {
   const auto o = DecodeFlow(arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge, capacity, source,
-                            sink, value, flow, source_side, status, method, choice, k);
+                            sink, value, flow, source_side, status, attributes);
   if (!o.has_value()) return o.error();
-  if (!IsKnown(o->method)) {
-    return ffi::Error::InvalidArgument("jaxmatch_flow: unknown method");
-  }
   if (!SolveAny(*o, pool)) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_flow: no memory for the workspace");
@@ -162,5 +145,4 @@ ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_hea
 }  // namespace jaxmatch::flow
 
 JAXMATCH_HANDLER(jaxmatch_flow, jaxmatch::flow::Flow,
-                 JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
-                     JAXMATCH_FLOW_ATTRIBUTES);
+                 JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

@@ -115,12 +115,11 @@ bool IsPaper(FlowMethod method) {
 class Launch {
  public:
   Launch(cudaStream_t stream, const FlowOperands& o, int32_t* control, char* scratch,
-         int64_t scratch_bytes, int64_t rounds, bool resumed)
+         int64_t scratch_bytes, bool resumed)
       : stream_(stream),
         batch_{
             o, control, scratch, scratch_bytes, size_of(o.capacity_dtype), size_of(o.value_dtype)},
-        plan_{FlowTuning::of(o.choice, IsPaper(o.method) ? 0 : o.k),
-              PaperOptions::of(o.choice, o.k), false, rounds > 0 ? rounds : -1},
+        plan_{FlowTuning(), PaperOptions::of(o.options), false, o.steps > 0 ? o.steps : -1},
         kernels_(FlowKernels::of(o.capacity_dtype, o.value_dtype)),
         resumed_(resumed),
         is_paper_(IsPaper(o.method)) {
@@ -214,10 +213,9 @@ ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head
                 ffi::RemainingArgs state, ffi::Result<ffi::AnyBuffer> value,
                 ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
                 ffi::Result<NetworkArray> status, ffi::Result<NetworkArray> control,
-                ffi::Result<NetworkArray> scratch, int64_t method, int64_t choice, double k,
-                int64_t rounds) {
+                ffi::Result<NetworkArray> scratch, ffi::Dictionary attributes) {
   const auto o = DecodeFlow(arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge, capacity, source,
-                            sink, value, flow, source_side, status, method, choice, k);
+                            sink, value, flow, source_side, status, attributes);
   if (!o.has_value()) return o.error();
   if (o->method != FlowMethod::kAuto && !IsPaper(o->method)) {
     return ffi::Error::InvalidArgument("jaxmatch_flow: no such method on CUDA");
@@ -227,7 +225,7 @@ ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head
   }
   const int64_t bytes = o->batch > 0 ? int64_t(scratch->size_bytes()) / o->batch : 0;
   return Launch(stream, *o, control->typed_data(), static_cast<char*>(scratch->untyped_data()),
-                bytes, rounds, state.size() > 0)
+                bytes, state.size() > 0)
       .run();
 }
 
@@ -238,5 +236,6 @@ JAXMATCH_HANDLER(
     jaxmatch_flow, jaxmatch::flow::Flow,
     JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
         .Ret<jaxmatch::flow::NetworkArray>()
-        .Ret<jaxmatch::flow::NetworkArray>() JAXMATCH_FLOW_ATTRIBUTES,
+        .Ret<jaxmatch::flow::NetworkArray>()
+        .Attrs(),
     {xla::ffi::Traits::kCmdBufferCompatible});

@@ -13,17 +13,19 @@ namespace jaxmatch::flow {
 // How the backward arc is found (the paper's section III-B): in the array of partners, by binary
 // search among the sorted arcs of the head, or by looking at these one after another.
 enum class FlowLayout : int { kRcsr, kBcsr, kCsr };
+constexpr Name<FlowLayout> kFlowLayouts[] = {
+    {"rcsr", FlowLayout::kRcsr}, {"bcsr", FlowLayout::kBcsr}, {"csr", FlowLayout::kCsr}};
 
 struct PaperOptions {
   FlowLayout layout;
   int tile;       // threads of a node: 4, 8, 16 or 32, or 0: as many as it has arcs
   int64_t cycle;  // rounds between two global relabellings
 
-  // The bits of `choice` and `k`, as in jaxmatch/_flow/native.py.
-  static PaperOptions of(int64_t choice, double k) {
-    const int tile = int(choice >> 2 & 7);
-    return {FlowLayout(choice & 3), tile > 0 ? 2 << (tile < 4 ? tile : 4) : 0,
-            k >= 1 ? int64_t(k < 1e9 ? k : 1e9) : kCycle};
+  static PaperOptions of(const Options& options) {
+    FlowLayout layout = FlowLayout::kRcsr;
+    find_name(kFlowLayouts, options.word("layout", "rcsr"), &layout);
+    const int64_t cycle = options.integer("cycle", 0);
+    return {layout, int(options.integer("tile", 0)), cycle > 0 ? cycle : kCycle};
   }
   static constexpr int64_t kCycle = 1024;
 };

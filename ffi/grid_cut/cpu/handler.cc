@@ -137,8 +137,8 @@ SolveFunction FunctionFor(Dtype given, Dtype value) {
 ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer sink,
                    ffi::AnyBuffer pairwise, ffi::Result<ffi::AnyBuffer> value,
                    ffi::Result<GridSides> side, ffi::Result<GridStatus> status,
-                   int64_t connectivity, int64_t method) {
-  const auto o = DecodeGridCut(source, sink, pairwise, value, side, status, connectivity, method);
+                   ffi::Dictionary attributes) {
+  const auto o = DecodeGridCut(source, sink, pairwise, value, side, status, attributes);
   if (!o.has_value()) return o.error();
   const SolveFunction solve = FunctionFor(o->dtype, o->value_dtype);
   if (solve == nullptr) {
@@ -166,5 +166,4 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
 }  // namespace jaxmatch::grid_cut
 
 JAXMATCH_HANDLER(jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
-                 JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
-                     JAXMATCH_GRID_CUT_ATTRIBUTES);
+                 JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "grid_cut/cuda/sizes.h"
+
 namespace jaxmatch::grid_cut {
 
 #ifndef JAXMATCH_EMULATED
@@ -75,7 +77,7 @@ struct GridCutControl {
     rounds = by.rounds, relabellings = by.relabellings, settlings = by.settlings;
   }
 };
-static_assert(sizeof(GridCutControl) == 128);
+static_assert(sizeof(GridCutControl) == 4 * kControlWords);
 
 }  // namespace jaxmatch::grid_cut
 

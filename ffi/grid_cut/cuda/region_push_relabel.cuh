@@ -32,18 +32,6 @@ struct GridCutTuning {
   int exchanges = 2;     // after which distances need not be exact where excess can move
   int settling = 32;     // sweeps of distances between two exchanges
   int racing = 1024;     // relabellings before threads wait for each other
-
-  // For measurements: four bits x for each of the first five, in order; x > 0 stands for 2^x / 2.
-  static GridCutTuning of(int64_t choice) {
-    GridCutTuning t;
-    int shift = 0;
-    for (int* field : {&t.rounds, &t.first_rounds, &t.sweeps, &t.exchanges, &t.settling}) {
-      const int x = int(choice >> shift & 15);
-      if (x > 0) *field = (1 << x) / 2;
-      shift += 4;
-    }
-    return t;
-  }
 };
 
 // What blocks tell each other, in memory of the device.

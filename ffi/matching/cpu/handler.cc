@@ -31,6 +31,12 @@ bool AutoSearchesFromColumns(const BipartiteCsr& g) {
   return CountWithEdges(g.col_ptr, g.m) < CountWithEdges(g.row_ptr, g.n);
 }
 
+// Relabellings come after k times the edges; "fixed" numbers of rounds are those of GPUs.
+double relabel_factor(const Options& options) {
+  constexpr double kDefault = 0.5;
+  return options.word("relabel", "") == "fixed" ? kDefault : options.real("k", kDefault);
+}
+
 // Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or
 // null where the algorithm does not know them.
 Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, Scratch& scratch) {
@@ -47,14 +53,14 @@ Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, 
     case MatchingMethod::kPothenFan:
       return PothenFan<Marks>(s, scratch).run(Spread(nullptr));
     case MatchingMethod::kPushRelabel:
-      return PushRelabel(s, scratch, o.k).run();
+      return PushRelabel(s, scratch, relabel_factor(o.options)).run();
     case MatchingMethod::kPDbfs:
       return PDbfs(s, scratch).run(spread);
     case MatchingMethod::kPPfp:
       return PothenFan<Claims>(s, scratch).run(spread);
     case MatchingMethod::kPHk:
       return PHopcroftKarp(s, scratch).run(spread);
-    case MatchingMethod::kNone:
+    case MatchingMethod::kInitOnly:
       break;
   }
   return {};
@@ -91,7 +97,7 @@ bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scra
   if (o.init == MatchingInit::kAuto) CheapMatching(s);
   bool* const cover = from_columns ? out.col_cover : out.row_cover;
   bool* const other_cover = from_columns ? out.row_cover : out.col_cover;
-  if (o.method == MatchingMethod::kNone) {
+  if (o.method == MatchingMethod::kInitOnly) {
     std::fill_n(cover, s.n, false);
     std::fill_n(other_cover, s.m, false);
     *out.status = kUnfinished;
@@ -106,27 +112,15 @@ bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scra
 }
 
 ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indices col_ptr,
-                    Indices row_ind, ffi::RemainingArgs args, ffi::Result<Indices> col4row,
+                    Indices row_ind, ffi::RemainingArgs optional, ffi::Result<Indices> col4row,
                     ffi::Result<Indices> row4col, ffi::Result<Indices> cardinality,
                     ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
-                    ffi::Result<Indices> status, int64_t given, int64_t method, int64_t init,
-                    int64_t choice, double k, int64_t /*rounds*/) {
-  constexpr int64_t kStart = 1;
-  std::optional<Indices> start;
-  if (given & kStart) {
-    const auto buffer = args.get<Indices>(0);
-    if (!buffer.has_value()) return buffer.error();
-    start = *buffer;
-  }
+                    ffi::Result<Indices> status, ffi::Dictionary attributes) {
   const auto decoded =
-      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, start ? &*start : nullptr, col4row,
-                     row4col, cardinality, row_cover, col_cover, status, method, init, choice, k);
+      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, optional, col4row, row4col, cardinality,
+                     row_cover, col_cover, status, attributes);
   if (!decoded.has_value()) return decoded.error();
   const MatchingOperands& o = *decoded;
-  if (o.method < MatchingMethod::kAuto || o.method > MatchingMethod::kNone ||
-      o.init < MatchingInit::kAuto || o.init > MatchingInit::kKarpSipser) {
-    return ffi::Error::InvalidArgument("jaxmatch_matching: unknown method or init");
-  }
   std::atomic<bool> out_of_memory{false};
   if (o.batch == 1) {
     Scratch scratch;
@@ -151,5 +145,4 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
 }  // namespace jaxmatch::matching
 
 JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::matching::Matching,
-                 JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>())
-                     JAXMATCH_MATCHING_ATTRIBUTES);
+                 JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

@@ -16,12 +16,12 @@ struct BfsOptions {
   bool constant;    // CT: 256 * 256 threads; else MT: as many as there are
   bool by_root;     // ALTERNATE takes one path for each root; else every path that was found
 
-  // The bits of `choice`, as in jaxmatch/_matching/native.py.
-  static BfsOptions of(MatchingMethod method, int64_t choice) {
+  static BfsOptions of(MatchingMethod method, const Options& options) {
     const bool shortest = method == MatchingMethod::kApsb ||
                           method == MatchingMethod::kHopcroftKarp || method == MatchingMethod::kPHk;
-    const bool with_roots = (choice & 8) != 0;
-    return {shortest, with_roots, (choice & 16) == 0, with_roots && (choice & 32) != 0};
+    const bool with_roots = options.word("kernel", "gpubfs_wr") == "gpubfs_wr";
+    return {shortest, with_roots, options.word("threads", "ct") == "ct",
+            with_roots && options.word("alternate", "roots") == "roots"};
   }
 };
 

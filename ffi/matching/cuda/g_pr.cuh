@@ -15,9 +15,12 @@ struct PushRelabelOptions {
   bool fixed;  // relabel after k rounds; else after k times the deepest level
   double k;
 
-  // The bits of `choice`, as in jaxmatch/_matching/native.py.
-  static PushRelabelOptions of(int64_t choice, double k) {
-    return {Variant(choice & 3), (choice & 4) != 0, k};
+  static PushRelabelOptions of(const Options& options) {
+    constexpr Name<Variant> kVariants[] = {
+        {"first", kFirst}, {"active", kActive}, {"shrink", kShrink}};
+    Variant variant = kShrink;
+    find_name(kVariants, options.word("variant", "shrink"), &variant);
+    return {variant, options.word("relabel", "adaptive") == "fixed", options.real("k", 0)};
   }
 };
 

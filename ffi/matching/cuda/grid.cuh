@@ -6,10 +6,9 @@
 #include <cstdint>
 
 #include "common/cuda/grid.cuh"
+#include "matching/cuda/layout.h"
 
 namespace jaxmatch::matching {
-
-constexpr int kMatchingThreads = 1024;  // of a block; one block for each multiprocessor
 
 // What the threads of a block tell each other. The stages of Roaming lie behind it.
 struct alignas(16) MatchingShared {

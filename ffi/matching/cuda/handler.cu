@@ -68,14 +68,12 @@ __global__ void matching_small_kernel(MatchingOperands o, int32_t* control) {
 class Launch {
  public:
   Launch(cudaStream_t stream, const MatchingOperands& o, int32_t* control, char* scratch,
-         int64_t scratch_bytes, int64_t budget, bool resumed)
+         int64_t scratch_bytes)
       : stream_(stream),
         o_(o),
         control_(control),
         scratch_(scratch),
-        scratch_bytes_(scratch_bytes),
-        budget_(budget),
-        resumed_(resumed) {}
+        scratch_bytes_(scratch_bytes) {}
 
   ffi::Error run() {
     if (o_.batch == 0) return ffi::Error::Success();
@@ -112,16 +110,16 @@ class Launch {
     s.graph = o_.graph(b);
     s.results = o_.results_of(b);
     s.control = reinterpret_cast<MatchingControl*>(control_ + b * kMatchingControlWords);
-    const bool stepped = budget_ > 0;
+    const bool stepped = o_.steps > 0;
     if (lay_out_matching(s, scratch_ + b * scratch_bytes_, stepped) > scratch_bytes_) {
       return ffi::Error::InvalidArgument("jaxmatch_matching: the scratch is too small");
     }
-    if (!resumed_) {
+    if (!o_.resumed) {
       JAXMATCH_CUDA_CHECK(cudaMemsetAsync(s.control, 0, sizeof(MatchingControl), stream_));
     }
     const int32_t* start = o_.start_of(b);
     MatchingInit init = o_.init;
-    int64_t budget = stepped ? budget_ : -1;
+    int64_t budget = stepped ? o_.steps : -1;
     switch (o_.method) {
       case MatchingMethod::kAuto:
       case MatchingMethod::kPDbfs: {
@@ -129,11 +127,11 @@ class Launch {
         return cooperative(reinterpret_cast<void*>(matching_auto_kernel), arguments);
       }
       case MatchingMethod::kPushRelabel: {
-        PushRelabelOptions options = PushRelabelOptions::of(o_.choice, o_.k);
+        PushRelabelOptions options = PushRelabelOptions::of(o_.options);
         void* arguments[] = {&s, &start, &init, &budget, &options};
         return cooperative(reinterpret_cast<void*>(matching_push_relabel_kernel), arguments);
       }
-      case MatchingMethod::kNone: {
+      case MatchingMethod::kInitOnly: {
         void* arguments[] = {&s, &start, &init};
         return cooperative(reinterpret_cast<void*>(matching_start_kernel), arguments);
       }
@@ -142,7 +140,7 @@ class Launch {
       case MatchingMethod::kHopcroftKarp:
       case MatchingMethod::kHkdw:
       case MatchingMethod::kPHk: {
-        BfsOptions options = BfsOptions::of(o_.method, o_.choice);
+        BfsOptions options = BfsOptions::of(o_.method, o_.options);
         void* arguments[] = {&s, &start, &init, &budget, &options};
         return cooperative(reinterpret_cast<void*>(matching_bfs_kernel), arguments);
       }
@@ -163,35 +161,25 @@ class Launch {
   const MatchingOperands& o_;
   int32_t* control_;
   char* scratch_;
-  int64_t scratch_bytes_, budget_;
-  bool resumed_;
+  int64_t scratch_bytes_;
   int device_ = 0, blocks_ = 0;
 };
 
 ffi::Error Matching(cudaStream_t stream, Indices row_ptr, Indices col_ind, Indices col_ptr,
-                    Indices row_ind, ffi::RemainingArgs args, ffi::Result<Indices> col4row,
+                    Indices row_ind, ffi::RemainingArgs optional, ffi::Result<Indices> col4row,
                     ffi::Result<Indices> row4col, ffi::Result<Indices> cardinality,
                     ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
                     ffi::Result<Indices> status, ffi::Result<Indices> control,
-                    ffi::Result<Indices> scratch, int64_t given, int64_t method, int64_t init,
-                    int64_t choice, double k, int64_t rounds) {
-  constexpr int64_t kStart = 1, kState = 2;
-  std::optional<Indices> start;
-  if (given & kStart) {
-    const auto buffer = args.get<Indices>(0);
-    if (!buffer.has_value()) return buffer.error();
-    start = *buffer;
-  }
-  const auto o =
-      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, start ? &*start : nullptr, col4row,
-                     row4col, cardinality, row_cover, col_cover, status, method, init, choice, k);
+                    ffi::Result<Indices> scratch, ffi::Dictionary attributes) {
+  const auto o = DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, optional, col4row, row4col,
+                                cardinality, row_cover, col_cover, status, attributes);
   if (!o.has_value()) return o.error();
   if (int64_t(control->element_count()) < o->batch * kMatchingControlWords) {
     return ffi::Error::InvalidArgument("jaxmatch_matching: the control words are too few");
   }
   const int64_t bytes = o->batch > 0 ? int64_t(scratch->size_bytes()) / o->batch : 0;
   return Launch(stream, *o, control->typed_data(), static_cast<char*>(scratch->untyped_data()),
-                bytes, rounds, (given & kState) != 0)
+                bytes)
       .run();
 }
 
@@ -202,5 +190,6 @@ JAXMATCH_HANDLER(
     jaxmatch_matching, jaxmatch::matching::Matching,
     JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>())
         .Ret<jaxmatch::matching::Indices>()
-        .Ret<jaxmatch::matching::Indices>() JAXMATCH_MATCHING_ATTRIBUTES,
+        .Ret<jaxmatch::matching::Indices>()
+        .Attrs(),
     {xla::ffi::Traits::kCmdBufferCompatible});

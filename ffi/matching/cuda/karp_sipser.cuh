@@ -3,7 +3,9 @@
 #ifndef JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
 #define JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
 
-#include "matching/cuda/state.cuh"
+#include "common/status.h"
+#include "matching/cuda/grid.cuh"
+#include "matching/cuda/layout.h"
 
 namespace jaxmatch::matching {
 

@@ -115,9 +115,10 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                      ffi::Buffer<ffi::F32> strength, ffi::Buffer<ffi::F32> cost,
                      ffi::RemainingArgs masks, ffi::Result<ffi::Buffer<ffi::F32>> total,
                      IndexResult col4row, ffi::Result<ffi::Buffer<ffi::F32>> value,
-                     IndexResult status, int64_t given, int64_t noise, bool may_leave) {
-  const auto decoded = DecodePerturbed(stream, strength, cost, masks, total, col4row, value, status,
-                                       given, noise, may_leave);
+                     IndexResult status, ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_perturbed_assignment", attributes);
+  const auto decoded =
+      DecodePerturbed(stream, strength, cost, masks, total, col4row, value, status, given);
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
   const SolveAssignment solve = PickAssignmentSolver(std::max(o.n, o.m));
@@ -163,10 +164,13 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
 
 // Noise of several samples of each problem: [batch, samples, entries].
 ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
-                     ffi::Result<ffi::Buffer<ffi::F32>> out, int64_t noise) {
+                     ffi::Result<ffi::Buffer<ffi::F32>> out, ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_noise", attributes);
+  const Noise noise = given.named("noise", kNoises);
+  if (given.failed()) return given.error();
   const auto sizes = out->dimensions();
   const int64_t batch = int64_t(stream.element_count()) / 4;
-  if (sizes.size() < 2 || BatchSize(sizes, 2) != batch || !is_noise(noise)) {
+  if (sizes.size() < 2 || BatchSize(sizes, 2) != batch) {
     return ffi::Error::InvalidArgument("jaxmatch_noise: shapes do not belong together");
   }
   const int64_t samples = sizes[sizes.size() - 2], entries = sizes[sizes.size() - 1];
@@ -174,9 +178,8 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   const auto fill_range = [&](int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) {
       const NoiseStream& s = streams[k / samples];
-      noise_loops(Noise(noise))
-          .fill(s, s.first_sample + uint32_t(k % samples), entries,
-                out->typed_data() + k * entries);
+      noise_loops(noise).fill(s, s.first_sample + uint32_t(k % samples), entries,
+                              out->typed_data() + k * entries);
     }
   };
   ForEachRange(pool, batch * samples, 20 + kNoiseNs * double(entries), fill_range);
@@ -197,13 +200,11 @@ JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
                      .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
                      .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
                      .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Attr<int64_t>("given")
-                     .Attr<int64_t>("noise")
-                     .Attr<bool>("may_leave"));
+                     .Attrs());
 
 JAXMATCH_HANDLER(jaxmatch_noise, jaxmatch::perturbed::MakeNoise,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::ThreadPool>()
                      .Arg<xla::ffi::Buffer<xla::ffi::U32>>()
                      .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Attr<int64_t>("noise"));
+                     .Attrs());

@@ -68,10 +68,9 @@ void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const floa
 
 ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along,
                  ffi::Buffer<ffi::F32> reference, ffi::Buffer<ffi::S32> col4row,
-                 ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight, int64_t noise,
-                 float by_solutions, float by_scores) {
-  const auto decoded =
-      DecodeSlope(stream, along, reference, col4row, slope, weight, noise, by_solutions, by_scores);
+                 ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
+                 ffi::Dictionary attributes) {
+  const auto decoded = DecodeSlope(stream, along, reference, col4row, slope, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
   const SlopeOperands& o = *decoded;
   const Parts parts(o);

@@ -6,6 +6,7 @@
 #include "assignment/cuda/plan.h"
 #include "common/cuda/check.h"
 #include "common/status.h"
+#include "perturbed/cuda/layout.h"
 #include "perturbed/operands.h"
 
 namespace jaxmatch::perturbed {
@@ -14,34 +15,6 @@ namespace {
 // A part of the samples of all problems, which are numbered one problem after another.
 struct Part {
   int64_t first, count;
-};
-
-// The problems of a part, in the workspace.
-struct NoisyProblems {
-  float *cost, *leave;
-  uint8_t *row_mask, *col_mask;
-  int32_t* row4col;
-  float *row_dual, *col_dual, *gap;
-  void* copy;
-  int64_t words;  // of all that
-
-  NoisyProblems(const PerturbedOperands& o, int64_t count, int64_t copy_words, int32_t* base)
-      : words(0) {
-    const auto take = [&](int64_t each) {
-      int32_t* const at = base + words;
-      words += (count * each + 3) / 4 * 4;
-      return at;
-    };
-    cost = reinterpret_cast<float*>(take(o.n * o.m));
-    leave = reinterpret_cast<float*>(take(o.may_leave ? o.n : 0));
-    row_mask = reinterpret_cast<uint8_t*>(take(o.row_mask ? o.n : 0));
-    col_mask = reinterpret_cast<uint8_t*>(take(o.col_mask ? o.m : 0));
-    row4col = take(o.m);
-    row_dual = reinterpret_cast<float*>(take(o.n));
-    col_dual = reinterpret_cast<float*>(take(o.m));
-    gap = reinterpret_cast<float*>(take(1));
-    copy = take(copy_words);
-  }
 };
 
 template <Noise kNoise>
@@ -98,7 +71,7 @@ __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part p
 }
 
 ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems& p,
-                     int64_t copy_words, cudaStream_t stream) {
+                     cudaStream_t stream) {
   constexpr int kThreads = 128, kEach = 4;  // pairs
   const int64_t blocks =
       std::min<int64_t>((o.entries / 2 + kThreads * kEach - 1) / (kThreads * kEach), 64);
@@ -124,34 +97,41 @@ ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems&
   b.gap = p.gap;
   b.status = o.status + part.first;
   b.workspace = p.copy;
-  b.workspace_words = copy_words;
+  b.workspace_words = p.copy_words;
   if (ffi::Error error = LaunchAssignment(b, stream); error.failure()) return error;
   count_kernel<<<unsigned(part.count), 64, 0, stream>>>(o, part);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
 }
 
-// `copy_words`: of the workspace that the solver needs for one problem.
 ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
                      ffi::Buffer<ffi::F32> strength, ffi::Buffer<ffi::F32> cost,
                      ffi::RemainingArgs masks, ffi::Result<ffi::Buffer<ffi::F32>> total,
                      IndexResult col4row, ffi::Result<ffi::Buffer<ffi::F32>> value,
-                     IndexResult status, IndexResult workspace, int64_t given, int64_t noise,
-                     bool may_leave, int64_t at_once, int64_t copy_words) {
-  const auto decoded = DecodePerturbed(noise_stream, strength, cost, masks, total, col4row, value,
-                                       status, given, noise, may_leave);
+                     IndexResult status, IndexResult workspace, ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_perturbed_assignment", attributes);
+  const auto decoded =
+      DecodePerturbed(noise_stream, strength, cost, masks, total, col4row, value, status, given);
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
   const int64_t problems = o.batch * o.samples;
   if (problems == 0) return ffi::Error::Success();
-  at_once = std::min(at_once, problems);
-  const NoisyProblems p(o, at_once, copy_words, workspace->typed_data());
-  if (at_once < 1 || at_once > INT32_MAX || p.words > int64_t(workspace->element_count())) {
+  const int64_t at_once = std::min(given.integer("at_once"), problems);
+  if (given.failed()) return given.error();
+  AssignmentOperands each{};
+  each.n = o.n;
+  each.m = o.m;
+  each.cost_dtype = Dtype::kF32;
+  each.row_mask = o.row_mask;
+  each.col_mask = o.col_mask;
+  each.unmatched_cost = o.may_leave ? o.cost : nullptr;
+  const NoisyProblems p(each, at_once, reinterpret_cast<char*>(workspace->typed_data()));
+  if (at_once < 1 || at_once > INT32_MAX || p.bytes > int64_t(workspace->size_bytes())) {
     return ffi::Error::InvalidArgument("jaxmatch_perturbed_assignment: the workspace is too small");
   }
   for (int64_t first = 0; first < problems; first += at_once) {
     const Part part{first, std::min(at_once, problems - first)};
-    ffi::Error error = SolvePart(o, part, p, copy_words, stream);
+    ffi::Error error = SolvePart(o, part, p, stream);
     if (error.failure()) return error;
   }
   return ffi::Error::Success();
@@ -172,9 +152,5 @@ JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
                      .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
                      .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
                      .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Attr<int64_t>("given")
-                     .Attr<int64_t>("noise")
-                     .Attr<bool>("may_leave")
-                     .Attr<int64_t>("at_once")
-                     .Attr<int64_t>("copy_words"),
+                     .Attrs(),
                  {xla::ffi::Traits::kCmdBufferCompatible});

@@ -128,9 +128,9 @@ ffi::Error Launch(const SlopeOperands& o, cudaStream_t stream) {
 ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
                  ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
                  ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope,
-                 WeightResult weight, int64_t noise, float by_solutions, float by_scores) {
-  const auto decoded = DecodeSlope(noise_stream, along, reference, col4row, slope, weight, noise,
-                                   by_solutions, by_scores);
+                 WeightResult weight, ffi::Dictionary attributes) {
+  const auto decoded =
+      DecodeSlope(noise_stream, along, reference, col4row, slope, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
   return decoded->noise == Noise::kNormal ? Launch<Noise::kNormal>(*decoded, stream)
                                           : Launch<Noise::kGumbel>(*decoded, stream);

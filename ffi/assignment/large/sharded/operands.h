@@ -5,12 +5,9 @@
 #include "assignment/large/operands.h"
 #include "assignment/large/point_costs.h"
 #include "assignment/large/sharded/solve.h"
+#include "assignment/metric_names.h"
 
 namespace jaxmatch::assignment::large {
-
-// The bit of `given` behind those of jaxmatch_assignment_core: costs are distances. The first
-// operand is then the points of the divided side, and the others follow the masks.
-constexpr int64_t kGivenPoints = 32;
 
 struct DividedOperands {
   LargeMethod method;
@@ -29,8 +26,7 @@ struct DividedOperands {
   ZeroList* lists_out;
   int64_t* mail_out;
 
-  // Words of the exchanged blocks, whichever side turns out to be canonical rows. The same sizes
-  // stand in jaxmatch/_assignment/native_sharded.py.
+  // Words of the exchanged blocks, whichever side turns out to be canonical rows.
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
@@ -111,38 +107,35 @@ struct DividedOperands {
   }
 };
 
-inline ffi::ErrorOr<DividedOperands> DecodeDivided(
-    ffi::RemainingArgs args, IndexResult col4row, IndexResult row4col, RealResult value,
-    RealResult row_dual, RealResult col_dual, RealResult gap, IndexResult status,
-    IndexResult control, IndexResult scratch, IndexResult cores, IndexResult lists,
-    IndexResult mail, int64_t given, bool maximize, int64_t method, bool rows, int64_t devices,
-    int64_t metric) {
-  const auto part = DecodeAssignment(args, col4row, row4col, value, row_dual, col_dual, gap, status,
-                                     given, maximize);
+// Behind the costs, or the points of the divided side, come masks, the points of the other side,
+// this device's number, what all devices have sent, and what this one keeps.
+inline ffi::ErrorOr<DividedOperands> DecodeDivided(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                                   const ffi::Dictionary& attributes) {
+  Attributes given("jaxmatch_assignment_divided", attributes);
+  const auto fail = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
+  const auto part = DecodeAssignment(args, rets, given);
   if (!part.has_value()) return ffi::Unexpected(part.error());
-  const auto fail = [](const char* message) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument(message));
+  const auto operand = [&](const char* name, int64_t bytes) -> void* {
+    const auto buffer = optional_operand(args, given, name);
+    return buffer && int64_t(buffer->size_bytes()) >= bytes ? buffer->untyped_data() : nullptr;
   };
+  const auto kept = [&](size_t at) { return result_at(rets, kNumResults + at); };
+  const auto control = kept(0), scratch = kept(1), cores = kept(2), lists = kept(3), mail = kept(4);
+  if (!mail) return fail("results for what the device keeps are missing");
   DividedOperands o{};
-  o.method = LargeMethod(method);
+  o.method = given.named("method", kLargeMethods);
   o.whole = *part;
-  o.rows = rows;
-  o.devices = devices;
-  o.metric = Metric(metric);
+  const bool rows = o.rows = given.flag("rows");
+  const int64_t devices = o.devices = given.integer("devices");
+  o.metric = given.named("metric", kMetrics);
+  if (given.failed()) return ffi::Unexpected(given.error());
   if (devices < 1 || devices > kClasses || part->batch != 1) {
-    return fail("jaxmatch_assignment_divided: one problem, on 1 to 32 devices");
+    return fail("one problem, on 1 to 32 devices");
   }
-  size_t next = 1 + ((given & kRowMask) != 0) + ((given & kColMask) != 0);
-  const auto take = [&](int64_t bytes) -> void* {
-    const auto buffer = args.get<ffi::AnyBuffer>(next++);
-    if (!buffer.has_value() || int64_t(buffer->size_bytes()) < bytes) return nullptr;
-    return buffer->untyped_data();
-  };
-  if (given & kGivenPoints) {
-    const auto points = args.get<ffi::AnyBuffer>(next++);
-    if (!points.has_value() || points->dimensions().size() != 2 ||
-        points->dimensions()[0] != part->n || DtypeOf(points->element_type()) != part->cost_dtype) {
-      return fail("jaxmatch_assignment_divided: two sets of points that do not go together");
+  if (const auto points = optional_operand(args, given, "other_points")) {
+    if (points->dimensions().size() != 2 || points->dimensions()[0] != part->n ||
+        dtype_of(points->element_type()) != part->cost_dtype) {
+      return fail("two sets of points that do not go together");
     }
     o.other_points = points->untyped_data();
     o.dims = part->n;
@@ -152,26 +145,24 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
   }
   (rows ? o.whole.n : o.whole.m) *= devices;
   if (std::max(o.whole.n, o.whole.m) >= kMostRows) {
-    return fail("jaxmatch_assignment_divided: a side of 2^18 or more");
+    return fail("a side of 2^18 or more");
   }
   const int64_t core_bytes = o.core_count() * Exchanged::kBytesOfClass;
-  o.me = static_cast<const int32_t*>(take(4));
-  o.mail_in = static_cast<const int64_t*>(take(devices * 8 * o.mail_words()));
+  o.me = static_cast<const int32_t*>(operand("device", 4));
+  o.mail_in = static_cast<const int64_t*>(operand("mail", devices * 8 * o.mail_words()));
   o.exchanged.core_count = o.core_count();
   o.exchanged.list_count = o.list_count();
-  o.exchanged.cores = static_cast<const char*>(take(devices * core_bytes));
-  o.exchanged.lists =
-      static_cast<const ZeroList*>(take(devices * o.list_count() * int64_t(sizeof(ZeroList))));
-  o.control = control->typed_data();
+  o.exchanged.cores = static_cast<const char*>(operand("cores", devices * core_bytes));
+  o.exchanged.lists = static_cast<const ZeroList*>(
+      operand("lists", devices * o.list_count() * int64_t(sizeof(ZeroList))));
+  o.control = static_cast<int32_t*>(control->untyped_data());
   o.cores_out = static_cast<char*>(cores->untyped_data());
   o.lists_out = static_cast<ZeroList*>(lists->untyped_data());
   o.mail_out = static_cast<int64_t*>(mail->untyped_data());
   Divided<float> measured;
-  const bool known =
-      is_large_method(method) && o.metric >= Metric::kSqeuclidean && o.metric <= Metric::kCosine;
-  const int64_t n = int64_t(col4row->element_count()), m = int64_t(row4col->element_count());
-  if (!known || n != o.whole.n || m != o.whole.m) {
-    return fail("jaxmatch_assignment_divided: sides, a method or a metric that make no sense");
+  const auto count = [&](size_t at) { return int64_t(result_at(rets, at)->element_count()); };
+  if (count(kCol4Row) != o.whole.n || count(kRow4Col) != o.whole.m) {
+    return fail("sides that make no sense");
   }
   if (!o.me || !o.mail_in || (core_bytes > 0 && !o.exchanged.cores) || !o.exchanged.lists ||
       int64_t(control->size_bytes()) < 4 * kControlWords ||
@@ -179,35 +170,12 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(
       int64_t(cores->size_bytes()) < core_bytes ||
       int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(ZeroList)) ||
       int64_t(mail->size_bytes()) < 8 * o.mail_words()) {
-    return fail("jaxmatch_assignment_divided: a buffer is too small");
+    return fail("a buffer is too small");
   }
   o.scratch = static_cast<char*>(scratch->untyped_data());
   return o;
 }
 
 }  // namespace jaxmatch::assignment::large
-
-// The arguments and results of both handlers, behind the platform's context.
-#define JAXMATCH_BIND_DIVIDED(binding)        \
-  (binding)                                   \
-      .RemainingArgs()                        \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::AnyBuffer>()             \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Ret<xla::ffi::Buffer<xla::ffi::S32>>() \
-      .Attr<int64_t>("given")                 \
-      .Attr<bool>("maximize")                 \
-      .Attr<int64_t>("method")                \
-      .Attr<bool>("rows")                     \
-      .Attr<int64_t>("devices")               \
-      .Attr<int64_t>("metric")
 
 #endif  // JAXMATCH_LARGE_DIVIDED_OPERANDS_H_

@@ -39,8 +39,7 @@ enum Step : int32_t {
   kEnd,
 };
 
-// What has to be exchanged before; the same numbers stand in
-// jaxmatch/_assignment/native_sharded.py.
+// What has to be exchanged before.
 enum Ask : int32_t { kAskNothing, kAskMail, kAskCores, kAskLists };
 
 // What a launch leaves for the next one, of the same call or of another, behind the control words

@@ -1,16 +1,18 @@
 // The state of one large matching problem on a GPU, and where its parts lie in one buffer.
-#ifndef JAXMATCH_CUDA_MATCHING_STATE_CUH_
-#define JAXMATCH_CUDA_MATCHING_STATE_CUH_
+#ifndef JAXMATCH_CUDA_MATCHING_LAYOUT_H_
+#define JAXMATCH_CUDA_MATCHING_LAYOUT_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
-#include "common/status.h"
-#include "matching/cuda/grid.cuh"
+#include "common/device_arena.h"
+#include "common/sizes.h"
+#include "common/tally.h"
 #include "matching/operands.h"
 
 namespace jaxmatch::matching {
+
+constexpr int kMatchingThreads = 1024;  // of a block; one block for each multiprocessor
 
 // What is decided for all threads. The first word is what Python reads of a state.
 struct MatchingControl {
@@ -50,8 +52,8 @@ struct alignas(16) SearchTarget {
   int32_t mate, first, degree, parent;
 };
 constexpr int32_t kNoParent = -1;
-__host__ __device__ inline int32_t root_as_parent(int32_t root) { return -2 - root; }
-__host__ __device__ inline int32_t parent_as_root(int32_t parent) { return -2 - parent; }
+JAXMATCH_HOST_DEVICE inline int32_t root_as_parent(int32_t root) { return -2 - root; }
+JAXMATCH_HOST_DEVICE inline int32_t parent_as_root(int32_t parent) { return -2 - parent; }
 
 // Neighbours of a vertex of side a that wait to be searched: the vertex is a root or the partner of
 // a target, as in `parent` above.
@@ -85,44 +87,53 @@ struct MatchingState {
   SearchOffer* offers;   // [most_offers], zero where nobody has offered or somebody has taken
   int64_t most_offers;
 
-  __device__ MatchingSide rows() const { return {graph.row_ptr, graph.col_ind, col4row, graph.n}; }
-  __device__ MatchingSide cols() const { return {graph.col_ptr, graph.row_ind, row4col, graph.m}; }
+  JAXMATCH_DEVICE MatchingSide rows() const {
+    return {graph.row_ptr, graph.col_ind, col4row, graph.n};
+  }
+  JAXMATCH_DEVICE MatchingSide cols() const {
+    return {graph.col_ptr, graph.row_ind, row4col, graph.m};
+  }
 };
 
-// Hands out parts of the scratch buffer; also with a null base, to learn its size. The same sizes
-// stand in jaxmatch/_matching/native.py.
+// Divides the scratch buffer; with a null base, measures it.
 inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
-  int64_t used = 0;
-  const auto take = [&](auto*& part, int64_t count) {
-    using T = std::remove_reference_t<decltype(*part)>;
-    part = base ? reinterpret_cast<T*>(base + used) : nullptr;
-    used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
-  };
+  DeviceArena arena{base};
   const int64_t n = s.graph.n, m = s.graph.m;
   s.side = n > m ? n : m;
   const int64_t side = s.side > 0 ? s.side : 1;
   const int64_t entries = side + s.graph.capacity / kEntryEdges + 1;
   if (stepped) {
-    take(s.col4row, n + 1);
-    take(s.row4col, m + 1);
+    arena.take(s.col4row, n + 1);
+    arena.take(s.row4col, m + 1);
   } else {
     s.col4row = s.results.col4row;
     s.row4col = s.results.row4col;
   }
-  take(s.degree, n + m + 1);
-  take(s.queue, n + m + 1);
-  take(s.tokens, side);
-  take(s.height, side);
-  take(s.target, side);
-  take(s.list[0], entries);
-  take(s.list[1], entries);
-  take(s.leaf, side);
-  take(s.found, side);
+  arena.take(s.degree, n + m + 1);
+  arena.take(s.queue, n + m + 1);
+  arena.take(s.tokens, side);
+  arena.take(s.height, side);
+  arena.take(s.target, side);
+  arena.take(s.list[0], entries);
+  arena.take(s.list[1], entries);
+  arena.take(s.leaf, side);
+  arena.take(s.found, side);
   s.most_offers = entries + kMatchingThreads;
-  take(s.offers, s.most_offers);
-  return used;
+  arena.take(s.offers, s.most_offers);
+  return arena.used;
 }
+
+constexpr Size kSizes[] = {
+    {"matching.control", constant<kMatchingControlWords>},
+    {"matching.control.done", constant<offsetof(MatchingControl, done) / 4>},
+    {"matching.scratch",  // of rows, columns and edges
+     [](const int64_t* a) {
+       MatchingState s{};
+       s.graph.n = int32_t(a[0]), s.graph.m = int32_t(a[1]), s.graph.capacity = a[2];
+       return words(lay_out_matching(s, nullptr, true));
+     }},
+};
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_STATE_CUH_
+#endif  // JAXMATCH_CUDA_MATCHING_LAYOUT_H_

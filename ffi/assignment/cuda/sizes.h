@@ -1,0 +1,56 @@
+// The limits and workspaces of the CUDA kernels for batches of assignments, for Python.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_
+#define JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "assignment/cuda/plan.h"
+#include "common/sizes.h"
+
+namespace jaxmatch::assignment {
+
+// How many int32 one problem needs for a copy of its costs in canonical form, beyond shared memory.
+inline int64_t workspace_words(const AssignmentOperands& o) {
+  const auto [rows, cols] = Sides(o);
+  if (!may_copy(o)) return 0;
+  const int64_t longs = size_of(o.cost_dtype) == 8 ? 2 : 1;
+  // In shared memory, beside the state of a problem, at most 42 bytes for each row and column. One
+  // warp for each problem has to share with others.
+  const int pack = cols <= 32 ? 1 : cols <= 64 ? 2 : 4;
+  const int64_t copy = 4 * longs * rows * copied_stride(cols, pack, true);
+  const int64_t most = cols <= 128 ? 48 << 10 : 72 << 10;
+  if (copy <= most && copy + 42 * (rows + cols) <= 80 << 10) return 0;
+  return longs * words_of_copy(o);
+}
+
+// Problems of n rows and m columns; null or not is all that matters of pointers.
+inline AssignmentOperands example(int64_t n, int64_t m, Dtype dtype, bool row_mask, bool col_mask,
+                                  bool unmatched_cost) {
+  static const uint8_t there = 1;
+  AssignmentOperands o{};
+  o.n = n;
+  o.m = m;
+  o.cost_dtype = dtype;
+  o.row_mask = row_mask ? &there : nullptr;
+  o.col_mask = col_mask ? &there : nullptr;
+  o.unmatched_cost = unmatched_cost ? &there : nullptr;
+  return o;
+}
+constexpr Dtype dtype_of_bytes(int64_t bytes, bool integral) {
+  return bytes == 2 ? Dtype::kF16 : bytes == 4 ? Dtype::kF32 : integral ? Dtype::kS64 : Dtype::kF64;
+}
+
+constexpr Size kSizes[] = {
+    {"assignment.longest_side",  // of the bytes of a cost, and whether it is an integer
+     [](const int64_t* a) { return longest_side(dtype_of_bytes(a[0], a[1] != 0)); }},
+    {"assignment.workspace",  // of n, m, the bytes of a cost, and which optional operands are there
+     [](const int64_t* a) {
+       const Dtype dtype = dtype_of_bytes(a[2], false);
+       return workspace_words(example(a[0], a[1], dtype, a[3] != 0, a[4] != 0, a[5] != 0));
+     }},
+};
+
+}  // namespace jaxmatch::assignment
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_

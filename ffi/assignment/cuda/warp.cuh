@@ -1,0 +1,30 @@
+// The kernels with a warp for each problem, of one type of costs.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_
+
+#include "assignment/cuda/kernel.cuh"
+#include "assignment/cuda/kernels.h"
+
+namespace jaxmatch::assignment {
+
+template <class Costs>
+AssignmentKernel PickWarp(int columns_per_lane) {
+  switch (columns_per_lane) {
+    case 1:
+      return assignment_warp_kernel<Costs, 1>;
+    case 2:
+      return assignment_warp_kernel<Costs, 2>;
+    default:
+      return assignment_warp_kernel<Costs, 4>;
+  }
+}
+
+}  // namespace jaxmatch::assignment
+
+#define JAXMATCH_INSTANCE(Costs)                  \
+  namespace jaxmatch::assignment {                \
+  template AssignmentKernel PickWarp<Costs>(int); \
+  }                                               \
+  static_assert(true, "a semicolon follows")
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_

@@ -1,0 +1,24 @@
+// This device's part of a sharded problem on the threads of a pool, of one type of costs.
+#ifndef JAXMATCH_LARGE_CPU_SHARDED_H_
+#define JAXMATCH_LARGE_CPU_SHARDED_H_
+
+#include "assignment/large/cpu/team.h"
+#include "assignment/large/sharded/operands.h"
+
+namespace jaxmatch::assignment::large {
+
+template <class T>
+void SolveShard(PoolTeam& team, const DividedOperands& o) {
+  run_divided(team, o.problem<T>(), ResultsOf(o.whole, 0), o.rows, o.each(), o.me, o.cores_out,
+              o.core_count(), o.lists_out);
+}
+
+}  // namespace jaxmatch::assignment::large
+
+#define JAXMATCH_INSTANCE(T)                                      \
+  namespace jaxmatch::assignment::large {                         \
+  template void SolveShard<T>(PoolTeam&, const DividedOperands&); \
+  }                                                               \
+  static_assert(true, "a semicolon follows")
+
+#endif  // JAXMATCH_LARGE_CPU_SHARDED_H_

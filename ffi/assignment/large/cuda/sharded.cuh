@@ -1,0 +1,63 @@
+// The kernel for this GPU's part of a sharded problem, of one type of costs.
+#ifndef JAXMATCH_LARGE_CUDA_SHARDED_CUH_
+#define JAXMATCH_LARGE_CUDA_SHARDED_CUH_
+
+#include "assignment/large/cuda/launch.h"
+#include "assignment/large/sharded/operands.h"
+
+namespace jaxmatch::assignment::large {
+
+// The kernel of the searches between, with the core method; it takes the same arguments always.
+const void* SearchKernel();
+
+// What depends on the device and not on the problem.
+struct Place {
+  bool rows;
+  int64_t each;
+  const int32_t* me;
+  char* cores_out;
+  int64_t core_count;
+  ZeroList* lists_out;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kGridThreads, 1)
+    assignment_divided_kernel(const Divided<T> d, const CoreResults results, const Place place,
+                              ArcRoom room, bool again) {
+  GridTeam team(d.p.s.control, room);
+  run_divided(team, d, results, place.rows, place.each, place.me, place.cores_out, place.core_count,
+              place.lists_out, again);
+}
+
+template <class T>
+ffi::Error LaunchSharded(cudaStream_t stream, const DividedOperands& o) {
+  auto d = o.problem<T>();
+  auto results = ResultsOf(o.whole, 0);
+  Place place{o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out};
+  ArcRoom room;
+  bool again = false;
+  void* arguments[] = {&d, &results, &place, &room, &again};
+  const auto launch = [&](const void* kernel, void** its_arguments) {
+    return LaunchGrid(stream, kernel, d.p.s.control, std::max(o.whole.n, o.whole.m), d.core, &room,
+                      its_arguments);
+  };
+  const void* const kernel = reinterpret_cast<const void*>(assignment_divided_kernel<T>);
+  const ffi::Error error = launch(kernel, arguments);
+  if (!d.core || error.failure()) return error;
+  auto p = o.without_costs();
+  void* for_search[] = {&p, &d.relay, &place.rows, &room};
+  const ffi::Error search_error = launch(SearchKernel(), for_search);
+  if (search_error.failure()) return search_error;
+  again = true;
+  return launch(kernel, arguments);
+}
+
+}  // namespace jaxmatch::assignment::large
+
+#define JAXMATCH_INSTANCE(T)                                                  \
+  namespace jaxmatch::assignment::large {                                     \
+  template ffi::Error LaunchSharded<T>(cudaStream_t, const DividedOperands&); \
+  }                                                                           \
+  static_assert(true, "a semicolon follows")
+
+#endif  // JAXMATCH_LARGE_CUDA_SHARDED_CUH_

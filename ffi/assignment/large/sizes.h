@@ -1,0 +1,80 @@
+// The state of one large problem, for Python: sizes of buffers, and the words that it reads.
+#ifndef JAXMATCH_LARGE_SIZES_H_
+#define JAXMATCH_LARGE_SIZES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "assignment/large/sharded/operands.h"
+#include "common/sizes.h"
+
+namespace jaxmatch::assignment::large {
+
+// Of the scratch of a method.
+template <LargeMethod kMethod>
+int64_t scratch_words(const int64_t* a) {
+  int64_t bytes;
+  lay_out(kMethod, nullptr, nullptr, a[0], a[1], a[2] != 0, &bytes);
+  return words(bytes);
+}
+
+// A sharded problem of n rows, m columns, with masks or without, whose rows or columns are divided
+// over devices.
+template <bool kHasCores>
+DividedOperands sharded_example(const int64_t* a) {
+  static const uint8_t there = 1;
+  DividedOperands o{};
+  o.method = kHasCores ? LargeMethod::kCore : LargeMethod::kTree;
+  o.whole.n = a[0];
+  o.whole.m = a[1];
+  o.whole.row_mask = a[2] ? &there : nullptr;
+  o.rows = a[3] != 0;
+  o.devices = a[4];
+  return o;
+}
+template <bool kHasCores>
+int64_t sharded_scratch_words(const int64_t* a) {
+  Divided<float> d;
+  return words(sharded_example<kHasCores>(a).lay_out(&d));
+}
+
+constexpr Size kSizes[] = {
+    {"large.control", constant<kControlWords>},
+    {"large.control.stage", constant<offsetof(Control, stage) / 4>},
+    {"large.control.free_rows", constant<offsetof(Control, free_rows) / 4>},
+    {"large.control.steps", constant<offsetof(Control, phases) / 4>},
+    {"large.control.pricings", constant<offsetof(Control, pricings) / 4>},
+    {"large.control.dense_steps", constant<offsetof(Control, dense_phases) / 4>},
+    {"large.control.termination_rounds", constant<offsetof(Control, rounds) / 4>},
+    {"large.control.rows", constant<offsetof(Control, rows) / 4>},
+    {"large.control.trees", constant<offsetof(Control, trees) / 4>},
+    {"large.control.spent", constant<offsetof(Control, spent) / 4>},
+    {"large.control.request", constant<kRelayAt + offsetof(Relay, ask) / 4>},
+    {"large.stage.done", constant<kDone>},
+    {"large.request.mail", constant<kAskMail>},
+    {"large.request.cores", constant<kAskCores>},
+    {"large.request.lists", constant<kAskLists>},
+    {"large.most_devices", constant<kClasses>},
+    {"large.longest_side", constant<kMostRows - 1>},
+    // Of n, m, and whether there are masks.
+    {"large.scratch.core", scratch_words<LargeMethod::kCore>},
+    {"large.scratch.classical", scratch_words<LargeMethod::kClassical>},
+    {"large.scratch.tree", scratch_words<LargeMethod::kTree>},
+    // See sharded_example().
+    {"sharded.scratch.core", sharded_scratch_words<true>},
+    {"sharded.scratch", sharded_scratch_words<false>},
+    {"sharded.cores",
+     [](const int64_t* a) {
+       return words(sharded_example<true>(a).core_count() * Exchanged::kBytesOfClass);
+     }},
+    {"sharded.lists",
+     [](const int64_t* a) {
+       return words(sharded_example<false>(a).list_count() * int64_t(sizeof(ZeroList)));
+     }},
+    {"sharded.mail",
+     [](const int64_t* a) { return words(8 * sharded_example<false>(a).mail_words()); }},
+};
+
+}  // namespace jaxmatch::assignment::large
+
+#endif  // JAXMATCH_LARGE_SIZES_H_

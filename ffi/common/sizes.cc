@@ -1,0 +1,41 @@
+// The function by which Python learns sizes: no layout is written in both languages.
+#include "common/sizes.h"
+
+#include "assignment/cuda/sizes.h"
+#include "assignment/large/sizes.h"
+#include "common/handler.h"
+#include "flow/cuda/layout.h"
+#include "grid_cut/cuda/sizes.h"
+#include "matching/cuda/layout.h"
+#include "perturbed/cuda/layout.h"
+
+namespace jaxmatch {
+namespace {
+
+template <size_t kCount>
+bool find(const Size (&table)[kCount], std::string_view name, const int64_t* arguments,
+          int64_t* size) {
+  for (const Size& entry : table) {
+    if (entry.name == name) {
+      *size = entry.of(arguments);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+}  // namespace jaxmatch
+
+// -1 for a name that nothing has.
+extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t* arguments) {
+  using namespace jaxmatch;
+  int64_t size = -1;
+  find(assignment::kSizes, name, arguments, &size) ||
+      find(assignment::large::kSizes, name, arguments, &size) ||
+      find(flow::kSizes, name, arguments, &size) ||
+      find(grid_cut::kSizes, name, arguments, &size) ||
+      find(matching::kSizes, name, arguments, &size) ||
+      find(perturbed::kSizes, name, arguments, &size);
+  return size;
+}

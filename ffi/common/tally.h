@@ -1,0 +1,17 @@
+// Counters that all threads of a launch share, in a ring of one for each step.
+#ifndef JAXMATCH_TALLY_H_
+#define JAXMATCH_TALLY_H_
+
+#include <cstdint>
+
+namespace jaxmatch {
+
+// Counters of one step, zero when it begins. Four words are one load.
+struct alignas(16) Tally {
+  int32_t count, found, more, work;
+};
+constexpr int kTallies = 4;
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_TALLY_H_

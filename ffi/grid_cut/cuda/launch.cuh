@@ -1,0 +1,155 @@
+// The launch of the kernel for grids, of one type of capacities and of values.
+#ifndef JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
+#define JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/cuda/check.h"
+#include "grid_cut/cuda/kernel.cuh"
+
+namespace jaxmatch::grid_cut {
+
+constexpr int kGridCutThreads = 1024;
+extern __shared__ __align__(16) char grid_cut_shared[];
+
+// `problem` < 0: each block has a problem of its own.
+template <int kArcs, class G, class V>
+__global__ void __launch_bounds__(kGridCutThreads, 1)
+    grid_cut_kernel(const __grid_constant__ GridCutOperands o,
+                    const __grid_constant__ GridCutPlan plan, int64_t problem) {
+  const bool alone = problem < 0;
+  if (!alone) {
+    // Blocks meet by words that are zero. A kernel of its own that clears them takes longer.
+    if (blockIdx.x == 0 && threadIdx.x == 0) *plan.control = GridCutControl{};
+    cooperative_groups::this_grid().sync();
+  }
+  cut_grid<kArcs, G, V>(o, plan, alone ? int64_t(blockIdx.x) : problem, alone ? 0 : int(blockIdx.x),
+                        alone ? 1 : int(gridDim.x), grid_cut_shared);
+}
+
+template <class V>
+__global__ void empty_grids_kernel(V* value, int32_t* status, int64_t batch) {
+  for (int64_t b = threadIdx.x; b < batch; b += blockDim.x) {
+    value[b] = 0;
+    status[b] = kOptimal;
+  }
+}
+
+template <int kArcs, class G, class V>
+class Launch {
+ public:
+  Launch(cudaStream_t stream, const GridCutOperands& o, char* control, char* scratch,
+         int64_t scratch_bytes)
+      : stream_(stream),
+        o_(o),
+        control_(control),
+        scratch_(scratch),
+        scratch_bytes_(scratch_bytes) {}
+
+  ffi::Error run() {
+    if (o_.batch == 0) return ffi::Error::Success();
+    if (o_.shape.cells() == 0) {
+      empty_grids_kernel<<<1, 256, 0, stream_>>>(static_cast<V*>(o_.value), o_.status, o_.batch);
+      JAXMATCH_CUDA_CHECK(cudaGetLastError());
+      return ffi::Error::Success();
+    }
+    int device = 0, blocks = 0, most_shared = 0;
+    JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
+    JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device));
+    JAXMATCH_CUDA_CHECK(
+        cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    // Always the same value: another thread may launch the same kernel.
+    JAXMATCH_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared));
+    const int64_t room = most_shared - int64_t(sizeof(GridCutShared));
+    // Few cells keep one block busy, many want the whole GPU.
+    const GridTiling single = PlanGridTiles(o_.shape, kArcs, 8, 1, room);
+    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024))
+      return small(single, blocks);
+    for (int64_t b = 0; b < o_.batch; ++b) {
+      const ffi::Error error = large(b, std::min(blocks, GridBarrier::kMostBlocks), room);
+      if (error.failure()) return error;
+    }
+    return ffi::Error::Success();
+  }
+
+ private:
+  static const void* kernel() {
+    return reinterpret_cast<const void*>(grid_cut_kernel<kArcs, G, V>);
+  }
+
+  ffi::Error small(const GridTiling& tiling, int multiprocessors) {
+    GridCutTuning tuning;
+    // Exact distances cost a block that is alone no exchange.
+    tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
+    GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
+    // Two cells a thread let more blocks work at the same time.
+    const int cells_of_thread = o_.batch > 2 * multiprocessors ? 2 : 1;
+    const int threads = std::min(
+        kGridCutThreads,
+        std::max(64, (tiling.cells() + 32 * cells_of_thread - 1) / (32 * cells_of_thread) * 32));
+    const int64_t shared = int64_t(sizeof(GridCutShared)) + tiling.bytes(8);
+    grid_cut_kernel<kArcs, G, V>
+        <<<unsigned(o_.batch), threads, size_t(shared), stream_>>>(o_, plan, -1);
+    JAXMATCH_CUDA_CHECK(cudaGetLastError());
+    return ffi::Error::Success();
+  }
+
+  ffi::Error large(int64_t problem, int most_blocks, int64_t room) {
+    const GridCutLayout layout = GridCutLayout::of(o_.shape, kArcs, most_blocks, room);
+    if (layout.bytes > scratch_bytes_) {
+      return ffi::Error::InvalidArgument("jaxmatch_grid_cut: the scratch is too small");
+    }
+    char* const memory = scratch_ + problem * scratch_bytes_;
+    GridCutTuning tuning;
+    // Exact distances cost as much as rounds where tiles have to be loaded for both.
+    if (layout.narrow.tiles() > layout.blocks) tuning.rounds = 8;
+    GridCutPlan plan{layout.narrow,
+                     layout.wide,
+                     {memory + layout.messages, memory + layout.stored},
+                     reinterpret_cast<GridCutControl*>(control_) + problem,
+                     reinterpret_cast<double*>(memory),
+                     tuning};
+    const size_t shared =
+        sizeof(GridCutShared) + size_t(std::max(plan.narrow.bytes(4), plan.wide.bytes(8)));
+    GridCutOperands o = o_;
+    void* arguments[] = {&o, &plan, &problem};
+    JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel(), dim3(unsigned(layout.blocks)),
+                                                    dim3(kGridCutThreads), arguments, shared,
+                                                    stream_));
+    return ffi::Error::Success();
+  }
+
+  cudaStream_t stream_;
+  const GridCutOperands& o_;
+  char* control_;
+  char* scratch_;
+  int64_t scratch_bytes_;
+};
+
+template <class G, class V>
+ffi::Error RunConnected(cudaStream_t stream, const GridCutOperands& o, char* control, char* scratch,
+                        int64_t bytes) {
+  switch (o.connectivity) {
+    case 4:
+      return Launch<4, G, V>(stream, o, control, scratch, bytes).run();
+    case 6:
+      return Launch<6, G, V>(stream, o, control, scratch, bytes).run();
+    default:
+      return Launch<8, G, V>(stream, o, control, scratch, bytes).run();
+  }
+}
+
+}  // namespace jaxmatch::grid_cut
+
+#define JAXMATCH_INSTANCE(G, V)                                                              \
+  namespace jaxmatch::grid_cut {                                                             \
+  template ffi::Error RunConnected<G, V>(cudaStream_t, const GridCutOperands&, char*, char*, \
+                                         int64_t);                                           \
+  }                                                                                          \
+  static_assert(true, "a semicolon follows")
+
+#endif  // JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_

@@ -1,0 +1,31 @@
+"""Numbers that belong to the native libraries: sizes of buffers, words of a state, limits."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+
+from jaxmatch._ffi.libraries import any_library
+
+
+@lru_cache(maxsize=4096)
+def size(name: str, *arguments: int) -> int:
+    """What a library answers; the names and their arguments stand in the `kSizes` tables of ffi/.
+
+    Sizes of buffers are numbers of int32.
+    """
+    library = any_library()
+    if library is None:
+        raise RuntimeError(f"The size {name!r} is not known without a native library.")
+    ask = library.jaxmatch_size
+    ask.restype = ctypes.c_int64
+    numbers = (ctypes.c_int64 * max(len(arguments), 1))(*map(int, arguments))
+    answer = ask(name.encode(), numbers)
+    if answer < 0:
+        raise ValueError(f"The native library has no size {name!r}.")
+    return answer
+
+
+def most(name: str, *arguments: int) -> float:
+    """A limit, which nothing has where there is no library."""
+    return float("inf") if any_library() is None else size(name, *arguments)
