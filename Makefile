@@ -8,11 +8,12 @@ JAX_PLATFORMS ?= cpu
 # What an installed package has to be built again for.
 SOURCES := pyproject.toml jaxmatch/_ffi/abi.py $(shell find ffi -type f)
 
-.PHONY: help demo test lint format build bench clean
+.PHONY: help demo test test-examples lint format build bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
-	@echo "make test    lint, then run every test and doctest"
+	@echo "make test    lint, then run every test and doctest but those of the examples"
+	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
 	@echo "make lint    ruff, pyright, clang-format"
 	@echo "make format  rewrite the files as lint wants them"
 	@echo "make build   build the wheel into dist/"
@@ -23,10 +24,16 @@ help:
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits_detection.py
 
-test: lint
-	JAX_PLATFORMS=$(JAX_PLATFORMS) \
+# A module stays with one worker, so that it compiles its programs once.
+PYTEST = JAX_PLATFORMS=$(JAX_PLATFORMS) \
 	XLA_FLAGS="--xla_force_host_platform_device_count=4 $(XLA_FLAGS)" \
-	$(BIN)/python -m pytest -n auto --doctest-modules tests jaxmatch $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test: lint
+	$(PYTEST) -m "not examples" --doctest-modules tests jaxmatch $(PYTEST_ARGS)
+
+test-examples: $(VENV)/.dev
+	$(PYTEST) tests/examples $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
