@@ -25,7 +25,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Traces are many small objects, few of which are garbage.
-gc.set_threshold(100_000, 20, 100)
+gc.set_threshold(50_000, 10, 10)
 
 collect_ignore = ["common/programs"]  # not modules: tests start them
 
