@@ -65,15 +65,25 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# Editable in every case: the targets share one environment and Python files need no reinstall.
-$(VENV)/.examples: $(VENV)/.python $(SOURCES)
-	$(BIN)/pip install -e '.[examples]'
+# Editable: Python files need no reinstall. What comes on top of it compiles nothing again.
+$(VENV)/.native: $(VENV)/.python $(SOURCES)
+	$(BIN)/pip install -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.python $(SOURCES)
-	$(BIN)/pip install -e '.[dev,examples]'
+# Of pyproject.toml's optional dependencies, those of the groups named.
+install = $(BIN)/python -c 'import sys, tomllib; \
+	groups = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	print(*(x for name in sys.argv[1:] for x in groups[name]), sep="\n")' $(1) \
+	| xargs $(BIN)/pip install
+
+$(VENV)/.examples: $(VENV)/.native
+	$(call install,examples)
 	touch $@
 
-$(VENV)/.benchmarks: $(VENV)/.python $(SOURCES)
-	$(BIN)/pip install -e '.[benchmarks]'
+$(VENV)/.dev: $(VENV)/.native
+	$(call install,dev examples)
+	touch $@
+
+$(VENV)/.benchmarks: $(VENV)/.native
+	$(call install,benchmarks)
 	touch $@
