@@ -34,6 +34,7 @@ class Fault(NamedTuple):
 
 _EXHAUSTIVE = "tests/assignment/test_assignment_exhaustive.py"
 _CERTIFICATE = "tests/assignment/test_certificate.py"
+_GAPS = "tests/assignment/test_assignment_extremes.py tests/assignment/test_assignment_families.py"
 _ASSIGNMENT = "tests/emulation/test_assignment_emulated.py"
 _MATCHING = "tests/emulation/test_matching_emulated.py"
 _FLOW = "tests/emulation/test_flow_emulated.py"
@@ -60,13 +61,13 @@ FAULTS = {
         "ffi/assignment/cpu/finish.h",
         "gap.add(addition_error(cost, -s.v[j], paid));",
         "",
-        "tests/assignment",
+        _GAPS,
     ),
     "assignment-gap-without-unmatched-columns": Fault(
         "ffi/assignment/cpu/finish.h",
         "if (s.row4col[j] == kNone) gap.add(-s.v[j]);",
         "if (s.row4col[j] == kNone) gap.add(0.0);",
-        "tests/assignment",
+        _GAPS,
     ),
     "assignment-masks-swapped": Fault(
         "ffi/assignment/decode.h",
@@ -78,7 +79,7 @@ FAULTS = {
         "ffi/assignment/large/finish.h",
         "paid - least + 0x1p-51 * (fabs(paid) + fabs(least)) + prices.rounding();",
         "paid - least;",
-        "tests/assignment",
+        "tests/assignment/test_assignment_extremes.py tests/assignment/test_assignment_core.py",
     ),
     "flow-idle-nodes-stay-idle": Fault(
         "ffi/flow/cpu/push_relabel.h",
@@ -176,19 +177,19 @@ FAULTS = {
         "jaxmatch/_assignment/certificate.py",
         "complete &= (~cols | used | self.cols_optional).all(-1)",
         "complete &= True",
-        "tests/assignment",
+        _CERTIFICATE,
     ),
     "check-flow-of-self-loops": Fault(
         "jaxmatch/_flow/check.py",
         "jnp.where(tail != head, capacity, nothing)",
         "capacity",
-        "tests/flow",
+        "tests/flow/test_flow_features.py tests/flow/test_flow.py tests/flow/test_flow_network.py",
     ),
     "check-matching-of-padding": Fault(
         "jaxmatch/_matching/check.py",
         "touched = ~exists | result.row_cover[row]",
         "touched = result.row_cover[row]",
-        "tests/matching",
+        "tests/matching/test_matching.py tests/matching/test_matching_features.py",
     ),
     # Twins, gradients, estimators, losses.
     "twin-sign-of-duals": Fault(
