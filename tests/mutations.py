@@ -214,7 +214,7 @@ FAULTS = {
         "jaxmatch/estimators/_linear.py",
         "slope = jnp.where(allowed, slope_of_mean(oracle, noisy, found, baseline, along), 0)",
         "slope = slope_of_mean(oracle, noisy, found, baseline, along)",
-        _ESTIMATORS,
+        _PERTURBED,
     ),
     "box-hull-less-intersection": Fault(
         "jaxmatch/losses/boxes.py",
