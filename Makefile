@@ -8,11 +8,12 @@ JAX_PLATFORMS ?= cpu
 # What an installed package has to be built again for.
 SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
-.PHONY: help demo test lint format build bench clean
+.PHONY: help demo test test-examples lint format build bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
-	@echo "make test    lint, then run every test and doctest"
+	@echo "make test    lint, then run every test and doctest but those of the examples"
+	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
 	@echo "make lint    ruff, pyright, clang-format"
 	@echo "make format  rewrite the files as lint wants them"
 	@echo "make build   build the wheel into dist/"
@@ -23,10 +24,16 @@ help:
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits_detection.py
 
-test: lint
-	JAX_PLATFORMS=$(JAX_PLATFORMS) \
+# A module stays with one worker, so that it compiles its programs once.
+PYTEST = JAX_PLATFORMS=$(JAX_PLATFORMS) \
 	XLA_FLAGS="--xla_force_host_platform_device_count=4 $(XLA_FLAGS)" \
-	$(BIN)/python -m pytest -n auto --doctest-modules tests jaxmatch $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test: lint
+	$(PYTEST) -m "not examples" --doctest-modules tests jaxmatch $(PYTEST_ARGS)
+
+test-examples: $(VENV)/.dev
+	$(PYTEST) tests/examples $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -58,15 +65,25 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# Editable in every case: the targets share one environment and Python files need no reinstall.
-$(VENV)/.examples: $(VENV)/.python $(SOURCES)
-	$(BIN)/pip install -e '.[examples]'
+# Editable: Python files need no reinstall. What comes on top of it compiles nothing again.
+$(VENV)/.native: $(VENV)/.python $(SOURCES)
+	$(BIN)/pip install -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.python $(SOURCES)
-	$(BIN)/pip install -e '.[dev,examples]'
+# Of pyproject.toml's optional dependencies, those of the groups named.
+install = $(BIN)/python -c 'import sys, tomllib; \
+	groups = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	print(*(x for name in sys.argv[1:] for x in groups[name]), sep="\n")' $(1) \
+	| xargs $(BIN)/pip install
+
+$(VENV)/.examples: $(VENV)/.native
+	$(call install,examples)
 	touch $@
 
-$(VENV)/.benchmarks: $(VENV)/.python $(SOURCES)
-	$(BIN)/pip install -e '.[benchmarks]'
+$(VENV)/.dev: $(VENV)/.native
+	$(call install,dev examples)
+	touch $@
+
+$(VENV)/.benchmarks: $(VENV)/.native
+	$(call install,benchmarks)
 	touch $@

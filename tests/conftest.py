@@ -25,9 +25,20 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Traces are many small objects, few of which are garbage.
-gc.set_threshold(100_000, 20, 100)
+gc.set_threshold(50_000, 10, 10)
 
 collect_ignore = ["common/programs"]  # not modules: tests start them
+
+# Modules of half a minute and more on one core.
+LONGEST_FIRST = """
+test_jax_switches test_estimators test_assignment_core test_assignment_emulated test_xla_twin
+test_grid_cut_features test_flow_features test_estimators_entropic test_losses_structured
+test_flow_known test_flow test_grid_cut test_flow_denormals test_perturbed_assignment
+test_assignment_exhaustive test_assignment_families test_divided_emulated test_examples
+test_example_digits_mesh test_losses_permutation_invariant test_losses test_sharding
+test_flow_grad test_flow_invalid test_core_instruction_sets test_core_emulated
+test_flow_emulated
+""".split()
 
 _LARGE_BYTES = 16 * 10**9
 
@@ -50,6 +61,12 @@ def _has_gpu() -> bool:
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent.name == "examples":
+            item.add_marker(pytest.mark.examples)
+    # With --no-loadscope-reorder workers take modules in this order: no long one comes last.
+    place = {name: k for k, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))  # stable
     gpu = [item for item in items if item.get_closest_marker("gpu")]
     if gpu and not _has_gpu():
         for item in gpu:

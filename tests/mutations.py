@@ -1,0 +1,337 @@
+"""Deliberate faults, one at a time in a copy of the tree: do the tests find them?
+
+    python tests/mutations.py              all
+    python tests/mutations.py NAME ...     those whose names begin so
+    python tests/mutations.py --list
+
+The copy and its native library are kept in build/mutations: a fault of C++ compiles what includes
+it. Faults of CUDA kernels are for the emulators. Needs CMake and ninja; takes about a minute each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+
+ROOT = Path(__file__).parents[1]
+COPY = ROOT / "build" / "mutations"
+_TIMEOUT = 900  # seconds; a fault that makes a solver run for ever is found
+
+
+class Fault(NamedTuple):
+    file: str
+    old: str  # stands there once
+    new: str
+    tests: str  # arguments for pytest, separated by spaces
+
+
+_EXHAUSTIVE = "tests/assignment/test_assignment_exhaustive.py"
+_CERTIFICATE = "tests/assignment/test_certificate.py"
+_GAPS = "tests/assignment/test_assignment_extremes.py tests/assignment/test_assignment_families.py"
+_ASSIGNMENT = "tests/emulation/test_assignment_emulated.py"
+_MATCHING = "tests/emulation/test_matching_emulated.py"
+_FLOW = "tests/emulation/test_flow_emulated.py"
+_GRID_CUT = "tests/emulation/test_grid_cut_emulated.py"
+_PERTURBED = "tests/learning/test_perturbed_assignment.py"
+_ESTIMATORS = "tests/learning/test_estimators.py"
+_LOSSES = "tests/learning/test_losses.py"
+
+FAULTS = {
+    # Solvers on the CPU.
+    "assignment-stale-label": Fault(
+        "ffi/assignment/cpu/augment.h",
+        "s.label[j] = s.v[j] + x;",
+        "s.label[j] = s.v[j];",
+        _EXHAUSTIVE,
+    ),
+    "assignment-leaves-at-the-wrong-row": Fault(
+        "ffi/assignment/cpu/augment.h",
+        "search.end_row = i;",
+        "search.end_row = search.end_row;",
+        "tests/assignment/test_assignment_features.py",
+    ),
+    "assignment-gap-too-small": Fault(
+        "ffi/assignment/cpu/finish.h",
+        "gap.add(addition_error(cost, -s.v[j], paid));",
+        "",
+        _GAPS,
+    ),
+    "assignment-gap-without-unmatched-columns": Fault(
+        "ffi/assignment/cpu/finish.h",
+        "if (s.row4col[j] == kNone) gap.add(-s.v[j]);",
+        "if (s.row4col[j] == kNone) gap.add(0.0);",
+        _GAPS,
+    ),
+    "assignment-masks-swapped": Fault(
+        "ffi/assignment/decode.h",
+        "const auto row_mask = take(given & kRowMask), col_mask = take(given & kColMask);",
+        "const auto col_mask = take(given & kRowMask), row_mask = take(given & kColMask);",
+        "tests/assignment/test_assignment_features.py",
+    ),
+    "core-gap-without-rounding": Fault(
+        "ffi/assignment/large/finish.h",
+        "paid - least + 0x1p-51 * (fabs(paid) + fabs(least)) + prices.rounding();",
+        "paid - least;",
+        "tests/assignment/test_assignment_extremes.py tests/assignment/test_assignment_core.py",
+    ),
+    "flow-idle-nodes-stay-idle": Fault(
+        "ffi/flow/cpu/push_relabel.h",
+        "if (before <= 0 && before + amount > 0) {",
+        "if (before < 0 && before + amount > 0) {",
+        "tests/flow/test_flow_known.py",
+    ),
+    "flow-labels-along-the-wrong-arcs": Fault(
+        "ffi/flow/cpu/push_relabel.h",
+        "if (arc.in == 0 || label_[arc.head] != g_.n) continue;",
+        "if (arc.out == 0 || label_[arc.head] != g_.n) continue;",
+        "tests/flow/test_flow_known.py",
+    ),
+    "flow-cut-without-excesses": Fault(
+        "ffi/flow/cpu/finish.h",
+        "side[v] = g.excess[v] > 0 || v == p.source;",
+        "side[v] = v == p.source;",
+        "tests/flow/test_flow_known.py tests/flow/test_flow.py",
+    ),
+    "matching-cover-of-free-columns": Fault(
+        "ffi/matching/cpu/cover.h",
+        "if (s.row4col[j] >= 0) row_cover[s.row4col[j]] = false;",
+        "",
+        "tests/matching/test_matching.py",
+    ),
+    "grid-cut-of-arcs-inwards": Fault(
+        "ffi/grid_cut/cpu/convert.h",
+        "if (is_source(i) && !is_source(i + offset)) {",
+        "if (!is_source(i) && is_source(i + offset)) {",
+        "tests/grid_cut/test_grid_cut.py",
+    ),
+    "noise-rotation": Fault(
+        "ffi/perturbed/noise.h",
+        "{13, 15, 26, 6, 17, 29, 16, 24}",
+        "{13, 15, 26, 6, 17, 29, 24, 16}",
+        _PERTURBED,
+    ),
+    "slope-batch-offset": Fault(
+        "ffi/perturbed/cpu/slope.cc",
+        "const int32_t* col4row = o.col4row + (b * o.samples + s) * o.n;",
+        "const int32_t* col4row = o.col4row + s * o.n;",
+        _PERTURBED,
+    ),
+    # CUDA kernels.
+    "cuda-assignment-tie-of-leaving": Fault(
+        "ffi/assignment/cuda/augment.cuh",
+        "const bool drops_out = !(nearest.dist < drop);",
+        "const bool drops_out = !(nearest.dist <= drop);",
+        _ASSIGNMENT,
+    ),
+    "cuda-assignment-sign-of-duals": Fault(
+        "ffi/assignment/cuda/augment.cuh",
+        "const Key drops = bound - s.reach[j];",
+        "const Key drops = s.reach[j] - bound;",
+        _ASSIGNMENT,
+    ),
+    "cuda-assignment-barrier": Fault(
+        "ffi/assignment/cuda/augment.cuh",
+        "if (g.lane() == 0) slots[g.warp()] = x;\n  g.sync();",
+        "if (g.lane() == 0) slots[g.warp()] = x;",
+        _ASSIGNMENT,
+    ),
+    "cuda-matching-claimed-twice": Fault(
+        "ffi/matching/cuda/expand.cuh",
+        "claimed &= __ffs(same) - 1 == MatchingGrid::lane();",
+        "claimed &= same != 0;",
+        _MATCHING,
+    ),
+    "cuda-flow-tally-cleared-too-early": Fault(
+        "ffi/flow/cuda/grid.cuh",
+        "ring_[(step_ + 2) % kTallies]",
+        "ring_[(step_ + 1) % kTallies]",
+        _FLOW,
+    ),
+    "cuda-flow-sum-of-one-block": Fault(
+        "ffi/flow/cuda/grid.cuh",
+        "return int(blockDim.x) * blocks_; }",
+        "return int(blockDim.x) * blocks_ + 1; }",
+        _FLOW,
+    ),
+    "cuda-grid-cut-last-tile": Fault(
+        "ffi/grid_cut/cuda/region_push_relabel.cuh",
+        "(tiling_.tiles() - block_ + blocks_ - 1) / blocks_",
+        "(tiling_.tiles() - block_ + blocks_ - 2) / blocks_",
+        _GRID_CUT,
+    ),
+    # Certificates, which share nothing with solvers.
+    "check-assignment-rounding": Fault(
+        "jaxmatch/_assignment/certificate.py",
+        "below = s - jnp.abs(s) * jnp.finfo(s.dtype).eps",
+        "below = s",
+        _CERTIFICATE,
+    ),
+    "check-assignment-optional-columns": Fault(
+        "jaxmatch/_assignment/certificate.py",
+        "complete &= (~cols | used | self.cols_optional).all(-1)",
+        "complete &= True",
+        _CERTIFICATE,
+    ),
+    "check-flow-of-self-loops": Fault(
+        "jaxmatch/_flow/check.py",
+        "jnp.where(tail != head, capacity, nothing)",
+        "capacity",
+        "tests/flow/test_flow_features.py tests/flow/test_flow.py tests/flow/test_flow_network.py",
+    ),
+    "check-matching-of-padding": Fault(
+        "jaxmatch/_matching/check.py",
+        "touched = ~exists | result.row_cover[row]",
+        "touched = result.row_cover[row]",
+        "tests/matching/test_matching.py tests/matching/test_matching_features.py",
+    ),
+    # Twins, gradients, estimators, losses.
+    "twin-sign-of-duals": Fault(
+        "jaxmatch/_assignment/xla_paths.py",
+        "s.v + jnp.minimum(dist - length, 0), s.v)",
+        "s.v - jnp.minimum(dist - length, 0), s.v)",
+        "tests/assignment/test_xla_twin.py",
+    ),
+    "gradient-of-masked-rows": Fault(
+        "jaxmatch/_assignment/solve.py",
+        "exists &= row_mask",
+        "exists &= True",
+        "tests/assignment/test_gradients.py",
+    ),
+    "perturbed-scale-of-others": Fault(
+        "jaxmatch/estimators/_linear.py",
+        "slope * (rule.num_samples / (rule.num_samples - 1) if others else 1)",
+        "slope",
+        _ESTIMATORS,
+    ),
+    "perturbed-noise-of-forbidden-pairs": Fault(
+        "jaxmatch/estimators/_linear.py",
+        "slope = jnp.where(allowed, slope_of_mean(oracle, noisy, found, baseline, along), 0)",
+        "slope = slope_of_mean(oracle, noisy, found, baseline, along)",
+        _PERTURBED,
+    ),
+    "box-hull-less-intersection": Fault(
+        "jaxmatch/losses/boxes.py",
+        "return _ratio(intersection, union) - _ratio(hull - union, hull)",
+        "return _ratio(intersection, union) - _ratio(hull - intersection, hull)",
+        _LOSSES,
+    ),
+    "hungarian-output-mask-dropped": Fault(
+        "jaxmatch/losses/hungarian.py",
+        "row_mask=output_mask,",
+        "row_mask=None,",
+        _LOSSES,
+    ),
+}
+
+
+def copy_tree() -> None:
+    """Files of the tree that git knows or would add; those that are as they were keep their time,
+    so that little is compiled."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    for name in names:
+        source, target = ROOT / name, COPY / name
+        if not target.exists() or target.read_bytes() != source.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    for folder in ("ffi", "jaxmatch", "tests"):
+        for path in (COPY / folder).rglob("*.*"):
+            relative = path.relative_to(COPY)
+            ours = "_lib" in relative.parts or "__pycache__" in relative.parts
+            if path.is_file() and not ours and str(relative) not in names:
+                path.unlink()
+
+
+def build() -> None:
+    """The CPU library, into the copy."""
+    folder = COPY / "build" / "native"
+    commands = [
+        ["cmake", "-S", COPY / "ffi", "-B", folder, "-G", "Ninja", "-DJAXMATCH_CUDA=OFF",
+         f"-DPython_EXECUTABLE={sys.executable}"],
+        ["cmake", "--build", folder],
+        ["cmake", "--install", folder, "--prefix", COPY],
+    ]  # fmt: skip
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+
+
+def run(tests: str) -> tuple[str, str]:
+    """What pytest says of the copy, and its last lines."""
+    data = ROOT.parent / "shared" / "data"
+    environment = {"JAX_PLATFORMS": "cpu", "JAXMATCH_DATA": str(data)} | os.environ
+    environment |= {"PYTHONPATH": str(COPY), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [*command, *tests.split()],
+            cwd=COPY, env=environment, capture_output=True, text=True, timeout=_TIMEOUT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "found", "it does not end"
+    lines = done.stdout.strip().splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    if done.returncode == 0:
+        return "NOT FOUND", lines[-1]
+    if done.returncode == 1 or done.returncode < 0:  # a failure, or the end of the process
+        return "found", failed[0] if failed else f"pytest ended with {done.returncode}"
+    return "NOT RUN", "\n".join(lines[-5:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "names", nargs="*", help="faults whose names begin so; all if there is none"
+    )
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    wanted = {
+        name: fault
+        for name, fault in FAULTS.items()
+        if not args.names or name.startswith(tuple(args.names))
+    }
+    if args.list:
+        for name, fault in wanted.items():
+            print(f"{name:42} {fault.file}: {fault.tests}")
+        return
+    copy_tree()
+    for name, fault in wanted.items():
+        count = (COPY / fault.file).read_text().count(fault.old)
+        if count != 1:
+            raise SystemExit(f"{name}: {fault.file} has {count} of {fault.old!r}, not one")
+    missed = []
+    built = False  # from the sources as they are
+    for name, fault in wanted.items():
+        start = time.monotonic()
+        path = COPY / fault.file
+        text = path.read_text()
+        native = fault.file.startswith("ffi/") and not fault.file.endswith((".cu", ".cuh"))
+        try:
+            path.write_text(text.replace(fault.old, fault.new))
+            if native or not built:
+                build()
+            said, where = run(fault.tests)
+        finally:
+            path.write_text(text)
+        built = not native
+        if said != "found":
+            missed.append(name)
+        print(f"{said:9} {time.monotonic() - start:6.0f} s  {name:42} {where}", flush=True)
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} faults were found")
+    if missed:
+        raise SystemExit(f"not found: {', '.join(missed)}")
+
+
+if __name__ == "__main__":
+    main()
