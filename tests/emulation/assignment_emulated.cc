@@ -6,6 +6,7 @@
 // The emulator comes first.
 #include "assignment/cuda/block.cuh"
 #undef JAXMATCH_INSTANCE
+#include "assignment/cuda/pick.h"
 #include "assignment/cuda/plan.h"
 #include "assignment/cuda/warp.cuh"
 

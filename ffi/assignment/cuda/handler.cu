@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "assignment/cuda/kernels.h"
 #include "assignment/cuda/launch.h"
+#include "assignment/cuda/pick.h"
 #include "assignment/cuda/plan.h"
 #include "assignment/decode.h"
 #include "common/cuda/check.h"
