@@ -40,7 +40,7 @@ struct FlowNetworkCsr {
   int32_t nodes, arcs, edges;
   const int32_t* arc_ptr;      // [nodes + 1]
   const int32_t* arc_head;     // [arcs]
-  const int32_t* arc_partner;  // [arcs]
+  const int32_t* reverse_arc;  // [arcs]
   const int32_t* edge_ptr;     // [arcs + 1]
   const int32_t* arc_edge;     // [edges]
 };
@@ -58,7 +58,7 @@ struct FlowOperands {
   int64_t batch;
   FlowNetworkCsr first;  // of the batch
   // From one problem's network arrays to the next one's: 0 where all problems share them.
-  int64_t arc_ptr_step, arc_head_step, arc_partner_step, edge_ptr_step, arc_edge_step;
+  int64_t arc_ptr_step, arc_head_step, reverse_arc_step, edge_ptr_step, arc_edge_step;
   const void* capacities;  // [batch, edges]
   const int32_t* sources;  // [batch], any numbers at all
   const int32_t* sinks;    // [batch], likewise
@@ -76,14 +76,14 @@ struct FlowOperands {
     FlowNetworkCsr g = first;
     g.arc_ptr += b * arc_ptr_step;
     g.arc_head += b * arc_head_step;
-    g.arc_partner += b * arc_partner_step;
+    g.reverse_arc += b * reverse_arc_step;
     g.edge_ptr += b * edge_ptr_step;
     g.arc_edge += b * arc_edge_step;
     return g;
   }
   // Whether one check of the network is good for all problems.
   JAXMATCH_HOST_DEVICE bool shares_network() const {
-    return batch <= 1 || (arc_ptr_step == 0 && arc_head_step == 0 && arc_partner_step == 0 &&
+    return batch <= 1 || (arc_ptr_step == 0 && arc_head_step == 0 && reverse_arc_step == 0 &&
                           edge_ptr_step == 0 && arc_edge_step == 0);
   }
   template <class C>
@@ -98,15 +98,15 @@ struct FlowOperands {
 };
 
 // Whether a value of type `value` belongs to capacities of type `capacity`.
-inline bool IsFlowValueType(Dtype capacity, Dtype value) {
+inline bool is_flow_value_type(Dtype capacity, Dtype value) {
   return capacity == value || (capacity == Dtype::kS32 && value == Dtype::kS64);
 }
 
 using NetworkArray = ffi::Buffer<ffi::S32>;
 using FlowFlags = ffi::Buffer<ffi::PRED>;
 
-inline ffi::ErrorOr<FlowOperands> DecodeFlow(
-    const NetworkArray& arc_ptr, const NetworkArray& arc_head, const NetworkArray& arc_partner,
+inline ffi::ErrorOr<FlowOperands> decode_flow(
+    const NetworkArray& arc_ptr, const NetworkArray& arc_head, const NetworkArray& reverse_arc,
     const NetworkArray& edge_ptr, const NetworkArray& arc_edge, const ffi::AnyBuffer& capacity,
     const NetworkArray& source, const NetworkArray& sink, ffi::Result<ffi::AnyBuffer> value,
     ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
@@ -115,7 +115,7 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_flow: ") + what));
   };
   const auto last = [](const auto& buffer) { return int64_t(buffer.dimensions().back()); };
-  for (const NetworkArray* x : {&arc_ptr, &arc_head, &arc_partner, &edge_ptr, &arc_edge}) {
+  for (const NetworkArray* x : {&arc_ptr, &arc_head, &reverse_arc, &edge_ptr, &arc_edge}) {
     if (x->dimensions().size() == 0) return wrong("a network's arrays need a dimension");
   }
   if (capacity.dimensions().size() == 0) return wrong("capacity needs a dimension");
@@ -138,7 +138,7 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
     return int64_t(buffer.element_count()) == count;
   };
   if (!step_of(arc_ptr, nodes + 1, o.arc_ptr_step) || !step_of(arc_head, arcs, o.arc_head_step) ||
-      !step_of(arc_partner, arcs, o.arc_partner_step) ||
+      !step_of(reverse_arc, arcs, o.reverse_arc_step) ||
       !step_of(edge_ptr, arcs + 1, o.edge_ptr_step) || !step_of(arc_edge, edges, o.arc_edge_step) ||
       !holds(source, batch) || !holds(sink, batch) || !holds(*value, batch) ||
       !holds(*flow, batch * edges) || !holds(*source_side, batch * nodes) ||
@@ -152,14 +152,14 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
   if (flow->element_type() != capacity.element_type()) {
     return wrong("flow has the type of capacity");
   }
-  if (!value_dtype || !IsFlowValueType(*capacity_dtype, *value_dtype)) {
+  if (!value_dtype || !is_flow_value_type(*capacity_dtype, *value_dtype)) {
     return wrong("value has the type of capacity, or int64 where that is int32");
   }
   o.capacity_dtype = *capacity_dtype;
   o.value_dtype = *value_dtype;
   o.batch = batch;
   o.first = {int32_t(nodes),        int32_t(arcs),         int32_t(edges),
-             arc_ptr.typed_data(),  arc_head.typed_data(), arc_partner.typed_data(),
+             arc_ptr.typed_data(),  arc_head.typed_data(), reverse_arc.typed_data(),
              edge_ptr.typed_data(), arc_edge.typed_data()};
   o.capacities = capacity.untyped_data();
   o.sources = source.typed_data();

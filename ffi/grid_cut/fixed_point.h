@@ -1,7 +1,7 @@
 // Floating-point capacities in fixed point: every solver computes with integers, so that flow is
 // conserved exactly and nothing is pushed in ever smaller parts.
-#ifndef JAXMATCH_GRID_CUT_UNITS_H_
-#define JAXMATCH_GRID_CUT_UNITS_H_
+#ifndef JAXMATCH_GRID_CUT_FIXED_POINT_H_
+#define JAXMATCH_GRID_CUT_FIXED_POINT_H_
 
 #include <cmath>
 #include <cstdint>
@@ -160,4 +160,4 @@ class GridUnits {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_GRID_CUT_UNITS_H_
+#endif  // JAXMATCH_GRID_CUT_FIXED_POINT_H_

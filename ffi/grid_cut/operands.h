@@ -105,12 +105,12 @@ JAXMATCH_HOST_DEVICE GridCapacities<T> grid_of(const GridCutOperands& o, int64_t
 using GridSides = ffi::Buffer<ffi::PRED>;
 using GridStatus = ffi::Buffer<ffi::S32>;
 
-inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::AnyBuffer sink,
-                                                   ffi::AnyBuffer pairwise,
-                                                   ffi::Result<ffi::AnyBuffer> value,
-                                                   ffi::Result<GridSides> side,
-                                                   ffi::Result<GridStatus> status,
-                                                   const ffi::Dictionary& attributes) {
+inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi::AnyBuffer sink,
+                                                     ffi::AnyBuffer pairwise,
+                                                     ffi::Result<ffi::AnyBuffer> value,
+                                                     ffi::Result<GridSides> side,
+                                                     ffi::Result<GridStatus> status,
+                                                     const ffi::Dictionary& attributes) {
   const auto wrong = [](const char* what) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_grid_cut: ") + what));
   };

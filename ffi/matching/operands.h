@@ -104,7 +104,7 @@ struct MatchingOperands {
 using Indices = ffi::Buffer<ffi::S32>;
 using Flags = ffi::Buffer<ffi::PRED>;
 
-inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
+inline ffi::ErrorOr<MatchingOperands> decode_matching(
     const Indices& row_ptr, const Indices& col_ind, const Indices& col_ptr, const Indices& row_ind,
     ffi::RemainingArgs optional, ffi::Result<Indices> col4row, ffi::Result<Indices> row4col,
     ffi::Result<Indices> cardinality, ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,

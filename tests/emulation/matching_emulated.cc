@@ -42,8 +42,8 @@ char matching_shared[kMatchingSharedBytes] __attribute__((aligned(16)));
 namespace {
 
 template <class Solver>
-int64_t Solve(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget,
-              unsigned seed, unsigned blocks, int threads, const Solver& solver) {
+int64_t run_launches(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget,
+                     unsigned seed, unsigned blocks, int threads, const Solver& solver) {
   int64_t launches = 0;
   do {
     emulator::interruptions.seed(seed + unsigned(launches));
@@ -86,7 +86,7 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
   const MatchingInit init = named(kMatchingInits, init_name);
   const Options given(options_text);
   const auto run = [&](const auto& solver) {
-    return Solve(s, start, init, budget, seed, blocks, threads, solver);
+    return run_launches(s, start, init, budget, seed, blocks, threads, solver);
   };
   if (method == MatchingMethod::kPushRelabel) {
     const auto options = PushRelabelOptions::of(given);
@@ -97,8 +97,8 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
     return run([&](auto& grid, auto& s) { return BreadthFirst(grid, s, options); });
   }
   AutoTuning tuning;
-  tuning.roam.narrow = narrow;
-  tuning.roam.share = 8;
+  tuning.work_sharing.narrow = narrow;
+  tuning.work_sharing.share = 8;
   tuning.crowd = 2;
   return run([&](auto& grid, auto& s) { return AutoSolve(grid, s, tuning); });
 }

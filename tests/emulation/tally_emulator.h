@@ -26,7 +26,7 @@ T __shfl_up_sync(unsigned, T x, int step) {
 
 namespace jaxmatch {
 inline unsigned long arrived = 0;  // blocks, at all barriers of a launch
-inline void meet_all_blocks() {
+inline void grid_barrier() {
   __syncthreads();
   if (threadIdx.x == 0) {
     const unsigned long all = (arrived / gridDim.x + 1) * gridDim.x;

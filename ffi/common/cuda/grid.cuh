@@ -16,7 +16,7 @@ namespace jaxmatch {
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 #ifndef JAXMATCH_EMULATED
-__device__ inline void meet_all_blocks() { cooperative_groups::this_grid().sync(); }
+__device__ inline void grid_barrier() { cooperative_groups::this_grid().sync(); }
 
 // Loads what other blocks write meanwhile, in loops that wait for it: the compiler may take a plain
 // load, also __ldcg(), out of the loop.
@@ -63,13 +63,13 @@ class Grid {
 
   __device__ Tally* tally() const { return ring_ + step_ % kTallies; }
   // A barrier for all threads. Returns what they have counted since the last one.
-  __device__ Tally meet() {
+  __device__ Tally barrier_reduce() {
     if (leader()) ring_[(step_ + 2) % kTallies] = Tally{};
     if (is_alone()) {
       __threadfence();
       __syncthreads();
     } else {
-      meet_all_blocks();
+      grid_barrier();
     }
     if (threadIdx.x == 0) {
       const int4 x = __ldcg(reinterpret_cast<const int4*>(tally()));

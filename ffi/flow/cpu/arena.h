@@ -1,6 +1,6 @@
 // Memory for one flow problem at a time, kept for the next one.
-#ifndef JAXMATCH_CPU_FLOW_MEMORY_H_
-#define JAXMATCH_CPU_FLOW_MEMORY_H_
+#ifndef JAXMATCH_FLOW_CPU_ARENA_H_
+#define JAXMATCH_FLOW_CPU_ARENA_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -91,4 +91,4 @@ class FlowMemory {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_MEMORY_H_
+#endif  // JAXMATCH_FLOW_CPU_ARENA_H_

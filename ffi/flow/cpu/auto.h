@@ -1,6 +1,6 @@
 // The method that chooses by itself.
-#ifndef JAXMATCH_CPU_FLOW_AUTO_H_
-#define JAXMATCH_CPU_FLOW_AUTO_H_
+#ifndef JAXMATCH_FLOW_CPU_AUTO_H_
+#define JAXMATCH_FLOW_CPU_AUTO_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace jaxmatch::flow {
 
 // No more paths than this can be left: each carries one unit at least.
 template <class T>
-double MostPaths(const Residual<T>& g) {
+double most_paths(const Residual<T>& g) {
   double excess = 0, deficit = 0;
   for (int32_t v = 0; v < g.n; ++v) (g.excess[v] > 0 ? excess : deficit) += double(g.excess[v]);
   return std::min(excess, -deficit);
@@ -30,22 +30,22 @@ double MostPaths(const Residual<T>& g) {
 // left bounds the paths that are left, and a few dear ones are no reason to begin anew. After 20
 // looks for each arc it is over in any case.
 template <class T>
-void SolveAuto(const Residual<T>& g, FlowMemory& memory) {
+void solve_auto(const Residual<T>& g, FlowMemory& memory) {
   constexpr int kQuarters = 80, kFewPaths = 4;
   constexpr int64_t kLooksPerPath = 200, kDeep = 64;
   constexpr double kFewLooks = 16;
-  Augment<T> search(g, memory);
+  Ibfs<T> search(g, memory);
   search.start();
   for (int quarter = 1; quarter <= kQuarters; ++quarter) {
     if (search.run(quarter * g.num_arcs / 4)) return;
     if (search.looks() <= kLooksPerPath * search.paths()) continue;
     if (quarter < kFewPaths && search.depth() <= kDeep) continue;
     const double looks_per_path = double(search.looks()) / double(search.paths() + 1);
-    if (MostPaths(g) * looks_per_path > kFewLooks * double(g.num_arcs)) break;
+    if (most_paths(g) * looks_per_path > kFewLooks * double(g.num_arcs)) break;
   }
   Pseudoflow<T>(g, memory).run();
 }
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_AUTO_H_
+#endif  // JAXMATCH_FLOW_CPU_AUTO_H_

@@ -1,6 +1,6 @@
 // Capacities of any type as whole numbers of a unit, so that solvers compute with integers only.
-#ifndef JAXMATCH_CPU_FLOW_UNITS_H_
-#define JAXMATCH_CPU_FLOW_UNITS_H_
+#ifndef JAXMATCH_FLOW_CPU_FIXED_POINT_H_
+#define JAXMATCH_FLOW_CPU_FIXED_POINT_H_
 
 #include <algorithm>
 #include <cmath>
@@ -16,15 +16,15 @@ namespace jaxmatch::flow {
 
 // f(k) for every edge k out of the node `from`, or into it.
 template <class F>
-void ForEachEdgeOut(const FlowNetworkCsr& g, int32_t from, F f) {
+void for_each_edge_out(const FlowNetworkCsr& g, int32_t from, F f) {
   for (int32_t k = g.edge_ptr[g.arc_ptr[from]]; k < g.edge_ptr[g.arc_ptr[from + 1]]; ++k) {
     f(g.arc_edge[k]);
   }
 }
 template <class F>
-void ForEachEdgeInto(const FlowNetworkCsr& g, int32_t to, F f) {
+void for_each_edge_into(const FlowNetworkCsr& g, int32_t to, F f) {
   for (int32_t a = g.arc_ptr[to]; a < g.arc_ptr[to + 1]; ++a) {
-    const int32_t in = g.arc_partner[a];
+    const int32_t in = g.reverse_arc[a];
     for (int32_t k = g.edge_ptr[in]; k < g.edge_ptr[in + 1]; ++k) f(g.arc_edge[k]);
   }
 }
@@ -37,7 +37,7 @@ void ForEachEdgeInto(const FlowNetworkCsr& g, int32_t to, F f) {
 // Whatever could carry more counts as bound + 1: it is never full then, so that minimum cuts are
 // the same with and without.
 template <class C>
-class FlowUnits {
+class FixedPoint {
  public:
   // kOptimal if the capacities make sense and all sums fit.
   Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
@@ -50,8 +50,8 @@ class FlowUnits {
       if (!choose_unit(g, capacity, source, sink)) return kInvalidCapacity;
     }
     int64_t out = 0, in = 0;
-    ForEachEdgeOut(g, source, [&](int32_t k) { add(out, capacity[k]); });
-    ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, capacity[k]); });
+    for_each_edge_out(g, source, [&](int32_t k) { add(out, capacity[k]); });
+    for_each_edge_into(g, sink, [&](int32_t k) { add(in, capacity[k]); });
     bound_ = std::min(out, in);
     largest_sum_ = std::max(out, in);
     if (is_unbounded_) {
@@ -109,8 +109,8 @@ class FlowUnits {
     // Wider than double, whose largest numbers have no sum.
     using Wide = long double;
     Wide out = 0, in = 0;
-    ForEachEdgeOut(g, source, [&](int32_t k) { out += Wide(capacity[k]); });
-    ForEachEdgeInto(g, sink, [&](int32_t k) { in += Wide(capacity[k]); });
+    for_each_edge_out(g, source, [&](int32_t k) { out += Wide(capacity[k]); });
+    for_each_edge_into(g, sink, [&](int32_t k) { in += Wide(capacity[k]); });
     Wide bound = std::min(out, in);
     is_unbounded_ = std::isinf(bound);
     if (is_unbounded_) {
@@ -147,4 +147,4 @@ class FlowUnits {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_UNITS_H_
+#endif  // JAXMATCH_FLOW_CPU_FIXED_POINT_H_

@@ -1,7 +1,7 @@
 // Maximum flow by augmenting paths in two trees: incremental breadth-first search of Goldberg, Hed,
 // Kaplan, Tarjan and Werneck (ESA 2011), a Boykov-Kolmogorov algorithm whose trees stay shortest.
-#ifndef JAXMATCH_CPU_FLOW_AUGMENT_H_
-#define JAXMATCH_CPU_FLOW_AUGMENT_H_
+#ifndef JAXMATCH_FLOW_CPU_IBFS_H_
+#define JAXMATCH_FLOW_CPU_IBFS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace jaxmatch::flow {
 // arcs at most twice. An augmentation fills an arc or empties a root; a tree arc can only be
 // emptied again after a level of one of its ends has risen. So there are O(n m) augmentations.
 template <class T>
-class Augment {
+class Ibfs {
  public:
-  Augment(const Residual<T>& g, FlowMemory& memory)
+  Ibfs(const Residual<T>& g, FlowMemory& memory)
       : g_(g),
         level_(memory.take<int32_t>(g.n, 0)),
         parent_(memory.take<int32_t>(g.n)),
@@ -177,11 +177,11 @@ class Augment {
           level_[w] = level + kSign<kSource>;
           current_[w] = g_.begin[w];
           family_[w].first_child = kNone;
-          adopt(w, arc.partner, v);
+          adopt(w, arc.reverse, v);
           enter_frontier<kSource>(w);
           break;
         }
-        kSource ? augment(arc, v, w) : augment(g_.arcs[arc.partner], w, v);
+        kSource ? augment(arc, v, w) : augment(g_.arcs[arc.reverse], w, v);
         if (looks_ > most_looks_) return false;
         if (level_[v] != level) return true;
       }
@@ -244,9 +244,9 @@ class Augment {
     g_.excess[top] -= amount;
     g_.excess[bottom] += amount;
     push_along<true>(v, amount);
-    settle_orphans<true>();
+    reattach_orphans<true>();
     push_along<false>(w, amount);
-    settle_orphans<false>();
+    reattach_orphans<false>();
   }
 
   template <bool kSource>
@@ -276,12 +276,12 @@ class Augment {
 
   // Level by level, so that a node is settled after everything nearer to the roots.
   template <bool kSource>
-  void settle_orphans() {
+  void reattach_orphans() {
     for (; first_orphan_ <= last_orphan_; ++first_orphan_) {
       while (orphans_[first_orphan_] >= 0) {
         const int32_t v = orphans_[first_orphan_];
         orphans_[first_orphan_] = family_[v].next;
-        settle<kSource>(v);
+        reattach<kSource>(v);
       }
     }
     first_orphan_ = INT32_MAX;
@@ -289,7 +289,7 @@ class Augment {
   }
 
   template <bool kSource>
-  void settle(int32_t v) {
+  void reattach(int32_t v) {
     const int32_t level = level_[v], above = level - kSign<kSource>;
     const int32_t end = g_.end[v];
     if (above != 0) {
@@ -349,4 +349,4 @@ class Augment {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_AUGMENT_H_
+#endif  // JAXMATCH_FLOW_CPU_IBFS_H_

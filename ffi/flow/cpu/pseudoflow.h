@@ -1,7 +1,7 @@
 // Maximum flow by Hochbaum's pseudoflow algorithm with highest labels (Oper. Res. 56, 2008;
 // Chandran and Hochbaum, Oper. Res. 57, 2009).
-#ifndef JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_
-#define JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_
+#ifndef JAXMATCH_FLOW_CPU_PSEUDOFLOW_H_
+#define JAXMATCH_FLOW_CPU_PSEUDOFLOW_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -264,4 +264,4 @@ class Pseudoflow {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_
+#endif  // JAXMATCH_FLOW_CPU_PSEUDOFLOW_H_

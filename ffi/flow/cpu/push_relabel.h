@@ -1,8 +1,8 @@
 // Maximum flow by push-relabel: Goldberg and Tarjan (J. ACM 35, 1988) with the choice of the
 // highest label, the gap heuristic and global relabelling as Cherkassky and Goldberg (Algorithmica
 // 19, 1997) found them best.
-#ifndef JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_
-#define JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_
+#ifndef JAXMATCH_FLOW_CPU_PUSH_RELABEL_H_
+#define JAXMATCH_FLOW_CPU_PUSH_RELABEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -185,4 +185,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_
+#endif  // JAXMATCH_FLOW_CPU_PUSH_RELABEL_H_

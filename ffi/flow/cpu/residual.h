@@ -1,6 +1,6 @@
 // The residual network that every flow algorithm on the CPU works on.
-#ifndef JAXMATCH_CPU_FLOW_RESIDUAL_H_
-#define JAXMATCH_CPU_FLOW_RESIDUAL_H_
+#ifndef JAXMATCH_FLOW_CPU_RESIDUAL_H_
+#define JAXMATCH_FLOW_CPU_RESIDUAL_H_
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace jaxmatch::flow {
 template <class T>
 struct FlowArc {
   int32_t head;
-  int32_t partner;
+  int32_t reverse;
   T out;  // what may still flow from tail to head
   T in;   // what may still flow from head to tail: partner's `out`
 };
@@ -35,7 +35,7 @@ struct Residual {
   int64_t num_arcs;
 
   void push(FlowArc<T>& arc, T amount) const {
-    FlowArc<T>& back = arcs[arc.partner];
+    FlowArc<T>& back = arcs[arc.reverse];
     arc.out -= amount;
     arc.in += amount;
     back.out += amount;
@@ -45,4 +45,4 @@ struct Residual {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_RESIDUAL_H_
+#endif  // JAXMATCH_FLOW_CPU_RESIDUAL_H_

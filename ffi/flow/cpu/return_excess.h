@@ -1,6 +1,6 @@
 // Phase two: from a pseudoflow whose excess reaches no deficit to a flow.
-#ifndef JAXMATCH_CPU_FLOW_RETURN_H_
-#define JAXMATCH_CPU_FLOW_RETURN_H_
+#ifndef JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_
+#define JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -119,4 +119,4 @@ class ExcessReturn {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_RETURN_H_
+#endif  // JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_

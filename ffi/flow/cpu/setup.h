@@ -1,6 +1,6 @@
 // From a network and capacities in units to the residual network without flow.
-#ifndef JAXMATCH_CPU_FLOW_SETUP_H_
-#define JAXMATCH_CPU_FLOW_SETUP_H_
+#ifndef JAXMATCH_FLOW_CPU_SETUP_H_
+#define JAXMATCH_FLOW_CPU_SETUP_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -36,8 +36,8 @@ struct FlowSums {
 };
 
 template <class C>
-FlowSums SumUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
-                  int32_t source, int32_t sink) {
+FlowSums sum_units(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units,
+                   int32_t source, int32_t sink) {
   if (units.is_unbounded()) return {FlowSums::kMost};
   const FlowSums sums{units.largest_sum()};
   if (sums.fit_int32()) return sums;
@@ -46,14 +46,14 @@ FlowSums SumUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>
   const auto add = [&](int64_t& sum, int32_t k) {
     sum = std::min(sum + units.units(capacity[k]), FlowSums::kMost);
   };
-  ForEachEdgeOut(g, source, [&](int32_t k) { add(out, k); });
-  ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, k); });
+  for_each_edge_out(g, source, [&](int32_t k) { add(out, k); });
+  for_each_edge_into(g, sink, [&](int32_t k) { add(in, k); });
   return {std::max(out, in)};
 }
 
 // What arc a can carry. No flow is above bound(), so that a sum need not be either.
 template <class T, class C>
-T ArcUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units, int32_t a) {
+T units_of_arc(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units, int32_t a) {
   int64_t sum = 0;
   for (int32_t k = g.edge_ptr[a]; k < g.edge_ptr[a + 1]; ++k) {
     sum = std::min(sum + units.units(capacity[g.arc_edge[k]]), units.bound() + 1);
@@ -62,20 +62,20 @@ T ArcUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units
 }
 
 template <class T, class C>
-FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
-                         int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
-                         FlowMemory& memory) {
+FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units,
+                           int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
+                           FlowMemory& memory) {
   T* const arc_units = memory.take<T>(g.arcs);
   spread(g.arcs, 2, [&](int64_t first, int64_t last) {
     for (int64_t a = first; a < last; ++a) {
-      arc_units[a] = ArcUnits<T>(g, capacity, units, int32_t(a));
+      arc_units[a] = units_of_arc<T>(g, capacity, units, int32_t(a));
     }
   });
   FlowArc<T>* const arcs = memory.take<FlowArc<T>>(g.arcs);
   spread(g.arcs, 3, [&](int64_t first, int64_t last) {
     for (int64_t a = first; a < last; ++a) {
-      const int32_t partner = g.arc_partner[a];
-      arcs[a] = {g.arc_head[a], partner, arc_units[a], arc_units[partner]};
+      const int32_t reverse = g.reverse_arc[a];
+      arcs[a] = {g.arc_head[a], reverse, arc_units[a], arc_units[reverse]};
     }
   });
   T* const excess = memory.take<T>(g.nodes, T{0});
@@ -90,7 +90,7 @@ FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowU
   } else {
     for (const int32_t terminal : {source, sink}) {
       for (int32_t a = begin[terminal]; a < end[terminal]; ++a) {
-        const int32_t v = arcs[a].head, back = arcs[a].partner;
+        const int32_t v = arcs[a].head, back = arcs[a].reverse;
         if (terminal == source) {
           supply[v] += arc_units[a];
           excess[v] += arc_units[a];
@@ -119,4 +119,4 @@ FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowU
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_SETUP_H_
+#endif  // JAXMATCH_FLOW_CPU_SETUP_H_

@@ -29,15 +29,15 @@ class FlowPush {
   // network.
   enum Mode { kRelabel, kByDistance, kCancel };
 
-  // From the first nodes of s.active[0], until none is left that can push, or so many meetings, or
+  // From the first nodes of s.active[0], until none is left that can push, or so many barriers, or
   // so many cycles of the leader's clock. Returns how many nodes are left in lists.
-  __device__ int32_t run(int32_t count, Mode mode, int32_t meetings, int64_t cycles) {
+  __device__ int32_t run(int32_t count, Mode mode, int32_t barriers, int64_t cycles) {
     mode_ = mode;
     const int64_t start = clock64();
-    for (int turn = 0; count > 0 && meetings > 0; turn = 1 - turn, --meetings) {
+    for (int turn = 0; count > 0 && barriers > 0; turn = 1 - turn, --barriers) {
       superstep(s_.active[turn], count, s_.active[1 - turn]);
       if (grid_.leader() && clock64() - start > cycles) grid_.tally()->found = 1;
-      const Tally t = grid_.meet();
+      const Tally t = grid_.barrier_reduce();
       count = t.count;
       if (t.found != 0) break;
     }
@@ -170,13 +170,13 @@ class FlowPush {
 
   __device__ void push_batch(int32_t k, int32_t last, int32_t height, Word& left, Word& sent,
                              int32_t& least, int32_t& next, const Out& out) {
-    int32_t head[kBatch], partner[kBatch], level[kBatch];
+    int32_t head[kBatch], reverse[kBatch], level[kBatch];
     Word holds[kBatch], amount[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const bool exists = k + i < last;
       head[i] = exists ? g_.arc_head[k + i] : 0;
-      partner[i] = exists ? g_.arc_partner[k + i] : 0;
+      reverse[i] = exists ? g_.reverse_arc[k + i] : 0;
       holds[i] = exists ? available(k + i) : 0;
     }
 #pragma unroll
@@ -205,7 +205,7 @@ class FlowPush {
     bool overdrawn = false;
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (amount[i] > 0) moves_.arrive(partner[i], amount[i]);
+      if (amount[i] > 0) moves_.arrive(reverse[i], amount[i]);
       overdrawn |= amount[i] > 0 && moves_.overdrawn(held[i], amount[i]);
     }
 #pragma unroll
@@ -255,11 +255,11 @@ class FlowPush {
   // One arc a lane, in the order of lanes as far as `left` goes.
   __device__ void push_row(int32_t arc, int32_t last, int32_t height, Word& left, int32_t& least,
                            const Out& out) {
-    int32_t head = 0, partner = 0;
+    int32_t head = 0, reverse = 0;
     Word holds = 0;
     if (arc < last) {
       head = g_.arc_head[arc];
-      partner = g_.arc_partner[arc];
+      reverse = g_.reverse_arc[arc];
       holds = available(arc);
     }
     const int32_t level = level_of(holds, head);
@@ -274,7 +274,7 @@ class FlowPush {
     left -= __shfl_sync(kAllLanes, upto, 31);
     if (amount > 0) {
       if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
-      moves_.arrive(partner, amount);
+      moves_.arrive(reverse, amount);
       if (head != moves_.target && moves_.gain(true, head, amount) == 0) out.put(head);
     }
     __syncwarp();

@@ -56,7 +56,7 @@ class FlowFinish {
     grid_.each(g_.nodes, [&](int64_t v) {
       s_.source_side[v] = status == kOptimal && is_on_source_side(s_, reversed_, int32_t(v));
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       *static_cast<V*>(s_.value) = value;
       *s_.status = status;
@@ -91,7 +91,7 @@ class FlowFinish {
   }
   template <class Word>
   __device__ int64_t flow_of(int32_t arc) const {
-    const int32_t at = reversed_ ? g_.arc_partner[arc] : arc;
+    const int32_t at = reversed_ ? g_.reverse_arc[arc] : arc;
     return int64_t(s_.initials<Word>()[at]) - load(s_.residuals<Word>() + at).out;
   }
 
@@ -99,7 +99,7 @@ class FlowFinish {
   // so many consecutive edges by each lane, these in order of lanes, these by warps.
   __device__ double cut_capacity() {
     grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(g_.arcs, [&](int64_t at) {
       const int32_t arc = int32_t(at);
       if (!is_on_source_side(s_, reversed_, s_.tail(arc)) ||
@@ -108,7 +108,7 @@ class FlowFinish {
       }
       for (int32_t k = g_.edge_ptr[arc]; k < g_.edge_ptr[arc + 1]; ++k) s_.slot[g_.arc_edge[k]] = 1;
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     const int32_t parts = g_.edges / kSumEdges + 1;
     for (int32_t part = grid_.warp(); part < parts; part += grid_.warps()) {
       const int64_t first = int64_t(part) * kSumEdges;
@@ -117,12 +117,12 @@ class FlowFinish {
       });
       if (grid_.lane() == 0) s_.sums[part] = sum;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.warp() == 0) {
       const double sum = ordered_sum(parts, [&](int64_t k) { return __ldcg(s_.sums + k); });
       if (grid_.lane() == 0) c_.cut = sum;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     return __ldcg(&c_.cut);
   }
   // By one warp.

@@ -50,9 +50,9 @@ __device__ inline int lowest_bit(double x) {
 
 // The unit and the bound of one problem whose network is valid.
 template <class C>
-class FlowUnits {
+class FixedPoint {
  public:
-  __device__ FlowUnits(FlowGrid& grid, const FlowState& s)
+  __device__ FixedPoint(FlowGrid& grid, const FlowState& s)
       : grid_(grid),
         s_(s),
         c_(*s.control),
@@ -64,7 +64,7 @@ class FlowUnits {
     bool bad = false;
     grid_.each(g_.edges, [&](int64_t k) { bad |= !(capacity_[k] >= C(0)); });
     count_all(&grid_.tally()->found, bad);
-    return grid_.meet().found == 0;
+    return grid_.barrier_reduce().found == 0;
   }
 
   // Leaves the unit, the bound, how wide sums are and which terminal the preflow starts at in the
@@ -84,7 +84,7 @@ class FlowUnits {
         add_atomically(c_.low + group, low);
       }
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       const int64_t out = total(kAtSource), in = total(kAtSink);
       c_.bound = unbounded ? total(kOfAll) + 1 : min(in, out);
@@ -95,7 +95,7 @@ class FlowUnits {
       c_.narrow = !unbounded && !tuning.wide && c_.bound < (int64_t(1) << 30) - 1 &&
                   (reversed ? in : out) < (int64_t(1) << 31) - 1;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   // Of the edges that the arc stands for, at most one more than the bound: so nothing is the
@@ -124,7 +124,7 @@ class FlowUnits {
         const int64_t own = at + grid_.lane();
         int32_t edge = 0, end = 0;
         if (own < last) {
-          const int32_t arc = group == kAtSource ? int32_t(own) : g_.arc_partner[own];
+          const int32_t arc = group == kAtSource ? int32_t(own) : g_.reverse_arc[own];
           edge = g_.edge_ptr[arc];
           end = g_.edge_ptr[arc + 1];
         }
@@ -159,7 +159,7 @@ class FlowUnits {
       if (finest > __ldcg(&c_.finest)) atomicMax(&c_.finest, finest);
       if (infinities > 0) atomicAdd(c_.infinite + group, infinities);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     // Rounded up to so many bits below the greatest, sums do not depend on their order.
     each_group(true, [&](int group, bool exists, C c) {
       const int unit = __ldcg(c_.greatest + group) - kOffset - kRoughBits;
@@ -167,7 +167,7 @@ class FlowUnits {
       const int64_t sum = warp_sum(counts ? int64_t(ceil(scalbn(double(c), -unit))) : int64_t(0));
       if (grid_.lane() == 0 && sum != 0) add_atomically(c_.roughly + group, sum);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       const auto exponent_of = [&](int group) {  // with which the group's sum is a bound
         const int bits = bits_of(uint64_t(__ldcg(c_.roughly + group)));
@@ -186,7 +186,7 @@ class FlowUnits {
       const int finest = __ldcg(&c_.finest);
       c_.exponent = finest > 0 ? max(exponent, kOffset - finest) : 0;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   FlowGrid& grid_;

@@ -62,7 +62,7 @@ class FlowSearch {
       s_.height[start] = 0;
       if (tuning_.gap && !kForward) s_.width[0] = 1;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     int32_t heavy = degree;
     first_ = 0;
     last_ = ranges;
@@ -70,7 +70,7 @@ class FlowSearch {
     while (first_ < last_ && found_ < goal) {
       if (is_small(last_ - first_, heavy)) {
         if (grid_.block() == 0) search_alone(goal);
-        grid_.meet();
+        grid_.barrier_reduce();
         const FlowControl& c = *s_.control;
         first_ = __ldcg(&c.first);
         last_ = __ldcg(&c.last);
@@ -79,7 +79,7 @@ class FlowSearch {
         heavy = INT32_MAX;  // ended here, or too much for one block
       } else {
         search_together();
-        const Tally t = grid_.meet();
+        const Tally t = grid_.barrier_reduce();
         step(t.count, t.found);
         heavy = t.more;
       }

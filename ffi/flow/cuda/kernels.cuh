@@ -12,7 +12,7 @@ namespace jaxmatch::flow {
 
 struct FlowPlan {
   FlowTuning tuning;
-  PaperOptions paper;
+  TwoLevelOptions two_level;
   bool ordered;  // whether arcs are found by their heads
   int64_t budget;
 };

@@ -1,6 +1,6 @@
 // The state of one flow problem on a GPU, and where its parts lie in one buffer.
-#ifndef JAXMATCH_CUDA_FLOW_LAYOUT_H_
-#define JAXMATCH_CUDA_FLOW_LAYOUT_H_
+#ifndef JAXMATCH_FLOW_CUDA_LAYOUT_H_
+#define JAXMATCH_FLOW_CUDA_LAYOUT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -97,7 +97,7 @@ struct FlowState {
   }
   // The node that the arc leaves.
   JAXMATCH_DEVICE int32_t tail(int32_t arc) const {
-    return network.arc_head[network.arc_partner[arc]];
+    return network.arc_head[network.reverse_arc[arc]];
   }
   // Heights: of nodes that a search from the target has not reached, and of those it must not.
   JAXMATCH_DEVICE int32_t unreached() const { return network.nodes; }
@@ -142,4 +142,4 @@ constexpr Size kSizes[] = {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_LAYOUT_H_
+#endif  // JAXMATCH_FLOW_CUDA_LAYOUT_H_

@@ -73,13 +73,13 @@ class FlowMoves {
       return int64_t(before) < amount;
     }
   }
-  __device__ void arrive(int32_t partner, Word amount) const {
+  __device__ void arrive(int32_t reverse, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       const uint64_t x = uint64_t(uint32_t(amount));
-      add(residual + partner, x - (x << 32));
+      add(residual + reverse, x - (x << 32));
     } else {
-      add(&residual[partner].out, uint64_t(amount));
-      add(&residual[partner].in, -uint64_t(amount));
+      add(&residual[reverse].out, uint64_t(amount));
+      add(&residual[reverse].in, -uint64_t(amount));
     }
   }
   // Of a node that is not the target; returns what it had before, or zero if this does not happen.

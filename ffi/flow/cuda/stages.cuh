@@ -69,7 +69,7 @@ class FlowSolve {
       spend(kCutting, start);
       stage = FlowStage::kEnd;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       c_.stage = int32_t(stage);
       c_.rounds = rounds;
@@ -102,7 +102,7 @@ class FlowSolve {
     });
     count_by_blocks(&grid_.tally()->count, active);
     if (grid_.leader()) c_.gap = INT32_MAX;
-    const int32_t all = grid_.meet().count;
+    const int32_t all = grid_.barrier_reduce().count;
     if (all == 0 && stage == FlowStage::kReturn) return 0;
     const int32_t found =
         FlowSearch<Word, false>(grid_, s_, tuning_).run(target, all > 0 ? all : INT32_MAX);
@@ -114,7 +114,7 @@ class FlowSolve {
     grid_.each(n_, [&](int64_t v) {
       if (__ldcg(s_.height + v) == s_.unreached()) __stcg(s_.closed + v, int32_t(kDead));
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     return found;
   }
 
@@ -130,9 +130,9 @@ class FlowSolve {
     __syncwarp();
     left = warp_sum(left);
     if (grid_.lane() == 0 && left != 0) add_atomically(&c_.value, -left);
-    grid_.meet();  // all have read the target
+    grid_.barrier_reduce();  // all have read the target
     if (grid_.leader()) c_.target = c_.root;
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   // Most of what does not reach the target has not come far, and is back after a few pushes along
@@ -144,7 +144,7 @@ class FlowSolve {
       if (__ldcg(excess + v) > 0) s_.active[0][take_place(&grid_.tally()->count)] = int32_t(v);
     });
     __syncwarp();
-    const int32_t count = grid_.meet().count;
+    const int32_t count = grid_.barrier_reduce().count;
     FlowPush<Word>(grid_, s_, tuning_)
         .run(count, FlowPush<Word>::kCancel, tuning_.cancel, INT64_MAX);
   }
@@ -154,7 +154,7 @@ class FlowSolve {
   __device__ void find_source_side() {
     if (__ldcg(&c_.reversed) != 0) return;
     grid_.each(n_, [&](int64_t v) { __stcg(s_.height + v, s_.unreached()); });
-    grid_.meet();
+    grid_.barrier_reduce();
     FlowSearch<Word, true>(grid_, s_, tuning_).run(*s_.source, INT32_MAX);
   }
 

@@ -16,12 +16,12 @@ enum class FlowLayout : int { kRcsr, kBcsr, kCsr };
 constexpr Name<FlowLayout> kFlowLayouts[] = {
     {"rcsr", FlowLayout::kRcsr}, {"bcsr", FlowLayout::kBcsr}, {"csr", FlowLayout::kCsr}};
 
-struct PaperOptions {
+struct TwoLevelOptions {
   FlowLayout layout;
   int tile;       // threads of a node: 4, 8, 16 or 32, or 0: as many as it has arcs
   int64_t cycle;  // rounds between two global relabellings
 
-  static PaperOptions of(const Options& options) {
+  static TwoLevelOptions of(const Options& options) {
     FlowLayout layout = FlowLayout::kRcsr;
     find_name(kFlowLayouts, options.word("layout", "rcsr"), &layout);
     const int64_t cycle = options.integer("cycle", 0);
@@ -33,7 +33,7 @@ struct PaperOptions {
 template <FlowLayout kLayout>
 __device__ inline int32_t backward_arc(const FlowNetworkCsr& g, int32_t arc, int32_t tail,
                                        int32_t head) {
-  if constexpr (kLayout == FlowLayout::kRcsr) return g.arc_partner[arc];
+  if constexpr (kLayout == FlowLayout::kRcsr) return g.reverse_arc[arc];
   int32_t first = g.arc_ptr[head];
   if constexpr (kLayout == FlowLayout::kCsr) {
     while (g.arc_head[first] != tail) ++first;
@@ -53,9 +53,9 @@ __device__ inline int32_t backward_arc(const FlowNetworkCsr& g, int32_t arc, int
 // What both methods do with a node. `lowest` is the height of its lowest neighbour and the arc
 // there, see key_of().
 template <class Word, FlowLayout kLayout>
-class PaperNode {
+class NodeOperations {
  public:
-  __device__ PaperNode(const FlowState& s, bool gap) : moves_(s, gap), g_(s.network) {}
+  __device__ NodeOperations(const FlowState& s, bool gap) : moves_(s, gap), g_(s.network) {}
 
   static constexpr uint64_t kNone = UINT64_MAX;
   __device__ bool is_active(int32_t u) const {
@@ -98,7 +98,7 @@ template <class Word, FlowLayout kLayout>
 class ThreadCentric {
  public:
   __device__ ThreadCentric(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
-                           const PaperOptions& options)
+                           const TwoLevelOptions& options)
       : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
 
   __device__ void run(int32_t, bool relabels, int64_t) {
@@ -117,7 +117,7 @@ class ThreadCentric {
       }
       __syncwarp();
       count_all(&grid_.tally()->found, any);
-      if (grid_.meet().found == 0) return;
+      if (grid_.barrier_reduce().found == 0) return;
     }
   }
 
@@ -126,8 +126,8 @@ class ThreadCentric {
 
   FlowGrid& grid_;
   const FlowState& s_;
-  const PaperNode<Word, kLayout> node_;
-  const PaperOptions& options_;
+  const NodeOperations<Word, kLayout> node_;
+  const TwoLevelOptions& options_;
 };
 
 // Algorithm 2: active nodes are queued, and a tile of threads looks for the lowest neighbour of
@@ -136,20 +136,20 @@ template <class Word, FlowLayout kLayout>
 class TwoLevel {
  public:
   __device__ TwoLevel(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
-                      const PaperOptions& options)
+                      const TwoLevelOptions& options)
       : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
 
   __device__ void run(int32_t, bool relabels, int64_t) {
     for (int64_t cycle = 0; cycle < options_.cycle || !relabels; ++cycle) {
       fill_queues();
-      const Tally t = grid_.meet();
+      const Tally t = grid_.barrier_reduce();
       bool any = discharge_queue(0, t.count, 4, relabels);
       any |= discharge_queue(1, t.found, 8, relabels);
       any |= discharge_queue(2, t.more, 16, relabels);
       any |= discharge_queue(3, t.work, 32, relabels);
       __syncwarp();
       count_all(&grid_.tally()->found, any);
-      if (grid_.meet().found == 0) return;
+      if (grid_.barrier_reduce().found == 0) return;
     }
   }
 
@@ -203,8 +203,8 @@ class TwoLevel {
 
   FlowGrid& grid_;
   const FlowState& s_;
-  const PaperNode<Word, kLayout> node_;
-  const PaperOptions& options_;
+  const NodeOperations<Word, kLayout> node_;
+  const TwoLevelOptions& options_;
 };
 
 }  // namespace jaxmatch::flow

@@ -1,6 +1,6 @@
 // From the given capacities to what the search computes with, and from its cut back to a value.
-#ifndef JAXMATCH_CPU_GRID_CUT_NUMBERS_H_
-#define JAXMATCH_CPU_GRID_CUT_NUMBERS_H_
+#ifndef JAXMATCH_GRID_CUT_CPU_CONVERT_H_
+#define JAXMATCH_GRID_CUT_CPU_CONVERT_H_
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace jaxmatch::grid_cut {
 // f(first cell, offset to the neighbours, count) for each part of a row that has neighbours in
 // direction k.
 template <int kArcs, class F>
-void EachArcRow(const GridShape& s, int k, const F& f) {
+void each_arc_row(const GridShape& s, int k, const F& f) {
   const GridStep step = grid_step<kArcs>(k);
   const int first = step.x < 0 ? 1 : 0;
   const int count = s.width - std::abs(step.x);
@@ -35,7 +35,7 @@ void EachArcRow(const GridShape& s, int k, const F& f) {
 
 // Capacities that are negative or NaN, but for arcs that leave the grid.
 template <int kArcs, class T>
-bool AreValid(const GridCapacities<T>& g) {
+bool are_valid(const GridCapacities<T>& g) {
   const int64_t n = g.shape.cells();
   const auto bad = [](const T* at, int64_t count) {
     bool any = false;
@@ -44,7 +44,7 @@ bool AreValid(const GridCapacities<T>& g) {
   };
   bool any = bad(g.source, n) || bad(g.sink, n);
   for (int k = 0; k < (g.symmetric ? kArcs / 2 : kArcs) && !any; ++k) {
-    EachArcRow<kArcs>(g.shape, k, [&](int64_t first, int64_t, int64_t count) {
+    each_arc_row<kArcs>(g.shape, k, [&](int64_t first, int64_t, int64_t count) {
       any |= bad(g.pairwise + k * n + first, count);
     });
   }
@@ -78,7 +78,7 @@ class FixedPoint {
       if (kMustBeExact && !exact) return false;
     }
     for (int k = 0; k < given(); ++k) {
-      EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t, int64_t count) {
+      each_arc_row<kArcs>(g_.shape, k, [&](int64_t first, int64_t, int64_t count) {
         if (kMustBeExact && !exact) return;
         const T* const from = g_.pairwise + k * n_ + first;
         I* const to = pairwise + k * n_ + first;
@@ -120,7 +120,7 @@ class FixedPoint {
       total += row;
     }
     for (int k = 0; k < kArcs; ++k) {
-      EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t offset, int64_t count) {
+      each_arc_row<kArcs>(g_.shape, k, [&](int64_t first, int64_t offset, int64_t count) {
         double row = 0;
         for (int64_t i = first; i < first + count; ++i) {
           if (is_source(i) && !is_source(i + offset)) {
@@ -229,4 +229,4 @@ class FixedPoint {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CPU_GRID_CUT_NUMBERS_H_
+#endif  // JAXMATCH_GRID_CUT_CPU_CONVERT_H_

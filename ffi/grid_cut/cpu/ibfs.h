@@ -15,8 +15,8 @@
 // augmentation carries at least one, through arcs that are open and between roots that have some
 // left. Flow on an arc stays between what its two directions carry, at most 2^60 each, so that
 // residual capacities are at most 2^61; excess only falls in size.
-#ifndef JAXMATCH_CPU_GRID_CUT_SEARCH_H_
-#define JAXMATCH_CPU_GRID_CUT_SEARCH_H_
+#ifndef JAXMATCH_GRID_CUT_CPU_IBFS_H_
+#define JAXMATCH_GRID_CUT_CPU_IBFS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -347,4 +347,4 @@ class GridSearch {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CPU_GRID_CUT_SEARCH_H_
+#endif  // JAXMATCH_GRID_CUT_CPU_IBFS_H_

@@ -33,7 +33,7 @@ class GridBarrier {
       : words_(words), blocks_(blocks), left_(left) {}
 
   // What was written before, all blocks see after. Answers may differ by thread.
-  __device__ GridVote meet(GridVote mine) {
+  __device__ GridVote barrier_reduce(GridVote mine) {
     mine = {__syncthreads_or(mine.any) != 0, __syncthreads_or(mine.other) != 0};
     if (blocks_ == 1) return mine;
     if (threadIdx.x == 0) {
@@ -52,7 +52,7 @@ class GridBarrier {
     __syncthreads();  // before the next meeting writes it
     return {(left & kMostBlocks) != 0, left >> kBits != 0};
   }
-  __device__ bool meet(bool any) { return meet(GridVote{any, false}).any; }
+  __device__ bool barrier_reduce(bool any) { return barrier_reduce(GridVote{any, false}).any; }
   __device__ bool is_alone() const { return blocks_ == 1; }
 
  private:
@@ -70,11 +70,11 @@ struct GridCutControl {
   // Where the time goes, for measurements: cycles of the first thread's clock, and how many rounds
   // of pushes there were, relabellings, and meetings while their distances settled.
   int32_t begin, push, relabel, end;
-  int32_t rounds, relabellings, settlings, unused;
+  int32_t rounds, relabellings, distance_rounds, unused;
 
   __device__ void report(const GridCutControl& by) {
     begin = by.begin, push = by.push, relabel = by.relabel, end = by.end;
-    rounds = by.rounds, relabellings = by.relabellings, settlings = by.settlings;
+    rounds = by.rounds, relabellings = by.relabellings, distance_rounds = by.distance_rounds;
   }
 };
 static_assert(sizeof(GridCutControl) == 4 * kControlWords);

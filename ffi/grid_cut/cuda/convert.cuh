@@ -199,7 +199,7 @@ class GridNumbers {
         if (mine_->sums[k] > 0) atomicAdd(all_->sums + k, mine_->sums[k]);
       }
     }
-    return barrier_.meet(fault);
+    return barrier_.barrier_reduce(fault);
   }
 
   // Looks at all numbers: at first as they are, then in units of the bound, which arcs are at most.
@@ -269,7 +269,7 @@ class GridNumbers {
         rounded |= !units_.is_exact(double(g_.template arc<kArcs>(cell, other, k)));
       });
     });
-    return barrier_.meet(rounded);
+    return barrier_.barrier_reduce(rounded);
   }
 
   const GridCapacities<G>& g_;

@@ -145,7 +145,7 @@ class GridCutKernel {
       sums[32] = sum;
       if (!barrier_.is_alone()) __stcg(parts() + block_, sum);
     }
-    *endless = barrier_.meet(*endless);
+    *endless = barrier_.barrier_reduce(*endless);
     if (barrier_.is_alone()) return sums[32];
     Sum sum = 0;
     if (threadIdx.x < 32) {

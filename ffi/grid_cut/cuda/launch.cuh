@@ -66,7 +66,7 @@ class Launch {
         cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared));
     const int64_t room = most_shared - int64_t(sizeof(GridCutShared));
     // Few cells keep one block busy, many want the whole GPU.
-    const GridTiling single = PlanGridTiles(o_.shape, kArcs, 8, 1, room);
+    const GridTiling single = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
     if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024))
       return small(single, blocks);
     for (int64_t b = 0; b < o_.batch; ++b) {
@@ -131,8 +131,8 @@ class Launch {
 };
 
 template <class G, class V>
-ffi::Error RunConnected(cudaStream_t stream, const GridCutOperands& o, char* control, char* scratch,
-                        int64_t bytes) {
+ffi::Error run_connected(cudaStream_t stream, const GridCutOperands& o, char* control,
+                         char* scratch, int64_t bytes) {
   switch (o.connectivity) {
     case 4:
       return Launch<4, G, V>(stream, o, control, scratch, bytes).run();
@@ -145,11 +145,11 @@ ffi::Error RunConnected(cudaStream_t stream, const GridCutOperands& o, char* con
 
 }  // namespace jaxmatch::grid_cut
 
-#define JAXMATCH_INSTANCE(G, V)                                                              \
-  namespace jaxmatch::grid_cut {                                                             \
-  template ffi::Error RunConnected<G, V>(cudaStream_t, const GridCutOperands&, char*, char*, \
-                                         int64_t);                                           \
-  }                                                                                          \
+#define JAXMATCH_INSTANCE(G, V)                                                               \
+  namespace jaxmatch::grid_cut {                                                              \
+  template ffi::Error run_connected<G, V>(cudaStream_t, const GridCutOperands&, char*, char*, \
+                                          int64_t);                                           \
+  }                                                                                           \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_

@@ -74,7 +74,7 @@ class GridCutSolve {
       __syncthreads();
       publish();
     });
-    if (barrier_.meet(unfit)) return false;
+    if (barrier_.barrier_reduce(unfit)) return false;
     next_turn();
     int rounds = tuning_.first_rounds;
     for (bool again = true; again;) {
@@ -258,7 +258,7 @@ class GridCutSolve {
         any |= publish();
       });
       if (threadIdx.x == 0) ++spent_->rounds;
-      any = barrier_.meet(any);
+      any = barrier_.barrier_reduce(any);
       next_turn();
       if (!any) break;
     }
@@ -278,12 +278,12 @@ class GridCutSolve {
         collect();
         if (start) tile_.start_distances();
         // A tile that is alone hears of nothing new later.
-        changed |= tile_.settle_distances(tiling_.tiles() > 1 ? tuning_.settling : INT32_MAX);
+        changed |= tile_.update_distances(tiling_.tiles() > 1 ? tuning_.settling : INT32_MAX);
         publish();
         active |= tile_.has_active();
       });
-      if (threadIdx.x == 0) ++spent_->settlings;
-      vote = barrier_.meet(GridVote{active, changed && tiling_.tiles() > 1});
+      if (threadIdx.x == 0) ++spent_->distance_rounds;
+      vote = barrier_.barrier_reduce(GridVote{active, changed && tiling_.tiles() > 1});
       next_turn();
     }
     ++relabellings_;

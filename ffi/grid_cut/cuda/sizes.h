@@ -1,6 +1,6 @@
 // The buffers of grid cuts on a GPU, for Python.
-#ifndef JAXMATCH_CUDA_GRID_CUT_SIZES_H_
-#define JAXMATCH_CUDA_GRID_CUT_SIZES_H_
+#ifndef JAXMATCH_GRID_CUT_CUDA_SIZES_H_
+#define JAXMATCH_GRID_CUT_CUDA_SIZES_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -46,4 +46,4 @@ constexpr Size kSizes[] = {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_SIZES_H_
+#endif  // JAXMATCH_GRID_CUT_CUDA_SIZES_H_

@@ -67,7 +67,7 @@ class GridSweeps {
   // Lowers distances until nothing changes within the tile, in at most so many sweeps. Returns
   // whether anything did. Several sweeps go between two looks at that; heights only fall, so it
   // does no harm which of them a neighbour sees.
-  __device__ bool settle(int sweeps) const {
+  __device__ bool sweep_to_fixed_point(int sweeps) const {
     constexpr int kSweeps = 2;
     // Of its first cells a thread keeps places, and what a closed arc does to a height, in
     // registers.
@@ -179,8 +179,8 @@ __device__ __noinline__ bool race_over_tile(const GridTiling& tiling, T* memory,
   return GridSweeps<kArcs, T, kLogX>(tiling, memory).race(sweeps);
 }
 template <int kArcs, class T, int kLogX>
-__device__ __noinline__ bool settle_by_sweeps(const GridTiling& tiling, T* memory, int sweeps) {
-  return GridSweeps<kArcs, T, kLogX>(tiling, memory).settle(sweeps);
+__device__ __noinline__ bool run_sweeps(const GridTiling& tiling, T* memory, int sweeps) {
+  return GridSweeps<kArcs, T, kLogX>(tiling, memory).sweep_to_fixed_point(sweeps);
 }
 
 // f(std::integral_constant of the logarithm of the width): those that PlanGridTiles offers.

@@ -118,9 +118,9 @@ class GridTile {
     }
     __syncthreads();
   }
-  __device__ bool settle_distances(int sweeps) const {
+  __device__ bool update_distances(int sweeps) const {
     return with_width<kArcs>(tiling, [&](auto log_x) {
-      return settle_by_sweeps<kArcs, T, log_x.value>(tiling, memory_, sweeps);
+      return run_sweeps<kArcs, T, log_x.value>(tiling, memory_, sweeps);
     });
   }
 

@@ -1,6 +1,6 @@
 // How a grid is divided into tiles, one at a time in the shared memory of a block.
-#ifndef JAXMATCH_CUDA_GRID_CUT_TILING_H_
-#define JAXMATCH_CUDA_GRID_CUT_TILING_H_
+#ifndef JAXMATCH_GRID_CUT_CUDA_TILING_H_
+#define JAXMATCH_GRID_CUT_CUDA_TILING_H_
 
 #include <cstdint>
 
@@ -145,8 +145,8 @@ constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
 
 // The tiles for a grid: as few for each of `blocks` as fit their memory, and then as small as that
 // allows, but not so small that borders are most of it. Where all are so small, the fewest.
-inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int blocks,
-                                int64_t most_bytes) {
+inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int blocks,
+                                  int64_t most_bytes) {
   constexpr int kLeastCells = 512;
   const bool solid = arcs == 6;
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
@@ -195,8 +195,8 @@ struct GridCutLayout {
   int64_t messages = 0, stored = 0, bytes = 0;
 
   static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
-    GridCutLayout l{PlanGridTiles(s, arcs, 4, most_blocks, shared),
-                    PlanGridTiles(s, arcs, 8, most_blocks, shared)};
+    GridCutLayout l{plan_grid_tiles(s, arcs, 4, most_blocks, shared),
+                    plan_grid_tiles(s, arcs, 8, most_blocks, shared)};
     const int tiles = l.narrow.tiles() > l.wide.tiles() ? l.narrow.tiles() : l.wide.tiles();
     l.blocks = tiles < most_blocks ? tiles : most_blocks;
     const auto messages = [&](const GridTiling& t, int64_t number) {
@@ -215,4 +215,4 @@ struct GridCutLayout {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_TILING_H_
+#endif  // JAXMATCH_GRID_CUT_CUDA_TILING_H_

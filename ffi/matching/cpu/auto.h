@@ -1,6 +1,6 @@
 // The method auto on the CPU: many short searches first, then few long ones for all at once.
-#ifndef JAXMATCH_CPU_MATCHING_AUTO_H_
-#define JAXMATCH_CPU_MATCHING_AUTO_H_
+#ifndef JAXMATCH_MATCHING_CPU_AUTO_H_
+#define JAXMATCH_MATCHING_CPU_AUTO_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -36,7 +36,7 @@ class AutoSearch {
       free_rows_[num_free_] = i;
       num_free_ += s_.col4row[i] < 0 && s_.row_ptr[i] < s_.row_ptr[i + 1];
     }
-    free_cols_ = CountWithEdges(s_.col_ptr, s_.m) - s_.cardinality;
+    free_cols_ = count_with_edges(s_.col_ptr, s_.m) - s_.cardinality;
     search_alone();
     if (num_free_ == 0 || free_cols_ == 0) return finish();
     return search_together() ? finish() : HopcroftKarp(s_, scratch_).run(false);
@@ -199,4 +199,4 @@ class AutoSearch {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_AUTO_H_
+#endif  // JAXMATCH_MATCHING_CPU_AUTO_H_

@@ -1,6 +1,6 @@
 // The method auto on the CPU for one large graph and many threads.
-#ifndef JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
-#define JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
+#ifndef JAXMATCH_MATCHING_CPU_AUTO_PARALLEL_H_
+#define JAXMATCH_MATCHING_CPU_AUTO_PARALLEL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -117,7 +117,7 @@ class ParallelAutoSearch {
       }
       for (; k < last; ++k) {
         const int32_t j = s_.col_ind[k];
-        const int32_t owner = LoadRelaxed(owner_ + j);
+        const int32_t owner = load_relaxed(owner_ + j);
         if (owner == root || owner == kGone) continue;
         if (owner != kNobody || !acquire(j, root)) {
           complete = false;
@@ -207,14 +207,14 @@ class ParallelAutoSearch {
     };
     for (int64_t t = first; t < last; ++t) {
       const auto [i, tree] = leaves_[t];
-      if (LoadRelaxed(path_end_ + tree) >= 0) continue;
+      if (load_relaxed(path_end_ + tree) >= 0) continue;
       for (int32_t k = s_.row_ptr[i], row_end = s_.row_ptr[i + 1]; k < row_end; ++k) {
         const int32_t j = s_.col_ind[k];
-        if (LoadRelaxed(owner_ + j) != kNobody || !acquire(j, tree)) continue;
+        if (load_relaxed(owner_ + j) != kNobody || !acquire(j, tree)) continue;
         parent_[j] = i;
         const int32_t r = s_.row4col[j];
         if (r < 0) {
-          StoreRelaxed(path_end_ + tree, j);
+          store_relaxed(path_end_ + tree, j);
           found = true;
           break;
         }
@@ -242,4 +242,4 @@ class ParallelAutoSearch {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
+#endif  // JAXMATCH_MATCHING_CPU_AUTO_PARALLEL_H_

@@ -1,6 +1,6 @@
 // How long single searches pay before one search from all free rows is cheaper.
-#ifndef JAXMATCH_CPU_MATCHING_BUDGET_H_
-#define JAXMATCH_CPU_MATCHING_BUDGET_H_
+#ifndef JAXMATCH_MATCHING_CPU_BUDGET_H_
+#define JAXMATCH_MATCHING_CPU_BUDGET_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -49,4 +49,4 @@ class SearchBudget {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_BUDGET_H_
+#endif  // JAXMATCH_MATCHING_CPU_BUDGET_H_

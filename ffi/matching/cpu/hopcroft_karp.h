@@ -1,6 +1,6 @@
 // Hopcroft and Karp (SIAM J. Comput. 1973), and Duff and Wiberg's second sweep (ACM TOMS 1988).
-#ifndef JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
-#define JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
+#ifndef JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_
+#define JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -147,4 +147,4 @@ class HopcroftKarp {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
+#endif  // JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_

@@ -1,7 +1,7 @@
 // P-DBFS: breadth-first searches of many threads that share no vertex (Azad, Halappanavar,
 // Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
-#ifndef JAXMATCH_CPU_MATCHING_P_DBFS_H_
-#define JAXMATCH_CPU_MATCHING_P_DBFS_H_
+#ifndef JAXMATCH_MATCHING_CPU_P_DBFS_H_
+#define JAXMATCH_MATCHING_CPU_P_DBFS_H_
 
 #include <cstdint>
 
@@ -66,4 +66,4 @@ class PDbfs {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_P_DBFS_H_
+#endif  // JAXMATCH_MATCHING_CPU_P_DBFS_H_

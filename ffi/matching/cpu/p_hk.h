@@ -1,7 +1,7 @@
 // P-HK: Hopcroft and Karp's phases on many threads (Azad, Halappanavar, Rajamanickam, Boman, Khan
 // and Pothen, IPDPS 2012).
-#ifndef JAXMATCH_CPU_MATCHING_P_HK_H_
-#define JAXMATCH_CPU_MATCHING_P_HK_H_
+#ifndef JAXMATCH_MATCHING_CPU_P_HK_H_
+#define JAXMATCH_MATCHING_CPU_P_HK_H_
 
 #include <algorithm>
 #include <atomic>
@@ -120,7 +120,7 @@ class PHopcroftKarp {
   int32_t next_column(int32_t i) {
     for (const int32_t end = s_.row_ptr[i + 1]; next_[i] < end;) {
       const int32_t j = s_.col_ind[next_[i]++];
-      const int32_t r = LoadRelaxed(s_.row4col + j);
+      const int32_t r = load_relaxed(s_.row4col + j);
       const bool down = r < 0 || (level_[i] < last_level_ && level_[r] == level_[i] + 1);
       if (down && taken_.claim(j)) return j;
     }
@@ -141,4 +141,4 @@ class PHopcroftKarp {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_P_HK_H_
+#endif  // JAXMATCH_MATCHING_CPU_P_HK_H_

@@ -1,7 +1,7 @@
 // What the multicore algorithms share: how work is spread, and how searches claim columns so that
 // they stay disjoint (Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
-#ifndef JAXMATCH_CPU_MATCHING_PARALLEL_H_
-#define JAXMATCH_CPU_MATCHING_PARALLEL_H_
+#ifndef JAXMATCH_MATCHING_CPU_PARALLEL_H_
+#define JAXMATCH_MATCHING_CPU_PARALLEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -35,8 +35,8 @@ class Claims {
  public:
   Claims(int32_t count, Scratch& scratch) : count_(count), phase_of_(scratch.take(count, 0)) {}
   void next_phase() { ++phase_; }
-  bool taken(int32_t j) const { return LoadRelaxed(phase_of_ + j) == phase_; }
-  bool claim(int32_t j) { return !taken(j) && ExchangeRelaxed(phase_of_ + j, phase_) != phase_; }
+  bool taken(int32_t j) const { return load_relaxed(phase_of_ + j) == phase_; }
+  bool claim(int32_t j) { return !taken(j) && exchange_relaxed(phase_of_ + j, phase_) != phase_; }
   Bitmap taken_columns(Scratch& scratch) const {
     Bitmap bits = scratch.take_bitmap(count_);
     for (int32_t j = 0; j < count_; ++j) {
@@ -89,4 +89,4 @@ constexpr double kSearchNs = 1000;
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_PARALLEL_H_
+#endif  // JAXMATCH_MATCHING_CPU_PARALLEL_H_

@@ -1,7 +1,7 @@
 // Pothen and Fan (ACM TOMS 1990) in the form of Duff, Kaya and Ucar (ACM TOMS 2011): depth first,
 // with lookahead and fairness.
-#ifndef JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
-#define JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
+#ifndef JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_
+#define JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -79,7 +79,7 @@ class PothenFan {
   int32_t free_column(int32_t i) {
     for (const int32_t end = s_.row_ptr[i + 1]; ahead_[i] < end; ++ahead_[i]) {
       const int32_t j = s_.col_ind[ahead_[i]];
-      if (LoadRelaxed(s_.row4col + j) < 0 && taken_.claim(j)) return j;
+      if (load_relaxed(s_.row4col + j) < 0 && taken_.claim(j)) return j;
     }
     return -1;
   }
@@ -112,4 +112,4 @@ class PothenFan {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
+#endif  // JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_

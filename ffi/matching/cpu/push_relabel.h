@@ -1,7 +1,7 @@
 // Push-relabel for bipartite matching: Goldberg and Tarjan's (J. ACM 1988), in FIFO order and with
 // global relabelling, as Kaya, Langguth, Manne and Ucar (Comput. Oper. Res. 2013) found it best.
-#ifndef JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
-#define JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
+#ifndef JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_
+#define JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -128,4 +128,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
+#endif  // JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_

@@ -1,7 +1,7 @@
 // What every matching algorithm on the CPU works on: a checked graph as the side that searches sees
 // it, the matching in the making, and scratch memory.
-#ifndef JAXMATCH_CPU_MATCHING_STATE_H_
-#define JAXMATCH_CPU_MATCHING_STATE_H_
+#ifndef JAXMATCH_MATCHING_CPU_STATE_H_
+#define JAXMATCH_MATCHING_CPU_STATE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace jaxmatch::matching {
 
 // Entries that several threads look at.
-inline int32_t LoadRelaxed(const int32_t* entry) {
+inline int32_t load_relaxed(const int32_t* entry) {
   return __atomic_load_n(entry, __ATOMIC_RELAXED);
 }
-inline void StoreRelaxed(int32_t* entry, int32_t value) {
+inline void store_relaxed(int32_t* entry, int32_t value) {
   __atomic_store_n(entry, value, __ATOMIC_RELAXED);
 }
-inline int32_t ExchangeRelaxed(int32_t* entry, int32_t value) {
+inline int32_t exchange_relaxed(int32_t* entry, int32_t value) {
   return __atomic_exchange_n(entry, value, __ATOMIC_RELAXED);
 }
 
@@ -41,7 +41,7 @@ struct MatchingState {
   // Other threads may look at a column's entry in the meantime.
   void match(int32_t row, int32_t col) {
     col4row[row] = col;
-    StoreRelaxed(row4col + col, row);
+    store_relaxed(row4col + col, row);
   }
 
   // Flips the path from the free column `col` up to the free row that its tree hangs from:
@@ -135,4 +135,4 @@ class Scratch {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_STATE_H_
+#endif  // JAXMATCH_MATCHING_CPU_STATE_H_

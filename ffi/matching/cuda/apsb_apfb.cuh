@@ -54,13 +54,13 @@ class BreadthFirst {
       const bool found_before = __ldcg(&c_.found) != 0;
       const bool found = found_before || level.found > 0;
       const bool over = level.count == 0 || (options_.shortest && found);
-      grid_.meet();  // all have read the control words
+      grid_.barrier_reduce();  // all have read the control words
       if (grid_.leader()) {
         c_.found = found;
         ++c_.levels;
         ++c_.targets;
       }
-      grid_.meet();
+      grid_.barrier_reduce();
       if (!over) continue;
       if (!found) return true;
       alternate();
@@ -106,7 +106,7 @@ class BreadthFirst {
       c_.targets = kFirstLevel;  // the level to be searched
       c_.found = 0;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   // Algorithms 2 and 4: one level. Counts whether columns were reached, and paths found.
@@ -135,7 +135,7 @@ class BreadthFirst {
     });
     if (__any_sync(kAllLanes, inserted) && grid_.lane() == 0) grid_.tally()->count = 1;
     if (__any_sync(kAllLanes, found) && grid_.lane() == 0) grid_.tally()->found = 1;
-    return grid_.meet();
+    return grid_.barrier_reduce();
   }
 
   // Algorithm 3. No path is longer than the search was deep, so no walk is.
@@ -158,7 +158,7 @@ class BreadthFirst {
         if (__ldcg(rmatch_ + r) == kEndOfPath) first = min(first, r);
       });
       if (first != INT32_MAX) atomicMax(&grid_.tally()->count, INT32_MAX - first);
-      const int32_t only = INT32_MAX - grid_.meet().count;
+      const int32_t only = INT32_MAX - grid_.barrier_reduce().count;
       if (grid_.leader()) alternate_from(only);
     } else if (options_.by_root) {
       each(s_.graph.m, [&](int32_t c) {
@@ -171,7 +171,7 @@ class BreadthFirst {
         if (__ldcg(rmatch_ + r) == kEndOfPath) alternate_from(r);
       });
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   __device__ void fix_matching() {
@@ -184,19 +184,19 @@ class BreadthFirst {
     });
     matched = __reduce_add_sync(kAllLanes, matched);
     if (grid_.lane() == 0 && matched > 0) atomicAdd(&grid_.tally()->count, matched);
-    const int32_t all = grid_.meet().count;
+    const int32_t all = grid_.barrier_reduce().count;
     const int32_t before = __ldcg(&c_.entries);
     grid_.each(s_.graph.m, [&](int64_t c) {
       const int32_t r = __ldcg(cmatch_ + c);
       if (r >= 0 && __ldcg(rmatch_ + r) != c) __stcg(cmatch_ + c, kFreeVertex);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       c_.stop = all <= before;
       c_.entries = all;
       ++c_.phases;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   MatchingGrid& grid_;

@@ -11,7 +11,7 @@
 namespace jaxmatch::matching {
 
 struct AutoTuning {
-  RoamTuning roam;
+  WorkSharingTuning work_sharing;
   int32_t highest = 16;
   int most_pushes = 16;
   int32_t crowd = 32;        // with fewer paths in a phase trees go on alone
@@ -24,7 +24,7 @@ enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
 // Checks the graph and makes the first matching. False: the graph makes no sense.
 __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s,
                                       const int32_t* start, MatchingInit init) {
-  forget_partners(grid, s);
+  clear_mates(grid, s);
   if (!graph_is_valid(grid, s)) return false;
   if (start) take_over(grid, s, start);
   switch (init) {
@@ -60,7 +60,7 @@ __device__ inline bool search_from_cols(MatchingGrid& grid, const MatchingState&
   };
   count(s.rows(), &grid.tally()->count);
   count(s.cols(), &grid.tally()->found);
-  const Tally free = grid.meet();
+  const Tally free = grid.barrier_reduce();
   return free.found < free.count;
 }
 
@@ -73,35 +73,35 @@ class AutoSolve {
   __device__ void begin() {
     const bool from_cols = search_from_cols(grid_, s_);
     if (grid_.leader()) s_.control->roots_are_cols = from_cols;
-    grid_.meet();
+    grid_.barrier_reduce();
     pushing().short_paths(tuning_.highest, tuning_.most_pushes);
-    search().begin();
+    tree_grafting().begin();
   }
   // So many phases, or to the end. Whether it is done.
   __device__ bool run(int64_t phases) {
     bool done = false;
     for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
-      const int32_t found = search().phase();
+      const int32_t found = tree_grafting().phase();
       done = found == 0;
       // Where trees stand in each other's way, every phase finds about half of what there is.
       // Pushing does not mind, as long as a thread sees most of a vertex's neighbours.
       const bool crowded = found > tuning_.crowd && found > last / 3;
       if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kLooks * s_.side) {
-        search().write_partners();
+        tree_grafting().write_mates();
         push_with_labels();
-        search().begin();
+        tree_grafting().begin();
         last = INT32_MAX;
       } else {
         last = found;
       }
     }
-    search().write_partners();
+    tree_grafting().write_mates();
     return done;
   }
   __device__ bool write_cover() {
     const MatchingResults& r = s_.results;
-    search().write_cover(from_cols() ? r.col_cover : r.row_cover,
-                         from_cols() ? r.row_cover : r.col_cover);
+    tree_grafting().write_cover(from_cols() ? r.col_cover : r.row_cover,
+                                from_cols() ? r.row_cover : r.col_cover);
     return true;
   }
 
@@ -117,8 +117,10 @@ class AutoSolve {
     }
     tuning_.relabels = 0;  // once in a launch
   }
-  __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.roam); }
-  __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.roam); }
+  __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.work_sharing); }
+  __device__ TreeGrafting tree_grafting() const {
+    return TreeGrafting(grid_, s_, a(), b(), tuning_.work_sharing);
+  }
 
   MatchingGrid& grid_;
   const MatchingState& s_;
@@ -154,7 +156,7 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
   } else {
     write_unfinished(grid, s);
   }
-  grid.meet();
+  grid.barrier_reduce();
   if (grid.leader()) {
     s.control->stage = int32_t(stage);
     s.control->done = stage != Stage::kSolve;

@@ -24,20 +24,21 @@ struct FoundEntries {
   int32_t* edges;   // in shared memory: of those
   SearchEntry* list;
   int32_t* listed;
-  const MatchingState* roaming;  // null: whatever is in the list will be searched
+  const MatchingState* shared;  // null: whatever is in the list will be searched
 };
 
-__device__ inline void put_into_list(const SearchEntry& entry, const FoundEntries& out) {
+__device__ inline void append_to_list(const SearchEntry& entry, const FoundEntries& out) {
   const int32_t at = take_place(out.listed);
   out.list[at] = entry;
-  if (out.roaming == nullptr) return;
+  if (out.shared == nullptr) return;
   __threadfence();
-  atomicAdd(&out.roaming->control->working, 1);
-  publish(*out.roaming, take_place(&out.roaming->control->offers), at, 1);
+  atomicAdd(&out.shared->control->working, 1);
+  publish(*out.shared, take_place(&out.shared->control->offers), at, 1);
 }
 
 // Puts entries, in parts if they have many neighbours. All lanes of a warp come together.
-__device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEntries& out) {
+__device__ inline void append_entry(bool claimed, const SearchEntry& entry,
+                                    const FoundEntries& out) {
   const unsigned who = __ballot_sync(kAllLanes, claimed);
   if (!who) return;
   const int lane = MatchingGrid::lane();
@@ -70,7 +71,7 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
     if (at < out.room) {
       out.stage[at] = part;
     } else {
-      put_into_list(part, out);
+      append_to_list(part, out);
     }
   }
 }
@@ -113,7 +114,8 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
       __syncwarp();
       alone = false;
     }
-    put(claimed, {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
+    append_entry(claimed,
+                 {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
   });
 }
 

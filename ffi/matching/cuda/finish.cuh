@@ -18,7 +18,7 @@ __device__ inline int32_t cardinality(MatchingGrid& grid, const MatchingState& s
   });
   mine = __reduce_add_sync(kAllLanes, mine);
   if (grid.lane() == 0 && mine > 0) atomicAdd(&grid.tally()->count, mine);
-  return grid.meet().count;
+  return grid.barrier_reduce().count;
 }
 
 // The pairs that both sides know; `status` and the size of the matching.

@@ -48,14 +48,14 @@ class PushRelabel {
       is_active_[v] = -1;
       if (listed && mu_col_[v] < 0) append_now(s_.found, &grid_.tally()->count, int32_t(v));
     });
-    const int32_t active = grid_.meet().count;
+    const int32_t active = grid_.barrier_reduce().count;
     // A_p begins as a copy of A_c.
     grid_.each(active, [&](int64_t k) { s_.leaf[k] = __ldcg(s_.found + k); });
     if (grid_.leader()) {
       c_.entries = active;
       c_.levels = c_.tickets = c_.offers = 0;  // round, next relabelling, last success
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   // So many rounds, or to the end. Whether it is done: nothing is active, or pushing leads nowhere.
@@ -77,13 +77,13 @@ class PushRelabel {
                            ? push_all()
                            : push_active(loop, relabelled);
       const bool stuck = loop - __ldcg(&c_.offers) > kPatience + 16 * __ldcg(&c_.turn);
-      grid_.meet();  // all have read the control words
+      grid_.barrier_reduce();  // all have read the control words
       if (grid_.leader()) ++c_.levels;
       if (!any || stuck) {
         fix_matching();
         return true;
       }
-      grid_.meet();
+      grid_.barrier_reduce();
     }
     return false;
   }
@@ -95,7 +95,7 @@ class PushRelabel {
     grid_.each(g_.m, [&](int64_t v) {
       if (__ldcg(mu_col_ + v) < 0 && __ldcg(psi_col_ + v) < never_) grid_.tally()->count = 1;
     });
-    if (grid_.meet().count != 0) return false;
+    if (grid_.barrier_reduce().count != 0) return false;
     grid_.each(g_.n, [&](int64_t u) {
       s_.results.row_cover[u] = __ldcg(mu_row_ + u) >= 0 && __ldcg(psi_row_ + u) == never_;
     });
@@ -109,7 +109,7 @@ class PushRelabel {
       const int32_t u = __ldcg(mu_col_ + v);
       if (u < 0 || __ldcg(mu_row_ + u) != v) __stcg(mu_col_ + v, kFreeVertex);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
  private:
@@ -121,7 +121,7 @@ class PushRelabel {
   __device__ int32_t global_relabel() {
     grid_.each(g_.n, [&](int64_t u) { psi_row_[u] = __ldcg(mu_row_ + u) == -1 ? 0 : never_; });
     grid_.each(g_.m, [&](int64_t v) { psi_col_[v] = never_; });
-    grid_.meet();
+    grid_.barrier_reduce();
     for (int32_t level = 0;; level += 2) {
       bool added = false;
       grid_.each(g_.n, [&](int64_t u) {
@@ -137,7 +137,7 @@ class PushRelabel {
         }
       });
       if (__any_sync(kAllLanes, added) && grid_.lane() == 0) grid_.tally()->count = 1;
-      if (grid_.meet().count == 0) return level + 2;
+      if (grid_.barrier_reduce().count == 0) return level + 2;
     }
   }
 
@@ -182,7 +182,7 @@ class PushRelabel {
       push(int32_t(v), -1);
     });
     if (__any_sync(kAllLanes, any) && grid_.lane() == 0) grid_.tally()->count = 1;
-    return grid_.meet().count != 0;
+    return grid_.barrier_reduce().count != 0;
   }
 
   // Algorithms 7 to 9. Of a column that was pushed, A_c holds its number and A_p that of the one it
@@ -204,7 +204,7 @@ class PushRelabel {
       __stcg(column + k, v);
       if (v >= 0) __stcg(place + v, int32_t(k));
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     const bool shrink =
         options_.variant == PushRelabelOptions::kShrink && relabelled && count >= kLeastShrunk;
     bool any = false;
@@ -222,16 +222,16 @@ class PushRelabel {
       }
     });
     if (__any_sync(kAllLanes, any) && grid_.lane() == 0) grid_.tally()->count = 1;
-    const Tally found = grid_.meet();
+    const Tally found = grid_.barrier_reduce();
     if (found.count == 0) return false;
     const int32_t left = shrink ? found.more : count;
-    grid_.meet();  // all have read how many there were
+    grid_.barrier_reduce();  // all have read how many there were
     grid_.each(left, [&](int64_t k) {
       const int32_t v = __ldcg(current + k);
       __stcg(previous + k, v >= 0 ? push(v, loop) : -1);
     });
     if (grid_.leader()) c_.entries = left;
-    grid_.meet();
+    grid_.barrier_reduce();
     return true;
   }
 

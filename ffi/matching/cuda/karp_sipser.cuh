@@ -21,21 +21,21 @@ class KarpSipser {
   __device__ void run(bool given) {
     grid_.each(vertices_,
                [&](int64_t x) { s_.degree[x] = edges(x).count + (free(int32_t(x)) ? 0 : kGone); });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (given) {
       grid_.each(vertices_, [&](int64_t x) {
         if (!free(int32_t(x))) leave(int32_t(x), nullptr);
       });
-      finish_leaving(grid_.meet().more);
+      finish_leaving(grid_.barrier_reduce().more);
     }
     int32_t first = 0;
     grid_.each(vertices_, [&](int64_t x) {
       if (__ldcg(s_.degree + x) == 1) enqueue(int32_t(x));
     });
-    int32_t count = grid_.meet().count;
+    int32_t count = grid_.barrier_reduce().count;
     follow_rule(first, count);
     grid_.each(n_, [&](int64_t i) { match_least(int32_t(i)); });
-    count = meet();
+    count = barrier_reduce();
     follow_rule(first, count);
   }
 
@@ -101,7 +101,7 @@ class KarpSipser {
         if (atomicSub(s_.degree + y, 1) == 2) enqueue(y);
       }
     }
-    return grid_.meet().count;
+    return grid_.barrier_reduce().count;
   }
 
   // Matches x and y if both are still free.
@@ -157,13 +157,13 @@ class KarpSipser {
       queued_ = first + count;
       grid_.each(count, [&](int64_t k) { follow(__ldcg(s_.queue + first + k)); });
       first += count;
-      count = meet();
+      count = barrier_reduce();
     }
     queued_ = first;
   }
   // How many vertices have come into the queue.
-  __device__ int32_t meet() {
-    const Tally left = grid_.meet();
+  __device__ int32_t barrier_reduce() {
+    const Tally left = grid_.barrier_reduce();
     queued_ += left.count;
     return left.count + finish_leaving(left.more);
   }

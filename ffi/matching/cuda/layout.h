@@ -1,6 +1,6 @@
 // The state of one large matching problem on a GPU, and where its parts lie in one buffer.
-#ifndef JAXMATCH_CUDA_MATCHING_LAYOUT_H_
-#define JAXMATCH_CUDA_MATCHING_LAYOUT_H_
+#ifndef JAXMATCH_MATCHING_CUDA_LAYOUT_H_
+#define JAXMATCH_MATCHING_CUDA_LAYOUT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -136,4 +136,4 @@ constexpr Size kSizes[] = {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_LAYOUT_H_
+#endif  // JAXMATCH_MATCHING_CUDA_LAYOUT_H_

@@ -31,7 +31,7 @@ class Pushing {
   static constexpr int kLooks = 16;  // neighbours of a vertex that a push looks at
 
   __device__ Pushing(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b,
-                     RoamTuning tuning)
+                     WorkSharingTuning tuning)
       : grid_(grid), s_(s), a_(a), b_(b), tuning_(tuning) {}
 
   // Short paths: every free vertex pushes, and heights rise from nothing to `highest`.
@@ -42,7 +42,7 @@ class Pushing {
         append_now(s_.tokens, &grid_.tally()->count, int32_t(v));
       }
     });
-    push(grid_.meet().count, highest, most_pushes);
+    push(grid_.barrier_reduce().count, highest, most_pushes);
   }
 
   // Global relabelling: heights by a search that ends when it has been everywhere or met so many
@@ -58,31 +58,31 @@ class Pushing {
 
   __device__ int32_t relabel(int32_t goal) {
     grid_.each(a_.count, [&](int64_t v) { a_.mate[v] = kFreeVertex; });
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(b_.count, [&](int64_t u) {
       const int32_t v = __ldcg(b_.mate + u);
       s_.height[u] = v >= 0 ? kUnknown : 0;
       if (v >= 0) a_.mate[v] = int32_t(u);
     });
     if (grid_.leader()) s_.control->turn = s_.control->found = 0;
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(a_.count, [&](int64_t v) {
       const int32_t u = __ldcg(a_.mate + v);
       const int32_t first = u >= 0 ? b_.ptr[u] : 0;
       s_.target[v] = {u, first, u >= 0 ? b_.ptr[u + 1] - first : 0, kNoParent};
     });
-    Roaming<HeightRule> roaming(grid_, s_, HeightRule{s_}, b_.adj, tuning_);
-    const FoundEntries out = roaming.staging(s_.list[0], &grid_.tally()->count);
+    WorkSharingBfs<HeightRule> bfs(grid_, s_, HeightRule{s_}, b_.adj, tuning_);
+    const FoundEntries out = bfs.staging(s_.list[0], &grid_.tally()->count);
     grid_.each_warp(b_.count, [&](int64_t u, bool exists) {
       SearchEntry root{root_as_parent(int32_t(u)), 0, 0, 0};
       if (exists && __ldcg(b_.mate + u) < 0) {
         root.first = b_.ptr[u];
         root.degree = b_.ptr[u + 1] - root.first;
       }
-      put(root.degree > 0, root, out);
+      append_entry(root.degree > 0, root, out);
     });
-    roaming.flush(out);
-    roaming.run(grid_.meet().count, goal);
+    bfs.flush(out);
+    bfs.run(grid_.barrier_reduce().count, goal);
     return __ldcg(&s_.control->found);
   }
 
@@ -106,7 +106,7 @@ class Pushing {
         v = before;
       }
     });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
   // Of the neighbours from the `skip`-th on, round the end, as many as one thread looks at.
   __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t skip, int32_t highest,
@@ -138,7 +138,7 @@ class Pushing {
   MatchingGrid& grid_;
   const MatchingState& s_;
   MatchingSide a_, b_;
-  RoamTuning tuning_;
+  WorkSharingTuning tuning_;
 };
 
 }  // namespace jaxmatch::matching

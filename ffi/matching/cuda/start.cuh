@@ -37,10 +37,10 @@ __device__ inline bool graph_is_valid(MatchingGrid& grid, const MatchingState& s
   indices(g.col_ind, g.m);
   indices(g.row_ind, g.n);
   if (__any_sync(kAllLanes, bad) && grid.lane() == 0) atomicAdd(&grid.tally()->found, 1);
-  return grid.meet().found == 0;
+  return grid.barrier_reduce().found == 0;
 }
 
-__device__ inline void forget_partners(MatchingGrid& grid, const MatchingState& s) {
+__device__ inline void clear_mates(MatchingGrid& grid, const MatchingState& s) {
   grid.each(s.graph.n, [&](int64_t i) { s.col4row[i] = kFreeVertex; });
   grid.each(s.graph.m, [&](int64_t j) { s.row4col[j] = kFreeVertex; });
 }
@@ -50,7 +50,7 @@ __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, con
   const BipartiteCsr& g = s.graph;
   int32_t* const claim = s.height;  // of columns
   grid.each(g.m, [&](int64_t j) { claim[j] = INT32_MAX; });
-  grid.meet();
+  grid.barrier_reduce();
   for (int64_t i = grid.warp(); i < g.n; i += grid.warps()) {
     const int32_t j = start[i];
     if (j < 0 || j >= g.m) continue;
@@ -60,14 +60,14 @@ __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, con
     }
     if (__any_sync(kAllLanes, edge) && grid.lane() == 0) atomicMin(claim + j, int32_t(i));
   }
-  grid.meet();
+  grid.barrier_reduce();
   grid.each(g.m, [&](int64_t j) {
     const int32_t i = __ldcg(claim + j);
     if (i == INT32_MAX) return;
     s.row4col[j] = i;
     s.col4row[i] = int32_t(j);
   });
-  grid.meet();
+  grid.barrier_reduce();
 }
 
 // Each free row takes the first free column that it can have (the "cheap" matching of Duff, Kaya
@@ -84,7 +84,7 @@ __device__ inline void match_cheaply(MatchingGrid& grid, const MatchingState& s)
       break;
     }
   });
-  grid.meet();
+  grid.barrier_reduce();
 }
 
 // Vertices of side a with `least` to `most` neighbours take a free one of few neighbours, of the
@@ -126,7 +126,7 @@ __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, Match
       }
     }
   });
-  grid.meet();
+  grid.barrier_reduce();
 }
 
 }  // namespace jaxmatch::matching

@@ -12,7 +12,7 @@ constexpr int kStaged = 3072;  // entries that a block keeps: as many found as t
 #endif
 constexpr int64_t kMatchingSharedBytes = sizeof(MatchingShared) + 2 * kStaged * sizeof(SearchEntry);
 
-struct RoamTuning {
+struct WorkSharingTuning {
   int narrow = 131072;  // with fewer entries blocks do not wait for each other
   int patience = 150;   // microseconds without success after which a search ends
   int share = 64;       // entries that one block leaves to another, at least
@@ -44,10 +44,10 @@ class Patience {
 // The list begins with the entries to start from; whatever is found comes behind them. `rule`
 // counts successes in control->found.
 template <class Rule>
-class Roaming {
+class WorkSharingBfs {
  public:
-  __device__ Roaming(MatchingGrid& grid, const MatchingState& s, Rule rule, const int32_t* adj,
-                     RoamTuning tuning)
+  __device__ WorkSharingBfs(MatchingGrid& grid, const MatchingState& s, Rule rule,
+                            const int32_t* adj, WorkSharingTuning tuning)
       : grid_(grid), s_(s), c_(*s.control), rule_(rule), adj_(adj), tuning_(tuning) {}
 
   // From the first `roots` entries, until nothing is left to be searched or `goal` successes.
@@ -67,15 +67,15 @@ class Roaming {
       c_.stop = 0;
       c_.tickets = c_.offers = 0;
     }
-    grid_.meet();
-    if (first < last) roam(first, last, goal);
-    const int32_t offers = peek(&c_.offers);
+    grid_.barrier_reduce();
+    if (first < last) work_sharing(first, last, goal);
+    const int32_t offers = load_l2(&c_.offers);
     grid_.each(offers, [&](int64_t k) { s_.offers[k] = {0, 0}; });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  __device__ static int32_t peek(const int32_t* at) { return __ldcg(at); }
-  __device__ SearchEntry* list() const { return s_.list[peek(&c_.turn)]; }
+  __device__ static int32_t load_l2(const int32_t* at) { return __ldcg(at); }
+  __device__ SearchEntry* list() const { return s_.list[load_l2(&c_.turn)]; }
   __device__ static SearchEntry* stage(int which) {
     char* const stages = matching_shared + sizeof(MatchingShared);
     return reinterpret_cast<SearchEntry*>(stages) + which * kStaged;
@@ -118,12 +118,12 @@ class Roaming {
     }
     flush(out);
     if (grid_.leader()) ++c_.levels;
-    return grid_.meet().count;
+    return grid_.barrier_reduce().count;
   }
 
   // Blocks search on their own, each what it finds itself, and leave some of it to those that have
   // nothing. An idle block takes a ticket and waits for the offer of that number.
-  __device__ void roam(int32_t first, int32_t last, int32_t goal) {
+  __device__ void work_sharing(int32_t first, int32_t last, int32_t goal) {
     MatchingShared& b = in_block();
     const int32_t share = max(tuning_.share, (last - first + int(gridDim.x) - 1) / int(gridDim.x));
     first += int32_t(blockIdx.x) * share;
@@ -163,7 +163,7 @@ class Roaming {
       if (threadIdx.x == 0) {
         if (!listed) base = atomicAdd(&c_.entries, end);
         seen = __ldcg(reinterpret_cast<const int4*>(&c_.working));
-        found = peek(&c_.found);
+        found = load_l2(&c_.found);
       }
       const int room = kStaged - staged;
       const int part = edges <= room ? end - begin : fitting(stage(now) + begin, end - begin, room);
@@ -208,7 +208,7 @@ class Roaming {
       __syncthreads();
       copy(list() + b.base, stage(1 - now), staged);
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
   static constexpr int kFew = 32, kFewEdges = 96;  // for one warp
   static constexpr int kRoom =
@@ -259,7 +259,7 @@ class Roaming {
       if (count == 0 || count > kFew || edges > kFewEdges || end > kStaged - kRoom) break;
       if (rounds % 16 == 0) {
         bool stop = false;
-        if (grid_.lane() == 0) stop = poll(&c_.working).y != 0 || patience.ends(peek(&c_.found));
+        if (grid_.lane() == 0) stop = poll(&c_.working).y != 0 || patience.ends(load_l2(&c_.found));
         if (__any_sync(kAllLanes, stop)) break;
       }
       begin = end;
@@ -329,7 +329,7 @@ class Roaming {
   MatchingControl& c_;
   Rule rule_;
   const int32_t* adj_;
-  RoamTuning tuning_;
+  WorkSharingTuning tuning_;
 };
 
 }  // namespace jaxmatch::matching
