@@ -1,4 +1,4 @@
-// Whether a traced network makes sense.
+// Validation of a traced network.
 #ifndef JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_
 #define JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_
 
@@ -12,7 +12,7 @@
 
 namespace jaxmatch::flow {
 
-// Every arc of the nodes first .. last - 1 leads to another node, from which its partner leads
+// True if every arc of the nodes first .. last - 1 leads to another node, and its reverse arc leads
 // back.
 inline bool are_reverse_arcs(const FlowNetworkCsr& g, int64_t first, int64_t last) {
   uint32_t wrong = 0;
@@ -27,7 +27,7 @@ inline bool are_reverse_arcs(const FlowNetworkCsr& g, int64_t first, int64_t las
   return !wrong;
 }
 
-// No two arcs of the node lead to the same one. Arcs are in order.
+// True if the heads of the node's arcs rise strictly: no two of its arcs lead to the same node.
 inline bool heads_rise(const FlowNetworkCsr& g, int32_t node) {
   for (int32_t a = g.arc_ptr[node] + 1; a < g.arc_ptr[node + 1]; ++a) {
     if (g.arc_head[a] <= g.arc_head[a - 1]) return false;
@@ -47,9 +47,8 @@ inline bool are_distinct(const int32_t* index, int64_t count, FlowMemory& memory
   return !twice;
 }
 
-// True if the network is as FlowNetworkCsr says, but for the order of arcs, which matters at the
-// terminals alone.
-// Uses up memory.
+// True if the network satisfies FlowNetworkCsr, except for the order of arcs, which matters at the
+// terminals only. Allocates from `memory`.
 inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& memory) {
   if (g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0 ||
       g.edge_ptr[g.arcs] < 0 || g.edge_ptr[g.arcs] > g.edges) {

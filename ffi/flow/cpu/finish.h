@@ -1,4 +1,4 @@
-// From a solved problem to its results: source side, flow of the given edges, value.
+// Results of a solved problem: source side, flow on the given edges, value.
 #ifndef JAXMATCH_FLOW_CPU_FINISH_H_
 #define JAXMATCH_FLOW_CPU_FINISH_H_
 
@@ -18,9 +18,9 @@
 
 namespace jaxmatch::flow {
 
-// The source side of the source-most minimum cut: what residual arcs reach from excesses that reach
-// no deficit. They stay on this side when they go back to the source, and whatever residual arcs
-// reach from the source of the flow that comes out of that is reached from them.
+// The source side of the source-most minimum cut: all nodes reachable by residual arcs from
+// excesses that reach no deficit. These nodes stay on this side when their excess returns to the
+// source, and every node reachable from the source in the final flow is reachable from them.
 template <class T>
 void find_source_side(const FlowProblem<T>& p, FlowMemory& memory, bool* side) {
   const Residual<T>& g = p.residual;
@@ -41,7 +41,7 @@ void find_source_side(const FlowProblem<T>& p, FlowMemory& memory, bool* side) {
   }
 }
 
-// The flow on arc a, that of its partner taken off: in units, positive or not.
+// Net flow on arc a: its flow minus that of its reverse arc, in units, of either sign.
 template <class T>
 T net_flow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   const FlowArc<T>& arc = p.residual.arcs[a];
@@ -53,7 +53,7 @@ T net_flow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   return p.capacity[a] - arc.out;
 }
 
-// Edges that stand for the same arc fill up one after the other. Returns what arrives at the sink.
+// Edges of the same arc fill up one after the other. Returns the flow into the sink.
 template <class T, class C>
 int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
                    const Spread& spread, C* flow) {
@@ -85,7 +85,7 @@ int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<
   return value;
 }
 
-// The capacities of the edges from the source side to the sink side, summed in their order.
+// Capacity of the cut, summed in the order of edges.
 template <class C>
 double cut_capacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
                     FlowMemory& memory) {
@@ -109,7 +109,7 @@ double cut_capacity(const FlowNetworkCsr& g, const C* capacity, const bool* side
   return sum.value();
 }
 
-// What a result says without a solution.
+// The results of a problem without a solution.
 template <class C, class V>
 void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status status) {
   constexpr bool kIsFloat = std::is_floating_point_v<C>;
@@ -119,7 +119,7 @@ void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status
   *out.status = status;
 }
 
-// The residual network holds a maximum pseudoflow.
+// Requires a maximum pseudoflow in the residual network.
 template <class T, class C, class V>
 void write_results(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
                    const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {

@@ -1,4 +1,4 @@
-// The target jaxmatch_flow on CPU: checks each network, solves, and writes flow and cut.
+// The target jaxmatch_flow on the CPU: checks each network, solves it, writes flow and cut.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
   write_results(p, capacity, units, spread, memory, out);
 }
 
-// `is_sound`: whether the network has been found so already, if it has been looked at.
+// `is_sound`: the result of checking the network, if it has been checked already.
 template <class C, class V>
 void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
                    const Spread& spread, FlowMemory& memory) {
@@ -78,7 +78,7 @@ void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_soun
   }
 }
 
-// False: there is no memory.
+// Returns false if memory runs out.
 template <class C, class V>
 bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
   if (o.batch == 0) return true;

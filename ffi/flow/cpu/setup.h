@@ -1,4 +1,4 @@
-// From a network and capacities in units to the residual network without flow.
+// Setup: the residual network without flow, from a network and its capacities in units.
 #ifndef JAXMATCH_FLOW_CPU_SETUP_H_
 #define JAXMATCH_FLOW_CPU_SETUP_H_
 
@@ -14,19 +14,20 @@
 
 namespace jaxmatch::flow {
 
-// One problem in units: the network, what its arcs can carry, and the flow in the making.
+// One problem in units: the network, the capacities of its arcs, and the current flow.
 template <class T>
 struct FlowProblem {
   FlowNetworkCsr network;
   int32_t source, sink;
-  // Whether the terminals are nodes of the residual network (see Residual).
+  // True if the terminals are nodes of the residual network (see Residual).
   bool keeps_terminals;
   const T* capacity;  // [arcs]
-  T* supply;          // [nodes], the flow from the source that begins at a node; all of it at first
+  T* supply;  // [nodes], flow straight from the source that begins at a node; initially its full
+              // capacity
   Residual<T> residual;
 };
 
-// The sums that tell which type holds all residuals and excesses, and whether terminals can go.
+// Largest sum at a terminal; it decides the integer type and whether terminals can be removed.
 struct FlowSums {
   int64_t largest;
 
@@ -41,7 +42,8 @@ FlowSums sum_units(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<
   if (units.is_unbounded()) return {FlowSums::kMost};
   const FlowSums sums{units.largest_sum()};
   if (sums.fit_int32()) return sums;
-  // Capacities beyond the bound count for less than they are.
+  // FixedPoint clips capacities at the bound, so the larger sum is recomputed from the clipped
+  // ones.
   int64_t out = 0, in = 0;
   const auto add = [&](int64_t& sum, int32_t k) {
     sum = std::min(sum + units.units(capacity[k]), FlowSums::kMost);
@@ -51,7 +53,7 @@ FlowSums sum_units(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<
   return {std::max(out, in)};
 }
 
-// What arc a can carry. No flow is above bound(), so that a sum need not be either.
+// Capacity of arc a. No flow exceeds bound(), so the sum saturates at bound() + 1.
 template <class T, class C>
 T units_of_arc(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units, int32_t a) {
   int64_t sum = 0;
@@ -98,7 +100,7 @@ FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const Fix
           excess[v] -= arc_units[back];
         }
         arcs[a].out = arcs[a].in = arcs[back].out = arcs[back].in = 0;
-        // An arc to a terminal is never looked at if it stands at an end of its node's arcs.
+        // Skips an arc to a terminal if it is the first or the last one of its node.
         if (begin[v] == back) ++begin[v];
         if (end[v] == back + 1 && begin[v] < end[v]) --end[v];
       }

@@ -1,15 +1,15 @@
-// How a flow problem begins on a GPU: everything is checked, capacities become residuals, and the
-// arcs of one terminal are saturated.
-#ifndef JAXMATCH_CUDA_FLOW_BEGIN_CUH_
-#define JAXMATCH_CUDA_FLOW_BEGIN_CUH_
+// The first kernel of a flow problem: validates the input, turns capacities into residuals and
+// saturates the arcs of one terminal.
+#ifndef JAXMATCH_FLOW_CUDA_BEGIN_CUH_
+#define JAXMATCH_FLOW_CUDA_BEGIN_CUH_
 
 #include "flow/cuda/fixed_point.cuh"
 
 namespace jaxmatch::flow {
 
-// Whether the arrays make a network and the terminals are two nodes of it. The heads of a node's
-// arcs must rise if `ordered`, or a search for one of them may find another, and at the terminals.
-// Nothing is read out of bounds meanwhile. All threads return the same.
+// True if the arrays form a network and the terminals are two different nodes of it. The heads of a
+// node's arcs must rise at the terminals, and everywhere if `ordered`: a binary search for a head
+// relies on it. No read is out of bounds. All threads return the same.
 __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool ordered) {
   const FlowNetworkCsr& g = s.network;
   const auto exists = [](int32_t x, int32_t count) { return uint32_t(x) < uint32_t(count); };
@@ -42,7 +42,7 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
   });
   count_all(&grid.tally()->found, bad);
   const bool valid = grid.barrier_reduce().found == 0;
-  // As many as there are, and none twice.
+  // No entry of arc_edge occurs twice.
   bad = false;
   if (valid) {
     grid.each(g.edges, [&](int64_t k) { bad |= __ldcg(s.slot + g.arc_edge[k]) != k; });
@@ -51,8 +51,8 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
   return grid.barrier_reduce().found == 0 && valid;
 }
 
-// Every pair of arcs is written by one thread. The root's arcs are full from the beginning, and
-// what they carry is the excess of their heads, which must be zero before.
+// Each pair of reverse arcs is written by one thread. The root's arcs are saturated, and their flow
+// is the excess of their heads, which must be zero before.
 template <class Word, class C>
 __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
                                       const FixedPoint<C>& units) {
@@ -62,7 +62,7 @@ __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
   const bool reversed = __ldcg(&s.control->reversed) != 0;
   const int32_t root = reversed ? *s.sink : *s.source, target = reversed ? *s.source : *s.sink;
   ArcResidual<Word>* const residual = s.residuals<Word>();
-  int64_t left = 0;  // the root
+  int64_t left = 0;  // flow out of the root
   grid.each(g.arcs, [&](int64_t at) {
     const int32_t arc = int32_t(at), reverse = g.reverse_arc[arc];
     if (arc > reverse) return;
@@ -124,4 +124,4 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_BEGIN_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_BEGIN_CUH_

@@ -1,6 +1,7 @@
-// What a solve ends with: the flow on the given edges, the source's side of the cut, the value.
-#ifndef JAXMATCH_CUDA_FLOW_FINISH_CUH_
-#define JAXMATCH_CUDA_FLOW_FINISH_CUH_
+// The last kernel of a flow problem: the flow on the given edges, the source side of the cut, the
+// value.
+#ifndef JAXMATCH_FLOW_CUDA_FINISH_CUH_
+#define JAXMATCH_FLOW_CUDA_FINISH_CUH_
 
 #include "common/compensated_sum.h"
 #include "flow/cuda/fixed_point.cuh"
@@ -14,7 +15,7 @@ __device__ inline T no_number() {
   return T(-1);
 }
 
-// C is the type of capacities, V that of values.
+// C is the type of capacities, V the type of values.
 template <class C, class V>
 class FlowFinish {
  public:
@@ -45,7 +46,7 @@ class FlowFinish {
     } else {
       if (status == kOptimal && int64_t(value) != flow) status = kOverflow;
     }
-    // An invariant that does not hold must not pass for a proof.
+    // A broken invariant must not pass for a proof of optimality.
     if (status == kOptimal && __ldcg(&c_.overdrawn) != 0) status = kUnfinished;
     if (status == kOptimal) {
       write_flow(infinite);
@@ -66,7 +67,8 @@ class FlowFinish {
   }
 
  private:
-  // Edges of an arc fill up in their order; where the other direction flows, they have nothing.
+  // Edges of an arc fill up in their order; if the net flow is in the other direction, they get
+  // none.
   __device__ void write_flow(bool infinite) {
     const int exponent = __ldcg(&c_.exponent);
     const bool narrow = __ldcg(&c_.narrow) != 0;
@@ -95,8 +97,8 @@ class FlowFinish {
     return int64_t(s_.initials<Word>()[at]) - load(s_.residuals<Word>() + at).out;
   }
 
-  // The capacities of the edges that are cut, added in an order that depends on their number alone:
-  // so many consecutive edges by each lane, these in order of lanes, these by warps.
+  // The capacity of the cut. The order of additions depends on the number of edges only: each lane
+  // sums consecutive edges, then lanes are summed in order, then warps.
   __device__ double cut_capacity() {
     grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
     grid_.barrier_reduce();
@@ -125,7 +127,7 @@ class FlowFinish {
     grid_.barrier_reduce();
     return __ldcg(&c_.cut);
   }
-  // By one warp.
+  // For one warp.
   template <class F>
   __device__ static double ordered_sum(int64_t count, F x) {
     const int64_t each = (count + 31) / 32, first = FlowGrid::lane() * each;
@@ -149,4 +151,4 @@ class FlowFinish {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_FINISH_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_FINISH_CUH_

@@ -1,7 +1,8 @@
-// The target jaxmatch_flow on CUDA: of large networks one after another, each by the whole GPU in
-// cooperative launches; of a batch of small ones all at once, a block for each. A problem is begun,
-// solved and written by a kernel each, since only the first and the last depend on the types of
-// capacities. Nothing is read on the host: what one kernel decides is in the control words.
+// The target jaxmatch_flow on CUDA. Large networks are solved one after another, each by the whole
+// GPU in cooperative launches; a batch of small ones is solved at once, one block each. Each
+// problem takes three kernels (begin, solve, finish), because only the first and the last depend on
+// the types of capacities. The host reads nothing back: kernels pass decisions on in the control
+// words.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -10,7 +11,7 @@
 namespace jaxmatch::flow {
 namespace {
 
-constexpr int kSmallThreads = 512;  // at most
+constexpr int kSmallThreads = 512;  // upper limit
 
 template <class C>
 __global__ void __launch_bounds__(kFlowThreads, 1)
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
   finish_problem<C, V>(s, false);
 }
 
-// A problem for each block.
+// One problem per block.
 __device__ inline void state_of_block(const FlowBatch& batch, FlowState& s) {
   if (threadIdx.x == 0) s = batch.state(blockIdx.x);
   __syncthreads();
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kSmallThreads)
   finish_problem<C, V>(s, true);
 }
 
-// The first and the last kernels of one combination of types.
+// The first and the last kernel for one combination of types.
 struct FlowKernels {
   void *begin, *finish, *begin_small, *finish_small;
 
@@ -159,7 +160,8 @@ class Launch {
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 flow_shared_bytes(kKnownNodes));
   }
-  // One block has little less of a small network than all have, and many of them run at once.
+  // On a small network one block is nearly as fast as the whole grid, and a batch runs many blocks
+  // at once.
   bool is_small() const {
     const FlowOperands& o = batch_.operands;
     const int64_t size = int64_t(o.first.nodes) + o.first.arcs;

@@ -1,6 +1,6 @@
 // All blocks of a cooperative launch meet and learn whether any of them has something left.
-#ifndef JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_BARRIER_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_BARRIER_CUH_
 
 #include <cstdint>
 
@@ -81,4 +81,4 @@ static_assert(sizeof(GridCutControl) == 4 * kControlWords);
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_BARRIER_CUH_

@@ -1,6 +1,6 @@
 // Arcs over the border of a tile, and what the two tiles say over them.
-#ifndef JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_
 
 #include <cstdint>
 
@@ -62,4 +62,4 @@ __device__ inline GridMessage<T> read_message(const GridMessage<T>* at) {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_

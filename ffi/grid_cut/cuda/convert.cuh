@@ -1,6 +1,6 @@
 // From the given capacities to those that tiles compute with.
-#ifndef JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_
 
 #include <cmath>
 #include <cstdint>
@@ -285,4 +285,4 @@ class GridNumbers {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_

@@ -1,6 +1,6 @@
 // One grid from its capacities to its result.
-#ifndef JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_
 
 #include <cmath>
 #include <cstdint>
@@ -182,4 +182,4 @@ __device__ inline void cut_grid(const GridCutOperands& o, const GridCutPlan& pla
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_

@@ -1,6 +1,6 @@
 // The launch of the kernel for grids, of one type of capacities and of values.
-#ifndef JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_
 
 #include <cooperative_groups.h>
 
@@ -152,4 +152,4 @@ ffi::Error run_connected(cudaStream_t stream, const GridCutOperands& o, char* co
   }                                                                                           \
   static_assert(true, "a semicolon follows")
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_

@@ -14,8 +14,8 @@
 // over the border is taken back where the other end has risen meanwhile so far that the arc back
 // would lead down by more than one, which both tiles see. Then heights only rise, and the number of
 // rounds is polynomial as for any push-relabel.
-#ifndef JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
 
 #include <cstdint>
 
@@ -308,4 +308,4 @@ class GridCutSolve {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_

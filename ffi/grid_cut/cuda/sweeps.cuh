@@ -3,8 +3,8 @@
 //
 // Each is a function of its own, not inlined, for every width of a tile: so registers are given out
 // for it alone, and it finds a cell's neighbours and arcs at constant distances.
-#ifndef JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
 
 #include <cstdint>
 #include <type_traits>
@@ -198,4 +198,4 @@ __device__ inline bool with_width(const GridTiling& tiling, F f) {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_

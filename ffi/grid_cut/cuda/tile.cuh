@@ -3,8 +3,8 @@
 // Flow runs backwards, from the sink to the source: a cell has excess where the sink takes more
 // than the source gives, and a deficit where it is the other way round. So what still reaches a
 // deficit in the end is what residual arcs reach from the source.
-#ifndef JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
+#ifndef JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 
 #include <cstdint>
 
@@ -134,4 +134,4 @@ class GridTile {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_TILE_CUH_

@@ -2,8 +2,8 @@
 // maximum cardinality matching algorithms for bipartite graphs, Euro-Par 2013. Functions are named
 // after its algorithms 1 to 4. One launch does many levels of the breadth-first search, with a
 // meeting of all threads where the paper has a launch.
-#ifndef JAXMATCH_CUDA_MATCHING_BFS_CUH_
-#define JAXMATCH_CUDA_MATCHING_BFS_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
+#define JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
@@ -208,4 +208,4 @@ class BreadthFirst {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_BFS_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_

@@ -1,7 +1,7 @@
 // The method "auto" for one large graph: a greedy matching, short paths by pushing, the rest by
 // trees.
-#ifndef JAXMATCH_CUDA_MATCHING_AUTO_CUH_
-#define JAXMATCH_CUDA_MATCHING_AUTO_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_AUTO_CUH_
+#define JAXMATCH_MATCHING_CUDA_AUTO_CUH_
 
 #include "matching/cuda/karp_sipser.cuh"
 #include "matching/cuda/push.cuh"
@@ -166,4 +166,4 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_AUTO_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_AUTO_CUH_

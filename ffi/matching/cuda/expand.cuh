@@ -1,7 +1,7 @@
 // One step of a search for augmenting paths: the neighbours of some vertices are claimed for the
 // trees of these.
-#ifndef JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
-#define JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_EXPAND_CUH_
+#define JAXMATCH_MATCHING_CUDA_EXPAND_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -121,4 +121,4 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_EXPAND_CUH_

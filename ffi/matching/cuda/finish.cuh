@@ -1,7 +1,7 @@
 // What a matching on a GPU ends with: its size, and the vertex cover of König that proves it
 // maximum.
-#ifndef JAXMATCH_CUDA_MATCHING_FINISH_CUH_
-#define JAXMATCH_CUDA_MATCHING_FINISH_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_FINISH_CUH_
+#define JAXMATCH_MATCHING_CUDA_FINISH_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -62,4 +62,4 @@ __device__ inline void write_invalid(MatchingGrid& grid, const MatchingState& s)
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_FINISH_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_FINISH_CUH_

@@ -2,8 +2,8 @@
 // maximum cardinality bipartite matching algorithm on GPUs, ICPP 2013. Functions are named after
 // its algorithms 3 to 9. One launch does many rounds, with a meeting of all threads where the paper
 // has a launch. Neither locks nor atomic operations are used to push.
-#ifndef JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
-#define JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_G_PR_CUH_
+#define JAXMATCH_MATCHING_CUDA_G_PR_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
@@ -246,4 +246,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_G_PR_CUH_

@@ -1,7 +1,7 @@
 // What the threads of a cooperative launch share while they match one large graph: a place in the
 // grid, counters that all of them read after a barrier, and lists that they append to.
-#ifndef JAXMATCH_CUDA_MATCHING_GRID_CUH_
-#define JAXMATCH_CUDA_MATCHING_GRID_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_GRID_CUH_
+#define JAXMATCH_MATCHING_CUDA_GRID_CUH_
 
 #include <cstdint>
 
@@ -58,4 +58,4 @@ __device__ inline void each_edge(int32_t first, int32_t length, F f) {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_GRID_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_GRID_CUH_

@@ -1,7 +1,7 @@
 // The matching of Karp and Sipser (1981) on a GPU: a vertex with one neighbour left is matched to
 // it, which loses nothing; where there is none, a row takes its neighbour of least degree.
-#ifndef JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
-#define JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
+#define JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -193,4 +193,4 @@ class KarpSipser {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_

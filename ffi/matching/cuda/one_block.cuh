@@ -1,6 +1,6 @@
 // Many small graphs at once: a block for each, its matching and trees in shared memory.
-#ifndef JAXMATCH_CUDA_MATCHING_SMALL_CUH_
-#define JAXMATCH_CUDA_MATCHING_SMALL_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_
+#define JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_
 
 #include <cstdint>
 
@@ -189,4 +189,4 @@ class SmallMatching {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_SMALL_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_

@@ -1,6 +1,6 @@
 // Augmenting paths of a large matching, found by pushing: no thread waits for another.
-#ifndef JAXMATCH_CUDA_MATCHING_PUSH_CUH_
-#define JAXMATCH_CUDA_MATCHING_PUSH_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_PUSH_CUH_
+#define JAXMATCH_MATCHING_CUDA_PUSH_CUH_
 
 #include "matching/cuda/work_sharing_bfs.cuh"
 
@@ -143,4 +143,4 @@ class Pushing {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_PUSH_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_PUSH_CUH_

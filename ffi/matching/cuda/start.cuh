@@ -1,7 +1,7 @@
 // How a large matching begins on a GPU: the graph is checked, a given matching taken over, and a
 // greedy one built on top of it.
-#ifndef JAXMATCH_CUDA_MATCHING_START_CUH_
-#define JAXMATCH_CUDA_MATCHING_START_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_START_CUH_
+#define JAXMATCH_MATCHING_CUDA_START_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -131,4 +131,4 @@ __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, Match
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_START_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_START_CUH_

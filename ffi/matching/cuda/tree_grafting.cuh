@@ -1,8 +1,8 @@
 // The search for a maximum matching that "auto" ends with: trees from all free vertices of one side
 // at once, disjoint, kept from phase to phase until they reach a free vertex of the other side
 // (Azad, Buluc and Pothen 2017).
-#ifndef JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
-#define JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
+#define JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/work_sharing_bfs.cuh"
@@ -177,4 +177,4 @@ class TreeGrafting {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_

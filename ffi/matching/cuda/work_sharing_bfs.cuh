@@ -1,7 +1,7 @@
 // A search from many vertices at once, by all blocks of a launch: level by level while there is
 // much to search, then each block on its own.
-#ifndef JAXMATCH_CUDA_MATCHING_ROAM_CUH_
-#define JAXMATCH_CUDA_MATCHING_ROAM_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
+#define JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
 
 #include "matching/cuda/expand.cuh"
 
@@ -334,4 +334,4 @@ class WorkSharingBfs {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_ROAM_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
