@@ -49,13 +49,13 @@ class GridNumbers {
   // All threads of all blocks.
   __device__ Kind survey() {
     surveyed_ = true;
-    if (look<true>(GridBound{})) return Kind::kInvalid;
+    if (survey_pass<true>(GridBound{})) return Kind::kInvalid;
     if constexpr (kReal) {
       const GridSurvey s{most(kMostExcess), most(kMostDeficit), most(kMostFinite),
                          most(kMostAround)};
       const GridBound bound = GridBound::of(s, g_.shape.cells(), kArcs);
       const bool clip = bound.must_clip(most(kMostArc), s.most_around);
-      if (clip) look<false>(bound);
+      if (clip) survey_pass<false>(bound);
       const double around = clip ? most(kMostAroundBounded) : s.most_around;
       const int exponent = clip ? bound.exponent : 0;
       units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
@@ -112,10 +112,10 @@ class GridNumbers {
     for (int i = int(threadIdx.x); i < cells; i += 2 * step) {
       const GridPlace first = tile.tiling.cell(i);
       const GridPlace second = tile.tiling.cell(i + step < cells ? i + step : i);
-      const Given one = look_up(global(first)), two = look_up(global(second));
+      const Given one = load_cell(global(first)), two = load_cell(global(second));
       unfit |= !surveyed_ && !(is_small(one) && is_small(two));
-      put<T>(tile, tile.tiling.at(first), one);
-      put<T>(tile, tile.tiling.at(second), two);
+      store_cell<T>(tile, tile.tiling.at(first), one);
+      store_cell<T>(tile, tile.tiling.at(second), two);
     }
     return unfit;
   }
@@ -125,7 +125,7 @@ class GridNumbers {
   struct Given {
     G source, sink, arcs[kArcs];
   };
-  __device__ Given look_up(GridPlace g) const {
+  __device__ Given load_cell(GridPlace g) const {
     const bool there = g_.shape.holds(g.z, g.y, g.x);
     const int64_t cell = (int64_t(g.z) * g_.shape.height + g.y) * g_.shape.width + g.x;
     Given x;
@@ -149,7 +149,7 @@ class GridNumbers {
     return small;
   }
   template <class T, class Tile>
-  __device__ void put(const Tile& tile, int a, const Given& x) const {
+  __device__ void store_cell(const Tile& tile, int a, const Given& x) const {
     tile.excess(a) = T(excess(x.source, x.sink));
 #pragma unroll
     for (int k = 0; k < kArcs; ++k) tile.arc(k, a) = T(capacity(x.arcs[k]));
@@ -189,7 +189,7 @@ class GridNumbers {
     if (threadIdx.x % 32 == 0 && x > 0) atomicAdd(mine_->sums + which, x);
   }
   // What one block has found, for all. Returns whether any has found a fault.
-  __device__ bool share(bool fault) {
+  __device__ bool share_survey(bool fault) {
     __syncthreads();
     if (!barrier_.is_alone() && threadIdx.x == 0) {
       for (int k = 0; k < 6; ++k) {
@@ -205,7 +205,7 @@ class GridNumbers {
   // Looks at all numbers: at first as they are, then in units of the bound, which arcs are at most.
   // Returns whether any is no capacity.
   template <bool kFirst>
-  __device__ bool look(const GridBound& bound) {
+  __device__ bool survey_pass(const GridBound& bound) {
     bool fault = false;
     double most_excess = 0, most_deficit = 0, most_finite = 0, most_around = 0, most_arc = 0;
     unsigned long long sums[4] = {};
@@ -246,7 +246,7 @@ class GridNumbers {
     });
     if (!kFirst) {
       raise(kMostAroundBounded, most_around);
-      return share(false);
+      return share_survey(false);
     }
     raise(kMostAround, most_around);
     if constexpr (kReal) {
@@ -257,7 +257,7 @@ class GridNumbers {
     } else {
       for (int k = 0; k < 4; ++k) count(k, sums[k]);
     }
-    return share(fault);
+    return share_survey(fault);
   }
   __device__ bool is_rounded() const {
     bool rounded = false;

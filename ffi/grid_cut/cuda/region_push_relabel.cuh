@@ -26,12 +26,12 @@
 namespace jaxmatch::grid_cut {
 
 struct GridCutTuning {
-  int rounds = 4;        // between two relabellings
-  int first_rounds = 4;  // before the first
-  int sweeps = 8;        // pushes and relabellings in a round
-  int exchanges = 2;     // after which distances need not be exact where excess can move
-  int settling = 32;     // sweeps of distances between two exchanges
-  int racing = 1024;     // relabellings before threads wait for each other
+  int rounds = 4;            // between two relabellings
+  int first_rounds = 4;      // before the first
+  int sweeps = 8;            // pushes and relabellings in a round
+  int exchanges = 2;         // after which distances need not be exact where excess can move
+  int distance_sweeps = 32;  // sweeps of distances between two exchanges
+  int racing = 1024;         // relabellings before threads wait for each other
 };
 
 // What blocks tell each other, in memory of the device.
@@ -278,7 +278,8 @@ class GridCutSolve {
         collect();
         if (start) tile_.start_distances();
         // A tile that is alone hears of nothing new later.
-        changed |= tile_.update_distances(tiling_.tiles() > 1 ? tuning_.settling : INT32_MAX);
+        changed |=
+            tile_.update_distances(tiling_.tiles() > 1 ? tuning_.distance_sweeps : INT32_MAX);
         publish();
         active |= tile_.has_active();
       });

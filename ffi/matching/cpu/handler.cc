@@ -1,4 +1,5 @@
-// The target jaxmatch_matching on CPU: checks each graph, starts, solves and proves it.
+// The target jaxmatch_matching on the CPU: checks each graph, initialises, solves, writes the
+// cover.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -25,20 +26,20 @@
 namespace jaxmatch::matching {
 namespace {
 
-// The method auto searches from the side with fewer free vertices that have edges. That is the side
-// with fewer vertices that have edges: any matching covers as many on both sides.
+// The method "auto" searches from the side with fewer free vertices that have edges. That is the
+// side with fewer vertices that have edges: a matching covers the same number on both sides.
 bool auto_searches_from_columns(const BipartiteCsr& g) {
   return count_with_edges(g.col_ptr, g.m) < count_with_edges(g.row_ptr, g.n);
 }
 
-// Relabellings come after k times the edges; "fixed" numbers of rounds are those of GPUs.
+// Relabellings come after k times the edges; "fixed" numbers of rounds apply to GPUs only.
 double relabel_factor(const Options& options) {
   constexpr double kDefault = 0.5;
   return options.word("relabel", "") == "fixed" ? kDefault : options.real("k", kDefault);
 }
 
-// Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or
-// null where the algorithm does not know them.
+// Makes the matching maximum. Returns the columns reachable from free rows by alternating paths, or
+// null if the algorithm does not compute them.
 Bitmap find_maximum(const MatchingOperands& o, const Spread& spread, MatchingState& s,
                     Scratch& scratch) {
   switch (o.method) {
@@ -76,7 +77,7 @@ void write_invalid(const BipartiteCsr& g, const MatchingResults& out) {
   *out.status = kInvalidGraph;
 }
 
-// False: there is no memory.
+// Returns false if memory runs out.
 bool solve_graph(const MatchingOperands& o, int64_t b, const Spread& spread, Scratch& scratch) {
   const BipartiteCsr g = o.graph(b);
   const MatchingResults out = o.results_of(b);

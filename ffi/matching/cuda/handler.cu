@@ -1,5 +1,5 @@
-// The target jaxmatch_matching on CUDA: small graphs all in one launch, a block for each; of large
-// ones one after another, each by the whole GPU in a cooperative launch.
+// The target jaxmatch_matching on CUDA. Small graphs are solved in one launch, one block each;
+// large ones one after another, each by the whole GPU in a cooperative launch.
 #include <algorithm>
 #include <optional>
 
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kMatchingThreads, 1)
   grid.barrier_reduce();
   if (grid.leader()) {
     s.control->done = 1;
-    s.control->stage = int32_t(Stage::kBegin);  // whoever asks again gets the same
+    s.control->stage = int32_t(Stage::kBegin);  // a repeated call starts over, with the same result
     s.control->step = grid.steps();
   }
 }

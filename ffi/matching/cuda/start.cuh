@@ -1,5 +1,5 @@
-// How a large matching begins on a GPU: the graph is checked, a given matching taken over, and a
-// greedy one built on top of it.
+// Start of a large matching on a GPU: checks the graph, keeps a given matching, and extends it
+// greedily.
 #ifndef JAXMATCH_MATCHING_CUDA_START_CUH_
 #define JAXMATCH_MATCHING_CUDA_START_CUH_
 
@@ -9,7 +9,7 @@
 
 namespace jaxmatch::matching {
 
-// Every pointer and index within bounds. All threads return the same.
+// True if all pointers and indices are in bounds. All threads return the same.
 __device__ inline bool graph_is_valid(MatchingGrid& grid, const MatchingState& s) {
   const BipartiteCsr& g = s.graph;
   bool bad = false;
@@ -45,10 +45,10 @@ __device__ inline void clear_mates(MatchingGrid& grid, const MatchingState& s) {
   grid.each(s.graph.m, [&](int64_t j) { s.row4col[j] = kFreeVertex; });
 }
 
-// Takes over the pairs of `start` that are edges; of several rows with one column the lowest.
+// Keeps the pairs of `start` that are edges; of several rows with the same column, the lowest.
 __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, const int32_t* start) {
   const BipartiteCsr& g = s.graph;
-  int32_t* const claim = s.height;  // of columns
+  int32_t* const claim = s.height;  // of each column
   grid.each(g.m, [&](int64_t j) { claim[j] = INT32_MAX; });
   grid.barrier_reduce();
   for (int64_t i = grid.warp(); i < g.n; i += grid.warps()) {
@@ -70,8 +70,8 @@ __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, con
   grid.barrier_reduce();
 }
 
-// Each free row takes the first free column that it can have (the "cheap" matching of Duff, Kaya
-// and Ucar 2011).
+// Each free row takes its first column that is still free (the "cheap" matching of Duff, Kaya and
+// Ucar 2011).
 __device__ inline void match_cheaply(MatchingGrid& grid, const MatchingState& s) {
   const BipartiteCsr& g = s.graph;
   grid.each(g.n, [&](int64_t i) {
@@ -87,16 +87,16 @@ __device__ inline void match_cheaply(MatchingGrid& grid, const MatchingState& s)
   grid.barrier_reduce();
 }
 
-// Vertices of side a with `least` to `most` neighbours take a free one of few neighbours, of the
-// first so many.
-template <int kLooks>
+// Free vertices of side a with `least` to `most` neighbours take a free neighbour of low degree
+// among their first kNeighbours.
+template <int kNeighbours>
 __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, MatchingSide b,
                                        int32_t least, int32_t most) {
   constexpr int kBatch = 8;
   grid.each(a.count, [&](int64_t v) {
     const int32_t first = a.ptr[v], degree = a.ptr[v + 1] - first;
     if (degree < least || degree > most || __ldcg(a.mate + v) != kFreeVertex) return;
-    for (int32_t k = 0; k < degree && k < kLooks; k += kBatch) {
+    for (int32_t k = 0; k < degree && k < kNeighbours; k += kBatch) {
       int32_t u[kBatch];
       uint64_t key[kBatch];
 #pragma unroll

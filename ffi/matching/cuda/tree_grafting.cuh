@@ -1,6 +1,5 @@
-// The search for a maximum matching that "auto" ends with: trees from all free vertices of one side
-// at once, disjoint, kept from phase to phase until they reach a free vertex of the other side
-// (Azad, Buluc and Pothen 2017).
+// The last stage of "auto": disjoint trees from all free vertices of one side at once, kept from
+// phase to phase until they reach a free vertex of the other side (Azad, Buluc and Pothen 2017).
 #ifndef JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 #define JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 
@@ -9,12 +8,12 @@
 
 namespace jaxmatch::matching {
 
-// Trees with a root each, that end with the first free target they reach.
+// Search rule: a tree has one root and ends with the first free target it reaches.
 struct TreeRule {
   const MatchingState& s;
 
   __device__ bool grows(int32_t root) const { return __ldcg(s.leaf + root) < 0; }
-  // Others than the first are given back.
+  // Targets reached later by the same tree are released.
   __device__ void reach(int32_t u, int32_t root) const {
     if (atomicCAS(s.leaf + root, -1, u) != -1) {
       atomicExch(&s.target[u].parent, kNoParent);
@@ -26,8 +25,8 @@ struct TreeRule {
 };
 
 // Every vertex of a tree is in the list, with its root. A target has a parent if and only if it is
-// in a tree, and no tree shares it. Where a phase finds nothing, all neighbours of all trees are in
-// trees: the matching is maximum.
+// in a tree, and trees share no target. If a phase finds no path, all neighbours of all trees are
+// in trees: the matching is maximum.
 class TreeGrafting {
  public:
   __device__ TreeGrafting(MatchingGrid& grid, const MatchingState& s, MatchingSide a,
@@ -39,7 +38,7 @@ class TreeGrafting {
         b_(b),
         bfs_(grid, s, TreeRule{s}, a.adj, tuning) {}
 
-  // A root for each free vertex of side a. Of partners, those that side b knows count.
+  // Makes a root of each free vertex of side a. Only the mates stored at side b count.
   __device__ void begin() {
     grid_.each(a_.count, [&](int64_t v) {
       a_.mate[v] = kFreeVertex;
@@ -81,7 +80,7 @@ class TreeGrafting {
     grid_.barrier_reduce();
   }
 
-  // Takes the partners that the search has found over into both sides.
+  // Copies the mates found by the search to both sides.
   __device__ void write_mates() {
     grid_.each(a_.count, [&](int64_t v) { a_.mate[v] = kFreeVertex; });
     grid_.barrier_reduce();
@@ -92,8 +91,8 @@ class TreeGrafting {
     });
     grid_.barrier_reduce();
   }
-  // Of side b the vertices in trees, of side a the partners of the others. Where no free vertex of
-  // side b has an edge, all of b that have a partner.
+  // The cover: vertices of side b in trees, and mates of the other vertices of side b. If no free
+  // vertex of side b has an edge, all matched vertices of b.
   __device__ void write_cover(bool* a_cover, bool* b_cover) {
     const bool all_of_b = load_l2(&c_.targets) == 0;
     grid_.each(b_.count, [&](int64_t u) {
@@ -107,7 +106,7 @@ class TreeGrafting {
     });
   }
 
-  // Returns how many paths were found; none: the matching is maximum.
+  // Returns the number of paths found; 0: the matching is maximum.
   __device__ int32_t phase() {
     const int32_t roots = load_l2(&c_.roots), targets = load_l2(&c_.targets);
     if (roots == 0 || targets == 0) return 0;
@@ -122,7 +121,7 @@ class TreeGrafting {
  private:
   __device__ static int32_t load_l2(const int32_t* at) { return __ldcg(at); }
 
-  // Along the path from each leaf to its root, every target takes the partner of the one before.
+  // Along the path from each leaf to its root, every target takes the mate of its predecessor.
   __device__ void augment() {
     grid_.each(load_l2(&c_.found), [&](int64_t k) {
       const int32_t root = __ldcg(s_.found + k), leaf = __ldcg(s_.leaf + root);
@@ -139,7 +138,8 @@ class TreeGrafting {
     grid_.barrier_reduce();
   }
 
-  // The targets of trees that have ended are free to join others, which are searched again.
+  // Keeps the trees that have found no path. Targets of the other trees are released, and can be
+  // claimed by trees that are searched again.
   __device__ void keep_trees() {
     const SearchEntry* const from = bfs_.list();
     const int32_t turn = load_l2(&c_.turn), entries = load_l2(&c_.entries),
