@@ -1,4 +1,4 @@
-// The kernels for one flow network, run on the CPU: one C function for
+// Emulation of the kernels for one flow network on the CPU: one C function for
 // tests/emulation/test_flow_emulated.py. Stages and ranges are small, so that small networks fill
 // them.
 #include "tally_emulator.h"
@@ -52,7 +52,7 @@ struct Launches {
   }
 };
 
-// Variants of a solve that the library has constants for.
+// Overrides the library's tuning constants.
 FlowTuning tuned(const Options& given) {
   FlowTuning t;
   const auto set = [&](const char* name, int32_t& field) {
@@ -105,9 +105,10 @@ int64_t run_launches(const FlowState& s, const FlowPlan& plan, FlowMethod method
 }  // namespace
 }  // namespace jaxmatch::flow
 
-// Solves one problem on a grid of so many blocks, one block being alone, in launches of so many
-// rounds (0: one launch). Types are the numbers of Dtype. With `racing` >= 0, nodes are relabelled
-// between searches in so many rounds only. Returns the number of launches, less one.
+// Solves one problem on a grid of `blocks` blocks, in launches of `budget` rounds (0: one launch);
+// a single block runs in the mode for one block alone. Types are the names of Dtype. With `racing`
+// >= 0, nodes are relabelled between searches in that many rounds only. Returns the number of
+// launches, less one.
 extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, const int32_t* arc_ptr,
                                 const int32_t* arc_head, const int32_t* reverse_arc,
                                 const int32_t* edge_ptr, const int32_t* arc_edge,
@@ -130,7 +131,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
   s.source_side = source_side;
   s.status = status;
   const int64_t bytes = lay_out_flow(s, nullptr);
-  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
+  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // no accidental zeros
   lay_out_flow(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256);
   const FlowMethod method = named(kFlowMethods, method_name);
   const bool two_level = method != FlowMethod::kAuto;

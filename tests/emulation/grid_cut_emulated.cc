@@ -1,6 +1,6 @@
-// The kernel for minimum cuts of grids, run on the CPU: one C function for
-// tests/emulation/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order,
-// and whatever looks at memory that other blocks write lets others go first now and then.
+// Emulation of the kernel for minimum cuts of grids on the CPU: one C function for
+// tests/emulation/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order;
+// accesses to memory that other blocks write yield at random.
 #include "grid_emulator.h"
 // The emulator comes first.
 #include "names.h"
@@ -52,7 +52,7 @@ template <int kArcs, class G, class V>
 void emulate(const GridCutOperands& o, const Emulation& how) {
   const GridTiling& t = how.tiling;
   const size_t cells = size_t(o.shape.cells());
-  // Nothing is zero by luck.
+  // No accidental zeros.
   std::vector<char> messages(size_t(32) * size_t(t.tiles()) * size_t(t.links()) + 16, char(0xab));
   std::vector<char> stored((kArcs + 2) * 8 * cells + 8, char(0xab));
   std::vector<double> partial(how.blocks, 1e300);
@@ -82,8 +82,8 @@ void solve_connected(const GridCutOperands& o, const Emulation& how) {
 }  // namespace
 }  // namespace jaxmatch::grid_cut
 
-// The bytes of device memory that a GPU with so many multiprocessors and so much shared memory asks
-// for, or 0 where one block is enough.
+// Bytes of device memory needed on a GPU with `blocks` multiprocessors and `shared` bytes of shared
+// memory per block; 0 where one block suffices.
 extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blocks,
                                  int64_t shared) {
   using namespace jaxmatch;

@@ -1,4 +1,5 @@
-// The target jaxmatch_grid_cut on CPU: checks each problem, brings it into integers and solves it.
+// The target jaxmatch_grid_cut on the CPU: checks each problem, converts it to integers and solves
+// it.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct GridResults {
 template <int kArcs, class T, class V>
 void solve_integers(const GridCapacities<T>& g, const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
-  // What goes through a cell from terminal to terminal, and what is left for the arcs.
+  // `direct` sums the flow that goes straight from terminal to terminal; the excess is the rest.
   using Search = GridSearch<kArcs, T>;
   GridMemory memory(GridMemory::bytes_for<T>(n) + Search::bytes(n));
   T* const excess = memory.take<T>(n);
@@ -63,7 +64,7 @@ void solve_integers(const GridCapacities<T>& g, const GridResults<V>& out) {
   *out.status = kOptimal;
 }
 
-// False: rounded, and nothing is written.
+// False if a number would be rounded; nothing is written then.
 template <int kArcs, class I, class T, class V>
 bool solve_fixed_point(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
                        const GridResults<V>& out) {
@@ -98,7 +99,7 @@ void solve_connected(const GridCapacities<T>& g, const GridResults<V>& out) {
   } else if (!are_valid<kArcs>(g)) {
     out.fail(g.shape.cells(), kInvalidCapacity);
   } else if constexpr (std::is_floating_point_v<T>) {
-    // Few numbers that people write need more than 30 bits.
+    // Most inputs need at most 30 bits.
     const FixedPoint<kArcs, T> numbers(g);
     if (!solve_fixed_point<kArcs, int32_t>(g, numbers, 30, out)) {
       solve_fixed_point<kArcs, int64_t>(g, numbers, 59, out);
