@@ -1,5 +1,4 @@
-// The operands and results of the target jaxmatch_flow, and the one place that knows how a flow
-// network lies in memory.
+// Operands and results of the target jaxmatch_flow, and the memory layout of a flow network.
 #ifndef JAXMATCH_FLOW_OPERANDS_H_
 #define JAXMATCH_FLOW_OPERANDS_H_
 
@@ -25,27 +24,28 @@ constexpr Name<FlowMethod> kFlowMethods[] = {
     {"two_level", FlowMethod::kTwoLevel},
 };
 
-// One network. Each unordered pair of different nodes that an edge joins has two arcs, one in each
-// direction and each the other's partner. Arcs are sorted by (tail, head), those of node u are
-// arc_ptr[u] .. arc_ptr[u + 1]. Arc k stands for the edges arc_edge[edge_ptr[k] .. edge_ptr[k +
-// 1]], in rising order, which all go its way; self-loops stand behind edge_ptr[arcs].
+// One network. Each unordered pair of different nodes joined by an edge has two arcs, one in each
+// direction; each is the reverse arc of the other. Arcs are sorted by (tail, head); the arcs of
+// node u are arc_ptr[u] .. arc_ptr[u + 1]. Arc k stands for the edges arc_edge[edge_ptr[k] ..
+// edge_ptr[k + 1]], in rising order, all in the direction of the arc; self-loops are listed behind
+// edge_ptr[arcs].
 //
-// Only a traced network may hold a pair of nodes twice, and no arcs of the source or the sink: what
-// these bring is counted by arc.
+// A traced network may hold a pair of nodes twice, unless one of them is the source or the sink,
+// whose capacities are summed by arc.
 //
-// Nothing may be taken for granted: pointers may fall or leave the arrays, heads and partners may
-// not exist or not fit together, edges may be missing or named twice. Whoever solves checks all of
-// it first and must neither hang nor leave its arrays where it is wrong.
+// The arrays may hold anything: pointers may fall or leave the arrays, heads and reverse arcs may
+// be out of range or inconsistent, edges may be missing or duplicated. A solver checks all of it
+// first; on invalid input it must terminate and stay within its arrays.
 struct FlowNetworkCsr {
   int32_t nodes, arcs, edges;
   const int32_t* arc_ptr;      // [nodes + 1]
   const int32_t* arc_head;     // [arcs]
-  const int32_t* arc_partner;  // [arcs]
+  const int32_t* reverse_arc;  // [arcs]
   const int32_t* edge_ptr;     // [arcs + 1]
   const int32_t* arc_edge;     // [edges]
 };
 
-// One problem's results, C the type of capacities and V that of values.
+// Results of one problem; C is the type of capacities, V the type of values.
 template <class C, class V>
 struct FlowResults {
   V* value;           // one
@@ -56,34 +56,34 @@ struct FlowResults {
 
 struct FlowOperands {
   int64_t batch;
-  FlowNetworkCsr first;  // of the batch
-  // From one problem's network arrays to the next one's: 0 where all problems share them.
-  int64_t arc_ptr_step, arc_head_step, arc_partner_step, edge_ptr_step, arc_edge_step;
+  FlowNetworkCsr first;  // first problem of the batch
+  // Offset between the network arrays of consecutive problems; 0 where all problems share an array.
+  int64_t arc_ptr_step, arc_head_step, reverse_arc_step, edge_ptr_step, arc_edge_step;
   const void* capacities;  // [batch, edges]
-  const int32_t* sources;  // [batch], any numbers at all
-  const int32_t* sinks;    // [batch], likewise
+  const int32_t* sources;  // [batch], unchecked
+  const int32_t* sinks;    // [batch], unchecked
   void* values;            // [batch]
   void* flows;             // [batch, edges]
   bool* source_sides;      // [batch, nodes]
   int32_t* statuses;       // [batch]
   Dtype capacity_dtype;    // of capacities and flows: kS32, kS64, kF32 or kF64
-  Dtype value_dtype;       // likewise
+  Dtype value_dtype;       // kS32, kS64, kF32 or kF64
   FlowMethod method;
   Options options;  // of the method
-  int64_t steps;    // of one call; 0: to the end
+  int64_t steps;    // limit of one call; 0: run to the end
 
   JAXMATCH_HOST_DEVICE FlowNetworkCsr network(int64_t b) const {
     FlowNetworkCsr g = first;
     g.arc_ptr += b * arc_ptr_step;
     g.arc_head += b * arc_head_step;
-    g.arc_partner += b * arc_partner_step;
+    g.reverse_arc += b * reverse_arc_step;
     g.edge_ptr += b * edge_ptr_step;
     g.arc_edge += b * arc_edge_step;
     return g;
   }
-  // Whether one check of the network is good for all problems.
+  // True if one check of the network covers all problems.
   JAXMATCH_HOST_DEVICE bool shares_network() const {
-    return batch <= 1 || (arc_ptr_step == 0 && arc_head_step == 0 && arc_partner_step == 0 &&
+    return batch <= 1 || (arc_ptr_step == 0 && arc_head_step == 0 && reverse_arc_step == 0 &&
                           edge_ptr_step == 0 && arc_edge_step == 0);
   }
   template <class C>
@@ -97,16 +97,16 @@ struct FlowOperands {
   }
 };
 
-// Whether a value of type `value` belongs to capacities of type `capacity`.
-inline bool IsFlowValueType(Dtype capacity, Dtype value) {
+// True if values of type `value` are allowed for capacities of type `capacity`.
+inline bool is_flow_value_type(Dtype capacity, Dtype value) {
   return capacity == value || (capacity == Dtype::kS32 && value == Dtype::kS64);
 }
 
 using NetworkArray = ffi::Buffer<ffi::S32>;
 using FlowFlags = ffi::Buffer<ffi::PRED>;
 
-inline ffi::ErrorOr<FlowOperands> DecodeFlow(
-    const NetworkArray& arc_ptr, const NetworkArray& arc_head, const NetworkArray& arc_partner,
+inline ffi::ErrorOr<FlowOperands> decode_flow(
+    const NetworkArray& arc_ptr, const NetworkArray& arc_head, const NetworkArray& reverse_arc,
     const NetworkArray& edge_ptr, const NetworkArray& arc_edge, const ffi::AnyBuffer& capacity,
     const NetworkArray& source, const NetworkArray& sink, ffi::Result<ffi::AnyBuffer> value,
     ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
@@ -115,19 +115,19 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_flow: ") + what));
   };
   const auto last = [](const auto& buffer) { return int64_t(buffer.dimensions().back()); };
-  for (const NetworkArray* x : {&arc_ptr, &arc_head, &arc_partner, &edge_ptr, &arc_edge}) {
+  for (const NetworkArray* x : {&arc_ptr, &arc_head, &reverse_arc, &edge_ptr, &arc_edge}) {
     if (x->dimensions().size() == 0) return wrong("a network's arrays need a dimension");
   }
   if (capacity.dimensions().size() == 0) return wrong("capacity needs a dimension");
   const int64_t batch = BatchSize(capacity.dimensions(), 1);
   const int64_t nodes = last(arc_ptr) - 1, arcs = last(arc_head), edges = last(capacity);
   if (nodes < 0) return wrong("arc_ptr holds at least one entry");
-  constexpr int64_t kMost = INT32_MAX - 2048;  // so that loops may step beyond the last
+  constexpr int64_t kMost = INT32_MAX - 2048;  // so that loop counters may exceed the length
   if (nodes > kMost || arcs > kMost || edges > kMost) {
     return wrong("about 2^31 nodes, arcs or edges, or more");
   }
 
-  // From one problem to the next, where there is an array for all or one for each.
+  // Offset between problems: 0 if one array serves all, else its length. False if neither fits.
   const auto step_of = [&](const NetworkArray& x, int64_t length, int64_t& step) {
     const int64_t count = int64_t(x.element_count());
     step = batch > 1 && count != length ? length : 0;
@@ -138,7 +138,7 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
     return int64_t(buffer.element_count()) == count;
   };
   if (!step_of(arc_ptr, nodes + 1, o.arc_ptr_step) || !step_of(arc_head, arcs, o.arc_head_step) ||
-      !step_of(arc_partner, arcs, o.arc_partner_step) ||
+      !step_of(reverse_arc, arcs, o.reverse_arc_step) ||
       !step_of(edge_ptr, arcs + 1, o.edge_ptr_step) || !step_of(arc_edge, edges, o.arc_edge_step) ||
       !holds(source, batch) || !holds(sink, batch) || !holds(*value, batch) ||
       !holds(*flow, batch * edges) || !holds(*source_side, batch * nodes) ||
@@ -152,14 +152,14 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
   if (flow->element_type() != capacity.element_type()) {
     return wrong("flow has the type of capacity");
   }
-  if (!value_dtype || !IsFlowValueType(*capacity_dtype, *value_dtype)) {
+  if (!value_dtype || !is_flow_value_type(*capacity_dtype, *value_dtype)) {
     return wrong("value has the type of capacity, or int64 where that is int32");
   }
   o.capacity_dtype = *capacity_dtype;
   o.value_dtype = *value_dtype;
   o.batch = batch;
   o.first = {int32_t(nodes),        int32_t(arcs),         int32_t(edges),
-             arc_ptr.typed_data(),  arc_head.typed_data(), arc_partner.typed_data(),
+             arc_ptr.typed_data(),  arc_head.typed_data(), reverse_arc.typed_data(),
              edge_ptr.typed_data(), arc_edge.typed_data()};
   o.capacities = capacity.untyped_data();
   o.sources = source.typed_data();
@@ -178,7 +178,7 @@ inline ffi::ErrorOr<FlowOperands> DecodeFlow(
 
 }  // namespace jaxmatch::flow
 
-// The arguments and first results of both handlers, behind the platform's context.
+// Arguments and first results of both handlers, after the platform's context.
 #define JAXMATCH_BIND_FLOW(binding)        \
   (binding)                                \
       .Arg<jaxmatch::flow::NetworkArray>() \

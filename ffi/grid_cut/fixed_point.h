@@ -1,7 +1,7 @@
-// Floating-point capacities in fixed point: every solver computes with integers, so that flow is
-// conserved exactly and nothing is pushed in ever smaller parts.
-#ifndef JAXMATCH_GRID_CUT_UNITS_H_
-#define JAXMATCH_GRID_CUT_UNITS_H_
+// Quantisation of floating-point capacities: every solver computes with integers, so that flow is
+// conserved exactly and amounts cannot shrink without end.
+#ifndef JAXMATCH_GRID_CUT_FIXED_POINT_H_
+#define JAXMATCH_GRID_CUT_FIXED_POINT_H_
 
 #include <cmath>
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace jaxmatch::grid_cut {
 
-// No flow over the grid may reach it: then int64 holds all sums.
+// Flows must stay below this limit: then int64 holds all sums.
 constexpr int64_t kGridMostFlow = int64_t{1} << 59;
 
-// A power of two as two factors: it may itself be no double where what it is multiplied by is.
+// A power of two as two factors: the power itself may not be a double although its product with a
+// double is.
 struct GridPower {
   double half, rest;
 
@@ -23,22 +24,22 @@ struct GridPower {
   JAXMATCH_HOST_DEVICE double times(double x) const { return x * half * rest; }
 };
 
-// The largest numbers of a problem. All are maxima, so that it does not matter who finds them in
-// which order. Of the arcs that leave the grid nothing is known.
+// Maxima over the numbers of a problem; they do not depend on the order of evaluation. Arcs that
+// leave the grid are ignored.
 struct GridSurvey {
-  double most_excess = 0, most_deficit = 0;  // that a cell can pass on or take in
+  double most_excess = 0, most_deficit = 0;  // excess or deficit that a cell's arcs can carry
   double most_finite = 0;                    // of all capacities
-  double most_around = 0;                    // the larger of those, and all arcs of a cell
+  double most_around = 0;                    // of excess or deficit plus all arcs, over the cells
 };
 
-// No flow exceeds significand * 2^exponent, which may lie beyond all doubles.
+// No flow exceeds significand * 2^exponent, which may be larger than all doubles.
 //
-// What a cell can pass on is bounded by its arcs, so that this holds even beside infinite
-// capacities, but where an infinite flow may be: there no finite cut exceeds it.
+// The excess of a cell counts only as far as its arcs can carry it. So the bound holds beside
+// infinite capacities too, unless the flow may be infinite: then it bounds every finite cut.
 struct GridBound {
   double significand = INFINITY;  // 0, or from 1/2 to 2^32
   int exponent = 0;
-  double limit = INFINITY;  // a capacity is above the bound if it is above this double
+  double limit = INFINITY;  // a capacity exceeds the bound if it exceeds this double
   GridPower down{1, 1};     // 2^-exponent
 
   JAXMATCH_HOST_DEVICE static GridBound of(const GridSurvey& s, int64_t cells, int arcs) {
@@ -60,7 +61,7 @@ struct GridBound {
     const double x = down.times(capacity);
     return x < significand ? x : significand;
   }
-  // Whether a survey must clip arcs at the bound: some are so large that they would make the unit
+  // True if a survey must clip arcs at the bound: some are so large that they would make the unit
   // coarse, or their sums exceed all doubles. The survey then counts in units of 2^exponent, where
   // a capacity may underflow to 0. That is harmless: the unit of flow is at least 2^-59 of the
   // bound, far above what underflows.
@@ -69,22 +70,23 @@ struct GridBound {
   }
 };
 
-// Capacities are rounded down to whole units, so that bounds hold for them, too. Whatever is above
-// the bound counts as one unit more: it is never full, so that minimum cuts are the same with and
-// without. Exact where all numbers are whole.
+// Capacities are rounded down to whole units, so that bounds hold for them, too. A capacity above
+// the bound counts as one unit more than the bound: the arc is never full, so minimum cuts do not
+// change. Exact where all numbers are whole.
 class GridUnits {
  public:
   GridUnits() = default;
-  // `most_around` is in units of 2^around_exponent, with no arc above the bound. Around each cell
-  // there will be fewer than 2^bits units, even when each of the arcs above the bound, 16 of them
-  // at most, counts as one unit more.
+  // `most_around` is in units of 2^around_exponent, with no arc above the bound. The sum around
+  // each cell is below 2^bits units, even when each of the arcs above the bound, at most 16, counts
+  // as one unit more.
   JAXMATCH_HOST_DEVICE static GridUnits of(const GridBound& bound, double most_around,
                                            int around_exponent, int bits) {
     int exponent = 0;
     const double part = frexp(most_around, &exponent);
-    if (part > 1 - 0x1p-25) ++exponent;  // sums are rounded, and those larger ones count more
+    if (part > 1 - 0x1p-25)
+      ++exponent;  // sums are rounded, and arcs above the bound count one unit more
     exponent += around_exponent - bits;  // below 2^(exponent + bits)
-    // The least double is a whole number of the finest unit.
+    // The least double is a multiple of the finest unit.
     exponent = exponent < -1074 ? -1074 : exponent;
     const double in_units = ldexp(bound.significand, bound.exponent - exponent);
     constexpr double kMost = double(int64_t{1} << 60);
@@ -97,7 +99,7 @@ class GridUnits {
     return units;
   }
 
-  // What capacities above the bound count as.
+  // The units of capacities above the bound.
   JAXMATCH_HOST_DEVICE int64_t beyond() const { return beyond_; }
   JAXMATCH_HOST_DEVICE bool is_beyond(double capacity) const { return capacity > limit_; }
   JAXMATCH_HOST_DEVICE double scaled(double x) const { return up_.times(x); }
@@ -105,17 +107,17 @@ class GridUnits {
   JAXMATCH_HOST_DEVICE int64_t capacity(double c) const {
     return is_beyond(c) ? beyond_ : int64_t(scaled(c));
   }
-  // Whether this is `capacity`, up to 2^30 units, without rounding.
+  // True if `capacity`, up to 2^30 units, is exact.
   JAXMATCH_HOST_DEVICE bool is_exact(double c) const { return is_beyond(c) || is_whole(scaled(c)); }
 
-  // What the source gives a cell beyond what the sink takes. No cell can use more than its arcs
-  // carry, which is below 2^bits units, nor more than the bound.
+  // Net capacity from the source, minus that to the sink. Clipped: no cell can use more than its
+  // arcs carry, which is below 2^bits units, nor more than the bound.
   JAXMATCH_HOST_DEVICE int64_t excess(double source, double sink) const {
     const Difference d = difference(source, sink);
     int64_t units = most_excess_;
     if (!d.is_most) {
       units = int64_t(d.scaled);
-      // What the difference of two doubles rounds away can be many units.
+      // The rounding error of the difference of two doubles can be many units.
       const double left = (d.scaled - double(units)) + d.rest;
       const int64_t more = int64_t(left);
       units += more - (double(more) > left);
@@ -123,7 +125,7 @@ class GridUnits {
     }
     return source < sink ? -units : units;
   }
-  // `excess`, up to 2^30 units, as a double, and whether nothing is rounded. Without branches.
+  // `excess`, up to 2^30 units, as a double. Returns true if nothing is rounded. Without branches.
   JAXMATCH_HOST_DEVICE bool exact_excess(double source, double sink, double* excess) const {
     const Difference d = difference(source, sink);
     const double units = d.is_most ? double(most_excess_) : d.scaled;
@@ -132,7 +134,7 @@ class GridUnits {
   }
 
  private:
-  // Two numbers that add up to |source - sink| in units; or it counts as most_excess_.
+  // |source - sink| in units as a sum of two numbers, or is_most if it counts as most_excess_.
   struct Difference {
     double scaled, rest;
     bool is_most;
@@ -142,12 +144,12 @@ class GridUnits {
     const double size = more == less ? 0 : more - less;  // both may be infinite
     const double scaled = this->scaled(size);
     const bool is_most = (size > limit_) | (scaled >= double(most_excess_));
-    // Dekker's; what it makes of infinities does not matter.
+    // Dekker's fast two-sum; the result for infinities is not used.
     const double rest = (more - size) - less;
     const bool is_simple = is_most | (size == 0);
     return {is_most ? 0 : scaled, is_simple ? 0 : this->scaled(rest), is_most};
   }
-  // For |x| up to 2^51: the sum is an integer, and the nearest.
+  // For |x| up to 2^51: adding kRound rounds to the nearest integer.
   JAXMATCH_HOST_DEVICE static bool is_whole(double x) {
     constexpr double kRound = 0x1.8p52;
     return (x + kRound) - kRound == x;
@@ -160,4 +162,4 @@ class GridUnits {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_GRID_CUT_UNITS_H_
+#endif  // JAXMATCH_GRID_CUT_FIXED_POINT_H_

@@ -1,5 +1,5 @@
-// The operands and results of the target jaxmatch_grid_cut, and the one place that knows how a grid
-// and its arcs lie in memory.
+// Operands and results of the target jaxmatch_grid_cut, and the memory layout of a grid and its
+// arcs.
 #ifndef JAXMATCH_GRID_CUT_OPERANDS_H_
 #define JAXMATCH_GRID_CUT_OPERANDS_H_
 
@@ -16,7 +16,7 @@
 
 namespace jaxmatch::grid_cut {
 
-// The steps (dz, dy, dx) from a cell to its neighbours. Direction k + arcs/2 is opposite to k.
+// The offset (dz, dy, dx) from a cell to a neighbour. Direction k + arcs/2 is opposite to k.
 struct GridStep {
   int8_t z, y, x;
 };
@@ -39,7 +39,7 @@ JAXMATCH_HOST_DEVICE constexpr int opposite(int k) {
 }
 
 struct GridShape {
-  int32_t depth, height, width;  // depth 1 where the grid has two dimensions
+  int32_t depth, height, width;  // depth is 1 for two-dimensional grids
   JAXMATCH_HOST_DEVICE int64_t cells() const { return int64_t(depth) * height * width; }
   JAXMATCH_HOST_DEVICE bool holds(int z, int y, int x) const {
     return uint32_t(z) < uint32_t(depth) && uint32_t(y) < uint32_t(height) &&
@@ -50,7 +50,7 @@ struct GridShape {
   }
 };
 
-// On the CPU they are one.
+// On the CPU all methods are the same.
 enum class GridCutMethod { kAuto, kAugment, kPushRelabel };
 constexpr Name<GridCutMethod> kGridCutMethods[] = {{"auto", GridCutMethod::kAuto},
                                                    {"augment", GridCutMethod::kAugment},
@@ -76,14 +76,14 @@ struct GridCutOperands {
   }
 };
 
-// One problem of the batch, its capacities in the given numbers.
+// One problem of the batch, with its capacities as given.
 template <class T>
 struct GridCapacities {
   GridShape shape;
   bool symmetric;
   const T *source, *sink, *pairwise;
 
-  // Of the arc from `cell` in direction k, to the neighbour `other`.
+  // The capacity of the arc from `cell` in direction k, to the neighbour `other`.
   template <int kArcs>
   JAXMATCH_HOST_DEVICE const T* arc_at(int64_t cell, int64_t other, int k) const {
     const bool at_other = symmetric && k >= kArcs / 2;
@@ -105,12 +105,12 @@ JAXMATCH_HOST_DEVICE GridCapacities<T> grid_of(const GridCutOperands& o, int64_t
 using GridSides = ffi::Buffer<ffi::PRED>;
 using GridStatus = ffi::Buffer<ffi::S32>;
 
-inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::AnyBuffer sink,
-                                                   ffi::AnyBuffer pairwise,
-                                                   ffi::Result<ffi::AnyBuffer> value,
-                                                   ffi::Result<GridSides> side,
-                                                   ffi::Result<GridStatus> status,
-                                                   const ffi::Dictionary& attributes) {
+inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi::AnyBuffer sink,
+                                                     ffi::AnyBuffer pairwise,
+                                                     ffi::Result<ffi::AnyBuffer> value,
+                                                     ffi::Result<GridSides> side,
+                                                     ffi::Result<GridStatus> status,
+                                                     const ffi::Dictionary& attributes) {
   const auto wrong = [](const char* what) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_grid_cut: ") + what));
   };
@@ -164,7 +164,7 @@ inline ffi::ErrorOr<GridCutOperands> DecodeGridCut(ffi::AnyBuffer source, ffi::A
 
 }  // namespace jaxmatch::grid_cut
 
-// The arguments and first results of both handlers, behind the platform's context.
+// Arguments and first results of both handlers, after the platform's context.
 #define JAXMATCH_BIND_GRID_CUT(binding)     \
   (binding)                                 \
       .Arg<jaxmatch::ffi::AnyBuffer>()      \

@@ -1,5 +1,4 @@
-// The operands and results of the target jaxmatch_matching, and the one place that knows how a
-// bipartite graph lies in memory.
+// Operands and results of the target jaxmatch_matching, and the memory layout of a bipartite graph.
 #ifndef JAXMATCH_MATCHING_OPERANDS_H_
 #define JAXMATCH_MATCHING_OPERANDS_H_
 
@@ -48,11 +47,11 @@ constexpr Name<MatchingInit> kMatchingInits[] = {
     {"karp_sipser", MatchingInit::kKarpSipser},
 };
 
-// One graph, both ways. Row i is joined to the columns col_ind[row_ptr[i] .. row_ptr[i + 1]),
-// column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). Nothing may be taken for granted:
-// pointers may fall, leave the arrays or name vertices that do not exist, and the two directions
-// may differ. Whoever solves checks everything but the last first, and must neither hang nor leave
-// its arrays where that is wrong.
+// One graph, by rows and by columns. Row i is adjacent to the columns col_ind[row_ptr[i] ..
+// row_ptr[i + 1]), column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). The arrays may hold
+// anything: pointers may fall or leave the arrays, indices may be out of range, and the two
+// directions may name different edges. A solver checks all but the last first; on invalid input,
+// and where the directions differ, it must terminate and stay within its arrays.
 struct BipartiteCsr {
   int32_t n, m;            // rows, columns
   int64_t capacity;        // length of col_ind and of row_ind
@@ -73,14 +72,14 @@ struct MatchingResults {
 
 struct MatchingOperands {
   int64_t batch;
-  BipartiteCsr first;       // of the batch
-  const int32_t* start;     // [batch, n] columns or -1, any numbers at all; null if not given
-  MatchingResults results;  // of the first
+  BipartiteCsr first;       // first graph of the batch
+  const int32_t* start;     // [batch, n] columns or -1, unchecked; null if not given
+  MatchingResults results;  // of the first graph
   MatchingMethod method;
   MatchingInit init;
   Options options;  // of the method
-  int64_t steps;    // of one call; 0: to the end
-  bool resumed;     // from the state of another call
+  int64_t steps;    // limit of one call; 0: run to the end
+  bool resumed;     // continues from the state of another call
 
   JAXMATCH_HOST_DEVICE BipartiteCsr graph(int64_t b) const {
     BipartiteCsr g = first;
@@ -104,7 +103,7 @@ struct MatchingOperands {
 using Indices = ffi::Buffer<ffi::S32>;
 using Flags = ffi::Buffer<ffi::PRED>;
 
-inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
+inline ffi::ErrorOr<MatchingOperands> decode_matching(
     const Indices& row_ptr, const Indices& col_ind, const Indices& col_ptr, const Indices& row_ind,
     ffi::RemainingArgs optional, ffi::Result<Indices> col4row, ffi::Result<Indices> row4col,
     ffi::Result<Indices> cardinality, ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
@@ -127,7 +126,7 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
   const int64_t batch = BatchSize(row_ptr.dimensions(), 1);
   const int64_t n = last(row_ptr) - 1, m = last(col_ptr) - 1, capacity = last(col_ind);
   if (n < 0 || m < 0) return wrong("row_ptr and col_ptr hold at least one entry");
-  constexpr int64_t kMostEdges = INT32_MAX - 2048;  // so that loops may step beyond the last
+  constexpr int64_t kMostEdges = INT32_MAX - 2048;  // so that loop counters may exceed the length
   if (n > INT32_MAX / 2 || m > INT32_MAX / 2 || capacity > kMostEdges) {
     return wrong("a side of 2^30 or more, or about 2^31 edges or more");
   }
@@ -161,7 +160,7 @@ inline ffi::ErrorOr<MatchingOperands> DecodeMatching(
 
 }  // namespace jaxmatch::matching
 
-// The arguments and first results of both handlers, behind the platform's context.
+// Arguments and first results of both handlers, after the platform's context.
 #define JAXMATCH_BIND_MATCHING(binding)   \
   (binding)                               \
       .Arg<jaxmatch::matching::Indices>() \

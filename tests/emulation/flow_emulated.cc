@@ -1,4 +1,4 @@
-// The kernels for one flow network, run on the CPU: one C function for
+// Emulation of the kernels for one flow network on the CPU: one C function for
 // tests/emulation/test_flow_emulated.py. Stages and ranges are small, so that small networks fill
 // them.
 #include "tally_emulator.h"
@@ -52,8 +52,8 @@ struct Launches {
   }
 };
 
-// Variants of a solve that the library has constants for.
-FlowTuning Tuned(const Options& given) {
+// Overrides the library's tuning constants.
+FlowTuning tuned(const Options& given) {
   FlowTuning t;
   const auto set = [&](const char* name, int32_t& field) {
     field = int32_t(given.integer(name, field));
@@ -68,16 +68,16 @@ FlowTuning Tuned(const Options& given) {
 }
 
 template <FlowLayout kLayout>
-void SolveByPaper(const FlowState& s, const FlowPlan& plan, FlowMethod method, bool alone) {
+void solve_two_level(const FlowState& s, const FlowPlan& plan, FlowMethod method, bool alone) {
   if (method == FlowMethod::kThreadCentric) {
-    solve_problem<int64_t, ThreadCentric<int64_t, kLayout>>(s, plan, alone, plan.paper);
+    solve_problem<int64_t, ThreadCentric<int64_t, kLayout>>(s, plan, alone, plan.two_level);
   } else {
-    solve_problem<int64_t, TwoLevel<int64_t, kLayout>>(s, plan, alone, plan.paper);
+    solve_problem<int64_t, TwoLevel<int64_t, kLayout>>(s, plan, alone, plan.two_level);
   }
 }
 
 template <class C, class V>
-int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Launches grid) {
+int64_t run_launches(const FlowState& s, const FlowPlan& plan, FlowMethod method, Launches grid) {
   const bool alone = grid.blocks == 1;
   int64_t launches = 0;
   do {
@@ -87,13 +87,13 @@ int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Launc
       grid.launch([&] { solve_problem<int64_t, AutoPushes<int64_t>>(s, plan, alone); });
     } else {
       grid.launch([&] {
-        switch (plan.paper.layout) {
+        switch (plan.two_level.layout) {
           case FlowLayout::kRcsr:
-            return SolveByPaper<FlowLayout::kRcsr>(s, plan, method, alone);
+            return solve_two_level<FlowLayout::kRcsr>(s, plan, method, alone);
           case FlowLayout::kBcsr:
-            return SolveByPaper<FlowLayout::kBcsr>(s, plan, method, alone);
+            return solve_two_level<FlowLayout::kBcsr>(s, plan, method, alone);
           case FlowLayout::kCsr:
-            return SolveByPaper<FlowLayout::kCsr>(s, plan, method, alone);
+            return solve_two_level<FlowLayout::kCsr>(s, plan, method, alone);
         }
       });
     }
@@ -105,11 +105,12 @@ int64_t Solve(const FlowState& s, const FlowPlan& plan, FlowMethod method, Launc
 }  // namespace
 }  // namespace jaxmatch::flow
 
-// Solves one problem on a grid of so many blocks, one block being alone, in launches of so many
-// rounds (0: one launch). Types are the numbers of Dtype. With `racing` >= 0, nodes are relabelled
-// between searches in so many rounds only. Returns the number of launches, less one.
+// Solves one problem on a grid of `blocks` blocks, in launches of `budget` rounds (0: one launch);
+// a single block runs in the mode for one block alone. Types are the names of Dtype. With `racing`
+// >= 0, nodes are relabelled between searches in that many rounds only. Returns the number of
+// launches, less one.
 extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, const int32_t* arc_ptr,
-                                const int32_t* arc_head, const int32_t* arc_partner,
+                                const int32_t* arc_head, const int32_t* reverse_arc,
                                 const int32_t* edge_ptr, const int32_t* arc_edge,
                                 const void* capacity, int32_t source, int32_t sink,
                                 const char* capacity_type, const char* value_type,
@@ -121,7 +122,7 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
   FlowControl control{};
   FlowState s{};
   s.control = &control;
-  s.network = {nodes, arcs, edges, arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge};
+  s.network = {nodes, arcs, edges, arc_ptr, arc_head, reverse_arc, edge_ptr, arc_edge};
   s.capacity = capacity;
   s.source = &source;
   s.sink = &sink;
@@ -130,19 +131,19 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
   s.source_side = source_side;
   s.status = status;
   const int64_t bytes = lay_out_flow(s, nullptr);
-  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
+  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // no accidental zeros
   lay_out_flow(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256);
   const FlowMethod method = named(kFlowMethods, method_name);
-  const bool paper = method != FlowMethod::kAuto;
+  const bool two_level = method != FlowMethod::kAuto;
   const Options given(options_text);
-  FlowPlan plan{Tuned(given), PaperOptions::of(given),
-                paper && PaperOptions::of(given).layout != FlowLayout::kRcsr,
+  FlowPlan plan{tuned(given), TwoLevelOptions::of(given),
+                two_level && TwoLevelOptions::of(given).layout != FlowLayout::kRcsr,
                 budget > 0 ? budget : -1};
-  if (paper) plan.tuning.wide = 1;
+  if (two_level) plan.tuning.wide = 1;
   if (racing >= 0) plan.tuning.racing = racing;
   const Launches grid{blocks, threads, seed};
   const auto solve = [&](auto c, auto v) {
-    return Solve<decltype(c), decltype(v)>(s, plan, method, grid);
+    return run_launches<decltype(c), decltype(v)>(s, plan, method, grid);
   };
   switch (named(kDtypes, capacity_type)) {
     case Dtype::kF32:

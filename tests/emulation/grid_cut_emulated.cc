@@ -1,6 +1,6 @@
-// The kernel for minimum cuts of grids, run on the CPU: one C function for
-// tests/emulation/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order,
-// and whatever looks at memory that other blocks write lets others go first now and then.
+// Emulation of the kernel for minimum cuts of grids on the CPU: one C function for
+// tests/emulation/test_grid_cut_emulated.py. Threads of all blocks take turns in a random order;
+// accesses to memory that other blocks write yield at random.
 #include "grid_emulator.h"
 // The emulator comes first.
 #include "names.h"
@@ -49,10 +49,10 @@ struct Emulation {
 };
 
 template <int kArcs, class G, class V>
-void Solve(const GridCutOperands& o, const Emulation& how) {
+void emulate(const GridCutOperands& o, const Emulation& how) {
   const GridTiling& t = how.tiling;
   const size_t cells = size_t(o.shape.cells());
-  // Nothing is zero by luck.
+  // No accidental zeros.
   std::vector<char> messages(size_t(32) * size_t(t.tiles()) * size_t(t.links()) + 16, char(0xab));
   std::vector<char> stored((kArcs + 2) * 8 * cells + 8, char(0xab));
   std::vector<double> partial(how.blocks, 1e300);
@@ -68,29 +68,29 @@ void Solve(const GridCutOperands& o, const Emulation& how) {
 }
 
 template <class G, class V>
-void SolveConnected(const GridCutOperands& o, const Emulation& how) {
+void solve_connected(const GridCutOperands& o, const Emulation& how) {
   switch (o.connectivity) {
     case 4:
-      return Solve<4, G, V>(o, how);
+      return emulate<4, G, V>(o, how);
     case 6:
-      return Solve<6, G, V>(o, how);
+      return emulate<6, G, V>(o, how);
     default:
-      return Solve<8, G, V>(o, how);
+      return emulate<8, G, V>(o, how);
   }
 }
 
 }  // namespace
 }  // namespace jaxmatch::grid_cut
 
-// The bytes of device memory that a GPU with so many multiprocessors and so much shared memory asks
-// for, or 0 where one block is enough.
+// Bytes of device memory needed on a GPU with `blocks` multiprocessors and `shared` bytes of shared
+// memory per block; 0 where one block suffices.
 extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blocks,
                                  int64_t shared) {
   using namespace jaxmatch;
   using namespace jaxmatch::grid_cut;
   const GridShape s{shape[0], shape[1], shape[2]};
   const int64_t room = shared - int64_t(sizeof(GridCutShared));
-  const GridTiling single = PlanGridTiles(s, connectivity, 8, 1, room);
+  const GridTiling single = plan_grid_tiles(s, connectivity, 8, 1, room);
   if (single.tiles() == 1 && s.cells() <= 1024) return 0;
   const GridCutLayout layout = GridCutLayout::of(s, connectivity, blocks, room);
   for (const auto& [t, number] : {std::pair(layout.narrow, 4), std::pair(layout.wide, 8)}) {
@@ -141,12 +141,12 @@ extern "C" void emulate_grid_cut(int connectivity, int symmetric, const char* dt
   const Emulation how{seed, blocks, threads, tiling, numbers};
   switch (o.dtype) {
     case Dtype::kS32:
-      return SolveConnected<int32_t, int64_t>(o, how);
+      return solve_connected<int32_t, int64_t>(o, how);
     case Dtype::kS64:
-      return SolveConnected<int64_t, int64_t>(o, how);
+      return solve_connected<int64_t, int64_t>(o, how);
     case Dtype::kF32:
-      return SolveConnected<float, float>(o, how);
+      return solve_connected<float, float>(o, how);
     default:
-      return SolveConnected<double, double>(o, how);
+      return solve_connected<double, double>(o, how);
   }
 }

@@ -1,7 +1,7 @@
-// The kernels for one large matching, run on the CPU: one C function for
-// tests/emulation/test_matching_emulated.py. Whatever reads or writes memory that other threads
-// share lets them go on now and then, so that what is not synchronised shows. Stages and entries
-// are small, so that small graphs fill them.
+// Emulation of the kernels for one large matching on the CPU: one C function for
+// tests/emulation/test_matching_emulated.py. Accesses to shared memory yield to other threads at
+// random, so that missing synchronisation shows. Stages and entries are small, so that small graphs
+// fill them.
 #include "tally_emulator.h"
 // The emulator comes first.
 #include "names.h"
@@ -42,8 +42,8 @@ char matching_shared[kMatchingSharedBytes] __attribute__((aligned(16)));
 namespace {
 
 template <class Solver>
-int64_t Solve(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget,
-              unsigned seed, unsigned blocks, int threads, const Solver& solver) {
+int64_t run_launches(MatchingState s, const int32_t* start, MatchingInit init, int64_t budget,
+                     unsigned seed, unsigned blocks, int threads, const Solver& solver) {
   int64_t launches = 0;
   do {
     emulator::interruptions.seed(seed + unsigned(launches));
@@ -61,7 +61,7 @@ int64_t Solve(MatchingState s, const int32_t* start, MatchingInit init, int64_t 
 }  // namespace
 }  // namespace jaxmatch::matching
 
-// Solves one graph on a grid of so many blocks, in launches of so many rounds (0: one launch).
+// Solves one graph on a grid of `blocks` blocks, in launches of `budget` rounds (0: one launch).
 // Returns the number of launches, less one.
 extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, const int32_t* row_ptr,
                                     const int32_t* col_ind, const int32_t* col_ptr,
@@ -80,13 +80,13 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
   s.control = &control;
   const bool stepped = budget > 0;
   const int64_t bytes = lay_out_matching(s, nullptr, stepped);
-  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // nothing is zero by luck
+  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));  // no accidental zeros
   lay_out_matching(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256, stepped);
   const MatchingMethod method = named(kMatchingMethods, method_name);
   const MatchingInit init = named(kMatchingInits, init_name);
   const Options given(options_text);
   const auto run = [&](const auto& solver) {
-    return Solve(s, start, init, budget, seed, blocks, threads, solver);
+    return run_launches(s, start, init, budget, seed, blocks, threads, solver);
   };
   if (method == MatchingMethod::kPushRelabel) {
     const auto options = PushRelabelOptions::of(given);
@@ -97,8 +97,8 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
     return run([&](auto& grid, auto& s) { return BreadthFirst(grid, s, options); });
   }
   AutoTuning tuning;
-  tuning.roam.narrow = narrow;
-  tuning.roam.share = 8;
+  tuning.work_sharing.narrow = narrow;
+  tuning.work_sharing.share = 8;
   tuning.crowd = 2;
   return run([&](auto& grid, auto& s) { return AutoSolve(grid, s, tuning); });
 }

@@ -1,4 +1,4 @@
-// What kernels need that run on the Grid of ffi/common/cuda/grid.cuh: vector types, atomics, and a
+// Emulation for kernels on the Grid of ffi/common/cuda/grid.cuh: vector types, atomics, and a
 // barrier for all blocks.
 #pragma once
 
@@ -25,8 +25,8 @@ T __shfl_up_sync(unsigned, T x, int step) {
 }
 
 namespace jaxmatch {
-inline unsigned long arrived = 0;  // blocks, at all barriers of a launch
-inline void meet_all_blocks() {
+inline unsigned long arrived = 0;  // arrivals of blocks, over all barriers of a launch
+inline void grid_barrier() {
   __syncthreads();
   if (threadIdx.x == 0) {
     const unsigned long all = (arrived / gridDim.x + 1) * gridDim.x;

@@ -1,5 +1,5 @@
-// The threads of a cooperative launch: their places in the grid, counters that all of them read
-// after a barrier, and lists that they append to.
+// The threads of a cooperative launch: their indices in the grid, counters reduced at a barrier,
+// and lists that they append to.
 #ifndef JAXMATCH_CUDA_GRID_CUH_
 #define JAXMATCH_CUDA_GRID_CUH_
 
@@ -16,10 +16,10 @@ namespace jaxmatch {
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 #ifndef JAXMATCH_EMULATED
-__device__ inline void meet_all_blocks() { cooperative_groups::this_grid().sync(); }
+__device__ inline void grid_barrier() { cooperative_groups::this_grid().sync(); }
 
-// Loads what other blocks write meanwhile, in loops that wait for it: the compiler may take a plain
-// load, also __ldcg(), out of the loop.
+// Polls two words that other blocks write. A volatile load: the compiler may move a plain load,
+// even __ldcg(), out of the polling loop.
 __device__ inline int2 poll(const void* at) {
   int2 x;
   asm volatile("ld.relaxed.gpu.global.v2.s32 {%0, %1}, [%2];"
@@ -29,7 +29,8 @@ __device__ inline int2 poll(const void* at) {
   return x;
 }
 
-// A place for each lane that calls it: one atomic operation for all that come together.
+// Reserves a place for each calling lane, with one atomic operation for all lanes that call
+// together.
 __device__ inline int32_t take_place(int32_t* count) {
   const auto lanes = cooperative_groups::coalesced_threads();
   int at = 0;
@@ -42,12 +43,12 @@ __device__ inline void prefetch(const void* at) {
 }
 #endif
 
-// All threads of a launch; or, with kMayBeAlone, those of one block that solves a problem without
-// the others. `kTotal` names a Tally in the block's shared memory.
+// All threads of a launch; or, with kMayBeAlone, the threads of one block that solves a problem
+// alone. `kTotal` names a Tally in the block's shared memory.
 template <Tally& (*kTotal)(), bool kMayBeAlone>
 class Grid {
  public:
-  // The tallies must be zero, and steps are counted from `step` on.
+  // The tallies must be zero; steps are counted from `step` on.
   __device__ explicit Grid(Tally* ring, int step = 0, bool alone = false)
       : ring_(ring), step_(step), alone_(alone) {}
 
@@ -62,14 +63,14 @@ class Grid {
   __device__ bool leader() const { return block() == 0 && threadIdx.x == 0; }
 
   __device__ Tally* tally() const { return ring_ + step_ % kTallies; }
-  // A barrier for all threads. Returns what they have counted since the last one.
-  __device__ Tally meet() {
+  // A barrier for all threads. Returns the sums of their tallies since the previous barrier.
+  __device__ Tally barrier_reduce() {
     if (leader()) ring_[(step_ + 2) % kTallies] = Tally{};
     if (is_alone()) {
       __threadfence();
       __syncthreads();
     } else {
-      meet_all_blocks();
+      grid_barrier();
     }
     if (threadIdx.x == 0) {
       const int4 x = __ldcg(reinterpret_cast<const int4*>(tally()));
@@ -87,7 +88,7 @@ class Grid {
   __device__ void each(int64_t count, F f) const {
     for (int64_t k = thread(); k < count; k += threads()) f(k);
   }
-  // The same for whole warps: f(k, exists), with all lanes there.
+  // The same for whole warps: f(k, exists), called by all lanes.
   template <class F>
   __device__ void each_warp(int64_t count, F f) const {
     for (int64_t first = thread() - lane(); first < count; first += threads()) {

@@ -1,6 +1,6 @@
-// Memory for one flow problem at a time, kept for the next one.
-#ifndef JAXMATCH_CPU_FLOW_MEMORY_H_
-#define JAXMATCH_CPU_FLOW_MEMORY_H_
+// An arena for the arrays of one flow problem, reused for the next problem.
+#ifndef JAXMATCH_FLOW_CPU_ARENA_H_
+#define JAXMATCH_FLOW_CPU_ARENA_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -17,9 +17,9 @@
 
 namespace jaxmatch::flow {
 
-// A large network is walked at random: in pages of 4 KiB most looks would miss the TLB, and the
-// first touch of each page would cost more than some whole solves. So large blocks ask for huge
-// pages, where the system has any.
+// A large network is accessed at random: with pages of 4 KiB most accesses miss the TLB, and the
+// first touch of each page costs more than some whole solves. Large blocks therefore request huge
+// pages where the system has them.
 class FlowMemory {
  public:
   FlowMemory() = default;
@@ -27,7 +27,7 @@ class FlowMemory {
   FlowMemory(const FlowMemory&) = delete;
   FlowMemory& operator=(const FlowMemory&) = delete;
 
-  // Not initialised, for types that need no constructor. Throws std::bad_alloc.
+  // Uninitialised; for types without a constructor. Throws std::bad_alloc.
   template <class T>
   T* take(int64_t count) {
     const size_t bytes = (size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine;
@@ -44,7 +44,8 @@ class FlowMemory {
     return array;
   }
 
-  // Gives everything back. What came in several blocks comes in one the next time.
+  // Releases all arrays. If they needed several blocks, the next problem gets one block of that
+  // size.
   void reset() {
     if (blocks_.size() > 1) {
       size_t bytes = 0;
@@ -61,7 +62,7 @@ class FlowMemory {
   static constexpr size_t kHugePage = size_t{1} << 21, kMostAhead = size_t{1} << 26;
 
   void grow(size_t bytes) {
-    // What is not touched costs nothing, and many arrays in one block share huge pages.
+    // Untouched memory costs nothing, and many arrays in one block share huge pages.
     size_t taken = 0;
     for (const Block& block : blocks_) taken += block.second;
     bytes = std::max(bytes, std::min(std::max(taken / 2, kLeastBlock), kMostAhead));
@@ -91,4 +92,4 @@ class FlowMemory {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_MEMORY_H_
+#endif  // JAXMATCH_FLOW_CPU_ARENA_H_

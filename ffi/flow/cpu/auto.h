@@ -1,6 +1,6 @@
-// The method that chooses by itself.
-#ifndef JAXMATCH_CPU_FLOW_AUTO_H_
-#define JAXMATCH_CPU_FLOW_AUTO_H_
+// The method "auto" on the CPU: augmenting paths first, pseudoflow for what they leave.
+#ifndef JAXMATCH_FLOW_CPU_AUTO_H_
+#define JAXMATCH_FLOW_CPU_AUTO_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,40 +12,40 @@
 
 namespace jaxmatch::flow {
 
-// No more paths than this can be left: each carries one unit at least.
+// Upper bound on the remaining augmenting paths: each carries at least one unit.
 template <class T>
-double MostPaths(const Residual<T>& g) {
+double most_paths(const Residual<T>& g) {
   double excess = 0, deficit = 0;
   for (int32_t v = 0; v < g.n; ++v) (g.excess[v] > 0 ? excess : deficit) += double(g.excess[v]);
   return std::min(excess, -deficit);
 }
 
-// Augmenting paths are far ahead where paths are short or few (images, small cuts), and behind by
-// any factor where they are long and many. So they go on for as long as each costs little; then
-// pseudoflow takes over what they have left: any flow is a network to begin with.
+// Augmenting paths are far faster where paths are short or few (images, small cuts), and slower by
+// any factor where they are long and many. They run as long as each path costs little; then
+// pseudoflow solves the residual network.
 //
-// A path costs 35 looks at arcs in stereo images, 1000 to 100000 in random level graphs and
-// Goldfarb and Grigoriadis' networks. Some networks are solved by few paths in about as many looks
-// as there are arcs; none of these is deep. Where capacities are small, as in matchings, what is
-// left bounds the paths that are left, and a few dear ones are no reason to begin anew. After 20
-// looks for each arc it is over in any case.
+// A path costs 35 arc scans in stereo images, 1000 to 100000 in random level graphs and Goldfarb
+// and Grigoriadis' networks. Some networks are solved by few paths in about as many scans as there
+// are arcs; none of these is deep. Where capacities are small, as in matchings, the remaining
+// excess bounds the number of remaining paths, and a few expensive ones do not justify a restart.
+// After 20 scans per arc the switch is made in any case.
 template <class T>
-void SolveAuto(const Residual<T>& g, FlowMemory& memory) {
+void solve_auto(const Residual<T>& g, FlowMemory& memory) {
   constexpr int kQuarters = 80, kFewPaths = 4;
-  constexpr int64_t kLooksPerPath = 200, kDeep = 64;
-  constexpr double kFewLooks = 16;
-  Augment<T> search(g, memory);
+  constexpr int64_t kScansPerPath = 200, kDeep = 64;
+  constexpr double kFewScans = 16;
+  Ibfs<T> search(g, memory);
   search.start();
   for (int quarter = 1; quarter <= kQuarters; ++quarter) {
     if (search.run(quarter * g.num_arcs / 4)) return;
-    if (search.looks() <= kLooksPerPath * search.paths()) continue;
+    if (search.scans() <= kScansPerPath * search.paths()) continue;
     if (quarter < kFewPaths && search.depth() <= kDeep) continue;
-    const double looks_per_path = double(search.looks()) / double(search.paths() + 1);
-    if (MostPaths(g) * looks_per_path > kFewLooks * double(g.num_arcs)) break;
+    const double scans_per_path = double(search.scans()) / double(search.paths() + 1);
+    if (most_paths(g) * scans_per_path > kFewScans * double(g.num_arcs)) break;
   }
   Pseudoflow<T>(g, memory).run();
 }
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_AUTO_H_
+#endif  // JAXMATCH_FLOW_CPU_AUTO_H_

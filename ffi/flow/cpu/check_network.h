@@ -1,6 +1,6 @@
-// Whether a traced network makes sense.
-#ifndef JAXMATCH_CPU_FLOW_CHECK_H_
-#define JAXMATCH_CPU_FLOW_CHECK_H_
+// Validation of a traced network.
+#ifndef JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_
+#define JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_
 
 #include <atomic>
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace jaxmatch::flow {
 
-// Every arc of the nodes first .. last - 1 leads to another node, from which its partner leads
+// True if every arc of the nodes first .. last - 1 leads to another node, and its reverse arc leads
 // back.
-inline bool ArePartners(const FlowNetworkCsr& g, int64_t first, int64_t last) {
+inline bool are_reverse_arcs(const FlowNetworkCsr& g, int64_t first, int64_t last) {
   uint32_t wrong = 0;
   for (int32_t u = int32_t(first); u < last; ++u) {
     for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) {
-      const int32_t partner = g.arc_partner[a];
+      const int32_t reverse = g.reverse_arc[a];
       wrong |= g.arc_head[a] == u;
-      wrong |= g.arc_partner[partner] != a;
-      wrong |= g.arc_head[partner] != u;
+      wrong |= g.reverse_arc[reverse] != a;
+      wrong |= g.arc_head[reverse] != u;
     }
   }
   return !wrong;
 }
 
-// No two arcs of the node lead to the same one. Arcs are in order.
-inline bool HeadsRise(const FlowNetworkCsr& g, int32_t node) {
+// True if the heads of the node's arcs rise strictly: no two of its arcs lead to the same node.
+inline bool heads_rise(const FlowNetworkCsr& g, int32_t node) {
   for (int32_t a = g.arc_ptr[node] + 1; a < g.arc_ptr[node + 1]; ++a) {
     if (g.arc_head[a] <= g.arc_head[a - 1]) return false;
   }
   return true;
 }
 
-inline bool AreDistinct(const int32_t* index, int64_t count, FlowMemory& memory) {
+inline bool are_distinct(const int32_t* index, int64_t count, FlowMemory& memory) {
   uint64_t* const seen = memory.take<uint64_t>((count + 63) / 64, 0);
   uint64_t twice = 0;
   for (int64_t k = 0; k < count; ++k) {
@@ -47,10 +47,9 @@ inline bool AreDistinct(const int32_t* index, int64_t count, FlowMemory& memory)
   return !twice;
 }
 
-// True if the network is as FlowNetworkCsr says, but for the order of arcs, which matters at the
-// terminals alone.
-// Uses up memory.
-inline bool IsSound(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& memory) {
+// True if the network satisfies FlowNetworkCsr, except for the order of arcs, which matters at the
+// terminals only. Allocates from `memory`.
+inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& memory) {
   if (g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0 ||
       g.edge_ptr[g.arcs] < 0 || g.edge_ptr[g.arcs] > g.edges) {
     return false;
@@ -64,14 +63,14 @@ inline bool IsSound(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& m
   check(g.nodes, [&](int64_t i, int64_t j) { return NeverFalls(g.arc_ptr, i, j); });
   check(g.arcs, [&](int64_t i, int64_t j) {
     return NeverFalls(g.edge_ptr, i, j) && AreBelow(g.arc_head, i, j, g.nodes) &&
-           AreBelow(g.arc_partner, i, j, g.arcs);
+           AreBelow(g.reverse_arc, i, j, g.arcs);
   });
   check(g.edges, [&](int64_t i, int64_t j) { return AreBelow(g.arc_edge, i, j, g.edges); });
   if (!sound) return false;
-  check(g.nodes, [&](int64_t i, int64_t j) { return ArePartners(g, i, j); });
-  return sound && AreDistinct(g.arc_edge, g.edges, memory);
+  check(g.nodes, [&](int64_t i, int64_t j) { return are_reverse_arcs(g, i, j); });
+  return sound && are_distinct(g.arc_edge, g.edges, memory);
 }
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_CHECK_H_
+#endif  // JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_

@@ -1,6 +1,6 @@
-// From a solved problem to its results: source side, flow of the given edges, value.
-#ifndef JAXMATCH_CPU_FLOW_FINISH_H_
-#define JAXMATCH_CPU_FLOW_FINISH_H_
+// Results of a solved problem: source side, flow on the given edges, value.
+#ifndef JAXMATCH_FLOW_CPU_FINISH_H_
+#define JAXMATCH_FLOW_CPU_FINISH_H_
 
 #include <algorithm>
 #include <atomic>
@@ -18,11 +18,11 @@
 
 namespace jaxmatch::flow {
 
-// The source side of the source-most minimum cut: what residual arcs reach from excesses that reach
-// no deficit. They stay on this side when they go back to the source, and whatever residual arcs
-// reach from the source of the flow that comes out of that is reached from them.
+// The source side of the source-most minimum cut: all nodes reachable by residual arcs from
+// excesses that reach no deficit. These nodes stay on this side when their excess returns to the
+// source, and every node reachable from the source in the final flow is reachable from them.
 template <class T>
-void FindSourceSide(const FlowProblem<T>& p, FlowMemory& memory, bool* side) {
+void find_source_side(const FlowProblem<T>& p, FlowMemory& memory, bool* side) {
   const Residual<T>& g = p.residual;
   int32_t* const queue = memory.take<int32_t>(g.n);
   int32_t found = 0;
@@ -41,9 +41,9 @@ void FindSourceSide(const FlowProblem<T>& p, FlowMemory& memory, bool* side) {
   }
 }
 
-// The flow on arc a, that of its partner taken off: in units, positive or not.
+// Net flow on arc a: its flow minus that of its reverse arc, in units, of either sign.
 template <class T>
-T NetFlow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
+T net_flow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   const FlowArc<T>& arc = p.residual.arcs[a];
   if (!p.keeps_terminals) {
     if (tail == p.source) return arc.head == p.sink ? p.capacity[a] : p.supply[arc.head];
@@ -53,10 +53,10 @@ T NetFlow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   return p.capacity[a] - arc.out;
 }
 
-// Edges that stand for the same arc fill up one after the other. Returns what arrives at the sink.
+// Edges of the same arc fill up one after the other. Returns the flow into the sink.
 template <class T, class C>
-int64_t WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
-                  const Spread& spread, C* flow) {
+int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
+                   const Spread& spread, C* flow) {
   const FlowNetworkCsr& g = p.network;
   spread(g.edges, 0.3,
          [&](int64_t first, int64_t last) { std::fill(flow + first, flow + last, C{0}); });
@@ -73,7 +73,7 @@ int64_t WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>
     int64_t arriving = 0;
     for (int32_t u = int32_t(first); u < last; ++u) {
       for (int32_t a = g.arc_ptr[u]; a < g.arc_ptr[u + 1]; ++a) {
-        const T net = NetFlow(p, u, a);
+        const T net = net_flow(p, u, a);
         if (net <= 0) continue;
         fill(a, net);
         if (g.arc_head[a] == p.sink) arriving += net;
@@ -85,10 +85,10 @@ int64_t WriteFlow(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>
   return value;
 }
 
-// The capacities of the edges from the source side to the sink side, summed in their order.
+// Capacity of the cut, summed in the order of edges.
 template <class C>
-double CutCapacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
-                   FlowMemory& memory) {
+double cut_capacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
+                    FlowMemory& memory) {
   const int64_t words = (int64_t(g.edges) + 63) / 64;
   uint64_t* const in_cut = memory.take<uint64_t>(words, 0);
   for (int32_t u = 0; u < g.nodes; ++u) {
@@ -109,9 +109,9 @@ double CutCapacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
   return sum.value();
 }
 
-// What a result says without a solution.
+// The results of a problem without a solution.
 template <class C, class V>
-void WriteNothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status status) {
+void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status status) {
   constexpr bool kIsFloat = std::is_floating_point_v<C>;
   *out.value = kIsFloat ? std::numeric_limits<V>::quiet_NaN() : V(-1);
   std::fill_n(out.flow, g.edges, kIsFloat ? std::numeric_limits<C>::quiet_NaN() : C(-1));
@@ -119,25 +119,25 @@ void WriteNothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status 
   *out.status = status;
 }
 
-// The residual network holds a maximum pseudoflow.
+// Requires a maximum pseudoflow in the residual network.
 template <class T, class C, class V>
-void WriteResults(const FlowProblem<T>& p, const C* capacity, const FlowUnits<C>& units,
-                  const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
-  const int64_t value = WriteFlow(p, capacity, units, spread, out.flow);
+void write_results(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
+                   const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+  const int64_t value = write_flow(p, capacity, units, spread, out.flow);
   *out.status = kOptimal;
   if constexpr (std::is_integral_v<C>) {
-    if (value > std::numeric_limits<V>::max()) return WriteNothing(p.network, out, kOverflow);
+    if (value > std::numeric_limits<V>::max()) return write_nothing(p.network, out, kOverflow);
     *out.value = V(value);
   } else if (units.is_unbounded() && value >= units.bound()) {
     *out.value = std::numeric_limits<V>::infinity();
     std::fill_n(out.flow, p.network.edges, std::numeric_limits<C>::quiet_NaN());
   } else {
-    const V sum = V(CutCapacity(p.network, capacity, out.source_side, memory));
-    if (sum > std::numeric_limits<V>::max()) return WriteNothing(p.network, out, kOverflow);
+    const V sum = V(cut_capacity(p.network, capacity, out.source_side, memory));
+    if (sum > std::numeric_limits<V>::max()) return write_nothing(p.network, out, kOverflow);
     *out.value = sum;
   }
 }
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_FINISH_H_
+#endif  // JAXMATCH_FLOW_CPU_FINISH_H_

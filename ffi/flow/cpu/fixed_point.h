@@ -1,6 +1,7 @@
-// Capacities of any type as whole numbers of a unit, so that solvers compute with integers only.
-#ifndef JAXMATCH_CPU_FLOW_UNITS_H_
-#define JAXMATCH_CPU_FLOW_UNITS_H_
+// Quantisation: capacities of any type as whole numbers of a unit, so that solvers use integers
+// only.
+#ifndef JAXMATCH_FLOW_CPU_FIXED_POINT_H_
+#define JAXMATCH_FLOW_CPU_FIXED_POINT_H_
 
 #include <algorithm>
 #include <cmath>
@@ -14,32 +15,32 @@
 
 namespace jaxmatch::flow {
 
-// f(k) for every edge k out of the node `from`, or into it.
+// f(k) for every edge k out of the node `from`, or into the node `to`.
 template <class F>
-void ForEachEdgeOut(const FlowNetworkCsr& g, int32_t from, F f) {
+void for_each_edge_out(const FlowNetworkCsr& g, int32_t from, F f) {
   for (int32_t k = g.edge_ptr[g.arc_ptr[from]]; k < g.edge_ptr[g.arc_ptr[from + 1]]; ++k) {
     f(g.arc_edge[k]);
   }
 }
 template <class F>
-void ForEachEdgeInto(const FlowNetworkCsr& g, int32_t to, F f) {
+void for_each_edge_into(const FlowNetworkCsr& g, int32_t to, F f) {
   for (int32_t a = g.arc_ptr[to]; a < g.arc_ptr[to + 1]; ++a) {
-    const int32_t in = g.arc_partner[a];
+    const int32_t in = g.reverse_arc[a];
     for (int32_t k = g.edge_ptr[in]; k < g.edge_ptr[in + 1]; ++k) f(g.arc_edge[k]);
   }
 }
 
-// The unit is 1 for integers. For floats it is a power of two: the greatest that divides all
-// capacities, if that bounds every flow by 2^60 units, else the least that does, and capacities are
-// rounded down to it. Exactly conserved flows of units are what solvers compute.
+// The unit is 1 for integers. For floats it is a power of two: the greatest one that divides all
+// capacities, if it bounds every flow by 2^60 units, else the least one that does, with capacities
+// rounded down to it. Integer flows are conserved exactly.
 //
-// No flow exceeds `bound`: the sum of the capacities out of the source or that into the sink.
-// Whatever could carry more counts as bound + 1: it is never full then, so that minimum cuts are
-// the same with and without.
+// No flow exceeds `bound`: the smaller of the sums of capacities out of the source and into the
+// sink. A larger capacity counts as bound + 1: such an arc is never full, so minimum cuts do not
+// change.
 template <class C>
-class FlowUnits {
+class FixedPoint {
  public:
-  // kOptimal if the capacities make sense and all sums fit.
+  // Returns kOptimal if the capacities are valid and all sums fit.
   Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
     most_ = kTooMuch;
     if constexpr (std::is_integral_v<C>) {
@@ -50,8 +51,8 @@ class FlowUnits {
       if (!choose_unit(g, capacity, source, sink)) return kInvalidCapacity;
     }
     int64_t out = 0, in = 0;
-    ForEachEdgeOut(g, source, [&](int32_t k) { add(out, capacity[k]); });
-    ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, capacity[k]); });
+    for_each_edge_out(g, source, [&](int32_t k) { add(out, capacity[k]); });
+    for_each_edge_into(g, sink, [&](int32_t k) { add(in, capacity[k]); });
     bound_ = std::min(out, in);
     largest_sum_ = std::max(out, in);
     if (is_unbounded_) {
@@ -65,10 +66,10 @@ class FlowUnits {
   }
 
   int64_t bound() const { return bound_; }
-  // What leaves the source or enters the sink, the larger of both; 2^61 stands for more.
+  // The larger of the sums out of the source and into the sink, at most 2^61.
   int64_t largest_sum() const { return largest_sum_; }
-  // Whether infinite capacities leave the source and enter the sink: then a flow of `bound` units
-  // can only be one of infinitely many.
+  // True if infinite capacities leave the source and enter the sink: then a flow of `bound` units
+  // implies an infinite maximum flow.
   bool is_unbounded() const { return is_unbounded_; }
 
   int64_t units(C capacity) const {
@@ -79,7 +80,7 @@ class FlowUnits {
       return std::min(x < double(kTooMuch) ? int64_t(x) : kTooMuch, most_);
     }
   }
-  // Rounded to the nearest number, which is not above the capacity that the units are part of.
+  // Rounded to nearest; never above the capacity that the units are a part of.
   C flow(int64_t units) const {
     if constexpr (std::is_integral_v<C>) {
       return C(units);
@@ -91,10 +92,10 @@ class FlowUnits {
  private:
   static constexpr int64_t kTooMuch = int64_t{1} << 61;
 
-  // Stays at kTooMuch once it is there.
+  // Saturates at kTooMuch.
   void add(int64_t& sum, C capacity) const { sum = std::min(sum + units(capacity), kTooMuch); }
 
-  // False where a capacity is negative or NaN.
+  // False if a capacity is negative or NaN.
   bool choose_unit(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
     int least_bit = std::numeric_limits<int>::max();
     bool valid = true;
@@ -106,11 +107,11 @@ class FlowUnits {
       }
     }
     if (!valid) return false;
-    // Wider than double, whose largest numbers have no sum.
+    // Wider than double: sums of the largest doubles overflow a double.
     using Wide = long double;
     Wide out = 0, in = 0;
-    ForEachEdgeOut(g, source, [&](int32_t k) { out += Wide(capacity[k]); });
-    ForEachEdgeInto(g, sink, [&](int32_t k) { in += Wide(capacity[k]); });
+    for_each_edge_out(g, source, [&](int32_t k) { out += Wide(capacity[k]); });
+    for_each_edge_into(g, sink, [&](int32_t k) { in += Wide(capacity[k]); });
     Wide bound = std::min(out, in);
     is_unbounded_ = std::isinf(bound);
     if (is_unbounded_) {
@@ -119,18 +120,19 @@ class FlowUnits {
         if (capacity[k] <= std::numeric_limits<C>::max()) bound += Wide(capacity[k]);
       }
     }
-    int exponent = -1074;  // of the unit; where nothing can flow, any capacity is at least one
+    int exponent =
+        -1074;  // exponent of the unit; where nothing can flow, any capacity is at least one
     if (bound > 0) {
       std::frexp(bound, &exponent);
       exponent = std::max(exponent - 60, least_bit);
     }
-    // In two steps: the power itself may not be a number.
+    // Two factors: 2^-exponent itself may not be representable.
     scale_[0] = std::ldexp(1.0, -exponent / 2);
     scale_[1] = std::ldexp(1.0, -exponent - (-exponent / 2));
     return true;
   }
 
-  // Its exponent.
+  // Exponent of the lowest set bit.
   static int lowest_bit(double c) {
     uint64_t bits;
     std::memcpy(&bits, &c, sizeof bits);
@@ -147,4 +149,4 @@ class FlowUnits {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_UNITS_H_
+#endif  // JAXMATCH_FLOW_CPU_FIXED_POINT_H_

@@ -1,4 +1,4 @@
-// The target jaxmatch_flow on CPU: checks each network, solves, and writes flow and cut.
+// The target jaxmatch_flow on the CPU: checks each network, solves it, writes flow and cut.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -26,10 +26,10 @@ namespace jaxmatch::flow {
 namespace {
 
 template <class T>
-void Solve(FlowMethod method, const Residual<T>& g, FlowMemory& memory) {
+void solve_residual(FlowMethod method, const Residual<T>& g, FlowMemory& memory) {
   switch (method) {
     case FlowMethod::kAugment:
-      return Augment<T>(g, memory).solve();
+      return Ibfs<T>(g, memory).solve();
     case FlowMethod::kPushRelabel:
     case FlowMethod::kThreadCentric:
     case FlowMethod::kTwoLevel:
@@ -37,62 +37,62 @@ void Solve(FlowMethod method, const Residual<T>& g, FlowMemory& memory) {
     case FlowMethod::kPseudoflow:
       return Pseudoflow<T>(g, memory).run();
     case FlowMethod::kAuto:
-      return SolveAuto<T>(g, memory);
+      return solve_auto<T>(g, memory);
   }
 }
 
 template <class T, class C, class V>
-void SolveIn(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
-             const FlowUnits<C>& units, int32_t source, int32_t sink, bool keeps_terminals,
-             const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
-  const auto p = SetUpFlow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
-  Solve(method, p.residual, memory);
-  FindSourceSide(p, memory, out.source_side);
+void solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
+              const FixedPoint<C>& units, int32_t source, int32_t sink, bool keeps_terminals,
+              const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+  const auto p = set_up_flow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
+  solve_residual(method, p.residual, memory);
+  find_source_side(p, memory, out.source_side);
   ExcessReturn<T>(p, memory).run();
-  WriteResults(p, capacity, units, spread, memory, out);
+  write_results(p, capacity, units, spread, memory, out);
 }
 
-// `is_sound`: whether the network has been found so already, if it has been looked at.
+// `is_sound`: the result of checking the network, if it has been checked already.
 template <class C, class V>
-void SolveProblem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
-                  const Spread& spread, FlowMemory& memory) {
+void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
+                   const Spread& spread, FlowMemory& memory) {
   memory.reset();
   const FlowNetworkCsr g = o.network(b);
   const C* const capacity = o.capacity<C>(b);
   const FlowResults<C, V> out = o.results<C, V>(b);
   const int32_t source = o.sources[b], sink = o.sinks[b];
-  if (!is_sound) is_sound = IsSound(g, spread, memory);
+  if (!is_sound) is_sound = is_sound_network(g, spread, memory);
   if (!*is_sound || source < 0 || source >= g.nodes || sink < 0 || sink >= g.nodes ||
-      source == sink || !HeadsRise(g, source) || !HeadsRise(g, sink)) {
-    return WriteNothing(g, out, kInvalidGraph);
+      source == sink || !heads_rise(g, source) || !heads_rise(g, sink)) {
+    return write_nothing(g, out, kInvalidGraph);
   }
-  FlowUnits<C> units;
+  FixedPoint<C> units;
   const Status status = units.choose(g, capacity, source, sink);
-  if (status != kOptimal) return WriteNothing(g, out, status);
-  const FlowSums sums = SumUnits(g, capacity, units, source, sink);
+  if (status != kOptimal) return write_nothing(g, out, status);
+  const FlowSums sums = sum_units(g, capacity, units, source, sink);
   if (sums.fit_int32()) {
-    SolveIn<int32_t>(o.method, g, capacity, units, source, sink, false, spread, memory, out);
+    solve_in<int32_t>(o.method, g, capacity, units, source, sink, false, spread, memory, out);
   } else {
-    SolveIn<int64_t>(o.method, g, capacity, units, source, sink, !sums.fit_terminals(), spread,
-                     memory, out);
+    solve_in<int64_t>(o.method, g, capacity, units, source, sink, !sums.fit_terminals(), spread,
+                      memory, out);
   }
 }
 
-// False: there is no memory.
+// Returns false if memory runs out.
 template <class C, class V>
-bool SolveAll(const FlowOperands& o, ffi::ThreadPool& pool) try {
+bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
   if (o.batch == 0) return true;
   const Spread over_all(&pool), in_place(nullptr);
   if (o.batch == 1) {
     ExactFloats mode;
     FlowMemory memory;
-    SolveProblem<C, V>(o, 0, std::nullopt, over_all, memory);
+    solve_problem<C, V>(o, 0, std::nullopt, over_all, memory);
     return true;
   }
   std::optional<bool> is_sound;
   if (o.shares_network()) {
     FlowMemory memory;
-    is_sound = IsSound(o.network(0), over_all, memory);
+    is_sound = is_sound_network(o.network(0), over_all, memory);
   }
   std::atomic<bool> out_of_memory{false};
   const double size = double(o.first.nodes) + o.first.arcs;
@@ -100,7 +100,7 @@ bool SolveAll(const FlowOperands& o, ffi::ThreadPool& pool) try {
     try {
       FlowMemory memory;
       for (int64_t b = first; b < last; ++b) {
-        SolveProblem<C, V>(o, b, is_sound, in_place, memory);
+        solve_problem<C, V>(o, b, is_sound, in_place, memory);
       }
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
@@ -111,30 +111,30 @@ bool SolveAll(const FlowOperands& o, ffi::ThreadPool& pool) try {
   return false;
 }
 
-bool SolveAny(const FlowOperands& o, ffi::ThreadPool& pool) {
+bool solve_any(const FlowOperands& o, ffi::ThreadPool& pool) {
   switch (o.capacity_dtype) {
     case Dtype::kS32:
-      return o.value_dtype == Dtype::kS32 ? SolveAll<int32_t, int32_t>(o, pool)
-                                          : SolveAll<int32_t, int64_t>(o, pool);
+      return o.value_dtype == Dtype::kS32 ? solve_all<int32_t, int32_t>(o, pool)
+                                          : solve_all<int32_t, int64_t>(o, pool);
     case Dtype::kS64:
-      return SolveAll<int64_t, int64_t>(o, pool);
+      return solve_all<int64_t, int64_t>(o, pool);
     case Dtype::kF32:
-      return SolveAll<float, float>(o, pool);
+      return solve_all<float, float>(o, pool);
     default:
-      return SolveAll<double, double>(o, pool);
+      return solve_all<double, double>(o, pool);
   }
 }
 
 ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_head,
-                NetworkArray arc_partner, NetworkArray edge_ptr, NetworkArray arc_edge,
+                NetworkArray reverse_arc, NetworkArray edge_ptr, NetworkArray arc_edge,
                 ffi::AnyBuffer capacity, NetworkArray source, NetworkArray sink,
                 ffi::RemainingArgs /*state*/, ffi::Result<ffi::AnyBuffer> value,
                 ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
                 ffi::Result<NetworkArray> status, ffi::Dictionary attributes) {
-  const auto o = DecodeFlow(arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge, capacity, source,
-                            sink, value, flow, source_side, status, attributes);
+  const auto o = decode_flow(arc_ptr, arc_head, reverse_arc, edge_ptr, arc_edge, capacity, source,
+                             sink, value, flow, source_side, status, attributes);
   if (!o.has_value()) return o.error();
-  if (!SolveAny(*o, pool)) {
+  if (!solve_any(*o, pool)) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_flow: no memory for the workspace");
   }

@@ -1,7 +1,7 @@
 // Maximum flow by augmenting paths in two trees: incremental breadth-first search of Goldberg, Hed,
 // Kaplan, Tarjan and Werneck (ESA 2011), a Boykov-Kolmogorov algorithm whose trees stay shortest.
-#ifndef JAXMATCH_CPU_FLOW_AUGMENT_H_
-#define JAXMATCH_CPU_FLOW_AUGMENT_H_
+#ifndef JAXMATCH_FLOW_CPU_IBFS_H_
+#define JAXMATCH_FLOW_CPU_IBFS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -13,24 +13,23 @@
 namespace jaxmatch::flow {
 
 // Trees grow from excesses along residual arcs, and from deficits against them, one level at a
-// time. Where they meet, the path is filled, and every node whose arc to its parent has no residual
-// left, or that was the root and is empty, is an orphan: it takes a new parent one level nearer to
-// the roots, or else the nearest one that there is and hands its children over to the same
-// procedure, or else leaves the tree.
+// time. Where they touch, the path is augmented. A node whose arc to its parent has no residual
+// left, or an emptied root, becomes an orphan: it takes a new parent one level nearer to the roots;
+// else the nearest possible parent, and its children become orphans; else it leaves the tree.
 //
 // Invariants between two steps, for the trees of excesses (those of deficits are their mirror
-// image): a child's level is its parent's plus one, and the arc from parent to child is residual;
-// a residual arc out of a node that has been scanned (its level is below the tree's depth) leads to
-// a node of the same trees; along a residual arc between two nodes of these trees the level rises
-// by one at most. So levels are distances, and they never fall.
+// image): a child's level is its parent's plus one, and the arc from parent to child is residual; a
+// residual arc out of a node that has been scanned (its level is below the tree's depth) leads to a
+// node of the same trees; along a residual arc between two nodes of these trees the level rises by
+// one at most. So levels are distances, and they never fall.
 //
-// Termination: levels are below n and only rise, and a node of a given level looks at each of its
-// arcs at most twice. An augmentation fills an arc or empties a root; a tree arc can only be
-// emptied again after a level of one of its ends has risen. So there are O(n m) augmentations.
+// Termination: levels are below n and only rise, and a node of a given level scans each of its arcs
+// at most twice. An augmentation fills an arc or empties a root; a tree arc can only be emptied
+// again after a level of one of its ends has risen. So there are O(n m) augmentations.
 template <class T>
-class Augment {
+class Ibfs {
  public:
-  Augment(const Residual<T>& g, FlowMemory& memory)
+  Ibfs(const Residual<T>& g, FlowMemory& memory)
       : g_(g),
         level_(memory.take<int32_t>(g.n, 0)),
         parent_(memory.take<int32_t>(g.n)),
@@ -49,35 +48,34 @@ class Augment {
     run(INT64_MAX);
   }
 
-  // Excess goes to deficits next to it without any tree; then each node with something left is a
-  // tree.
+  // Pushes excess to adjacent deficits without any tree; each node with a remainder becomes a root.
   void start() {
     push_to_neighbours();
     plant();
   }
-  // True when the flow is maximum, false when about `most_looks` arcs have been looked at before,
-  // in all calls together.
-  bool run(int64_t most_looks) {
-    most_looks_ = most_looks;
+  // True if the flow is maximum; false once about `max_scans` arcs have been scanned in all calls
+  // together.
+  bool run(int64_t max_scans) {
+    max_scans_ = max_scans;
     while (source_.count > 0 && sink_.count > 0) {
       if (!(grows_source_ ? grow<true>() : grow<false>())) return false;
     }
     return true;
   }
-  int64_t looks() const { return looks_; }
+  int64_t scans() const { return scans_; }
   int64_t paths() const { return paths_; }
   int64_t depth() const { return int64_t(source_.depth) + sink_.depth; }
 
  private:
   static constexpr int32_t kNone = -1, kRoot = -2;
-  // A step along a path touches two arcs twice each, none of them near the last step's.
-  static constexpr int64_t kStepLooks = 4;
+  // A step along a path touches two arcs twice each, none of them near those of the previous step.
+  static constexpr int64_t kStepScans = 4;
 
   struct Family {
-    int32_t first_child, next, previous;  // of an orphan, `next` is the next one of its level
+    int32_t first_child, next, previous;  // of an orphan, `next` is the next orphan of its level
   };
   struct Trees {
-    int32_t* frontier;  // [n], the nodes of level `depth`; entries may be out of date
+    int32_t* frontier;  // [n], the nodes of level `depth`; may hold stale entries
     int32_t* next;      // [n], the nodes of level depth + 1, while the trees grow
     int32_t count = 0, scanned = 0, next_count = 0;
     int32_t depth = 1;
@@ -101,7 +99,7 @@ class Augment {
     return kSource ? arc.in : arc.out;
   }
 
-  // From the nodes that are fewer, those with excess or those with a deficit.
+  // Starts from the smaller set: the nodes with excess or those with a deficit.
   void push_to_neighbours() {
     int32_t excesses = 0, deficits = 0;
     for (int32_t v = 0; v < g_.n; ++v) {
@@ -142,13 +140,13 @@ class Augment {
     grows_source_ = source_.count <= sink_.count;
   }
 
-  // Grows trees by one level, those with the smaller frontier next. False if it has to stop; the
-  // next call goes on from there.
+  // Grows trees by one level, those with the smaller frontier next. False at the scan limit; the
+  // next call resumes there.
   template <bool kSource>
   bool grow() {
     Trees& own = trees<kSource>();
     own.growing = true;
-    orphans_[own.depth + 1] = kNone;  // a list for the level to come
+    orphans_[own.depth + 1] = kNone;  // empty list of orphans for the next level
     const int32_t level = kSign<kSource> * own.depth;
     for (; own.scanned < own.count; ++own.scanned) {
       const int32_t v = own.frontier[own.scanned];
@@ -166,7 +164,7 @@ class Augment {
   template <bool kSource>
   bool scan(int32_t v, int32_t level) {
     const int32_t end = g_.end[v];
-    looks_ += end - g_.begin[v];
+    scans_ += end - g_.begin[v];
     for (int32_t a = g_.begin[v]; a < end; ++a) {
       FlowArc<T>& arc = g_.arcs[a];
       while (away<kSource>(arc) > 0) {
@@ -177,16 +175,16 @@ class Augment {
           level_[w] = level + kSign<kSource>;
           current_[w] = g_.begin[w];
           family_[w].first_child = kNone;
-          adopt(w, arc.partner, v);
+          adopt(w, arc.reverse, v);
           enter_frontier<kSource>(w);
           break;
         }
-        kSource ? augment(arc, v, w) : augment(g_.arcs[arc.partner], w, v);
-        if (looks_ > most_looks_) return false;
+        kSource ? augment(arc, v, w) : augment(g_.arcs[arc.reverse], w, v);
+        if (scans_ > max_scans_) return false;
         if (level_[v] != level) return true;
       }
     }
-    return looks_ <= most_looks_;
+    return scans_ <= max_scans_;
   }
 
   void adopt(int32_t child, int32_t arc_to_parent, int32_t parent) {
@@ -207,8 +205,8 @@ class Augment {
     }
   }
 
-  // A node whose level has just become that of the frontier. It may have been in it before; then
-  // the list may be full of entries out of date, which go first.
+  // Lists a node whose level has just become that of the frontier. If the list is full of stale
+  // entries (a node may have been listed before), they are removed first.
   template <bool kSource>
   void enter_frontier(int32_t v) {
     Trees& own = trees<kSource>();
@@ -244,16 +242,16 @@ class Augment {
     g_.excess[top] -= amount;
     g_.excess[bottom] += amount;
     push_along<true>(v, amount);
-    settle_orphans<true>();
+    reattach_orphans<true>();
     push_along<false>(w, amount);
-    settle_orphans<false>();
+    reattach_orphans<false>();
   }
 
   template <bool kSource>
   void push_along(int32_t v, T amount) {
     while (parent_[v] != kRoot) {
       FlowArc<T>& arc = g_.arcs[parent_[v]];
-      looks_ += kStepLooks;
+      scans_ += kStepScans;
       const int32_t up = arc.head;
       g_.push(arc, kSource ? -amount : amount);
       if (towards<kSource>(arc) == 0) {
@@ -274,14 +272,14 @@ class Augment {
     last_orphan_ = std::max(last_orphan_, level);
   }
 
-  // Level by level, so that a node is settled after everything nearer to the roots.
+  // Level by level: a node is reattached after all orphans nearer to the roots.
   template <bool kSource>
-  void settle_orphans() {
+  void reattach_orphans() {
     for (; first_orphan_ <= last_orphan_; ++first_orphan_) {
       while (orphans_[first_orphan_] >= 0) {
         const int32_t v = orphans_[first_orphan_];
         orphans_[first_orphan_] = family_[v].next;
-        settle<kSource>(v);
+        reattach<kSource>(v);
       }
     }
     first_orphan_ = INT32_MAX;
@@ -289,19 +287,19 @@ class Augment {
   }
 
   template <bool kSource>
-  void settle(int32_t v) {
+  void reattach(int32_t v) {
     const int32_t level = level_[v], above = level - kSign<kSource>;
     const int32_t end = g_.end[v];
     if (above != 0) {
       for (int32_t a = current_[v]; a < end; ++a) {
         const FlowArc<T>& arc = g_.arcs[a];
         if (towards<kSource>(arc) == 0 || level_[arc.head] != above) continue;
-        looks_ += a - current_[v];
+        scans_ += a - current_[v];
         current_[v] = a;
         adopt(v, a, arc.head);
         return;
       }
-      looks_ += end - current_[v];
+      scans_ += end - current_[v];
     }
 
     for (int32_t child = family_[v].first_child; child >= 0;) {
@@ -321,9 +319,9 @@ class Augment {
       if (other <= 0 || other >= nearest) continue;
       nearest = other;
       nearest_arc = a;
-      if (level_[arc.head] == level) break;  // nothing is nearer any more
+      if (level_[arc.head] == level) break;  // no parent can be nearer
     }
-    looks_ += end - g_.begin[v];
+    scans_ += end - g_.begin[v];
     if (nearest_arc < 0) {
       level_[v] = 0;
       return;
@@ -336,17 +334,17 @@ class Augment {
 
   const Residual<T> g_;
   int32_t* level_;  // [n], 0 outside the trees
-  // The rest is there for nodes in trees alone: what is not touched costs no time.
+  // Read for nodes in trees only: untouched memory costs no time.
   int32_t* parent_;   // [n], the arc to the parent
-  int32_t* current_;  // [n], no arc before this one leads to a parent of the level above
+  int32_t* current_;  // [n], no arc before this one leads to a parent one level nearer
   Family* family_;
   int32_t* orphans_;  // [n + 2], the first orphan of each level
   int32_t first_orphan_ = INT32_MAX, last_orphan_ = 0;
   Trees source_, sink_;
   bool grows_source_ = true;
-  int64_t looks_ = 0, most_looks_ = 0, paths_ = 0;
+  int64_t scans_ = 0, max_scans_ = 0, paths_ = 0;
 };
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_AUGMENT_H_
+#endif  // JAXMATCH_FLOW_CPU_IBFS_H_

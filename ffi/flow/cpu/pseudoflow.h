@@ -1,7 +1,7 @@
 // Maximum flow by Hochbaum's pseudoflow algorithm with highest labels (Oper. Res. 56, 2008;
 // Chandran and Hochbaum, Oper. Res. 57, 2009).
-#ifndef JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_
-#define JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_
+#ifndef JAXMATCH_FLOW_CPU_PSEUDOFLOW_H_
+#define JAXMATCH_FLOW_CPU_PSEUDOFLOW_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace jaxmatch::flow {
 
-// A forest carries the flow that is neither empty nor full: every other arc is out of use at one of
-// its ends, and each node lists the arcs it could fill. An arc with residual capacity both ways
-// counts as two arcs here, both empty at the beginning. Only roots have an excess or a deficit; a
-// tree is strong if its root has excess. A strong tree whose root has the highest label looks for a
-// node of a label one lower that one of its nodes has an arc to, hangs itself below that node,
-// turned upside down, and its excess moves up to the new root, cutting off what an arc cannot
-// carry.
+// The arcs whose flow is neither zero nor full form a forest: every other arc is usable from only
+// one of its ends, and each node lists the arcs it can push along. An arc with residual capacity
+// both ways counts as two arcs here, both empty at the beginning. Only roots have an excess or a
+// deficit; a tree is strong if its root has excess. A strong tree whose root has the highest label
+// is searched for an arc to a node with a label one lower. The tree is re-rooted at the arc's tail
+// and hung below its head; its excess moves up to the new root, and arcs that cannot carry it are
+// cut.
 //
-// Invariants: labels do not fall towards the leaves; an arc that could be filled leads to a label
-// of at least its tail's minus one; only nodes with label 0 may lie in a tree without excess at the
-// beginning, and nodes at which no such tree can end get the label n by the gap rule.
+// Invariants: labels do not fall towards the leaves; a usable arc leads to a label of at least its
+// tail's minus one; only nodes with label 0 may lie in a tree that had no excess at the beginning,
+// and nodes that cannot reach such a tree get the label n by the gap rule.
 //
 // Termination: labels are at most n and never fall. Between two changes of labels each merger uses
 // up an arc from a label to the next lower one, which needs a relabelling before it comes back, so
@@ -55,11 +55,11 @@ class Pseudoflow {
  private:
   static constexpr int32_t kNone = -1;
 
-  // An arc from the node that lists it: `way` is 2 * arc, plus one if it goes from head to tail.
+  // A usable arc, listed at its node: `way` is 2 * arc, plus one if it goes from head to tail.
   struct Fillable {
     int32_t head, way;
   };
-  // How much still fits into an arc, forth and back.
+  // Residual capacity of an arc, forwards and backwards.
   struct Room {
     T room[2];
   };
@@ -70,9 +70,9 @@ class Pseudoflow {
     int32_t parent, way;  // to the parent
     int32_t first_child, next, previous;
     int32_t scan;   // the next child to visit, while its tree is searched
-    int32_t begin;  // of what it could fill, in fillable_
+    int32_t begin;  // of its usable arcs, in fillable_
     int32_t end;
-    int32_t current;    // before it, nothing leads to the label one below
+    int32_t current;    // no arc before it leads to the label one below
     int32_t next_root;  // in the same bucket
   };
 
@@ -96,7 +96,7 @@ class Pseudoflow {
     }
   }
 
-  // The flow of both arcs of a pair comes together here.
+  // Combines the flows of the two arcs of each pair.
   void finish() {
     for (int32_t v = 0; v < g_.n; ++v) {
       for (int32_t a = g_.begin[v]; a < g_.end[v]; ++a) {
@@ -105,7 +105,7 @@ class Pseudoflow {
     }
   }
 
-  // Strong roots of the same label come first in, first out.
+  // Strong roots of the same label are served first in, first out.
   void add_root(int32_t v) {
     const int32_t label = label_[v];
     if (label >= g_.n) return;
@@ -147,7 +147,7 @@ class Pseudoflow {
     ++count_[++label_[v]];
     node_[v].current = node_[v].begin;
   }
-  // No node has the label below this tree's: nothing in it reaches a deficit any more.
+  // Gap: no node has the label below this tree's, so nothing in it reaches a deficit any more.
   void give_up(int32_t root) {
     int32_t v = root;
     node_[v].scan = node_[v].first_child;
@@ -165,8 +165,8 @@ class Pseudoflow {
     }
   }
 
-  // Searches the part of a strong tree that has its root's label. Nodes that lead nowhere are
-  // relabelled, children before their parents.
+  // Searches the part of a strong tree that has its root's label. Nodes without a usable arc to a
+  // lower label are relabelled, children before their parents.
   void merge_tree(int32_t root) {
     int32_t v = root;
     node_[v].scan = node_[v].first_child;
@@ -190,7 +190,8 @@ class Pseudoflow {
     return child;
   }
 
-  // Hangs the tree of v, with v on top, below a node of label `target` that v has an arc to.
+  // Re-roots the tree of v at v and hangs it below a neighbour with label `target`. False if v has
+  // none.
   bool merge_from(int32_t v, int32_t target) {
     Node& node = node_[v];
     int32_t slot = node.current;
@@ -226,8 +227,8 @@ class Pseudoflow {
     (c.previous >= 0 ? node_[c.previous].next : node_[c.parent].first_child) = c.next;
   }
 
-  // Moves excess from an old root up to the new one. What an arc cannot carry stays below it, as
-  // the root of a tree of its own.
+  // Moves excess from an old root up to the new one. Excess that an arc cannot carry stays below
+  // it, at the root of a new tree.
   void push_up(int32_t v) {
     T before = 0;
     while (g_.excess[v] > 0 && node_[v].parent >= 0) {
@@ -264,4 +265,4 @@ class Pseudoflow {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_PSEUDOFLOW_H_
+#endif  // JAXMATCH_FLOW_CPU_PSEUDOFLOW_H_

@@ -1,8 +1,8 @@
 // Maximum flow by push-relabel: Goldberg and Tarjan (J. ACM 35, 1988) with the choice of the
 // highest label, the gap heuristic and global relabelling as Cherkassky and Goldberg (Algorithmica
 // 19, 1997) found them best.
-#ifndef JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_
-#define JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_
+#ifndef JAXMATCH_FLOW_CPU_PUSH_RELABEL_H_
+#define JAXMATCH_FLOW_CPU_PUSH_RELABEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace jaxmatch::flow {
 
-// A label is a lower bound on the number of residual arcs to a deficit, n where there is no way. A
-// node with excess pushes along arcs to a label one lower, and gets a higher label when none is
-// left. The excess of label n goes back to the source later (flow/cpu/return_excess.h).
+// A label is a lower bound on the number of residual arcs to a deficit, n if there is no path. A
+// node with excess pushes along arcs to a label one lower, and is relabelled when none is left. The
+// excess of label n goes back to the source later (flow/cpu/return_excess.h).
 //
 // Invariant: along a residual arc the label falls by one at most, so that labels are lower bounds;
 // a global relabelling makes them exact, and where no node has some label, nodes of higher labels
-// have no way to a deficit (a gap).
+// have no path to a deficit (a gap).
 //
 // Termination: labels are at most n and never fall, so there are at most n^2 relabellings; between
 // two pushes that fill the same arc both of its ends are relabelled; between two relabellings each
@@ -53,12 +53,13 @@ class PushRelabel {
 
  private:
   static constexpr int32_t kNone = -1;
-  // Work is counted in arcs. A relabelling looks at all arcs of a node and more, as in hi_pr.
+  // Work is counted in arcs. A relabelling scans all arcs of a node and costs kNodeWork more, as in
+  // hi_pr.
   static constexpr double kRelabelAfter = 2, kNodeWork = 6;
   static constexpr int64_t kRelabelWork = 12;
 
   struct Links {
-    int32_t next, previous;  // `previous` only among nodes that are not active
+    int32_t next, previous;  // `previous` only among idle nodes
   };
   struct Level {
     int32_t active, idle;  // the first nodes with and without excess
@@ -84,7 +85,7 @@ class PushRelabel {
     (l.previous >= 0 ? links_[l.previous].next : levels_[label_[v]].idle) = l.next;
   }
 
-  // Pushes the excess of v, which is in no list, until nothing or no way is left.
+  // Pushes the excess of v, which is in no list, until none is left or no deficit is reachable.
   void discharge(int32_t v) {
     while (true) {
       const int32_t label = label_[v], end = g_.end[v];
@@ -117,7 +118,7 @@ class PushRelabel {
     }
   }
 
-  // Whether no other node has this label.
+  // True if no other node has this label.
   bool is_alone(int32_t label) const {
     return levels_[label].active < 0 && levels_[label].idle < 0;
   }
@@ -135,8 +136,8 @@ class PushRelabel {
     current_[v] = nearest;
   }
 
-  // v leaves its label to nobody: neither it nor a node of a higher label has a way to a deficit.
-  // The label is the highest with an active node, so those nodes are idle.
+  // Gap: v is the last node of its label, so neither v nor a node of a higher label reaches a
+  // deficit. The label is the highest with an active node, so those nodes are idle.
   void cut_off(int32_t v, int32_t label) {
     label_[v] = g_.n;
     for (int32_t d = label + 1; d <= deepest_; ++d) {
@@ -185,4 +186,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_PUSH_RELABEL_H_
+#endif  // JAXMATCH_FLOW_CPU_PUSH_RELABEL_H_

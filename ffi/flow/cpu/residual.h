@@ -1,41 +1,40 @@
-// The residual network that every flow algorithm on the CPU works on.
-#ifndef JAXMATCH_CPU_FLOW_RESIDUAL_H_
-#define JAXMATCH_CPU_FLOW_RESIDUAL_H_
+// The residual network of all flow algorithms on the CPU.
+#ifndef JAXMATCH_FLOW_CPU_RESIDUAL_H_
+#define JAXMATCH_FLOW_CPU_RESIDUAL_H_
 
 #include <cstdint>
 
 namespace jaxmatch::flow {
 
-// An arc with the residual capacities of both directions: a search against the arcs reads no
-// partner. T is int32_t where all sums fit, int64_t otherwise.
+// An arc with the residual capacities of both directions: a search against the arcs does not load
+// the reverse arc. T is int32_t where all sums fit, int64_t otherwise.
 template <class T>
 struct FlowArc {
   int32_t head;
-  int32_t partner;
-  T out;  // what may still flow from tail to head
-  T in;   // what may still flow from head to tail: partner's `out`
+  int32_t reverse;
+  T out;  // residual capacity from tail to head
+  T in;   // residual capacity from head to tail: `out` of the reverse arc
 };
 
-// A pseudoflow. There are no terminals here: what the source's arcs can bring is the excess of
-// their heads from the beginning, and what the sink's arcs can take is a deficit, a negative
-// excess, of their tails. A solver moves excess to deficits until no residual path leads from an
-// excess to a deficit. Then the flow that reached deficits is maximum, by the cut between what
-// excesses reach and the rest; what is left of excesses goes back to the source
-// (flow/cpu/return_excess.h).
+// A pseudoflow. Terminals are removed: the capacity of a source arc is an initial excess of its
+// head, and the capacity of a sink arc is an initial deficit, a negative excess, of its tail. A
+// solver moves excess to deficits until no residual path leads from an excess to a deficit. The
+// flow that reached deficits is then maximum: the nodes reachable from excesses form a minimum cut.
+// Remaining excess returns to the source (flow/cpu/return_excess.h).
 //
-// Where so much would leave the source or enter the sink that sums might not fit, the two stay
-// ordinary nodes, the source with all excess and the sink with all deficit. Solvers need not know.
+// Where the sums at the source or the sink might overflow, both terminals stay ordinary nodes, the
+// source with all excess and the sink with all deficit. Solvers are the same for both forms.
 template <class T>
 struct Residual {
   int32_t n;
   const int32_t* begin;  // [n], first arc of each node
-  const int32_t* end;    // [n], behind the last one. Terminals have no arcs, unless they stay nodes
+  const int32_t* end;    // [n], behind the last one; removed terminals have no arcs
   FlowArc<T>* arcs;
   T* excess;  // [n]
   int64_t num_arcs;
 
   void push(FlowArc<T>& arc, T amount) const {
-    FlowArc<T>& back = arcs[arc.partner];
+    FlowArc<T>& back = arcs[arc.reverse];
     arc.out -= amount;
     arc.in += amount;
     back.out += amount;
@@ -45,4 +44,4 @@ struct Residual {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_RESIDUAL_H_
+#endif  // JAXMATCH_FLOW_CPU_RESIDUAL_H_

@@ -1,6 +1,6 @@
-// Phase two: from a pseudoflow whose excess reaches no deficit to a flow.
-#ifndef JAXMATCH_CPU_FLOW_RETURN_H_
-#define JAXMATCH_CPU_FLOW_RETURN_H_
+// Phase two: turns a maximum pseudoflow, whose excess reaches no deficit, into a flow.
+#ifndef JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_
+#define JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace jaxmatch::flow {
 
-// What is left of an excess goes back along the flow that brought it, until it meets flow that
-// comes straight from the source: cycles of flow are cancelled in a depth-first search against the
-// flow, then the nodes that were seen hand back what they have too much, each after all that hand
-// back to it (Cherkassky and Goldberg, Algorithmica 19, 1997). A node with excess gets as much flow
-// as it sends away and the excess, so there is always enough to hand back.
+// Remaining excess goes back along the flow that brought it, until it cancels flow that comes
+// straight from the source. Cycles of flow are cancelled in a depth-first search against the flow;
+// then the visited nodes return their excess in topological order, each after all nodes that return
+// flow to it (Cherkassky and Goldberg, Algorithmica 19, 1997). The flow into a node equals the flow
+// out of it plus its excess, so there is always enough flow to cancel.
 //
-// Termination: cancelling a cycle ends the flow on one of its arcs and no step begins any, so there
-// are at most m cancellations; everything else looks at each arc twice.
+// Termination: cancelling a cycle removes all flow from one of its arcs and no step adds flow to an
+// arc, so there are at most m cancellations; everything else scans each arc twice.
 template <class T>
 class ExcessReturn {
  public:
@@ -36,7 +36,7 @@ class ExcessReturn {
     std::copy_n(g_.begin, g_.n, current_);
     path_ = memory_.take<int32_t>(g_.n);
     order_ = memory_.take<int32_t>(g_.n);
-    // What comes back to the source has arrived.
+    // Excess that returns to the source has arrived.
     if (p_.keeps_terminals) state_[p_.source] = State::kDone;
     for (int32_t v = first; v < g_.n; ++v) {
       if (g_.excess[v] > 0 && state_[v] == State::kNew) search(v);
@@ -48,7 +48,7 @@ class ExcessReturn {
  private:
   enum class State : uint8_t { kNew, kOnPath, kDone };
 
-  // The flow from the source that begins at v is the first to go.
+  // Cancels flow that comes straight from the source and begins at v.
   void keep_back(int32_t v) {
     const T amount = std::min(g_.excess[v], p_.supply[v]);
     if (amount <= 0) return;
@@ -81,12 +81,12 @@ class ExcessReturn {
       }
     }
   }
-  // The end of the path, from `first` on, is a cycle of flow.
+  // Cancels the cycle of flow at the end of the path, from `first` on.
   void cancel_cycle(int32_t first) {
     int32_t begin = length_ - 1;
     T amount = incoming(current_[path_[begin]]);
     while (path_[begin] != first) amount = std::min(amount, incoming(current_[path_[--begin]]));
-    // The search goes on from the first node whose arc has no flow left.
+    // The search resumes at the first node whose arc has no flow left.
     int32_t kept = length_;
     for (int32_t i = length_ - 1; i >= begin; --i) {
       const int32_t a = current_[path_[i]];
@@ -111,12 +111,12 @@ class ExcessReturn {
   const Residual<T>& g_;
   FlowMemory& memory_;
   State* state_ = nullptr;
-  int32_t* current_ = nullptr;  // [n], the arc the search looks at; no use in those before it
+  int32_t* current_ = nullptr;  // [n], the current arc of the search; no arc before it is usable
   int32_t* path_ = nullptr;     // [n]
-  int32_t* order_ = nullptr;    // [n], each node after all that it hands back to
+  int32_t* order_ = nullptr;    // [n], each node after all nodes that it returns flow to
   int32_t length_ = 0, ordered_ = 0;
 };
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_RETURN_H_
+#endif  // JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_

@@ -1,6 +1,6 @@
-// From a network and capacities in units to the residual network without flow.
-#ifndef JAXMATCH_CPU_FLOW_SETUP_H_
-#define JAXMATCH_CPU_FLOW_SETUP_H_
+// Setup: the residual network without flow, from a network and its capacities in units.
+#ifndef JAXMATCH_FLOW_CPU_SETUP_H_
+#define JAXMATCH_FLOW_CPU_SETUP_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -14,19 +14,20 @@
 
 namespace jaxmatch::flow {
 
-// One problem in units: the network, what its arcs can carry, and the flow in the making.
+// One problem in units: the network, the capacities of its arcs, and the current flow.
 template <class T>
 struct FlowProblem {
   FlowNetworkCsr network;
   int32_t source, sink;
-  // Whether the terminals are nodes of the residual network (see Residual).
+  // True if the terminals are nodes of the residual network (see Residual).
   bool keeps_terminals;
   const T* capacity;  // [arcs]
-  T* supply;          // [nodes], the flow from the source that begins at a node; all of it at first
+  T* supply;  // [nodes], flow straight from the source that begins at a node; initially its full
+              // capacity
   Residual<T> residual;
 };
 
-// The sums that tell which type holds all residuals and excesses, and whether terminals can go.
+// Largest sum at a terminal; it decides the integer type and whether terminals can be removed.
 struct FlowSums {
   int64_t largest;
 
@@ -36,24 +37,25 @@ struct FlowSums {
 };
 
 template <class C>
-FlowSums SumUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
-                  int32_t source, int32_t sink) {
+FlowSums sum_units(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units,
+                   int32_t source, int32_t sink) {
   if (units.is_unbounded()) return {FlowSums::kMost};
   const FlowSums sums{units.largest_sum()};
   if (sums.fit_int32()) return sums;
-  // Capacities beyond the bound count for less than they are.
+  // FixedPoint clips capacities at the bound, so the larger sum is recomputed from the clipped
+  // ones.
   int64_t out = 0, in = 0;
   const auto add = [&](int64_t& sum, int32_t k) {
     sum = std::min(sum + units.units(capacity[k]), FlowSums::kMost);
   };
-  ForEachEdgeOut(g, source, [&](int32_t k) { add(out, k); });
-  ForEachEdgeInto(g, sink, [&](int32_t k) { add(in, k); });
+  for_each_edge_out(g, source, [&](int32_t k) { add(out, k); });
+  for_each_edge_into(g, sink, [&](int32_t k) { add(in, k); });
   return {std::max(out, in)};
 }
 
-// What arc a can carry. No flow is above bound(), so that a sum need not be either.
+// Capacity of arc a. No flow exceeds bound(), so the sum saturates at bound() + 1.
 template <class T, class C>
-T ArcUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units, int32_t a) {
+T units_of_arc(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units, int32_t a) {
   int64_t sum = 0;
   for (int32_t k = g.edge_ptr[a]; k < g.edge_ptr[a + 1]; ++k) {
     sum = std::min(sum + units.units(capacity[g.arc_edge[k]]), units.bound() + 1);
@@ -62,20 +64,20 @@ T ArcUnits(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units
 }
 
 template <class T, class C>
-FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowUnits<C>& units,
-                         int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
-                         FlowMemory& memory) {
+FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units,
+                           int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
+                           FlowMemory& memory) {
   T* const arc_units = memory.take<T>(g.arcs);
   spread(g.arcs, 2, [&](int64_t first, int64_t last) {
     for (int64_t a = first; a < last; ++a) {
-      arc_units[a] = ArcUnits<T>(g, capacity, units, int32_t(a));
+      arc_units[a] = units_of_arc<T>(g, capacity, units, int32_t(a));
     }
   });
   FlowArc<T>* const arcs = memory.take<FlowArc<T>>(g.arcs);
   spread(g.arcs, 3, [&](int64_t first, int64_t last) {
     for (int64_t a = first; a < last; ++a) {
-      const int32_t partner = g.arc_partner[a];
-      arcs[a] = {g.arc_head[a], partner, arc_units[a], arc_units[partner]};
+      const int32_t reverse = g.reverse_arc[a];
+      arcs[a] = {g.arc_head[a], reverse, arc_units[a], arc_units[reverse]};
     }
   });
   T* const excess = memory.take<T>(g.nodes, T{0});
@@ -90,7 +92,7 @@ FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowU
   } else {
     for (const int32_t terminal : {source, sink}) {
       for (int32_t a = begin[terminal]; a < end[terminal]; ++a) {
-        const int32_t v = arcs[a].head, back = arcs[a].partner;
+        const int32_t v = arcs[a].head, back = arcs[a].reverse;
         if (terminal == source) {
           supply[v] += arc_units[a];
           excess[v] += arc_units[a];
@@ -98,7 +100,7 @@ FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowU
           excess[v] -= arc_units[back];
         }
         arcs[a].out = arcs[a].in = arcs[back].out = arcs[back].in = 0;
-        // An arc to a terminal is never looked at if it stands at an end of its node's arcs.
+        // Skips an arc to a terminal if it is the first or the last one of its node.
         if (begin[v] == back) ++begin[v];
         if (end[v] == back + 1 && begin[v] < end[v]) --end[v];
       }
@@ -119,4 +121,4 @@ FlowProblem<T> SetUpFlow(const FlowNetworkCsr& g, const C* capacity, const FlowU
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CPU_FLOW_SETUP_H_
+#endif  // JAXMATCH_FLOW_CPU_SETUP_H_

@@ -1,12 +1,13 @@
-// The pushes of the method "auto": lists of active nodes, each discharged along all admissible arcs
-// in one scan, by blocks that go on with what they have activated and meet the others rarely.
+// The pushes of the method "auto": each active node is discharged along all admissible arcs in one
+// scan. A block keeps working on the nodes that it activates; all blocks synchronise rarely.
 //
 // The asynchronous form of A. V. Goldberg and R. E. Tarjan, A new approach to the maximum-flow
 // problem, JACM 1988, after B. Hong and Z. He, An asynchronous multithreaded algorithm for the
-// maximum network flow problem with nonblocking global relabeling heuristic, TPDS 2011. Who makes a
-// node active has it, and discharges it or puts it on a list; so a node has one owner and no lock.
-#ifndef JAXMATCH_CUDA_FLOW_PUSH_CUH_
-#define JAXMATCH_CUDA_FLOW_PUSH_CUH_
+// maximum network flow problem with nonblocking global relabeling heuristic, TPDS 2011. The thread
+// that activates a node owns it, and discharges it or appends it to a list; a node has one owner
+// and needs no lock.
+#ifndef JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_
+#define JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_
 
 #include "flow/cuda/push_and_relabel.cuh"
 
@@ -19,25 +20,25 @@ class FlowPush {
       : grid_(grid),
         s_(s),
         g_(s.network),
-        moves_(s, tuning.gap != 0),
+        ops_(s, tuning.gap != 0),
         initial_(s.initials<Word>()),
         tuning_(tuning) {}
 
-  // How the nodes that are active push: to lower ones, which may be relabelled for that; to lower
-  // ones by the heights of the last search; or back where their excess has come from. There is
-  // enough flow into a node for all its excess, and every such push leaves less flow in the
-  // network.
+  // kRelabel: pushes to lower nodes, with relabelling. kByDistance: pushes to lower nodes by the
+  // heights of the last search. kCancel: pushes excess back where it came from; the flow into a
+  // node covers all its excess, and every such push reduces the total flow.
   enum Mode { kRelabel, kByDistance, kCancel };
 
-  // From the first nodes of s.active[0], until none is left that can push, or so many meetings, or
-  // so many cycles of the leader's clock. Returns how many nodes are left in lists.
-  __device__ int32_t run(int32_t count, Mode mode, int32_t meetings, int64_t cycles) {
+  // Discharges the first `count` nodes of s.active[0] until no active node can push, or for
+  // `barriers` grid barriers, or for `cycles` of the leader's clock. Returns the number of nodes
+  // left in lists.
+  __device__ int32_t run(int32_t count, Mode mode, int32_t barriers, int64_t cycles) {
     mode_ = mode;
     const int64_t start = clock64();
-    for (int turn = 0; count > 0 && meetings > 0; turn = 1 - turn, --meetings) {
+    for (int turn = 0; count > 0 && barriers > 0; turn = 1 - turn, --barriers) {
       superstep(s_.active[turn], count, s_.active[1 - turn]);
       if (grid_.leader() && clock64() - start > cycles) grid_.tally()->found = 1;
-      const Tally t = grid_.meet();
+      const Tally t = grid_.barrier_reduce();
       count = t.count;
       if (t.found != 0) break;
     }
@@ -45,10 +46,10 @@ class FlowPush {
   }
 
  private:
-  static constexpr int kBatch = 4;  // arcs that a thread looks at together
+  static constexpr int kBatch = 4;  // arcs that a thread loads together
   static constexpr int kStage = 2 * kFlowStaged;
 
-  // Where nodes that have become active go: to the block's own list, or to that of all.
+  // Destination of newly active nodes: the block's own list, or the global list if that is full.
   struct Out {
     int32_t* stage;
     int32_t* staged;
@@ -65,7 +66,7 @@ class FlowPush {
     }
   };
 
-  // Some rounds of every block over its part of the nodes and what these activate.
+  // A few rounds of every block over its part of the nodes and the nodes that these activate.
   __device__ void superstep(const int32_t* nodes, int32_t count, int32_t* next) {
     const int blocks = count <= tuning_.push_alone
                            ? 1
@@ -95,7 +96,7 @@ class FlowPush {
       count = *staged;
       stage = found;
     }
-    if (stage == nullptr) return;  // nothing was there
+    if (stage == nullptr) return;  // the block had no nodes
     count = min(count, kStage);
     if (threadIdx.x == 0) b.base = count > 0 ? atomicAdd(listed, count) : 0;
     __syncthreads();
@@ -120,7 +121,7 @@ class FlowPush {
     }
   }
 
-  // Discharges the node, then one of those it has activated, and so on.
+  // Discharges the node, then one of the nodes it has activated, and so on.
   __device__ void follow(int32_t u, const Out& out) {
     for (int hop = 1;; ++hop) {
       int32_t next = -1;
@@ -133,9 +134,9 @@ class FlowPush {
     }
   }
 
-  // What may be pushed along the arc.
+  // The amount that may be pushed along the arc.
   __device__ Word available(int32_t arc) const {
-    const Word out = load(moves_.residual + arc).out;
+    const Word out = load(ops_.residual + arc).out;
     return mode_ == kCancel ? out - initial_[arc] : out;
   }
   __device__ int32_t level_of(Word available, int32_t head) const {
@@ -143,12 +144,12 @@ class FlowPush {
     return mode_ == kCancel ? -1 : __ldcg(s_.height + head);
   }
 
-  // Whether the node is still active. One node that has become so is left in `next`.
+  // Returns true if the node is still active. One newly active node is returned in `next`.
   __device__ bool discharge(int32_t u, int32_t& next, const Out& out) {
     const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
-    Word left = __ldcg(moves_.excess + u);
+    Word left = __ldcg(ops_.excess + u);
     int32_t height = __ldcg(s_.height + u);
-    const int32_t gap = moves_.gap();
+    const int32_t gap = ops_.gap();
     for (int scan = 0; scan < tuning_.scans; ++scan) {
       Word sent = 0;
       int32_t least = s_.unreached();
@@ -156,11 +157,11 @@ class FlowPush {
         push_batch(k, last, height, left, sent, least, next, out);
       }
       const bool stuck = left > 0;
-      left = moves_.lose(u, sent);
+      left = ops_.lose(u, sent);
       if (left == 0) return false;
-      if (!stuck) continue;  // more has come
+      if (!stuck) continue;  // more excess has arrived
       if (mode_ != kRelabel) return false;
-      if (!moves_.relabel(u, height, height > gap ? s_.unreached() : least + 1)) {
+      if (!ops_.relabel(u, height, height > gap ? s_.unreached() : least + 1)) {
         return false;
       }
       height = least + 1;
@@ -170,13 +171,13 @@ class FlowPush {
 
   __device__ void push_batch(int32_t k, int32_t last, int32_t height, Word& left, Word& sent,
                              int32_t& least, int32_t& next, const Out& out) {
-    int32_t head[kBatch], partner[kBatch], level[kBatch];
+    int32_t head[kBatch], reverse[kBatch], level[kBatch];
     Word holds[kBatch], amount[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const bool exists = k + i < last;
       head[i] = exists ? g_.arc_head[k + i] : 0;
-      partner[i] = exists ? g_.arc_partner[k + i] : 0;
+      reverse[i] = exists ? g_.reverse_arc[k + i] : 0;
       holds[i] = exists ? available(k + i) : 0;
     }
 #pragma unroll
@@ -194,39 +195,39 @@ class FlowPush {
         least = min(least, level[i]);
       }
     }
-    // What the operations return is looked at when all are on their way.
+    // The results of the atomic operations are used only after all of them have been issued.
     uint64_t held[kBatch];
     Word before[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      held[i] = moves_.leave(amount[i] > 0, k + i, amount[i]);
-      before[i] = moves_.gain(amount[i] > 0 && head[i] != moves_.target, head[i], amount[i]);
+      held[i] = ops_.leave(amount[i] > 0, k + i, amount[i]);
+      before[i] = ops_.gain(amount[i] > 0 && head[i] != ops_.target, head[i], amount[i]);
     }
     bool overdrawn = false;
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (amount[i] > 0) moves_.arrive(partner[i], amount[i]);
-      overdrawn |= amount[i] > 0 && moves_.overdrawn(held[i], amount[i]);
+      if (amount[i] > 0) ops_.arrive(reverse[i], amount[i]);
+      overdrawn |= amount[i] > 0 && ops_.overdrawn(held[i], amount[i]);
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (amount[i] == 0 || head[i] == moves_.target || before[i] != 0) continue;
+      if (amount[i] == 0 || head[i] == ops_.target || before[i] != 0) continue;
       if (next < 0) {
         next = head[i];
       } else {
         out.put(head[i]);
       }
     }
-    if (overdrawn) moves_.report_overdraft();
+    if (overdrawn) ops_.report_overdraft();
   }
 
-  // The same for a node of many arcs.
+  // discharge() by a whole warp, for a node with many arcs.
   __device__ void discharge_by_warp(int32_t u, const Out& out) {
     const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
-    Word left = __ldcg(moves_.excess + u);
+    Word left = __ldcg(ops_.excess + u);
     int32_t height = __ldcg(s_.height + u);
-    left = __shfl_sync(kAllLanes, left, 0);  // what has come since is for the next scan
-    const int32_t gap = moves_.gap();
+    left = __shfl_sync(kAllLanes, left, 0);  // excess that arrives later waits for the next scan
+    const int32_t gap = ops_.gap();
     for (int scan = 0; scan < tuning_.scans; ++scan) {
       Word sent = 0;
       int32_t least = s_.unreached();
@@ -236,7 +237,7 @@ class FlowPush {
         sent += before - left;
       }
       const bool stuck = left > 0;
-      if (grid_.lane() == 0) left = moves_.lose(u, sent);
+      if (grid_.lane() == 0) left = ops_.lose(u, sent);
       left = __shfl_sync(kAllLanes, left, 0);
       if (left == 0) return;
       if (!stuck) continue;
@@ -244,7 +245,7 @@ class FlowPush {
       least = __reduce_min_sync(kAllLanes, least);
       int active = 0;
       if (grid_.lane() == 0) {
-        active = moves_.relabel(u, height, height > gap ? s_.unreached() : least + 1);
+        active = ops_.relabel(u, height, height > gap ? s_.unreached() : least + 1);
       }
       if (__shfl_sync(kAllLanes, active, 0) == 0) return;
       height = least + 1;
@@ -252,18 +253,18 @@ class FlowPush {
     if (grid_.lane() == 0) out.put(u);
   }
 
-  // One arc a lane, in the order of lanes as far as `left` goes.
+  // One arc per lane; lanes push in their order until `left` is used up.
   __device__ void push_row(int32_t arc, int32_t last, int32_t height, Word& left, int32_t& least,
                            const Out& out) {
-    int32_t head = 0, partner = 0;
+    int32_t head = 0, reverse = 0;
     Word holds = 0;
     if (arc < last) {
       head = g_.arc_head[arc];
-      partner = g_.arc_partner[arc];
+      reverse = g_.reverse_arc[arc];
       holds = available(arc);
     }
     const int32_t level = level_of(holds, head);
-    Word upto = level < height ? min(holds, left) : 0;  // with the lanes before, at most `left`
+    Word upto = level < height ? min(holds, left) : 0;  // inclusive prefix sum, at most `left`
     if (level >= height) least = min(least, level);
     for (int step = 1; step < 32; step *= 2) {
       const Word other = __shfl_up_sync(kAllLanes, upto, step);
@@ -273,9 +274,9 @@ class FlowPush {
     amount = upto - (grid_.lane() > 0 ? amount : 0);
     left -= __shfl_sync(kAllLanes, upto, 31);
     if (amount > 0) {
-      if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
-      moves_.arrive(partner, amount);
-      if (head != moves_.target && moves_.gain(true, head, amount) == 0) out.put(head);
+      if (ops_.overdrawn(ops_.leave(true, arc, amount), amount)) ops_.report_overdraft();
+      ops_.arrive(reverse, amount);
+      if (head != ops_.target && ops_.gain(true, head, amount) == 0) out.put(head);
     }
     __syncwarp();
   }
@@ -283,7 +284,7 @@ class FlowPush {
   FlowGrid& grid_;
   const FlowState& s_;
   const FlowNetworkCsr& g_;
-  const FlowMoves<Word> moves_;
+  const PushRelabelOps<Word> ops_;
   const Word* const initial_;
   const FlowTuning& tuning_;
   Mode mode_ = kRelabel;
@@ -291,4 +292,4 @@ class FlowPush {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_PUSH_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_

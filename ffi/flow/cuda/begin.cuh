@@ -1,15 +1,15 @@
-// How a flow problem begins on a GPU: everything is checked, capacities become residuals, and the
-// arcs of one terminal are saturated.
-#ifndef JAXMATCH_CUDA_FLOW_BEGIN_CUH_
-#define JAXMATCH_CUDA_FLOW_BEGIN_CUH_
+// The first kernel of a flow problem: validates the input, turns capacities into residuals and
+// saturates the arcs of one terminal.
+#ifndef JAXMATCH_FLOW_CUDA_BEGIN_CUH_
+#define JAXMATCH_FLOW_CUDA_BEGIN_CUH_
 
 #include "flow/cuda/fixed_point.cuh"
 
 namespace jaxmatch::flow {
 
-// Whether the arrays make a network and the terminals are two nodes of it. The heads of a node's
-// arcs must rise if `ordered`, or a search for one of them may find another, and at the terminals.
-// Nothing is read out of bounds meanwhile. All threads return the same.
+// True if the arrays form a network and the terminals are two different nodes of it. The heads of a
+// node's arcs must rise at the terminals, and everywhere if `ordered`: a binary search for a head
+// relies on it. No read is out of bounds. All threads return the same.
 __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool ordered) {
   const FlowNetworkCsr& g = s.network;
   const auto exists = [](int32_t x, int32_t count) { return uint32_t(x) < uint32_t(count); };
@@ -17,12 +17,12 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
   bad |= !exists(*s.source, g.nodes) || !exists(*s.sink, g.nodes) || *s.source == *s.sink;
   grid.each(g.nodes, [&](int64_t u) { bad |= g.arc_ptr[u] > g.arc_ptr[u + 1]; });
   grid.each(g.arcs, [&](int64_t a) {
-    const int32_t partner = g.arc_partner[a], head = g.arc_head[a];
-    bool good = exists(partner, g.arcs) && exists(head, g.nodes) && partner != a &&
+    const int32_t reverse = g.reverse_arc[a], head = g.arc_head[a];
+    bool good = exists(reverse, g.arcs) && exists(head, g.nodes) && reverse != a &&
                 g.edge_ptr[a] <= g.edge_ptr[a + 1] && g.edge_ptr[a + 1] <= g.edges;
     if (good) {
-      const int32_t tail = g.arc_head[partner];
-      good = exists(tail, g.nodes) && tail != head && g.arc_partner[partner] == a;
+      const int32_t tail = g.arc_head[reverse];
+      good = exists(tail, g.nodes) && tail != head && g.reverse_arc[reverse] == a;
       if (good) {
         const int32_t last = g.arc_ptr[tail + 1];
         const bool rise = ordered || tail == *s.source || tail == *s.sink;
@@ -41,36 +41,36 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
     }
   });
   count_all(&grid.tally()->found, bad);
-  const bool valid = grid.meet().found == 0;
-  // As many as there are, and none twice.
+  const bool valid = grid.barrier_reduce().found == 0;
+  // No entry of arc_edge occurs twice.
   bad = false;
   if (valid) {
     grid.each(g.edges, [&](int64_t k) { bad |= __ldcg(s.slot + g.arc_edge[k]) != k; });
   }
   count_all(&grid.tally()->found, bad);
-  return grid.meet().found == 0 && valid;
+  return grid.barrier_reduce().found == 0 && valid;
 }
 
-// Every pair of arcs is written by one thread. The root's arcs are full from the beginning, and
-// what they carry is the excess of their heads, which must be zero before.
+// Each pair of reverse arcs is written by one thread. The root's arcs are saturated, and their flow
+// is the excess of their heads, which must be zero before.
 template <class Word, class C>
 __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
-                                      const FlowUnits<C>& units) {
+                                      const FixedPoint<C>& units) {
   const FlowNetworkCsr& g = s.network;
   const int exponent = __ldcg(&s.control->exponent);
   const int64_t bound = __ldcg(&s.control->bound);
   const bool reversed = __ldcg(&s.control->reversed) != 0;
   const int32_t root = reversed ? *s.sink : *s.source, target = reversed ? *s.source : *s.sink;
   ArcResidual<Word>* const residual = s.residuals<Word>();
-  int64_t left = 0;  // the root
+  int64_t left = 0;  // flow out of the root
   grid.each(g.arcs, [&](int64_t at) {
-    const int32_t arc = int32_t(at), partner = g.arc_partner[arc];
-    if (arc > partner) return;
-    int64_t out = units.arc_units(reversed ? partner : arc, exponent, bound);
-    int64_t in = units.arc_units(reversed ? arc : partner, exponent, bound);
+    const int32_t arc = int32_t(at), reverse = g.reverse_arc[arc];
+    if (arc > reverse) return;
+    int64_t out = units.arc_units(reversed ? reverse : arc, exponent, bound);
+    int64_t in = units.arc_units(reversed ? arc : reverse, exponent, bound);
     s.initials<Word>()[arc] = Word(out);
-    s.initials<Word>()[partner] = Word(in);
-    const int32_t tail = g.arc_head[partner], head = g.arc_head[arc];
+    s.initials<Word>()[reverse] = Word(in);
+    const int32_t tail = g.arc_head[reverse], head = g.arc_head[arc];
     if (tail == root || head == root) {
       const int64_t moved = tail == root ? out : in;
       const int32_t other = tail == root ? head : tail;
@@ -80,7 +80,7 @@ __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
       left += moved;
     }
     residual[arc] = {Word(out), Word(in)};
-    residual[partner] = {Word(in), Word(out)};
+    residual[reverse] = {Word(in), Word(out)};
   });
   left = warp_sum(left);
   if (grid.lane() == 0 && left != 0) add_atomically(&s.control->value, left);
@@ -91,14 +91,14 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
                                   bool ordered) {
   FlowControl& c = *s.control;
   const auto end = [&](FlowStage stage, Status status) {
-    grid.meet();
+    grid.barrier_reduce();
     if (!grid.leader()) return;
     c.stage = int32_t(stage);
     c.status = status;
     c.step = grid.steps();
   };
   if (!network_is_valid(grid, s, ordered)) return end(FlowStage::kBad, kInvalidGraph);
-  FlowUnits<C> units(grid, s);
+  FixedPoint<C> units(grid, s);
   if (!units.are_valid()) return end(FlowStage::kBad, kInvalidCapacity);
   grid.each(s.network.nodes, [&](int64_t v) {
     s.excess[v] = 0;
@@ -124,4 +124,4 @@ __device__ inline void begin_flow(FlowGrid& grid, const FlowState& s, const Flow
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_BEGIN_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_BEGIN_CUH_

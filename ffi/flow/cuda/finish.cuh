@@ -1,6 +1,7 @@
-// What a solve ends with: the flow on the given edges, the source's side of the cut, the value.
-#ifndef JAXMATCH_CUDA_FLOW_FINISH_CUH_
-#define JAXMATCH_CUDA_FLOW_FINISH_CUH_
+// The last kernel of a flow problem: the flow on the given edges, the source side of the cut, the
+// value.
+#ifndef JAXMATCH_FLOW_CUDA_FINISH_CUH_
+#define JAXMATCH_FLOW_CUDA_FINISH_CUH_
 
 #include "common/compensated_sum.h"
 #include "flow/cuda/fixed_point.cuh"
@@ -14,7 +15,7 @@ __device__ inline T no_number() {
   return T(-1);
 }
 
-// C is the type of capacities, V that of values.
+// C is the type of capacities, V the type of values.
 template <class C, class V>
 class FlowFinish {
  public:
@@ -45,7 +46,7 @@ class FlowFinish {
     } else {
       if (status == kOptimal && int64_t(value) != flow) status = kOverflow;
     }
-    // An invariant that does not hold must not pass for a proof.
+    // A broken invariant must not pass for a proof of optimality.
     if (status == kOptimal && __ldcg(&c_.overdrawn) != 0) status = kUnfinished;
     if (status == kOptimal) {
       write_flow(infinite);
@@ -56,7 +57,7 @@ class FlowFinish {
     grid_.each(g_.nodes, [&](int64_t v) {
       s_.source_side[v] = status == kOptimal && is_on_source_side(s_, reversed_, int32_t(v));
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       *static_cast<V*>(s_.value) = value;
       *s_.status = status;
@@ -66,7 +67,8 @@ class FlowFinish {
   }
 
  private:
-  // Edges of an arc fill up in their order; where the other direction flows, they have nothing.
+  // Edges of an arc fill up in their order; if the net flow is in the other direction, they get
+  // none.
   __device__ void write_flow(bool infinite) {
     const int exponent = __ldcg(&c_.exponent);
     const bool narrow = __ldcg(&c_.narrow) != 0;
@@ -91,15 +93,15 @@ class FlowFinish {
   }
   template <class Word>
   __device__ int64_t flow_of(int32_t arc) const {
-    const int32_t at = reversed_ ? g_.arc_partner[arc] : arc;
+    const int32_t at = reversed_ ? g_.reverse_arc[arc] : arc;
     return int64_t(s_.initials<Word>()[at]) - load(s_.residuals<Word>() + at).out;
   }
 
-  // The capacities of the edges that are cut, added in an order that depends on their number alone:
-  // so many consecutive edges by each lane, these in order of lanes, these by warps.
+  // The capacity of the cut. The order of additions depends on the number of edges only: each lane
+  // sums consecutive edges, then lanes are summed in order, then warps.
   __device__ double cut_capacity() {
     grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(g_.arcs, [&](int64_t at) {
       const int32_t arc = int32_t(at);
       if (!is_on_source_side(s_, reversed_, s_.tail(arc)) ||
@@ -108,7 +110,7 @@ class FlowFinish {
       }
       for (int32_t k = g_.edge_ptr[arc]; k < g_.edge_ptr[arc + 1]; ++k) s_.slot[g_.arc_edge[k]] = 1;
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     const int32_t parts = g_.edges / kSumEdges + 1;
     for (int32_t part = grid_.warp(); part < parts; part += grid_.warps()) {
       const int64_t first = int64_t(part) * kSumEdges;
@@ -117,15 +119,15 @@ class FlowFinish {
       });
       if (grid_.lane() == 0) s_.sums[part] = sum;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.warp() == 0) {
       const double sum = ordered_sum(parts, [&](int64_t k) { return __ldcg(s_.sums + k); });
       if (grid_.lane() == 0) c_.cut = sum;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     return __ldcg(&c_.cut);
   }
-  // By one warp.
+  // For one warp.
   template <class F>
   __device__ static double ordered_sum(int64_t count, F x) {
     const int64_t each = (count + 31) / 32, first = FlowGrid::lane() * each;
@@ -149,4 +151,4 @@ class FlowFinish {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_FINISH_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_FINISH_CUH_

@@ -1,17 +1,17 @@
-// Capacities of any type as whole numbers of a unit, and the bound on every flow that says which
-// unit and how many bits.
+// Quantisation: capacities of any type as whole numbers of a unit, and the bound on every flow that
+// decides the unit and the integer width.
 //
-// Integers count themselves. For floats the unit is the least power of two in which the bound is
-// at most 2^60, and capacities are rounded down to it, or a greater one in which all capacities are
-// whole numbers.
-#ifndef JAXMATCH_CUDA_FLOW_UNITS_CUH_
-#define JAXMATCH_CUDA_FLOW_UNITS_CUH_
+// For integers the unit is 1. For floats it is the least power of two in which the bound is at most
+// 2^60, with capacities rounded down to it, or a greater one in which all capacities are whole
+// numbers.
+#ifndef JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
+#define JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 
 #include "flow/cuda/state.cuh"
 
 namespace jaxmatch::flow {
 
-constexpr int64_t kMostUnits = int64_t(1) << 61;  // stands for as many or more
+constexpr int64_t kMostUnits = int64_t(1) << 61;  // saturation value of all sums
 constexpr int kBoundBits = 60;
 enum CapacityGroup : int { kAtSource, kAtSink, kOfAll };
 
@@ -25,7 +25,7 @@ __device__ inline bool is_infinite(C c) {
   return false;
 }
 
-// One capacity, not negative, in units.
+// A non-negative capacity in units.
 template <class C>
 __device__ inline int64_t units_of(C c, int exponent) {
   if constexpr (kIsFloat<C>) {
@@ -38,7 +38,7 @@ __device__ inline int64_t units_of(C c, int exponent) {
 
 __device__ inline int bits_of(uint64_t x) { return x == 0 ? 0 : 64 - __clzll((long long)(x)); }
 
-// The exponent of the lowest bit that is set in x > 0.
+// Exponent of the lowest set bit of x > 0.
 __device__ inline int lowest_bit(double x) {
   const int64_t bits = __double_as_longlong(x);
   const int exponent = int(bits >> 52 & 2047);
@@ -48,29 +48,29 @@ __device__ inline int lowest_bit(double x) {
   return (exponent > 0 ? exponent : 1) - 1075 + zeros;
 }
 
-// The unit and the bound of one problem whose network is valid.
+// The unit and the bound of one problem with a valid network.
 template <class C>
-class FlowUnits {
+class FixedPoint {
  public:
-  __device__ FlowUnits(FlowGrid& grid, const FlowState& s)
+  __device__ FixedPoint(FlowGrid& grid, const FlowState& s)
       : grid_(grid),
         s_(s),
         c_(*s.control),
         g_(s.network),
         capacity_(static_cast<const C*>(s.capacity)) {}
 
-  // Whether no capacity is negative or NaN.
+  // True if no capacity is negative or NaN.
   __device__ bool are_valid() {
     bool bad = false;
     grid_.each(g_.edges, [&](int64_t k) { bad |= !(capacity_[k] >= C(0)); });
     count_all(&grid_.tally()->found, bad);
-    return grid_.meet().found == 0;
+    return grid_.barrier_reduce().found == 0;
   }
 
-  // Leaves the unit, the bound, how wide sums are and which terminal the preflow starts at in the
-  // control words: the sink, unless much more could enter it than leave the source. Then the last
-  // search of the preflow is also that for the source-most cut, and in long networks it took half
-  // as many rounds.
+  // Stores the unit, the bound, the integer width and the root of the preflow in the control words.
+  // The preflow starts at the sink, unless much more could enter it than leave the source. Then the
+  // last search of the preflow is also the one for the source-most cut, and in long networks it
+  // took half as many rounds.
   __device__ void choose(const FlowTuning& tuning) {
     if constexpr (kIsFloat<C>) choose_unit();
     const int exponent = __ldcg(&c_.exponent);
@@ -84,22 +84,23 @@ class FlowUnits {
         add_atomically(c_.low + group, low);
       }
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       const int64_t out = total(kAtSource), in = total(kAtSink);
       c_.bound = unbounded ? total(kOfAll) + 1 : min(in, out);
       bool reversed = tuning.direction == 0 ? in - in / 5 <= out : tuning.direction == 2;
-      reversed = reversed ? in < kMostUnits : out >= kMostUnits;  // what leaves the root must fit
+      reversed =
+          reversed ? in < kMostUnits : out >= kMostUnits;  // the flow out of the root must fit
       if (unbounded) reversed = __ldcg(c_.infinite + kAtSink) <= __ldcg(c_.infinite + kAtSource);
       c_.reversed = reversed;
       c_.narrow = !unbounded && !tuning.wide && c_.bound < (int64_t(1) << 30) - 1 &&
                   (reversed ? in : out) < (int64_t(1) << 31) - 1;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  // Of the edges that the arc stands for, at most one more than the bound: so nothing is the
-  // matter with sums, and no arc that is not full for its edges is full here.
+  // The sum of the arc's edges, at most bound + 1: the sum does not overflow, and an arc is full
+  // here only if its edges are full.
   __device__ int64_t arc_units(int32_t arc, int exponent, int64_t bound) const {
     int64_t sum = 0;
     for (int32_t k = g_.edge_ptr[arc], last = g_.edge_ptr[arc + 1]; k < last; ++k) {
@@ -109,11 +110,11 @@ class FlowUnits {
   }
 
  private:
-  static constexpr int kOffset = 4096;  // makes exponents positive, zero being none
+  static constexpr int kOffset = 4096;  // makes exponents positive; zero stands for none
   static constexpr int kRoughBits = 30;
 
-  // f(group, exists, capacity) for edges that leave the source, that enter the sink, and `all`. All
-  // lanes of a warp come together.
+  // f(group, exists, capacity) for edges out of the source, into the sink, and for all edges if
+  // `all`. Every lane of a warp must call it.
   template <class F>
   __device__ void each_group(bool all, F f) const {
     for (int group = kAtSource; group <= kAtSink; ++group) {
@@ -124,7 +125,7 @@ class FlowUnits {
         const int64_t own = at + grid_.lane();
         int32_t edge = 0, end = 0;
         if (own < last) {
-          const int32_t arc = group == kAtSource ? int32_t(own) : g_.arc_partner[own];
+          const int32_t arc = group == kAtSource ? int32_t(own) : g_.reverse_arc[own];
           edge = g_.edge_ptr[arc];
           end = g_.edge_ptr[arc + 1];
         }
@@ -159,24 +160,24 @@ class FlowUnits {
       if (finest > __ldcg(&c_.finest)) atomicMax(&c_.finest, finest);
       if (infinities > 0) atomicAdd(c_.infinite + group, infinities);
     });
-    grid_.meet();
-    // Rounded up to so many bits below the greatest, sums do not depend on their order.
+    grid_.barrier_reduce();
+    // Rounded up to a multiple of 2^unit, the sums are exact and do not depend on their order.
     each_group(true, [&](int group, bool exists, C c) {
       const int unit = __ldcg(c_.greatest + group) - kOffset - kRoughBits;
       const bool counts = exists && !is_infinite(c) && c > C(0);
       const int64_t sum = warp_sum(counts ? int64_t(ceil(scalbn(double(c), -unit))) : int64_t(0));
       if (grid_.lane() == 0 && sum != 0) add_atomically(c_.roughly + group, sum);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
-      const auto exponent_of = [&](int group) {  // with which the group's sum is a bound
+      const auto exponent_of = [&](int group) {  // in which the group's sum is bounded
         const int bits = bits_of(uint64_t(__ldcg(c_.roughly + group)));
         return bits == 0 ? -kOffset
                          : bits + __ldcg(c_.greatest + group) - kOffset - kRoughBits - kBoundBits;
       };
       const int out = __ldcg(c_.infinite + kAtSource), in = __ldcg(c_.infinite + kAtSink);
       c_.unbounded = out > 0 && in > 0;
-      // As many infinite arcs carry the bound each.
+      // Each of the infinite arcs may carry the bound.
       int exponent = exponent_of(kOfAll) + 1 + bits_of(uint64_t(min(out, in)));
       if (!c_.unbounded) {
         exponent = out > 0  ? exponent_of(kAtSink)
@@ -186,7 +187,7 @@ class FlowUnits {
       const int finest = __ldcg(&c_.finest);
       c_.exponent = finest > 0 ? max(exponent, kOffset - finest) : 0;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   FlowGrid& grid_;
@@ -198,4 +199,4 @@ class FlowUnits {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_UNITS_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_

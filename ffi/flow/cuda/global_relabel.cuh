@@ -1,17 +1,17 @@
-// Breadth-first search over residual arcs: the global relabelling of push-relabel, backwards from
-// the target, and the source side of the cut, forwards from the source. All blocks search level by
-// level while there is much to search, one block alone while there is little.
-#ifndef JAXMATCH_CUDA_FLOW_SEARCH_CUH_
-#define JAXMATCH_CUDA_FLOW_SEARCH_CUH_
+// Breadth-first search over residual arcs: global relabelling searches backwards from the target,
+// the source side of the cut forwards from the source. All blocks search level by level; small
+// levels are searched by one block alone.
+#ifndef JAXMATCH_FLOW_CUDA_GLOBAL_RELABEL_CUH_
+#define JAXMATCH_FLOW_CUDA_GLOBAL_RELABEL_CUH_
 
 #include "flow/cuda/state.cuh"
 
 namespace jaxmatch::flow {
 
-constexpr int kSearchUnroll = 4;  // arcs that a lane looks at together
+constexpr int kSearchUnroll = 4;  // arcs that a lane loads together
 
-// Every lane holds a range; f(arcs) for kSearchUnroll arcs of each lane at a time, -1 where there
-// is none, and with all lanes there: whatever the lengths, none is idle.
+// Every lane holds a range. Calls f(arcs) with kSearchUnroll arcs per lane at a time, -1 where
+// there is none. Arcs are distributed evenly over the lanes; all lanes call f.
 template <class F>
 __device__ inline void each_arc(const ArcRange& range, F f) {
   const int lane = FlowGrid::lane();
@@ -48,9 +48,9 @@ class FlowSearch {
         excess_(s.excesses<Word>()),
         tuning_(tuning) {}
 
-  // Gives every node that is not barred its distance, from or to `start`; heights must be
-  // unreached() or barred() before. Nodes with excess are listed in s.active[0], and the search may
-  // end when there are `goal` of them. Returns how many it found.
+  // Sets the height of every node that is not barred to its distance from or to `start`; heights
+  // must be unreached() or barred() before. Nodes with excess are listed in s.active[0]; the search
+  // may end once `goal` of them are found. Returns the number found.
   __device__ int32_t run(int32_t start, int32_t goal) {
     const int32_t begin = g_.arc_ptr[start], degree = g_.arc_ptr[start + 1] - begin;
     const int32_t ranges = (degree + kRangeArcs - 1) / kRangeArcs;
@@ -62,7 +62,7 @@ class FlowSearch {
       s_.height[start] = 0;
       if (tuning_.gap && !kForward) s_.width[0] = 1;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
     int32_t heavy = degree;
     first_ = 0;
     last_ = ranges;
@@ -70,16 +70,16 @@ class FlowSearch {
     while (first_ < last_ && found_ < goal) {
       if (is_small(last_ - first_, heavy)) {
         if (grid_.block() == 0) search_alone(goal);
-        grid_.meet();
+        grid_.barrier_reduce();
         const FlowControl& c = *s_.control;
         first_ = __ldcg(&c.first);
         last_ = __ldcg(&c.last);
         level_ = __ldcg(&c.level);
         found_ = __ldcg(&c.found);
-        heavy = INT32_MAX;  // ended here, or too much for one block
+        heavy = INT32_MAX;  // one block stopped here: end of the search, or too much for one block
       } else {
         search_together();
-        const Tally t = grid_.meet();
+        const Tally t = grid_.barrier_reduce();
         step(t.count, t.found);
         heavy = t.more;
       }
@@ -91,15 +91,16 @@ class FlowSearch {
   static constexpr int kManyArcs = 64;  // of a node
   static constexpr int kHeavyArcs = 8192;
 
-  // Where a level's new entries go and what they are counted by: nodes with excess for all at once,
-  // all else in shared memory. A block that is alone puts entries into the list as well; others do
-  // so when there is no room, and with the rest of theirs at the end of the level.
+  // Destination and counters of a level's new entries. `found` is the global count of nodes with
+  // excess; the other counters are in shared memory. A block that searches alone also appends
+  // entries to the list; with several blocks, entries go there when the stage is full and at the
+  // end of the level.
   struct Out {
     ArcRange* stage;
     int32_t room;
     int32_t *listed, *nodes, *heavy, *found;
-    int32_t* overflow;  // null: alone
-    bool bits;          // whether those who look at nodes claim them by their bits
+    int32_t* overflow;  // null: one block alone
+    bool bits;          // nodes are claimed by their bits in shared memory
   };
 
   __device__ bool is_small(int32_t ranges, int32_t heavy) const {
@@ -112,8 +113,8 @@ class FlowSearch {
     ++level_;
   }
 
-  // One level by all blocks. Thousands of warps that count with the same word would wait for each
-  // other: only blocks do.
+  // One level by all blocks. Counts are combined per block first: thousands of warps adding to the
+  // same word would serialise.
   __device__ void search_together() {
     FlowShared& b = flow_block();
     Tally* const tally = grid_.tally();
@@ -138,8 +139,8 @@ class FlowSearch {
     }
   }
 
-  // Which nodes have been reached, or must not be: a bit of each.
-  __device__ void know_nodes() const {
+  // Sets the bit of each node that is reached or barred.
+  __device__ void mark_known_nodes() const {
     constexpr int kUnroll = 8;
     const int lane = grid_.lane(), warps = int(blockDim.x / 32);
     const int32_t words = (g_.nodes + 31) / 32;
@@ -159,11 +160,11 @@ class FlowSearch {
     }
   }
 
-  // Level after level by this block, while they are small.
+  // Level after level by this block alone, while levels are small.
   __device__ void search_alone(int32_t goal) {
     FlowShared& b = flow_block();
     const bool bits = g_.nodes <= kKnownNodes;
-    if (bits) know_nodes();
+    if (bits) mark_known_nodes();
     if (threadIdx.x == 0) b.listed[0] = b.nodes[0] = b.found[0] = b.heavy[0] = 0;
     __syncthreads();
     const ArcRange* staged = nullptr;
@@ -190,7 +191,7 @@ class FlowSearch {
     }
   }
 
-  // All entries of this level, shared by so many warps.
+  // Expands all entries of this level, shared by `warps` warps.
   __device__ void expand(const ArcRange* staged, int warp, int warps, const Out& out) const {
     const int lane = grid_.lane();
     const int32_t count = last_ - first_;
@@ -209,8 +210,8 @@ class FlowSearch {
     }
   }
 
-  // Loads have no branch around them, which would wait for one before the next: where a lane has no
-  // arc, it looks at the first one.
+  // Loads are unconditional, because a branch would serialise them: a lane without an arc loads the
+  // first one.
   __device__ void visit(const int32_t (&arcs)[kSearchUnroll], const Out& out) const {
     int32_t node[kSearchUnroll], first[kSearchUnroll], degree[kSearchUnroll];
     Word residual[kSearchUnroll], excess[kSearchUnroll];
@@ -289,7 +290,7 @@ class FlowSearch {
     const ArcResidual<Word> r = load(residual_ + arc);
     return kForward ? r.out : r.in;
   }
-  // So many places for each lane, behind each other.
+  // Reserves `count` consecutive places for each lane.
   __device__ static int32_t take(int count, int32_t* counter) {
     const int before = lanes_before(count);
     int32_t base = 0;
@@ -308,4 +309,4 @@ class FlowSearch {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_SEARCH_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_GLOBAL_RELABEL_CUH_

@@ -1,29 +1,31 @@
 // The threads that solve one flow network: all blocks of a cooperative launch, or one block alone.
-#ifndef JAXMATCH_CUDA_FLOW_GRID_CUH_
-#define JAXMATCH_CUDA_FLOW_GRID_CUH_
+#ifndef JAXMATCH_FLOW_CUDA_GRID_CUH_
+#define JAXMATCH_FLOW_CUDA_GRID_CUH_
 
 #include "common/cuda/grid.cuh"
 #include "flow/operands.h"
 
 namespace jaxmatch::flow {
 
-constexpr int kFlowThreads = 1024;  // of a block; one block for each multiprocessor
+constexpr int kFlowThreads = 1024;  // per block; one block per multiprocessor
 #ifndef JAXMATCH_EMULATED
-constexpr int kFlowStaged = 2048;         // entries of eight bytes in each of a block's two lists
-constexpr int32_t kKnownNodes = 1 << 19;  // so many have a bit in shared memory
+constexpr int kFlowStaged = 2048;  // entries of eight bytes in each of a block's two lists
+constexpr int32_t kKnownNodes =
+    1 << 19;  // largest number of nodes with a bit each in shared memory
 #endif
 
-// What the threads of a block tell each other. Two lists lie behind it.
+// The shared memory of a block, followed by two lists.
 struct alignas(16) FlowShared {
   Tally total;
-  // Of three rounds in turn, so that one barrier a round is enough: while one counts, the next is
-  // set to zero, and everybody has read the one before. Entries that came, also those there was no
-  // room for; nodes that were reached; those with excess; arcs of nodes that have many.
+  // Triple-buffered by round, so that one barrier per round suffices: while one entry counts, the
+  // next is cleared, and all threads have read the previous one. `listed`: entries, including those
+  // that did not fit; `nodes`: nodes reached; `found`: nodes with excess; `heavy`: arcs of nodes
+  // with many arcs.
   int32_t listed[3], nodes[3], found[3], heavy[3];
   int32_t base, sum;
 };
 constexpr int kFlowStagesBytes = int(sizeof(FlowShared)) + 2 * kFlowStaged * 8;
-// With a bit for each node, where these are not too many.
+// Includes a bit for each node, up to kKnownNodes.
 JAXMATCH_HOST_DEVICE constexpr int flow_shared_bytes(int32_t nodes) {
   return kFlowStagesBytes + (nodes <= kKnownNodes ? (nodes + 31) / 32 * 4 : 0);
 }
@@ -47,7 +49,7 @@ __device__ inline T warp_sum(T x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
   return x;
 }
-// What comes before this lane.
+// Exclusive prefix sum over the lanes.
 __device__ inline int lanes_before(int x) {
   const int own = x;
   for (int step = 1; step < 32; step *= 2) {
@@ -56,14 +58,14 @@ __device__ inline int lanes_before(int x) {
   }
   return x - own;
 }
-// Counts something for all threads; all lanes of a warp come together. Thousands of warps that add
-// to the same word wait for each other: this is for what is rare, or counted by one block.
+// Adds to a global counter; every lane of a warp must call it. Thousands of warps adding to the
+// same word serialise: use it for rare events, or within one block.
 __device__ inline void count_all(int32_t* counter, int mine) {
   const int all = __reduce_add_sync(kAllLanes, mine);
   if (FlowGrid::lane() == 0 && all != 0) atomicAdd(counter, all);
 }
 
-// The same where all threads of a block come together, and only blocks wait for each other.
+// Adds to a global counter once per block; every thread of the block must call it.
 __device__ inline void count_by_blocks(int32_t* counter, int mine) {
   int32_t& sum = flow_block().sum;
   if (threadIdx.x == 0) sum = 0;
@@ -79,4 +81,4 @@ __device__ inline void add_atomically(int64_t* at, int64_t x) {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_GRID_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_GRID_CUH_

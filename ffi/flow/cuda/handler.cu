@@ -1,7 +1,8 @@
-// The target jaxmatch_flow on CUDA: of large networks one after another, each by the whole GPU in
-// cooperative launches; of a batch of small ones all at once, a block for each. A problem is begun,
-// solved and written by a kernel each, since only the first and the last depend on the types of
-// capacities. Nothing is read on the host: what one kernel decides is in the control words.
+// The target jaxmatch_flow on CUDA. Large networks are solved one after another, each by the whole
+// GPU in cooperative launches; a batch of small ones is solved at once, one block each. Each
+// problem takes three kernels (begin, solve, finish), because only the first and the last depend on
+// the types of capacities. The host reads nothing back: kernels pass decisions on in the control
+// words.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -10,7 +11,7 @@
 namespace jaxmatch::flow {
 namespace {
 
-constexpr int kSmallThreads = 512;  // at most
+constexpr int kSmallThreads = 512;  // upper limit
 
 template <class C>
 __global__ void __launch_bounds__(kFlowThreads, 1)
@@ -28,14 +29,14 @@ template <FlowLayout kLayout>
 __global__ void __launch_bounds__(kFlowThreads, 1)
     flow_thread_centric_kernel(const __grid_constant__ FlowState s,
                                const __grid_constant__ FlowPlan plan) {
-  solve_problem<int64_t, ThreadCentric<int64_t, kLayout>>(s, plan, false, plan.paper);
+  solve_problem<int64_t, ThreadCentric<int64_t, kLayout>>(s, plan, false, plan.two_level);
 }
 
 template <FlowLayout kLayout>
 __global__ void __launch_bounds__(kFlowThreads, 1)
     flow_two_level_kernel(const __grid_constant__ FlowState s,
                           const __grid_constant__ FlowPlan plan) {
-  solve_problem<int64_t, TwoLevel<int64_t, kLayout>>(s, plan, false, plan.paper);
+  solve_problem<int64_t, TwoLevel<int64_t, kLayout>>(s, plan, false, plan.two_level);
 }
 
 template <class C, class V>
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
   finish_problem<C, V>(s, false);
 }
 
-// A problem for each block.
+// One problem per block.
 __device__ inline void state_of_block(const FlowBatch& batch, FlowState& s) {
   if (threadIdx.x == 0) s = batch.state(blockIdx.x);
   __syncthreads();
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kSmallThreads)
   finish_problem<C, V>(s, true);
 }
 
-// The first and the last kernels of one combination of types.
+// The first and the last kernel for one combination of types.
 struct FlowKernels {
   void *begin, *finish, *begin_small, *finish_small;
 
@@ -102,13 +103,13 @@ struct FlowKernels {
 };
 
 template <FlowLayout kLayout>
-void* paper_kernel(FlowMethod method) {
+void* two_level_kernel(FlowMethod method) {
   return method == FlowMethod::kThreadCentric
              ? reinterpret_cast<void*>(flow_thread_centric_kernel<kLayout>)
              : reinterpret_cast<void*>(flow_two_level_kernel<kLayout>);
 }
 
-bool IsPaper(FlowMethod method) {
+bool is_two_level(FlowMethod method) {
   return method == FlowMethod::kThreadCentric || method == FlowMethod::kTwoLevel;
 }
 
@@ -119,13 +120,13 @@ class Launch {
       : stream_(stream),
         batch_{
             o, control, scratch, scratch_bytes, size_of(o.capacity_dtype), size_of(o.value_dtype)},
-        plan_{FlowTuning(), PaperOptions::of(o.options), false, o.steps > 0 ? o.steps : -1},
+        plan_{FlowTuning(), TwoLevelOptions::of(o.options), false, o.steps > 0 ? o.steps : -1},
         kernels_(FlowKernels::of(o.capacity_dtype, o.value_dtype)),
         resumed_(resumed),
-        is_paper_(IsPaper(o.method)) {
-    if (is_paper_) {
+        is_two_level_(is_two_level(o.method)) {
+    if (is_two_level_) {
       plan_.tuning.wide = 1;
-      plan_.ordered = plan_.paper.layout != FlowLayout::kRcsr;
+      plan_.ordered = plan_.two_level.layout != FlowLayout::kRcsr;
     }
   }
 
@@ -159,11 +160,12 @@ class Launch {
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 flow_shared_bytes(kKnownNodes));
   }
-  // One block has little less of a small network than all have, and many of them run at once.
+  // On a small network one block is nearly as fast as the whole grid, and a batch runs many blocks
+  // at once.
   bool is_small() const {
     const FlowOperands& o = batch_.operands;
     const int64_t size = int64_t(o.first.nodes) + o.first.arcs;
-    return !is_paper_ && size <= (o.batch > 1 ? 1 << 15 : 1 << 12);
+    return !is_two_level_ && size <= (o.batch > 1 ? 1 << 15 : 1 << 12);
   }
   ffi::Error small() {
     const FlowOperands& o = batch_.operands;
@@ -182,11 +184,13 @@ class Launch {
     FlowState s = batch_.state(b);
     void* solve[2] = {reinterpret_cast<void*>(flow_auto_kernel<int32_t>),
                       reinterpret_cast<void*>(flow_auto_kernel<int64_t>)};
-    if (is_paper_) {
+    if (is_two_level_) {
       const FlowMethod method = batch_.operands.method;
-      solve[0] = plan_.paper.layout == FlowLayout::kRcsr   ? paper_kernel<FlowLayout::kRcsr>(method)
-                 : plan_.paper.layout == FlowLayout::kBcsr ? paper_kernel<FlowLayout::kBcsr>(method)
-                                                           : paper_kernel<FlowLayout::kCsr>(method);
+      solve[0] = plan_.two_level.layout == FlowLayout::kRcsr
+                     ? two_level_kernel<FlowLayout::kRcsr>(method)
+                 : plan_.two_level.layout == FlowLayout::kBcsr
+                     ? two_level_kernel<FlowLayout::kBcsr>(method)
+                     : two_level_kernel<FlowLayout::kCsr>(method);
       solve[1] = nullptr;
     }
     void* arguments[] = {&s, &plan_};
@@ -203,21 +207,21 @@ class Launch {
   FlowBatch batch_;
   FlowPlan plan_;
   FlowKernels kernels_;
-  bool resumed_, is_paper_;
+  bool resumed_, is_two_level_;
   int blocks_ = 0;
 };
 
 ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head,
-                NetworkArray arc_partner, NetworkArray edge_ptr, NetworkArray arc_edge,
+                NetworkArray reverse_arc, NetworkArray edge_ptr, NetworkArray arc_edge,
                 ffi::AnyBuffer capacity, NetworkArray source, NetworkArray sink,
                 ffi::RemainingArgs state, ffi::Result<ffi::AnyBuffer> value,
                 ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
                 ffi::Result<NetworkArray> status, ffi::Result<NetworkArray> control,
                 ffi::Result<NetworkArray> scratch, ffi::Dictionary attributes) {
-  const auto o = DecodeFlow(arc_ptr, arc_head, arc_partner, edge_ptr, arc_edge, capacity, source,
-                            sink, value, flow, source_side, status, attributes);
+  const auto o = decode_flow(arc_ptr, arc_head, reverse_arc, edge_ptr, arc_edge, capacity, source,
+                             sink, value, flow, source_side, status, attributes);
   if (!o.has_value()) return o.error();
-  if (o->method != FlowMethod::kAuto && !IsPaper(o->method)) {
+  if (o->method != FlowMethod::kAuto && !is_two_level(o->method)) {
     return ffi::Error::InvalidArgument("jaxmatch_flow: no such method on CUDA");
   }
   if (int64_t(control->element_count()) < o->batch * kFlowControlWords) {

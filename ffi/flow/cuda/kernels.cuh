@@ -1,6 +1,6 @@
-// One flow problem in three kernels: begun, solved and written.
-#ifndef JAXMATCH_CUDA_FLOW_RUN_CUH_
-#define JAXMATCH_CUDA_FLOW_RUN_CUH_
+// The three kernels of a flow problem: begin, solve, finish.
+#ifndef JAXMATCH_FLOW_CUDA_KERNELS_CUH_
+#define JAXMATCH_FLOW_CUDA_KERNELS_CUH_
 
 #include "flow/cuda/async_push.cuh"
 #include "flow/cuda/begin.cuh"
@@ -12,8 +12,8 @@ namespace jaxmatch::flow {
 
 struct FlowPlan {
   FlowTuning tuning;
-  PaperOptions paper;
-  bool ordered;  // whether arcs are found by their heads
+  TwoLevelOptions two_level;
+  bool ordered;  // arcs are found by binary search for their heads
   int64_t budget;
 };
 
@@ -40,7 +40,8 @@ class AutoPushes {
   FlowPush<Word> push_;
 };
 
-// By the method whose pushes `Pushes` are; only where sums are as wide as Word.
+// Solves with the pushes of the class `Pushes`. Returns at once unless Word is the width chosen for
+// this problem.
 template <class Word, class Pushes, class... Options>
 __device__ inline void solve_problem(const FlowState& s, const FlowPlan& plan, bool alone,
                                      const Options&... options) {
@@ -62,4 +63,4 @@ __device__ inline void finish_problem(const FlowState& s, bool alone) {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_RUN_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_KERNELS_CUH_

@@ -1,6 +1,6 @@
 // The state of one flow problem on a GPU, and where its parts lie in one buffer.
-#ifndef JAXMATCH_CUDA_FLOW_LAYOUT_H_
-#define JAXMATCH_CUDA_FLOW_LAYOUT_H_
+#ifndef JAXMATCH_FLOW_CUDA_LAYOUT_H_
+#define JAXMATCH_FLOW_CUDA_LAYOUT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,32 +14,32 @@ namespace jaxmatch::flow {
 
 enum class FlowStage : int32_t { kBegin, kPreflow, kCancel, kReturn, kCut, kEnd, kBad };
 
-// What is decided for all threads. The first word is what Python reads of a state.
+// Control words, shared by all threads of a problem. Python reads the first word.
 struct FlowControl {
   int32_t done, stage, status;
-  int32_t step;          // of the ring, between launches
+  int32_t step;          // step of the ring, kept between launches
   int32_t root, target;  // the preflow starts at the root: the terminal whose arcs hold less
-  int32_t reversed;      // the root is the sink, and every arc stands for its partner
+  int32_t reversed;      // the root is the sink, and every arc stands for its reverse arc
   int32_t narrow;        // all sums fit into 31 bits
-  int32_t rounds;        // global relabellings so far, of this stage
-  int32_t gap;           // lowest height that nobody has, where one has been seen
-  int32_t exponent;      // floats: a unit is two to the power of this
+  int32_t rounds;        // global relabellings of this stage so far
+  int32_t gap;           // lowest height found without nodes
+  int32_t exponent;      // floats: the unit is 2^exponent
   int32_t unbounded;     // floats: arcs of infinite capacity leave the source and enter the sink
-  int32_t overdrawn;     // an arc has carried more than it holds, or excess is lost: never
-  // What one block tells all others at the end of a search of its own.
+  int32_t overdrawn;     // an arc carried more than its capacity, or excess was lost: never
+  // Published by one block at the end of a search of its own.
   int32_t first, last, level, found;
-  // Of the capacities that leave the source, enter the sink, and all: see
-  // flow/cuda/fixed_point.cuh.
-  int32_t greatest[3];  // exponents
-  int32_t infinite[3];  // how many are
-  int32_t finest;       // of the lowest bit of any
-  int64_t roughly[3];   // sums
+  // Per capacity group: edges out of the source, into the sink, and all (see
+  // flow/cuda/fixed_point.cuh).
+  int32_t greatest[3];  // exponents of the largest capacities
+  int32_t infinite[3];  // numbers of infinite capacities
+  int32_t finest;       // exponent of the lowest set bit of all
+  int64_t roughly[3];   // rounded sums
   int64_t high[3], low[3];
-  int64_t bound;  // no flow is greater
-  int64_t value;  // what has left the root; from the second stage on the maximum flow
+  int64_t bound;  // upper bound on every flow
+  int64_t value;  // flow out of the root; from the second stage on the maximum flow
   double cut;     // floats: the capacity of the minimum cut
-  // Where the time goes, for benchmarks: cycles of the leader's clock, see FlowSolve::Part, and of
-  // both stages how many global relabellings they took.
+  // For benchmarks: cycles of the leader's clock by FlowSolve::Part, and the number of global
+  // relabellings of both stages.
   int64_t cycles[6];
   int32_t searches[2];
   Tally ring[kTallies];
@@ -47,21 +47,21 @@ struct FlowControl {
 constexpr int64_t kFlowControlWords = 128;
 static_assert(sizeof(FlowControl) <= 4 * kFlowControlWords, "");
 
-// What may still flow along an arc, and along its partner: a search against the arcs reads no
-// partner, and a push changes both numbers of an arc at once where they are 32 bits each.
+// Residual capacities of an arc and of its reverse arc: a search against the arcs does not load the
+// reverse arc, and a push changes both numbers of an arc at once if they have 32 bits.
 template <class Word>
 struct alignas(2 * sizeof(Word)) ArcResidual {
   Word out, in;
 };
 
-// Some consecutive arcs of one node, at most kRangeArcs.
+// Consecutive arcs of one node, at most kRangeArcs.
 struct alignas(8) ArcRange {
   int32_t first, count;
 };
 #ifndef JAXMATCH_EMULATED
 constexpr int kRangeArcs = 256;
 #endif
-constexpr int kSumEdges = 1024;  // whose capacities are summed by one warp
+constexpr int kSumEdges = 1024;  // edges whose capacities are summed by one warp
 
 struct FlowState {
   FlowControl* control;
@@ -76,10 +76,10 @@ struct FlowState {
   int64_t* initial;    // [arcs], of 32 or 64 bits: `out` of each arc before anything flowed
   int64_t* excess;     // [nodes], of 32 or 64 bits
   int32_t* height;     // [nodes]
-  int32_t* active[2];  // [nodes]: with excess
+  int32_t* active[2];  // [nodes]: nodes with excess
   ArcRange* frontier;  // [nodes + arcs / kRangeArcs + 1]
   int32_t* closed;     // [nodes]: see Closed
-  int32_t* width;      // [nodes + 2]: of each height, how many have it
+  int32_t* width;      // [nodes + 2]: number of nodes of each height
   int32_t* slot;       // [edges]: place of each edge in arc_edge; at the end, whether it is cut
   double* sums;        // [edges / kSumEdges + 1]
 
@@ -95,17 +95,17 @@ struct FlowState {
   JAXMATCH_DEVICE Word* excesses() const {
     return reinterpret_cast<Word*>(excess);
   }
-  // The node that the arc leaves.
+  // The tail of the arc.
   JAXMATCH_DEVICE int32_t tail(int32_t arc) const {
-    return network.arc_head[network.arc_partner[arc]];
+    return network.arc_head[network.reverse_arc[arc]];
   }
-  // Heights: of nodes that a search from the target has not reached, and of those it must not.
+  // Heights of nodes that a search has not reached, and of those that it must not enter.
   JAXMATCH_DEVICE int32_t unreached() const { return network.nodes; }
   JAXMATCH_DEVICE int32_t barred() const { return network.nodes + 1; }
 };
 
-// Nodes that searches leave out: those that nothing leads from to the target any more, and others
-// that a stage has nothing to do with.
+// Nodes excluded from searches: kDead nodes can never reach the target again, kOutside nodes do not
+// take part in this stage.
 enum Closed : int32_t { kOpen, kDead, kOutside };
 
 // Divides the scratch buffer; with a null base, measures it.
@@ -142,4 +142,4 @@ constexpr Size kSizes[] = {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_LAYOUT_H_
+#endif  // JAXMATCH_FLOW_CUDA_LAYOUT_H_

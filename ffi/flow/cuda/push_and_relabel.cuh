@@ -1,14 +1,14 @@
-// What all push-relabel methods have in common: pushes, relabels, the gap heuristic.
-#ifndef JAXMATCH_CUDA_FLOW_MOVES_CUH_
-#define JAXMATCH_CUDA_FLOW_MOVES_CUH_
+// Operations of all push-relabel methods: push, relabel, the gap heuristic.
+#ifndef JAXMATCH_FLOW_CUDA_PUSH_AND_RELABEL_CUH_
+#define JAXMATCH_FLOW_CUDA_PUSH_AND_RELABEL_CUH_
 
 #include "flow/cuda/state.cuh"
 
 namespace jaxmatch::flow {
 
 #ifndef JAXMATCH_EMULATED
-// Atomic additions that happen or not without a branch, which would wait for what they return: so
-// many of one thread are on their way together. Returns what was there, zero if nothing happened.
+// Predicated atomic additions: without a branch, a thread need not wait for one result before it
+// issues the next addition. Returns the value before, zero if nothing was added.
 __device__ inline uint64_t add_if(bool happens, uint64_t* at, uint64_t x) {
   uint64_t before;
   asm volatile(
@@ -31,14 +31,14 @@ __device__ inline uint32_t add_if(bool happens, uint32_t* at, uint32_t x) {
 }
 #endif
 
-// One thread at a time has a node: it alone takes from the node's excess and its arcs and changes
-// its height; anybody may add. So no push can find less than its thread has seen, as long as all
-// that one owner has taken is seen by the next one: an owner looks at what its own pushes returned
-// before it gives the node away.
+// A node has one owner thread at a time. Only the owner takes from the node's excess and its arcs
+// and changes its height; any thread may add to them. So a push never finds less than its thread
+// has read, provided that the next owner sees everything that the previous one took: an owner waits
+// for the results of its own pushes before it gives the node away.
 template <class Word>
-class FlowMoves {
+class PushRelabelOps {
  public:
-  __device__ FlowMoves(const FlowState& s, bool gap)
+  __device__ PushRelabelOps(const FlowState& s, bool gap)
       : residual(s.residuals<Word>()),
         excess(s.excesses<Word>()),
         height(s.height),
@@ -53,10 +53,10 @@ class FlowMoves {
   int32_t* const height;
   const int32_t target, unreached;
 
-  // The two ends of a push, if it happens. Returned is what overdrawn() looks at.
+  // The two ends of a push, predicated on `happens`. Returns the argument of overdrawn().
   __device__ uint64_t leave(bool happens, int32_t arc, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
-      // `out`, the lower half, is never negative: nothing is borrowed from the upper one.
+      // `out`, the lower half, is never negative: there is no borrow from the upper half.
       const uint64_t x = uint64_t(uint32_t(amount));
       return add_if(happens, at(residual + arc), (x << 32) - x);
     } else {
@@ -64,8 +64,8 @@ class FlowMoves {
       return add_if(happens, at(&residual[arc].out), -uint64_t(amount));
     }
   }
-  // Whether there was less than was taken. Also `in`, which may be below zero for a moment, is
-  // looked at: a number that is used whole is not moved, and waited for, when it comes.
+  // True if less was there than was taken. Also tests `in`, which may be negative for a moment: a
+  // result that is used whole needs no extra move that waits for it.
   __device__ static bool overdrawn(uint64_t before, Word amount) {
     if constexpr (sizeof(Word) == 4) {
       return int32_t(uint32_t(before)) < amount || int32_t(before >> 32) < -(1 << 30);
@@ -73,17 +73,17 @@ class FlowMoves {
       return int64_t(before) < amount;
     }
   }
-  __device__ void arrive(int32_t partner, Word amount) const {
+  __device__ void arrive(int32_t reverse, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       const uint64_t x = uint64_t(uint32_t(amount));
-      add(residual + partner, x - (x << 32));
+      add(residual + reverse, x - (x << 32));
     } else {
-      add(&residual[partner].out, uint64_t(amount));
-      add(&residual[partner].in, -uint64_t(amount));
+      add(&residual[reverse].out, uint64_t(amount));
+      add(&residual[reverse].in, -uint64_t(amount));
     }
   }
-  // Of a node that is not the target; returns what it had before, or zero if this does not happen.
-  // Who finds nothing there has made it active.
+  // Adds excess to a node other than the target. Returns the excess before, or zero if nothing was
+  // added. A thread that gets zero back has activated the node.
   __device__ Word gain(bool happens, int32_t v, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       return Word(add_if(happens, reinterpret_cast<uint32_t*>(excess + v), uint32_t(amount)));
@@ -91,15 +91,15 @@ class FlowMoves {
       return Word(add_if(happens, at(excess + v), uint64_t(amount)));
     }
   }
-  // What is left to the owner.
+  // Returns the excess left to the owner.
   __device__ Word lose(int32_t u, Word amount) const {
     return amount == 0 ? __ldcg(excess + u) : Word(add_excess(u, -amount) - amount);
   }
   __device__ void report_overdraft() const { c_.overdrawn = 1; }
 
-  // Nodes above a height that nobody has cannot reach the target.
+  // Gap heuristic: nodes above a height without nodes cannot reach the target.
   __device__ int32_t gap() const { return gap_ ? __ldcg(&c_.gap) : INT32_MAX; }
-  // Gives the node a greater height; whether that is one it can be active with.
+  // Raises the node's height. Returns true if the node can still be active.
   __device__ bool relabel(int32_t u, int32_t before, int32_t now) const {
     now = min(now, unreached);
     __stcg(height + u, now);
@@ -136,4 +136,4 @@ class FlowMoves {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_MOVES_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_PUSH_AND_RELABEL_CUH_

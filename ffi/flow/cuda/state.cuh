@@ -1,6 +1,6 @@
-// How kernels read the state of a flow problem, and what may be measured in variants.
-#ifndef JAXMATCH_CUDA_FLOW_STATE_CUH_
-#define JAXMATCH_CUDA_FLOW_STATE_CUH_
+// Access of kernels to the state of a flow problem, and tuning constants.
+#ifndef JAXMATCH_FLOW_CUDA_STATE_CUH_
+#define JAXMATCH_FLOW_CUDA_STATE_CUH_
 
 #include "common/status.h"
 #include "flow/cuda/grid.cuh"
@@ -17,12 +17,12 @@ __device__ inline ArcResidual<int64_t> load(const ArcResidual<int64_t>* at) {
   return {x.x, x.y};
 }
 
-// Some problems and their workspace.
+// A batch of problems and its workspace.
 struct FlowBatch {
   FlowOperands operands;
   int32_t* control;
   char* scratch;
-  int64_t scratch_bytes;  // of one
+  int64_t scratch_bytes;  // of one problem
   int capacity_bytes, value_bytes;
 
   JAXMATCH_HOST_DEVICE FlowState state(int64_t b) const {
@@ -42,25 +42,26 @@ struct FlowBatch {
   }
 };
 
-// What may be measured in variants; the defaults are what the methods use.
+// Tuning constants; tests and measurements vary them.
 struct FlowTuning {
-  int32_t search_alone = 512;  // ranges of arcs of a level up to which one block searches
-  int32_t push_alone = 64;     // active nodes up to which one block pushes
-  int32_t share = 8;           // active nodes of a block, at least, where more than one pushes
-  int32_t rounds = 8;          // of a block between two meetings of all
-  int32_t rounds_alone = 16;   // where no other block pushes
-  int32_t scans = 1;           // of one node's arcs before others have their turn
-  int32_t hops = 4;            // a thread follows what it has pushed so far
-  int32_t thread_arcs = 16;    // nodes of more arcs are discharged by a warp
-  int32_t gap = 1;             // whether a height that nobody has cuts off those above
+  int32_t search_alone = 512;  // largest level, in ranges of arcs, that one block searches alone
+  int32_t push_alone = 64;     // largest number of active nodes that one block pushes alone
+  int32_t share = 8;           // least active nodes per block where several blocks push
+  int32_t rounds = 8;          // of a block between two grid barriers
+  int32_t rounds_alone = 16;   // the same where no other block pushes
+  int32_t scans = 1;           // scans of a node's arcs before other nodes have their turn
+  int32_t hops = 4;            // nodes that a thread discharges along one chain of pushes
+  int32_t thread_arcs = 16;    // nodes with more arcs are discharged by a warp
+  int32_t gap = 1;             // use the gap heuristic
   int32_t wide = 0;            // 64-bit residuals even where 32 bits would do
-  int32_t direction = 0;    // the preflow starts at the source (1), the sink (2), or see FlowUnits
-  int32_t least_push = 16;  // microseconds between two searches, at least
-  int32_t cancel = 32;      // meetings of all while flow is taken back where it came from
+  int32_t direction =
+      0;  // the preflow starts at the source (1), the sink (2), or as FixedPoint decides (0)
+  int32_t least_push = 16;  // least time between two searches, in microseconds
+  int32_t cancel = 32;      // grid barriers while excess returns against the flow that brought it
   int32_t racing = 4096;    // rounds that relabel between two searches; see FlowSolve
-  double patience = 1;      // time from one search to the next, in parts of the former's
+  double patience = 1;  // time between two searches, relative to the duration of the last search
 };
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_STATE_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_STATE_CUH_

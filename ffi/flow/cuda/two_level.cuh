@@ -1,27 +1,27 @@
-// The methods "thread_centric" and "two_level": C.-Y. Hsieh, P.-C. Lin and S.-Y. Kuo, Accelerating
-// push-relabel algorithm on GPU via two-level parallelism paradigm and efficient CSR designs, HPEC
-// 2025, algorithms 1 and 2, and of Z. He and B. Hong, Dynamically tuned push-relabel algorithm for
-// the maximum flow problem on CPU-GPU-hybrid platforms, IPDPS 2010, the first of them. An operation
-// pushes to the lowest neighbour alone, or relabels.
-#ifndef JAXMATCH_CUDA_FLOW_PAPER_CUH_
-#define JAXMATCH_CUDA_FLOW_PAPER_CUH_
+// The methods "thread_centric" and "two_level": algorithms 1 and 2 of C.-Y. Hsieh, P.-C. Lin and
+// S.-Y. Kuo, Accelerating push-relabel algorithm on GPU via two-level parallelism paradigm and
+// efficient CSR designs, HPEC 2025. The first of them is by Z. He and B. Hong, Dynamically tuned
+// push-relabel algorithm for the maximum flow problem on CPU-GPU-hybrid platforms, IPDPS 2010. An
+// operation pushes to the lowest neighbour only, or relabels.
+#ifndef JAXMATCH_FLOW_CUDA_TWO_LEVEL_CUH_
+#define JAXMATCH_FLOW_CUDA_TWO_LEVEL_CUH_
 
 #include "flow/cuda/push_and_relabel.cuh"
 
 namespace jaxmatch::flow {
 
-// How the backward arc is found (the paper's section III-B): in the array of partners, by binary
-// search among the sorted arcs of the head, or by looking at these one after another.
+// How the reverse arc is found (section III-B of the paper): stored in an array (kRcsr), by binary
+// search among the sorted arcs of the head (kBcsr), or by a linear scan of them (kCsr).
 enum class FlowLayout : int { kRcsr, kBcsr, kCsr };
 constexpr Name<FlowLayout> kFlowLayouts[] = {
     {"rcsr", FlowLayout::kRcsr}, {"bcsr", FlowLayout::kBcsr}, {"csr", FlowLayout::kCsr}};
 
-struct PaperOptions {
+struct TwoLevelOptions {
   FlowLayout layout;
-  int tile;       // threads of a node: 4, 8, 16 or 32, or 0: as many as it has arcs
+  int tile;       // threads per node: 4, 8, 16 or 32; 0: by the node's degree
   int64_t cycle;  // rounds between two global relabellings
 
-  static PaperOptions of(const Options& options) {
+  static TwoLevelOptions of(const Options& options) {
     FlowLayout layout = FlowLayout::kRcsr;
     find_name(kFlowLayouts, options.word("layout", "rcsr"), &layout);
     const int64_t cycle = options.integer("cycle", 0);
@@ -33,7 +33,7 @@ struct PaperOptions {
 template <FlowLayout kLayout>
 __device__ inline int32_t backward_arc(const FlowNetworkCsr& g, int32_t arc, int32_t tail,
                                        int32_t head) {
-  if constexpr (kLayout == FlowLayout::kRcsr) return g.arc_partner[arc];
+  if constexpr (kLayout == FlowLayout::kRcsr) return g.reverse_arc[arc];
   int32_t first = g.arc_ptr[head];
   if constexpr (kLayout == FlowLayout::kCsr) {
     while (g.arc_head[first] != tail) ++first;
@@ -50,55 +50,54 @@ __device__ inline int32_t backward_arc(const FlowNetworkCsr& g, int32_t arc, int
   return first;
 }
 
-// What both methods do with a node. `lowest` is the height of its lowest neighbour and the arc
-// there, see key_of().
+// The operation of both methods on a node. `lowest` is the least key_of() among the node's arcs.
 template <class Word, FlowLayout kLayout>
-class PaperNode {
+class NodeOperations {
  public:
-  __device__ PaperNode(const FlowState& s, bool gap) : moves_(s, gap), g_(s.network) {}
+  __device__ NodeOperations(const FlowState& s, bool gap) : ops_(s, gap), g_(s.network) {}
 
   static constexpr uint64_t kNone = UINT64_MAX;
   __device__ bool is_active(int32_t u) const {
-    return __ldcg(moves_.excess + u) > 0 && __ldcg(moves_.height + u) < moves_.unreached;
+    return __ldcg(ops_.excess + u) > 0 && __ldcg(ops_.height + u) < ops_.unreached;
   }
-  // A residual arc by the height of its head, kNone if it is full.
+  // Sort key of an arc: the height of its head, then the arc; kNone if the arc is full.
   __device__ uint64_t key_of(int32_t arc) const {
-    if (load(moves_.residual + arc).out <= 0) return kNone;
-    return uint64_t(uint32_t(__ldcg(moves_.height + g_.arc_head[arc]))) << 32 | uint32_t(arc);
+    if (load(ops_.residual + arc).out <= 0) return kNone;
+    return uint64_t(uint32_t(__ldcg(ops_.height + g_.arc_head[arc]))) << 32 | uint32_t(arc);
   }
-  // Whether anything was done that may lead to more.
+  // Returns true if the node was pushed from or can still be active after a relabel.
   __device__ bool operate(int32_t u, uint64_t lowest, bool relabels) const {
-    const int32_t height = __ldcg(moves_.height + u);
-    const int32_t least = lowest == kNone ? moves_.unreached : int32_t(lowest >> 32);
+    const int32_t height = __ldcg(ops_.height + u);
+    const int32_t least = lowest == kNone ? ops_.unreached : int32_t(lowest >> 32);
     if (height > least) {
       push(u, int32_t(lowest));
       return true;
     }
     if (!relabels) return false;
-    return moves_.relabel(u, height, height > moves_.gap() ? moves_.unreached : least + 1);
+    return ops_.relabel(u, height, height > ops_.gap() ? ops_.unreached : least + 1);
   }
 
  private:
   __device__ void push(int32_t u, int32_t arc) const {
     const int32_t v = g_.arc_head[arc];
-    const Word amount = min(__ldcg(moves_.excess + u), load(moves_.residual + arc).out);
-    if (moves_.overdrawn(moves_.leave(true, arc, amount), amount)) moves_.report_overdraft();
-    moves_.lose(u, amount);
-    moves_.arrive(backward_arc<kLayout>(g_, arc, u, v), amount);
-    if (v != moves_.target) moves_.gain(true, v, amount);
+    const Word amount = min(__ldcg(ops_.excess + u), load(ops_.residual + arc).out);
+    if (ops_.overdrawn(ops_.leave(true, arc, amount), amount)) ops_.report_overdraft();
+    ops_.lose(u, amount);
+    ops_.arrive(backward_arc<kLayout>(g_, arc, u, v), amount);
+    if (v != ops_.target) ops_.gain(true, v, amount);
   }
 
-  const FlowMoves<Word> moves_;
+  const PushRelabelOps<Word> ops_;
   const FlowNetworkCsr& g_;
 };
 
-// Algorithm 1: a thread for each node, which nobody else discharges; threads do not wait for each
-// other but now and then, to see whether there is anything left to do.
+// Algorithm 1: one thread per node, which alone discharges it. Threads synchronise only now and
+// then, to detect termination.
 template <class Word, FlowLayout kLayout>
 class ThreadCentric {
  public:
   __device__ ThreadCentric(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
-                           const PaperOptions& options)
+                           const TwoLevelOptions& options)
       : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
 
   __device__ void run(int32_t, bool relabels, int64_t) {
@@ -117,39 +116,39 @@ class ThreadCentric {
       }
       __syncwarp();
       count_all(&grid_.tally()->found, any);
-      if (grid_.meet().found == 0) return;
+      if (grid_.barrier_reduce().found == 0) return;
     }
   }
 
  private:
-  static constexpr int kTogether = 4;  // rounds between two meetings
+  static constexpr int kTogether = 4;  // rounds between two barriers
 
   FlowGrid& grid_;
   const FlowState& s_;
-  const PaperNode<Word, kLayout> node_;
-  const PaperOptions& options_;
+  const NodeOperations<Word, kLayout> node_;
+  const TwoLevelOptions& options_;
 };
 
-// Algorithm 2: active nodes are queued, and a tile of threads looks for the lowest neighbour of
-// each. With a tile by degree there is a queue for each size of tile.
+// Algorithm 2: active nodes are queued, and a tile of threads finds the lowest neighbour of each.
+// With tiles by degree there is a queue for each size of tile.
 template <class Word, FlowLayout kLayout>
 class TwoLevel {
  public:
   __device__ TwoLevel(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning,
-                      const PaperOptions& options)
+                      const TwoLevelOptions& options)
       : grid_(grid), s_(s), node_(s, tuning.gap != 0), options_(options) {}
 
   __device__ void run(int32_t, bool relabels, int64_t) {
     for (int64_t cycle = 0; cycle < options_.cycle || !relabels; ++cycle) {
       fill_queues();
-      const Tally t = grid_.meet();
+      const Tally t = grid_.barrier_reduce();
       bool any = discharge_queue(0, t.count, 4, relabels);
       any |= discharge_queue(1, t.found, 8, relabels);
       any |= discharge_queue(2, t.more, 16, relabels);
       any |= discharge_queue(3, t.work, 32, relabels);
       __syncwarp();
       count_all(&grid_.tally()->found, any);
-      if (grid_.meet().found == 0) return;
+      if (grid_.barrier_reduce().found == 0) return;
     }
   }
 
@@ -203,10 +202,10 @@ class TwoLevel {
 
   FlowGrid& grid_;
   const FlowState& s_;
-  const PaperNode<Word, kLayout> node_;
-  const PaperOptions& options_;
+  const NodeOperations<Word, kLayout> node_;
+  const TwoLevelOptions& options_;
 };
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_CUDA_FLOW_PAPER_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_TWO_LEVEL_CUH_

@@ -1,6 +1,6 @@
-// From the given capacities to what the search computes with, and from its cut back to a value.
-#ifndef JAXMATCH_CPU_GRID_CUT_NUMBERS_H_
-#define JAXMATCH_CPU_GRID_CUT_NUMBERS_H_
+// Conversion of capacities to integers for the search, and the value of its cut.
+#ifndef JAXMATCH_GRID_CUT_CPU_CONVERT_H_
+#define JAXMATCH_GRID_CUT_CPU_CONVERT_H_
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +17,10 @@
 
 namespace jaxmatch::grid_cut {
 
-// f(first cell, offset to the neighbours, count) for each part of a row that has neighbours in
+// f(first cell, offset to the neighbours, count) for each part of a row with neighbours in
 // direction k.
 template <int kArcs, class F>
-void EachArcRow(const GridShape& s, int k, const F& f) {
+void each_arc_row(const GridShape& s, int k, const F& f) {
   const GridStep step = grid_step<kArcs>(k);
   const int first = step.x < 0 ? 1 : 0;
   const int count = s.width - std::abs(step.x);
@@ -33,9 +33,9 @@ void EachArcRow(const GridShape& s, int k, const F& f) {
   }
 }
 
-// Capacities that are negative or NaN, but for arcs that leave the grid.
+// True if no capacity is negative or NaN, ignoring arcs that leave the grid.
 template <int kArcs, class T>
-bool AreValid(const GridCapacities<T>& g) {
+bool are_valid(const GridCapacities<T>& g) {
   const int64_t n = g.shape.cells();
   const auto bad = [](const T* at, int64_t count) {
     bool any = false;
@@ -44,7 +44,7 @@ bool AreValid(const GridCapacities<T>& g) {
   };
   bool any = bad(g.source, n) || bad(g.sink, n);
   for (int k = 0; k < (g.symmetric ? kArcs / 2 : kArcs) && !any; ++k) {
-    EachArcRow<kArcs>(g.shape, k, [&](int64_t first, int64_t, int64_t count) {
+    each_arc_row<kArcs>(g.shape, k, [&](int64_t first, int64_t, int64_t count) {
       any |= bad(g.pairwise + k * n + first, count);
     });
   }
@@ -54,11 +54,11 @@ bool AreValid(const GridCapacities<T>& g) {
 template <int kArcs, class T>
 class FixedPoint {
  public:
-  // T is a float. All capacities are valid.
+  // T is a float; all capacities must be valid.
   explicit FixedPoint(const GridCapacities<T>& g) : g_(g), n_(g.shape.cells()) { survey(); }
 
-  // In I, with fewer than 2^bits units around each cell. False: something would be rounded, and I
-  // is not the widest.
+  // Converts to the type I, with sums below 2^bits units around each cell. False if a number would
+  // be rounded and I is not the widest type.
   template <class I>
   bool convert(int bits, I* excess, I* pairwise) const {
     constexpr bool kMustBeExact = sizeof(I) < sizeof(int64_t);
@@ -78,12 +78,12 @@ class FixedPoint {
       if (kMustBeExact && !exact) return false;
     }
     for (int k = 0; k < given(); ++k) {
-      EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t, int64_t count) {
+      each_arc_row<kArcs>(g_.shape, k, [&](int64_t first, int64_t, int64_t count) {
         if (kMustBeExact && !exact) return;
         const T* const from = g_.pairwise + k * n_ + first;
         I* const to = pairwise + k * n_ + first;
         if constexpr (kMustBeExact) {
-          // Below 2^30: this number added and taken away leaves the nearest integer.
+          // Below 2^30: adding and subtracting this number rounds to the nearest integer.
           constexpr double kRound = 0x1.8p52;
           const I beyond = I(std::min<int64_t>(units.beyond(), INT32_MAX));
           int inexact = 0;
@@ -103,8 +103,8 @@ class FixedPoint {
     return exact || !kMustBeExact;
   }
 
-  // The capacity of the cut in the given numbers, row by row; none if it is finite and T does not
-  // hold it.
+  // The capacity of the cut from the given numbers, summed row by row; none if it is finite and
+  // exceeds T.
   template <class IsSource>
   std::optional<T> cut(const IsSource& is_source) const {
     double total = 0, most = 0;
@@ -120,7 +120,7 @@ class FixedPoint {
       total += row;
     }
     for (int k = 0; k < kArcs; ++k) {
-      EachArcRow<kArcs>(g_.shape, k, [&](int64_t first, int64_t offset, int64_t count) {
+      each_arc_row<kArcs>(g_.shape, k, [&](int64_t first, int64_t offset, int64_t count) {
         double row = 0;
         for (int64_t i = first; i < first + count; ++i) {
           if (is_source(i) && !is_source(i + offset)) {
@@ -141,16 +141,17 @@ class FixedPoint {
   static constexpr int64_t kBlock = 4096;
 
   void survey() {
-    look([](double c) { return c; }, [](double e) { return e; });
+    survey_pass([](double c) { return c; }, [](double e) { return e; });
     bound_ = GridBound::of(survey_, n_, kArcs);
     if (!bound_.must_clip(as_number(most_arc_), survey_.most_around)) return;
     survey_ = {};
     around_exponent_ = bound_.exponent;
-    look([&](double c) { return bound_.clip(c); }, [&](double e) { return bound_.down.times(e); });
+    survey_pass([&](double c) { return bound_.clip(c); },
+                [&](double e) { return bound_.down.times(e); });
   }
-  // With arcs and excess as the two functions make of them.
+  // One survey, with `clip` applied to arcs and `scale` to excesses.
   template <class Clip, class Scale>
-  void look(const Clip& clip, const Scale& scale) {
+  void survey_pass(const Clip& clip, const Scale& scale) {
     const int64_t width = g_.shape.width;
     std::vector<double> out(width), in(width);
     for (int z = 0; z < g_.shape.depth; ++z) {
@@ -171,12 +172,12 @@ class FixedPoint {
           }
           find_most(away + first, last - first);
         }
-        look_at_row(row, out.data(), in.data(), scale);
+        survey_row(row, out.data(), in.data(), scale);
       }
     }
     survey_.most_finite = std::max(survey_.most_finite, double(as_number(most_finite_)));
   }
-  // Numbers that are not negative are ordered as their bits, whose maxima take vector instructions.
+  // Non-negative floats are ordered like their bits, whose maxima compile to vector instructions.
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static T as_number(Bits bits) {
     T x;
@@ -197,13 +198,14 @@ class FixedPoint {
     most_arc_ = most;
     most_finite_ = most_finite;
   }
-  // Capacities of the arcs in direction k, by the place in the row, `other` the neighbours' row.
+  // Capacities of the arcs in direction k, by column, from the row that begins at the cell `row` to
+  // the row that begins at `other`.
   const T* arcs(int k, int64_t row, int64_t other) const {
     const bool mirrored = g_.symmetric && k >= kArcs / 2;
     return g_.pairwise + (mirrored ? (k - kArcs / 2) * n_ + other : k * n_ + row);
   }
   template <class Scale>
-  void look_at_row(int64_t row, const double* out, const double* in, const Scale& scale) {
+  void survey_row(int64_t row, const double* out, const double* in, const Scale& scale) {
     GridSurvey most = survey_;
     for (int64_t x = 0; x < g_.shape.width; ++x) {
       const double s = double(g_.source[row + x]), t = double(g_.sink[row + x]);
@@ -229,4 +231,4 @@ class FixedPoint {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CPU_GRID_CUT_NUMBERS_H_
+#endif  // JAXMATCH_GRID_CUT_CPU_CONVERT_H_

@@ -1,4 +1,5 @@
-// The target jaxmatch_grid_cut on CPU: checks each problem, brings it into integers and solves it.
+// The target jaxmatch_grid_cut on the CPU: checks each problem, converts it to integers and solves
+// it.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -32,9 +33,9 @@ struct GridResults {
 };
 
 template <int kArcs, class T, class V>
-void SolveIntegers(const GridCapacities<T>& g, const GridResults<V>& out) {
+void solve_integers(const GridCapacities<T>& g, const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
-  // What goes through a cell from terminal to terminal, and what is left for the arcs.
+  // `direct` sums the flow that goes straight from terminal to terminal; the excess is the rest.
   using Search = GridSearch<kArcs, T>;
   GridMemory memory(GridMemory::bytes_for<T>(n) + Search::bytes(n));
   T* const excess = memory.take<T>(n);
@@ -63,10 +64,10 @@ void SolveIntegers(const GridCapacities<T>& g, const GridResults<V>& out) {
   *out.status = kOptimal;
 }
 
-// False: rounded, and nothing is written.
+// False if a number would be rounded; nothing is written then.
 template <int kArcs, class I, class T, class V>
-bool SolveFixedPoint(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
-                     const GridResults<V>& out) {
+bool solve_fixed_point(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
+                       const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
   using Search = GridSearch<kArcs, I>;
   const int64_t arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
@@ -91,46 +92,46 @@ bool SolveFixedPoint(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& num
 }
 
 template <int kArcs, class T, class V>
-void Solve(const GridCapacities<T>& g, const GridResults<V>& out) {
+void solve_connected(const GridCapacities<T>& g, const GridResults<V>& out) {
   if (g.shape.cells() == 0) {
     *out.value = 0;
     *out.status = kOptimal;
-  } else if (!AreValid<kArcs>(g)) {
+  } else if (!are_valid<kArcs>(g)) {
     out.fail(g.shape.cells(), kInvalidCapacity);
   } else if constexpr (std::is_floating_point_v<T>) {
-    // Few numbers that people write need more than 30 bits.
+    // Most inputs need at most 30 bits.
     const FixedPoint<kArcs, T> numbers(g);
-    if (!SolveFixedPoint<kArcs, int32_t>(g, numbers, 30, out)) {
-      SolveFixedPoint<kArcs, int64_t>(g, numbers, 59, out);
+    if (!solve_fixed_point<kArcs, int32_t>(g, numbers, 30, out)) {
+      solve_fixed_point<kArcs, int64_t>(g, numbers, 59, out);
     }
   } else {
-    SolveIntegers<kArcs>(g, out);
+    solve_integers<kArcs>(g, out);
   }
 }
 
 template <class T, class V>
-void SolveOne(const GridCutOperands& o, int64_t b) {
+void solve_one(const GridCutOperands& o, int64_t b) {
   const GridCapacities<T> g = grid_of<T>(o, b);
   const GridResults<V> out{static_cast<V*>(o.value) + b, o.side + b * o.shape.cells(),
                            o.status + b};
   switch (o.connectivity) {
     case 4:
-      return Solve<4>(g, out);
+      return solve_connected<4>(g, out);
     case 6:
-      return Solve<6>(g, out);
+      return solve_connected<6>(g, out);
     case 8:
-      return Solve<8>(g, out);
+      return solve_connected<8>(g, out);
   }
 }
 
 using SolveFunction = void (*)(const GridCutOperands&, int64_t);
 
-SolveFunction FunctionFor(Dtype given, Dtype value) {
-  if (given == Dtype::kS32 && value == Dtype::kS32) return SolveOne<int32_t, int32_t>;
-  if (given == Dtype::kS32 && value == Dtype::kS64) return SolveOne<int32_t, int64_t>;
-  if (given == Dtype::kS64 && value == Dtype::kS64) return SolveOne<int64_t, int64_t>;
-  if (given == Dtype::kF32 && value == Dtype::kF32) return SolveOne<float, float>;
-  if (given == Dtype::kF64 && value == Dtype::kF64) return SolveOne<double, double>;
+SolveFunction function_for(Dtype given, Dtype value) {
+  if (given == Dtype::kS32 && value == Dtype::kS32) return solve_one<int32_t, int32_t>;
+  if (given == Dtype::kS32 && value == Dtype::kS64) return solve_one<int32_t, int64_t>;
+  if (given == Dtype::kS64 && value == Dtype::kS64) return solve_one<int64_t, int64_t>;
+  if (given == Dtype::kF32 && value == Dtype::kF32) return solve_one<float, float>;
+  if (given == Dtype::kF64 && value == Dtype::kF64) return solve_one<double, double>;
   return nullptr;
 }
 
@@ -138,9 +139,9 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
                    ffi::AnyBuffer pairwise, ffi::Result<ffi::AnyBuffer> value,
                    ffi::Result<GridSides> side, ffi::Result<GridStatus> status,
                    ffi::Dictionary attributes) {
-  const auto o = DecodeGridCut(source, sink, pairwise, value, side, status, attributes);
+  const auto o = decode_grid_cut(source, sink, pairwise, value, side, status, attributes);
   if (!o.has_value()) return o.error();
-  const SolveFunction solve = FunctionFor(o->dtype, o->value_dtype);
+  const SolveFunction solve = function_for(o->dtype, o->value_dtype);
   if (solve == nullptr) {
     return ffi::Error::InvalidArgument("jaxmatch_grid_cut: dtypes of capacity and value");
   }

@@ -1,22 +1,22 @@
-// Maximum flow on a grid by growing and mending two forests (Goldberg, Hed, Kaplan, Tarjan and
+// Maximum flow on a grid by incremental breadth-first search (Goldberg, Hed, Kaplan, Tarjan and
 // Werneck, "Maximum flows by incremental breadth-first search", ESA 2011), with implicit adjacency.
 //
 // The source forest is rooted at the cells with excess, the sink forest at those with deficit, and
-// both grow level by level; where they touch, the path between two roots is augmented. Cells that
-// lose their way to a root are adopted again at the lowest level that a neighbour offers, or leave.
+// both grow level by level; where they touch, the path between two roots is augmented. Cells cut
+// off from their root (orphans) are adopted at the lowest level that a neighbour offers, or leave
+// the forest.
 //
-// Invariants between two augmentations:
-// - The label of a cell is its level: one more than its parent's, zero for roots. Labels of cells
-//   in a forest never exceed the forest's level by more than one, and never fall.
-// - A scanned cell has residual arcs (in the sink forest: from where residual arcs come) only to
-//   cells of its own forest, of a label at most one above its own.
+// Invariants between two augmentations. The label of a cell is its level: one more than its
+// parent's, zero for roots. Labels of cells in a forest never exceed the forest's level by more
+// than one, and never fall. A scanned cell has residual arcs (in the sink forest: incoming residual
+// arcs) only to cells of its own forest, with labels at most one above its own.
 //
-// It ends whatever the capacities were: all numbers are integers, none overflows, and each
-// augmentation carries at least one, through arcs that are open and between roots that have some
-// left. Flow on an arc stays between what its two directions carry, at most 2^60 each, so that
-// residual capacities are at most 2^61; excess only falls in size.
-#ifndef JAXMATCH_CPU_GRID_CUT_SEARCH_H_
-#define JAXMATCH_CPU_GRID_CUT_SEARCH_H_
+// Termination, for any capacities: all numbers are integers, none overflows, and each augmentation
+// carries at least one unit, through residual arcs and between non-empty roots. Flow on an arc
+// stays between the capacities of its two directions, at most 2^60 each, so that residual
+// capacities are at most 2^61; excess only falls in absolute value.
+#ifndef JAXMATCH_GRID_CUT_CPU_IBFS_H_
+#define JAXMATCH_GRID_CUT_CPU_IBFS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -33,9 +33,9 @@
 
 namespace jaxmatch::grid_cut {
 
-// Memory for one problem, zero at first. A search touches little of it, here and there, so that
-// setting up small pages would take longer than many a search: large memory asks for huge ones.
-// Throws std::bad_alloc.
+// Memory for one problem, initially zero. A search touches little of it, at random: mapping small
+// pages would take longer than many searches, so large memory requests huge pages. Throws
+// std::bad_alloc.
 class GridMemory {
  public:
   explicit GridMemory(int64_t bytes) : bytes_(size_t(bytes) + kSlack) {
@@ -84,8 +84,8 @@ class GridMemory {
   char* next_;
 };
 
-// T holds excess and flow. `excess` is what the source gives a cell beyond what the sink takes, in
-// the units of `capacities`.
+// T is the type of excess and flow. `excess` is the net capacity from the source, minus that to the
+// sink, in the units of `capacities`.
 template <int kArcs, class T>
 class GridSearch {
  public:
@@ -101,7 +101,7 @@ class GridSearch {
     for (int k = 0; k < kArcs; ++k) offset_[k] = int32_t(shape_.offset(grid_step<kArcs>(k)));
   }
 
-  // Of memory for so many cells.
+  // Bytes for n cells.
   static int64_t bytes(int64_t n) {
     return 2 * GridMemory::bytes_for<uint8_t>(n) + GridMemory::bytes_for<int32_t>(n) +
            GridMemory::bytes_for<T>(n * kHalf);
@@ -118,24 +118,24 @@ class GridSearch {
         grow<kSink>();
       }
     }
-    // One forest has all that it can reach, so the flow is maximum. The source's still grows to the
-    // source side of the cut.
+    // One forest is complete, so the flow is maximum. The source forest keeps growing to the source
+    // side of the cut.
     while (!source.now.empty()) grow<kSource>();
   }
-  // Modulo 2^64: flows in fixed point may be larger, and nobody asks for their value.
+  // Modulo 2^64: flows in fixed point may be larger, but their value is not used.
   uint64_t flow_value() const { return value_; }
   bool on_source_side(int64_t cell) const { return tree(cell) == kSource; }
 
  private:
   static constexpr int kHalf = kArcs / 2;
   static constexpr int64_t kMostCapacity = int64_t{1} << 60;
-  // A cell's forest in the lower two bits, above them the direction of its parent.
+  // The cell's forest in the lower two bits, the direction of its parent above them.
   enum Tree : uint8_t { kFree = 0, kSource = 1, kSink = 2 };
   static constexpr int kRoot = 8, kOrphan = 9;
 
   struct Forest {
-    int32_t level = 0;               // of the cells in `now`, all below are scanned
-    std::vector<int32_t> now, next;  // cells of this level and the next, and some that were once
+    int32_t level = 0;               // level of the cells in `now`; all lower levels are scanned
+    std::vector<int32_t> now, next;  // cells of this level and the next, and stale entries
   };
 
   uint8_t tree(int64_t i) const { return node_[i] & 3; }
@@ -156,8 +156,8 @@ class GridSearch {
       flow_[int64_t(k - kHalf) * n_ + i + offset_[k]] -= T(d);
     }
   }
-  // Of the arc between i and its neighbour in direction k, away from i in the source forest and
-  // towards i in the sink forest.
+  // Residual capacity of the arc between i and its neighbour in direction k: away from i in the
+  // source forest, towards i in the sink forest.
   template <Tree kTree>
   int64_t outward(int64_t i, int k) const {
     return kTree == kSource ? residual(i, k) : residual(i + offset_[k], opposite<kArcs>(k));
@@ -167,7 +167,7 @@ class GridSearch {
     return kTree == kSource ? residual(i + offset_[k], opposite<kArcs>(k)) : residual(i, k);
   }
 
-  // Which neighbours each cell has.
+  // Sets the bits of the neighbours that exist, for each cell.
   void mark_arcs() {
     int64_t i = 0;
     for (int z = 0; z < shape_.depth; ++z) {
@@ -192,8 +192,8 @@ class GridSearch {
       const T e = excess_[i];
       node_[i] = uint8_t((e > 0) * (kSource | kRoot << 2) + (e < 0) * (kSink | kRoot << 2));
     }
-    // Cells among their like have nothing to scan. Where a row ends, the comparison is with some
-    // other cell: that makes no harm.
+    // A cell whose neighbours are all roots of the same forest need not be scanned. At the end of a
+    // row the comparison is with an unrelated cell, which is harmless.
     int64_t reach = 0;
     for (int k = 0; k < kHalf; ++k) reach = std::max<int64_t>(reach, std::abs(offset_[k]));
     reach = std::min(reach, n_);
@@ -236,7 +236,7 @@ class GridSearch {
   void scan(int64_t i) {
     Forest& forest = forest_[kTree];
     const auto is_here = [&] { return tree(i) == kTree && label_[i] == forest.level; };
-    if (!is_here()) return;  // it has moved since it was listed
+    if (!is_here()) return;  // the cell has moved since it was listed
     for (int k = 0; k < kArcs; ++k) {
       if (!has_arc(i, k)) continue;
       const int64_t j = i + offset_[k];
@@ -257,8 +257,8 @@ class GridSearch {
     }
   }
 
-  // Pushes what fits from the root of `from` to that of its neighbour in direction k, and mends the
-  // forests.
+  // Augments along the path from the root of `from` to the root of its neighbour in direction k,
+  // and repairs the forests.
   void augment(int64_t from, int k) {
     const int64_t to = from + offset_[k];
     int64_t d = residual(from, k), top = from, bottom = to;
@@ -301,8 +301,8 @@ class GridSearch {
     for (size_t at = 0; at < orphans_.size(); ++at) adopt<kTree>(orphans_[at]);
     orphans_.clear();
   }
-  // The parent of an orphan may be another one: labels fall towards the root, so there is no
-  // circle, and if that one moves it makes this one an orphan again.
+  // An orphan may take another orphan as its parent: labels fall towards the root, so there is no
+  // cycle, and if the parent moves, this cell becomes an orphan again.
   template <Tree kTree>
   void adopt(int64_t i) {
     Forest& forest = forest_[kTree];
@@ -340,11 +340,11 @@ class GridSearch {
   uint8_t *const node_, *const exists_;
   int32_t* const label_;
   T* const flow_;     // [arcs / 2, cells], in the first half of the directions
-  Forest forest_[3];  // by Tree
+  Forest forest_[3];  // indexed by Tree
   std::vector<int32_t> orphans_;
   uint64_t value_ = 0;
 };
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CPU_GRID_CUT_SEARCH_H_
+#endif  // JAXMATCH_GRID_CUT_CPU_IBFS_H_

@@ -1,6 +1,6 @@
-// All blocks of a cooperative launch meet and learn whether any of them has something left.
-#ifndef JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
+// The barrier for all blocks of a cooperative launch, which also reduces two flags.
+#ifndef JAXMATCH_GRID_CUT_CUDA_BARRIER_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_BARRIER_CUH_
 
 #include <cstdint>
 
@@ -16,24 +16,24 @@ __device__ inline int poll_arrivals(const int* at) {
 }
 #endif
 
-// What blocks tell each other when they meet.
+// Two flags, reduced by "or" at a barrier.
 struct GridVote {
   bool any, other;
 };
 
-// Arrivals in the lower bits of a word, above them how many answered yes to each of two questions.
-// The words are used in turn; the one after the next is cleared while nobody can be there.
+// A word holds the number of arrivals in its lower bits, above them two counts of set flags. The
+// words are used in turn; the next but one is cleared while no block can use it.
 class GridBarrier {
  public:
   static constexpr int kWords = 4;
   static constexpr int kBits = 10, kMostBlocks = (1 << kBits) - 1;
 
-  // `words` are zero at launch, `left` is shared memory. A block that is alone needs no words.
+  // `words` are zero at launch; `left` is in shared memory. A single block needs no words.
   __device__ GridBarrier(int* words, int blocks, int* left)
       : words_(words), blocks_(blocks), left_(left) {}
 
-  // What was written before, all blocks see after. Answers may differ by thread.
-  __device__ GridVote meet(GridVote mine) {
+  // Writes before the barrier are visible to all blocks afterwards. Flags may differ by thread.
+  __device__ GridVote barrier_reduce(GridVote mine) {
     mine = {__syncthreads_or(mine.any) != 0, __syncthreads_or(mine.other) != 0};
     if (blocks_ == 1) return mine;
     if (threadIdx.x == 0) {
@@ -49,10 +49,10 @@ class GridBarrier {
     ++turn_;
     __syncthreads();
     const int left = *left_;
-    __syncthreads();  // before the next meeting writes it
+    __syncthreads();  // before the next barrier writes it
     return {(left & kMostBlocks) != 0, left >> kBits != 0};
   }
-  __device__ bool meet(bool any) { return meet(GridVote{any, false}).any; }
+  __device__ bool barrier_reduce(bool any) { return barrier_reduce(GridVote{any, false}).any; }
   __device__ bool is_alone() const { return blocks_ == 1; }
 
  private:
@@ -62,23 +62,23 @@ class GridBarrier {
   int turn_ = 0;
 };
 
-// What all blocks find out together; zero at first.
+// Control words, reduced over all blocks; initially zero.
 struct GridCutControl {
   int32_t barrier[GridBarrier::kWords];
-  unsigned long long most[6];  // doubles that are not negative, whose bits are ordered like them
-  unsigned long long sums[4];  // of source and sink: of the lower and the upper 32 bits
-  // Where the time goes, for measurements: cycles of the first thread's clock, and how many rounds
-  // of pushes there were, relabellings, and meetings while their distances settled.
+  unsigned long long most[6];  // non-negative doubles, whose bits have the same order
+  unsigned long long sums[4];  // of source and sink capacities: of their lower and upper 32 bits
+  // For benchmarks: cycles of the first thread's clock; numbers of push rounds, of global
+  // relabellings, and of exchanges of distances.
   int32_t begin, push, relabel, end;
-  int32_t rounds, relabellings, settlings, unused;
+  int32_t rounds, relabellings, distance_rounds, unused;
 
   __device__ void report(const GridCutControl& by) {
     begin = by.begin, push = by.push, relabel = by.relabel, end = by.end;
-    rounds = by.rounds, relabellings = by.relabellings, settlings = by.settlings;
+    rounds = by.rounds, relabellings = by.relabellings, distance_rounds = by.distance_rounds;
   }
 };
 static_assert(sizeof(GridCutControl) == 4 * kControlWords);
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_BARRIER_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_BARRIER_CUH_

@@ -1,6 +1,6 @@
-// Arcs over the border of a tile, and what the two tiles say over them.
-#ifndef JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_
+// Arcs across the border of a tile, and the messages that two tiles exchange across it.
+#ifndef JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace jaxmatch::grid_cut {
 template <int kArcs>
 __device__ inline GridLink link_of(const GridTiling& t, GridPlace p, int j) {
   const GridStep in = grid_step<kArcs>(j), s = t.tile_step(p);
-  // The cell, as the tile beside this one sees it.
+  // The same halo cell, in the coordinates of the neighbouring tile.
   const GridPlace back{p.z + in.z - s.z * t.size_z, p.y + in.y - s.y * t.size_y,
                        p.x + in.x - s.x * t.size_x()};
   const int distance = t.link<kArcs>(back, opposite<kArcs>(j)) - t.link<kArcs>(p, j);
@@ -21,7 +21,8 @@ __device__ inline GridLink link_of(const GridTiling& t, GridPlace p, int j) {
           tiles * t.links() + distance};
 }
 
-// All of a tile, which are the same for every tile. Not inlined, as it needs many registers once.
+// Finds all links of a tile; they are the same for every tile. Not inlined: it needs many
+// registers, but runs once.
 template <int kArcs>
 __device__ __noinline__ void find_links(const GridTiling& t, GridLink* links) {
   for (int l = threadIdx.x; l < t.links(); l += blockDim.x) links[l].direction = -1;
@@ -35,7 +36,7 @@ __device__ __noinline__ void find_links(const GridTiling& t, GridLink* links) {
   __syncthreads();
 }
 
-// What is said over a link: how much was pushed out of the tile, and how high its cell is.
+// A message across a link: the amount pushed out of the tile, and the height of the link's cell.
 template <class T>
 struct alignas(2 * sizeof(T)) GridMessage {
   T sent;
@@ -62,4 +63,4 @@ __device__ inline GridMessage<T> read_message(const GridMessage<T>* at) {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_LINKS_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_

@@ -1,6 +1,6 @@
-// From the given capacities to those that tiles compute with.
-#ifndef JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
+// Conversion of the given capacities to the integers that tiles compute with.
+#ifndef JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace jaxmatch::grid_cut {
 
-// How many bits tell the sum of all capacities around a cell, in 32 and in 64.
+// The sum of all capacities around a cell is below 2^kNarrowBits in 32 bits, 2^kWideBits in 64.
 constexpr int kNarrowBits = 30, kWideBits = 59;
 
 template <class T>
@@ -46,16 +46,16 @@ class GridNumbers {
 
   enum class Kind { kInvalid, kOverflow, kNarrow, kWide };
 
-  // All threads of all blocks.
+  // All threads of all blocks must call it.
   __device__ Kind survey() {
     surveyed_ = true;
-    if (look<true>(GridBound{})) return Kind::kInvalid;
+    if (survey_pass<true>(GridBound{})) return Kind::kInvalid;
     if constexpr (kReal) {
       const GridSurvey s{most(kMostExcess), most(kMostDeficit), most(kMostFinite),
                          most(kMostAround)};
       const GridBound bound = GridBound::of(s, g_.shape.cells(), kArcs);
       const bool clip = bound.must_clip(most(kMostArc), s.most_around);
-      if (clip) look<false>(bound);
+      if (clip) survey_pass<false>(bound);
       const double around = clip ? most(kMostAroundBounded) : s.most_around;
       const int exponent = clip ? bound.exponent : 0;
       units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
@@ -80,7 +80,7 @@ class GridNumbers {
       return int64_t(c) < beyond_ ? int64_t(c) : beyond_;
     }
   }
-  // Of the sink, as flow runs backwards.
+  // Excess from the sink's point of view: flow runs backwards.
   __device__ int64_t excess(G source, G sink) const {
     if constexpr (kReal) {
       return -units_.excess(double(source), double(sink));
@@ -92,7 +92,7 @@ class GridNumbers {
     }
   }
 
-  // Of a cell and its neighbour in direction k: f(k, number of the neighbour).
+  // f(k, number of the neighbour) for each neighbour of a cell, in direction k.
   template <class F>
   __device__ void each_neighbour(GridPlace g, int64_t cell, F f) const {
 #pragma unroll
@@ -101,31 +101,31 @@ class GridNumbers {
       if (g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x)) f(k, cell + g_.shape.offset(s));
     }
   }
-  // Excess and arcs of a tile; see GridCutSolve::run. Numbers that nobody has looked at fit where
-  // they are so small that no sum of those around a cell is too large.
+  // Sets excess and arcs of a tile; see GridCutSolve::run. Without a survey, returns true if a
+  // number is too large to guarantee that the sums around a cell fit.
   template <class Tile, class Global>
   __device__ bool fill(const Tile& tile, const Global& global) const {
     using T = std::remove_reference_t<decltype(tile.excess(0))>;
     bool unfit = false;
     const int cells = tile.tiling.cells(), step = int(blockDim.x);
-    // All loads of two cells before anything is stored.
+    // Loads of two cells are issued before any store.
     for (int i = int(threadIdx.x); i < cells; i += 2 * step) {
       const GridPlace first = tile.tiling.cell(i);
       const GridPlace second = tile.tiling.cell(i + step < cells ? i + step : i);
-      const Given one = look_up(global(first)), two = look_up(global(second));
+      const Given one = load_cell(global(first)), two = load_cell(global(second));
       unfit |= !surveyed_ && !(is_small(one) && is_small(two));
-      put<T>(tile, tile.tiling.at(first), one);
-      put<T>(tile, tile.tiling.at(second), two);
+      store_cell<T>(tile, tile.tiling.at(first), one);
+      store_cell<T>(tile, tile.tiling.at(second), two);
     }
     return unfit;
   }
 
  private:
-  // What is given of a cell; 0 outside of the grid. The arcs are those from its neighbours.
+  // The given capacities of a cell, 0 outside of the grid. Arcs are those from its neighbours.
   struct Given {
     G source, sink, arcs[kArcs];
   };
-  __device__ Given look_up(GridPlace g) const {
+  __device__ Given load_cell(GridPlace g) const {
     const bool there = g_.shape.holds(g.z, g.y, g.x);
     const int64_t cell = (int64_t(g.z) * g_.shape.height + g.y) * g_.shape.width + g.x;
     Given x;
@@ -140,7 +140,7 @@ class GridNumbers {
     }
     return x;
   }
-  // Twice 8 arcs and an excess stay below 2^kNarrowBits.
+  // The sum of twice 8 arcs and an excess stays below 2^kNarrowBits.
   __device__ static bool is_small(G x) { return x >= 0 && x < G(1 << (kNarrowBits - 5)); }
   __device__ static bool is_small(const Given& x) {
     bool small = is_small(x.source) && is_small(x.sink);
@@ -149,7 +149,7 @@ class GridNumbers {
     return small;
   }
   template <class T, class Tile>
-  __device__ void put(const Tile& tile, int a, const Given& x) const {
+  __device__ void store_cell(const Tile& tile, int a, const Given& x) const {
     tile.excess(a) = T(excess(x.source, x.sink));
 #pragma unroll
     for (int k = 0; k < kArcs; ++k) tile.arc(k, a) = T(capacity(x.arcs[k]));
@@ -162,7 +162,7 @@ class GridNumbers {
   }
   __device__ int64_t total(int which) const {
     const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
-    // At most 2^28 numbers, so the sum of the upper halves tells whether it is too large.
+    // At most 2^28 numbers, so the sum of the upper halves decides whether the total is too large.
     return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
                                                                : int64_t((high << 32) + low);
   }
@@ -188,8 +188,9 @@ class GridNumbers {
     x = over_warp_sum(x);
     if (threadIdx.x % 32 == 0 && x > 0) atomicAdd(mine_->sums + which, x);
   }
-  // What one block has found, for all. Returns whether any has found a fault.
-  __device__ bool share(bool fault) {
+  // Merges the survey of this block into the global one. Returns true if any block has found a
+  // fault.
+  __device__ bool share_survey(bool fault) {
     __syncthreads();
     if (!barrier_.is_alone() && threadIdx.x == 0) {
       for (int k = 0; k < 6; ++k) {
@@ -199,13 +200,13 @@ class GridNumbers {
         if (mine_->sums[k] > 0) atomicAdd(all_->sums + k, mine_->sums[k]);
       }
     }
-    return barrier_.meet(fault);
+    return barrier_.barrier_reduce(fault);
   }
 
-  // Looks at all numbers: at first as they are, then in units of the bound, which arcs are at most.
-  // Returns whether any is no capacity.
+  // One survey of all numbers: with kFirst as they are, else in units of the bound, with arcs
+  // clipped at it. Returns true if any number is not a valid capacity.
   template <bool kFirst>
-  __device__ bool look(const GridBound& bound) {
+  __device__ bool survey_pass(const GridBound& bound) {
     bool fault = false;
     double most_excess = 0, most_deficit = 0, most_finite = 0, most_around = 0, most_arc = 0;
     unsigned long long sums[4] = {};
@@ -246,7 +247,7 @@ class GridNumbers {
     });
     if (!kFirst) {
       raise(kMostAroundBounded, most_around);
-      return share(false);
+      return share_survey(false);
     }
     raise(kMostAround, most_around);
     if constexpr (kReal) {
@@ -257,7 +258,7 @@ class GridNumbers {
     } else {
       for (int k = 0; k < 4; ++k) count(k, sums[k]);
     }
-    return share(fault);
+    return share_survey(fault);
   }
   __device__ bool is_rounded() const {
     bool rounded = false;
@@ -269,7 +270,7 @@ class GridNumbers {
         rounded |= !units_.is_exact(double(g_.template arc<kArcs>(cell, other, k)));
       });
     });
-    return barrier_.meet(rounded);
+    return barrier_.barrier_reduce(rounded);
   }
 
   const GridCapacities<G>& g_;
@@ -279,10 +280,10 @@ class GridNumbers {
   const int block_, blocks_;
   GridUnits units_{};
   int64_t beyond_ = INT64_MAX;
-  int bits_ = 62;  // of integers
+  int bits_ = 62;  // of integer types
   bool surveyed_ = false;
 };
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_NUMBERS_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_

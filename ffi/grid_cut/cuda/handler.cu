@@ -10,8 +10,8 @@ namespace jaxmatch::grid_cut {
 
 // See launch.cuh.
 template <class G, class V>
-ffi::Error RunConnected(cudaStream_t stream, const GridCutOperands& o, char* control, char* scratch,
-                        int64_t bytes);
+ffi::Error run_connected(cudaStream_t stream, const GridCutOperands& o, char* control,
+                         char* scratch, int64_t bytes);
 
 namespace {
 
@@ -20,7 +20,7 @@ ffi::Error GridCut(cudaStream_t stream, ffi::AnyBuffer source, ffi::AnyBuffer si
                    ffi::Result<GridSides> side, ffi::Result<GridStatus> status,
                    ffi::Result<GridStatus> control, ffi::Result<GridStatus> scratch,
                    ffi::Dictionary attributes) {
-  const auto o = DecodeGridCut(source, sink, pairwise, value, side, status, attributes);
+  const auto o = decode_grid_cut(source, sink, pairwise, value, side, status, attributes);
   if (!o.has_value()) return o.error();
   if (int64_t(control->size_bytes()) < o->batch * int64_t(sizeof(GridCutControl))) {
     return ffi::Error::InvalidArgument("jaxmatch_grid_cut: the control words are too few");
@@ -31,14 +31,14 @@ ffi::Error GridCut(cudaStream_t stream, ffi::AnyBuffer source, ffi::AnyBuffer si
   const bool wide_value = o->value_dtype == Dtype::kS64;
   switch (o->dtype) {
     case Dtype::kS32:
-      return wide_value ? RunConnected<int32_t, int64_t>(stream, *o, words, memory, bytes)
-                        : RunConnected<int32_t, int32_t>(stream, *o, words, memory, bytes);
+      return wide_value ? run_connected<int32_t, int64_t>(stream, *o, words, memory, bytes)
+                        : run_connected<int32_t, int32_t>(stream, *o, words, memory, bytes);
     case Dtype::kS64:
-      return RunConnected<int64_t, int64_t>(stream, *o, words, memory, bytes);
+      return run_connected<int64_t, int64_t>(stream, *o, words, memory, bytes);
     case Dtype::kF32:
-      return RunConnected<float, float>(stream, *o, words, memory, bytes);
+      return run_connected<float, float>(stream, *o, words, memory, bytes);
     default:
-      return RunConnected<double, double>(stream, *o, words, memory, bytes);
+      return run_connected<double, double>(stream, *o, words, memory, bytes);
   }
 }
 

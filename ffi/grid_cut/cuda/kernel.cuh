@@ -1,6 +1,6 @@
-// One grid from its capacities to its result.
-#ifndef JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
+// The kernel: one grid from its capacities to its result.
+#ifndef JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_
 
 #include <cmath>
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace jaxmatch::grid_cut {
 
-// Tiles for numbers of 32 and of 64 bits, and memory of the device; a block that is alone with its
-// grid needs none.
+// Tilings for numbers of 32 and 64 bits, and device memory; a single block needs no device memory.
 struct GridCutPlan {
   GridTiling narrow, wide;
   GridCutScratch scratch;
@@ -22,7 +21,7 @@ struct GridCutPlan {
   GridCutTuning tuning;
 };
 
-// In front of the tile in shared memory.
+// At the front of shared memory, before the tile.
 struct alignas(16) GridCutShared {
   GridCutControl control;
   long long sums[33];
@@ -32,7 +31,8 @@ struct alignas(16) GridCutShared {
 template <int kArcs, class G, class V>
 class GridCutKernel {
  public:
-  // No member of this object knows another one by its address: what does must stay in memory.
+  // Members must not hold each other's addresses: an object whose address is taken stays in memory
+  // instead of registers.
   __device__ GridCutKernel(const GridCutOperands& o, const GridCutPlan& plan, int64_t problem,
                            const GridCapacities<G>& g, GridBarrier& barrier,
                            GridNumbers<kArcs, G>& numbers, int block, int blocks, char* memory)
@@ -52,7 +52,8 @@ class GridCutKernel {
     using Kind = typename GridNumbers<kArcs, G>::Kind;
     if (threadIdx.x == 0) shared_.control = GridCutControl{};
     __syncthreads();
-    // Integers are small as a rule: whoever fills tiles with them sees whether they are.
+    // Integers are small as a rule: 32 bits are tried without a survey, and filling the tiles
+    // detects if they do not fit.
     for (Kind kind = GridNumbers<kArcs, G>::kReal ? survey() : Kind::kNarrow;; kind = survey()) {
       if (kind == Kind::kInvalid) return fail(kInvalidCapacity);
       if (kind == Kind::kOverflow) return fail(kOverflow);
@@ -81,7 +82,7 @@ class GridCutKernel {
     return kind;
   }
 
-  // Returns whether the numbers were such that T holds them.
+  // Returns false if the numbers do not fit T.
   template <class T>
   __device__ bool solve(const GridTiling& tiling) {
     GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning,
@@ -90,7 +91,7 @@ class GridCutKernel {
       return false;
     }
     const int64_t start = clock64();
-    // The capacity of the cut in the given numbers; every thread adds in a fixed order.
+    // The capacity of the cut from the given numbers; every thread adds in a fixed order.
     Sum mine = 0;
     bool endless = false;
     const auto add = [&](G capacity) {
@@ -116,7 +117,7 @@ class GridCutKernel {
       plan_.control->report(shared_.control);
     }
     if (!endless && !fits(value)) {
-      fail(kOverflow);  // everybody has written its sides: they met to add
+      fail(kOverflow);  // all sides have been written: total() has a barrier
     } else if (block_ == 0 && threadIdx.x == 0) {
       *value_ = V(value);
       *status_ = kOptimal;
@@ -131,7 +132,8 @@ class GridCutKernel {
       return !std::is_same_v<V, int32_t> || value <= Sum(INT32_MAX);
     }
   }
-  // Over all threads of all blocks, in a fixed order; and whether any has met an infinite capacity.
+  // The sum over all threads of all blocks, in a fixed order. `endless` becomes true if any thread
+  // has found an infinite capacity.
   __device__ Sum total(Sum mine, bool* endless) {
     Sum* const sums = reinterpret_cast<Sum*>(shared_.sums);
     mine = over_warp_sum(mine);
@@ -145,7 +147,7 @@ class GridCutKernel {
       sums[32] = sum;
       if (!barrier_.is_alone()) __stcg(parts() + block_, sum);
     }
-    *endless = barrier_.meet(*endless);
+    *endless = barrier_.barrier_reduce(*endless);
     if (barrier_.is_alone()) return sums[32];
     Sum sum = 0;
     if (threadIdx.x < 32) {
@@ -182,4 +184,4 @@ __device__ inline void cut_grid(const GridCutOperands& o, const GridCutPlan& pla
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_KERNEL_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_

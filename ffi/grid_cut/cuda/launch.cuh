@@ -1,6 +1,6 @@
-// The launch of the kernel for grids, of one type of capacities and of values.
-#ifndef JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
+// Launches of the kernel, for one type of capacities and values.
+#ifndef JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_
 
 #include <cooperative_groups.h>
 
@@ -15,14 +15,14 @@ namespace jaxmatch::grid_cut {
 constexpr int kGridCutThreads = 1024;
 extern __shared__ __align__(16) char grid_cut_shared[];
 
-// `problem` < 0: each block has a problem of its own.
+// `problem` < 0: one problem per block.
 template <int kArcs, class G, class V>
 __global__ void __launch_bounds__(kGridCutThreads, 1)
     grid_cut_kernel(const __grid_constant__ GridCutOperands o,
                     const __grid_constant__ GridCutPlan plan, int64_t problem) {
   const bool alone = problem < 0;
   if (!alone) {
-    // Blocks meet by words that are zero. A kernel of its own that clears them takes longer.
+    // The barrier words must start at zero. Clearing them by a separate kernel takes longer.
     if (blockIdx.x == 0 && threadIdx.x == 0) *plan.control = GridCutControl{};
     cooperative_groups::this_grid().sync();
   }
@@ -65,8 +65,8 @@ class Launch {
     JAXMATCH_CUDA_CHECK(
         cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared));
     const int64_t room = most_shared - int64_t(sizeof(GridCutShared));
-    // Few cells keep one block busy, many want the whole GPU.
-    const GridTiling single = PlanGridTiles(o_.shape, kArcs, 8, 1, room);
+    // A small grid runs on one block, a large one on the whole GPU.
+    const GridTiling single = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
     if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024))
       return small(single, blocks);
     for (int64_t b = 0; b < o_.batch; ++b) {
@@ -83,10 +83,10 @@ class Launch {
 
   ffi::Error small(const GridTiling& tiling, int multiprocessors) {
     GridCutTuning tuning;
-    // Exact distances cost a block that is alone no exchange.
+    // With a single block exact distances need no exchange.
     tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
     GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
-    // Two cells a thread let more blocks work at the same time.
+    // With two cells per thread more blocks are resident.
     const int cells_of_thread = o_.batch > 2 * multiprocessors ? 2 : 1;
     const int threads = std::min(
         kGridCutThreads,
@@ -105,7 +105,7 @@ class Launch {
     }
     char* const memory = scratch_ + problem * scratch_bytes_;
     GridCutTuning tuning;
-    // Exact distances cost as much as rounds where tiles have to be loaded for both.
+    // Where tiles take turns, exact distances cost as much as push rounds.
     if (layout.narrow.tiles() > layout.blocks) tuning.rounds = 8;
     GridCutPlan plan{layout.narrow,
                      layout.wide,
@@ -131,8 +131,8 @@ class Launch {
 };
 
 template <class G, class V>
-ffi::Error RunConnected(cudaStream_t stream, const GridCutOperands& o, char* control, char* scratch,
-                        int64_t bytes) {
+ffi::Error run_connected(cudaStream_t stream, const GridCutOperands& o, char* control,
+                         char* scratch, int64_t bytes) {
   switch (o.connectivity) {
     case 4:
       return Launch<4, G, V>(stream, o, control, scratch, bytes).run();
@@ -145,11 +145,11 @@ ffi::Error RunConnected(cudaStream_t stream, const GridCutOperands& o, char* con
 
 }  // namespace jaxmatch::grid_cut
 
-#define JAXMATCH_INSTANCE(G, V)                                                              \
-  namespace jaxmatch::grid_cut {                                                             \
-  template ffi::Error RunConnected<G, V>(cudaStream_t, const GridCutOperands&, char*, char*, \
-                                         int64_t);                                           \
-  }                                                                                          \
+#define JAXMATCH_INSTANCE(G, V)                                                               \
+  namespace jaxmatch::grid_cut {                                                              \
+  template ffi::Error run_connected<G, V>(cudaStream_t, const GridCutOperands&, char*, char*, \
+                                          int64_t);                                           \
+  }                                                                                           \
   static_assert(true, "a semicolon follows")
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_LAUNCH_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_

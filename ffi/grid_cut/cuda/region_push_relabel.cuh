@@ -1,21 +1,21 @@
-// The minimum cut of one grid by the blocks of a launch that know of each other, or by one block.
+// The minimum cut of one grid, by all blocks of a cooperative launch or by one block.
 //
-// Push-relabel by regions (Delong and Boykov, CVPR 2008) with tiles that work at the same time
-// (Shekhovtsov and Hlavac, IJCV 104, 2013, section 4): in each round a tile pushes and relabels for
-// itself, with the heights of its halo as they were at the round's begin; then tiles tell each
-// other what went over their borders. Now and then heights become distances again: tiles lower them
-// from infinity and tell each other, until nothing changes or, before that, some excess is found
-// to be within reach. A solve is over when exact distances say that no excess reaches a deficit: it
-// is this that correctness rests on.
+// Push-relabel by regions (Delong and Boykov, CVPR 2008), with concurrent tiles (Shekhovtsov and
+// Hlavac, IJCV 104, 2013, section 4). In each round a tile pushes and relabels on its own, with the
+// heights of its halo as of the beginning of the round; then tiles exchange the flow across their
+// borders. From time to time heights are reset to distances: tiles lower them from infinity and
+// exchange them, until nothing changes, or until some excess is found to reach a deficit. A solve
+// ends when exact distances show that no excess reaches a deficit; correctness relies on this test
+// only.
 //
-// Between these relabellings threads race at first, and heights may become wrong. Should that not
-// have come to an end after GridCutTuning::racing relabellings, all of them are exact, and heights
-// stay valid between them: cells push to neighbours one below while heights stand still, and a push
-// over the border is taken back where the other end has risen meanwhile so far that the arc back
-// would lead down by more than one, which both tiles see. Then heights only rise, and the number of
-// rounds is polynomial as for any push-relabel.
-#ifndef JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
+// Between these relabellings threads race at first, and heights may become wrong. After
+// GridCutTuning::racing relabellings, all relabellings are exact and heights stay valid between
+// them: pushing and relabelling alternate, cells push to neighbours one below, and a push across a
+// border is revoked if the other end has risen so far that the reverse arc would lead down by more
+// than one, which both tiles can tell. Then heights only rise, and the number of rounds is
+// polynomial as for any push-relabel.
+#ifndef JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
 
 #include <cstdint>
 
@@ -26,18 +26,18 @@
 namespace jaxmatch::grid_cut {
 
 struct GridCutTuning {
-  int rounds = 4;        // between two relabellings
-  int first_rounds = 4;  // before the first
-  int sweeps = 8;        // pushes and relabellings in a round
-  int exchanges = 2;     // after which distances need not be exact where excess can move
-  int settling = 32;     // sweeps of distances between two exchanges
-  int racing = 1024;     // relabellings before threads wait for each other
+  int rounds = 4;            // push rounds between two relabellings
+  int first_rounds = 4;      // push rounds before the first relabelling
+  int sweeps = 8;            // sweeps of pushes and relabellings per round
+  int exchanges = 2;         // after these, distances need not be exact if some excess can move
+  int distance_sweeps = 32;  // sweeps of distances between two exchanges
+  int racing = 1024;         // relabellings before heights are kept valid
 };
 
-// What blocks tell each other, in memory of the device.
+// Device memory for exchanges between blocks.
 struct GridCutScratch {
   char* messages;  // [2, tiles, links]
-  char* stored;    // [1 + arcs, cells] of T and [cells] heights: tiles that take turns
+  char* stored;    // [1 + arcs, cells] of T and [cells] heights, of tiles not in shared memory
 };
 
 template <int kArcs, class T>
@@ -58,10 +58,10 @@ class GridCutSolve {
         block_(block),
         blocks_(blocks) {}
 
-  // Ends with exact distances: the cells on the source's side are those that are not far.
-  // fill(tile, from a place in the tile to one in the grid) sets excess and residual capacities of
-  // all cells, and returns whether one has numbers that do not fit: then this does, with nothing
-  // done.
+  // Ends with exact distances: the source side of the cut are the cells whose height is not far.
+  // fill(tile, map from places in the tile to places in the grid) sets excess and residual
+  // capacities of all cells. If it returns true because numbers do not fit T, run() returns false
+  // and does nothing.
   template <class Fill>
   __device__ bool run(const Fill& fill) {
     bool unfit = false;
@@ -69,12 +69,12 @@ class GridCutSolve {
     each_tile(false, [&] {
       tile_.clear_halo();
       unfit |= fill(tile_, [&](GridPlace p) { return global(p); });
-      // Valid to begin with: few cells need more than this says.
+      // Valid initial heights, exact or nearly so for most cells.
       tile_.each_cell([&](int a, int) { tile_.height(a) = tile_.excess(a) < 0 ? 0 : 1; });
       __syncthreads();
       publish();
     });
-    if (barrier_.meet(unfit)) return false;
+    if (barrier_.barrier_reduce(unfit)) return false;
     next_turn();
     int rounds = tuning_.first_rounds;
     for (bool again = true; again;) {
@@ -91,8 +91,8 @@ class GridCutSolve {
     return true;
   }
 
-  // f(number of the cell, its place in the grid and in shared memory), with the halo's heights; for
-  // each thread in an order that does not depend on how the solve went.
+  // f(number of the cell, its place in the grid, its place in shared memory), with the heights of
+  // the halo. The order within each thread does not depend on the course of the solve.
   template <class F>
   __device__ void each_result(F f) {
     backwards_ = false;
@@ -108,7 +108,7 @@ class GridCutSolve {
   __device__ int relabellings() const { return relabellings_; }
 
  private:
-  // A cell's place in the grid; the halo may lie outside of it.
+  // The place in the grid of a place in the tile; for the halo it may lie outside the grid.
   __device__ GridPlace global(GridPlace p) const {
     return {tiling_.solid ? tz_ * tiling_.size_z + p.z - 1 : 0, ty_ * tiling_.size_y + p.y - 1,
             tx_ * tiling_.size_x() + p.x - 1};
@@ -117,8 +117,8 @@ class GridCutSolve {
     return (int64_t(g.z) * shape_.height + g.y) * shape_.width + g.x;
   }
 
-  // Of a block that has several tiles one is in shared memory, and stored when another one comes.
-  // They take turns forwards and backwards, so that the last one is the next first one.
+  // A block with several tiles keeps one in shared memory and stores it when the next one is
+  // loaded. The order alternates, so that the last tile of a pass is the first of the next.
   template <class F>
   __device__ void each_tile(bool known, F f) {
     const int count = (tiling_.tiles() - block_ + blocks_ - 1) / blocks_;
@@ -148,7 +148,7 @@ class GridCutSolve {
       beside_ |= unsigned(there) << step;
     }
   }
-  // By number of the cell: excess, arcs, and heights.
+  // Arrays by number of the cell: excess, arcs, then heights.
   __device__ int32_t* stored_heights() const {
     return reinterpret_cast<int32_t*>(stored_ + (kArcs + 1) * shape_.cells());
   }
@@ -170,7 +170,7 @@ class GridCutSolve {
       const GridPlace g = global(tiling_.cell(i));
       const bool there = shape_.holds(g.z, g.y, g.x);
       const int64_t at = there ? number(g) : 0;
-      // All loads before anything is written, as nobody knows that it lies elsewhere.
+      // All loads come before the first store: the compiler cannot know that they do not alias.
       T given[kArcs + 1];
 #pragma unroll
       for (int k = 0; k <= kArcs; ++k) given[k] = there ? stored_[k * shape_.cells() + at] : T(0);
@@ -183,12 +183,11 @@ class GridCutSolve {
     __syncthreads();
   }
 
-  // -------------------------------------------------------------------------------------------
-  // Over the borders. Whatever a tile does begins with collecting what the ones beside it have
-  // published, and ends with publishing. What is written in one turn is read in the next; the two
-  // have memory of their own, so that nobody writes what another one still reads.
+  // Exchange across borders. Each turn of a tile begins with collect(), which reads the messages of
+  // its neighbours, and ends with publish(). Messages are double-buffered: those written in one
+  // turn are read in the next.
 
-  // f(the link, the numbers of the message to the other tile and of that from it)
+  // f(link, index of the message to the other tile, index of the message from it)
   template <class F>
   __device__ void each_link(F f) const {
     if (tiling_.tiles() == 1) return;
@@ -205,7 +204,7 @@ class GridCutSolve {
   }
   __device__ void next_turn() { turn_ ^= 1; }
 
-  // Returns whether this thread has anything under way.
+  // Returns true if this thread has sent any flow.
   __device__ bool publish() {
     bool any = false;
     each_link([&](const GridLink& link, int64_t mine, int64_t) {
@@ -216,9 +215,9 @@ class GridCutSolve {
     });
     return any;
   }
-  // Heights of the halo, and what has come over the border. Both ends of an arc may have pushed, as
-  // neither knew how far the other one would rise; what would leave an arc that leads down by more
-  // than one is taken back.
+  // Loads the heights of the halo and receives the flow across the border. Both ends of an arc may
+  // have pushed, as neither knew the other's new height; a push that would leave an arc leading
+  // down by more than one is revoked.
   __device__ void collect() {
     if (tiling_.tiles() == 1) return;
     const bool racing = is_racing();
@@ -228,16 +227,14 @@ class GridCutSolve {
       const int32_t here = tile_.height(link.cell);
       tile_.height(link.halo) = m.height;
       T more = 0;
-      if (sent > 0 && m.height > here + 1) more += sent;                   // taken back
-      if (m.sent > 0 && (racing || here <= m.height + 1)) more += m.sent;  // not taken back there
+      if (sent > 0 && m.height > here + 1) more += sent;                   // revoked
+      if (m.sent > 0 && (racing || here <= m.height + 1)) more += m.sent;  // not revoked there
       if (more == 0) return;
       tile_.arc(opposite<kArcs>(link.direction), link.cell) += more;
       tile_.add(link.cell, more);
     });
     __syncthreads();
   }
-
-  // -------------------------------------------------------------------------------------------
 
   __device__ void push_rounds(int rounds) {
     for (int round = 0; round < rounds; ++round) {
@@ -258,16 +255,16 @@ class GridCutSolve {
         any |= publish();
       });
       if (threadIdx.x == 0) ++spent_->rounds;
-      any = barrier_.meet(any);
+      any = barrier_.barrier_reduce(any);
       next_turn();
       if (!any) break;
     }
   }
   __device__ bool is_racing() const { return relabellings_ < tuning_.racing; }
 
-  // Whether any excess can still reach a deficit. Where it can, distances need not be exact.
+  // Returns true if any excess can still reach a deficit. In that case distances need not be exact.
   __device__ bool relabel() {
-    // Heights that are to stay valid have to be so when threads stop racing.
+    // When racing ends, heights must be valid, so the last relabelling must be exact.
     const bool may_stop = relabellings_ + 1 < tuning_.racing;
     GridVote vote{};
     for (int exchange = 0; vote.other || exchange == 0; ++exchange) {
@@ -277,13 +274,14 @@ class GridCutSolve {
       each_tile(true, [&] {
         collect();
         if (start) tile_.start_distances();
-        // A tile that is alone hears of nothing new later.
-        changed |= tile_.settle_distances(tiling_.tiles() > 1 ? tuning_.settling : INT32_MAX);
+        // A single tile receives no new distances later.
+        changed |=
+            tile_.update_distances(tiling_.tiles() > 1 ? tuning_.distance_sweeps : INT32_MAX);
         publish();
         active |= tile_.has_active();
       });
-      if (threadIdx.x == 0) ++spent_->settlings;
-      vote = barrier_.meet(GridVote{active, changed && tiling_.tiles() > 1});
+      if (threadIdx.x == 0) ++spent_->distance_rounds;
+      vote = barrier_.barrier_reduce(GridVote{active, changed && tiling_.tiles() > 1});
       next_turn();
     }
     ++relabellings_;
@@ -303,9 +301,9 @@ class GridCutSolve {
   int relabellings_ = 0;
   int turn_ = 0, tile_number_ = -1, tx_ = 0, ty_ = 0, tz_ = 0;
   bool backwards_ = false;
-  unsigned beside_ = 0;  // which of the 27 tiles around there are
+  unsigned beside_ = 0;  // bits of the 27 surrounding tiles that exist
 };
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_SOLVE_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_

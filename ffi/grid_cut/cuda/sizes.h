@@ -1,6 +1,6 @@
-// The buffers of grid cuts on a GPU, for Python.
-#ifndef JAXMATCH_CUDA_GRID_CUT_SIZES_H_
-#define JAXMATCH_CUDA_GRID_CUT_SIZES_H_
+// Sizes of the buffers for grid cuts on a GPU, queried by Python.
+#ifndef JAXMATCH_GRID_CUT_CUDA_SIZES_H_
+#define JAXMATCH_GRID_CUT_CUDA_SIZES_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -17,9 +17,9 @@ constexpr int64_t power_of_two_from(int64_t x) {
   return power;
 }
 
-// Enough for whatever GridCutLayout lays out for one grid on any GPU, in int32: two messages of
-// four words for each arc over a border of tiles, and excess, arcs and height of each cell where
-// tiles take turns. A grid that fits the shared memory of every GPU needs none.
+// Upper bound, in int32 words, of GridCutLayout for one grid on any GPU: two messages of four words
+// for each arc across a border of tiles, and excess, arcs and height of each cell where tiles take
+// turns. A grid that fits the shared memory of every GPU needs none.
 inline int64_t scratch_words(int64_t depth, int64_t height, int64_t width, int64_t connectivity) {
   const bool deep = connectivity == 6;
   const int64_t longest = std::max({depth, height, width});
@@ -46,4 +46,4 @@ constexpr Size kSizes[] = {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_SIZES_H_
+#endif  // JAXMATCH_GRID_CUT_CUDA_SIZES_H_

@@ -1,10 +1,10 @@
-// What takes the time of a grid cut: sweeps over all cells of a tile that push and relabel, or that
+// The inner loops of a grid cut: sweeps over all cells of a tile that push and relabel, or that
 // lower distances.
 //
-// Each is a function of its own, not inlined, for every width of a tile: so registers are given out
-// for it alone, and it finds a cell's neighbours and arcs at constant distances.
-#ifndef JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
+// Each is a function of its own, not inlined and instantiated for every width of a tile: so
+// registers are allocated for it alone, and offsets to neighbours and arcs are constants.
+#ifndef JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
 
 #include <cstdint>
 #include <type_traits>
@@ -13,9 +13,9 @@
 
 namespace jaxmatch::grid_cut {
 
-constexpr int kGridFar = 1 << 28;  // the height of cells that reach nothing
+constexpr int kGridFar = 1 << 28;  // the height of cells that reach no deficit
 
-// What other threads may write meanwhile.
+// Volatile access to memory that other threads may write.
 template <class X>
 __device__ inline volatile X& seen(X& x) {
   return x;
@@ -38,10 +38,10 @@ class GridSweeps {
 #endif
   }
 
-  // Pushes and relabellings of so many sweeps, in which threads do not wait for each other: a cell
-  // pushes to whoever it sees lower, and rises above the lowest it sees where that is not enough.
-  // Only its own thread takes from a cell's excess and arcs, so these are right; heights need not
-  // stay valid. Returns whether this thread has seen excess that might go somewhere.
+  // Asynchronous sweeps of pushes and relabellings: a cell pushes to all lower neighbours, and if
+  // excess is left, rises to one above the lowest of the others. Only its own thread takes from a
+  // cell's excess and arcs, so these stay correct; heights may become invalid. Returns true if this
+  // thread has found excess that might reach a deficit.
   __device__ bool race(int sweeps) const {
     bool active = false;
     for (int sweep = 0; sweep < sweeps; ++sweep) {
@@ -64,12 +64,12 @@ class GridSweeps {
     return active;
   }
 
-  // Lowers distances until nothing changes within the tile, in at most so many sweeps. Returns
-  // whether anything did. Several sweeps go between two looks at that; heights only fall, so it
-  // does no harm which of them a neighbour sees.
-  __device__ bool settle(int sweeps) const {
+  // Lowers distances until nothing changes within the tile, for at most `sweeps` sweeps. Returns
+  // true if any distance changed. The test for changes comes after several sweeps. Distances only
+  // fall, so a neighbour may read an old or a new one.
+  __device__ bool sweep_to_fixed_point(int sweeps) const {
     constexpr int kSweeps = 2;
-    // Of its first cells a thread keeps places, and what a closed arc does to a height, in
+    // Addresses of a thread's first cells, and the masks of their closed arcs, are kept in
     // registers.
     T* cell[kKept];
     int32_t closed[kKept][kArcs];
@@ -110,10 +110,10 @@ class GridSweeps {
 
  private:
   static constexpr int kRow = (1 << kLogX) + 2, kStride = (kArcs + 2) * kRow;
-  static constexpr int kTogether = 2;  // cells whose excess a thread looks at at once
+  static constexpr int kTogether = 2;  // cells whose excess a thread loads together
   static constexpr int kKept = kArcs == 4 ? 4 : 3;
 
-  // As GridTiling::cell and GridTiling::at.
+  // GridTiling::at() of GridTiling::cell().
   __device__ int place(int i) const {
     const int x = i & ((1 << kLogX) - 1), rest = i >> kLogX;
     if constexpr (kArcs != 6) return (rest + 1) * kStride + x + 1;
@@ -127,7 +127,7 @@ class GridSweeps {
     return *reinterpret_cast<int32_t*>(cell + (kArcs + 1) * kRow);
   }
 
-  // Whether the cell, which has this excess, is one that might reach a deficit.
+  // Discharges a cell with excess e. Returns true if it might reach a deficit.
   __device__ bool discharge(T* cell, T e) const {
     const int32_t here = height(cell);
     if (here >= kGridFar) return false;
@@ -156,8 +156,8 @@ class GridSweeps {
     if (left > 0) seen(height(cell)) = lowest + 1;
     return true;
   }
-  // `closed` is 0 for an open arc, or what makes any height a far one. Heights of cells with a
-  // deficit are 0 and stay.
+  // `closed` is 0 for an open arc, else a mask that makes any height far. Cells with a deficit have
+  // height 0 and keep it.
   __device__ bool lower_cell(T* cell, const int32_t (&closed)[kArcs]) const {
     int32_t lowest = kGridFar;
 #pragma unroll
@@ -179,11 +179,11 @@ __device__ __noinline__ bool race_over_tile(const GridTiling& tiling, T* memory,
   return GridSweeps<kArcs, T, kLogX>(tiling, memory).race(sweeps);
 }
 template <int kArcs, class T, int kLogX>
-__device__ __noinline__ bool settle_by_sweeps(const GridTiling& tiling, T* memory, int sweeps) {
-  return GridSweeps<kArcs, T, kLogX>(tiling, memory).settle(sweeps);
+__device__ __noinline__ bool run_sweeps(const GridTiling& tiling, T* memory, int sweeps) {
+  return GridSweeps<kArcs, T, kLogX>(tiling, memory).sweep_to_fixed_point(sweeps);
 }
 
-// f(std::integral_constant of the logarithm of the width): those that PlanGridTiles offers.
+// f(std::integral_constant of the logarithm of the width), for the widths of plan_grid_tiles().
 template <int kArcs, class F>
 __device__ inline bool with_width(const GridTiling& tiling, F f) {
 #ifdef JAXMATCH_EMULATED
@@ -198,4 +198,4 @@ __device__ inline bool with_width(const GridTiling& tiling, F f) {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_SWEEPS_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_

@@ -1,10 +1,10 @@
 // One tile of a grid in shared memory: push-relabel and distances by sweeps over all of its cells.
 //
-// Flow runs backwards, from the sink to the source: a cell has excess where the sink takes more
-// than the source gives, and a deficit where it is the other way round. So what still reaches a
-// deficit in the end is what residual arcs reach from the source.
-#ifndef JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
-#define JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
+// Flow runs backwards, from the sink to the source: a cell has excess if its sink capacity exceeds
+// its source capacity, and a deficit in the opposite case. So the cells that still reach a deficit
+// in the end are those that residual arcs reach from the source.
+#ifndef JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
+#define JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 
 #include <cstdint>
 
@@ -13,13 +13,13 @@
 
 namespace jaxmatch::grid_cut {
 
-// T holds excess and residual capacities, all of fewer bits than it has: the arcs of a cell, as
-// GridNumbers makes them, add up to less than 2^30 or 2^59, and its excess is no more than that;
-// where integers are wide each is 2^59 at most, of which a cell can get nine together. So nothing
-// overflows, whatever the capacities were, and all loops of a solve end as those over integers do.
+// T holds excess and residual capacities, with bits to spare: the arcs of a cell, as GridNumbers
+// converts them, add up to less than 2^30 or 2^59, and its excess is no larger; wide integers are
+// at most 2^59 each, and a cell can receive at most nine of them. So nothing overflows for any
+// capacities, and all loops of a solve terminate as for integers.
 //
-// Neighbours in other tiles lie in the halo. What is pushed to them adds up in the residual arcs of
-// the halo, one for each arc into the tile; their excess there means nothing.
+// Neighbours in other tiles lie in the halo. Flow pushed to them adds up in the residual arcs of
+// the halo, one for each arc into the tile; the excess of halo cells is not used.
 template <int kArcs, class T>
 class GridTile {
  public:
@@ -41,7 +41,7 @@ class GridTile {
       f(tiling.at(tiling.cell(i)), i);
     }
   }
-  // A cell that is not there.
+  // Marks a cell outside the grid.
   __device__ void clear(int a) const {
     excess(a) = 0;
     height(a) = kGridFar;
@@ -54,9 +54,9 @@ class GridTile {
     }
   }
 
-  // Cells with excess push to neighbours one below. While heights stand still only the higher end
-  // of an arc pushes, so residual capacities have one writer; excess has several. Valid heights
-  // stay valid. Whoever comes next must wait.
+  // Cells with excess push to neighbours one below. Heights do not change during a push, so only
+  // the higher end of an arc pushes and residual capacities have one writer; excess has several.
+  // Valid heights stay valid. A barrier must follow.
   __device__ void push() const {
     each_cell([&](int a, int) {
       const T e = seen(excess(a));
@@ -77,9 +77,9 @@ class GridTile {
       if (left != e) add(a, left - e);
     });
   }
-  // Cells that could not get rid of their excess rise to one above their lowest neighbour. Heights
-  // of neighbours may rise meanwhile: that leaves them valid. Returns whether this thread has seen
-  // a cell with excess that may still reach a deficit.
+  // Cells with excess left rise to one above their lowest neighbour. Neighbours may rise
+  // concurrently; heights stay valid. Returns true if this thread has found a cell with excess that
+  // may still reach a deficit.
   __device__ bool relabel() const {
     bool active = false;
     each_cell([&](int a, int) {
@@ -97,7 +97,7 @@ class GridTile {
     return active;
   }
 
-  // Whether this thread has seen a cell with excess that might reach a deficit.
+  // True if this thread finds a cell with excess that might reach a deficit.
   __device__ bool has_active() const {
     bool active = false;
     each_cell([&](int a, int) { active |= excess(a) > 0 && height(a) < kGridFar; });
@@ -110,7 +110,7 @@ class GridTile {
       return race_over_tile<kArcs, T, log_x.value>(tiling, memory_, sweeps);
     });
   }
-  // Distances to deficits.
+  // Initial distances to deficits.
   __device__ void start_distances() const {
     each_cell([&](int a, int) { height(a) = excess(a) < 0 ? 0 : kGridFar; });
     for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {
@@ -118,9 +118,9 @@ class GridTile {
     }
     __syncthreads();
   }
-  __device__ bool settle_distances(int sweeps) const {
+  __device__ bool update_distances(int sweeps) const {
     return with_width<kArcs>(tiling, [&](auto log_x) {
-      return settle_by_sweeps<kArcs, T, log_x.value>(tiling, memory_, sweeps);
+      return run_sweeps<kArcs, T, log_x.value>(tiling, memory_, sweeps);
     });
   }
 
@@ -134,4 +134,4 @@ class GridTile {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_TILE_CUH_
+#endif  // JAXMATCH_GRID_CUT_CUDA_TILE_CUH_

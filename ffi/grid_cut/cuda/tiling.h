@@ -1,6 +1,6 @@
-// How a grid is divided into tiles, one at a time in the shared memory of a block.
-#ifndef JAXMATCH_CUDA_GRID_CUT_TILING_H_
-#define JAXMATCH_CUDA_GRID_CUT_TILING_H_
+// The division of a grid into tiles; a block holds one tile at a time in shared memory.
+#ifndef JAXMATCH_GRID_CUT_CUDA_TILING_H_
+#define JAXMATCH_GRID_CUT_CUDA_TILING_H_
 
 #include <cstdint>
 
@@ -12,18 +12,18 @@ struct GridPlace {
   int z, y, x;
 };
 
-// An arc over the border of a tile, which both tiles have in common.
+// An arc across the border of a tile, shared by the two tiles.
 struct GridLink {
-  uint16_t halo, cell;  // the places of its ends
-  int8_t direction;     // from the halo into the tile; -1: this is no link
-  int8_t beside;        // in which of the 27 tiles around, this one included, the halo lies
-  int32_t peer;         // where the same arc stands in that tile, as a distance among all links
+  uint16_t halo, cell;  // places of its two ends
+  int8_t direction;     // from the halo into the tile; -1: unused
+  int8_t beside;        // index among the 27 surrounding tiles of the tile that owns the halo cell
+  int32_t peer;         // offset to the same link of that tile, in the array of all links
 };
 
-// A tile has a border of one cell around it, its halo: the neighbours that belong to other tiles.
-// Widths are powers of two, so that a cell's place in the tile takes no division.
+// A tile is surrounded by a halo, one cell wide: the neighbours that belong to other tiles. Widths
+// are powers of two, so that the place of a cell is computed without division.
 struct GridTiling {
-  int log_x, log_y;    // of the size; in two dimensions log_y does not matter
+  int log_x, log_y;    // of the size; log_y is unused in two dimensions
   int size_y, size_z;  // of a tile
   int count_x, count_y, count_z;
   bool solid;  // three dimensions
@@ -32,15 +32,15 @@ struct GridTiling {
   JAXMATCH_HOST_DEVICE int size_x() const { return 1 << log_x; }
   JAXMATCH_HOST_DEVICE int tiles() const { return count_x * count_y * count_z; }
   JAXMATCH_HOST_DEVICE int cells() const { return size_x() * size_y * size_z; }
-  // With the halo.
+  // Width of a row with its halo.
   JAXMATCH_HOST_DEVICE int row() const { return size_x() + 2; }
   JAXMATCH_HOST_DEVICE int padded() const {
     return row() * (size_y + 2) * (solid ? size_z + 2 : 1);
   }
 
-  // In memory: each row has its excess, its arcs by direction and its heights one after another, so
-  // that all that concerns a cell and the rows beside it lies at distances that only the width
-  // decides. The place of a cell is that of its excess.
+  // Memory layout: each row stores its excess, its arcs by direction and its heights one after
+  // another, so that the offsets from a cell to its data and its neighbours depend on the width
+  // only. The place of a cell is that of its excess.
   JAXMATCH_HOST_DEVICE int row_stride() const { return (arcs + 2) * row(); }
   JAXMATCH_HOST_DEVICE int slab_stride() const { return row_stride() * (size_y + 2); }
   JAXMATCH_HOST_DEVICE int at(GridPlace p) const {
@@ -50,14 +50,14 @@ struct GridTiling {
     return s.z * slab_stride() + s.y * row_stride() + s.x;
   }
 
-  // The place of a cell of the tile, with the halo counted.
+  // Coordinates of cell i of the tile, counted with the halo.
   JAXMATCH_HOST_DEVICE GridPlace cell(int i) const {
     const int x = i & (size_x() - 1), rest = i >> log_x;
     if (!solid) return {0, rest + 1, x + 1};
     return {(rest >> log_y) + 1, (rest & (size_y - 1)) + 1, x + 1};
   }
 
-  // The cells of the halo: of two dimensions the whole frame, of three the faces of the box.
+  // Number of cells in the halo: the whole frame in two dimensions, the faces of the box in three.
   JAXMATCH_HOST_DEVICE int halo() const {
     const int x = size_x(), y = size_y, z = size_z;
     return solid ? 2 * (x * y + x * z + y * z) : 2 * row() + 2 * y;
@@ -82,7 +82,7 @@ struct GridTiling {
     const int far = q >= y * z, r = far ? q - y * z : q;
     return {(r >> log_y) + 1, (r & (y - 1)) + 1, far ? x + 1 : 0};
   }
-  // The inverse.
+  // Inverse of halo_place().
   JAXMATCH_HOST_DEVICE int halo_index(GridPlace p) const {
     const int x = size_x(), y = size_y, z = size_z;
     if (!solid) {
@@ -99,7 +99,7 @@ struct GridTiling {
     return 2 * (x * y + x * z) + (p.x == 0 ? 0 : y * z) + ((p.z - 1) << log_y) + p.y - 1;
   }
 
-  // -1, 0 or 1 for each direction: in which tile beside this one a place of the halo lies.
+  // -1, 0 or 1 for each dimension: the neighbouring tile that owns a halo cell.
   JAXMATCH_HOST_DEVICE GridStep tile_step(GridPlace p) const {
     return {int8_t(!solid || (p.z > 0 && p.z <= size_z) ? 0
                    : p.z == 0                           ? -1
@@ -116,11 +116,11 @@ struct GridTiling {
     return s.z == 0 && s.y == 0 && s.x == 0;
   }
 
-  // Links: an arc over a border of the tile has the number of its place in the halo, and with
-  // diagonals, where three arcs may lead to one place, one of three numbers.
+  // Links are numbered by their place in the halo. With diagonals, up to three arcs lead from one
+  // place into the tile.
   JAXMATCH_HOST_DEVICE static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
   JAXMATCH_HOST_DEVICE int links() const { return halo() * links_of_place(arcs); }
-  // Whether direction j leads from a place of the halo into the tile.
+  // True if the step s leads from a place of the halo into the tile.
   JAXMATCH_HOST_DEVICE bool leads_inside(GridPlace p, GridStep s) const {
     return is_inside({p.z + s.z, p.y + s.y, p.x + s.x});
   }
@@ -131,7 +131,7 @@ struct GridTiling {
     return halo_index(p) * links_of_place(kArcs) + before;
   }
 
-  // Shared memory for a tile whose numbers have so many bytes, and for its links.
+  // Bytes of shared memory for a tile with numbers of `number` bytes; bytes() adds its links.
   JAXMATCH_HOST_DEVICE int64_t tile_bytes(int number) const {
     return (int64_t(padded()) * (arcs + 2) * number + 15) / 16 * 16;
   }
@@ -140,13 +140,14 @@ struct GridTiling {
   }
 };
 
-// The logarithms of widths, three each, with which tiles are planned.
+// The least logarithm of planned tile widths; the next two are tried as well.
 constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
 
-// The tiles for a grid: as few for each of `blocks` as fit their memory, and then as small as that
-// allows, but not so small that borders are most of it. Where all are so small, the fewest.
-inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int blocks,
-                                int64_t most_bytes) {
+// Plans the tiles for a grid: as few turns for each of `blocks` as shared memory allows, then the
+// smallest such tiles, but at least kLeastCells cells, because borders dominate in smaller tiles.
+// If all are smaller, the fewest tiles.
+inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int blocks,
+                                  int64_t most_bytes) {
   constexpr int kLeastCells = 512;
   const bool solid = arcs == 6;
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
@@ -187,16 +188,16 @@ inline GridTiling PlanGridTiles(const GridShape& s, int arcs, int number, int bl
   return best;
 }
 
-// Where things lie in the memory of the device, for tiles of numbers of 32 and of 64 bits.
+// Layout of device memory, for tiles with numbers of 32 and 64 bits.
 struct GridCutLayout {
   GridTiling narrow, wide;
   int blocks = 0;
-  // Where they begin, behind a part of the value by block.
+  // Offsets in bytes; the partial values of the blocks come first.
   int64_t messages = 0, stored = 0, bytes = 0;
 
   static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
-    GridCutLayout l{PlanGridTiles(s, arcs, 4, most_blocks, shared),
-                    PlanGridTiles(s, arcs, 8, most_blocks, shared)};
+    GridCutLayout l{plan_grid_tiles(s, arcs, 4, most_blocks, shared),
+                    plan_grid_tiles(s, arcs, 8, most_blocks, shared)};
     const int tiles = l.narrow.tiles() > l.wide.tiles() ? l.narrow.tiles() : l.wide.tiles();
     l.blocks = tiles < most_blocks ? tiles : most_blocks;
     const auto messages = [&](const GridTiling& t, int64_t number) {
@@ -215,4 +216,4 @@ struct GridCutLayout {
 
 }  // namespace jaxmatch::grid_cut
 
-#endif  // JAXMATCH_CUDA_GRID_CUT_TILING_H_
+#endif  // JAXMATCH_GRID_CUT_CUDA_TILING_H_

@@ -1,6 +1,6 @@
-// The method auto on the CPU: many short searches first, then few long ones for all at once.
-#ifndef JAXMATCH_CPU_MATCHING_AUTO_H_
-#define JAXMATCH_CPU_MATCHING_AUTO_H_
+// The method "auto" on the CPU: many short single searches, then a few searches from all free rows.
+#ifndef JAXMATCH_MATCHING_CPU_AUTO_H_
+#define JAXMATCH_MATCHING_CPU_AUTO_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace jaxmatch::matching {
 
-// Most free rows have a free column nearby, or no way to any. So at first each row searches alone,
+// Most free rows have a free column nearby, or no path to any. So at first each row searches alone,
 // breadth first, up to a bound that grows from pass to pass: such searches stay in the cache, and
-// take the rows in the order in which they lie in memory. A search that comes to its end without a
-// free column takes all that it has seen out of the graph for good (a Hungarian tree: no augmenting
-// path ever enters it). When this gets dearer than walking the whole graph, one search from all
-// rows left grows a tree for each (MS-BFS; Azad, Buluc and Pothen, TPDS 2017), phase by phase.
-// O(e sqrt(n)): the passes cost a few walks over the graph, and phases beyond the usual number go
-// to Hopcroft and Karp.
+// take the rows in memory order. A search that ends without a free column removes all that it has
+// visited from the graph (a Hungarian tree: no augmenting path ever enters it). When single
+// searches become more expensive than scanning the whole graph, one search from all remaining rows
+// grows a tree for each (MS-BFS; Azad, Buluc and Pothen, TPDS 2017), phase by phase. O(e sqrt(n)):
+// the passes cost a few scans of the graph, and after the usual number of phases Hopcroft and
+// Karp's algorithm takes over.
 class AutoSearch {
  public:
   AutoSearch(MatchingState& s, Scratch& scratch)
@@ -30,13 +30,13 @@ class AutoSearch {
         origin_(scratch.take(s.n)),
         seen_(scratch.take_bitmap(s.m)) {}
 
-  // Returns a set of columns as a search from all free rows would leave it behind.
+  // Returns the set of columns that a search from all free rows reaches.
   Bitmap run() {
     for (int32_t i = 0; i < s_.n; ++i) {
       free_rows_[num_free_] = i;
       num_free_ += s_.col4row[i] < 0 && s_.row_ptr[i] < s_.row_ptr[i + 1];
     }
-    free_cols_ = CountWithEdges(s_.col_ptr, s_.m) - s_.cardinality;
+    free_cols_ = count_with_edges(s_.col_ptr, s_.m) - s_.cardinality;
     search_alone();
     if (num_free_ == 0 || free_cols_ == 0) return finish();
     return search_together() ? finish() : HopcroftKarp(s_, scratch_).run(false);
@@ -45,10 +45,10 @@ class AutoSearch {
  private:
   enum class Outcome { kAugmented, kNoPath, kCut };
   struct PathEnd {
-    int32_t col, at;  // the free column, or -1, and the place in the queue of the row that met it
+    int32_t col, at;  // the free column, or -1, and the queue position of the row that reached it
   };
 
-  // Where all columns with edges are matched, they are a cover themselves.
+  // If all columns with edges are matched, they form a cover.
   Bitmap finish() {
     if (free_cols_ > 0) return seen_;
     for (int32_t j = 0; j < s_.m; ++j) {
@@ -57,37 +57,37 @@ class AutoSearch {
     return seen_;
   }
 
-  // Keeps in free_rows_ the rows for which the question is still open.
+  // Keeps in free_rows_ the rows whose searches were cut off.
   void search_alone() {
     SearchBudget budget(s_.edges(), num_free_);
     bool another = num_free_ > 0;
     while (another) {
       int32_t left = 0;
       int64_t work = 0;
-      bool dear = false;
+      bool expensive = false;
       for (int32_t k = 0; k < num_free_; ++k) {
         const int32_t i = free_rows_[k];
-        if (dear || search(i, budget.bound(), &work) == Outcome::kCut) free_rows_[left++] = i;
+        if (expensive || search(i, budget.bound(), &work) == Outcome::kCut) free_rows_[left++] = i;
         if (free_cols_ == 0) return;
-        dear = dear || budget.too_dear(work, k + 1 - left);
+        expensive = expensive || budget.too_expensive(work, k + 1 - left);
       }
       num_free_ = left;
-      another = budget.next_pass(work, left) && !dear;
+      another = budget.next_pass(work, left) && !expensive;
     }
   }
 
   // Breadth first from the free row `root`, over at most `bound` edges.
   Outcome search(int32_t root, int64_t bound, int64_t* work) {
     int32_t begin = 0, end = 0, found = -1;
-    int64_t looked = 0;
+    int64_t scanned = 0;
     origin_[end] = -1;
     queue_[end++] = root;
     while (begin < end && found < 0) {
       const int32_t i = queue_[begin];
       const int32_t last = s_.row_ptr[i + 1];
       int32_t k = s_.row_ptr[i];
-      looked += last - k;
-      if (looked > bound) break;
+      scanned += last - k;
+      if (scanned > bound) break;
       ++begin;
       for (; k < last; ++k) {
         const int32_t j = s_.col_ind[k];
@@ -102,7 +102,7 @@ class AutoSearch {
         queue_[end++] = r;
       }
     }
-    *work += std::min(looked, bound);
+    *work += std::min(scanned, bound);
     if (found < 0 && begin == end) return Outcome::kNoPath;
     for (int32_t k = 1; k < end; ++k) seen_.clear(s_.col4row[queue_[k]]);
     if (found < 0) return Outcome::kCut;
@@ -111,7 +111,7 @@ class AutoSearch {
     return Outcome::kAugmented;
   }
 
-  // Flips the path from a free column up to the free row that its tree hangs from.
+  // Augments along the path from a free column up to the root of its tree.
   void augment(PathEnd end) {
     for (auto [col, at] = end; at >= 0; at = origin_[at]) {
       const int32_t row = queue_[at];
@@ -123,8 +123,8 @@ class AutoSearch {
     --free_cols_;
   }
 
-  // Phases of one search from all rows in free_rows_, until one of them finds no path. False if it
-  // gave up before.
+  // Phases of one search from all rows in free_rows_, until a phase finds no path. False if the
+  // limit on phases is reached before.
   bool search_together() {
     constexpr int kMaxPhases = 100;
     Bitmap gone = scratch_.take_bitmap(s_.m);
@@ -148,8 +148,8 @@ class AutoSearch {
     return false;
   }
 
-  // Breadth first from all free rows at once. A tree stops to grow when it has met a free column,
-  // which is then its path_end_. True if any has.
+  // Breadth first from all free rows at once. A tree stops growing when it reaches a free column,
+  // which is stored in path_end_. True if any tree does.
   bool grow_forest() {
     constexpr int32_t kAhead = 8;
     int32_t end = 0;
@@ -187,16 +187,16 @@ class AutoSearch {
 
   MatchingState& s_;
   Scratch& scratch_;
-  int32_t* free_rows_;           // [n], free rows with edges that may have a path
-  int32_t* queue_;               // [n], rows in the order in which a search reaches them
-  int32_t* origin_;              // [n], the place in the queue of the row they were reached from
-  Bitmap seen_;                  // [m], by the search that goes on, and what is out of the graph
-  PathEnd* path_end_ = nullptr;  // of a tree
-  int32_t* tree_ = nullptr;      // [n], that the rows in the queue belong to
+  int32_t* free_rows_;  // [n], free rows with edges that may have a path
+  int32_t* queue_;      // [n], rows in the order of the search
+  int32_t* origin_;     // [n], queue position of the row from which a queued row was reached
+  Bitmap seen_;         // [m], columns reached by the current search or removed from the graph
+  PathEnd* path_end_ = nullptr;  // of each tree
+  int32_t* tree_ = nullptr;      // [n], the tree of each queued row
   int32_t num_free_ = 0;
   int32_t free_cols_ = 0;  // with edges
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_AUTO_H_
+#endif  // JAXMATCH_MATCHING_CPU_AUTO_H_

@@ -1,6 +1,6 @@
-// The method auto on the CPU for one large graph and many threads.
-#ifndef JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
-#define JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
+// The method "auto" on the CPU for one large graph and many threads.
+#ifndef JAXMATCH_MATCHING_CPU_AUTO_PARALLEL_H_
+#define JAXMATCH_MATCHING_CPU_AUTO_PARALLEL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -14,12 +14,11 @@
 
 namespace jaxmatch::matching {
 
-// What AutoSearch does, by many threads at once and without waiting: a search that runs into a
-// column which another one holds goes around it, and if it then finds no path, tries again in the
-// next pass. The forest grows level by level.
+// AutoSearch by many threads without waiting: a search skips columns that another search owns, and
+// if it then finds no path, it is repeated in the next pass. The forest grows level by level.
 class ParallelAutoSearch {
  public:
-  // Claims cost about what a second thread brings in.
+  // Atomic claims cost about as much as a second thread gains.
   static bool pays(const MatchingState& s, const Spread& spread) {
     return spread.threads() >= 4 && s.edges() >= 1 << 18;
   }
@@ -31,7 +30,7 @@ class ParallelAutoSearch {
         free_rows_(s, scratch),
         after_(scratch.take(s.n)),
         parent_(scratch.take(s.m)),
-        owner_(scratch.take(s.m, kNobody)) {}
+        owner_(scratch.take(s.m, kNoOwner)) {}
 
   // Returns the columns that alternating paths from free rows reach.
   Bitmap run() {
@@ -39,24 +38,26 @@ class ParallelAutoSearch {
     if (!search_together()) return HopcroftKarp(s_, scratch_).run(false);
     Bitmap reached = scratch_.take_bitmap(s_.m);
     for (int32_t j = 0; j < s_.m; ++j) {
-      if (owner_[j] != kNobody) reached.set(j);
+      if (owner_[j] != kNoOwner) reached.set(j);
     }
     return reached;
   }
 
  private:
-  // The owner of a column owns the column's row too: a search or a tree, by its number, or one of
-  static constexpr int32_t kNobody = -1;
-  static constexpr int32_t kGone = -2;  // out of the graph, in a tree that reaches no free column
+  // The owner of a column also owns the column's row. Owners are the numbers of searches or trees,
+  // or
+  static constexpr int32_t kNoOwner = -1;
+  static constexpr int32_t kGone =
+      -2;  // removed from the graph, in a tree that reaches no free column
 
   struct Leaf {
     int32_t row, tree;
   };
 
-  // What the last owner has written can be read from then on.
+  // On success, all writes of the previous owner are visible.
   bool acquire(int32_t j, int32_t owner) {
-    int32_t nobody = kNobody;
-    return __atomic_compare_exchange_n(owner_ + j, &nobody, owner, false, __ATOMIC_ACQUIRE,
+    int32_t expected = kNoOwner;
+    return __atomic_compare_exchange_n(owner_ + j, &expected, owner, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
   }
   void release(int32_t j, int32_t to) { __atomic_store_n(owner_ + j, to, __ATOMIC_RELEASE); }
@@ -72,14 +73,14 @@ class ParallelAutoSearch {
         search_range(first, last, budget, settled, &progress);
       });
       s_.cardinality += free_rows_.keep([&](int32_t k) { return !settled[k]; });
-      another = budget.next_pass(progress.work, free_rows_.count()) && !progress.dear;
+      another = budget.next_pass(progress.work, free_rows_.count()) && !progress.expensive;
     }
   }
 
-  // What a pass has done so far.
+  // Progress of a pass.
   struct Progress {
     std::atomic<int64_t> work{0}, settled{0};
-    std::atomic<bool> dear{false};
+    std::atomic<bool> expensive{false};
   };
 
   void search_range(int64_t first, int64_t last, const SearchBudget& budget, bool* settled,
@@ -89,10 +90,10 @@ class ParallelAutoSearch {
     const auto report = [&] {
       const int64_t all_work = progress->work.fetch_add(work, kRelaxed) + work;
       const int64_t all_done = progress->settled.fetch_add(done, kRelaxed) + done;
-      if (budget.too_dear(all_work, all_done)) progress->dear.store(true, kRelaxed);
+      if (budget.too_expensive(all_work, all_done)) progress->expensive.store(true, kRelaxed);
       work = done = 0;
     };
-    for (int64_t k = first; k < last && !progress->dear.load(kRelaxed); ++k) {
+    for (int64_t k = first; k < last && !progress->expensive.load(kRelaxed); ++k) {
       settled[k] = search(free_rows_[k], budget.bound(), &work);
       done += settled[k];
       if (work > budget.sample() / 64) report();
@@ -100,26 +101,26 @@ class ParallelAutoSearch {
     report();
   }
 
-  // Breadth first from the free row `root`, over at most `bound` edges. True if the row need not be
-  // looked at again. The queue is a list through after_: a row belongs to its column's owner.
+  // Breadth first from the free row `root`, over at most `bound` edges. True if the row needs no
+  // further search. The queue is a linked list through after_: a row belongs to its column's owner.
   bool search(int32_t root, int64_t bound, int64_t* work) {
     int32_t tail = root, found = -1;
-    int64_t looked = 0;
+    int64_t scanned = 0;
     bool complete = true;
     after_[root] = -1;
     for (int32_t i = root; i >= 0 && found < 0; i = after_[i]) {
       const int32_t last = s_.row_ptr[i + 1];
       int32_t k = s_.row_ptr[i];
-      looked += last - k;
-      if (looked > bound) {
+      scanned += last - k;
+      if (scanned > bound) {
         complete = false;
         break;
       }
       for (; k < last; ++k) {
         const int32_t j = s_.col_ind[k];
-        const int32_t owner = LoadRelaxed(owner_ + j);
+        const int32_t owner = load_relaxed(owner_ + j);
         if (owner == root || owner == kGone) continue;
-        if (owner != kNobody || !acquire(j, root)) {
+        if (owner != kNoOwner || !acquire(j, root)) {
           complete = false;
           continue;
         }
@@ -134,8 +135,8 @@ class ParallelAutoSearch {
         tail = r;
       }
     }
-    *work += std::min(looked, bound);
-    const int32_t to = found < 0 && complete ? kGone : kNobody;
+    *work += std::min(scanned, bound);
+    const int32_t to = found < 0 && complete ? kGone : kNoOwner;
     int32_t i = root;
     if (found < 0) {
       i = after_[root];  // the root has no column
@@ -143,8 +144,8 @@ class ParallelAutoSearch {
       s_.flip(found, parent_);
       complete = true;
     }
-    // The columns of these rows, after the flip as before it, are all that the search has acquired.
-    // A row may be somebody else's as soon as its column is released.
+    // The columns of these rows are all that the search has acquired; the augmentation does not
+    // change the set. A row may get another owner as soon as its column is released.
     while (i >= 0) {
       const int32_t next = after_[i];
       release(s_.col4row[i], to);
@@ -153,8 +154,8 @@ class ParallelAutoSearch {
     return complete;
   }
 
-  // Phases of one search from all rows in free_rows_, until one of them finds no path. False if it
-  // gave up before.
+  // Phases of one search from all rows in free_rows_, until a phase finds no path. False if the
+  // limit on phases is reached before.
   bool search_together() {
     constexpr int kMaxPhases = 100;
     path_end_ = scratch_.take(free_rows_.count());
@@ -169,14 +170,14 @@ class ParallelAutoSearch {
       });
       s_.cardinality += free_rows_.drop_matched();
       spread_(s_.m, 0.3, [&](int64_t first, int64_t last) {
-        for (int64_t j = first; j < last; ++j) owner_[j] = owner_[j] >= 0 ? kNobody : owner_[j];
+        for (int64_t j = first; j < last; ++j) owner_[j] = owner_[j] >= 0 ? kNoOwner : owner_[j];
       });
     }
     return false;
   }
 
-  // Breadth first from all free rows at once, level by level. A tree stops to grow when it has met
-  // a free column, which is then its path_end_. True if any has.
+  // Breadth first from all free rows at once, level by level. A tree stops growing when it reaches
+  // a free column, which is stored in path_end_. True if any tree does.
   bool grow_forest() {
     int32_t width = free_rows_.count();
     for (int32_t t = 0; t < width; ++t) {
@@ -195,7 +196,7 @@ class ParallelAutoSearch {
     return found;
   }
 
-  // Grows the leaves [first, last) of a level. True if one of them sees a free column.
+  // Expands the leaves [first, last) of a level. True if one of them reaches a free column.
   bool grow(int64_t first, int64_t last, std::atomic<int32_t>* end) {
     constexpr int32_t kBuffer = 128;
     Leaf buffer[kBuffer];
@@ -207,14 +208,14 @@ class ParallelAutoSearch {
     };
     for (int64_t t = first; t < last; ++t) {
       const auto [i, tree] = leaves_[t];
-      if (LoadRelaxed(path_end_ + tree) >= 0) continue;
+      if (load_relaxed(path_end_ + tree) >= 0) continue;
       for (int32_t k = s_.row_ptr[i], row_end = s_.row_ptr[i + 1]; k < row_end; ++k) {
         const int32_t j = s_.col_ind[k];
-        if (LoadRelaxed(owner_ + j) != kNobody || !acquire(j, tree)) continue;
+        if (load_relaxed(owner_ + j) != kNoOwner || !acquire(j, tree)) continue;
         parent_[j] = i;
         const int32_t r = s_.row4col[j];
         if (r < 0) {
-          StoreRelaxed(path_end_ + tree, j);
+          store_relaxed(path_end_ + tree, j);
           found = true;
           break;
         }
@@ -231,15 +232,15 @@ class ParallelAutoSearch {
   MatchingState& s_;
   Scratch& scratch_;
   const Spread& spread_;
-  FreeRows free_rows_;           // that may have a path
+  FreeRows free_rows_;           // rows that may have a path
   int32_t* after_;               // [n], the next row of a search's queue
   int32_t* parent_;              // [m], the row from which a column was reached
-  int32_t* owner_;               // [m], of the columns
-  int32_t* path_end_ = nullptr;  // a tree's free column, or -1; the last one that was met
+  int32_t* owner_;               // [m], of each column
+  int32_t* path_end_ = nullptr;  // a tree's free column, or -1; the last one reached
   Leaf* leaves_ = nullptr;       // [n], a level of the forest
-  Leaf* next_leaves_ = nullptr;  // [n], the next one
+  Leaf* next_leaves_ = nullptr;  // [n], the next level
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_AUTO_PARALLEL_H_
+#endif  // JAXMATCH_MATCHING_CPU_AUTO_PARALLEL_H_

@@ -1,37 +1,37 @@
-// How long single searches pay before one search from all free rows is cheaper.
-#ifndef JAXMATCH_CPU_MATCHING_BUDGET_H_
-#define JAXMATCH_CPU_MATCHING_BUDGET_H_
+// The switch from single searches to one search from all free rows, by cost.
+#ifndef JAXMATCH_MATCHING_CPU_BUDGET_H_
+#define JAXMATCH_MATCHING_CPU_BUDGET_H_
 
 #include <algorithm>
 #include <cstdint>
 
 namespace jaxmatch::matching {
 
-// Passes over the rows that are still free, each with a higher bound on the edges that a search may
-// look at. All work is counted in edges and compared with a walk over the whole graph, which is
-// what a phase of a search from all rows costs at most.
+// Passes over the rows that are still free, each with a higher bound on the edges per search. All
+// work is counted in edges and compared with a scan of the whole graph, the maximum cost of a phase
+// of a search from all rows.
 class SearchBudget {
  public:
   SearchBudget(int64_t edges, int32_t num_free)
       : walk_(edges), sample_(edges / 8), work_left_(4 * edges), num_free_(num_free) {}
 
   int64_t bound() const { return bound_; }
-  // Work after which it is worth to ask too_dear().
+  // Work before too_expensive() can be true.
   int64_t sample() const { return sample_; }
 
-  // Would the rows that are left in this pass cost more than a walk over the graph, if they go on
-  // like those that `work` has settled?
-  bool too_dear(int64_t work, int64_t settled) const {
+  // True if the remaining rows of this pass would cost more than a scan of the graph, extrapolating
+  // from the rows that `work` has settled.
+  bool too_expensive(int64_t work, int64_t settled) const {
     if (work <= sample_) return false;
     const double open = double(num_free_ - settled);
     return work > work_left_ || double(work) * open > double(walk_) * double(settled);
   }
 
-  // Ends a pass that left so many rows open. True if another one is worth it.
+  // Ends a pass that left `left` rows open. True if another pass is worthwhile.
   bool next_pass(int64_t work, int32_t left) {
-    // A search that may be long might as well come to its end, and then settles more.
+    // If the bound would exceed the sample, it is lifted: an unbounded search settles more rows.
     bound_ = bound_ * kGrowth > sample_ ? walk_ : bound_ * kGrowth;
-    // A row that was cut will most likely be cut again, at the new bound's price.
+    // A row that was cut off is likely to be cut off again, at the cost of the new bound.
     const double cut = double(left) / std::max(1.0, double(num_free_));
     work_left_ -= work;
     num_free_ = left;
@@ -49,4 +49,4 @@ class SearchBudget {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_BUDGET_H_
+#endif  // JAXMATCH_MATCHING_CPU_BUDGET_H_

@@ -1,6 +1,6 @@
-// Whether a traced graph can be walked at all.
-#ifndef JAXMATCH_CPU_MATCHING_GRAPH_H_
-#define JAXMATCH_CPU_MATCHING_GRAPH_H_
+// Validation of a traced graph.
+#ifndef JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_
+#define JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_
 
 #include <atomic>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace jaxmatch::matching {
 
-inline bool ArePointers(const int32_t* ptr, int32_t count, int64_t capacity) {
+inline bool are_pointers(const int32_t* ptr, int32_t count, int64_t capacity) {
   return ptr[0] == 0 && ptr[count] <= capacity && NeverFalls(ptr, 0, count);
 }
 
-// True if no walk along either direction leaves the arrays. That both name the same edges is not
-// checked: an algorithm must end and stay inside where they differ.
-inline bool IsWalkable(const BipartiteCsr& g, const Spread& spread) {
-  if (!ArePointers(g.row_ptr, g.n, g.capacity) || !ArePointers(g.col_ptr, g.m, g.capacity) ||
+// True if all pointers and indices stay within the arrays. Consistency of the two directions is not
+// checked: algorithms must terminate and stay within bounds where they differ.
+inline bool is_walkable(const BipartiteCsr& g, const Spread& spread) {
+  if (!are_pointers(g.row_ptr, g.n, g.capacity) || !are_pointers(g.col_ptr, g.m, g.capacity) ||
       g.row_ptr[g.n] != g.col_ptr[g.m]) {
     return false;
   }
@@ -31,8 +31,8 @@ inline bool IsWalkable(const BipartiteCsr& g, const Spread& spread) {
   return inside;
 }
 
-// Of `count` vertices, those that have edges.
-inline int32_t CountWithEdges(const int32_t* ptr, int32_t count) {
+// Number of vertices that have edges, of `count`.
+inline int32_t count_with_edges(const int32_t* ptr, int32_t count) {
   int32_t found = 0;
   for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];
   return found;
@@ -40,4 +40,4 @@ inline int32_t CountWithEdges(const int32_t* ptr, int32_t count) {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_GRAPH_H_
+#endif  // JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_

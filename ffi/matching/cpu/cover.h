@@ -1,6 +1,6 @@
 // König's theorem: the vertex cover that proves a matching to be maximum.
-#ifndef JAXMATCH_CPU_MATCHING_COVER_H_
-#define JAXMATCH_CPU_MATCHING_COVER_H_
+#ifndef JAXMATCH_MATCHING_CPU_COVER_H_
+#define JAXMATCH_MATCHING_CPU_COVER_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace jaxmatch::matching {
 
-// The columns that alternating paths from free rows reach. For a matching that is maximum none of
-// them is free.
-inline Bitmap ReachFromFreeRows(const MatchingState& s, Scratch& scratch) {
+// The columns reachable from free rows by alternating paths. None of them is free if the matching
+// is maximum.
+inline Bitmap reach_from_free_rows(const MatchingState& s, Scratch& scratch) {
   Bitmap reached = scratch.take_bitmap(s.m);
   int32_t* queue = scratch.take(s.n);
   int32_t end = 0;
@@ -30,10 +30,10 @@ inline Bitmap ReachFromFreeRows(const MatchingState& s, Scratch& scratch) {
   return reached;
 }
 
-// The columns that were reached and the rows whose column was not. An edge from a row that is not
-// in the cover leads from a reached row, so to a reached column; each matched pair has exactly one
-// end in the cover.
-inline void WriteCover(const MatchingState& s, Bitmap reached, bool* row_cover, bool* col_cover) {
+// The cover: the columns reached, and the rows matched to columns not reached. A row outside the
+// cover is reached, so its neighbours are reached columns; each matched pair has exactly one end in
+// the cover.
+inline void write_cover(const MatchingState& s, Bitmap reached, bool* row_cover, bool* col_cover) {
   std::fill_n(col_cover, s.m, false);
   for (int32_t i = 0; i < s.n; ++i) row_cover[i] = s.col4row[i] >= 0;
   reached.for_each(s.m, [&](int32_t j) {
@@ -44,4 +44,4 @@ inline void WriteCover(const MatchingState& s, Bitmap reached, bool* row_cover, 
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_COVER_H_
+#endif  // JAXMATCH_MATCHING_CPU_COVER_H_

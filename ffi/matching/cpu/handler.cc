@@ -1,4 +1,5 @@
-// The target jaxmatch_matching on CPU: checks each graph, starts, solves and proves it.
+// The target jaxmatch_matching on the CPU: checks each graph, initialises, solves, writes the
+// cover.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -25,21 +26,22 @@
 namespace jaxmatch::matching {
 namespace {
 
-// The method auto searches from the side with fewer free vertices that have edges. That is the side
-// with fewer vertices that have edges: any matching covers as many on both sides.
-bool AutoSearchesFromColumns(const BipartiteCsr& g) {
-  return CountWithEdges(g.col_ptr, g.m) < CountWithEdges(g.row_ptr, g.n);
+// The method "auto" searches from the side with fewer free vertices that have edges. That is the
+// side with fewer vertices that have edges: a matching covers the same number on both sides.
+bool auto_searches_from_columns(const BipartiteCsr& g) {
+  return count_with_edges(g.col_ptr, g.m) < count_with_edges(g.row_ptr, g.n);
 }
 
-// Relabellings come after k times the edges; "fixed" numbers of rounds are those of GPUs.
+// Relabellings come after k times the edges; "fixed" numbers of rounds apply to GPUs only.
 double relabel_factor(const Options& options) {
   constexpr double kDefault = 0.5;
   return options.word("relabel", "") == "fixed" ? kDefault : options.real("k", kDefault);
 }
 
-// Makes the matching maximum. Returns the columns that alternating paths from free rows reach, or
-// null where the algorithm does not know them.
-Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, Scratch& scratch) {
+// Makes the matching maximum. Returns the columns reachable from free rows by alternating paths, or
+// null if the algorithm does not compute them.
+Bitmap find_maximum(const MatchingOperands& o, const Spread& spread, MatchingState& s,
+                    Scratch& scratch) {
   switch (o.method) {
     case MatchingMethod::kAuto:
       return ParallelAutoSearch::pays(s, spread) ? ParallelAutoSearch(s, scratch, spread).run()
@@ -66,7 +68,7 @@ Bitmap Solve(const MatchingOperands& o, const Spread& spread, MatchingState& s, 
   return {};
 }
 
-void WriteInvalid(const BipartiteCsr& g, const MatchingResults& out) {
+void write_invalid(const BipartiteCsr& g, const MatchingResults& out) {
   std::fill_n(out.col4row, g.n, -1);
   std::fill_n(out.row4col, g.m, -1);
   std::fill_n(out.row_cover, g.n, false);
@@ -75,26 +77,26 @@ void WriteInvalid(const BipartiteCsr& g, const MatchingResults& out) {
   *out.status = kInvalidGraph;
 }
 
-// False: there is no memory.
-bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scratch& scratch) {
+// Returns false if memory runs out.
+bool solve_graph(const MatchingOperands& o, int64_t b, const Spread& spread, Scratch& scratch) {
   const BipartiteCsr g = o.graph(b);
   const MatchingResults out = o.results_of(b);
-  if (!IsWalkable(g, spread)) {
-    WriteInvalid(g, out);
+  if (!is_walkable(g, spread)) {
+    write_invalid(g, out);
     return true;
   }
   if (!scratch.reset(g.n, g.m)) return false;
   MatchingState rows{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
                      g.row_ind, out.col4row, out.row4col, 0};
-  StartFrom(rows, o.start_of(b));
+  start_from(rows, o.start_of(b));
   if (o.init == MatchingInit::kKarpSipser) {
     KarpSipser(rows, scratch).run();
   } else if (o.init == MatchingInit::kCheap) {
-    CheapMatching(rows);
+    cheap_matching(rows);
   }
-  const bool from_columns = o.method == MatchingMethod::kAuto && AutoSearchesFromColumns(g);
+  const bool from_columns = o.method == MatchingMethod::kAuto && auto_searches_from_columns(g);
   MatchingState s = from_columns ? rows.transposed() : rows;
-  if (o.init == MatchingInit::kAuto) CheapMatching(s);
+  if (o.init == MatchingInit::kAuto) cheap_matching(s);
   bool* const cover = from_columns ? out.col_cover : out.row_cover;
   bool* const other_cover = from_columns ? out.row_cover : out.col_cover;
   if (o.method == MatchingMethod::kInitOnly) {
@@ -102,9 +104,9 @@ bool SolveGraph(const MatchingOperands& o, int64_t b, const Spread& spread, Scra
     std::fill_n(other_cover, s.m, false);
     *out.status = kUnfinished;
   } else {
-    Bitmap reached = Solve(o, spread, s, scratch);
-    if (!reached) reached = ReachFromFreeRows(s, scratch);
-    WriteCover(s, reached, cover, other_cover);
+    Bitmap reached = find_maximum(o, spread, s, scratch);
+    if (!reached) reached = reach_from_free_rows(s, scratch);
+    write_cover(s, reached, cover, other_cover);
     *out.status = kOptimal;
   }
   *out.cardinality = s.cardinality;
@@ -117,20 +119,20 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
                     ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
                     ffi::Result<Indices> status, ffi::Dictionary attributes) {
   const auto decoded =
-      DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, optional, col4row, row4col, cardinality,
-                     row_cover, col_cover, status, attributes);
+      decode_matching(row_ptr, col_ind, col_ptr, row_ind, optional, col4row, row4col, cardinality,
+                      row_cover, col_cover, status, attributes);
   if (!decoded.has_value()) return decoded.error();
   const MatchingOperands& o = *decoded;
   std::atomic<bool> out_of_memory{false};
   if (o.batch == 1) {
     Scratch scratch;
-    out_of_memory = !SolveGraph(o, 0, Spread(&pool), scratch);
+    out_of_memory = !solve_graph(o, 0, Spread(&pool), scratch);
   } else {
     const double vertices = double(o.first.n) + o.first.m, edges = double(o.first.capacity);
     ForEachRange(pool, o.batch, 200 + 5 * (vertices + edges), [&](int64_t first, int64_t last) {
       Scratch scratch;
       for (int64_t b = first; b < last; ++b) {
-        if (!SolveGraph(o, b, Spread(nullptr), scratch)) out_of_memory = true;
+        if (!solve_graph(o, b, Spread(nullptr), scratch)) out_of_memory = true;
       }
     });
   }

@@ -1,6 +1,6 @@
 // Hopcroft and Karp (SIAM J. Comput. 1973), and Duff and Wiberg's second sweep (ACM TOMS 1988).
-#ifndef JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
-#define JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
+#ifndef JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_
+#define JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace jaxmatch::matching {
 
-// A phase builds the levels of a breadth-first search from all free rows up to the first that sees
-// a free column, then augments along disjoint paths that climb one level an edge, from those
-// columns back to free rows: so it only looks at what leads to a free column. O(e sqrt(n)).
+// A phase builds the levels of a breadth-first search from all free rows up to the first level
+// adjacent to a free column. It then augments along disjoint paths that climb one level per edge,
+// from those columns back to free rows: so it scans only what leads to a free column. O(e sqrt(n)).
 //
-// Duff and Wiberg: the free columns beyond the last level then look for longer paths. Such a path
-// may wander among vertices that have no level, and climbs like the others once it has met one that
-// has. None of its edges goes down in levels, so turning it around opens no short cut: the next
-// phase still has more levels than this one, and the bound on the phases holds.
+// Duff and Wiberg: the free columns beyond the last level then search for longer paths. Such a path
+// may visit vertices without a level, and climbs like the others once it reaches a vertex with one.
+// None of its edges descends in levels, so augmenting along it opens no shortcut: the next phase
+// still has more levels than this one, and the bound on the phases holds.
 class HopcroftKarp {
  public:
   HopcroftKarp(MatchingState& s, Scratch& scratch)
@@ -29,9 +29,9 @@ class HopcroftKarp {
         seen_(scratch.take_bitmap(s.m)),
         entered_(scratch.take_bitmap(s.n)) {}
 
-  // Returns the columns that the last search, which failed, has seen.
+  // Returns the columns reached by the last search, which found no path.
   Bitmap run(bool duff_wiberg) {
-    // A phase without a path: the two directions of the graph differ.
+    // A phase without a path ends the loop: the two directions of the graph differ.
     for (int32_t before = -1; find_levels() && s_.cardinality > before;) {
       before = s_.cardinality;
       for (int32_t k = 0; k < num_ends_; ++k) climb(ends_[k], last_level_);
@@ -46,8 +46,9 @@ class HopcroftKarp {
  private:
   static constexpr int32_t kNone = INT32_MAX;  // beyond the last level
 
-  // Levels of the rows, and in ends_ the free columns that the last one sees; false if there are
-  // none. A column that row i sees first has the level of row i, and its row the next one.
+  // Sets the levels of the rows, and lists in ends_ the free columns adjacent to the last level;
+  // false if there are none. A column first reached from row i has the level of row i, and its row
+  // the next one.
   bool find_levels() {
     constexpr int32_t kAhead = 8;
     std::fill_n(level_, s_.n, kNone);
@@ -87,8 +88,8 @@ class HopcroftKarp {
     return num_ends_ > 0;
   }
 
-  // Depth first from the free column `root`, which rows of this level see, back to a free row; and
-  // augments if it meets one. All climbs of a phase together enter a row once.
+  // Depth first from the free column `root`, adjacent to rows of this level, back to a free row;
+  // augments if it reaches one. Each row is entered once per phase.
   void climb(int32_t root, int32_t level) {
     int32_t j = root;
     next_[j] = s_.col_ptr[j];
@@ -106,11 +107,11 @@ class HopcroftKarp {
     }
   }
 
-  // The level of the rows that saw the column of row i first.
+  // The level of the rows from which the column of row i was first reached.
   int32_t level_above(int32_t i) const { return level_[i] == kNone ? kNone : level_[i] - 1; }
 
-  // Enters the next row of this level that column j is joined to; -1 if there is none left. Rows
-  // that are joined to a column which no level sees are all beyond the levels.
+  // Enters the next neighbour of column j with this level; -1 if there is none left. All neighbours
+  // of a column that no level reaches are beyond the levels.
   int32_t next_row(int32_t j, int32_t level) {
     for (const int32_t end = s_.col_ptr[j + 1]; next_[j] < end;) {
       const int32_t i = s_.row_ind[next_[j]++];
@@ -121,7 +122,7 @@ class HopcroftKarp {
     return -1;
   }
 
-  // Flips the path from the free row i back to the column that the climb began with.
+  // Augments along the path from the free row i back to the column where the climb began.
   void augment(int32_t i) {
     while (i >= 0) {
       const int32_t j = from_[i];
@@ -135,16 +136,16 @@ class HopcroftKarp {
   MatchingState& s_;
   int32_t* level_;  // [n]
   int32_t* queue_;  // [n], the free rows first
-  int32_t* next_;   // [m], the next edge to look at, of a column on a climb
+  int32_t* next_;   // [m], the next edge of a column on a climb
   int32_t* from_;   // [n], the column from which a climb entered a row
-  int32_t* ends_;   // [m], the free columns that the last level sees
-  Bitmap seen_;     // [m], by the last search in breadth
-  Bitmap entered_;  // [n], by the climbs of this phase
+  int32_t* ends_;   // [m], the free columns adjacent to the last level
+  Bitmap seen_;     // [m], columns reached by the last breadth-first search
+  Bitmap entered_;  // [n], rows entered in this phase
   int32_t num_ends_ = 0;
   int32_t last_level_ = 0;
-  bool more_ = false;  // are there rows beyond the last level
+  bool more_ = false;  // true if there are rows beyond the last level
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_HOPCROFT_KARP_H_
+#endif  // JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_

@@ -1,7 +1,7 @@
-// P-DBFS: breadth-first searches of many threads that share no vertex (Azad, Halappanavar,
-// Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
-#ifndef JAXMATCH_CPU_MATCHING_P_DBFS_H_
-#define JAXMATCH_CPU_MATCHING_P_DBFS_H_
+// P-DBFS: concurrent vertex-disjoint breadth-first searches (Azad, Halappanavar, Rajamanickam,
+// Boman, Khan and Pothen, IPDPS 2012).
+#ifndef JAXMATCH_MATCHING_CPU_P_DBFS_H_
+#define JAXMATCH_MATCHING_CPU_P_DBFS_H_
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace jaxmatch::matching {
 
 // A phase starts a search from every free row. A search claims each column it reaches, and with it
 // the column's row, and ends at the first free column. If no search of a phase finds one, the
-// columns taken are all that can be reached: a row that was taken was read to its end. O(n e).
+// claimed columns are all that can be reached: every claimed row was scanned to its end. O(n e).
 class PDbfs {
  public:
   PDbfs(MatchingState& s, Scratch& scratch)
@@ -23,7 +23,7 @@ class PDbfs {
         parent_(scratch.take(s.m)),
         taken_(s.m, scratch) {}
 
-  // Returns the columns that the last phase, which found no path, has seen.
+  // Returns the columns reached by the last phase, which found no path.
   Bitmap run(const Spread& spread) {
     int32_t found = 0;
     do {
@@ -38,7 +38,8 @@ class PDbfs {
   }
 
  private:
-  // The queue is a list through after_: a row stands in the queue of the one search that owns it.
+  // The queue is a linked list through after_: each row is in the queue of the one search that owns
+  // it.
   void search(int32_t root) {
     int32_t tail = root;
     after_[root] = -1;
@@ -61,9 +62,9 @@ class PDbfs {
   FreeRows free_rows_;
   int32_t* after_;   // [n], the next row of a search's queue
   int32_t* parent_;  // [m], the row from which a column was reached
-  Claims taken_;     // [m], in this phase
+  Claims taken_;     // [m], columns claimed in this phase
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_P_DBFS_H_
+#endif  // JAXMATCH_MATCHING_CPU_P_DBFS_H_

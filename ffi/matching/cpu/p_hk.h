@@ -1,7 +1,7 @@
 // P-HK: Hopcroft and Karp's phases on many threads (Azad, Halappanavar, Rajamanickam, Boman, Khan
 // and Pothen, IPDPS 2012).
-#ifndef JAXMATCH_CPU_MATCHING_P_HK_H_
-#define JAXMATCH_CPU_MATCHING_P_HK_H_
+#ifndef JAXMATCH_MATCHING_CPU_P_HK_H_
+#define JAXMATCH_MATCHING_CPU_P_HK_H_
 
 #include <algorithm>
 #include <atomic>
@@ -13,10 +13,11 @@
 
 namespace jaxmatch::matching {
 
-// Levels are built one after another, each by all threads; then every free row dives along them and
-// claims the columns that it goes through. Threads may cut one another off, so a phase need not
-// find a maximal set of paths. It finds one at least: a dive that fails has read every row it went
-// into to the end, so the claims of a phase without success would hold all that the levels reach.
+// Levels are built one after another, each by all threads; then every free row searches down the
+// levels, depth first, and claims the columns on its way. Searches may block one another, so a
+// phase need not find a maximal set of paths. It finds at least one: a failed search has scanned
+// every row it entered to the end, so without any success the claims of the phase would cover all
+// that the levels reach.
 class PHopcroftKarp {
  public:
   PHopcroftKarp(MatchingState& s, Scratch& scratch)
@@ -30,7 +31,7 @@ class PHopcroftKarp {
         parent_(scratch.take(s.m)),
         taken_(s.m, scratch) {}
 
-  // Returns the columns that the last search, which failed, has seen.
+  // Returns the columns reached by the last search, which found no path.
   Bitmap run(const Spread& spread) {
     while (find_levels(spread)) {
       taken_.next_phase();
@@ -71,7 +72,7 @@ class PHopcroftKarp {
     return false;
   }
 
-  // Rows [first, last) of the frontier. True if they see a free column.
+  // Expands rows [first, last) of the frontier. True if they reach a free column.
   bool expand(int64_t first, int64_t last, std::atomic<int32_t>* end) {
     constexpr int32_t kBuffer = 256;
     int32_t buffer[kBuffer], filled = 0;
@@ -99,7 +100,7 @@ class PHopcroftKarp {
     return found;
   }
 
-  // Depth first from the free row `root` down the levels; augments if it meets a free column.
+  // Depth first from the free row `root` down the levels; augments if it reaches a free column.
   void dive(int32_t root) {
     int32_t i = root;
     while (true) {
@@ -120,7 +121,7 @@ class PHopcroftKarp {
   int32_t next_column(int32_t i) {
     for (const int32_t end = s_.row_ptr[i + 1]; next_[i] < end;) {
       const int32_t j = s_.col_ind[next_[i]++];
-      const int32_t r = LoadRelaxed(s_.row4col + j);
+      const int32_t r = load_relaxed(s_.row4col + j);
       const bool down = r < 0 || (level_[i] < last_level_ && level_[r] == level_[i] + 1);
       if (down && taken_.claim(j)) return j;
     }
@@ -132,13 +133,14 @@ class PHopcroftKarp {
   FreeRows free_rows_;
   int32_t* level_;       // [n], of the rows
   int32_t* frontier_;    // [n], the rows of a level
-  int32_t* found_rows_;  // [n], and of the next one
-  int32_t* next_;        // [n], the next edge to look at
-  int32_t* parent_;      // [m], the row from which a dive came
-  Claims taken_;         // [m], by the search in breadth, then by the dives
+  int32_t* found_rows_;  // [n], the rows of the next level
+  int32_t* next_;        // [n], the next edge of each row
+  int32_t* parent_;      // [m], the row from which a column was reached
+  Claims
+      taken_;  // [m], columns claimed by the breadth-first search, then by the depth-first searches
   int32_t last_level_ = 0;
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_P_HK_H_
+#endif  // JAXMATCH_MATCHING_CPU_P_HK_H_

@@ -1,7 +1,7 @@
-// What the multicore algorithms share: how work is spread, and how searches claim columns so that
-// they stay disjoint (Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
-#ifndef JAXMATCH_CPU_MATCHING_PARALLEL_H_
-#define JAXMATCH_CPU_MATCHING_PARALLEL_H_
+// Shared parts of the multicore algorithms: claims of columns, which keep searches disjoint, and
+// the list of free rows (Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
+#ifndef JAXMATCH_MATCHING_CPU_PARALLEL_H_
+#define JAXMATCH_MATCHING_CPU_PARALLEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace jaxmatch::matching {
 
-// Which columns the searches of a phase have taken, for one thread.
+// The columns claimed in a phase, for one thread.
 class Marks {
  public:
   Marks(int32_t count, Scratch& scratch) : count_(count), bits_(scratch.take_bitmap(count)) {}
   void next_phase() { bits_.clear_all(count_); }
-  // True for the first who asks in a phase: the column, its row and their entries are its own.
+  // True for the first claim in a phase: its search then owns the column, its row and their
+  // entries.
   bool claim(int32_t j) {
     if (bits_[j]) return false;
     bits_.set(j);
@@ -29,14 +30,14 @@ class Marks {
   Bitmap bits_;
 };
 
-// The same for many threads. Nothing is handed from one search to another within a phase, so
-// relaxed order is enough.
+// The columns claimed in a phase, for many threads. Searches of one phase exchange no data, so
+// relaxed order suffices.
 class Claims {
  public:
   Claims(int32_t count, Scratch& scratch) : count_(count), phase_of_(scratch.take(count, 0)) {}
   void next_phase() { ++phase_; }
-  bool taken(int32_t j) const { return LoadRelaxed(phase_of_ + j) == phase_; }
-  bool claim(int32_t j) { return !taken(j) && ExchangeRelaxed(phase_of_ + j, phase_) != phase_; }
+  bool taken(int32_t j) const { return load_relaxed(phase_of_ + j) == phase_; }
+  bool claim(int32_t j) { return !taken(j) && exchange_relaxed(phase_of_ + j, phase_) != phase_; }
   Bitmap taken_columns(Scratch& scratch) const {
     Bitmap bits = scratch.take_bitmap(count_);
     for (int32_t j = 0; j < count_; ++j) {
@@ -47,11 +48,11 @@ class Claims {
 
  private:
   int32_t count_;
-  int32_t* phase_of_;  // [count], the last phase that has taken a column
+  int32_t* phase_of_;  // [count], the last phase that claimed a column
   int32_t phase_ = 0;
 };
 
-// The free rows of a matching in the making.
+// The free rows of the current matching.
 class FreeRows {
  public:
   FreeRows(const MatchingState& s, Scratch& scratch) : s_(s), rows_(scratch.take(s.n)) {
@@ -61,12 +62,12 @@ class FreeRows {
   }
   int32_t count() const { return count_; }
   int32_t operator[](int64_t k) const { return rows_[k]; }
-  // Forgets the rows that are matched by now, and returns how many they were.
+  // Removes the rows that are matched by now, and returns their number.
   int32_t drop_matched() {
     return keep([&](int32_t k) { return s_.col4row[rows_[k]] < 0; });
   }
-  // Forgets all but the rows whose place k open(k) holds for. Returns how many of those that go are
-  // matched by now.
+  // Keeps the rows at the places k with open(k). Returns the number of removed rows that are
+  // matched.
   template <class F>
   int32_t keep(F open) {
     int32_t left = 0, matched = 0;
@@ -84,9 +85,9 @@ class FreeRows {
   int32_t count_ = 0;
 };
 
-// A search as the pool's work: a guess, since nobody knows how far it goes.
+// Estimated cost of a search, for the thread pool; the actual cost is unknown in advance.
 constexpr double kSearchNs = 1000;
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_PARALLEL_H_
+#endif  // JAXMATCH_MATCHING_CPU_PARALLEL_H_

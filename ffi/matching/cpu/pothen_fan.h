@@ -1,7 +1,7 @@
-// Pothen and Fan (ACM TOMS 1990) in the form of Duff, Kaya and Ucar (ACM TOMS 2011): depth first,
-// with lookahead and fairness.
-#ifndef JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
-#define JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
+// Pothen and Fan (ACM TOMS 1990) as improved by Duff, Kaya and Ucar (ACM TOMS 2011): depth-first
+// search with lookahead and fairness.
+#ifndef JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_
+#define JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,10 +12,10 @@
 namespace jaxmatch::matching {
 
 // A phase searches from every free row, and its searches share no column. Lookahead: a row that is
-// entered first looks for a free column; what it has passed by was matched and stays so, so this
-// costs each edge once in all phases. Fairness: every other phase reads the rows backwards, so that
-// a search does not die in the same region each time. O(n e), in practice a few phases. With
-// `Marks` for one thread, with `Claims` for many (P-PFP).
+// entered first scans for a free column; the columns it skips are matched and stay so, so this
+// costs each edge once in all phases. Fairness: every other phase scans rows backwards, so that a
+// search does not fail in the same region each time. O(n e), in practice a few phases. With `Marks`
+// for one thread, with `Claims` for many (P-PFP).
 template <class Taken>
 class PothenFan {
  public:
@@ -28,7 +28,7 @@ class PothenFan {
         parent_(scratch.take(s.m)),
         taken_(s.m, scratch) {}
 
-  // Returns the columns that the last phase, which found no path, has seen.
+  // Returns the columns reached by the last phase, which found no path.
   Bitmap run(const Spread& spread) {
     std::copy_n(s_.row_ptr, s_.n, ahead_);
     int32_t found = 0;
@@ -48,7 +48,7 @@ class PothenFan {
   }
 
  private:
-  // Depth first from the free row `root`; augments if a free column is met.
+  // Depth first from the free row `root`; augments if it reaches a free column.
   template <bool kBackwards>
   void search(int32_t root) {
     int32_t i = root;
@@ -75,16 +75,16 @@ class PothenFan {
     next_[i] = kBackwards ? s_.row_ptr[i + 1] : s_.row_ptr[i];
   }
 
-  // Lookahead: a free column of row i, claimed; or -1.
+  // Lookahead: claims a free column of row i; -1 if there is none.
   int32_t free_column(int32_t i) {
     for (const int32_t end = s_.row_ptr[i + 1]; ahead_[i] < end; ++ahead_[i]) {
       const int32_t j = s_.col_ind[ahead_[i]];
-      if (LoadRelaxed(s_.row4col + j) < 0 && taken_.claim(j)) return j;
+      if (load_relaxed(s_.row4col + j) < 0 && taken_.claim(j)) return j;
     }
     return -1;
   }
 
-  // The next column of row i that this phase has not seen, claimed; or -1.
+  // Claims the next column of row i not yet claimed in this phase; -1 if there is none.
   template <bool kBackwards>
   int32_t next_column(int32_t i) {
     if (kBackwards) {
@@ -104,12 +104,12 @@ class PothenFan {
   MatchingState& s_;
   Scratch& scratch_;
   FreeRows free_rows_;
-  int32_t* ahead_;   // [n], the next edge to look ahead at
-  int32_t* next_;    // [n], the next edge to go down; its end if backwards
+  int32_t* ahead_;   // [n], the next edge of the lookahead
+  int32_t* next_;    // [n], the next edge of the search; its end if backwards
   int32_t* parent_;  // [m], the row from which a column was reached
-  Taken taken_;      // [m], in this phase
+  Taken taken_;      // [m], columns claimed in this phase
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_POTHEN_FAN_H_
+#endif  // JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_

@@ -1,7 +1,7 @@
-// Push-relabel for bipartite matching: Goldberg and Tarjan's (J. ACM 1988), in FIFO order and with
-// global relabelling, as Kaya, Langguth, Manne and Ucar (Comput. Oper. Res. 2013) found it best.
-#ifndef JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
-#define JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
+// Push-relabel for bipartite matching (Goldberg and Tarjan, J. ACM 1988), in FIFO order and with
+// global relabelling, the best variant of Kaya, Langguth, Manne and Ucar (Comput. Oper. Res. 2013).
+#ifndef JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_
+#define JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace jaxmatch::matching {
 
 // A label is a lower bound on the length of an alternating path to a free column. A free row takes
-// the column with the least label from whoever has it (a double push), and that column's label
-// rises. Labels never fall, so this ends. After k (n + m) pushes a breadth-first search from the
-// free columns makes all labels exact; a row without any path is then left alone.
+// its neighbour of least label, which frees the row matched to it (a double push), and the label of
+// that column rises. Labels never fall, so this terminates. After k (n + m) pushes a breadth-first
+// search from the free columns makes all labels exact; a row without any path is then dropped.
 class PushRelabel {
  public:
   PushRelabel(MatchingState& s, Scratch& scratch, double k)
@@ -29,7 +29,7 @@ class PushRelabel {
         queue_(scratch.take(s.m)),
         old_label_(scratch.take(s.m)) {}
 
-  // Returns the columns that the last search has seen if it had to end with another method.
+  // Returns the columns reached by the last search if another method had to finish; else null.
   Bitmap run() {
     for (int32_t i = 0; i < s_.n; ++i) {
       if (s_.col4row[i] < 0) activate(i);
@@ -49,10 +49,10 @@ class PushRelabel {
 
  private:
   static constexpr double kUsual = 0.5, kMost = 100;
-  // Far beyond what a graph needs. Directions that contradict each other could go on for too long.
+  // Far more than a graph needs. Inconsistent directions could otherwise run for too long.
   static constexpr int kMaxRelabels = 1000;
 
-  // A ring: no row is in it twice.
+  // A ring buffer: no row is in it twice.
   void activate(int32_t i) {
     active_[end_] = i;
     end_ = end_ == s_.n ? 0 : end_ + 1;
@@ -63,7 +63,7 @@ class PushRelabel {
     return i;
   }
 
-  // The free row i takes the column nearest to a free one. False if there is no way to any.
+  // Matches the free row i to its column nearest to a free one. False if none has a path.
   bool push(int32_t i) {
     int32_t nearest = -1, label = unreachable_;
     for (int32_t k = s_.row_ptr[i]; k < s_.row_ptr[i + 1]; ++k) {
@@ -71,7 +71,7 @@ class PushRelabel {
       if (col_label_[j] >= label) continue;
       nearest = j;
       label = col_label_[j];
-      if (label < row_label_[i]) break;  // no column of this row has less
+      if (label < row_label_[i]) break;  // the minimum over the columns of this row
     }
     if (nearest < 0) return false;
     const int32_t owner = s_.row4col[nearest];
@@ -87,8 +87,8 @@ class PushRelabel {
     return true;
   }
 
-  // Labels become distances to the nearest free column. They would not fall by themselves; that is
-  // made sure where the two directions of the graph disagree.
+  // Sets labels to distances to the nearest free column. In a consistent graph no label falls; the
+  // maximum with the old labels ensures it where the two directions differ.
   void relabel_all() {
     std::copy_n(col_label_, s_.m, old_label_);
     std::fill_n(row_label_, s_.n, unreachable_);
@@ -116,11 +116,11 @@ class PushRelabel {
 
   MatchingState& s_;
   Scratch& scratch_;
-  const int32_t unreachable_;  // a label that no path is as long as
+  const int32_t unreachable_;  // exceeds the length of any path
   const int64_t interval_;     // pushes from one global relabelling to the next
   int32_t* row_label_;         // [n]
   int32_t* col_label_;         // [m]
-  int32_t* active_;            // [n + 1], the free rows that may have a path, first in first out
+  int32_t* active_;            // [n + 1], the free rows that may have a path, in FIFO order
   int32_t* queue_;             // [m]
   int32_t* old_label_;         // [m]
   int32_t begin_ = 0, end_ = 0;
@@ -128,4 +128,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_PUSH_RELABEL_H_
+#endif  // JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_

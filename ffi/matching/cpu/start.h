@@ -1,6 +1,6 @@
-// Matchings to start from: the caller's, the greedy one, and Karp and Sipser's.
-#ifndef JAXMATCH_CPU_MATCHING_START_H_
-#define JAXMATCH_CPU_MATCHING_START_H_
+// Initial matchings: the caller's, the greedy one, and Karp and Sipser's.
+#ifndef JAXMATCH_MATCHING_CPU_START_H_
+#define JAXMATCH_MATCHING_CPU_START_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace jaxmatch::matching {
 
-inline bool HasEdge(const MatchingState& s, int32_t row, int32_t col) {
+inline bool has_edge(const MatchingState& s, int32_t row, int32_t col) {
   const int32_t* end = s.col_ind + s.row_ptr[row + 1];
   return std::find(s.col_ind + s.row_ptr[row], end, col) != end;
 }
 
-// Keeps of the caller's col4row what is a matching: edges of the graph, the lowest row first.
-// `start` may be null and may hold any numbers.
-inline void StartFrom(MatchingState& s, const int32_t* start) {
+// Keeps the pairs of the caller's col4row that are edges and form a matching, the lowest row first.
+// `start` may be null and is unchecked.
+inline void start_from(MatchingState& s, const int32_t* start) {
   std::fill_n(s.col4row, s.n, -1);
   std::fill_n(s.row4col, s.m, -1);
   s.cardinality = 0;
   if (!start) return;
   for (int32_t i = 0; i < s.n; ++i) {
     const int32_t j = start[i];
-    if (j < 0 || j >= s.m || s.row4col[j] >= 0 || !HasEdge(s, i, j)) continue;
+    if (j < 0 || j >= s.m || s.row4col[j] >= 0 || !has_edge(s, i, j)) continue;
     s.match(i, j);
     ++s.cardinality;
   }
 }
 
 // Each free row takes its first free column.
-inline void CheapMatching(MatchingState& s) {
+inline void cheap_matching(MatchingState& s) {
   for (int32_t i = 0; i < s.n; ++i) {
     if (s.col4row[i] >= 0) continue;
     for (int32_t k = s.row_ptr[i]; k < s.row_ptr[i + 1]; ++k) {
@@ -43,8 +43,8 @@ inline void CheapMatching(MatchingState& s) {
   }
 }
 
-// Karp and Sipser (FOCS 1981): as long as a free vertex has one free neighbour, matching them is no
-// mistake; when there is none, the next row takes its first free column.
+// Karp and Sipser (FOCS 1981): while a free vertex has exactly one free neighbour, matching the two
+// is optimal; when there is no such vertex, the next row takes its first free column.
 class KarpSipser {
  public:
   KarpSipser(MatchingState& s, Scratch& scratch)
@@ -90,7 +90,7 @@ class KarpSipser {
     return -1;
   }
 
-  // A degree only falls and so equals one at one time: no vertex is pushed twice.
+  // Degrees only fall, so each equals one at most once: no vertex is pushed twice.
   void push(int32_t vertex) { waiting_[end_++] = vertex; }
 
   void match_single() {
@@ -127,4 +127,4 @@ class KarpSipser {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_START_H_
+#endif  // JAXMATCH_MATCHING_CPU_START_H_

@@ -1,7 +1,7 @@
-// What every matching algorithm on the CPU works on: a checked graph as the side that searches sees
-// it, the matching in the making, and scratch memory.
-#ifndef JAXMATCH_CPU_MATCHING_STATE_H_
-#define JAXMATCH_CPU_MATCHING_STATE_H_
+// The state of all matching algorithms on the CPU: a checked graph, seen from the side that
+// searches, the current matching, and scratch memory.
+#ifndef JAXMATCH_MATCHING_CPU_STATE_H_
+#define JAXMATCH_MATCHING_CPU_STATE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace jaxmatch::matching {
 
-// Entries that several threads look at.
-inline int32_t LoadRelaxed(const int32_t* entry) {
+// Accesses to entries shared between threads.
+inline int32_t load_relaxed(const int32_t* entry) {
   return __atomic_load_n(entry, __ATOMIC_RELAXED);
 }
-inline void StoreRelaxed(int32_t* entry, int32_t value) {
+inline void store_relaxed(int32_t* entry, int32_t value) {
   __atomic_store_n(entry, value, __ATOMIC_RELAXED);
 }
-inline int32_t ExchangeRelaxed(int32_t* entry, int32_t value) {
+inline int32_t exchange_relaxed(int32_t* entry, int32_t value) {
   return __atomic_exchange_n(entry, value, __ATOMIC_RELAXED);
 }
 
-// Searches start from rows. What shall start from columns works on transposed().
+// Searches start from rows. To search from columns, use transposed().
 struct MatchingState {
   int32_t n, m;
   const int32_t* row_ptr;
@@ -30,7 +30,7 @@ struct MatchingState {
   const int32_t* col_ptr;
   const int32_t* row_ind;
   int32_t* col4row;  // [n], -1 where free
-  int32_t* row4col;  // [m], the same matching seen from the columns
+  int32_t* row4col;  // [m], the same matching by columns
   int32_t cardinality;
 
   int32_t edges() const { return row_ptr[n]; }
@@ -38,14 +38,14 @@ struct MatchingState {
     return {m, n, col_ptr, row_ind, row_ptr, col_ind, row4col, col4row, cardinality};
   }
 
-  // Other threads may look at a column's entry in the meantime.
+  // Other threads may read the column's entry concurrently.
   void match(int32_t row, int32_t col) {
     col4row[row] = col;
-    StoreRelaxed(row4col + col, row);
+    store_relaxed(row4col + col, row);
   }
 
-  // Flips the path from the free column `col` up to the free row that its tree hangs from:
-  // parent[c] is the row that reached column c. Leaves the count to the caller.
+  // Augments along the path from the free column `col` up to the root of its tree: parent[c] is the
+  // row that reached column c. Does not update the cardinality.
   void flip(int32_t col, const int32_t* parent) {
     while (col >= 0) {
       const int32_t row = parent[col];
@@ -60,7 +60,7 @@ struct MatchingState {
   }
 };
 
-// One bit a vertex: the bits of a million vertices stay in the L2 cache, their numbers would not.
+// One bit per vertex: a million bits fit in the L2 cache, a million indices do not.
 class Bitmap {
  public:
   Bitmap() = default;
@@ -74,7 +74,7 @@ class Bitmap {
   void copy(const Bitmap& other, int64_t count) {
     std::copy_n(other.words_, words_for(count), words_);
   }
-  // f(i) for each bit that is set.
+  // f(i) for each set bit.
   template <class F>
   void for_each(int64_t count, F f) const {
     for (int64_t k = 0; k < words_for(count); ++k) {
@@ -89,8 +89,8 @@ class Bitmap {
   uint64_t* words_ = nullptr;
 };
 
-// Memory for one graph at a time, kept for the next one. Pages that an algorithm does not touch
-// cost nothing, so there is room for the greediest.
+// Scratch memory for one graph, reused for the next. Untouched pages cost nothing, so it is sized
+// for the algorithm that needs most.
 class Scratch {
  public:
   Scratch() = default;
@@ -98,7 +98,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // Gives everything back and makes room for a graph of n + m vertices. False: there is no memory.
+  // Releases all arrays and makes room for a graph of n + m vertices. False if memory runs out.
   bool reset(int64_t n, int64_t m) {
     const int64_t words = kArrays * (n + m + 64);
     used_ = 0;
@@ -108,7 +108,7 @@ class Scratch {
     words_ = base_ ? words : 0;
     return base_ != nullptr;
   }
-  // Not initialised.
+  // Uninitialised.
   int32_t* take(int64_t count) {
     int32_t* array = base_ + used_;
     used_ += (count + 15) / 16 * 16;
@@ -126,7 +126,7 @@ class Scratch {
   }
 
  private:
-  // More than an initial matching, a search and the method it falls back on take together.
+  // More than an initial matching, a search and its fallback method need together.
   static constexpr int64_t kArrays = 16;
   int32_t* base_ = nullptr;
   int64_t words_ = 0;
@@ -135,4 +135,4 @@ class Scratch {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CPU_MATCHING_STATE_H_
+#endif  // JAXMATCH_MATCHING_CPU_STATE_H_

@@ -1,9 +1,9 @@
 // The methods "apsb" and "apfb": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, GPU accelerated
 // maximum cardinality matching algorithms for bipartite graphs, Euro-Par 2013. Functions are named
-// after its algorithms 1 to 4. One launch does many levels of the breadth-first search, with a
-// meeting of all threads where the paper has a launch.
-#ifndef JAXMATCH_CUDA_MATCHING_BFS_CUH_
-#define JAXMATCH_CUDA_MATCHING_BFS_CUH_
+// after its algorithms 1 to 4. One launch does many levels of the breadth-first search, with a grid
+// barrier where the paper has a launch.
+#ifndef JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
+#define JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
@@ -11,10 +11,10 @@
 namespace jaxmatch::matching {
 
 struct BfsOptions {
-  bool shortest;    // APsB: a search ends with the level that finds a path; else APFB
-  bool with_roots;  // GPUBFS-WR: a tree that has found a path is left alone
-  bool constant;    // CT: 256 * 256 threads; else MT: as many as there are
-  bool by_root;     // ALTERNATE takes one path for each root; else every path that was found
+  bool shortest;    // APsB: a search ends with the first level that finds a path; else APFB
+  bool with_roots;  // GPUBFS-WR: a tree stops growing when it has found a path
+  bool constant;    // CT: 256 * 256 threads; else MT: as many as the grid has
+  bool by_root;     // ALTERNATE takes one path per root; else every path found
 
   static BfsOptions of(MatchingMethod method, const Options& options) {
     const bool shortest = method == MatchingMethod::kApsb ||
@@ -26,8 +26,8 @@ struct BfsOptions {
 };
 
 // Races are part of the method: several columns may claim a row at once, and paths that are
-// alternated together may cross. Whatever comes of it, predecessors of rows lie one level up, each
-// row is only ever given to its predecessor, and fix_matching() drops the pairs that lost.
+// alternated concurrently may cross. In all cases predecessors of rows lie one level up, a row is
+// only ever matched to its predecessor, and fix_matching() drops the pairs that lost.
 class BreadthFirst {
  public:
   __device__ BreadthFirst(MatchingGrid& grid, const MatchingState& s, BfsOptions options)
@@ -47,20 +47,20 @@ class BreadthFirst {
     init_bfs_array();
   }
 
-  // So many levels, or to the end. Whether it is done.
+  // Runs to the end, or for `levels` levels. Returns true if it is done.
   __device__ bool run(int64_t levels) {
     for (; levels != 0; --levels) {
       const Tally level = gpubfs();
       const bool found_before = __ldcg(&c_.found) != 0;
       const bool found = found_before || level.found > 0;
       const bool over = level.count == 0 || (options_.shortest && found);
-      grid_.meet();  // all have read the control words
+      grid_.barrier_reduce();  // all have read the control words
       if (grid_.leader()) {
         c_.found = found;
         ++c_.levels;
         ++c_.targets;
       }
-      grid_.meet();
+      grid_.barrier_reduce();
       if (!over) continue;
       if (!found) return true;
       alternate();
@@ -70,7 +70,8 @@ class BreadthFirst {
     return false;
   }
 
-  // Columns that the last search has reached are not in the cover, but all their rows are.
+  // The cover: matched columns that the last search did not reach, and the rows of matched columns
+  // that it did.
   __device__ bool write_cover() {
     grid_.each(s_.graph.n, [&](int64_t r) {
       const int32_t c = __ldcg(rmatch_ + r);
@@ -83,9 +84,10 @@ class BreadthFirst {
   }
 
  private:
-  // Of bfs_: not reached, a free column's level; below kFound the root has a path.
+  // Values of bfs_: the first level, of free columns; not reached; at most kFound if the root has a
+  // path.
   static constexpr int32_t kFirstLevel = 2, kNotReached = kFirstLevel - 1, kFound = 0;
-  static constexpr int32_t kEndOfPath = -2;  // of rmatch_: a free row that was reached
+  static constexpr int32_t kEndOfPath = -2;  // value of rmatch_: a free row that was reached
 
   __device__ int workers() const {
     return options_.constant ? min(256 * 256, grid_.threads()) : grid_.threads();
@@ -103,13 +105,14 @@ class BreadthFirst {
     });
     each(s_.graph.n, [&](int32_t r) { predecessor_[r] = -1; });
     if (grid_.leader()) {
-      c_.targets = kFirstLevel;  // the level to be searched
+      c_.targets = kFirstLevel;  // the next level
       c_.found = 0;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  // Algorithms 2 and 4: one level. Counts whether columns were reached, and paths found.
+  // Algorithms 2 and 4: one level. `count` and `found` are nonzero if columns were reached and if
+  // paths were found.
   __device__ Tally gpubfs() {
     const int32_t level = __ldcg(&c_.targets);
     bool inserted = false, found = false;
@@ -135,16 +138,16 @@ class BreadthFirst {
     });
     if (__any_sync(kAllLanes, inserted) && grid_.lane() == 0) grid_.tally()->count = 1;
     if (__any_sync(kAllLanes, found) && grid_.lane() == 0) grid_.tally()->found = 1;
-    return grid_.meet();
+    return grid_.barrier_reduce();
   }
 
-  // Algorithm 3. No path is longer than the search was deep, so no walk is.
+  // Algorithm 3. No path is longer than the search was deep, which bounds the loop.
   __device__ void alternate_from(int32_t r) const {
     for (int32_t steps = __ldcg(&c_.targets); r >= 0 && steps >= 0; --steps) {
       const int32_t c = __ldcg(predecessor_ + r);
       if (c < 0) return;
       const int32_t next = __ldcg(cmatch_ + c);
-      if (next >= 0 && __ldcg(predecessor_ + next) == c) return;  // another path was here
+      if (next >= 0 && __ldcg(predecessor_ + next) == c) return;  // another path came through here
       __stcg(cmatch_ + c, r);
       __stcg(rmatch_ + r, c);
       r = next;
@@ -152,13 +155,13 @@ class BreadthFirst {
   }
   __device__ void alternate() {
     if (__ldcg(&c_.stop)) {
-      // Of the paths taken together last time none was left: one alone cannot be crossed.
+      // The last concurrent alternation kept none of its paths: a single path cannot be crossed.
       int32_t first = INT32_MAX;
       each(s_.graph.n, [&](int32_t r) {
         if (__ldcg(rmatch_ + r) == kEndOfPath) first = min(first, r);
       });
       if (first != INT32_MAX) atomicMax(&grid_.tally()->count, INT32_MAX - first);
-      const int32_t only = INT32_MAX - grid_.meet().count;
+      const int32_t only = INT32_MAX - grid_.barrier_reduce().count;
       if (grid_.leader()) alternate_from(only);
     } else if (options_.by_root) {
       each(s_.graph.m, [&](int32_t c) {
@@ -171,7 +174,7 @@ class BreadthFirst {
         if (__ldcg(rmatch_ + r) == kEndOfPath) alternate_from(r);
       });
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   __device__ void fix_matching() {
@@ -184,19 +187,19 @@ class BreadthFirst {
     });
     matched = __reduce_add_sync(kAllLanes, matched);
     if (grid_.lane() == 0 && matched > 0) atomicAdd(&grid_.tally()->count, matched);
-    const int32_t all = grid_.meet().count;
+    const int32_t all = grid_.barrier_reduce().count;
     const int32_t before = __ldcg(&c_.entries);
     grid_.each(s_.graph.m, [&](int64_t c) {
       const int32_t r = __ldcg(cmatch_ + c);
       if (r >= 0 && __ldcg(rmatch_ + r) != c) __stcg(cmatch_ + c, kFreeVertex);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (grid_.leader()) {
       c_.stop = all <= before;
       c_.entries = all;
       ++c_.phases;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   MatchingGrid& grid_;
@@ -208,4 +211,4 @@ class BreadthFirst {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_BFS_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_

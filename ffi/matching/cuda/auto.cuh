@@ -1,7 +1,7 @@
-// The method "auto" for one large graph: a greedy matching, short paths by pushing, the rest by
-// trees.
-#ifndef JAXMATCH_CUDA_MATCHING_AUTO_CUH_
-#define JAXMATCH_CUDA_MATCHING_AUTO_CUH_
+// The method "auto" for one large graph: a greedy matching, short augmenting paths by pushes, the
+// rest by tree grafting.
+#ifndef JAXMATCH_MATCHING_CUDA_AUTO_CUH_
+#define JAXMATCH_MATCHING_CUDA_AUTO_CUH_
 
 #include "matching/cuda/karp_sipser.cuh"
 #include "matching/cuda/push.cuh"
@@ -11,20 +11,20 @@
 namespace jaxmatch::matching {
 
 struct AutoTuning {
-  RoamTuning roam;
+  WorkSharingTuning work_sharing;
   int32_t highest = 16;
   int most_pushes = 16;
-  int32_t crowd = 32;        // with fewer paths in a phase trees go on alone
-  int relabels = 8;          // at most
-  int relabel_pushes = 128;  // of a token, between two relabellings
+  int32_t crowd = 32;        // with fewer paths in a phase tree grafting continues alone
+  int relabels = 8;          // upper limit
+  int relabel_pushes = 128;  // pushes of a token between two relabellings
 };
 
 enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
 
-// Checks the graph and makes the first matching. False: the graph makes no sense.
+// Checks the graph and makes the initial matching. False if the graph is invalid.
 __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s,
                                       const int32_t* start, MatchingInit init) {
-  forget_partners(grid, s);
+  clear_mates(grid, s);
   if (!graph_is_valid(grid, s)) return false;
   if (start) take_over(grid, s, start);
   switch (init) {
@@ -32,7 +32,7 @@ __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s
       break;
     case MatchingInit::kKarpSipser:
       KarpSipser(grid, s).run(start != nullptr);
-      match_cheaply(grid, s);  // who gave way to others
+      match_cheaply(grid, s);  // vertices that lost all conflicts
       break;
     case MatchingInit::kCheap:
       match_cheaply(grid, s);
@@ -48,7 +48,7 @@ __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s
   return true;
 }
 
-// Whether fewer columns than rows are free and have edges.
+// True if fewer columns than rows are free and have edges.
 __device__ inline bool search_from_cols(MatchingGrid& grid, const MatchingState& s) {
   const auto count = [&](MatchingSide side, int32_t* total) {
     int32_t mine = 0;
@@ -60,11 +60,11 @@ __device__ inline bool search_from_cols(MatchingGrid& grid, const MatchingState&
   };
   count(s.rows(), &grid.tally()->count);
   count(s.cols(), &grid.tally()->found);
-  const Tally free = grid.meet();
+  const Tally free = grid.barrier_reduce();
   return free.found < free.count;
 }
 
-// A maximum matching from the one there is.
+// Extends the current matching to a maximum one.
 class AutoSolve {
  public:
   __device__ AutoSolve(MatchingGrid& grid, const MatchingState& s, AutoTuning tuning)
@@ -73,35 +73,35 @@ class AutoSolve {
   __device__ void begin() {
     const bool from_cols = search_from_cols(grid_, s_);
     if (grid_.leader()) s_.control->roots_are_cols = from_cols;
-    grid_.meet();
+    grid_.barrier_reduce();
     pushing().short_paths(tuning_.highest, tuning_.most_pushes);
-    search().begin();
+    tree_grafting().begin();
   }
-  // So many phases, or to the end. Whether it is done.
+  // Runs to the end, or for `phases` phases. Returns true if it is done.
   __device__ bool run(int64_t phases) {
     bool done = false;
     for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
-      const int32_t found = search().phase();
+      const int32_t found = tree_grafting().phase();
       done = found == 0;
-      // Where trees stand in each other's way, every phase finds about half of what there is.
-      // Pushing does not mind, as long as a thread sees most of a vertex's neighbours.
+      // Where trees block each other, every phase finds only about half of the paths left. Pushes
+      // have no such conflicts, as long as a thread reads most of a vertex's neighbours.
       const bool crowded = found > tuning_.crowd && found > last / 3;
-      if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kLooks * s_.side) {
-        search().write_partners();
+      if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kNeighbours * s_.side) {
+        tree_grafting().write_mates();
         push_with_labels();
-        search().begin();
+        tree_grafting().begin();
         last = INT32_MAX;
       } else {
         last = found;
       }
     }
-    search().write_partners();
+    tree_grafting().write_mates();
     return done;
   }
   __device__ bool write_cover() {
     const MatchingResults& r = s_.results;
-    search().write_cover(from_cols() ? r.col_cover : r.row_cover,
-                         from_cols() ? r.row_cover : r.col_cover);
+    tree_grafting().write_cover(from_cols() ? r.col_cover : r.row_cover,
+                                from_cols() ? r.row_cover : r.col_cover);
     return true;
   }
 
@@ -115,18 +115,20 @@ class AutoSolve {
       if (tokens == 0 || tokens > last / 2) break;
       last = tokens;
     }
-    tuning_.relabels = 0;  // once in a launch
+    tuning_.relabels = 0;  // at most once per launch
   }
-  __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.roam); }
-  __device__ Search search() const { return Search(grid_, s_, a(), b(), tuning_.roam); }
+  __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.work_sharing); }
+  __device__ TreeGrafting tree_grafting() const {
+    return TreeGrafting(grid_, s_, a(), b(), tuning_.work_sharing);
+  }
 
   MatchingGrid& grid_;
   const MatchingState& s_;
   AutoTuning tuning_;
 };
 
-// A solve, or `budget` rounds of it. `solver` has begin(), run(budget) and write_cover(). What is
-// done already is only written again.
+// Solves to the end, or for `budget` rounds. `solver` has begin(), run(budget) and write_cover(). A
+// finished stage is not repeated; its results are written again.
 template <class Solver>
 __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s, Solver solver,
                                       const int32_t* start, MatchingInit init, int64_t budget) {
@@ -138,7 +140,7 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
   if (stage == Stage::kSolve && solver.run(budget)) stage = Stage::kEnd;
   bool proved = stage == Stage::kEnd && solver.write_cover();
   if constexpr (!std::is_same_v<Solver, AutoSolve>) {
-    // A method whose races have cost it a pair; trees do not lose any.
+    // Fallback for methods whose races may lose a pair; tree grafting loses none.
     AutoSolve rescue(grid, s, {});
     if (stage == Stage::kEnd && !proved) {
       rescue.begin();
@@ -154,7 +156,7 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
   } else {
     write_unfinished(grid, s);
   }
-  grid.meet();
+  grid.barrier_reduce();
   if (grid.leader()) {
     s.control->stage = int32_t(stage);
     s.control->done = stage != Stage::kSolve;
@@ -164,4 +166,4 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_AUTO_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_AUTO_CUH_

@@ -1,7 +1,7 @@
-// One step of a search for augmenting paths: the neighbours of some vertices are claimed for the
-// trees of these.
-#ifndef JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
-#define JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
+// Expansion step of a search for augmenting paths: claims the neighbours of some vertices for their
+// trees.
+#ifndef JAXMATCH_MATCHING_CUDA_EXPAND_CUH_
+#define JAXMATCH_MATCHING_CUDA_EXPAND_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -9,40 +9,42 @@
 
 namespace jaxmatch::matching {
 
-// Leaves entries base .. base + count - 1 of the list to the block whose turn it is.
+// Publishes entries base .. base + count - 1 of the list for the block that waits on `slot`.
 __device__ inline void publish(const MatchingState& s, int32_t slot, int32_t base, int32_t count) {
   const int64_t x = int64_t(count) << 32 | uint32_t(base);
   atomicExch(reinterpret_cast<unsigned long long*>(s.offers + slot), (unsigned long long)x);
 }
 
-// Where a block puts what it finds: in its shared memory while there is room, else at the end of
-// the list, from where others get it if blocks do not meet.
+// Destination of new entries: the block's stage in shared memory while there is room, else the end
+// of the list, where they are offered to other blocks during work sharing.
 struct FoundEntries {
   SearchEntry* stage;
   int room;
-  int32_t* staged;  // in shared memory: how many came, also those there was no room for
-  int32_t* edges;   // in shared memory: of those
+  int32_t* staged;  // in shared memory: entries found, including those that did not fit
+  int32_t* edges;   // in shared memory: edges of these entries
   SearchEntry* list;
   int32_t* listed;
-  const MatchingState* roaming;  // null: whatever is in the list will be searched
+  const MatchingState* shared;  // null: every entry of the list will be searched anyway
 };
 
-__device__ inline void put_into_list(const SearchEntry& entry, const FoundEntries& out) {
+__device__ inline void append_to_list(const SearchEntry& entry, const FoundEntries& out) {
   const int32_t at = take_place(out.listed);
   out.list[at] = entry;
-  if (out.roaming == nullptr) return;
+  if (out.shared == nullptr) return;
   __threadfence();
-  atomicAdd(&out.roaming->control->working, 1);
-  publish(*out.roaming, take_place(&out.roaming->control->offers), at, 1);
+  atomicAdd(&out.shared->control->working, 1);
+  publish(*out.shared, take_place(&out.shared->control->offers), at, 1);
 }
 
-// Puts entries, in parts if they have many neighbours. All lanes of a warp come together.
-__device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEntries& out) {
-  const unsigned who = __ballot_sync(kAllLanes, claimed);
-  if (!who) return;
+// Appends entries, split into parts if they have many neighbours. Every lane of a warp must call
+// it.
+__device__ inline void append_entry(bool claimed, const SearchEntry& entry,
+                                    const FoundEntries& out) {
+  const unsigned claimants = __ballot_sync(kAllLanes, claimed);
+  if (!claimants) return;
   const int lane = MatchingGrid::lane();
   const bool heavy = claimed && entry.degree > kEntryEdges;
-  int before = __popc(who & ((1u << lane) - 1)), all = __popc(who), parts = 1;
+  int before = __popc(claimants & ((1u << lane) - 1)), all = __popc(claimants), parts = 1;
   if (__any_sync(kAllLanes, heavy)) {
     parts = claimed ? (entry.degree - 1) / kEntryEdges + 1 : 0;
     int sum = parts;
@@ -53,7 +55,7 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
     before = sum - parts;
     all = __shfl_sync(kAllLanes, sum, 31);
   }
-  // As many as fit nowhere count like more.
+  // Clamped: the count only needs to exceed what fits.
   const int edges = __reduce_add_sync(kAllLanes, claimed ? min(entry.degree, 1 << 14) : 0);
   int base = 0;
   if (lane == 0) {
@@ -70,14 +72,14 @@ __device__ inline void put(bool claimed, const SearchEntry& entry, const FoundEn
     if (at < out.room) {
       out.stage[at] = part;
     } else {
-      put_into_list(part, out);
+      append_to_list(part, out);
     }
   }
 }
 
-// The entries that the lanes of a warp hold, edge by edge. `rule` says which grow, and what becomes
-// of a target that is claimed for one: see TreeRule. A warp that is `alone` in the whole launch
-// claims without atomic operations, which take a third of the time of a short step.
+// Expands the entries held by the lanes of a warp, edge by edge. `rule` decides which trees grow
+// and how a claimed target is used: see TreeRule. If this warp is the only one with work (`alone`),
+// it claims without atomic operations, which take a third of the time of a short step.
 template <class Rule>
 __device__ inline void expand(const MatchingState& s, const Rule& rule, const int32_t* adj,
                               const SearchEntry& mine, const FoundEntries& out,
@@ -85,7 +87,7 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
   const bool grows = mine.degree > 0 && rule.grows(mine.root);
   each_edge(mine.first, mine.degree, [&](int owner, int32_t at, bool exists) {
     const int32_t u = exists ? adj[at] : 0;
-    if (alone) __syncwarp();  // what other lanes have claimed is seen below
+    if (alone) __syncwarp();  // makes claims of the other lanes visible
     SearchTarget target{-1, 0, 0, 0};
     if (exists) {
       const int4 x = __ldcg(reinterpret_cast<const int4*>(s.target + u));
@@ -95,7 +97,7 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
     const int32_t root = __shfl_sync(kAllLanes, mine.root, owner);
     const bool wanted =
         __shfl_sync(kAllLanes, int(grows), owner) && exists && target.parent == kNoParent;
-    if (wanted) prefetch(adj + target.first);  // likely to be read next
+    if (wanted) prefetch(adj + target.first);  // the mate's neighbours, likely to be read next
     bool claimed = wanted;
     if (alone) {
       const unsigned same = __match_any_sync(kAllLanes, wanted ? u : -1 - MatchingGrid::lane());
@@ -108,15 +110,16 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
       rule.reach(u, root);
       claimed = false;
     }
-    // A vertex of many neighbours may bring others work: from here on nobody is alone.
+    // A vertex with many neighbours may give other blocks work: atomic operations from here on.
     if (alone && __any_sync(kAllLanes, claimed && target.degree > kEntryEdges)) {
       __syncwarp();
       alone = false;
     }
-    put(claimed, {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
+    append_entry(claimed,
+                 {u, claimed ? rule.pass_on(root, target) : 0, target.first, target.degree}, out);
   });
 }
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_EXPAND_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_EXPAND_CUH_

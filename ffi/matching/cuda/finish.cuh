@@ -1,7 +1,7 @@
-// What a matching on a GPU ends with: its size, and the vertex cover of König that proves it
+// Results of a matching on a GPU: its cardinality, and König's vertex cover, which proves it
 // maximum.
-#ifndef JAXMATCH_CUDA_MATCHING_FINISH_CUH_
-#define JAXMATCH_CUDA_MATCHING_FINISH_CUH_
+#ifndef JAXMATCH_MATCHING_CUDA_FINISH_CUH_
+#define JAXMATCH_MATCHING_CUDA_FINISH_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -9,7 +9,7 @@
 
 namespace jaxmatch::matching {
 
-// How many rows have a partner that has them, for all threads.
+// The number of rows that are mates of their mates, returned to all threads.
 __device__ inline int32_t cardinality(MatchingGrid& grid, const MatchingState& s) {
   int32_t mine = 0;
   grid.each(s.graph.n, [&](int64_t i) {
@@ -18,21 +18,21 @@ __device__ inline int32_t cardinality(MatchingGrid& grid, const MatchingState& s
   });
   mine = __reduce_add_sync(kAllLanes, mine);
   if (grid.lane() == 0 && mine > 0) atomicAdd(&grid.tally()->count, mine);
-  return grid.meet().count;
+  return grid.barrier_reduce().count;
 }
 
-// The pairs that both sides know; `status` and the size of the matching.
+// Writes the pairs on which both sides agree, `status` and the cardinality.
 __device__ inline void write_pairs(MatchingGrid& grid, const MatchingState& s, Status status) {
   const int32_t size = cardinality(grid, s);
-  const auto settle = [&](MatchingSide a, const MatchingSide& b, int32_t* result) {
+  const auto write_side = [&](MatchingSide a, const MatchingSide& b, int32_t* result) {
     grid.each(a.count, [&](int64_t v) {
       const int32_t u = __ldcg(a.mate + v);
       const bool paired = u >= 0 && __ldcg(b.mate + u) == v;
       if (!paired || result != a.mate) result[v] = paired ? u : kFreeVertex;
     });
   };
-  settle(s.rows(), s.cols(), s.results.col4row);
-  settle(s.cols(), s.rows(), s.results.row4col);
+  write_side(s.rows(), s.cols(), s.results.col4row);
+  write_side(s.cols(), s.rows(), s.results.row4col);
   if (grid.leader()) {
     *s.results.cardinality = size;
     *s.results.status = status;
@@ -44,7 +44,7 @@ __device__ inline void clear_covers(MatchingGrid& grid, const MatchingState& s) 
   grid.each(s.graph.m, [&](int64_t j) { s.results.col_cover[j] = false; });
 }
 
-// The matching so far, without a proof.
+// The current matching without a proof.
 __device__ inline void write_unfinished(MatchingGrid& grid, const MatchingState& s) {
   clear_covers(grid, s);
   write_pairs(grid, s, kUnfinished);
@@ -62,4 +62,4 @@ __device__ inline void write_invalid(MatchingGrid& grid, const MatchingState& s)
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_FINISH_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_FINISH_CUH_

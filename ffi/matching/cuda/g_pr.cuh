@@ -1,9 +1,9 @@
 // The method "push_relabel": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, A push-relabel-based
 // maximum cardinality bipartite matching algorithm on GPUs, ICPP 2013. Functions are named after
-// its algorithms 3 to 9. One launch does many rounds, with a meeting of all threads where the paper
-// has a launch. Neither locks nor atomic operations are used to push.
-#ifndef JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
-#define JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
+// its algorithms 3 to 9. One launch does many rounds, with a grid barrier where the paper has a
+// launch. Pushes use neither locks nor atomic operations.
+#ifndef JAXMATCH_MATCHING_CUDA_G_PR_CUH_
+#define JAXMATCH_MATCHING_CUDA_G_PR_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
@@ -25,8 +25,8 @@ struct PushRelabelOptions {
 };
 
 // psi is a lower bound on the length of an alternating path to a free row. A column is active while
-// it has no row that takes it for its partner; a row that has a partner never loses it, only
-// exchanges it. Columns that cannot reach a free row are retired.
+// no row has it as its mate; a matched row stays matched and only exchanges its mate. Columns that
+// cannot reach a free row are retired.
 class PushRelabel {
  public:
   __device__ PushRelabel(MatchingGrid& grid, const MatchingState& s, PushRelabelOptions options)
@@ -48,17 +48,18 @@ class PushRelabel {
       is_active_[v] = -1;
       if (listed && mu_col_[v] < 0) append_now(s_.found, &grid_.tally()->count, int32_t(v));
     });
-    const int32_t active = grid_.meet().count;
+    const int32_t active = grid_.barrier_reduce().count;
     // A_p begins as a copy of A_c.
     grid_.each(active, [&](int64_t k) { s_.leaf[k] = __ldcg(s_.found + k); });
     if (grid_.leader()) {
       c_.entries = active;
       c_.levels = c_.tickets = c_.offers = 0;  // round, next relabelling, last success
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  // So many rounds, or to the end. Whether it is done: nothing is active, or pushing leads nowhere.
+  // Runs to the end, or for `rounds` rounds. Returns true if it is done: no column is active, or
+  // pushes make no progress.
   __device__ bool run(int64_t rounds) {
     for (; rounds != 0; --rounds) {
       const int32_t loop = __ldcg(&c_.levels);
@@ -77,25 +78,25 @@ class PushRelabel {
                            ? push_all()
                            : push_active(loop, relabelled);
       const bool stuck = loop - __ldcg(&c_.offers) > kPatience + 16 * __ldcg(&c_.turn);
-      grid_.meet();  // all have read the control words
+      grid_.barrier_reduce();  // all have read the control words
       if (grid_.leader()) ++c_.levels;
       if (!any || stuck) {
         fix_matching();
         return true;
       }
-      grid_.meet();
+      grid_.barrier_reduce();
     }
     return false;
   }
 
-  // What a last search from the free rows reaches; false if that is a free column, and the matching
-  // not maximum after all: the races that the method allows have cost it a column.
+  // Writes the cover from a last search from the free rows. False if that reaches a free column:
+  // the matching is not maximum, because the races that the method allows have lost a pair.
   __device__ bool write_cover() {
     global_relabel();
     grid_.each(g_.m, [&](int64_t v) {
       if (__ldcg(mu_col_ + v) < 0 && __ldcg(psi_col_ + v) < never_) grid_.tally()->count = 1;
     });
-    if (grid_.meet().count != 0) return false;
+    if (grid_.barrier_reduce().count != 0) return false;
     grid_.each(g_.n, [&](int64_t u) {
       s_.results.row_cover[u] = __ldcg(mu_row_ + u) >= 0 && __ldcg(psi_row_ + u) == never_;
     });
@@ -103,13 +104,13 @@ class PushRelabel {
     return true;
   }
 
-  // Between two launches the columns' partners may be wrong; a caller shall not see that.
+  // During rounds mu_col may hold stale mates; this removes them before results are written.
   __device__ void fix_matching() {
     grid_.each(g_.m, [&](int64_t v) {
       const int32_t u = __ldcg(mu_col_ + v);
       if (u < 0 || __ldcg(mu_row_ + u) != v) __stcg(mu_col_ + v, kFreeVertex);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
  private:
@@ -121,7 +122,7 @@ class PushRelabel {
   __device__ int32_t global_relabel() {
     grid_.each(g_.n, [&](int64_t u) { psi_row_[u] = __ldcg(mu_row_ + u) == -1 ? 0 : never_; });
     grid_.each(g_.m, [&](int64_t v) { psi_col_[v] = never_; });
-    grid_.meet();
+    grid_.barrier_reduce();
     for (int32_t level = 0;; level += 2) {
       bool added = false;
       grid_.each(g_.n, [&](int64_t u) {
@@ -137,7 +138,7 @@ class PushRelabel {
         }
       });
       if (__any_sync(kAllLanes, added) && grid_.lane() == 0) grid_.tally()->count = 1;
-      if (grid_.meet().count == 0) return level + 2;
+      if (grid_.barrier_reduce().count == 0) return level + 2;
     }
   }
 
@@ -146,8 +147,8 @@ class PushRelabel {
     return u == -1 || (u >= 0 && __ldcg(mu_row_ + u) != v);
   }
 
-  // Pushes column v to its lowest row, unless that was active when the round began. Returns the
-  // column it displaced, or v where nothing was done, or -1.
+  // Pushes column v to its lowest row, unless the column matched there was active when the round
+  // began. Returns the displaced column, v if nothing was done, or -1.
   __device__ int32_t push(int32_t v, int32_t loop) const {
     const int32_t own = __ldcg(psi_col_ + v);
     int32_t least = never_, u = -1;
@@ -173,7 +174,7 @@ class PushRelabel {
     return before;
   }
 
-  // Algorithm 6: a thread for each column. Whether any was active.
+  // Algorithm 6: one thread per column. Returns true if any column was active.
   __device__ bool push_all() {
     bool any = false;
     grid_.each(g_.m, [&](int64_t v) {
@@ -182,29 +183,29 @@ class PushRelabel {
       push(int32_t(v), -1);
     });
     if (__any_sync(kAllLanes, any) && grid_.lane() == 0) grid_.tally()->count = 1;
-    return grid_.meet().count != 0;
+    return grid_.barrier_reduce().count != 0;
   }
 
-  // Algorithms 7 to 9. Of a column that was pushed, A_c holds its number and A_p that of the one it
-  // displaced; if the push did not last, it is taken back and the column is active again.
+  // Algorithms 7 to 9. A_c holds a pushed column and A_p the column that it displaced; if a push
+  // was overwritten, the pushed column is active again.
   __device__ bool push_active(int32_t loop, bool relabelled) {
     const int32_t count = __ldcg(&c_.entries);
     int32_t *const current = s_.found, *const previous = s_.leaf;
-    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // of places
-    int32_t* const place = column + s_.side;                        // of columns
-    const auto column_of = [&](int64_t k) {  // the one that place k stands for now
+    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // of each place
+    int32_t* const place = column + s_.side;                        // of each column
+    const auto column_of = [&](int64_t k) {                         // the active column of place k
       const int32_t pushed = __ldcg(current + k);
       const int32_t displaced = __ldcg(previous + k);
       if (pushed >= 0 && is_active(pushed)) return pushed;
       return displaced >= 0 && is_active(displaced) ? displaced : -1;
     };
-    // Of several places that stand for one column, the last to write it here has it.
+    // If several places hold one column, the last writer keeps it.
     grid_.each(count, [&](int64_t k) {
       const int32_t v = column_of(k);
       __stcg(column + k, v);
       if (v >= 0) __stcg(place + v, int32_t(k));
     });
-    grid_.meet();
+    grid_.barrier_reduce();
     const bool shrink =
         options_.variant == PushRelabelOptions::kShrink && relabelled && count >= kLeastShrunk;
     bool any = false;
@@ -222,16 +223,16 @@ class PushRelabel {
       }
     });
     if (__any_sync(kAllLanes, any) && grid_.lane() == 0) grid_.tally()->count = 1;
-    const Tally found = grid_.meet();
+    const Tally found = grid_.barrier_reduce();
     if (found.count == 0) return false;
     const int32_t left = shrink ? found.more : count;
-    grid_.meet();  // all have read how many there were
+    grid_.barrier_reduce();  // all have read the count
     grid_.each(left, [&](int64_t k) {
       const int32_t v = __ldcg(current + k);
       __stcg(previous + k, v >= 0 ? push(v, loop) : -1);
     });
     if (grid_.leader()) c_.entries = left;
-    grid_.meet();
+    grid_.barrier_reduce();
     return true;
   }
 
@@ -246,4 +247,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_PUSH_RELABEL_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_G_PR_CUH_

@@ -1,7 +1,7 @@
-// What the threads of a cooperative launch share while they match one large graph: a place in the
-// grid, counters that all of them read after a barrier, and lists that they append to.
-#ifndef JAXMATCH_CUDA_MATCHING_GRID_CUH_
-#define JAXMATCH_CUDA_MATCHING_GRID_CUH_
+// The threads of a cooperative launch that match one large graph: shared memory of a block, appends
+// to lists, load balancing over edges.
+#ifndef JAXMATCH_MATCHING_CUDA_GRID_CUH_
+#define JAXMATCH_MATCHING_CUDA_GRID_CUH_
 
 #include <cstdint>
 
@@ -10,13 +10,13 @@
 
 namespace jaxmatch::matching {
 
-// What the threads of a block tell each other. The stages of Roaming lie behind it.
+// Shared memory of a block, followed by the stages of WorkSharingBfs.
 struct alignas(16) MatchingShared {
   Tally total;
   int staged, edges;  // entries found, and their neighbours
-  int begin, end;     // of those: where they have not been searched, and where no more fit
-  int base, count;    // of a piece of the list
-  int stop, idle;     // what one thread has read for all
+  int begin, end;     // of these entries: the first one not searched, and the number that fit
+  int base, count;    // a range of the list
+  int stop, idle;     // read by one thread, used by all
   int sums[kMatchingThreads / 32];
 };
 extern __shared__ __align__(16) char matching_shared[];
@@ -32,8 +32,8 @@ __device__ inline void append_now(T* list, int32_t* count, T x) {
   list[take_place(count)] = x;
 }
 
-// Every lane holds a range; f(lane that holds it, place, exists) for each place of them all, 32 at
-// a time and with all lanes there: whatever the lengths, none is idle.
+// Every lane holds a range. Calls f(owning lane, place, exists) for each place of all ranges, 32 at
+// a time, distributed evenly over the lanes; all lanes call f.
 template <class F>
 __device__ inline void each_edge(int32_t first, int32_t length, F f) {
   const int lane = MatchingGrid::lane();
@@ -58,4 +58,4 @@ __device__ inline void each_edge(int32_t first, int32_t length, F f) {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_GRID_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_GRID_CUH_

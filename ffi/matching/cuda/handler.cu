@@ -1,5 +1,5 @@
-// The target jaxmatch_matching on CUDA: small graphs all in one launch, a block for each; of large
-// ones one after another, each by the whole GPU in a cooperative launch.
+// The target jaxmatch_matching on CUDA. Small graphs are solved in one launch, one block each;
+// large ones one after another, each by the whole GPU in a cooperative launch.
 #include <algorithm>
 #include <optional>
 
@@ -42,10 +42,10 @@ __global__ void __launch_bounds__(kMatchingThreads, 1)
   } else {
     write_invalid(grid, s);
   }
-  grid.meet();
+  grid.barrier_reduce();
   if (grid.leader()) {
     s.control->done = 1;
-    s.control->stage = int32_t(Stage::kBegin);  // whoever asks again gets the same
+    s.control->stage = int32_t(Stage::kBegin);  // a repeated call starts over, with the same result
     s.control->step = grid.steps();
   }
 }
@@ -171,8 +171,8 @@ ffi::Error Matching(cudaStream_t stream, Indices row_ptr, Indices col_ind, Indic
                     ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
                     ffi::Result<Indices> status, ffi::Result<Indices> control,
                     ffi::Result<Indices> scratch, ffi::Dictionary attributes) {
-  const auto o = DecodeMatching(row_ptr, col_ind, col_ptr, row_ind, optional, col4row, row4col,
-                                cardinality, row_cover, col_cover, status, attributes);
+  const auto o = decode_matching(row_ptr, col_ind, col_ptr, row_ind, optional, col4row, row4col,
+                                 cardinality, row_cover, col_cover, status, attributes);
   if (!o.has_value()) return o.error();
   if (int64_t(control->element_count()) < o->batch * kMatchingControlWords) {
     return ffi::Error::InvalidArgument("jaxmatch_matching: the control words are too few");

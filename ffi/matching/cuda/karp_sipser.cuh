@@ -1,7 +1,7 @@
-// The matching of Karp and Sipser (1981) on a GPU: a vertex with one neighbour left is matched to
-// it, which loses nothing; where there is none, a row takes its neighbour of least degree.
-#ifndef JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
-#define JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
+// The matching of Karp and Sipser (1981) on a GPU: a vertex with one free neighbour left is matched
+// to it, which is optimal; where there is none, a row takes its neighbour of least degree.
+#ifndef JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
+#define JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -9,41 +9,41 @@
 
 namespace jaxmatch::matching {
 
-// Rows are numbered before columns. degree[x] is never less than the number of x's neighbours that
-// are free, and equal to it when nobody is at work: so no two of the matches that the rule asks for
-// ever collide, except those of two vertices that have only each other.
+// Rows are numbered before columns. degree[x] is at least the number of free neighbours of x, and
+// equal to it when no update is pending. So matches of degree-one vertices never conflict, except
+// when two vertices have only each other.
 class KarpSipser {
  public:
   __device__ KarpSipser(MatchingGrid& grid, const MatchingState& s)
       : grid_(grid), s_(s), n_(s.graph.n), vertices_(s.graph.n + s.graph.m) {}
 
-  // `given`: some vertices have a partner already.
+  // `given`: there is an initial matching.
   __device__ void run(bool given) {
     grid_.each(vertices_,
                [&](int64_t x) { s_.degree[x] = edges(x).count + (free(int32_t(x)) ? 0 : kGone); });
-    grid_.meet();
+    grid_.barrier_reduce();
     if (given) {
       grid_.each(vertices_, [&](int64_t x) {
         if (!free(int32_t(x))) leave(int32_t(x), nullptr);
       });
-      finish_leaving(grid_.meet().more);
+      finish_leaving(grid_.barrier_reduce().more);
     }
     int32_t first = 0;
     grid_.each(vertices_, [&](int64_t x) {
       if (__ldcg(s_.degree + x) == 1) enqueue(int32_t(x));
     });
-    int32_t count = grid_.meet().count;
+    int32_t count = grid_.barrier_reduce().count;
     follow_rule(first, count);
     grid_.each(n_, [&](int64_t i) { match_least(int32_t(i)); });
-    count = meet();
+    count = finish_round();
     follow_rule(first, count);
   }
 
  private:
-  static constexpr int kBatch = 8;           // loads that one thread has on their way
-  static constexpr int kLooks = 64;          // neighbours that one thread tells
-  static constexpr int kTries = 64;          // where others are at work on the same vertices
-  static constexpr int32_t kGone = 1 << 29;  // added to the degree of a vertex with a partner
+  static constexpr int kBatch = 8;              // loads that one thread issues together
+  static constexpr int kThreadNeighbours = 64;  // neighbours that one thread updates
+  static constexpr int kTries = 64;          // attempts while other threads match the same vertices
+  static constexpr int32_t kGone = 1 << 29;  // added to the degree of a matched vertex
 
   struct Edges {
     const int32_t* adj;
@@ -64,12 +64,12 @@ class KarpSipser {
     append_now(s_.queue + queued_, &grid_.tally()->count, x);
   }
 
-  // Tells the neighbours of a vertex that it is no longer free. Those left with one neighbour go
-  // into the queue, but for the last, which is handed back in `next`. Where there are many, warps
-  // will do it after the next meeting.
+  // Decrements the degrees of the neighbours of a vertex that is no longer free. Neighbours of
+  // degree one go into the queue, except the last, which is returned in `next`. If there are many
+  // neighbours, warps update them after the next barrier.
   __device__ void leave(int32_t x, int32_t* next) const {
     const Edges e = edges(x);
-    if (e.count > kLooks) {
+    if (e.count > kThreadNeighbours) {
       for (int32_t k = 0; k < e.count; k += kEntryEdges) {
         append_now(s_.list[0], &grid_.tally()->more, SearchEntry{x, 0, k, e.count});
       }
@@ -89,7 +89,7 @@ class KarpSipser {
       }
     }
   }
-  // Returns how many vertices came into the queue.
+  // Updates the neighbours left by leave(). Returns the number of vertices put into the queue.
   __device__ int32_t finish_leaving(int32_t parts) const {
     if (parts == 0) return 0;
     for (int32_t p = grid_.warp(); p < parts; p += grid_.warps()) {
@@ -101,7 +101,7 @@ class KarpSipser {
         if (atomicSub(s_.degree + y, 1) == 2) enqueue(y);
       }
     }
-    return grid_.meet().count;
+    return grid_.barrier_reduce().count;
   }
 
   // Matches x and y if both are still free.
@@ -117,7 +117,7 @@ class KarpSipser {
     return true;
   }
 
-  // The free neighbour of least degree; -1: none.
+  // The free neighbour of least degree; -1 if there is none.
   __device__ int32_t least_neighbour(const Edges& e, int32_t& least) const {
     int32_t best = -1;
     least = kGone / 2;
@@ -135,14 +135,14 @@ class KarpSipser {
     return best;
   }
 
-  // Matches a vertex of degree one, then the vertices that are left with one neighbour by that.
+  // Matches a vertex of degree one, then the vertices whose degree falls to one by that.
   __device__ void follow(int32_t x) const {
     while (x >= 0) {
       int32_t next = -1;
       for (int tries = 0; tries < kTries; ++tries) {
         int32_t least;
         const int32_t y = least_neighbour(edges(x), least);
-        // Two that have only each other: the row does it.
+        // Two vertices that have only each other: the row matches them.
         if (y < 0 || (x >= n_ && least == 1)) return;
         if (!free(x)) return;
         if (!match(x, y)) continue;
@@ -157,13 +157,13 @@ class KarpSipser {
       queued_ = first + count;
       grid_.each(count, [&](int64_t k) { follow(__ldcg(s_.queue + first + k)); });
       first += count;
-      count = meet();
+      count = finish_round();
     }
     queued_ = first;
   }
-  // How many vertices have come into the queue.
-  __device__ int32_t meet() {
-    const Tally left = grid_.meet();
+  // Ends a round at a barrier. Returns the number of vertices put into the queue.
+  __device__ int32_t finish_round() {
+    const Tally left = grid_.barrier_reduce();
     queued_ += left.count;
     return left.count + finish_leaving(left.more);
   }
@@ -193,4 +193,4 @@ class KarpSipser {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_KARP_SIPSER_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_

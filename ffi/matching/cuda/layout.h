@@ -1,6 +1,6 @@
 // The state of one large matching problem on a GPU, and where its parts lie in one buffer.
-#ifndef JAXMATCH_CUDA_MATCHING_LAYOUT_H_
-#define JAXMATCH_CUDA_MATCHING_LAYOUT_H_
+#ifndef JAXMATCH_MATCHING_CUDA_LAYOUT_H_
+#define JAXMATCH_MATCHING_CUDA_LAYOUT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace jaxmatch::matching {
 
-constexpr int kMatchingThreads = 1024;  // of a block; one block for each multiprocessor
+constexpr int kMatchingThreads = 1024;  // per block; one block per multiprocessor
 
-// What is decided for all threads. The first word is what Python reads of a state.
+// Control words, shared by all threads of a problem. Python reads the first word.
 struct MatchingControl {
   int32_t done, stage, roots_are_cols;
   int32_t phases, levels;
   int32_t turn;     // which of the two lists is in use
-  int32_t roots;    // entries at its front: where the next search begins
+  int32_t roots;    // entries at the front of the list: where the next search begins
   int32_t targets;  // free vertices of the other side that have edges
   int32_t found;    // augmenting paths of this phase
-  int32_t entries;  // of the list, while blocks do not wait for each other: see Search::roam()
-  int32_t step;     // of the ring, between launches
+  int32_t entries;  // length of the list during WorkSharingBfs::work_sharing()
+  int32_t step;     // step of the ring, kept between launches
   int32_t unused;   // the next four are one load
-  // Of blocks that do not wait for each other: how many have work, whether to stop, and how many
-  // have asked for and offered work.
+  // Of work sharing: the number of blocks with work, whether to stop, the number of tickets drawn
+  // by idle blocks, and of offers published.
   int32_t working, stop, tickets, offers;
   Tally ring[kTallies];
 };
@@ -35,19 +35,19 @@ static_assert(sizeof(MatchingControl) <= 4 * kMatchingControlWords, "");
 static_assert(offsetof(MatchingControl, working) % 16 == 0, "");
 
 constexpr int32_t kFreeVertex = -1;
-constexpr int32_t kBusyVertex = -2;  // is being matched by some thread
+constexpr int32_t kBusyVertex = -2;  // being matched by some thread
 
-// One side of the graph as a search sees it: its adjacency and partners.
+// One side of the graph: its adjacency and its mates.
 struct MatchingSide {
   const int32_t *ptr, *adj;
   int32_t* mate;
   int32_t count;
 };
 
-// A search alternates between two sides, a and b. A target is a vertex of side b: its partner, the
-// partner's neighbours (adj[first .. first + degree) of side a), and where its tree comes from: the
-// partner of which target it was reached from, or which root. So a path is walked by one load a
-// step.
+// A search alternates between two sides, a and b. A target is a vertex of side b: its mate, the
+// mate's neighbours (adj[first .. first + degree) of side a), and its parent in the tree: the
+// target whose mate it was reached from, or a root (see root_as_parent()). So a path is followed
+// with one load per step.
 struct alignas(16) SearchTarget {
   int32_t mate, first, degree, parent;
 };
@@ -55,18 +55,18 @@ constexpr int32_t kNoParent = -1;
 JAXMATCH_HOST_DEVICE inline int32_t root_as_parent(int32_t root) { return -2 - root; }
 JAXMATCH_HOST_DEVICE inline int32_t parent_as_root(int32_t parent) { return -2 - parent; }
 
-// Neighbours of a vertex of side a that wait to be searched: the vertex is a root or the partner of
-// a target, as in `parent` above.
+// Neighbours of a vertex of side a that are to be searched: the vertex is a root or a target's
+// mate, encoded as `parent` above.
 struct alignas(16) SearchEntry {
   int32_t vertex, root, first, degree;
 };
-// Entries base .. base + count - 1 of the list, that a block offers to others.
+// Entries base .. base + count - 1 of the list, offered to another block.
 struct SearchOffer {
   int32_t base, count;
 };
 
 #ifndef JAXMATCH_EMULATED
-constexpr int kEntryEdges = 256;  // at most in one entry
+constexpr int kEntryEdges = 256;  // edges of one entry, at most
 #endif
 
 struct MatchingState {
@@ -74,7 +74,7 @@ struct MatchingState {
   BipartiteCsr graph;
   MatchingResults results;
   int64_t side;      // the longer one, at least 1
-  int32_t* col4row;  // the matching on its way: the results themselves, unless a solve is stepped
+  int32_t* col4row;  // the current matching: the results themselves, unless a solve is stepped
   int32_t* row4col;
   int32_t* degree;       // [n + m]: live neighbours
   int32_t* queue;        // [n + m]: vertices of degree one
@@ -82,9 +82,9 @@ struct MatchingState {
   int32_t* height;       // [side]
   SearchTarget* target;  // [side]
   SearchEntry* list[2];  // [side + capacity / kEntryEdges]
-  int32_t* leaf;         // [side]: of each root, the free vertex its tree has reached
-  int32_t* found;        // [side]: roots that have one
-  SearchOffer* offers;   // [most_offers], zero where nobody has offered or somebody has taken
+  int32_t* leaf;         // [side]: the free vertex that the tree of each root has reached
+  int32_t* found;        // [side]: roots with such a vertex
+  SearchOffer* offers;   // [most_offers], zero where there is no offer or it has been taken
   int64_t most_offers;
 
   JAXMATCH_DEVICE MatchingSide rows() const {
@@ -136,4 +136,4 @@ constexpr Size kSizes[] = {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_LAYOUT_H_
+#endif  // JAXMATCH_MATCHING_CUDA_LAYOUT_H_

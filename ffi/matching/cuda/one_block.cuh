@@ -1,6 +1,6 @@
-// Many small graphs at once: a block for each, its matching and trees in shared memory.
-#ifndef JAXMATCH_CUDA_MATCHING_SMALL_CUH_
-#define JAXMATCH_CUDA_MATCHING_SMALL_CUH_
+// Batches of small graphs: one block per graph, with matching and trees in shared memory.
+#ifndef JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_
+#define JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_
 
 #include <cstdint>
 
@@ -9,8 +9,8 @@
 
 namespace jaxmatch::matching {
 
-// As the large search: trees from all free rows at once, disjoint, level by level; along each path
-// that is found the matching is turned over. What the last search reaches is the cover.
+// Disjoint trees grow from all free rows at once, level by level, as for large graphs; the matching
+// is augmented along each path found. The vertices reached by the last search give the cover.
 class SmallMatching {
  public:
   static constexpr int64_t bytes(int64_t n, int64_t m) { return 4 * (4 * n + 3 * m + 8); }
@@ -19,22 +19,22 @@ class SmallMatching {
     col4row_ = memory;
     leaf_ = col4row_ + g_.n;  // of roots: the free column that their tree has reached
     root_ = leaf_ + g_.n;     // of rows in trees
-    queue_ = root_ + g_.n;    // rows in the order they were reached
+    queue_ = root_ + g_.n;    // rows in the order of the search
     row4col_ = queue_ + g_.n;
-    parent_ = row4col_ + g_.m;  // of columns: the row they were reached from
+    parent_ = row4col_ + g_.m;  // of columns: the row from which they were reached
     claim_ = parent_ + g_.m;
-    count_ = claim_ + g_.m;  // of the queue, and others that all threads read
+    count_ = claim_ + g_.m;  // length of the queue
   }
 
   __device__ bool is_valid() {
     bool bad = g_.row_ptr[0] != 0 || g_.col_ptr[0] != 0 || g_.row_ptr[g_.n] != g_.col_ptr[g_.m];
-    const auto look = [&](const int32_t* ptr, int32_t count) {
+    const auto check_pointers = [&](const int32_t* ptr, int32_t count) {
       for (int k = threadIdx.x; k < count; k += blockDim.x) {
         bad |= ptr[k] > ptr[k + 1] || ptr[k] < 0 || ptr[k + 1] > g_.capacity;
       }
     };
-    look(g_.row_ptr, g_.n);
-    look(g_.col_ptr, g_.m);
+    check_pointers(g_.row_ptr, g_.n);
+    check_pointers(g_.col_ptr, g_.m);
     if (__syncthreads_or(bad)) return false;
     for (int32_t k = threadIdx.x; k < g_.row_ptr[g_.n]; k += blockDim.x) {
       bad |= uint32_t(g_.col_ind[k]) >= uint32_t(g_.m) || uint32_t(g_.row_ind[k]) >= uint32_t(g_.n);
@@ -116,7 +116,7 @@ class SmallMatching {
     for (int k = threadIdx.x; k < count; k += blockDim.x) f(k);
   }
 
-  // Pairs that are edges; of several rows with one column the lowest.
+  // Keeps the pairs of `start` that are edges; of several rows with the same column, the lowest.
   __device__ void take_over(const int32_t* start) {
     each(g_.n, [&](int i) {
       const int32_t j = start[i];
@@ -135,7 +135,7 @@ class SmallMatching {
     __syncthreads();
   }
 
-  // Whether any tree has reached a free column.
+  // True if any tree has reached a free column.
   __device__ bool grow_trees() {
     if (threadIdx.x == 0) count_[0] = 0;
     __syncthreads();
@@ -189,4 +189,4 @@ class SmallMatching {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_SMALL_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_

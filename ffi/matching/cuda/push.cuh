@@ -1,13 +1,13 @@
-// Augmenting paths of a large matching, found by pushing: no thread waits for another.
-#ifndef JAXMATCH_CUDA_MATCHING_PUSH_CUH_
-#define JAXMATCH_CUDA_MATCHING_PUSH_CUH_
+// Augmenting paths of a large matching by asynchronous pushes.
+#ifndef JAXMATCH_MATCHING_CUDA_PUSH_CUH_
+#define JAXMATCH_MATCHING_CUDA_PUSH_CUH_
 
 #include "matching/cuda/work_sharing_bfs.cuh"
 
 namespace jaxmatch::matching {
 
-// Of side b: how long the path was by which a search from b's free vertices came there. Those of
-// side a that are free are tokens.
+// Search rule of global relabelling: the height of a vertex of side b is the length of the path
+// from b's free vertices. Free vertices of side a that are reached become tokens.
 struct HeightRule {
   const MatchingState& s;
 
@@ -19,22 +19,22 @@ struct HeightRule {
   }
 };
 
-// Push-relabel (Deveci, Kaya, Ucar and Catalyurek 2013), whose threads do not wait for each other.
-// A token is a free vertex of side a. A thread gives it the lowest neighbour, and goes on with whom
-// that neighbour had before, until it comes to a free one. A height is a guess at the number of
-// pushes from there to a free vertex; wrong guesses, which races leave, cost time and nothing else.
+// Asynchronous push-relabel (Deveci, Kaya, Ucar and Catalyurek 2013). A token is a free vertex of
+// side a. A thread matches it to its lowest neighbour, and continues with the vertex that was
+// matched there before, until a neighbour was free. A height estimates the number of pushes to a
+// free vertex; wrong estimates, which races leave, cost time only.
 //
-// Only b's partners are kept meanwhile, each exchanged atomically: a vertex of side a has one
-// neighbour, or one thread, or neither.
+// During pushes only the mates of side b are stored, each exchanged atomically: a vertex of side a
+// is stored as the mate of one neighbour, held by one thread, or neither.
 class Pushing {
  public:
-  static constexpr int kLooks = 16;  // neighbours of a vertex that a push looks at
+  static constexpr int kNeighbours = 16;  // neighbours of a vertex that a push reads
 
   __device__ Pushing(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b,
-                     RoamTuning tuning)
+                     WorkSharingTuning tuning)
       : grid_(grid), s_(s), a_(a), b_(b), tuning_(tuning) {}
 
-  // Short paths: every free vertex pushes, and heights rise from nothing to `highest`.
+  // Short paths: all free vertices push, with heights from 0 or 1 up to `highest`.
   __device__ void short_paths(int32_t highest, int most_pushes) {
     grid_.each(b_.count, [&](int64_t u) { s_.height[u] = b_.mate[u] >= 0 ? 1 : 0; });
     grid_.each(a_.count, [&](int64_t v) {
@@ -42,11 +42,11 @@ class Pushing {
         append_now(s_.tokens, &grid_.tally()->count, int32_t(v));
       }
     });
-    push(grid_.meet().count, highest, most_pushes);
+    push(grid_.barrier_reduce().count, highest, most_pushes);
   }
 
-  // Global relabelling: heights by a search that ends when it has been everywhere or met so many
-  // tokens, all of which then push. Returns how many they were.
+  // Global relabelling: sets heights by a search that ends when it is complete or has reached
+  // `goal` tokens; these tokens then push. Returns their number.
   __device__ int32_t relabel_and_push(int32_t goal, int most_pushes) {
     const int32_t tokens = relabel(goal);
     if (tokens > 0) push(tokens, kUnknown, most_pushes);
@@ -58,31 +58,31 @@ class Pushing {
 
   __device__ int32_t relabel(int32_t goal) {
     grid_.each(a_.count, [&](int64_t v) { a_.mate[v] = kFreeVertex; });
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(b_.count, [&](int64_t u) {
       const int32_t v = __ldcg(b_.mate + u);
       s_.height[u] = v >= 0 ? kUnknown : 0;
       if (v >= 0) a_.mate[v] = int32_t(u);
     });
     if (grid_.leader()) s_.control->turn = s_.control->found = 0;
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(a_.count, [&](int64_t v) {
       const int32_t u = __ldcg(a_.mate + v);
       const int32_t first = u >= 0 ? b_.ptr[u] : 0;
       s_.target[v] = {u, first, u >= 0 ? b_.ptr[u + 1] - first : 0, kNoParent};
     });
-    Roaming<HeightRule> roaming(grid_, s_, HeightRule{s_}, b_.adj, tuning_);
-    const FoundEntries out = roaming.staging(s_.list[0], &grid_.tally()->count);
+    WorkSharingBfs<HeightRule> bfs(grid_, s_, HeightRule{s_}, b_.adj, tuning_);
+    const FoundEntries out = bfs.staging(s_.list[0], &grid_.tally()->count);
     grid_.each_warp(b_.count, [&](int64_t u, bool exists) {
       SearchEntry root{root_as_parent(int32_t(u)), 0, 0, 0};
       if (exists && __ldcg(b_.mate + u) < 0) {
         root.first = b_.ptr[u];
         root.degree = b_.ptr[u + 1] - root.first;
       }
-      put(root.degree > 0, root, out);
+      append_entry(root.degree > 0, root, out);
     });
-    roaming.flush(out);
-    roaming.run(grid_.meet().count, goal);
+    bfs.flush(out);
+    bfs.run(grid_.barrier_reduce().count, goal);
     return __ldcg(&s_.control->found);
   }
 
@@ -93,8 +93,8 @@ class Pushing {
       int32_t v = __ldcg(s_.tokens + k);
       for (int pushes = 0; v >= 0 && pushes < most_pushes; ++pushes) {
         const int32_t first = a_.ptr[v], degree = a_.ptr[v + 1] - first;
-        // Each token begins somewhere else, and each time: who all look at the same neighbours
-        // first get in each other's way.
+        // Scans start at a pseudorandom neighbour, different for each token and push, to reduce
+        // conflicts.
         const uint32_t dice = uint32_t(v) * 2654435761u + uint32_t(pushes) * 40503u;
         if (degree == 0) break;  // the two directions of the graph differ
         const int32_t skip = int32_t((dice >> 8) % uint32_t(degree));
@@ -106,12 +106,12 @@ class Pushing {
         v = before;
       }
     });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
-  // Of the neighbours from the `skip`-th on, round the end, as many as one thread looks at.
+  // The lowest of the neighbours from the `skip`-th on, cyclically, up to kNeighbours of them.
   __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t skip, int32_t highest,
                                       int32_t& second) const {
-    const int32_t looks = min(degree, kLooks);
+    const int32_t looks = min(degree, kNeighbours);
     int32_t lowest = highest, u = -1;
     second = highest;
     for (int32_t j = 0; j < looks; j += kBatch) {
@@ -138,9 +138,9 @@ class Pushing {
   MatchingGrid& grid_;
   const MatchingState& s_;
   MatchingSide a_, b_;
-  RoamTuning tuning_;
+  WorkSharingTuning tuning_;
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_PUSH_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_PUSH_CUH_

@@ -1,7 +1,7 @@
-// How a large matching begins on a GPU: the graph is checked, a given matching taken over, and a
-// greedy one built on top of it.
-#ifndef JAXMATCH_CUDA_MATCHING_START_CUH_
-#define JAXMATCH_CUDA_MATCHING_START_CUH_
+// Start of a large matching on a GPU: checks the graph, keeps a given matching, and extends it
+// greedily.
+#ifndef JAXMATCH_MATCHING_CUDA_START_CUH_
+#define JAXMATCH_MATCHING_CUDA_START_CUH_
 
 #include "common/status.h"
 #include "matching/cuda/grid.cuh"
@@ -9,7 +9,7 @@
 
 namespace jaxmatch::matching {
 
-// Every pointer and index within bounds. All threads return the same.
+// True if all pointers and indices are in bounds. All threads return the same.
 __device__ inline bool graph_is_valid(MatchingGrid& grid, const MatchingState& s) {
   const BipartiteCsr& g = s.graph;
   bool bad = false;
@@ -37,20 +37,20 @@ __device__ inline bool graph_is_valid(MatchingGrid& grid, const MatchingState& s
   indices(g.col_ind, g.m);
   indices(g.row_ind, g.n);
   if (__any_sync(kAllLanes, bad) && grid.lane() == 0) atomicAdd(&grid.tally()->found, 1);
-  return grid.meet().found == 0;
+  return grid.barrier_reduce().found == 0;
 }
 
-__device__ inline void forget_partners(MatchingGrid& grid, const MatchingState& s) {
+__device__ inline void clear_mates(MatchingGrid& grid, const MatchingState& s) {
   grid.each(s.graph.n, [&](int64_t i) { s.col4row[i] = kFreeVertex; });
   grid.each(s.graph.m, [&](int64_t j) { s.row4col[j] = kFreeVertex; });
 }
 
-// Takes over the pairs of `start` that are edges; of several rows with one column the lowest.
+// Keeps the pairs of `start` that are edges; of several rows with the same column, the lowest.
 __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, const int32_t* start) {
   const BipartiteCsr& g = s.graph;
-  int32_t* const claim = s.height;  // of columns
+  int32_t* const claim = s.height;  // of each column
   grid.each(g.m, [&](int64_t j) { claim[j] = INT32_MAX; });
-  grid.meet();
+  grid.barrier_reduce();
   for (int64_t i = grid.warp(); i < g.n; i += grid.warps()) {
     const int32_t j = start[i];
     if (j < 0 || j >= g.m) continue;
@@ -60,18 +60,18 @@ __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, con
     }
     if (__any_sync(kAllLanes, edge) && grid.lane() == 0) atomicMin(claim + j, int32_t(i));
   }
-  grid.meet();
+  grid.barrier_reduce();
   grid.each(g.m, [&](int64_t j) {
     const int32_t i = __ldcg(claim + j);
     if (i == INT32_MAX) return;
     s.row4col[j] = i;
     s.col4row[i] = int32_t(j);
   });
-  grid.meet();
+  grid.barrier_reduce();
 }
 
-// Each free row takes the first free column that it can have (the "cheap" matching of Duff, Kaya
-// and Ucar 2011).
+// Each free row takes its first column that is still free (the "cheap" matching of Duff, Kaya and
+// Ucar 2011).
 __device__ inline void match_cheaply(MatchingGrid& grid, const MatchingState& s) {
   const BipartiteCsr& g = s.graph;
   grid.each(g.n, [&](int64_t i) {
@@ -84,19 +84,19 @@ __device__ inline void match_cheaply(MatchingGrid& grid, const MatchingState& s)
       break;
     }
   });
-  grid.meet();
+  grid.barrier_reduce();
 }
 
-// Vertices of side a with `least` to `most` neighbours take a free one of few neighbours, of the
-// first so many.
-template <int kLooks>
+// Free vertices of side a with `least` to `most` neighbours take a free neighbour of low degree
+// among their first kNeighbours.
+template <int kNeighbours>
 __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, MatchingSide b,
                                        int32_t least, int32_t most) {
   constexpr int kBatch = 8;
   grid.each(a.count, [&](int64_t v) {
     const int32_t first = a.ptr[v], degree = a.ptr[v + 1] - first;
     if (degree < least || degree > most || __ldcg(a.mate + v) != kFreeVertex) return;
-    for (int32_t k = 0; k < degree && k < kLooks; k += kBatch) {
+    for (int32_t k = 0; k < degree && k < kNeighbours; k += kBatch) {
       int32_t u[kBatch];
       uint64_t key[kBatch];
 #pragma unroll
@@ -126,9 +126,9 @@ __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, Match
       }
     }
   });
-  grid.meet();
+  grid.barrier_reduce();
 }
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_START_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_START_CUH_

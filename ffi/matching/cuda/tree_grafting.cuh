@@ -1,20 +1,19 @@
-// The search for a maximum matching that "auto" ends with: trees from all free vertices of one side
-// at once, disjoint, kept from phase to phase until they reach a free vertex of the other side
-// (Azad, Buluc and Pothen 2017).
-#ifndef JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
-#define JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
+// The last stage of "auto": disjoint trees from all free vertices of one side at once, kept from
+// phase to phase until they reach a free vertex of the other side (Azad, Buluc and Pothen 2017).
+#ifndef JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
+#define JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/work_sharing_bfs.cuh"
 
 namespace jaxmatch::matching {
 
-// Trees with a root each, that end with the first free target they reach.
+// Search rule: a tree has one root and ends with the first free target it reaches.
 struct TreeRule {
   const MatchingState& s;
 
   __device__ bool grows(int32_t root) const { return __ldcg(s.leaf + root) < 0; }
-  // Others than the first are given back.
+  // Targets reached later by the same tree are released.
   __device__ void reach(int32_t u, int32_t root) const {
     if (atomicCAS(s.leaf + root, -1, u) != -1) {
       atomicExch(&s.target[u].parent, kNoParent);
@@ -26,27 +25,27 @@ struct TreeRule {
 };
 
 // Every vertex of a tree is in the list, with its root. A target has a parent if and only if it is
-// in a tree, and no tree shares it. Where a phase finds nothing, all neighbours of all trees are in
-// trees: the matching is maximum.
-class Search {
+// in a tree, and trees share no target. If a phase finds no path, all neighbours of all trees are
+// in trees: the matching is maximum.
+class TreeGrafting {
  public:
-  __device__ Search(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b,
-                    RoamTuning tuning)
+  __device__ TreeGrafting(MatchingGrid& grid, const MatchingState& s, MatchingSide a,
+                          MatchingSide b, WorkSharingTuning tuning)
       : grid_(grid),
         s_(s),
         c_(*s.control),
         a_(a),
         b_(b),
-        roaming_(grid, s, TreeRule{s}, a.adj, tuning) {}
+        bfs_(grid, s, TreeRule{s}, a.adj, tuning) {}
 
-  // A root for each free vertex of side a. Of partners, those that side b knows count.
+  // Makes a root of each free vertex of side a. Only the mates stored at side b count.
   __device__ void begin() {
     grid_.each(a_.count, [&](int64_t v) {
       a_.mate[v] = kFreeVertex;
       s_.leaf[v] = -1;
     });
     grid_.each(s_.most_offers, [&](int64_t k) { s_.offers[k] = {0, 0}; });
-    grid_.meet();
+    grid_.barrier_reduce();
     int32_t free = 0;
     grid_.each(b_.count, [&](int64_t u) {
       const int32_t v = __ldcg(b_.mate + u);
@@ -60,42 +59,42 @@ class Search {
     });
     free = __reduce_add_sync(kAllLanes, free);
     if (grid_.lane() == 0 && free > 0) atomicAdd(&grid_.tally()->count, free);
-    const int32_t targets = grid_.meet().count;
-    FoundEntries out = roaming_.staging(s_.list[0], &grid_.tally()->count);
+    const int32_t targets = grid_.barrier_reduce().count;
+    FoundEntries out = bfs_.staging(s_.list[0], &grid_.tally()->count);
     grid_.each_warp(a_.count, [&](int64_t v, bool exists) {
       SearchEntry root{root_as_parent(int32_t(v)), int32_t(v), 0, 0};
       if (exists && __ldcg(a_.mate + v) < 0) {
         root.first = a_.ptr[v];
         root.degree = a_.ptr[v + 1] - root.first;
       }
-      put(root.degree > 0, root, out);
+      append_entry(root.degree > 0, root, out);
     });
-    roaming_.flush(out);
-    const int32_t roots = grid_.meet().count;
+    bfs_.flush(out);
+    const int32_t roots = grid_.barrier_reduce().count;
     if (grid_.leader()) {
       c_.roots = roots;
       c_.targets = targets;
       c_.found = 0;
       c_.turn = 0;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  // Takes the partners that the search has found over into both sides.
-  __device__ void write_partners() {
+  // Copies the mates found by the search to both sides.
+  __device__ void write_mates() {
     grid_.each(a_.count, [&](int64_t v) { a_.mate[v] = kFreeVertex; });
-    grid_.meet();
+    grid_.barrier_reduce();
     grid_.each(b_.count, [&](int64_t u) {
-      const int32_t v = peek(&s_.target[u].mate);
+      const int32_t v = load_l2(&s_.target[u].mate);
       b_.mate[u] = v;
       if (v >= 0) a_.mate[v] = int32_t(u);
     });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
-  // Of side b the vertices in trees, of side a the partners of the others. Where no free vertex of
-  // side b has an edge, all of b that have a partner.
+  // The cover: vertices of side b in trees, and mates of the other vertices of side b. If no free
+  // vertex of side b has an edge, all matched vertices of b.
   __device__ void write_cover(bool* a_cover, bool* b_cover) {
-    const bool all_of_b = peek(&c_.targets) == 0;
+    const bool all_of_b = load_l2(&c_.targets) == 0;
     grid_.each(b_.count, [&](int64_t u) {
       const int4 target = __ldcg(reinterpret_cast<const int4*>(s_.target + u));
       const bool covers = all_of_b ? target.x >= 0 : target.w != kNoParent;
@@ -107,12 +106,12 @@ class Search {
     });
   }
 
-  // Returns how many paths were found; none: the matching is maximum.
+  // Returns the number of paths found; 0: the matching is maximum.
   __device__ int32_t phase() {
-    const int32_t roots = peek(&c_.roots), targets = peek(&c_.targets);
+    const int32_t roots = load_l2(&c_.roots), targets = load_l2(&c_.targets);
     if (roots == 0 || targets == 0) return 0;
-    roaming_.run(roots, min(roots, targets));
-    const int32_t found = peek(&c_.found);
+    bfs_.run(roots, min(roots, targets));
+    const int32_t found = load_l2(&c_.found);
     if (found == 0) return 0;
     augment();
     keep_trees();
@@ -120,14 +119,14 @@ class Search {
   }
 
  private:
-  __device__ static int32_t peek(const int32_t* at) { return __ldcg(at); }
+  __device__ static int32_t load_l2(const int32_t* at) { return __ldcg(at); }
 
-  // Along the path from each leaf to its root, every target takes the partner of the one before.
+  // Along the path from each leaf to its root, every target takes the mate of its predecessor.
   __device__ void augment() {
-    grid_.each(peek(&c_.found), [&](int64_t k) {
+    grid_.each(load_l2(&c_.found), [&](int64_t k) {
       const int32_t root = __ldcg(s_.found + k), leaf = __ldcg(s_.leaf + root);
       const int32_t first = a_.ptr[root];
-      int32_t u = leaf, parent = peek(&s_.target[leaf].parent);
+      int32_t u = leaf, parent = load_l2(&s_.target[leaf].parent);
       while (parent >= 0) {
         const int4 x = __ldcg(reinterpret_cast<const int4*>(s_.target + parent));
         s_.target[u] = {x.x, x.y, x.z, u == leaf ? kNoParent : parent};
@@ -136,27 +135,29 @@ class Search {
       }
       s_.target[u] = {root, first, a_.ptr[root + 1] - first, u == leaf ? kNoParent : parent};
     });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  // The targets of trees that have ended are free to join others, which are searched again.
+  // Keeps the trees that have found no path. Targets of the other trees are released, and can be
+  // claimed by trees that are searched again.
   __device__ void keep_trees() {
-    const SearchEntry* const from = roaming_.list();
-    const int32_t turn = peek(&c_.turn), entries = peek(&c_.entries), found = peek(&c_.found);
-    const int32_t targets = peek(&c_.targets);
-    FoundEntries out = roaming_.staging(s_.list[1 - turn], &grid_.tally()->count);
+    const SearchEntry* const from = bfs_.list();
+    const int32_t turn = load_l2(&c_.turn), entries = load_l2(&c_.entries),
+                  found = load_l2(&c_.found);
+    const int32_t targets = load_l2(&c_.targets);
+    FoundEntries out = bfs_.staging(s_.list[1 - turn], &grid_.tally()->count);
     grid_.each_warp(entries, [&](int64_t k, bool exists) {
       SearchEntry entry{0, 0, 0, 0};
       bool keep = false;
       if (exists) {
-        entry = roaming_.read(from + k);
+        entry = bfs_.read(from + k);
         keep = __ldcg(s_.leaf + entry.root) < 0;
         if (!keep && entry.vertex >= 0) s_.target[entry.vertex].parent = kNoParent;
       }
-      put(keep, entry, out);
+      append_entry(keep, entry, out);
     });
-    roaming_.flush(out);
-    const int32_t roots = grid_.meet().count;
+    bfs_.flush(out);
+    const int32_t roots = grid_.barrier_reduce().count;
     if (grid_.leader()) {
       c_.roots = roots;
       c_.turn = 1 - turn;
@@ -164,16 +165,16 @@ class Search {
       c_.found = 0;
       ++c_.phases;
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
   MatchingGrid& grid_;
   const MatchingState& s_;
   MatchingControl& c_;
   MatchingSide a_, b_;
-  Roaming<TreeRule> roaming_;
+  WorkSharingBfs<TreeRule> bfs_;
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_SEARCH_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_

@@ -1,24 +1,24 @@
-// A search from many vertices at once, by all blocks of a launch: level by level while there is
-// much to search, then each block on its own.
-#ifndef JAXMATCH_CUDA_MATCHING_ROAM_CUH_
-#define JAXMATCH_CUDA_MATCHING_ROAM_CUH_
+// A breadth-first search from many vertices by all blocks of a launch: level by level while levels
+// are large, then asynchronously with work sharing between blocks.
+#ifndef JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
+#define JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
 
 #include "matching/cuda/expand.cuh"
 
 namespace jaxmatch::matching {
 
 #ifndef JAXMATCH_EMULATED
-constexpr int kStaged = 3072;  // entries that a block keeps: as many found as to be searched
+constexpr int kStaged = 3072;  // entries in each of a block's two stages: to be searched, and found
 #endif
 constexpr int64_t kMatchingSharedBytes = sizeof(MatchingShared) + 2 * kStaged * sizeof(SearchEntry);
 
-struct RoamTuning {
-  int narrow = 131072;  // with fewer entries blocks do not wait for each other
+struct WorkSharingTuning {
+  int narrow = 131072;  // with fewer entries blocks search asynchronously
   int patience = 150;   // microseconds without success after which a search ends
-  int share = 64;       // entries that one block leaves to another, at least
+  int share = 64;       // least number of entries that one block offers to another
 };
 
-// Tells when to end a search: when all is found that there is, or some time after the last success.
+// Ends a search when `goal` successes are reached, or some time after the last success.
 class Patience {
  public:
   __device__ Patience(int microseconds, int32_t goal) {
@@ -41,19 +41,19 @@ class Patience {
   int32_t goal_, found_ = 0;
 };
 
-// The list begins with the entries to start from; whatever is found comes behind them. `rule`
-// counts successes in control->found.
+// The list begins with the start entries; entries found are appended. `rule` counts successes in
+// control->found.
 template <class Rule>
-class Roaming {
+class WorkSharingBfs {
  public:
-  __device__ Roaming(MatchingGrid& grid, const MatchingState& s, Rule rule, const int32_t* adj,
-                     RoamTuning tuning)
+  __device__ WorkSharingBfs(MatchingGrid& grid, const MatchingState& s, Rule rule,
+                            const int32_t* adj, WorkSharingTuning tuning)
       : grid_(grid), s_(s), c_(*s.control), rule_(rule), adj_(adj), tuning_(tuning) {}
 
-  // From the first `roots` entries, until nothing is left to be searched or `goal` successes.
-  // control->entries is then how many the list has.
+  // Searches from the first `roots` entries, until no entry is left or `goal` successes are
+  // reached. control->entries is then the length of the list.
   __device__ void run(int32_t roots, int32_t goal) {
-    // What is shared out below must fit into the blocks' stages.
+    // Entries divided among the blocks below must fit into their stages.
     const int32_t narrow = min(tuning_.narrow, int(gridDim.x) * kStaged);
     int32_t first = 0, last = roots;
     while (last - first > narrow) {
@@ -67,20 +67,20 @@ class Roaming {
       c_.stop = 0;
       c_.tickets = c_.offers = 0;
     }
-    grid_.meet();
-    if (first < last) roam(first, last, goal);
-    const int32_t offers = peek(&c_.offers);
+    grid_.barrier_reduce();
+    if (first < last) work_sharing(first, last, goal);
+    const int32_t offers = load_l2(&c_.offers);
     grid_.each(offers, [&](int64_t k) { s_.offers[k] = {0, 0}; });
-    grid_.meet();
+    grid_.barrier_reduce();
   }
 
-  __device__ static int32_t peek(const int32_t* at) { return __ldcg(at); }
-  __device__ SearchEntry* list() const { return s_.list[peek(&c_.turn)]; }
+  __device__ static int32_t load_l2(const int32_t* at) { return __ldcg(at); }
+  __device__ SearchEntry* list() const { return s_.list[load_l2(&c_.turn)]; }
   __device__ static SearchEntry* stage(int which) {
     char* const stages = matching_shared + sizeof(MatchingShared);
     return reinterpret_cast<SearchEntry*>(stages) + which * kStaged;
   }
-  // All of the stage, to be flushed to a list.
+  // The whole stage, to be flushed to a list.
   __device__ FoundEntries staging(SearchEntry* list, int32_t* listed) const {
     __syncthreads();
     if (threadIdx.x == 0) in_block().staged = 0;
@@ -104,7 +104,7 @@ class Roaming {
   }
 
  private:
-  // Searches all entries of a level; returns the number of those found.
+  // Searches all entries of a level; returns the number of entries found.
   __device__ int32_t level(int32_t first, int32_t last) {
     SearchEntry* const entries = list();
     FoundEntries out = staging(entries + last, &grid_.tally()->count);
@@ -118,18 +118,18 @@ class Roaming {
     }
     flush(out);
     if (grid_.leader()) ++c_.levels;
-    return grid_.meet().count;
+    return grid_.barrier_reduce().count;
   }
 
-  // Blocks search on their own, each what it finds itself, and leave some of it to those that have
-  // nothing. An idle block takes a ticket and waits for the offer of that number.
-  __device__ void roam(int32_t first, int32_t last, int32_t goal) {
+  // Each block searches the entries that it finds itself, and offers some of them to idle blocks.
+  // An idle block draws a ticket and waits for the offer of that number.
+  __device__ void work_sharing(int32_t first, int32_t last, int32_t goal) {
     MatchingShared& b = in_block();
     const int32_t share = max(tuning_.share, (last - first + int(gridDim.x) - 1) / int(gridDim.x));
     first += int32_t(blockIdx.x) * share;
     int now = 0, begin = 0, end = max(0, min(share, last - first));
-    int edges = INT32_MAX;  // of stage(now), at most
-    int staged = 0;         // of the other stage, as all threads have seen it
+    int edges = INT32_MAX;  // upper bound for stage(now)
+    int staged = 0;         // of the other stage, as all threads have read it
     bool listed = true;     // stage(now)[begin .. end) is in the list
     Patience patience(tuning_.patience, goal);
     for (int k = threadIdx.x; k < end; k += blockDim.x) stage(now)[k] = read(list() + first + k);
@@ -138,7 +138,7 @@ class Roaming {
     bool stop = false;
     while (!stop) {
       if (begin == end) {
-        // The next level of this block's trees.
+        // Next level of this block's trees.
         if (staged == 0) {
           end = wait_for_offer(stage(now));
           if (end == 0) break;
@@ -147,7 +147,7 @@ class Roaming {
           begin = 0;
         } else {
           now = 1 - now;
-          begin = b.begin;  // those before it have been searched
+          begin = b.begin;  // entries before it have been searched
           end = staged;
           edges = b.edges;
           listed = false;
@@ -163,7 +163,7 @@ class Roaming {
       if (threadIdx.x == 0) {
         if (!listed) base = atomicAdd(&c_.entries, end);
         seen = __ldcg(reinterpret_cast<const int4*>(&c_.working));
-        found = peek(&c_.found);
+        found = load_l2(&c_.found);
       }
       const int room = kStaged - staged;
       const int part = edges <= room ? end - begin : fitting(stage(now) + begin, end - begin, room);
@@ -171,7 +171,7 @@ class Roaming {
                              list(),         &c_.entries, &s_};
       if (end - begin <= kFew && edges <= kFewEdges) {
         if (threadIdx.x < 32) {
-          // Nobody else gets work but from this block.
+          // No other block has work: only this one can publish more.
           const bool alone = __shfl_sync(kAllLanes, int(seen.x == 1), 0);
           search_few(stage(now) + begin, end - begin, out, patience, alone);
         }
@@ -202,19 +202,19 @@ class Roaming {
       if (threadIdx.x == 0) b.staged = staged;
       __syncthreads();
     }
-    // What was found last is in no list yet.
+    // The entries found last are in no list yet.
     if (staged > 0) {
       if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, staged);
       __syncthreads();
       copy(list() + b.base, stage(1 - now), staged);
     }
-    grid_.meet();
+    grid_.barrier_reduce();
   }
-  static constexpr int kFew = 32, kFewEdges = 96;  // for one warp
+  static constexpr int kFew = 32, kFewEdges = 96;  // limits for one warp
   static constexpr int kRoom =
-      kStaged / 2;  // left for what a round finds, at least; more than an entry
+      kStaged / 2;  // least space for the entries of a round; more than one entry needs
 
-  // How many of the entries have no more than `room` neighbours.
+  // The number of leading entries with at most `room` neighbours in total.
   __device__ int fitting(const SearchEntry* entries, int count, int room) {
     MatchingShared& b = in_block();
     const int at = threadIdx.x, lane = grid_.lane(), warp = at / 32;
@@ -242,9 +242,9 @@ class Roaming {
     }
     __syncthreads();
   }
-  // Level after level by one warp, while there is little to search and nobody else to tell. The
-  // first of those found that have not been searched is in in_block().begin, their edges in
-  // in_block().edges.
+  // Level after level by one warp, while there is little to search. Afterwards in_block().begin is
+  // the first entry found that has not been searched, and in_block().edges counts the edges from
+  // there on.
   __device__ void search_few(const SearchEntry* entries, int count, const FoundEntries& out,
                              Patience& patience, bool alone) {
     MatchingShared& b = in_block();
@@ -259,7 +259,7 @@ class Roaming {
       if (count == 0 || count > kFew || edges > kFewEdges || end > kStaged - kRoom) break;
       if (rounds % 16 == 0) {
         bool stop = false;
-        if (grid_.lane() == 0) stop = poll(&c_.working).y != 0 || patience.ends(peek(&c_.found));
+        if (grid_.lane() == 0) stop = poll(&c_.working).y != 0 || patience.ends(load_l2(&c_.found));
         if (__any_sync(kAllLanes, stop)) break;
       }
       begin = end;
@@ -269,8 +269,8 @@ class Roaming {
     }
     if (grid_.lane() == 0) b.begin = begin;
   }
-  // Leaves the end of the stage to so many idle blocks, or all of it to whoever comes; returns how
-  // much is kept.
+  // Offers the end of the stage to `idle` blocks; with `all`, the whole stage. Returns the number
+  // of entries kept.
   __device__ int offer(const SearchEntry* entries, int count, int idle, bool all) {
     MatchingShared& b = in_block();
     int offers = min(max(idle, 0), count / tuning_.share - 1);
@@ -297,7 +297,8 @@ class Roaming {
     }
     return kept;
   }
-  // Returns how many entries have come into the stage; 0: the search is over.
+  // Waits for an offer and copies its entries into the stage. Returns their number; 0: the search
+  // is over.
   __device__ int wait_for_offer(SearchEntry* entries) {
     MatchingShared& b = in_block();
     if (threadIdx.x == 0) {
@@ -329,9 +330,9 @@ class Roaming {
   MatchingControl& c_;
   Rule rule_;
   const int32_t* adj_;
-  RoamTuning tuning_;
+  WorkSharingTuning tuning_;
 };
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_CUDA_MATCHING_ROAM_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
