@@ -20,17 +20,17 @@ struct Thrown {
       throw;
     } catch (const std::bad_alloc&) {
       t.out_of_memory = true;
-      t.say(where, "no memory for the workspace");
+      t.format(where, "no memory for the workspace");
     } catch (const std::exception& e) {
-      t.say(where, e.what());
+      t.format(where, e.what());
     } catch (...) {
-      t.say(where, "an exception of no known type");
+      t.format(where, "an exception of no known type");
     }
     return t;
   }
 
  private:
-  void say(const char* where, const char* what) noexcept {
+  void format(const char* where, const char* what) noexcept {
     std::snprintf(message, sizeof message, "%s: %s", where, what);
   }
 };

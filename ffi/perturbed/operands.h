@@ -37,7 +37,7 @@ struct PerturbedOperands {
 
 constexpr Name<Noise> kNoises[] = {{"normal", Noise::kNormal}, {"gumbel", Noise::kGumbel}};
 
-inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
+inline ffi::ErrorOr<PerturbedOperands> decode_perturbed(
     ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> strength, ffi::Buffer<ffi::F32> cost,
     ffi::RemainingArgs masks, ffi::Result<ffi::Buffer<ffi::F32>> total, IndexResult col4row,
     ffi::Result<ffi::Buffer<ffi::F32>> value, IndexResult status, Attributes& given) {
@@ -52,7 +52,7 @@ inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
         "jaxmatch_perturbed_assignment: costs must have shape [..., n, m]"));
   }
   PerturbedOperands o;
-  o.batch = BatchSize(sides, 2);
+  o.batch = batch_size(sides, 2);
   o.samples = rows[rows.size() - 2];
   o.n = sides[sides.size() - 2];
   o.width = sides[sides.size() - 1];

@@ -98,7 +98,7 @@ inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
 
 // One warp-wide function: the last lane to arrive computes what all of them get.
 template <class Compute>
-uint64_t together(int operation, uint64_t given, int other, const Compute& compute) {
+uint64_t converge(int operation, uint64_t given, int other, const Compute& compute) {
   Warp& warp = block->warps[block->running->thread / kLanes];
   const int lane = block->running->thread % kLanes;
   if (warp.arrived == 0) {
@@ -124,7 +124,7 @@ uint64_t together(int operation, uint64_t given, int other, const Compute& compu
 
 template <class T, class Combine>
 T reduce(int operation, T x, const Combine& combine) {
-  return T(together(operation, uint64_t(std::make_unsigned_t<T>(x)), 0, [&](Warp& warp) {
+  return T(converge(operation, uint64_t(std::make_unsigned_t<T>(x)), 0, [&](Warp& warp) {
     T all = T(warp.given[0]);
     for (int lane = 1; lane < kLanes; ++lane) all = combine(all, T(warp.given[lane]));
     for (uint64_t& taken : warp.taken) taken = uint64_t(std::make_unsigned_t<T>(all));
@@ -135,7 +135,7 @@ template <class T>
 T move(int operation, T x, int lane) {
   uint64_t bits = 0;
   std::memcpy(&bits, &x, sizeof x);
-  bits = together(operation, bits, lane, [](Warp& warp) {
+  bits = converge(operation, bits, lane, [](Warp& warp) {
     for (int i = 0; i < kLanes; ++i) {
       const int from = warp.other[i];
       warp.taken[i] = warp.given[from >= 0 && from < kLanes ? from : i];
@@ -182,7 +182,7 @@ inline void start(Block& home, unsigned index, int threads, void (*body)()) {
 
 // Lets every fiber that is not done go on for a while, but for warps that are `slow` now.
 template <class Slow>
-void go_on(Block& home, std::mt19937& random, const Slow& slow) {
+void run_pass(Block& home, std::mt19937& random, const Slow& slow) {
   block = &home;
   block_idx.x = home.index;
   std::shuffle(home.waiting.begin(), home.waiting.end(), random);
@@ -218,7 +218,7 @@ void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
     start(here, index, threads, body_of(kernel));
     while (!here.waiting.empty()) {
       const unsigned long before = here.progress;
-      go_on(here, random, [](int) { return false; });
+      run_pass(here, random, [](int) { return false; });
       if (here.progress == before && !here.waiting.empty()) fail("nobody can go on");
     }
   }
@@ -249,8 +249,8 @@ void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, 
     for (unsigned k = 0, first = unsigned(random() % blocks); k < blocks; ++k) {
       Block& home = grid[(first + k) % blocks];
       std::memcpy(shared, home.shared.data(), bytes);
-      go_on(home, random,
-            [&](int warp) { return pass % slowness[home.index * warps + unsigned(warp)] != 0; });
+      run_pass(home, random,
+               [&](int warp) { return pass % slowness[home.index * warps + unsigned(warp)] != 0; });
       std::memcpy(home.shared.data(), shared, bytes);
       left += unsigned(home.waiting.size());
     }
@@ -275,7 +275,7 @@ T __reduce_max_sync(unsigned, T x) {
   return emulator::reduce(kReduceMax, x, [](T a, T b) { return a < b ? b : a; });
 }
 inline unsigned __ballot_sync(unsigned, bool x) {
-  return unsigned(emulator::together(kBallot, x, 0, [](emulator::Warp& warp) {
+  return unsigned(emulator::converge(kBallot, x, 0, [](emulator::Warp& warp) {
     uint64_t all = 0;
     for (int lane = 0; lane < emulator::kLanes; ++lane) all |= warp.given[lane] << lane;
     for (uint64_t& taken : warp.taken) taken = all;
@@ -295,7 +295,7 @@ T __shfl_xor_sync(unsigned, T x, int step) {
   return emulator::move(kShuffle, x, emulator::block->running->thread % 32 ^ step);
 }
 inline void __syncwarp() {
-  emulator::together(kSyncWarp, 0, 0, [](emulator::Warp&) {});
+  emulator::converge(kSyncWarp, 0, 0, [](emulator::Warp&) {});
 }
 inline void __barrier_sync_count(unsigned id, unsigned count) {
   emulator::barrier(id, count, false);

@@ -77,39 +77,39 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
 // One problem in canonical orientation: as many columns as rows or more, unless rows may stay
 // unmatched at a cost. Transposed problems and scattered columns are gathered, others read in
 // place.
-struct Frame {
-  explicit Frame(const AssignmentProblem& problem)
+struct CanonicalForm {
+  explicit CanonicalForm(const AssignmentProblem& problem)
       : p(problem), n(used_part(p.row_mask, p.n)), m(used_part(p.col_mask, p.m)) {
-    flip = !p.unmatched_cost && n.count > m.count;
-    gathered = !p.points && (flip || !m.contiguous);
-    rows = flip ? m.count : n.count;
-    cols = flip ? n.count : m.count;
+    transposed = !p.unmatched_cost && n.count > m.count;
+    gathered = !p.points && (transposed || !m.contiguous);
+    rows = transposed ? m.count : n.count;
+    cols = transposed ? n.count : m.count;
   }
 
-  void take_lists(Stack* stack) {
+  void allocate_lists(Stack* stack) {
     int32_t* n_list = stack->take<int32_t>(n.count);
     int32_t* m_list = stack->take<int32_t>(m.count);
     if (!stack->base) return;
     list_used(p.row_mask, p.n, n_list);
     list_used(p.col_mask, p.m, m_list);
-    row_list = flip ? m_list : n_list;
-    col_list = flip ? n_list : m_list;
+    row_list = transposed ? m_list : n_list;
+    col_list = transposed ? n_list : m_list;
   }
 
   const AssignmentProblem& p;
   Used n, m;
   int64_t rows, cols;
-  bool flip, gathered;
+  bool transposed, gathered;
   const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if flipped)
   const int32_t* col_list = nullptr;
 };
 
 // Copies the used part, in its own dtype. Blocks of rows keep the transposition in cache.
 template <class Elem>
-void gather(const Frame& f, const Elem* cost, Elem* out) {
+void copy_costs(const CanonicalForm& f, const Elem* cost, Elem* out) {
   constexpr int64_t kBlock = 16;
   const int64_t stride = f.p.m;
-  if (!f.flip) {
+  if (!f.transposed) {
     for (int64_t i = 0; i < f.rows; ++i) {
       const Elem* row = cost + f.row_list[i] * stride;
       for (int64_t j = 0; j < f.cols; ++j) out[i * f.cols + j] = row[f.col_list[j]];
@@ -127,15 +127,15 @@ void gather(const Frame& f, const Elem* cost, Elem* out) {
 
 // Memory for the costs beside those of the problem, and where they are.
 template <class Lanes, class Elem>
-void take_costs(State<Lanes, Elem>* s, const Frame& f, Stack* stack) {
+void allocate_costs(State<Lanes, Elem>* s, const CanonicalForm& f, Stack* stack) {
   s->gathered = f.gathered ? stack->take<Elem>(f.rows * f.cols) : nullptr;
 }
 
 template <class Lanes, class Elem>
-void find_costs(State<Lanes, Elem>* s, const Frame& f) {
+void gather_costs(State<Lanes, Elem>* s, const CanonicalForm& f) {
   const Elem* cost = static_cast<const Elem*>(f.p.cost);
   if (f.gathered) {
-    gather(f, cost, s->gathered);
+    copy_costs(f, cost, s->gathered);
     s->cost = s->gathered;
     s->stride = f.cols;
     s->row_id = nullptr;

@@ -26,7 +26,7 @@ void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
 }
 
 template <class S>
-CostRange inspect(const S& s) {
+CostRange find_cost_range(const S& s) {
   using Elem = typename S::Elem;
   using Bits = typename Format<Elem>::Bits;
   constexpr Bits kInfinite = Bits(Format<Elem>::kInfinityBits << 1);

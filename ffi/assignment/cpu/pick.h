@@ -9,7 +9,7 @@
 namespace jaxmatch::assignment {
 
 // The best for this processor and problems whose longer side is `cols`.
-SolveAssignment PickAssignmentSolver(int64_t cols);
+SolveAssignment pick_assignment_solver(int64_t cols);
 
 }  // namespace jaxmatch::assignment
 

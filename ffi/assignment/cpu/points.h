@@ -92,7 +92,7 @@ struct PointState : State<LanesType, ElemType> {
 };
 
 template <class Lanes, class Elem>
-void take_costs(PointState<Lanes, Elem>* s, const Frame& f, Stack* stack) {
+void allocate_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f, Stack* stack) {
   constexpr int64_t kBlock = PointState<Lanes, Elem>::kVectors * Lanes::kWidth;
   s->dims = f.p.points->dims;
   s->metric = f.p.points->metric;
@@ -110,14 +110,14 @@ void take_costs(PointState<Lanes, Elem>* s, const Frame& f, Stack* stack) {
 }
 
 template <class Lanes, class Elem>
-void find_costs(PointState<Lanes, Elem>* s, const Frame& f) {
+void gather_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f) {
   s->cost = nullptr;
   s->stride = 0;
   s->row_id = nullptr;
   const PointSets& points = *f.p.points;
-  const Elem* x = static_cast<const Elem*>(f.flip ? points.cols : points.rows);
-  const Elem* y = static_cast<const Elem*>(f.flip ? points.rows : points.cols);
-  const int64_t rows = f.flip ? f.p.m : f.p.n, cols = f.flip ? f.p.n : f.p.m;
+  const Elem* x = static_cast<const Elem*>(f.transposed ? points.cols : points.rows);
+  const Elem* y = static_cast<const Elem*>(f.transposed ? points.rows : points.cols);
+  const int64_t rows = f.transposed ? f.p.m : f.p.n, cols = f.transposed ? f.p.n : f.p.m;
   for (int64_t k = 0; k < s->dims; ++k) {
     for (int64_t i = 0; i < f.rows; ++i) {
       s->row_points[i * s->dims + k] = double(x[k * rows + f.row_list[i]]);
@@ -175,7 +175,7 @@ void mean_gradient(S& s) {
 // cost is its dual, and columns have the largest duals that these allow. Returns false where a dual
 // is not finite or beyond `most`. Costs are never changed.
 template <class Lanes, class Elem>
-bool start_duals(PointState<Lanes, Elem>& s, const Frame&, double most, double unit) {
+bool start_duals(PointState<Lanes, Elem>& s, const CanonicalForm&, double most, double unit) {
   using Acc = typename Lanes::Acc;
   mean_gradient(s);
   for (int64_t j = 0; j < s.cols; ++j) {

@@ -4,8 +4,8 @@
 // assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one at run time. This header
 // is all they share, and it must stay free of templates and inline functions of the standard
 // library: the linker would be free to keep the copy that was compiled for the newest processor.
-#ifndef JAXMATCH_CPU_ASSIGNMENT_H_
-#define JAXMATCH_CPU_ASSIGNMENT_H_
+#ifndef JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
+#define JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -70,4 +70,4 @@ bool solve_assignment(const AssignmentProblem&, Arena*);
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CPU_ASSIGNMENT_H_
+#endif  // JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_

@@ -36,7 +36,7 @@ constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
 
 template <class S>
-void take_state(S* s, Stack* stack) {
+void allocate_state(S* s, Stack* stack) {
   using Acc = typename S::Acc;
   const int64_t width = padded<typename S::Lanes>(s->cols);
   s->v = stack->take<Acc>(width);
@@ -97,7 +97,7 @@ bool solve_canonical(S& s, bool warm) {
 }
 
 template <class S>
-void write_solution(const S& s, const Frame& f, double gap) {
+void write_solution(const S& s, const CanonicalForm& f, double gap) {
   using Elem = typename S::Elem;
   const AssignmentProblem& p = f.p;
   for (int64_t i = 0; i < p.n; ++i) p.col4row[i] = kNone;
@@ -108,8 +108,8 @@ void write_solution(const S& s, const Frame& f, double gap) {
   if (p.col_mask) {
     for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
   }
-  void* const row_dual = f.flip ? p.col_dual : p.row_dual;
-  void* const col_dual = f.flip ? p.row_dual : p.col_dual;
+  void* const row_dual = f.transposed ? p.col_dual : p.row_dual;
+  void* const col_dual = f.transposed ? p.row_dual : p.col_dual;
   const double unscale = 1 / double(s.scale);
   __int128 integer_sum = 0;
   FullRangeSum sum;
@@ -126,8 +126,8 @@ void write_solution(const S& s, const Frame& f, double gap) {
       continue;
     }
     const int32_t col = f.col_list[j];
-    p.col4row[f.flip ? col : row] = f.flip ? row : col;
-    p.row4col[f.flip ? row : col] = f.flip ? col : row;
+    p.col4row[f.transposed ? col : row] = f.transposed ? row : col;
+    p.row4col[f.transposed ? row : col] = f.transposed ? col : row;
     const auto cost = widen(s.cost_of(i, j));
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(cost);
@@ -152,7 +152,7 @@ void write_solution(const S& s, const Frame& f, double gap) {
 }
 
 // What a pass over the costs found out.
-struct Finding {
+struct CostSummary {
   Status status = kOptimal;
   double max_abs = 0;     // of costs and unmatched costs
   int granule = 0;        // all of them are multiples of 2^granule
@@ -169,9 +169,9 @@ bool sums_overflow(const S& s, uint64_t most) {
 }
 
 template <class S>
-Finding inspect_problem(const S& s, const Frame& f) {
+CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
   using Elem = typename S::Elem;
-  Finding found;
+  CostSummary found;
   if constexpr (__is_same(Elem, int32_t)) {
     found.max_abs = 0x1p31;  // no need to look
   } else if constexpr (__is_same(Elem, int64_t)) {
@@ -185,7 +185,7 @@ Finding inspect_problem(const S& s, const Frame& f) {
     if (sums_overflow(s, most)) found.status = kOverflow;
     found.max_abs = double(most);
   } else {
-    const CostRange range = inspect(s);
+    const CostRange range = find_cost_range(s);
     if (range.invalid) found.status = kInvalidCost;
     found.max_abs = range.max_abs;
     found.granule = granule_of<Elem>(range.min_abs);
@@ -219,29 +219,29 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   using Elem = typename S::Elem;
   using Acc = typename S::Acc;
   constexpr bool kDouble = __is_same(Acc, double);
-  Frame f(p);
+  CanonicalForm f(p);
   S s;
   s.rows = int32_t(f.rows);
   s.cols = int32_t(f.cols);
   Acc* unmatched = nullptr;
-  const auto take_all = [&](Stack* stack) {
-    f.take_lists(stack);
-    take_state(&s, stack);
+  const auto allocate_all = [&](Stack* stack) {
+    f.allocate_lists(stack);
+    allocate_state(&s, stack);
     if (p.unmatched_cost) unmatched = stack->take<Acc>(f.rows);
-    take_costs(&s, f, stack);
+    allocate_costs(&s, f, stack);
   };
   Stack stack;
-  take_all(&stack);
+  allocate_all(&stack);
   if (!reserve(arena, stack.used, &stack)) return Outcome::kOutOfMemory;
-  take_all(&stack);
+  allocate_all(&stack);
 
-  find_costs(&s, f);
+  gather_costs(&s, f);
   s.scale = p.maximize ? -1 : 1;
   s.unmatched = nullptr;
   s.cols_optional = p.unmatched_cost || s.rows < s.cols;
   clear_state(s);
 
-  const Finding found = inspect_problem(s, f);
+  const CostSummary found = inspect_problem(s, f);
   if (found.status != kOptimal) {
     write_failure(p, found.status);
     return Outcome::kDone;

@@ -64,8 +64,8 @@ void reduce_columns(S& s, int32_t* count) {
   const auto scale = L::splat(s.scale), zero = L::splat(0);
   // A minimum moves often in the first rows, where a branch would be a guess: there a vector of
   // columns at a time goes down the rows in registers. Later minima move seldom.
-  constexpr int32_t kGuesswork = 24;
-  const int32_t head = s.rows < kGuesswork ? s.rows : kGuesswork;
+  constexpr int32_t kUnpredictableRows = 24;
+  const int32_t head = s.rows < kUnpredictableRows ? s.rows : kUnpredictableRows;
   for (int64_t j = 0; j < s.cols; j += L::kWidth) {
     const bool whole = j + L::kWidth <= s.cols;
     auto least = L::splat(kInfinity<Acc>), row = zero;
@@ -151,11 +151,11 @@ int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
       return kNone;
     }
     const Acc second = leave < least.second ? leave : least.second;
-    int32_t j = least.col, thrown_out = s.row4col[j];
+    int32_t j = least.col, displaced = s.row4col[j];
     const bool strict = least.first < second && second < kInfinity<Acc>;
     if (strict) {
       s.v[j] -= second - least.first;
-    } else if (thrown_out != kNone) {
+    } else if (displaced != kNone) {
       // A tie, or no second choice: the price must not move. Another column may be free.
       const int32_t tied = least.second == least.first ? find_tied(s, i, least.first, j) : kNone;
       if (tied == kNone || (s.row4col[tied] != kNone && budget <= 0)) {
@@ -163,16 +163,16 @@ int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
         continue;
       }
       j = tied;
-      thrown_out = s.row4col[j];
+      displaced = s.row4col[j];
     }
     s.col4row[i] = j;
     s.row4col[j] = i;
-    if (thrown_out == kNone) continue;
-    s.col4row[thrown_out] = kNone;
+    if (displaced == kNone) continue;
+    s.col4row[displaced] = kNone;
     if (strict && --budget > 0) {
-      s.free_rows[--next] = thrown_out;
+      s.free_rows[--next] = displaced;
     } else {
-      s.free_rows[kept++] = thrown_out;
+      s.free_rows[kept++] = displaced;
     }
   }
   return kept;

@@ -48,19 +48,19 @@ void duals_from_rows(S& s, const typename S::Acc* row_dual) {
 // Reads the caller's column duals into v, as multiples of `unit` if it is not 0. False: there are
 // none, or one is not finite or beyond `most`; v is as it was.
 template <class Lanes, class Elem>
-bool start_duals(State<Lanes, Elem>& s, const Frame& f, double most, double unit) {
+bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, double unit) {
   using Acc = typename Lanes::Acc;
   const AssignmentProblem& p = f.p;
   if (!p.start_dual) return false;
-  const int64_t count = f.flip ? s.rows : s.cols;
-  const int32_t* list = f.flip ? f.row_list : f.col_list;
-  Acc* start = f.flip ? s.dist : s.label;
+  const int64_t count = f.transposed ? s.rows : s.cols;
+  const int32_t* list = f.transposed ? f.row_list : f.col_list;
+  Acc* start = f.transposed ? s.dist : s.label;
   for (int64_t k = 0; k < count; ++k) {
     const double x = read_real(p.start_dual, p.result_dtype, list[k]) * double(s.scale);
     if (!(fabs(x) <= most)) return false;
     start[k] = Acc(unit > 0 ? rint(x / unit) * unit : x);
   }
-  if (f.flip) {
+  if (f.transposed) {
     duals_from_rows(s, start);
   } else {
     for (int64_t j = 0; j < s.cols; ++j) s.v[j] = start[j];
@@ -74,7 +74,7 @@ bool start_duals(State<Lanes, Elem>& s, const Frame& f, double most, double unit
 // little more than one look at each row, while every spare column that these duals put too low
 // costs a search.
 template <class S>
-bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
+bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   using Acc = typename S::Acc;
   if (s.rows == 0 || s.unmatched) return false;
   if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;

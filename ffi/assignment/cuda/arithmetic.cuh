@@ -31,12 +31,12 @@ struct Single {
   using Key = float;
   static constexpr bool kWatched = true, kExact = true;
   static constexpr Key kInfinity = __builtin_huge_valf(), kForbidden = __builtin_huge_valf();
-  static constexpr Key kNowhere = -__builtin_huge_valf();  // a dual: farther than any other
+  static constexpr Key kFarDual = -__builtin_huge_valf();  // a dual: farther than any other
   // The distance of a settled column: not less than any, and no distance is less than it.
-  static constexpr Key kGone = __builtin_nanf("");
-  static constexpr bool kGoneIsFar = true;
-  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
-  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
+  static constexpr Key kSettled = __builtin_nanf("");
+  static constexpr bool kSettledIsFar = true;
+  __device__ static void settle(Key& dist, Key&) { dist = kSettled; }
+  __device__ static bool is_settled(Key dist, Key) { return dist != dist; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -67,11 +67,11 @@ struct Real {
   using Key = double;
   static constexpr bool kWatched = false, kExact = false;
   static constexpr Key kInfinity = __builtin_huge_val(), kForbidden = __builtin_huge_val();
-  static constexpr Key kNowhere = -__builtin_huge_val();
-  static constexpr Key kGone = __builtin_nan("");
-  static constexpr bool kGoneIsFar = true;
-  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
-  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
+  static constexpr Key kFarDual = -__builtin_huge_val();
+  static constexpr Key kSettled = __builtin_nan("");
+  static constexpr bool kSettledIsFar = true;
+  __device__ static void settle(Key& dist, Key&) { dist = kSettled; }
+  __device__ static bool is_settled(Key dist, Key) { return dist != dist; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -110,14 +110,14 @@ struct Huge {
   using Key = __int128;
   static constexpr bool kWatched = false, kExact = true;
   static constexpr Key kInfinity = Key(1) << 120, kForbidden = Key(1) << 122;
-  static constexpr Key kNowhere = -(Key(1) << 124);
-  static constexpr Key kGone = Key(1) << 123;
-  static constexpr bool kGoneIsFar = false;
-  __device__ static void let_go(Key& dist, Key& v) {
-    dist = kGone;
-    v = kNowhere;
+  static constexpr Key kFarDual = -(Key(1) << 124);
+  static constexpr Key kSettled = Key(1) << 123;
+  static constexpr bool kSettledIsFar = false;
+  __device__ static void settle(Key& dist, Key& v) {
+    dist = kSettled;
+    v = kFarDual;
   }
-  __device__ static bool is_gone(Key, Key v) { return v == kNowhere; }
+  __device__ static bool is_settled(Key, Key v) { return v == kFarDual; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {

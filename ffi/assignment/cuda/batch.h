@@ -20,10 +20,10 @@ JAXMATCH_HOST_DEVICE constexpr int64_t copied_stride(int64_t cols, int pack, boo
 }
 
 // The duals of how many columns are kept: as many as are read at once, 1, 2 or 4 packs of a warp.
-JAXMATCH_HOST_DEVICE constexpr int padded_width(int64_t cols, int pack, bool alone) {
-  const int step = 32 * pack * (alone ? 1 : 2);
+JAXMATCH_HOST_DEVICE constexpr int padded_width(int64_t cols, int pack, bool one_warp) {
+  const int step = 32 * pack * (one_warp ? 1 : 2);
   const int width = int((cols + step - 1) / step) * step;
-  return alone || width <= step ? width : int((cols + 2 * step - 1) / (2 * step)) * 2 * step;
+  return one_warp || width <= step ? width : int((cols + 2 * step - 1) / (2 * step)) * 2 * step;
 }
 
 // Tiles for transposition: one for a warp, as many as fit.
@@ -47,7 +47,7 @@ struct SharedLayout {
   int claim;             // 32 bits for each column: which warp or row is first
   int tight, visited, end, root, frontiers, counter;  // of the stage for ties; tight: -1 without
   int tiles;                                          // for transposition into the workspace
-  int words;  // a copy of the costs in canonical form; -1: in the workspace
+  int costs;  // a copy of the costs in canonical form; -1: in the workspace
   int bytes;
 };
 
@@ -61,7 +61,7 @@ struct Effort {
 
 struct AssignmentBatch : AssignmentOperands {
   void* workspace;          // a copy of the costs in canonical form, if one may be needed
-  int64_t workspace_words;  // for one problem
+  int64_t workspace_costs;  // for one problem
   SharedLayout shared;
   Effort effort;
   bool all_search;  // all warps of a block, not only those that have columns

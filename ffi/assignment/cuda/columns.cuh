@@ -35,11 +35,11 @@ struct Columns {
   __device__ int at(int n) const { return first(n / K) + n % K; }
 
   // From what the whole group knows.
-  __device__ void take() {
+  __device__ void load_state() {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       const int j = at(n);
-      v[n] = j < s.cols ? s.v[j] : A::kNowhere;
+      v[n] = j < s.cols ? s.v[j] : A::kFarDual;
       pair[n] = j < s.cols ? pair_up(s.row4col[j], j) : kNoPair;
     }
   }

@@ -19,7 +19,7 @@ struct CostRange {
   uint64_t magnitude;  // max_abs of 64-bit integers, which a double would round
 };
 
-__device__ inline CostRange together(CostRange a, const CostRange& b) {
+__device__ inline CostRange merge(CostRange a, const CostRange& b) {
   a.invalid |= b.invalid;
   a.max_abs = fmax(a.max_abs, b.max_abs);
   if (b.lowest_bit > 0 && (a.lowest_bit == 0 || b.lowest_bit < a.lowest_bit)) {
@@ -52,7 +52,7 @@ struct Floats {
 
     __device__ void begin(Raw) {}
     __device__ bool gives_up() const { return false; }
-    __device__ void look_at(Raw raw, bool maximize) {
+    __device__ void include(Raw raw, bool maximize) {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const bool finite = magnitude < 0x7f800000u;
       if (finite) word[0] = max(word[0], magnitude);
@@ -70,7 +70,7 @@ struct Floats {
       return __uint_as_float(lowest);
     }
     template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) {
       group.all_max(word, slots);
       found = {double(__uint_as_float(word[0])), double(lowest_bit()), word[2] != 0, 0};
       return true;
@@ -94,14 +94,14 @@ struct Floats {
       magic = unit * 0x1p23f;
     }
     __device__ bool gives_up() const { return fails; }
-    __device__ void look_at(Raw raw, bool) {
+    __device__ void include(Raw raw, bool) {
       // From 2^23 units on a float32 has no bit below the unit, and up to 2^24 it has that bit.
       const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
       fails = fails || !((small + magic) - magic == small);
       most = fmaxf(most, x);
     }
     template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) const {
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) const {
       const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
       Word word[3] = {__float_as_uint(most), ~__float_as_uint(unit), stop};
       group.all_max(word, slots);
@@ -118,12 +118,12 @@ struct IntegerRange {
 
   __device__ void begin(Word) {}
   __device__ bool gives_up() const { return false; }
-  __device__ void look_at(Word raw, bool) {
+  __device__ void include(Word raw, bool) {
     const bool negative = raw >> (8 * sizeof(Word) - 1);
     word[0] = max(word[0], negative ? Word(0) - raw : raw);
   }
   template <class G>
-  __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+  __device__ bool combine(const G& group, Word* slots, CostRange& found) {
     group.all_max(word, slots);
     found = {double(word[0]), 1, false, word[0]};
     return true;
@@ -160,7 +160,7 @@ struct Doubles {
 
     __device__ void begin(Raw) {}
     __device__ bool gives_up() const { return false; }
-    __device__ void look_at(Raw raw, bool maximize) {
+    __device__ void include(Raw raw, bool maximize) {
       constexpr uint64_t kInfinite = uint64_t(0x7ff) << 52;
       const uint64_t magnitude = raw & INT64_MAX;
       if (magnitude >= kInfinite) {
@@ -173,7 +173,7 @@ struct Doubles {
       word[1] = max(word[1], 0 - uint64_t(__double_as_longlong(bit)));
     }
     template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) {
       constexpr uint64_t kExponent = uint64_t(0x7ff) << 52;
       group.all_max(word, slots);
       uint64_t lowest = 0 - word[1];

@@ -211,7 +211,7 @@ __device__ double optimum(const S& s, double unscale) {
         const int64_t at = f.problem * f.b.n + f.problem_row(i);
         term = read_real(f.b.unmatched_cost, f.b.unmatched_dtype, at);
       } else {
-        term = S::Costs::real(s.words[int64_t(i) * f.stride + j]);
+        term = S::Costs::real(s.costs[int64_t(i) * f.stride + j]);
       }
       sum.add(term);
     }
@@ -233,11 +233,11 @@ __device__ void write_solution(const S& s, double gap) {
   write_masked(g, b.col_mask, b.m, col, b.row4col, b.col_dual, dtype);
   const double unscale = 1 / s.scale.factor;
   const double value = optimum(s, unscale);
-  int32_t* const col4row = f.flip ? b.row4col + col : b.col4row + row;
-  int32_t* const row4col = f.flip ? b.col4row + row : b.row4col + col;
-  void* const row_dual = f.flip ? b.col_dual : b.row_dual;
-  void* const col_dual = f.flip ? b.row_dual : b.col_dual;
-  const int64_t row_at = f.flip ? col : row, col_at = f.flip ? row : col;
+  int32_t* const col4row = f.transposed ? b.row4col + col : b.col4row + row;
+  int32_t* const row4col = f.transposed ? b.col4row + row : b.row4col + col;
+  void* const row_dual = f.transposed ? b.col_dual : b.row_dual;
+  void* const col_dual = f.transposed ? b.row_dual : b.col_dual;
+  const int64_t row_at = f.transposed ? col : row, col_at = f.transposed ? row : col;
   for (int i = g.thread; i < f.rows; i += g.size) {
     const int id = f.row_id(i), j = s.col4row[i];
     col4row[id] = j < 0 ? kNone : f.col_id(j);

@@ -26,16 +26,16 @@ __device__ void read_unmatched(const S& s) {
 
 // One warp: everything up to the searches, and who has which of its columns.
 template <class S>
-__device__ void start_alone(const S& s, Columns<S>& c, const WarmStart& warm) {
+__device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   int count;
   if (warm.use || s.cols_optional) {
     if (warm.use) place_duals(s, warm);
-    c.take();
+    c.load_state();
     count = list_free_rows(s);
   } else {
     int* single = reinterpret_cast<int*>(s.reach);  // not in use before a search
-    const int singles = match_minima_alone(s, c, single, count);
-    transfer_reductions_alone(s, c, single, singles);
+    const int singles = match_minima_warp(s, c, single, count);
+    transfer_reductions_warp(s, c, single, singles);
   }
   const int budget = int(s.f.b.effort.rebids * float(s.rows));
   if (s.cols == 0) {
@@ -43,17 +43,17 @@ __device__ void start_alone(const S& s, Columns<S>& c, const WarmStart& warm) {
   } else if (count > 0) {
     // Above the minima of columns no reduced cost is negative.
     if (warm.use || s.cols_optional) {
-      reduce_rows_alone<true>(s, c, count, budget);
+      reduce_rows_warp<true>(s, c, count, budget);
     } else {
-      reduce_rows_alone<false>(s, c, count, budget);
+      reduce_rows_warp<false>(s, c, count, budget);
     }
   }
-  share(s, c);
+  publish(s, c);
 }
 
 // The warps of a block: the same.
 template <class S>
-__device__ void start_together(const S& s, const WarmStart& warm, const CostRange& found) {
+__device__ void start_block(const S& s, const WarmStart& warm, const CostRange& found) {
   const Effort& effort = s.f.b.effort;
   if (warm.use) {
     place_duals(s, warm);
@@ -97,18 +97,18 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   const int threads = s.f.b.all_search ? g.size : (s.cols + kColumns - 1) / kColumns;
   const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
   Columns<S> columns(s, team);
-  if constexpr (S::kAlone) {
-    start_alone(s, columns, warm);
+  if constexpr (S::kOneWarp) {
+    start_warp(s, columns, warm);
   } else {
-    start_together(s, warm, found);
+    start_block(s, warm, found);
   }
   const int count = list_free_rows(s);
   const bool infeasible = s.control[kInfeasibleFlag], too_wide = s.control[kTooWideFlag];
   g.sync();  // before a search sets one of them
   if (infeasible) return Outcome::kInfeasible;
   if (too_wide) return Outcome::kTooWide;
-  if (S::kAlone || g.thread < team.size) {
-    if constexpr (!S::kAlone) columns.take();
+  if (S::kOneWarp || g.thread < team.size) {
+    if constexpr (!S::kOneWarp) columns.load_state();
     search(s, columns, count);
   }
   g.sync();
@@ -129,25 +129,25 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
 // minima are in pred.
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
-                           bool look, CostRange& found, bool& minima) {
+                           bool scan, CostRange& found, bool& minima) {
   State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
   clear(s);
   f.group.sync();
-  if (look) {
-    found = look_at_costs(s);
+  if (scan) {
+    found = scan_cost_range(s);
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral) {
       overflow |= sums_overflow(f, found.magnitude);
     }
-    found = together(found, unmatched);
+    found = merge(found, unmatched);
     if (found.invalid || overflow) {
       write_failure(f, found.invalid ? kInvalidCost : kOverflow);
       return true;
     }
   } else if (!s.cols_optional) {
     if (minima) {
-      take_minima(s);
+      load_minima(s);
     } else {
       typename F::Costs::Range again;
       scan_costs<true>(s, again);
@@ -188,14 +188,14 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
 
 // The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61.
 template <class F>
-__device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) {
+__device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   const AssignmentBatch& b = f.b;
   Doubles::Range range;
   uint64_t flags[2] = {0, 0};
   for (int i = f.group.thread; i < f.rows; i += f.group.size) {
     const int64_t at = f.problem * b.n + f.problem_row(i);
     const double r = read_real(b.unmatched_cost, b.unmatched_dtype, at);
-    range.look_at(uint64_t(__double_as_longlong(r)), b.maximize);
+    range.include(uint64_t(__double_as_longlong(r)), b.maximize);
     if (!isfinite(r)) continue;
     if (r != rint(r)) flags[1] = 1;
     uint64_t magnitude = uint64_t(fmin(fabs(r), 0x1p63));
@@ -207,7 +207,7 @@ __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) 
   }
   uint64_t* slots = f.template shared<uint64_t>(b.shared.slots);
   CostRange found;
-  range.agree(f.group, slots, found);
+  range.combine(f.group, slots, found);
   f.group.all_max(flags, slots);
   overflow = flags[0] != 0;
   whole = flags[1] == 0;
@@ -222,8 +222,8 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   const double sign = f.b.maximize ? -1 : 1;
   double factor = sign;
 #pragma unroll 1
-  for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, look, found,
+  for (bool scan = kLong;; scan = false) {
+    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, scan, found,
                                                  minima)) {
       return;
     }
@@ -240,10 +240,10 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
 }
 
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
-__device__ void solve_framed(const F& f) {
+__device__ void solve_form(const F& f) {
   CostRange unmatched{0, 0, false, 0}, found{0, 0, false, 0};
   bool overflow = false, whole = true, minima = false;
-  if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
+  if (f.b.unmatched_cost) unmatched = scan_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;
     if (solve_with<Single, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, true, found,
@@ -257,15 +257,15 @@ __device__ void solve_framed(const F& f) {
 template <class Costs, int K, int C, bool kOneWarp>
 __device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thread, int size,
                               int base) {
-  Frame<Costs, kOneWarp> f{b, {thread, size}, problem, base};
-  if (!take_in(f, K)) return;
-  bring_into_form(f);
-  if (kOneWarp && b.shared.words >= 0) {
-    solve_framed<K, C, kOneWarp, Place::kShared>(f);
+  CanonicalForm<Costs, kOneWarp> f{b, {thread, size}, problem, base};
+  if (!choose_orientation(f, K)) return;
+  gather_costs(f);
+  if (kOneWarp && b.shared.costs >= 0) {
+    solve_form<K, C, kOneWarp, Place::kShared>(f);
   } else if (K == 1 || f.aligned) {
-    solve_framed<K, C, kOneWarp, Place::kAligned>(f);
+    solve_form<K, C, kOneWarp, Place::kAligned>(f);
   } else {
-    solve_framed<K, C, kOneWarp, Place::kAnywhere>(f);
+    solve_form<K, C, kOneWarp, Place::kAnywhere>(f);
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace jaxmatch::assignment {
 
-// One launch for the whole batch; with workspace_words 0 copies are made in shared memory.
-ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream);
+// One launch for the whole batch; with workspace_costs 0 copies are made in shared memory.
+ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream);
 
 }  // namespace jaxmatch::assignment
 

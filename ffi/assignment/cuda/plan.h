@@ -30,7 +30,7 @@ struct Choice {
   int most_warps;  // for each problem, one for every 32 columns
   Effort effort;
 
-  bool alone() const { return most_warps == 1; }
+  bool one_warp() const { return most_warps == 1; }
 };
 
 constexpr Choice kChoices[] = {
@@ -55,7 +55,7 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
   const Sides sides(o);
   for (const Choice& choice : kChoices) {
     // 128-bit sums and a request: blocks only.
-    if (choice.alone() && (block || o.cost_dtype == Dtype::kS64)) continue;
+    if (choice.one_warp() && (block || o.cost_dtype == Dtype::kS64)) continue;
     if (sides.cols <= choice.most_cols) return choice;
   }
   return *(std::end(kChoices) - 1);
@@ -73,13 +73,13 @@ inline int warps_per_problem(const Choice& choice, int64_t cols) {
   return int(std::min<int64_t>(std::max<int64_t>((cols + 31) / 32, 1), choice.most_warps));
 }
 
-inline bool may_turn(const AssignmentOperands& o) {
+inline bool may_transpose(const AssignmentOperands& o) {
   return !o.unmatched_cost && (o.n > o.m || o.col_mask);
 }
 
 // Whether a problem may need a copy in canonical form.
 inline bool may_copy(const AssignmentOperands& o) {
-  return o.row_mask || o.col_mask || may_turn(o) || size_of(o.cost_dtype) == 2;
+  return o.row_mask || o.col_mask || may_transpose(o) || size_of(o.cost_dtype) == 2;
 }
 
 // Hands out shared memory.
@@ -104,7 +104,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   // The stage for ties holds a bit for every pair.
   constexpr int64_t kMostTiedCols = 1024;
   const auto [rows, cols] = Sides(o);
-  const int64_t width = padded_width(cols, choice.columns_per_lane, choice.alone());
+  const int64_t width = padded_width(cols, choice.columns_per_lane, choice.one_warp());
   const int word = size_of(o.cost_dtype) == 8 ? 8 : 4;
   const int key = o.cost_dtype == Dtype::kS64 ? 16 : 8;
   SharedStack stack;
@@ -112,11 +112,11 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.row_ids = stack.take(o.row_mask ? o.n * 2 : 0);
   s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
   s.control = stack.take(kControls * 4);
-  s.slots = stack.take(choice.alone() ? 0 : kSlotBytes);
-  s.words = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
+  s.slots = stack.take(choice.one_warp() ? 0 : kSlotBytes);
+  s.costs = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
   SharedStack tiles = stack;  // gone when the solve begins: the rest lies over them
-  if (may_turn(o) && !copy_in_shared) {
-    s.tiles = tiles.take(choice.alone() ? kTileEntries * word : kTileBytes);
+  if (may_transpose(o) && !copy_in_shared) {
+    s.tiles = tiles.take(choice.one_warp() ? kTileEntries * word : kTileBytes);
   }
   s.v = stack.take(width * key);
   s.u = stack.take(rows * key);
@@ -127,7 +127,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.free_rows = stack.take(rows * 4);
   s.pred = stack.take(std::max(rows, cols) * 2);
   s.tight = -1;
-  if (!choice.alone()) {
+  if (!choice.one_warp()) {
     s.claim = stack.take(cols * 4);
     if (ties && o.n == o.m && !o.unmatched_cost && cols <= kMostTiedCols && word == 4) {
       const int64_t words = (cols + 127) / 128 * 4;
@@ -144,13 +144,13 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
 }
 
 // Words of a copy in the workspace, for each problem; 0 if none is ever needed.
-inline int64_t words_of_copy(const AssignmentOperands& o) {
+inline int64_t copied_costs(const AssignmentOperands& o) {
   const Sides sides(o);
   return may_copy(o) ? sides.rows * copied_stride(sides.cols, 4, false) : 0;
 }
 
 struct Plan {
-  bool alone;
+  bool one_warp;
   int columns_per_lane;
   int64_t blocks;
   int threads, bytes;  // of a block
@@ -160,15 +160,15 @@ struct Plan {
 // if it must.
 inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
   const Choice& choice = choose(b, asked);
-  const bool in_shared = (may_copy(b) && b.workspace_words == 0) ||
-                         (choice.alone() && shared_copy_bytes(b, choice) <= kMostShared);
+  const bool in_shared = (may_copy(b) && b.workspace_costs == 0) ||
+                         (choice.one_warp() && shared_copy_bytes(b, choice) <= kMostShared);
   b.shared = lay_out(b, choice, in_shared, true);
   if (b.shared.bytes > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
-  const bool share = choice.alone() && b.shared.bytes * kProblemsAtOnce <= most_bytes;
+  const bool share = choice.one_warp() && b.shared.bytes * kProblemsAtOnce <= most_bytes;
   const int problems = share ? kProblemsPerBlock : 1;
   b.effort = choice.effort;
   b.all_search = asks_for(asked, "all-search");
-  return {choice.alone(), choice.columns_per_lane, (b.batch + problems - 1) / problems,
+  return {choice.one_warp(), choice.columns_per_lane, (b.batch + problems - 1) / problems,
           32 * problems * warps_per_problem(choice, Sides(b).cols), b.shared.bytes * problems};
 }
 

@@ -21,7 +21,7 @@ inline int64_t workspace_words(const AssignmentOperands& o) {
   const int64_t copy = 4 * longs * rows * copied_stride(cols, pack, true);
   const int64_t most = cols <= 128 ? 48 << 10 : 72 << 10;
   if (copy <= most && copy + 42 * (rows + cols) <= 80 << 10) return 0;
-  return longs * words_of_copy(o);
+  return longs * copied_costs(o);
 }
 
 // Problems of n rows and m columns; null or not is all that matters of pointers.

@@ -1,7 +1,7 @@
 // The start of Jonker and Volgenant (1987), section 4, with the warps of a block side by side:
 // column reduction, reduction transfer and augmenting row reduction.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_
 
 #include "assignment/cuda/scan_costs.cuh"
 
@@ -44,11 +44,11 @@ __device__ void transfer_reductions(const S& s) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   const auto& g = s.group;
-  constexpr int kTogether = 2;
-  for (int first = g.warp() * kTogether; first < s.rows; first += g.warps() * kTogether) {
-    Key least[kTogether];
+  constexpr int kRowsAtOnce = 2;
+  for (int first = g.warp() * kRowsAtOnce; first < s.rows; first += g.warps() * kRowsAtOnce) {
+    Key least[kRowsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       const int i = min(first + r, s.rows - 1);
       const int own = s.col4row[i];
       least[r] = A::kForbidden;
@@ -57,7 +57,7 @@ __device__ void transfer_reductions(const S& s) {
                       [&](int j, Key x) { least[r] = x < least[r] && j != own ? x : least[r]; });
     }
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       const Key x = A::warp_min(least[r]);
       if (g.lane() == 0 && first + r < s.rows) s.u[first + r] = x < A::kInfinity ? x : Key(0);
     }
@@ -142,7 +142,7 @@ enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
 template <class Key>
 struct Bid {
   int col;  // or an Offer
-  int thrown_out;
+  int displaced;
   Key price, dual;  // v of the column and u of the row afterwards
 };
 
@@ -176,7 +176,7 @@ __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typenam
       return bid;
     }
     bid.col = two.col;
-    bid.thrown_out = owner;
+    bid.displaced = owner;
     return bid;
   }
   // The price cannot move: only a free column will do.
@@ -209,7 +209,7 @@ __device__ Bid<typename S::Key> make_bid(const S& s, int i) {
 
 // One lane.
 template <class S>
-__device__ void carry_out(const S& s, int i, const Bid<typename S::Key>& bid) {
+__device__ void apply_bid(const S& s, int i, const Bid<typename S::Key>& bid) {
   if (bid.col >= 0) {
     s.v[bid.col] = bid.price;
     s.row4col[bid.col] = Index(i);
@@ -242,11 +242,11 @@ __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
     const int bidders = g.sync_and_count(row != kNone);
     if (bidders == 0) break;
     const bool wins = bids && claim[bid.col] % kWarpSize == g.warp();
-    if (lane == 0 && (wins || bid.col == kDrop)) carry_out(s, row, bid);
-    const bool again = wins && bid.thrown_out != kNone && left-- > 0;
+    if (lane == 0 && (wins || bid.col == kDrop)) apply_bid(s, row, bid);
+    const bool again = wins && bid.displaced != kNone && left-- > 0;
     const bool lost = bids && !wins;
     if (again) {
-      row = bid.thrown_out;
+      row = bid.displaced;
     } else if (!lost && row != kNone) {
       next += warps;
       row = next < count ? s.free_rows[next] : kNone;
@@ -259,4 +259,4 @@ __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_

@@ -1,8 +1,8 @@
 // A start for heavily tied costs: maximum matching among the tight pairs, held as bits, by breadth
 // first search from all free rows at once (Hopcroft and Karp 1973), and the dual update of the
 // Hungarian method where it finds no more. Searches by distance would look at tied rows one by one.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
 
 #include "assignment/cuda/scan_costs.cuh"
 
@@ -247,4 +247,4 @@ __device__ void match_tied(const S& s) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_

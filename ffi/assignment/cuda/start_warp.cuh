@@ -1,7 +1,7 @@
 // The start of Jonker and Volgenant (1987), section 4, where one warp has a problem for itself:
 // every lane keeps its columns in registers.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_
 
 #include "assignment/cuda/columns.cuh"
 
@@ -11,7 +11,7 @@ namespace jaxmatch::assignment {
 // minimum). Lists the other rows, and the rows that are the minimum of one column only as
 // row << 16 | column in `single`, which it returns the number of.
 template <class S>
-__device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& free_count) {
+__device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& free_count) {
   constexpr int N = Columns<S>::N;
   const int lane = c.g.lane();
   int* chosen = reinterpret_cast<int*>(s.free_rows);  // which has room for 32 bits a row
@@ -23,7 +23,7 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
 #pragma unroll
   for (int n = 0; n < N; ++n) {
     const int j = c.at(n);
-    c.v[n] = j < s.cols ? s.v[j] : S::Arithmetic::kNowhere;
+    c.v[n] = j < s.cols ? s.v[j] : S::Arithmetic::kFarDual;
     argmin[n] = j < s.cols ? s.pred[j] : kNone;
   }
   __syncwarp();
@@ -63,15 +63,15 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
 // A row that is the minimum of one column only passes its slack on: v of its column drops as far as
 // the row stays tight there.
 template <class S>
-__device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* single, int count) {
+__device__ void transfer_reductions_warp(const S& s, Columns<S>& c, const int* single, int count) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
-  constexpr int N = Columns<S>::N, kTogether = N <= 2 ? 4 : 2;
-  for (int first = 0; first < count; first += kTogether) {
-    Key least[kTogether];
-    int own[kTogether];
+  constexpr int N = Columns<S>::N, kRowsAtOnce = N <= 2 ? 4 : 2;
+  for (int first = 0; first < count; first += kRowsAtOnce) {
+    Key least[kRowsAtOnce];
+    int own[kRowsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       const int pair = single[min(first + r, count - 1)];
       own[r] = pair & 0xffff;
       Key x[N];
@@ -81,7 +81,7 @@ __device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* 
       least[r] = c.least_of(x);
     }
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       Key x = A::warp_min(least[r]);
       if (!(x < A::kInfinity) || first + r >= count) x = 0;
       if (A::kWatched && !s.fits(x)) s.control[kTooWideFlag] = 1;
@@ -127,7 +127,7 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
 // Each of the first `count` free rows takes its best column and lowers that column's dual until its
 // second best is as good; a row that is thrown out bids again at once, `budget` times in all.
 template <bool kSigned, class S>
-__device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budget) {
+__device__ void reduce_rows_warp(const S& s, Columns<S>& c, int count, int budget) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N;
@@ -184,7 +184,7 @@ __device__ void drop_rows(const S& s) {
 // Writes down what a search and the end need to know. Duals only drop: one that left the range of
 // exact numbers is still outside.
 template <class S>
-__device__ void share(const S& s, const Columns<S>& c) {
+__device__ void publish(const S& s, const Columns<S>& c) {
 #pragma unroll
   for (int n = 0; n < c.N; ++n) {
     const int j = c.at(n);
@@ -202,4 +202,4 @@ __device__ void share(const S& s, const Columns<S>& c) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_

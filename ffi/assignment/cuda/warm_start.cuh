@@ -1,6 +1,6 @@
 // A start from given column duals instead of column reduction.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_
 
 #include "assignment/cuda/state.cuh"
 
@@ -66,4 +66,4 @@ __device__ void place_duals(const S& s, const WarmStart& start) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_

@@ -10,11 +10,11 @@ namespace jaxmatch {
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
 // What JAXMATCH_ISA=portable|avx2|avx512 asks for, in tests and measurements; the best one else.
-struct InstructionSetAsked {
+struct RequestedInstructionSet {
   InstructionSet most = InstructionSet::kAvx512;
   bool by_name = false;
 };
-inline InstructionSetAsked asked_instruction_set() {
+inline RequestedInstructionSet requested_instruction_set() {
   const char* const name = std::getenv("JAXMATCH_ISA");
   const std::string_view asked(name ? name : "");
   if (asked == "portable") return {InstructionSet::kPortable, true};
@@ -38,7 +38,7 @@ inline InstructionSet instruction_set() {
       }
     }
 #endif
-    const InstructionSet most = asked_instruction_set().most;
+    const InstructionSet most = requested_instruction_set().most;
     return found < most ? found : most;
   }();
   return best;

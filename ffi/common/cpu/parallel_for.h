@@ -1,6 +1,6 @@
 // How the loops of one large problem are spread over threads.
-#ifndef JAXMATCH_CPU_SPREAD_H_
-#define JAXMATCH_CPU_SPREAD_H_
+#ifndef JAXMATCH_CPU_PARALLEL_FOR_H_
+#define JAXMATCH_CPU_PARALLEL_FOR_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ class Spread {
   template <class F>
   void operator()(int64_t count, double item_ns, const F& f) const {
     if (threads_ == 1) return f(int64_t{0}, count);
-    ForEachRange(*pool_, count, item_ns, f);
+    for_each_range(*pool_, count, item_ns, f);
   }
 
  private:
@@ -31,4 +31,4 @@ class Spread {
 
 }  // namespace jaxmatch
 
-#endif  // JAXMATCH_CPU_SPREAD_H_
+#endif  // JAXMATCH_CPU_PARALLEL_FOR_H_

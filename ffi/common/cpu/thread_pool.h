@@ -1,6 +1,6 @@
 // A batch spread over a thread pool, in the floating-point mode that exactness needs.
-#ifndef JAXMATCH_BATCH_H_
-#define JAXMATCH_BATCH_H_
+#ifndef JAXMATCH_CPU_THREAD_POOL_H_
+#define JAXMATCH_CPU_THREAD_POOL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -50,14 +50,14 @@ class ExactFloats {
 //
 // A pool has num_threads(), and Schedule(f), which calls f on a thread of its own or in place.
 template <class Pool, class Work>
-void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
-  constexpr double kWorthATask = 20'000;
+void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work) {
+  constexpr double kMinTaskNs = 20'000;
   const int64_t threads = std::max<int64_t>(1, pool.num_threads());
   const int64_t grain =
-      std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kWorthATask / item_ns)));
+      std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kMinTaskNs / item_ns)));
   const int64_t ranges = (count + grain - 1) / grain;
   const int64_t helpers = std::min(threads, ranges) - 1;
-  if (helpers <= 0 || double(count) * item_ns < 2 * kWorthATask) {
+  if (helpers <= 0 || double(count) * item_ns < 2 * kMinTaskNs) {
     ExactFloats mode;
     work(int64_t{0}, count);
     return;
@@ -102,4 +102,4 @@ void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
 
 }  // namespace jaxmatch
 
-#endif  // JAXMATCH_BATCH_H_
+#endif  // JAXMATCH_CPU_THREAD_POOL_H_

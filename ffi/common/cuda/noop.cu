@@ -5,10 +5,10 @@
 namespace jaxmatch {
 namespace {
 
-__global__ void NoopKernel() {}
+__global__ void noop_kernel() {}
 
 ffi::Error Noop(cudaStream_t stream, ffi::RemainingArgs, ffi::RemainingRets) {
-  NoopKernel<<<1, 1, 0, stream>>>();
+  noop_kernel<<<1, 1, 0, stream>>>();
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
 }

@@ -18,7 +18,7 @@ constexpr double kNoiseNs = 1;  // for one number, about
 // The mean of the duals of the first samples of a problem is where the others start. With noise a
 // tenth as strong as the costs they take half of the time, with as much noise little less; the
 // duals of fewer samples, or those without noise, are farther from the rest.
-constexpr int64_t kScouts = 8;
+constexpr int64_t kPilots = 8;
 
 // What one thread needs to solve one sample after another.
 struct Scratch {
@@ -86,15 +86,15 @@ bool solve_sample(const PerturbedOperands& o, int64_t b, int64_t sample, SolveAs
   return true;
 }
 
-// The means over a problem's scouts, packed to the front. Where one was not solved they are NaN,
+// The means over a problem's pilots, packed to the front. Where one was not solved they are NaN,
 // and the solver starts from nothing.
-void average_duals(const PerturbedOperands& o, int64_t scouts, float* duals) {
+void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   for (int64_t b = 0; b < o.batch; ++b) {
-    const float* each = duals + b * scouts * o.m;
+    const float* each = duals + b * pilots * o.m;
     for (int64_t j = 0; j < o.m; ++j) {
       float sum = 0;
-      for (int64_t k = 0; k < scouts; ++k) sum += each[k * o.m + j];
-      duals[b * o.m + j] = sum / float(scouts);
+      for (int64_t k = 0; k < pilots; ++k) sum += each[k * o.m + j];
+      duals[b * o.m + j] = sum / float(pilots);
     }
   }
 }
@@ -118,10 +118,10 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                      IndexResult status, ffi::Dictionary attributes) {
   Attributes given("jaxmatch_perturbed_assignment", attributes);
   const auto decoded =
-      DecodePerturbed(stream, strength, cost, masks, total, col4row, value, status, given);
+      decode_perturbed(stream, strength, cost, masks, total, col4row, value, status, given);
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
-  const SolveAssignment solve = PickAssignmentSolver(std::max(o.n, o.m));
+  const SolveAssignment solve = pick_assignment_solver(std::max(o.n, o.m));
   std::atomic<bool> out_of_memory{false};
   // Samples [begin, end) of all problems; `duals` of the solutions and `start` may be null.
   const auto solve_samples = [&](int64_t begin, int64_t end, float* duals, const float* start) {
@@ -140,17 +140,17 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
       }
       if (arena.owned) std::free(arena.base);
     };
-    ForEachRange(pool, o.batch * count, 200 + (3 + kNoiseNs) * double(o.entries), solve_range);
+    for_each_range(pool, o.batch * count, 200 + (3 + kNoiseNs) * double(o.entries), solve_range);
   };
-  const int64_t scouts = o.samples >= 2 * kScouts ? kScouts : 0;
-  const size_t size = size_t(o.batch * scouts * o.m + 1);
+  const int64_t pilots = o.samples >= 2 * kPilots ? kPilots : 0;
+  const size_t size = size_t(o.batch * pilots * o.m + 1);
   const std::unique_ptr<float[]> duals(new (std::nothrow) float[size]);
   if (!duals) out_of_memory = true;
-  if (scouts > 0 && !out_of_memory) {
-    solve_samples(0, scouts, duals.get(), nullptr);
-    average_duals(o, scouts, duals.get());
+  if (pilots > 0 && !out_of_memory) {
+    solve_samples(0, pilots, duals.get(), nullptr);
+    average_duals(o, pilots, duals.get());
   }
-  solve_samples(scouts, o.samples, nullptr, scouts > 0 ? duals.get() : nullptr);
+  solve_samples(pilots, o.samples, nullptr, pilots > 0 ? duals.get() : nullptr);
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_perturbed_assignment: no memory for the workspace");
@@ -158,7 +158,7 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   const auto count_range = [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b) count_pairs(o, b);
   };
-  ForEachRange(pool, o.batch, double(o.entries + o.samples * o.n), count_range);
+  for_each_range(pool, o.batch, double(o.entries + o.samples * o.n), count_range);
   return ffi::Error::Success();
 }
 
@@ -170,7 +170,7 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   if (given.failed()) return given.error();
   const auto sizes = out->dimensions();
   const int64_t batch = int64_t(stream.element_count()) / 4;
-  if (sizes.size() < 2 || BatchSize(sizes, 2) != batch) {
+  if (sizes.size() < 2 || batch_size(sizes, 2) != batch) {
     return ffi::Error::InvalidArgument("jaxmatch_noise: shapes do not belong together");
   }
   const int64_t samples = sizes[sizes.size() - 2], entries = sizes[sizes.size() - 1];
@@ -182,7 +182,7 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                               out->typed_data() + k * entries);
     }
   };
-  ForEachRange(pool, batch * samples, 20 + kNoiseNs * double(entries), fill_range);
+  for_each_range(pool, batch * samples, 20 + kNoiseNs * double(entries), fill_range);
   return ffi::Error::Success();
 }
 

@@ -30,19 +30,19 @@ void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
   const NoiseStream& stream = o.stream[b];
-  const float* along = o.along + b * o.entries;
+  const float* tangent = o.tangent + b * o.entries;
   const bool needs_scores_along = o.by_solutions != 0;
   const float of_reference =
-      o.by_scores == 0 ? 0 : loops.dot(o.reference + b * o.entries, along, o.entries);
+      o.by_scores == 0 ? 0 : loops.dot(o.reference + b * o.entries, tangent, o.entries);
   for (int64_t s = first; s < last; ++s) {
     loops.fill_scores(stream, stream.first_sample + uint32_t(s), o.entries, scores);
     const int32_t* col4row = o.col4row + (b * o.samples + s) * o.n;
     const float of_scores =
-        needs_scores_along ? o.by_solutions * loops.dot(scores, along, o.entries) : 0;
+        needs_scores_along ? o.by_solutions * loops.dot(scores, tangent, o.entries) : 0;
     float of_solution = 0;
     for (int64_t i = 0; i < o.n; ++i) {
       if (col4row[i] < 0) continue;
-      of_solution += along[i * o.width + col4row[i]];
+      of_solution += tangent[i * o.width + col4row[i]];
       sum[i * o.width + col4row[i]] += of_scores;
     }
     of_solution = o.by_scores * (of_solution - of_reference);
@@ -66,11 +66,11 @@ void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const floa
   loops.add_scaled(-weight, reference, o.entries, slope);
 }
 
-ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along,
+ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> tangent,
                  ffi::Buffer<ffi::F32> reference, ffi::Buffer<ffi::S32> col4row,
                  ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
                  ffi::Dictionary attributes) {
-  const auto decoded = DecodeSlope(stream, along, reference, col4row, slope, weight, attributes);
+  const auto decoded = decode_slope(stream, tangent, reference, col4row, slope, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
   const SlopeOperands& o = *decoded;
   const Parts parts(o);
@@ -95,8 +95,8 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
   };
   const double entries = double(o.entries);
   if (!out_of_memory) {
-    ForEachRange(pool, o.batch * parts.count, 100 + 1.5 * entries * double(parts.samples),
-                 add_range);
+    for_each_range(pool, o.batch * parts.count, 100 + 1.5 * entries * double(parts.samples),
+                   add_range);
   }
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
@@ -106,7 +106,7 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
     for (int64_t b = first; b < last; ++b)
       add_parts(o, b, parts, sums.get() + b * rest * o.entries);
   };
-  ForEachRange(pool, o.batch, entries * double(parts.count), finish_range);
+  for_each_range(pool, o.batch, entries * double(parts.count), finish_range);
   return ffi::Error::Success();
 }
 

@@ -70,8 +70,8 @@ __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part p
   }
 }
 
-ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems& p,
-                     cudaStream_t stream) {
+ffi::Error solve_part(const PerturbedOperands& o, Part part, const NoisyProblems& p,
+                      cudaStream_t stream) {
   constexpr int kThreads = 128, kEach = 4;  // pairs
   const int64_t blocks =
       std::min<int64_t>((o.entries / 2 + kThreads * kEach - 1) / (kThreads * kEach), 64);
@@ -97,8 +97,8 @@ ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems&
   b.gap = p.gap;
   b.status = o.status + part.first;
   b.workspace = p.copy;
-  b.workspace_words = p.copy_words;
-  if (ffi::Error error = LaunchAssignment(b, stream); error.failure()) return error;
+  b.workspace_costs = p.copy_words;
+  if (ffi::Error error = launch_assignment(b, stream); error.failure()) return error;
   count_kernel<<<unsigned(part.count), 64, 0, stream>>>(o, part);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
@@ -111,7 +111,7 @@ ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
                      IndexResult status, IndexResult workspace, ffi::Dictionary attributes) {
   Attributes given("jaxmatch_perturbed_assignment", attributes);
   const auto decoded =
-      DecodePerturbed(noise_stream, strength, cost, masks, total, col4row, value, status, given);
+      decode_perturbed(noise_stream, strength, cost, masks, total, col4row, value, status, given);
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
   const int64_t problems = o.batch * o.samples;
@@ -131,7 +131,7 @@ ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
   }
   for (int64_t first = 0; first < problems; first += at_once) {
     const Part part{first, std::min(at_once, problems - first)};
-    ffi::Error error = SolvePart(o, part, p, stream);
+    ffi::Error error = solve_part(o, part, p, stream);
     if (error.failure()) return error;
   }
   return ffi::Error::Success();
