@@ -30,7 +30,7 @@ inline std::optional<ffi::AnyBuffer> result_at(ffi::RemainingRets rets, size_t a
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(**buffer) : std::nullopt;
 }
 
-// The operand that `given` says has this name, behind the costs.
+// The optional operand called `name`, if the call has it. Optional operands follow the costs.
 inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, Attributes& given,
                                                       std::string_view name) {
   const int at = given.operand(name);

@@ -1,4 +1,4 @@
-// The target jaxmatch_assignment on CPU: spreads the batch.
+// The target jaxmatch_assignment on CPU: solves the problems of a batch on several threads.
 #include "common/handler.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The target jaxmatch_assignment_points: Jonker-Volgenant between points, without a matrix.
+// The target jaxmatch_assignment_points: Jonker-Volgenant for costs between points, without a cost
+// matrix.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -12,7 +13,7 @@
 namespace jaxmatch::assignment {
 namespace {
 
-// Operands: points [..., dims, n] of the rows, masks, points [..., dims, m] of the columns.
+// Operands: the rows' points [..., dims, n], masks, the columns' points [..., dims, m].
 ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                             ffi::Dictionary attributes) {
   Attributes given("jaxmatch_assignment_points", attributes);

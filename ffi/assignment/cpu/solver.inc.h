@@ -1,8 +1,8 @@
 // Exact assignment by Jonker and Volgenant (1987): canonical form, start, augmentation, finish.
 //
-// Included by assignment_{portable,avx2,avx512}.cc, which define JAXMATCH_ISA_NAMESPACE (the
-// namespace) and are compiled for their instruction set. Nothing here may have external linkage but
-// solve_assignment, and nothing may come from the C++ standard library (see assignment.h).
+// Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
+// namespace) and are compiled for their instruction set. Only solve_assignment may have external
+// linkage, and nothing may come from the C++ standard library (see assignment/cpu/problem.h).
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ namespace {
 #include "assignment/cpu/finish.h"
 // clang-format on
 
-// How many times in a pass a row that was thrown out may bid again at once, per row. Without a cap
-// nearly continuous costs bid for ever smaller gains.
+// Immediate rebids of displaced rows that a pass of row reduction allows, per row. Without a cap,
+// rows with nearly continuous costs bid for ever smaller gains.
 constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
 
@@ -69,7 +69,7 @@ void clear_state(S& s) {
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
 }
 
-// The pairing and its duals. False: infeasible.
+// Computes the matching and its duals. Returns false if the problem is infeasible.
 template <class S>
 bool solve_canonical(S& s, bool warm) {
   using Acc = typename S::Acc;
@@ -151,17 +151,17 @@ void write_solution(const S& s, const CanonicalForm& f, double gap) {
   *p.status = kOptimal;
 }
 
-// What a pass over the costs found out.
+// Results of a pass over the costs and the unmatched costs.
 struct CostSummary {
   Status status = kOptimal;
   double max_abs = 0;     // of costs and unmatched costs
-  int granule = 0;        // all of them are multiples of 2^granule
+  int granule = 0;        // all of these are multiples of 2^granule
   bool too_wide = false;  // integers that doubles might round
 };
 
 uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
 
-// Whether a sum over all pairs, or one number, might reach 2^61.
+// True if a sum over all pairs, or one number, might reach 2^61.
 template <class S>
 bool sums_overflow(const S& s, uint64_t most) {
   const int64_t least = s.rows < s.cols ? s.rows : s.cols, pairs = least > 1 ? least : 1;
@@ -173,7 +173,7 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
   using Elem = typename S::Elem;
   CostSummary found;
   if constexpr (__is_same(Elem, int32_t)) {
-    found.max_abs = 0x1p31;  // no need to look
+    found.max_abs = 0x1p31;  // an upper bound, without a scan
   } else if constexpr (__is_same(Elem, int64_t)) {
     uint64_t most = 0;
     for (int64_t i = 0; i < s.rows; ++i) {
@@ -248,8 +248,8 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   }
   if (kDouble && found.too_wide) return Outcome::kNeedsWider;
   if constexpr (kDouble) {
-    // Sums along a path of the largest doubles would overflow to infinity, which forbids. Duals to
-    // start from may be 16 times as large as costs.
+    // Sums of the largest doubles along a path would overflow to infinity, which means forbidden.
+    // Start duals may be 16 times as large as costs.
     const double longest = (p.start_dual ? 1024 : 16) * double(s.rows + 1);
     if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
   }
@@ -279,7 +279,7 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
     if (!is_exact(s, found.max_abs, found.granule)) {
       if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
       gap = prove_gap(s);
-      // Scaled down, the smallest costs lost their last bits.
+      // Scaling down rounded the smallest costs.
       if (fabs(s.scale) < 1) gap = (gap + 4 * double(s.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }
