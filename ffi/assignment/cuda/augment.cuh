@@ -1,5 +1,5 @@
 // Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs from
-// one free row, every thread with its own columns in registers.
+// one free row. Every thread keeps its columns in registers.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 
@@ -10,10 +10,10 @@ namespace jaxmatch::assignment {
 template <class Key>
 struct Nearest {
   Key dist;
-  int pair;  // the column, and the row that has it
+  int pair;  // the column and its row (pair_up)
 };
 
-// The nearest column of this warp that is not settled; a free one if several are as near.
+// The nearest column of this warp that is not settled; a free one in case of ties.
 template <class S>
 __device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
                                                      const typename S::Key (&dist)[Columns<S>::N]) {
@@ -24,7 +24,7 @@ __device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
   return {nearest, c.pair_with(dist, nearest)};
 }
 
-// The same for the team.
+// The nearest column of the team that is not settled; a free one in case of ties.
 template <class S>
 __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
                                                  const typename S::Key (&dist)[Columns<S>::N],
@@ -34,7 +34,7 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   const auto& g = c.g;
   const Nearest<Key> own = find_own_nearest(c, dist);
   if (S::kOneWarp || g.size == kWarpSize) return own;
-  // Two buffers in turn, so that one barrier a round is enough.
+  // Two alternating buffers, so that one barrier a round is enough.
   struct alignas(sizeof(Key) == 4 ? 8 : 16) Slot {
     Key dist;
     int pair;
@@ -48,8 +48,8 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   return {nearest, __reduce_min_sync(kAllLanes, slot.dist == nearest ? slot.pair : kNoPair)};
 }
 
-// While the costs of one row are on their way: has those of the row come nearer that is next unless
-// the first one shortens a path.
+// Called while the costs of one row are being loaded: prefetches those of the row that comes next
+// unless the first one shortens a path.
 template <class S>
 __device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
   constexpr int kLine = 128 / sizeof(typename S::Raw);
@@ -60,7 +60,7 @@ __device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[C
   }
 }
 
-// The least of any numbers over the team.
+// Minimum over the team of numbers of any sign.
 template <class S>
 __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
   using A = typename S::Arithmetic;
@@ -78,7 +78,7 @@ __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
 }
 
 // Matches row `root` along a shortest path to a free column, or to a row that is dropped at its
-// unmatched cost. Settled columns and their rows stay tight. Distances are counted from the least
+// unmatched cost. Settled columns and their rows stay tight. Distances are relative to the least
 // reduced cost of the root, so that none is negative.
 template <class S>
 __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
@@ -102,16 +102,16 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   }
   Key drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
   int drop_row = root;
-  bool fits = true;  // if not, the search goes on to its end, for nothing
+  bool fits = true;  // if false, the search still ends, but its result is not used
   Nearest<Key> nearest = find_nearest(c, dist, 0);
-  // Every round settles a column: the number of rounds is bounded, whatever the numbers are.
+  // Every round settles a column, so the number of rounds is bounded for any numbers.
   for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
     if (round > s.cols) return Outcome::kInfeasible;
     const int i = row_of(nearest.pair);
     typename S::Raws raws[Columns<S>::kPacks];
     c.load(i, raws);
 #pragma unroll
-    for (int n = 0; n < N; ++n) {  // no path is shorter any more
+    for (int n = 0; n < N; ++n) {  // its distance is final
       if (c.pair[n] == nearest.pair) A::settle(dist[n], c.v[n]);
     }
     if (!S::kOneWarp && g.size > kWarpSize) fetch_ahead(c, dist);

@@ -1,4 +1,4 @@
-// The kernels with a block for each problem, of one type of costs.
+// Kernels that solve one problem per block, for one type of costs.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_BLOCK_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_BLOCK_CUH_
 

@@ -1,4 +1,4 @@
-// From a problem as it was passed in to canonical form: masks, orientation, what its costs are.
+// Canonical form of a problem: masks, orientation, and the costs in this form.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_
 
@@ -15,9 +15,9 @@ using Index = int16_t;
 constexpr int kNone = -1;     // no partner yet
 constexpr int kDropped = -2;  // a row that stays unmatched, at its unmatched cost
 
-// Canonical form: as many columns as rows or more, unless rows may stay unmatched at a cost; only
-// what the masks leave; costs of a size that the solver reads. A problem that has this form already
-// is read in place, others are copied to shared memory or to the workspace.
+// Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost; only
+// unmasked rows and columns; costs of 32 or 64 bits. A problem that has this form already is read
+// in place. Others are copied to shared memory or to the workspace.
 template <class CostsType, bool kIsOneWarp>
 struct CanonicalForm {
   using Costs = CostsType;
@@ -30,11 +30,11 @@ struct CanonicalForm {
   const int base;  // of this problem in shared memory
   int rows, cols;
   bool transposed, copied;
-  bool whole;        // the copy is the problem as it is
-  const Raw* dense;  // the first cost, if no others lie between those of a row, or null
+  bool whole;        // a copy is the unchanged problem, in aligned chunks of 16 bytes
+  const Raw* dense;  // the first cost if each row is contiguous, else null
   const Raw* costs;  // the costs in canonical form
-  int stride;        // from one row of them to the next
-  bool aligned;      // every pack of columns is
+  int stride;        // between rows of `costs`
+  bool aligned;      // every pack of columns is aligned
 
   template <class T>
   __device__ T* shared(int offset) const {
@@ -49,16 +49,16 @@ struct CanonicalForm {
   __device__ int row_id(int i) const { return transposed ? problem_col(i) : problem_row(i); }
   __device__ int col_id(int j) const { return transposed ? problem_row(j) : problem_col(j); }
 
-  // From the used part of the problem, as it was passed in.
+  // Loads an unmasked cost by its indices in the original orientation.
   __device__ Raw load(int k, int l) const {
     const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);
     return Costs::load(b.cost, at, b.cost_dtype);
   }
 };
 
-// Lists the true entries of a mask, in order; one warp. Returns how many there are.
+// Lists the true entries of a mask in order, by one warp. Returns their number.
 __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
-  constexpr int kAhead = 8;  // loads under way at once
+  constexpr int kAhead = 8;  // loads in flight at once
   const int lane = threadIdx.x % kWarpSize;
   int count = 0;
   for (int first = 0; first < size; first += kAhead * kWarpSize) {
@@ -80,8 +80,8 @@ __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
   return count;
 }
 
-// Reads the masks and decides the form. `pack`: how many columns are read at once. False: this
-// thread is not needed.
+// Reads the masks and chooses the canonical form. `pack` is the number of columns that are read at
+// once. Returns false if this thread is not needed.
 template <class F>
 __device__ bool choose_orientation(F& f, int pack) {
   using Raw = typename F::Raw;
@@ -124,7 +124,7 @@ __device__ bool choose_orientation(F& f, int pack) {
   f.cols = f.transposed ? n : m;
   f.whole = !f.copied && n == b.n && m == b.m && m % pack == 0 && n * m * sizeof(Raw) % 16 == 0 &&
             reinterpret_cast<uintptr_t>(f.dense) % 16 == 0;
-  // A warp alone copies whatever has room.
+  // A single warp copies the costs whenever shared memory has room.
   f.copied |= kOneWarp && b.shared.costs >= 0;
   if (f.copied) {
     f.stride = f.whole ? f.cols : int(copied_stride(f.cols, pack, b.shared.costs >= 0));
@@ -141,10 +141,10 @@ __device__ bool choose_orientation(F& f, int pack) {
   return f.group.thread < f.group.size;
 }
 
-// Keeps the orientation.
+// Copies the costs to the workspace in the same orientation.
 template <class F>
 __device__ void copy_rows(const F& f) {
-  constexpr int kAhead = 4;  // loads under way at once
+  constexpr int kAhead = 4;  // loads in flight at once
   auto* costs = const_cast<typename F::Raw*>(f.costs);
   const auto& g = f.group;
   for (int i = g.warp(); i < f.rows; i += g.warps()) {
@@ -155,15 +155,15 @@ __device__ void copy_rows(const F& f) {
         raw[a] = f.load(i, min(first + a * kWarpSize, f.cols - 1));
       }
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {  // what comes twice changes nothing
+      for (int a = 0; a < kAhead; ++a) {  // duplicates store the same value
         costs[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
       }
     }
   }
 }
 
-// Into shared memory, without a detour through registers where the costs have their size already;
-// all loads are under way at once.
+// Copies the costs to shared memory, asynchronously and without registers if their size does not
+// change. All loads are in flight at once.
 template <class F>
 __device__ void copy_to_shared(const F& f) {
   using Raw = typename F::Raw;
@@ -178,7 +178,7 @@ __device__ void copy_to_shared(const F& f) {
       __pipeline_memcpy_async(costs + k, from + k, 16);
     }
   } else {
-    // In the order of the problem as it was passed in, from thread to thread.
+    // Consecutive threads copy consecutive costs of the original problem.
     const int across = f.transposed ? f.rows : f.cols, down = f.transposed ? f.cols : f.rows;
     const int to_next = f.transposed ? f.stride : 1, to_below = f.transposed ? 1 : f.stride;
     const int step_down = g.size / across, step_across = g.size % across;
@@ -209,7 +209,7 @@ __device__ void copy_to_shared(const F& f) {
   __pipeline_wait_prior(0);
 }
 
-// Turns it, into the workspace, by way of square tiles in shared memory.
+// Transposes the costs into the workspace, through square tiles in shared memory.
 template <class F>
 __device__ void transpose_tiles(const F& f) {
   using Raw = typename F::Raw;
@@ -246,7 +246,7 @@ __device__ void transpose_tiles(const F& f) {
   }
 }
 
-// Makes the copy, if one is needed.
+// Copies the costs into canonical form, if necessary.
 template <class F>
 __device__ void gather_costs(const F& f) {
   if (!f.copied) return;

@@ -36,9 +36,9 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   }
   const AssignmentKernel kernel = plan.one_warp ? warp_kernel(plan.columns_per_lane, b.cost_dtype)
                                                 : block_kernel(plan.threads / 32, b.cost_dtype);
-  constexpr int kAlwaysThere = 48 << 10;  // bytes that a kernel may use without asking
+  constexpr int kAlwaysThere = 48 << 10;  // bytes that every kernel may use
   if (plan.bytes > kAlwaysThere) {
-    // Always the same value: another thread may launch the same kernel.
+    // Always the same value, since another thread may launch the same kernel.
     JAXMATCH_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
   }

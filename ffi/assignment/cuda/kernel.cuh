@@ -24,7 +24,8 @@ __device__ void read_unmatched(const S& s) {
   }
 }
 
-// One warp: everything up to the searches, and who has which of its columns.
+// The start of a single warp: everything before the searches. Publishes duals and pairs in shared
+// memory.
 template <class S>
 __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   int count;
@@ -33,7 +34,7 @@ __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
     c.load_state();
     count = list_free_rows(s);
   } else {
-    int* single = reinterpret_cast<int*>(s.reach);  // not in use before a search
+    int* single = reinterpret_cast<int*>(s.reach);  // unused before a search
     const int singles = match_minima_warp(s, c, single, count);
     transfer_reductions_warp(s, c, single, singles);
   }
@@ -41,7 +42,7 @@ __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   if (s.cols == 0) {
     drop_rows(s);
   } else if (count > 0) {
-    // Above the minima of columns no reduced cost is negative.
+    // With duals from column minima no reduced cost is negative.
     if (warm.use || s.cols_optional) {
       reduce_rows_warp<true>(s, c, count, budget);
     } else {
@@ -51,7 +52,7 @@ __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   publish(s, c);
 }
 
-// The warps of a block: the same.
+// The start of a block, by all its warps.
 template <class S>
 __device__ void start_block(const S& s, const WarmStart& warm, const CostRange& found) {
   const Effort& effort = s.f.b.effort;
@@ -73,7 +74,7 @@ __device__ void start_block(const S& s, const WarmStart& warm, const CostRange& 
   match_rows(s);
 }
 
-// Searches from each of the first `count` free rows; the threads that have columns.
+// Searches from each of the first `count` free rows. Called by the threads that have columns.
 template <class S>
 __device__ void search(const S& s, Columns<S>& c, int count) {
   for (int k = 0; k < count; ++k) {
@@ -85,14 +86,14 @@ __device__ void search(const S& s, Columns<S>& c, int count) {
   }
 }
 
-// The pairing and its duals, from column minima in v.
+// Computes the matching and its duals, from column minima in v.
 template <class S>
 __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   const auto& g = s.group;
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
   g.sync();
-  // A search is the work of as many threads as have columns; the others wait.
+  // Only the threads that have columns search; the others wait.
   constexpr int kColumns = Columns<S>::N;
   const int threads = s.f.b.all_search ? g.size : (s.cols + kColumns - 1) / kColumns;
   const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
@@ -104,7 +105,7 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   }
   const int count = list_free_rows(s);
   const bool infeasible = s.control[kInfeasibleFlag], too_wide = s.control[kTooWideFlag];
-  g.sync();  // before a search sets one of them
+  g.sync();  // before a search sets one of the flags
   if (infeasible) return Outcome::kInfeasible;
   if (too_wide) return Outcome::kTooWide;
   if (S::kOneWarp || g.thread < team.size) {
@@ -116,7 +117,7 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   return s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
 }
 
-// Whether a sum over all pairs, or one number, might reach 2^61.
+// True if a sum over all pairs, or one number, might reach 2^61.
 template <class F>
 __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   constexpr uint64_t kMost = uint64_t(1) << 61;
@@ -124,9 +125,9 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   return magnitude >= kMost / pairs + (kMost % pairs != 0);
 }
 
-// Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
-// round, or leave their range; a wider arithmetic must decide. `minima`: the rows of the columns'
-// minima are in pred.
+// Solves the problem in arithmetic A and writes its results. With `scan`, it first scans all costs.
+// Returns false if sums may round or leave their range, so that a wider arithmetic must decide.
+// `minima`: pred holds the rows of the column minima.
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
                            bool scan, CostRange& found, bool& minima) {
@@ -153,13 +154,13 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       scan_costs<true>(s, again);
     }
   }
-  minima = !F::Costs::kIntegral;  // whose keys may be rounded: a wider arithmetic looks again
+  minima = !F::Costs::kIntegral;  // keys of integers may be rounded: a wider arithmetic scans again
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
-    // Duals to start from may be 16 times as large as costs.
+    // Start duals may be 16 times as large as costs.
     const double most = f.b.start_dual ? 0x1p1011 : 0x1p1017;
     if (found.max_abs * fabs(factor) > most / double(f.rows + 1)) return false;
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
@@ -178,7 +179,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.lowest_bit >= 1)
         return false;
       gap = prove_gap(s);
-      // Scaled down, the smallest costs lost their last bits.
+      // Scaling down rounded the smallest costs.
       if (fabs(factor) < 1) gap = (gap + 4 * double(f.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }
@@ -186,7 +187,8 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
   return true;
 }
 
-// The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61.
+// The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61. `whole`: all
+// of them are integers.
 template <class F>
 __device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   const AssignmentBatch& b = f.b;
@@ -214,7 +216,8 @@ __device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   return found;
 }
 
-// What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
+// Solves problems that float32 cannot decide. Never inlined, so that the path of float32 needs
+// fewer registers.
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
                                          bool whole, CostRange found, bool minima) {
@@ -228,14 +231,14 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
       return;
     }
     if (F::Costs::kIntegral || factor != sign) break;
-    // Sums along a path of the largest doubles would overflow to infinity, which forbids.
+    // Sums of the largest doubles along a path would overflow to infinity, which means forbidden.
     factor = sign * ldexp(1.0, -14 - ilogb(double(f.rows + 1)));
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
     solve_with<Huge, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, false, found, minima);
   } else {
-    write_failure(f, kOverflow);  // never, but nothing may stay unwritten
+    write_failure(f, kOverflow);  // never happens, but all results must be written
   }
 }
 
@@ -280,11 +283,11 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
                                    warp * b.shared.bytes);
 }
 
-// What a multiprocessor should be able to hold, for which registers are limited.
+// Blocks that should fit on one multiprocessor at once, for which registers are limited.
 constexpr int blocks_at_once(int warps) { return warps <= 12 ? 2 : 1; }
 
-// One block for each problem, of `kMostWarps` at most: where they are few, each may have more
-// registers.
+// One block for each problem, of at most `kMostWarps` warps. If the limit is low, each thread may
+// have more registers.
 template <class Costs, int C, int kMostWarps>
 __global__ void __launch_bounds__(kMostWarps* kWarpSize, blocks_at_once(kMostWarps))
     assignment_block_kernel(const __grid_constant__ AssignmentBatch b) {

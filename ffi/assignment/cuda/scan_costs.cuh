@@ -1,5 +1,5 @@
-// Looks at the costs that every start begins with: what they are, the minima of columns, and the
-// rows that have none.
+// Scans at the beginning of every start: the range of the costs, the column minima, and the list of
+// free rows.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_
 
@@ -8,7 +8,8 @@
 namespace jaxmatch::assignment {
 
 // Calls body(j, C_ij - v_j) for the columns of row i that this lane has in `kPacks` packs from
-// column `first` on, in order. In the padding, which v makes infinitely far, costs are anything.
+// column `first` on, in order. In the padding costs are arbitrary, but v makes the columns
+// infinitely far.
 template <int kPacks, class S, class Body>
 __device__ void for_some_columns(const S& s, int i, int first, const Body& body) {
   constexpr int kStep = S::K * kWarpSize;
@@ -28,7 +29,7 @@ __device__ void for_some_columns(const S& s, int i, int first, const Body& body)
   }
 }
 
-// The same for all columns of the row; several loads are under way at once.
+// The same for all columns of the row, with several loads in flight at once.
 template <class S, class Body>
 __device__ void for_each_column(const S& s, int i, const Body& body) {
   constexpr int kStep = S::K * kWarpSize;
@@ -41,7 +42,7 @@ __device__ void for_each_column(const S& s, int i, const Body& body) {
   if (first < s.cols) for_some_columns<2>(s, i, first, body);
 }
 
-// Nothing is matched and every dual is 0.
+// Clears the state: nothing is matched and every dual is 0.
 template <class S>
 __device__ void clear(const S& s) {
   using Key = typename S::Key;
@@ -54,19 +55,19 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Shows every cost to `range`, unless that gives up; with `kMinima` it puts the least of each
-// column in v and its first row in pred.
+// Passes every cost to `range`, until that gives up. With `kMinima` it stores the least cost of
+// each column in v and the first row that attains it in pred.
 template <bool kMinima, class S, class Range>
 __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
-  // A warp alone reads packs of columns; where there are more warps, each thread has one column.
+  // A single warp reads packs of columns; of several warps, each thread has one column.
   constexpr int kColumns = S::kOneWarp ? S::K : 1, kAhead = S::kOneWarp ? 8 / S::K : 16;
   const auto& g = s.group;
   if (s.rows == 0) return;
   const int lane_j = g.lane() * kColumns;
   if (g.thread * kColumns - lane_j < s.cols) range.begin(s.costs[min(g.thread, s.cols - 1)]);
-  // Whole warps; beyond the last column they see it again, which changes nothing.
+  // Whole warps take part. Threads beyond the last column read it again, which changes nothing.
   for (int j = g.thread * kColumns; j - lane_j < s.cols; j += g.size * kColumns) {
     Key least[kColumns];
     int argmin[kColumns];
@@ -121,7 +122,7 @@ __device__ void scan_costs(const S& s, Range& range) {
   }
 }
 
-// The same, with the minima of columns where they are of use.
+// Scans the costs, with column minima if they are used. Returns false if `range` failed.
 template <class S, class Range>
 __device__ bool scan_with(const S& s, Range range, CostRange& found) {
   if (s.cols_optional) {
@@ -141,7 +142,7 @@ __device__ CostRange scan_cost_range(const S& s) {
   return found;
 }
 
-// Brings the minima of columns back, from their rows in pred.
+// Restores the column minima in v, from their rows in pred.
 template <class S>
 __device__ void load_minima(const S& s) {
   for (int j = s.group.thread; j < s.cols; j += s.group.size) {
@@ -150,7 +151,7 @@ __device__ void load_minima(const S& s) {
   }
 }
 
-// Lists the rows that have no column, in order. Returns how many there are.
+// Lists the free rows in order. Returns their number.
 template <class S>
 __device__ int list_free_rows(const S& s) {
   const auto& g = s.group;

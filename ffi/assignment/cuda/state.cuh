@@ -31,14 +31,14 @@ __device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x)
   }
 }
 
-// Where the costs lie: in shared memory; elsewhere, with every pack aligned; elsewhere.
+// Location of the costs: in shared memory; in any memory, with every pack aligned; anywhere.
 enum class Place { kShared, kAligned, kAnywhere };
 
-// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, kept for rows that are
-// matched):
+// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, stored for matched
+// rows):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
-//   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
-//   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched.
+//   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
+//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched.
 // `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
 template <class ArithmeticType, class FormType, int kPack, int kPacks, bool kIsOneWarp,
           Place kPlace>
@@ -88,12 +88,13 @@ struct State {
         pred(form.template shared<Index>(form.b.shared.pred)),
         control(form.template shared<int>(form.b.shared.control)) {}
 
-  // Column j of row 0, where a thread begins to read.
+  // Address of column j of row 0, from which a thread loads.
   __device__ const Raw* start(int j) const {
-    // No further than the last pack that holds a column: the buffer may end there.
+    // At most that of the last pack that holds a column: the buffer may end there.
     return costs + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
   }
-  // The pack of row i that begins there; beyond the last column, anything.
+  // Loads the pack of row i that begins at column j. Beyond the last column its values are
+  // arbitrary.
   __device__ Raws load(const Raw* start, int i, int j) const {
     // In shared memory offsets have 32 bits.
     using Offset = std::conditional_t<kPlace == Place::kShared, unsigned, uint64_t>;
@@ -116,8 +117,8 @@ struct State {
   __device__ Key entry(int i, int j) const { return read(costs[int64_t(i) * f.stride + j]); }
 };
 
-// One thread: gives each column of a path, from its end `j` back to row `root`, to the row before
-// it. Every row is on it once at most.
+// By one thread: matches each column of a path, from its end `j` back to row `root`, to the row
+// before it. A path contains every row at most once.
 template <class S>
 __device__ void flip_path(const S& s, int root, int j) {
   for (int left = s.rows; left > 0; --left) {

@@ -1,4 +1,4 @@
-// The kernels with a warp for each problem, of one type of costs.
+// Kernels that solve one problem per warp, for one type of costs.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_
 
