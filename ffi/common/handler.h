@@ -1,4 +1,5 @@
-// What every handler needs of XLA's FFI: the export macro and the shape of a batch.
+// Common parts of the FFI handlers: the export macro, conversion of exceptions to errors, and the
+// size of a batch.
 #ifndef JAXMATCH_HANDLER_H_
 #define JAXMATCH_HANDLER_H_
 
@@ -10,8 +11,8 @@
 
 #define JAXMATCH_EXPORT __attribute__((visibility("default")))
 
-// Defines the handler `name`, visible to the loader. XLA's own macro names no visibility, and the
-// libraries hide whatever does not: the declaration in front makes the symbol public.
+// Defines the handler `name`, visible to the loader. The libraries hide symbols by default, and
+// XLA's own macro sets no visibility: the declaration in front exports the symbol.
 #define JAXMATCH_HANDLER(name, impl, ...)                                  \
   extern "C" JAXMATCH_EXPORT XLA_FFI_Error* name(XLA_FFI_CallFrame* call); \
   extern "C" XLA_FFI_Error* name(XLA_FFI_CallFrame* call) {                \
@@ -24,7 +25,7 @@ namespace jaxmatch {
 
 namespace ffi = ::xla::ffi;
 
-// Calls the handler of the target `name`; what it throws becomes an error of the call.
+// Calls the handler of the target `name`. Converts exceptions to errors of the call.
 inline XLA_FFI_Error* call_handler(const char* name, XLA_FFI_Handler* handler,
                                    XLA_FFI_CallFrame* call) noexcept {
   try {

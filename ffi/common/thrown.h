@@ -1,4 +1,5 @@
-// What was thrown, in words: nothing may be thrown out of a function that another language calls.
+// Conversion of exceptions to messages: no exception may leave a function that another language
+// calls.
 #ifndef JAXMATCH_THROWN_H_
 #define JAXMATCH_THROWN_H_
 
@@ -8,12 +9,12 @@
 
 namespace jaxmatch {
 
-// Made without memory of its own, since it may be that there is none.
+// Allocates no memory, since there may be none.
 struct Thrown {
   bool out_of_memory;
   char message[256];
 
-  // In a catch clause; `where` is what the message begins with.
+  // Must be called in a catch clause. The message begins with `where`.
   static Thrown current(const char* where) noexcept {
     Thrown t{};
     try {

@@ -1,5 +1,5 @@
-// What kernels need that run on the Grid of ffi/common/cuda/grid.cuh: vector types, atomics, and a
-// barrier for all blocks.
+// Functions of kernels that run on the Grid of ffi/common/cuda/grid.cuh: vector types, atomics, and
+// a barrier for all blocks.
 #pragma once
 
 #include "grid_emulator.h"
@@ -25,7 +25,7 @@ T __shfl_up_sync(unsigned, T x, int step) {
 }
 
 namespace jaxmatch {
-inline unsigned long arrived = 0;  // blocks, at all barriers of a launch
+inline unsigned long arrived = 0;  // arrivals of blocks, at all barriers of a launch
 inline void meet_all_blocks() {
   __syncthreads();
   if (threadIdx.x == 0) {

@@ -6,9 +6,9 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Computed rows are cached: row i is in slot i modulo the number of slots, and all slots together
-// take at most kKeptBytes. reduce_columns alternates between 24 rows, so there are at least
-// kLeastKept slots.
+// Computed rows are cached: row i is in slot i modulo the number of slots. The slots take
+// kKeptBytes, or the size of kLeastKept rows if that is more, since reduce_columns alternates
+// between 24 rows.
 constexpr int64_t kKeptBytes = int64_t{16} << 20, kLeastKept = 32;
 
 // Pairs that mean_gradient samples for each column.

@@ -43,15 +43,14 @@ struct State {
   Acc* v;            // [padded cols] column duals; -infinity in the padding
 
   // State of one search (assignment/cpu/augment.h), and scratch.
-  Acc* dist;      // [padded] length of the shortest path to the column
-  Acc* label;     // [padded] v + dist: an edge shortens a path iff C_ij - h < label; -infinity if
-                  // settled
-  Acc* barrier;   // [padded] 0 for a free column, kNever for a matched one
-  int32_t* pred;  // [cols] the row before the column on its path
-  int32_t* position;   // [cols] its place in the open list, or kNone
-  int32_t* open_col;   // [cols]
-  Acc* open_key;       // [padded]
-  int32_t* settled;    // [cols]
+  Acc* dist;          // [padded] length of the shortest path to the column
+  Acc* label;         // [padded] v + dist; an edge helps iff C_ij - h < label; -infinity if settled
+  Acc* barrier;       // [padded] 0 for a free column, kNever for a matched one
+  int32_t* pred;      // [cols] the row before the column on its path
+  int32_t* position;  // [cols] its place in the open list, or kNone
+  int32_t* open_col;  // [cols]
+  Acc* open_key;      // [padded]
+  int32_t* settled;   // [cols]
   int32_t* free_rows;  // [rows]
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }

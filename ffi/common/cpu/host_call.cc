@@ -20,7 +20,7 @@ struct XLA_FFI_Error {
 namespace jaxmatch {
 namespace {
 
-// --- What handlers ask of the runtime: never what an error says, which is for their caller.
+// --- The part of XLA's runtime that handlers use. Handlers never read the message of an error.
 
 XLA_FFI_Error* create_error(XLA_FFI_Error_Create_Args* args) {
   return new XLA_FFI_Error{args->message, args->errc};
@@ -53,7 +53,7 @@ const XLA_FFI_Api* host_api() {
 
 // --- The description of a call, as jaxmatch/_ffi/host_call.py writes it.
 
-// By NumPy's letter for the kind of a number, and its bytes.
+// XLA's type of a number, from NumPy's letter for its kind and its bytes.
 XLA_FFI_DataType data_type(int64_t kind, int64_t bytes) {
   switch (kind << 8 | bytes) {
     case 'b' << 8 | 1:
@@ -79,10 +79,10 @@ XLA_FFI_DataType data_type(int64_t kind, int64_t bytes) {
 
 class CallFrame {
  public:
-  // `plan`: the numbers of arguments, results and attributes; of each array its kind, bytes, rank
-  // and dimensions; of each attribute its name as text, its kind, and its bytes and value, or if it
-  // is text ('s') that. A text is its length, then its letters in words of eight. `data`: where the
-  // arrays are.
+  // `plan` has the numbers of arguments, results and attributes; then for each array its kind,
+  // bytes, rank and dimensions; then for each attribute its name as a text, its kind, and its bytes
+  // and value, or for the kind 's' a text. A text is its length, followed by its letters in words
+  // of eight. `data` has the addresses of the arrays.
   CallFrame(const int64_t* plan, void* const* data) {
     const int64_t args = *plan++, rets = *plan++, attrs = *plan++;
     buffers_.resize(args + rets);
@@ -153,7 +153,7 @@ class CallFrame {
 }  // namespace
 }  // namespace jaxmatch
 
-// 0, or a code of XLA's and a message of at most `size` bytes.
+// Returns 0, or an error code of XLA and a message of at most `size` bytes.
 extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, const int64_t* plan,
                                                   void* const* data, char* message, int64_t size) {
   const auto fail = [&](const char* what, int code) {

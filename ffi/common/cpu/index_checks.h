@@ -1,4 +1,4 @@
-// Whether arrays of pointers and indices, which may hold anything, can be walked along.
+// Checks of CSR pointers and indices, which may hold any values, before they are used.
 #ifndef JAXMATCH_CPU_INDEX_CHECKS_H_
 #define JAXMATCH_CPU_INDEX_CHECKS_H_
 
@@ -6,8 +6,8 @@
 
 namespace jaxmatch {
 
-// The loops have no exit in the middle, so that they become vector code: a sign bit anywhere says
-// that something was wrong.
+// The loops have no early exit, so that they vectorise. They accumulate errors, some of them in the
+// sign bit.
 
 inline bool is_non_decreasing(const int32_t* ptr, int64_t first, int64_t last) {
   int32_t falls = 0;

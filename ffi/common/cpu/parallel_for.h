@@ -1,4 +1,4 @@
-// How the loops of one large problem are spread over threads.
+// Loops of one large problem, distributed over threads.
 #ifndef JAXMATCH_CPU_PARALLEL_FOR_H_
 #define JAXMATCH_CPU_PARALLEL_FOR_H_
 
@@ -10,10 +10,10 @@
 
 namespace jaxmatch {
 
-// f(first, last) on ranges that make up [0, count): on the threads of a pool, or in place.
+// Calls f(first, last) on ranges that make up [0, count), on the threads of a pool or in place.
 class Spread {
  public:
-  // In place without a pool.
+  // Without a pool, loops run in place.
   explicit Spread(ffi::ThreadPool* pool)
       : pool_(pool), threads_(pool != nullptr ? std::max<int64_t>(1, pool->num_threads()) : 1) {}
   int64_t threads() const { return threads_; }

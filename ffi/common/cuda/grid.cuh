@@ -1,4 +1,4 @@
-// The threads of a cooperative launch: their places in the grid, counters that all of them read
+// The threads of a cooperative launch: their indices in the grid, counters that all of them read
 // after a barrier, and lists that they append to.
 #ifndef JAXMATCH_CUDA_GRID_CUH_
 #define JAXMATCH_CUDA_GRID_CUH_
@@ -18,8 +18,8 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 #ifndef JAXMATCH_EMULATED
 __device__ inline void meet_all_blocks() { cooperative_groups::this_grid().sync(); }
 
-// Loads what other blocks write meanwhile, in loops that wait for it: the compiler may take a plain
-// load, also __ldcg(), out of the loop.
+// Load for loops that poll what other blocks store. The compiler may move a plain load, also
+// __ldcg(), out of the loop.
 __device__ inline int2 poll(const void* at) {
   int2 x;
   asm volatile("ld.relaxed.gpu.global.v2.s32 {%0, %1}, [%2];"
@@ -29,7 +29,8 @@ __device__ inline int2 poll(const void* at) {
   return x;
 }
 
-// A place for each lane that calls it: one atomic operation for all that come together.
+// Returns a place of its own to each lane that calls it, with one atomic operation for all lanes
+// that call it at once.
 __device__ inline int32_t take_place(int32_t* count) {
   const auto lanes = cooperative_groups::coalesced_threads();
   int at = 0;
@@ -42,8 +43,8 @@ __device__ inline void prefetch(const void* at) {
 }
 #endif
 
-// All threads of a launch; or, with kMayBeAlone, those of one block that solves a problem without
-// the others. `kTotal` names a Tally in the block's shared memory.
+// All threads of a launch, or, with kMayBeAlone, those of one block that solves a problem by
+// itself. `kTotal` names a Tally in the shared memory of the block.
 template <Tally& (*kTotal)(), bool kMayBeAlone>
 class Grid {
  public:
@@ -87,7 +88,7 @@ class Grid {
   __device__ void each(int64_t count, F f) const {
     for (int64_t k = thread(); k < count; k += threads()) f(k);
   }
-  // The same for whole warps: f(k, exists), with all lanes there.
+  // The same for whole warps: calls f(k, exists) by all lanes.
   template <class F>
   __device__ void each_warp(int64_t count, F f) const {
     for (int64_t first = thread() - lane(); first < count; first += threads()) {

@@ -1,4 +1,4 @@
-// A call that launches an empty kernel: the floor under the time of every other one.
+// A call that launches an empty kernel: the lower bound of the time of every other call.
 #include "common/cuda/check.h"
 #include "common/handler.h"
 

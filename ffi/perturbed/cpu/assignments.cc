@@ -13,14 +13,15 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-constexpr double kNoiseNs = 1;  // for one number, about
+constexpr double kNoiseNs = 1;  // approximate time of one number
 
-// The mean of the duals of the first samples of a problem is where the others start. With noise a
-// tenth as strong as the costs they take half of the time, with as much noise little less; the
-// duals of fewer samples, or those without noise, are farther from the rest.
+// Samples of a problem that are solved first: the mean of their duals is the start of the others.
+// With noise a tenth as strong as the costs, the others then take half of the time; with noise as
+// strong as the costs, little less. The duals of fewer samples, or without noise, are farther from
+// the duals of the others.
 constexpr int64_t kPilots = 8;
 
-// What one thread needs to solve one sample after another.
+// Memory of one thread, reused for successive samples.
 struct Scratch {
   std::unique_ptr<float[]> floats;
   std::unique_ptr<int32_t[]> row4col;
@@ -37,7 +38,7 @@ struct Scratch {
   bool is_there() const { return floats && row4col; }
 };
 
-// The costs of one problem under noise, as the solver reads them.
+// Writes the costs of one problem under noise, in the layout of the solver.
 void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratch& scratch) {
   const NoiseStream& stream = o.stream[b];
   const float* cost = o.cost + b * o.entries;
@@ -48,7 +49,8 @@ void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratc
     for (int64_t k = 0; k < o.entries; ++k) out[k] = cost[k] + strength * out[k];
     return;
   }
-  // The last column goes elsewhere; rows move together, never past what is still to be read.
+  // Moves the last column to `leave` and closes the gaps in place: a row is never written over
+  // entries still to be read.
   for (int64_t i = 0; i < o.n; ++i) {
     for (int64_t j = 0; j < o.m; ++j) {
       out[i * o.m + j] = cost[i * o.width + j] + strength * out[i * o.width + j];
@@ -86,8 +88,8 @@ bool solve_sample(const PerturbedOperands& o, int64_t b, int64_t sample, SolveAs
   return true;
 }
 
-// The means over a problem's pilots, packed to the front. Where one was not solved they are NaN,
-// and the solver starts from nothing.
+// Averages the duals of each problem's pilots. The means are packed to the front. If a pilot was
+// not solved they are NaN, and the solver starts cold.
 void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   for (int64_t b = 0; b < o.batch; ++b) {
     const float* each = duals + b * pilots * o.m;
@@ -99,7 +101,7 @@ void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   }
 }
 
-// How often each pair was chosen.
+// Counts how often each pair was chosen.
 void count_pairs(const PerturbedOperands& o, int64_t b) {
   float* total = o.total + b * o.entries;
   for (int64_t k = 0; k < o.entries; ++k) total[k] = 0;
@@ -123,7 +125,8 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   const PerturbedOperands& o = *decoded;
   const SolveAssignment solve = pick_assignment_solver(std::max(o.n, o.m));
   std::atomic<bool> out_of_memory{false};
-  // Samples [begin, end) of all problems; `duals` of the solutions and `start` may be null.
+  // Solves samples [begin, end) of all problems. `duals`, for the duals of the solutions, and
+  // `start` may be null.
   const auto solve_samples = [&](int64_t begin, int64_t end, float* duals, const float* start) {
     const int64_t count = end - begin;
     const auto solve_range = [&](int64_t first, int64_t last) {

@@ -11,11 +11,11 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-// The samples of a problem in parts, each summed by one thread. By the shape alone, so that the
-// order of additions does not depend on the machine; at most 64 sums of a problem's size, or one
-// for each problem.
+// The samples of a problem in parts, each summed by one thread. The parts depend on the shape only,
+// so that the order of additions is the same on all machines. There are at most 64 partial sums in
+// all, or one for each problem.
 struct Parts {
-  int64_t count, samples;  // of a problem; of a part
+  int64_t count, samples;  // parts of a problem; samples of a part
 
   explicit Parts(const SlopeOperands& o) {
     const int64_t wanted = std::max<int64_t>(1, std::min(64 / o.batch, o.samples / 8));
@@ -24,8 +24,8 @@ struct Parts {
   }
 };
 
-// Adds the slope of samples [first, last) to `sum`, but for what the reference takes from
-// solutions.
+// Adds the derivative of samples [first, last) to `sum`, without the term -by_solutions r <g_s, d>,
+// which add_parts adds.
 void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
@@ -53,7 +53,7 @@ void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last,
   }
 }
 
-// The parts' sums, and the reference, into the slope.
+// Adds the partial sums and the term of the reference to the slope.
 void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const float* sums) {
   float* slope = o.slope + b * o.entries;
   const float* reference = o.reference + b * o.entries;
@@ -74,7 +74,7 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
   if (!decoded.has_value()) return decoded.error();
   const SlopeOperands& o = *decoded;
   const Parts parts(o);
-  // The first part of each problem has its sum in the slope itself.
+  // The first part of each problem is summed in the slope itself.
   const int64_t rest = parts.count - 1;
   const std::unique_ptr<float[]> sums(
       new (std::nothrow) float[size_t(std::max<int64_t>(1, o.batch * rest * o.entries))]);

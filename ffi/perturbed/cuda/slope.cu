@@ -1,5 +1,5 @@
-// The target jaxmatch_perturbed_slope on CUDA: the derivative of a mean of assignments under noise,
-// which is made twice instead of being kept. Sums are added in one order, whatever runs first.
+// The target jaxmatch_perturbed_slope on CUDA: the derivative of a mean of assignments under noise.
+// The noise is generated twice instead of being stored. Sums have a fixed order.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -13,7 +13,7 @@ constexpr int kGroups = 8;     // of threads that share a pair's samples
 constexpr int kPairs = 32;     // of a block of `slope_kernel`
 constexpr unsigned kWarp = 0xffffffff;
 
-// The sum over a block, in its first thread.
+// Sum over a block, returned in its first thread.
 __device__ float block_sum(float x) {
   __shared__ float of_warp[kThreads / 32];
   for (int half = 16; half > 0; half /= 2) x += __shfl_down_sync(kWarp, x, half);
@@ -26,7 +26,7 @@ __device__ float block_sum(float x) {
   return x;
 }
 
-// A block for each sample.
+// Weights of the samples, by one block for each sample.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ SlopeOperands o) {
   const int64_t at = blockIdx.x, b = at / o.samples;
@@ -58,12 +58,13 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   }
 }
 
-// What one thread sums up: two entries, and the weights of the reference.
+// Partial sums of one thread: two entries, and the weight of the reference.
 struct PairSums {
   float first, second, of_scores;
 };
 
-// A column of threads for each pair: each takes every kGroups-th sample, the first adds up.
+// One column of threads for each pair. Each thread sums every kGroups-th sample, and the first adds
+// the partial sums.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kPairs* kGroups)
     slope_kernel(const __grid_constant__ SlopeOperands o, int tiles) {
