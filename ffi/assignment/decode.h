@@ -30,7 +30,7 @@ inline std::optional<ffi::AnyBuffer> result_at(ffi::RemainingRets rets, size_t a
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(**buffer) : std::nullopt;
 }
 
-// The operand that `given` says has this name, behind the costs.
+// The optional operand called `name`, if the call has it. Optional operands follow the costs.
 inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, Attributes& given,
                                                       std::string_view name) {
   const int at = given.operand(name);
@@ -39,9 +39,9 @@ inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, A
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(*buffer) : std::nullopt;
 }
 
-inline ffi::ErrorOr<AssignmentOperands> DecodeAssignment(ffi::RemainingArgs args,
-                                                         ffi::RemainingRets rets,
-                                                         Attributes& given) {
+inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs args,
+                                                          ffi::RemainingRets rets,
+                                                          Attributes& given) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto cost = args.get<ffi::AnyBuffer>(0);
   const auto row_mask = optional_operand(args, given, "row_mask");
@@ -65,7 +65,7 @@ inline ffi::ErrorOr<AssignmentOperands> DecodeAssignment(ffi::RemainingArgs args
   };
   const auto result = [&](size_t at) { return result_at(rets, at)->untyped_data(); };
   AssignmentOperands o;
-  o.batch = BatchSize(dimensions, 2);
+  o.batch = batch_size(dimensions, 2);
   o.n = n;
   o.m = m;
   o.cost = cost->untyped_data();

@@ -1,5 +1,5 @@
-// The metrics of costs that are distances between points. No templates, no functions: see
-// assignment/cpu/problem.h.
+// Distance metrics for costs between points. This header holds no templates and no functions, for
+// the reason given in assignment/cpu/problem.h.
 #ifndef JAXMATCH_METRIC_H_
 #define JAXMATCH_METRIC_H_
 
@@ -7,7 +7,7 @@
 
 namespace jaxmatch::assignment {
 
-// For the cosine points are unit vectors.
+// kCosine expects unit vectors.
 enum class Metric { kSqeuclidean, kEuclidean, kL1, kCosine };
 
 }  // namespace jaxmatch::assignment

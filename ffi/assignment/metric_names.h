@@ -1,4 +1,4 @@
-// The metrics by the names that Python passes.
+// Names of the metrics, as Python passes them.
 #ifndef JAXMATCH_METRIC_NAMES_H_
 #define JAXMATCH_METRIC_NAMES_H_
 

@@ -1,4 +1,4 @@
-// What the loader asks a library before it registers anything.
+// Version numbers that the loader checks before it registers anything.
 #include "common/handler.h"
 
 #ifndef JAXMATCH_BUILD
@@ -9,7 +9,7 @@
 // runtime would stop the backend from starting.
 extern "C" JAXMATCH_EXPORT int jaxmatch_ffi_api_minor() { return XLA_FFI_API_MINOR; }
 
-// That of jaxmatch/_ffi/abi.py when this library was built.
+// The number in jaxmatch/_ffi/abi.py when this library was built.
 extern "C" JAXMATCH_EXPORT int jaxmatch_abi() { return JAXMATCH_ABI; }
 
 // The version of the package and a hash of the native sources.

@@ -1,5 +1,5 @@
-// Attributes of a call, which Python passes by name: numbers, values of enums, options of a method,
-// and which of the optional operands are there.
+// Named attributes of a call: numbers, values of enums, options of a method, and the names of the
+// optional operands that are present.
 #ifndef JAXMATCH_ATTRIBUTES_H_
 #define JAXMATCH_ATTRIBUTES_H_
 
@@ -12,7 +12,7 @@
 
 namespace jaxmatch {
 
-// One value of an enum. A table of these stands beside each enum that Python names values of.
+// The name of an enum value. Each enum whose values Python names has a table of these.
 template <class E>
 struct Name {
   std::string_view name;
@@ -31,7 +31,7 @@ bool find_name(const Name<E> (&table)[kCount], std::string_view name, E* value) 
   return false;
 }
 
-// Calls f(word, its place) for each word of a text with single spaces.
+// Calls f(word, index) for each word of a text. Words are separated by single spaces.
 template <class F>
 void for_each_name(std::string_view text, F f) {
   for (int at = 0; !text.empty(); ++at) {
@@ -41,7 +41,7 @@ void for_each_name(std::string_view text, F f) {
   }
 }
 
-// Options of a method, as "name=value name=value". An option that is not there has its default.
+// Options of a method, as "name=value name=value". A missing option has its default.
 class Options {
  public:
   Options() = default;
@@ -70,8 +70,8 @@ class Options {
   std::string_view text_;
 };
 
-// The attributes of a call of `target`. After all were read, error() names the first that was
-// missing, of another type or without meaning.
+// The attributes of a call of `target`. After reading, error() names the first attribute that was
+// missing, had another type or an unknown value.
 class Attributes {
  public:
   Attributes(const char* target, const ffi::Dictionary& all) : target_(target), all_(all) {}
@@ -87,7 +87,7 @@ class Attributes {
     if (!find_name(table, given, &value)) fail(name, given);
     return value;
   }
-  // The place of an optional operand among those that are there; -1 where it is not.
+  // Index of an optional operand among those that are present; -1 if it is absent.
   int operand(std::string_view name) {
     int found = -1;
     for_each_name(word("present"), [&](std::string_view present, int at) {

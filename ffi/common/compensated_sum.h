@@ -1,4 +1,4 @@
-// Sums of doubles that keep what their additions round away.
+// Compensated sums of doubles.
 #ifndef JAXMATCH_COMPENSATED_SUM_H_
 #define JAXMATCH_COMPENSATED_SUM_H_
 

@@ -1,7 +1,7 @@
-// Sums of doubles that keep what their additions round away.
+// Compensated sums of doubles.
 //
 // Included inside a namespace: by compensated_sum.h, and once per instruction set by the CPU's
-// assignment solver, which may share no inline functions (see assignment/cpu/problem.h).
+// assignment solver, which must not share inline functions (see assignment/cpu/problem.h).
 
 // The exact error of the rounded sum `total` of a and b (Knuth's TwoSum).
 JAXMATCH_HOST_DEVICE inline double addition_error(double a, double b, double total) {
@@ -9,7 +9,7 @@ JAXMATCH_HOST_DEVICE inline double addition_error(double a, double b, double tot
   return (a - a_part) + (b - b_part);
 }
 
-// A. Neumaier (1974). Infinities and NaN come through.
+// Compensated summation by A. Neumaier (1974). Infinities and NaN propagate.
 struct CompensatedSum {
   double sum = 0, error = 0;
 
@@ -24,8 +24,8 @@ struct CompensatedSum {
   JAXMATCH_HOST_DEVICE double value() const { return sum + error; }
 };
 
-// The same of any finite doubles: infinite only where the sum itself is beyond all of them. Large
-// ones are added apart, in a unit in which nothing overflows.
+// The same for any finite doubles: infinite only if the sum itself exceeds the range of doubles.
+// Large terms are summed separately, scaled down so that nothing overflows.
 struct FullRangeSum {
   CompensatedSum small, large;
 
@@ -48,8 +48,8 @@ struct FullRangeSum {
   }
 };
 
-// A proved upper bound of a sum: the sum itself where three numbers hold it, as they do if nothing
-// was rounded. What they do not hold is counted.
+// A proved upper bound of a sum, equal to the sum if nothing was rounded. `error` sums the rounding
+// errors of `sum`, and `lost` bounds the rounding errors of `error`.
 struct SumBound {
   double sum = 0, error = 0, lost = 0;
 
@@ -65,10 +65,10 @@ struct SumBound {
     add(x.error);
     lost += x.lost;
   }
-  // Never negative; +inf where an addition left the range of doubles.
+  // Never negative; +inf if an addition overflowed.
   JAXMATCH_HOST_DEVICE double value() const {
     const double most = sum + error;
-    // `lost` itself is a sum of rounded numbers, none of them negative.
+    // `lost` is itself a rounded sum, of numbers that are not negative.
     const double rest = addition_error(sum, error, most) + lost * (1 + 0x1p-20);
     const double bound = most + rest;
     if (!(bound - bound == 0)) return __builtin_huge_val();

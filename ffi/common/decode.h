@@ -1,4 +1,4 @@
-// Element types of buffers, as solvers know them.
+// Conversion of XLA element types to Dtype.
 #ifndef JAXMATCH_DECODE_H_
 #define JAXMATCH_DECODE_H_
 
@@ -28,7 +28,7 @@ inline std::optional<Dtype> dtype_of(ffi::DataType dtype) {
   }
 }
 
-// The type of capacities: none of 16 bits.
+// The dtype of capacities, which may not have 16 bits.
 inline std::optional<Dtype> capacity_dtype_of(ffi::DataType dtype) {
   const std::optional<Dtype> found = dtype_of(dtype);
   return found && size_of(*found) > 2 ? found : std::nullopt;

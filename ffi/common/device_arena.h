@@ -1,4 +1,4 @@
-// Divides a buffer into arrays, or measures how long it has to be.
+// Divides a buffer into arrays, or measures the size that it needs.
 #ifndef JAXMATCH_DEVICE_ARENA_H_
 #define JAXMATCH_DEVICE_ARENA_H_
 
@@ -9,7 +9,7 @@
 namespace jaxmatch {
 
 struct DeviceArena {
-  char* base;  // null to learn the size
+  char* base;  // null to measure the size only
   int64_t used = 0;
 
   template <class T>
@@ -18,7 +18,7 @@ struct DeviceArena {
     used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
     return base ? reinterpret_cast<T*>(base + at) : nullptr;
   }
-  // The same for a pointer of any type.
+  // The same, assigned to a pointer of any type.
   template <class T>
   JAXMATCH_HOST_DEVICE void take(T*& part, int64_t count) {
     part = take<T>(count);

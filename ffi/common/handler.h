@@ -1,4 +1,5 @@
-// What every handler needs of XLA's FFI: the export macro and the shape of a batch.
+// Common parts of the FFI handlers: the export macro, conversion of exceptions to errors, and the
+// size of a batch.
 #ifndef JAXMATCH_HANDLER_H_
 #define JAXMATCH_HANDLER_H_
 
@@ -10,13 +11,13 @@
 
 #define JAXMATCH_EXPORT __attribute__((visibility("default")))
 
-// Defines the handler `name`, visible to the loader. XLA's own macro names no visibility, and the
-// libraries hide whatever does not: the declaration in front makes the symbol public.
+// Defines the handler `name`, visible to the loader. The libraries hide symbols by default, and
+// XLA's own macro sets no visibility: the declaration in front exports the symbol.
 #define JAXMATCH_HANDLER(name, impl, ...)                                  \
   extern "C" JAXMATCH_EXPORT XLA_FFI_Error* name(XLA_FFI_CallFrame* call); \
   extern "C" XLA_FFI_Error* name(XLA_FFI_CallFrame* call) {                \
     XLA_FFI_DEFINE_HANDLER(handler, impl, ##__VA_ARGS__);                  \
-    return jaxmatch::CallHandler(#name, handler, call);                    \
+    return jaxmatch::call_handler(#name, handler, call);                   \
   }                                                                        \
   static_assert(true, "a semicolon follows")
 
@@ -24,9 +25,9 @@ namespace jaxmatch {
 
 namespace ffi = ::xla::ffi;
 
-// Calls the handler of the target `name`; what it throws becomes an error of the call.
-inline XLA_FFI_Error* CallHandler(const char* name, XLA_FFI_Handler* handler,
-                                  XLA_FFI_CallFrame* call) noexcept {
+// Calls the handler of the target `name`. Converts exceptions to errors of the call.
+inline XLA_FFI_Error* call_handler(const char* name, XLA_FFI_Handler* handler,
+                                   XLA_FFI_CallFrame* call) noexcept {
   try {
     return handler(call);
   } catch (...) {
@@ -43,7 +44,7 @@ inline XLA_FFI_Error* CallHandler(const char* name, XLA_FFI_Handler* handler,
 
 // Number of problems in a buffer whose last `core_rank` dimensions are one problem. A buffer of
 // lower rank has none; zero-sized problems still count.
-inline int64_t BatchSize(ffi::Span<const int64_t> dimensions, size_t core_rank) {
+inline int64_t batch_size(ffi::Span<const int64_t> dimensions, size_t core_rank) {
   if (dimensions.size() < core_rank) return 0;
   int64_t batch = 1;
   for (size_t i = 0; i + core_rank < dimensions.size(); ++i) batch *= dimensions[i];

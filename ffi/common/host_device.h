@@ -1,4 +1,5 @@
-// Marks functions that both the host and the device run, or the device alone where there is one.
+// Macros for functions that run on host and device, and for functions that run on the device only
+// if there is one.
 #ifndef JAXMATCH_HOST_DEVICE_H_
 #define JAXMATCH_HOST_DEVICE_H_
 

@@ -1,4 +1,4 @@
-// The function by which Python learns sizes: no layout is written in both languages.
+// The function by which Python queries sizes, so that no layout is written in both languages.
 #include "common/sizes.h"
 
 #include "assignment/cuda/sizes.h"
@@ -27,7 +27,7 @@ bool find(const Size (&table)[kCount], std::string_view name, const int64_t* arg
 }  // namespace
 }  // namespace jaxmatch
 
-// -1 for a name that nothing has.
+// Returns -1 for an unknown name.
 extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t* arguments) {
   using namespace jaxmatch;
   int64_t size = -1;

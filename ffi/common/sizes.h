@@ -1,4 +1,4 @@
-// What Python asks the libraries instead of knowing it: sizes of buffers, words of a state, limits.
+// Numbers that Python queries from the libraries: sizes of buffers, words of a state, limits.
 #ifndef JAXMATCH_SIZES_H_
 #define JAXMATCH_SIZES_H_
 
@@ -12,12 +12,12 @@ struct Size {
   int64_t (*of)(const int64_t* arguments);
 };
 
-// A size that depends on nothing.
+// A size without arguments.
 template <int64_t kValue>
 int64_t constant(const int64_t*) {
   return kValue;
 }
-// In int32, which buffers are made of.
+// Number of int32, the elements of buffers, that hold so many bytes.
 constexpr int64_t words(int64_t bytes) { return (bytes + 3) / 4; }
 
 }  // namespace jaxmatch

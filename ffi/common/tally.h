@@ -1,4 +1,4 @@
-// Counters that all threads of a launch share, in a ring of one for each step.
+// Counters that all threads of a launch share: a ring with one tally for each step.
 #ifndef JAXMATCH_TALLY_H_
 #define JAXMATCH_TALLY_H_
 
@@ -6,7 +6,7 @@
 
 namespace jaxmatch {
 
-// Counters of one step, zero when it begins. Four words are one load.
+// Counters of one step, zero when it begins. A thread reads all four in one load.
 struct alignas(16) Tally {
   int32_t count, found, more, work;
 };

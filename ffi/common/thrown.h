@@ -1,4 +1,5 @@
-// What was thrown, in words: nothing may be thrown out of a function that another language calls.
+// Conversion of exceptions to messages: no exception may leave a function that another language
+// calls.
 #ifndef JAXMATCH_THROWN_H_
 #define JAXMATCH_THROWN_H_
 
@@ -8,29 +9,29 @@
 
 namespace jaxmatch {
 
-// Made without memory of its own, since it may be that there is none.
+// Allocates no memory, since there may be none.
 struct Thrown {
   bool out_of_memory;
   char message[256];
 
-  // In a catch clause; `where` is what the message begins with.
+  // Must be called in a catch clause. The message begins with `where`.
   static Thrown current(const char* where) noexcept {
     Thrown t{};
     try {
       throw;
     } catch (const std::bad_alloc&) {
       t.out_of_memory = true;
-      t.say(where, "no memory for the workspace");
+      t.format(where, "no memory for the workspace");
     } catch (const std::exception& e) {
-      t.say(where, e.what());
+      t.format(where, e.what());
     } catch (...) {
-      t.say(where, "an exception of no known type");
+      t.format(where, "an exception of no known type");
     }
     return t;
   }
 
  private:
-  void say(const char* where, const char* what) noexcept {
+  void format(const char* where, const char* what) noexcept {
     std::snprintf(message, sizeof message, "%s: %s", where, what);
   }
 };

@@ -119,7 +119,7 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
     if (x->dimensions().size() == 0) return wrong("a network's arrays need a dimension");
   }
   if (capacity.dimensions().size() == 0) return wrong("capacity needs a dimension");
-  const int64_t batch = BatchSize(capacity.dimensions(), 1);
+  const int64_t batch = batch_size(capacity.dimensions(), 1);
   const int64_t nodes = last(arc_ptr) - 1, arcs = last(arc_head), edges = last(capacity);
   if (nodes < 0) return wrong("arc_ptr holds at least one entry");
   constexpr int64_t kMost = INT32_MAX - 2048;  // so that loop counters may exceed the length

@@ -140,7 +140,7 @@ inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi:
   }
   GridCutOperands o;
   o.shape = {int32_t(depth), int32_t(height), int32_t(width)};
-  o.batch = BatchSize(dims, rank);
+  o.batch = batch_size(dims, rank);
   o.connectivity = int(connectivity);
   const int64_t given = arc_dims[arc_dims.size() - rank - 1];
   o.symmetric = given == connectivity / 2;

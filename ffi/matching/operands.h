@@ -123,7 +123,7 @@ inline ffi::ErrorOr<MatchingOperands> decode_matching(
   for (const Indices* x : {&row_ptr, &col_ind, &col_ptr, &row_ind}) {
     if (x->dimensions().size() == 0) return wrong("a graph's arrays need a dimension");
   }
-  const int64_t batch = BatchSize(row_ptr.dimensions(), 1);
+  const int64_t batch = batch_size(row_ptr.dimensions(), 1);
   const int64_t n = last(row_ptr) - 1, m = last(col_ptr) - 1, capacity = last(col_ind);
   if (n < 0 || m < 0) return wrong("row_ptr and col_ptr hold at least one entry");
   constexpr int64_t kMostEdges = INT32_MAX - 2048;  // so that loop counters may exceed the length

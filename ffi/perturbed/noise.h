@@ -1,5 +1,6 @@
-// The noise of perturbed estimators, as jaxmatch/estimators/_noise.py documents it: a function of
-// key, sample and place. The same operations on every processor; loops over places vectorise.
+// The noise of perturbed estimators: a function of key, sample and position that
+// jaxmatch/estimators/_noise.py documents. All processors use the same operations, and loops over
+// positions vectorise.
 //
 // Nothing here may come from the C++ standard library: see assignment/cpu/problem.h.
 #ifndef JAXMATCH_NOISE_H_
@@ -17,11 +18,11 @@ namespace jaxmatch::perturbed {
 
 enum class Noise : int32_t { kNormal, kGumbel };
 
-// What noise of one problem is made from: four words, an operand for each problem.
+// The seed of the noise of one problem: four words of an operand.
 struct NoiseStream {
   uint32_t key[2];
   uint32_t first_sample;
-  uint32_t problem;  // where it stands in the batch
+  uint32_t problem;  // its index in the batch
 };
 
 struct Words {
@@ -84,7 +85,8 @@ struct NoisePair {
 };
 
 // Box and Muller, Annals of Mathematical Statistics 29 (1958). The angle is a multiple of a quarter
-// turn, and f quarters, |f| <= 1/2, whose sine and cosine are Taylor polynomials to 1 ulp.
+// turn plus f quarter turns, |f| <= 1/2. Sine and cosine of the latter are Taylor polynomials,
+// accurate to 1 ulp.
 JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
   const float radius = root_of(-2 * log_of(u));
   const int32_t quarters = int32_t(4 * v + 0.5f);
@@ -99,7 +101,8 @@ JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
 
 JAXMATCH_NOISE_FN float negative_gumbel_of(float u) { return log_of(-log_of(u)); }
 
-// The two numbers of one counter, or their scores: the slope of -log of the density there.
+// The two numbers of one counter. With kScores, their scores: the derivative of -log of the
+// density.
 template <Noise kNoise, bool kScores = false>
 JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t sample, uint32_t pair) {
   const Words words = threefry(key0, key1, sample, pair);
@@ -109,7 +112,8 @@ JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t samp
   return {negative_gumbel_of(u), negative_gumbel_of(v)};
 }
 
-// Pairs of a problem of so many entries: pair k is entry k, and entry pairs + k if there is one.
+// Number of pairs of numbers in the noise of a problem. Pair k makes entry k, and entry pairs + k
+// if it exists.
 JAXMATCH_NOISE_FN int64_t noise_pairs(int64_t entries) { return (entries + 1) / 2; }
 
 }  // namespace jaxmatch::perturbed

@@ -11,7 +11,7 @@
 
 namespace jaxmatch::perturbed {
 
-using namespace assignment;  // what is perturbed here are assignments
+using namespace assignment;  // the perturbed problems
 
 static_assert(sizeof(NoiseStream) == 16, "four words of the operand");
 
@@ -19,7 +19,7 @@ using IndexResult = ffi::Result<ffi::Buffer<ffi::S32>>;
 
 struct PerturbedOperands {
   int64_t batch, samples, n, m;
-  int64_t width;  // of the costs: m, and 1 for what leaving a row costs
+  int64_t width;  // columns of the costs: m, plus 1 for unmatched costs
   int64_t entries;
   bool may_leave;
   Noise noise;
@@ -30,14 +30,14 @@ struct PerturbedOperands {
   const uint8_t* col_mask;    // [batch, m]
 
   float* total;      // [batch, n, width]: how often each pair was chosen
-  int32_t* col4row;  // [batch, samples, n]; m for a row that is left
+  int32_t* col4row;  // [batch, samples, n]; m for an unmatched row
   float* value;      // [batch, samples]
   int32_t* status;   // [batch, samples]
 };
 
 constexpr Name<Noise> kNoises[] = {{"normal", Noise::kNormal}, {"gumbel", Noise::kGumbel}};
 
-inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
+inline ffi::ErrorOr<PerturbedOperands> decode_perturbed(
     ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> strength, ffi::Buffer<ffi::F32> cost,
     ffi::RemainingArgs masks, ffi::Result<ffi::Buffer<ffi::F32>> total, IndexResult col4row,
     ffi::Result<ffi::Buffer<ffi::F32>> value, IndexResult status, Attributes& given) {
@@ -52,7 +52,7 @@ inline ffi::ErrorOr<PerturbedOperands> DecodePerturbed(
         "jaxmatch_perturbed_assignment: costs must have shape [..., n, m]"));
   }
   PerturbedOperands o;
-  o.batch = BatchSize(sides, 2);
+  o.batch = batch_size(sides, 2);
   o.samples = rows[rows.size() - 2];
   o.n = sides[sides.size() - 2];
   o.width = sides[sides.size() - 1];

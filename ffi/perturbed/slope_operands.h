@@ -19,7 +19,7 @@ struct SlopeOperands {
   int64_t batch, samples, n, width, entries;
   Noise noise;
   const NoiseStream* stream;  // [batch]
-  const float* along;         // [batch, n, width], d
+  const float* tangent;       // [batch, n, width], d
   const float* reference;     // [batch, n, width], r
   const int32_t* col4row;     // [batch, samples, n]; below 0 for none
 
@@ -29,26 +29,26 @@ struct SlopeOperands {
 
 using WeightResult = ffi::Result<ffi::Buffer<ffi::F32>>;
 
-inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
-    ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
+inline ffi::ErrorOr<SlopeOperands> decode_slope(
+    ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> tangent, ffi::Buffer<ffi::F32> reference,
     ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
     const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_perturbed_slope", attributes);
-  const auto sides = along.dimensions(), rows = col4row.dimensions();
+  const auto sides = tangent.dimensions(), rows = col4row.dimensions();
   SlopeOperands o{};
   o.noise = given.named("noise", kNoises);
   o.by_solutions = float(given.real("by_solutions"));
   o.by_scores = float(given.real("by_scores"));
   if (given.failed()) return ffi::Unexpected(given.error());
   if (sides.size() >= 2 && rows.size() >= 2) {
-    o.batch = BatchSize(sides, 2);
+    o.batch = batch_size(sides, 2);
     o.samples = rows[rows.size() - 2];
     o.n = sides[sides.size() - 2];
     o.width = sides[sides.size() - 1];
   }
   o.entries = o.n * o.width;
   const int64_t size = o.batch * o.entries;
-  if (size == 0 || o.entries > INT32_MAX - 64 || BatchSize(rows, 2) != o.batch ||
+  if (size == 0 || o.entries > INT32_MAX - 64 || batch_size(rows, 2) != o.batch ||
       rows[rows.size() - 1] != o.n || int64_t(reference.element_count()) != size ||
       int64_t(slope->element_count()) != size || int64_t(stream.element_count()) != 4 * o.batch ||
       int64_t(weight->element_count()) != 2 * o.batch * o.samples) {
@@ -56,7 +56,7 @@ inline ffi::ErrorOr<SlopeOperands> DecodeSlope(
         ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: shapes do not belong together"));
   }
   o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
-  o.along = along.typed_data();
+  o.tangent = tangent.typed_data();
   o.reference = reference.typed_data();
   o.col4row = col4row.typed_data();
   o.slope = slope->typed_data();

@@ -14,28 +14,28 @@ namespace jaxmatch::assignment {
 char shared_memory[227 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch::assignment
 
-// Solves a batch. Returns the bytes of shared memory that the plan asks for; -1: too many.
+// Solves a batch. Returns the plan's bytes of shared memory, or -1 if they exceed the limit.
 extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOperands* operands,
-                                      void* workspace, int64_t workspace_words, const char* kernel,
+                                      void* workspace, int64_t workspace_costs, const char* kernel,
                                       unsigned seed) {
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
-  AssignmentBatch b{*operands, workspace, workspace_words, {}, {}};
+  AssignmentBatch b{*operands, workspace, workspace_costs, {}, {}};
   const Plan plan = make_plan(b, kernel, int(sizeof shared_memory));
   if (plan.bytes > int(sizeof shared_memory)) return -1;
-  // Nothing is zero by luck; the second seed begins with NaN.
+  // Fills the memory, so that nothing is zero by chance; with even seeds it holds NaN.
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
-  const AssignmentKernel run = plan.alone ? WarpKernel(plan.columns_per_lane, b.cost_dtype)
-                                          : BlockKernel(plan.threads / 32, b.cost_dtype);
+  const AssignmentKernel run = plan.one_warp ? warp_kernel(plan.columns_per_lane, b.cost_dtype)
+                                             : block_kernel(plan.threads / 32, b.cost_dtype);
   emulator::launch(unsigned(plan.blocks), plan.threads, seed, [&] { run(b); });
   return plan.bytes;
 }
 
-// What a launch would ask for on a GPU with `most_bytes` of shared memory.
+// Bytes of shared memory of a launch on a GPU that has `most_bytes` of it.
 extern "C" int64_t plan_assignment(const jaxmatch::assignment::AssignmentOperands* operands,
-                                   int64_t workspace_words, int most_bytes) {
+                                   int64_t workspace_costs, int most_bytes) {
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
-  AssignmentBatch b{*operands, nullptr, workspace_words, {}, {}};
+  AssignmentBatch b{*operands, nullptr, workspace_costs, {}, {}};
   return make_plan(b, nullptr, most_bytes).bytes;
 }

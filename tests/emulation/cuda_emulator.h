@@ -1,11 +1,11 @@
 // Runs CUDA kernels on the CPU, to test them where there is no GPU: included before a kernel's
 // header, it stands in for the language extensions and functions that the kernels use.
 //
-// A thread is a fiber. Fibers of a block take turns in a random order and change at every warp-wide
-// function and barrier, so that a result that depends on which warp is faster shows up as a
-// difference between seeds. Warps must be converged at warp-wide functions, all 32 lanes; a
-// function that some lanes call while others call another one, or a barrier that not everybody
-// reaches, ends the process with a message.
+// A thread is a fiber. Fibers of a block take turns in a random order and switch at every warp-wide
+// function and barrier, so that a result that depends on the speed of warps differs between seeds.
+// All 32 lanes of a warp must be converged at warp-wide functions. If lanes call different
+// functions, or if some threads do not reach a barrier, the process ends with a message. Memory is
+// sequentially consistent here: errors of memory order do not show.
 #pragma once
 
 #include <setjmp.h>
@@ -38,7 +38,7 @@ namespace emulator {
 
 constexpr int kLanes = 32;
 
-// What the lanes of a warp tell each other.
+// Exchange between the lanes of a warp.
 struct Warp {
   int arrived = 0, operation = 0;
   unsigned round = 0;
@@ -49,11 +49,11 @@ struct Warp {
 struct Barrier {
   int arrived = 0;
   unsigned round = 0;
-  unsigned set = 0, all_set = 0;  // threads that came with something set, now and the last time
+  unsigned set = 0, all_set = 0;  // threads with a set flag, of this use and of the last one
 };
 
 struct Fiber {
-  ucontext_t context;  // where it begins; after that it goes on at `at`
+  ucontext_t context;  // of its start; afterwards it continues at `at`
   jmp_buf at;
   bool begun = false;
   std::unique_ptr<char[]> stack;
@@ -70,7 +70,7 @@ struct Block {
   std::vector<Fiber*> waiting;
   std::vector<char> shared;
   unsigned index = 0;
-  unsigned long progress = 0;  // how often somebody arrived or finished
+  unsigned long progress = 0;  // arrivals and ends of threads
 };
 
 inline Block* block;
@@ -78,7 +78,7 @@ inline Dim block_idx, block_dim, grid_dim;
 
 inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
 
-// Fibers change by _longjmp: swapcontext asks the system for the signal mask each time.
+// Fibers switch by _longjmp, since each swapcontext is a system call for the signal mask.
 [[gnu::noinline]] inline void yield() {
   if (_setjmp(block->running->at) == 0) _longjmp(block->scheduler, 1);
 }
@@ -96,9 +96,9 @@ inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
   std::abort();
 }
 
-// One warp-wide function: the last lane to arrive computes what all of them get.
+// One warp-wide function: the last lane to arrive computes the results of all lanes.
 template <class Compute>
-uint64_t together(int operation, uint64_t given, int other, const Compute& compute) {
+uint64_t converge(int operation, uint64_t given, int other, const Compute& compute) {
   Warp& warp = block->warps[block->running->thread / kLanes];
   const int lane = block->running->thread % kLanes;
   if (warp.arrived == 0) {
@@ -115,7 +115,7 @@ uint64_t together(int operation, uint64_t given, int other, const Compute& compu
     warp.arrived = 0;
     ++warp.round;
   }
-  // Always, so that nobody runs ahead of a memory access that is not synchronised.
+  // Always yields, so that no lane runs ahead of a memory access that is not synchronised.
   do {
     yield();
   } while (warp.round == round);
@@ -124,7 +124,7 @@ uint64_t together(int operation, uint64_t given, int other, const Compute& compu
 
 template <class T, class Combine>
 T reduce(int operation, T x, const Combine& combine) {
-  return T(together(operation, uint64_t(std::make_unsigned_t<T>(x)), 0, [&](Warp& warp) {
+  return T(converge(operation, uint64_t(std::make_unsigned_t<T>(x)), 0, [&](Warp& warp) {
     T all = T(warp.given[0]);
     for (int lane = 1; lane < kLanes; ++lane) all = combine(all, T(warp.given[lane]));
     for (uint64_t& taken : warp.taken) taken = uint64_t(std::make_unsigned_t<T>(all));
@@ -135,7 +135,7 @@ template <class T>
 T move(int operation, T x, int lane) {
   uint64_t bits = 0;
   std::memcpy(&bits, &x, sizeof x);
-  bits = together(operation, bits, lane, [](Warp& warp) {
+  bits = converge(operation, bits, lane, [](Warp& warp) {
     for (int i = 0; i < kLanes; ++i) {
       const int from = warp.other[i];
       warp.taken[i] = warp.given[from >= 0 && from < kLanes ? from : i];
@@ -180,9 +180,9 @@ inline void start(Block& home, unsigned index, int threads, void (*body)()) {
   }
 }
 
-// Lets every fiber that is not done go on for a while, but for warps that are `slow` now.
+// Resumes every fiber that is not done once, except those of warps that are `slow` now.
 template <class Slow>
-void go_on(Block& home, std::mt19937& random, const Slow& slow) {
+void run_pass(Block& home, std::mt19937& random, const Slow& slow) {
   block = &home;
   block_idx.x = home.index;
   std::shuffle(home.waiting.begin(), home.waiting.end(), random);
@@ -194,7 +194,7 @@ void go_on(Block& home, std::mt19937& random, const Slow& slow) {
   std::erase_if(home.waiting, [](const Fiber* fiber) { return fiber->done; });
 }
 
-// What a fiber does: makecontext passes integers only.
+// The entry function of a fiber. The kernel is static, since makecontext passes integers only.
 template <class Kernel>
 void (*body_of(const Kernel& kernel))() {
   static const Kernel* body;
@@ -207,7 +207,8 @@ void (*body_of(const Kernel& kernel))() {
   };
 }
 
-// Runs `kernel` for every block of a grid, `threads` each. The order of fibers follows `seed`.
+// Runs `kernel` for every block of a grid, with `threads` threads each. `seed` determines the order
+// of fibers.
 template <class Kernel>
 void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
   std::mt19937 random(seed);
@@ -218,14 +219,14 @@ void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
     start(here, index, threads, body_of(kernel));
     while (!here.waiting.empty()) {
       const unsigned long before = here.progress;
-      go_on(here, random, [](int) { return false; });
+      run_pass(here, random, [](int) { return false; });
       if (here.progress == before && !here.waiting.empty()) fail("nobody can go on");
     }
   }
 }
 
-// The same as a cooperative launch: all blocks live at once. Each has its own `bytes` of what lies
-// at `shared`, and warps are slow or fast for a while.
+// The same as a cooperative launch: all blocks run at once. Each has its own copy of the `bytes` at
+// `shared`, and warps are randomly slow or fast for some passes.
 template <class Kernel>
 void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, size_t bytes,
                      const Kernel& kernel) {
@@ -249,8 +250,8 @@ void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, 
     for (unsigned k = 0, first = unsigned(random() % blocks); k < blocks; ++k) {
       Block& home = grid[(first + k) % blocks];
       std::memcpy(shared, home.shared.data(), bytes);
-      go_on(home, random,
-            [&](int warp) { return pass % slowness[home.index * warps + unsigned(warp)] != 0; });
+      run_pass(home, random,
+               [&](int warp) { return pass % slowness[home.index * warps + unsigned(warp)] != 0; });
       std::memcpy(home.shared.data(), shared, bytes);
       left += unsigned(home.waiting.size());
     }
@@ -275,7 +276,7 @@ T __reduce_max_sync(unsigned, T x) {
   return emulator::reduce(kReduceMax, x, [](T a, T b) { return a < b ? b : a; });
 }
 inline unsigned __ballot_sync(unsigned, bool x) {
-  return unsigned(emulator::together(kBallot, x, 0, [](emulator::Warp& warp) {
+  return unsigned(emulator::converge(kBallot, x, 0, [](emulator::Warp& warp) {
     uint64_t all = 0;
     for (int lane = 0; lane < emulator::kLanes; ++lane) all |= warp.given[lane] << lane;
     for (uint64_t& taken : warp.taken) taken = all;
@@ -295,7 +296,7 @@ T __shfl_xor_sync(unsigned, T x, int step) {
   return emulator::move(kShuffle, x, emulator::block->running->thread % 32 ^ step);
 }
 inline void __syncwarp() {
-  emulator::together(kSyncWarp, 0, 0, [](emulator::Warp&) {});
+  emulator::converge(kSyncWarp, 0, 0, [](emulator::Warp&) {});
 }
 inline void __barrier_sync_count(unsigned id, unsigned count) {
   emulator::barrier(id, count, false);

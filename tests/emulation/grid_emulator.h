@@ -1,5 +1,5 @@
-// What kernels of a cooperative launch need beyond cuda_emulator.h: memory that several blocks
-// share. Whatever reads or writes it lets others go on now and then.
+// Functions of kernels with a cooperative launch, in addition to cuda_emulator.h: accesses to
+// memory that several blocks share. Each access yields to other threads at random.
 #pragma once
 
 #include <algorithm>

@@ -25,13 +25,13 @@ inline int atomicCAS(int* at, int expected, int x) {
 inline void __threadfence_block() { emulator::perhaps_yield(); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 namespace jaxmatch {
-inline void add_release(uint64_t* at, uint64_t x) { *at += x; }
-inline uint64_t peek_acquire(const uint64_t* at) {
+inline void atomic_add_release(uint64_t* at, uint64_t x) { *at += x; }
+inline uint64_t load_acquire(const uint64_t* at) {
   emulator::yield();
   return *at;
 }
 template <class T>
-void send_min(T* at, T x) {
+void atomic_min_relaxed(T* at, T x) {
   atomicMin(at, x);
 }
 inline int64_t nanoseconds() { return 0; }

@@ -17,7 +17,7 @@ T atomicExch(T* at, T x) {
 inline int atomicSub(int* at, int x) { return atomicAdd(at, -x); }
 inline unsigned __match_any_sync(unsigned, int x) {
   constexpr int kMatch = 100;
-  return unsigned(emulator::together(kMatch, uint64_t(uint32_t(x)), 0, [](emulator::Warp& warp) {
+  return unsigned(emulator::converge(kMatch, uint64_t(uint32_t(x)), 0, [](emulator::Warp& warp) {
     for (int lane = 0; lane < emulator::kLanes; ++lane) {
       warp.taken[lane] = 0;
       for (int other = 0; other < emulator::kLanes; ++other) {

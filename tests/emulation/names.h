@@ -1,4 +1,4 @@
-// The names by which tests ask for dtypes.
+// Names of dtypes, as tests pass them.
 #pragma once
 
 #include "common/attributes.h"
@@ -9,7 +9,7 @@ constexpr Name<Dtype> kDtypes[] = {{"bfloat16", Dtype::kBF16}, {"float16", Dtype
                                    {"float32", Dtype::kF32},   {"float64", Dtype::kF64},
                                    {"int32", Dtype::kS32},     {"int64", Dtype::kS64}};
 
-// The value of a name; that of the first one for a name that is not there.
+// The value of a name; for an unknown name, the first value of the table.
 template <class E, size_t kCount>
 E named(const Name<E> (&table)[kCount], const char* name) {
   E value = table[0].value;

@@ -2,16 +2,16 @@
 // one free row, then a dual update on the settled columns only.
 //
 // A path may end at a free column, or at a row that is dropped at its unmatched cost. `bound` is
-// the best end found so far: columns at `bound` or farther are never looked at again, and
+// the length of the best complete path so far. Columns at `bound` or farther are never scanned, and
 // `label[j] = v_j + min(dist_j, bound)` makes the test of an edge one comparison.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 template <class Acc>
 struct Search {
   Acc bound;
-  int32_t end_col;  // the free column where the best path ends, or kNone:
-  int32_t end_row;  // the row that it drops
+  int32_t end_col;  // the free column where the best path ends; kNone: it drops a row
+  int32_t end_row;  // that row
   int32_t open, settled;
 };
 
@@ -35,7 +35,7 @@ void close_column(S& s, Search<typename S::Acc>& search, int32_t at) {
   s.position[s.open_col[at]] = at;
 }
 
-// dist of every column from `root`: one edge.
+// Starts a search: sets the distance of every column to its edge from `root`.
 template <class S>
 void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
   using L = typename S::Lanes;
@@ -71,7 +71,7 @@ void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
   if (search.end_col != kNone) s.pred[search.end_col] = root;
 }
 
-// Columns beyond the bound need no look any more.
+// Lowers the labels to a smaller bound, so that no column beyond it is relaxed any more.
 template <class S>
 void tighten_labels(S& s, typename S::Acc bound) {
   using L = typename S::Lanes;
@@ -81,8 +81,8 @@ void tighten_labels(S& s, typename S::Acc bound) {
   }
 }
 
-// Relaxes the edges of row i; h is its u minus its distance, so that C_ij - v_j - h is the length
-// of the path through it.
+// Relaxes the edges of row i. `h` is u_i minus the distance of the row, so that C_ij - v_j - h is
+// the length of the path to column j through row i.
 template <class S>
 void relax_row(S& s, Search<typename S::Acc>& search, int32_t i, typename S::Acc h) {
   using L = typename S::Lanes;
@@ -119,7 +119,8 @@ void relax_row(S& s, Search<typename S::Acc>& search, int32_t i, typename S::Acc
   if (search.bound < old_bound) tighten_labels(s, search.bound);
 }
 
-// The least key of the open list; all columns that have it move to the end of `settled`.
+// Returns the least key of the open list. If it is below the bound, moves all columns with this key
+// to the end of `settled`.
 template <class S>
 typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
   using L = typename S::Lanes;
@@ -147,7 +148,8 @@ typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
   return nearest;
 }
 
-// Extends the tree until no open column is nearer than the best end. False: there is no end.
+// Extends the tree until no open column is nearer than the end of the best path. Returns false if
+// there is no path.
 template <class S>
 bool search_path(S& s, Search<typename S::Acc>& search) {
   int32_t scanned = search.settled;
@@ -163,7 +165,7 @@ bool search_path(S& s, Search<typename S::Acc>& search) {
   return search.bound < kInfinity<typename S::Acc>;
 }
 
-// Keeps settled columns tight, and clears the open list.
+// Updates the duals so that settled columns stay tight, and clears the open list.
 template <class S>
 void close_search(S& s, Search<typename S::Acc>& search) {
   for (int32_t k = 0; k < search.settled; ++k) {
@@ -173,7 +175,7 @@ void close_search(S& s, Search<typename S::Acc>& search) {
   while (search.open > 0) close_column(s, search, search.open - 1);
 }
 
-// Flips the path that a search from row `root` found.
+// Flips the pairs along the path that the search from row `root` found.
 template <class S>
 void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
   int32_t j = search.end_col;
@@ -194,7 +196,8 @@ void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
   }
 }
 
-// Matches every free row, one shortest path each. False: a row that must be matched cannot be.
+// Matches every free row along a shortest path. Returns false if a row that must be matched cannot
+// be.
 template <class S>
 bool augment_rows(S& s, int32_t free_count) {
   Search<typename S::Acc> search;

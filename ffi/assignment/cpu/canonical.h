@@ -1,9 +1,9 @@
-// From a problem as it was passed in to canonical form and back: masks, orientation, dtypes.
+// Canonical form of a problem: masks, orientation, dtypes, and the costs in this form.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// The arena as a stack of cache-line aligned arrays. Sizes are added up first, by the same code:
-// with no base every array is null and only `used` counts.
+// Allocates cache-line aligned arrays in the arena. The same code first measures their sizes:
+// without a base every array is null and only `used` grows.
 struct Stack {
   char* base = nullptr;
   size_t used = 0;
@@ -49,7 +49,7 @@ void write_real(void* array, Dtype dtype, int64_t i, double x) {
   }
 }
 
-// The rows or the columns that a mask leaves.
+// The rows or the columns that a mask includes.
 struct Used {
   int64_t count, first;
   bool contiguous;
@@ -74,42 +74,43 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
   }
 }
 
-// One problem in canonical orientation: as many columns as rows or more, unless rows may stay
-// unmatched at a cost. Transposed problems and scattered columns are gathered, others read in
-// place.
-struct Frame {
-  explicit Frame(const AssignmentProblem& problem)
+// Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost. The
+// costs are copied if the problem is transposed or its columns are not contiguous. Otherwise they
+// are read in place.
+struct CanonicalForm {
+  explicit CanonicalForm(const AssignmentProblem& problem)
       : p(problem), n(used_part(p.row_mask, p.n)), m(used_part(p.col_mask, p.m)) {
-    flip = !p.unmatched_cost && n.count > m.count;
-    gathered = !p.points && (flip || !m.contiguous);
-    rows = flip ? m.count : n.count;
-    cols = flip ? n.count : m.count;
+    transposed = !p.unmatched_cost && n.count > m.count;
+    gathered = !p.points && (transposed || !m.contiguous);
+    rows = transposed ? m.count : n.count;
+    cols = transposed ? n.count : m.count;
   }
 
-  void take_lists(Stack* stack) {
+  void allocate_lists(Stack* stack) {
     int32_t* n_list = stack->take<int32_t>(n.count);
     int32_t* m_list = stack->take<int32_t>(m.count);
     if (!stack->base) return;
     list_used(p.row_mask, p.n, n_list);
     list_used(p.col_mask, p.m, m_list);
-    row_list = flip ? m_list : n_list;
-    col_list = flip ? n_list : m_list;
+    row_list = transposed ? m_list : n_list;
+    col_list = transposed ? n_list : m_list;
   }
 
   const AssignmentProblem& p;
   Used n, m;
   int64_t rows, cols;
-  bool flip, gathered;
-  const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if flipped)
+  bool transposed, gathered;
+  const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if transposed)
   const int32_t* col_list = nullptr;
 };
 
-// Copies the used part, in its own dtype. Blocks of rows keep the transposition in cache.
+// Copies the unmasked costs in their own dtype. Transposition goes by blocks of rows of the
+// problem, which stay in cache.
 template <class Elem>
-void gather(const Frame& f, const Elem* cost, Elem* out) {
+void copy_costs(const CanonicalForm& f, const Elem* cost, Elem* out) {
   constexpr int64_t kBlock = 16;
   const int64_t stride = f.p.m;
-  if (!f.flip) {
+  if (!f.transposed) {
     for (int64_t i = 0; i < f.rows; ++i) {
       const Elem* row = cost + f.row_list[i] * stride;
       for (int64_t j = 0; j < f.cols; ++j) out[i * f.cols + j] = row[f.col_list[j]];
@@ -125,17 +126,18 @@ void gather(const Frame& f, const Elem* cost, Elem* out) {
   }
 }
 
-// Memory for the costs beside those of the problem, and where they are.
+// Allocates the copy of the costs, if there is one.
 template <class Lanes, class Elem>
-void take_costs(State<Lanes, Elem>* s, const Frame& f, Stack* stack) {
+void allocate_costs(State<Lanes, Elem>* s, const CanonicalForm& f, Stack* stack) {
   s->gathered = f.gathered ? stack->take<Elem>(f.rows * f.cols) : nullptr;
 }
 
+// Copies the costs if necessary, and sets the pointer to them.
 template <class Lanes, class Elem>
-void find_costs(State<Lanes, Elem>* s, const Frame& f) {
+void gather_costs(State<Lanes, Elem>* s, const CanonicalForm& f) {
   const Elem* cost = static_cast<const Elem*>(f.p.cost);
   if (f.gathered) {
-    gather(f, cost, s->gathered);
+    copy_costs(f, cost, s->gathered);
     s->cost = s->gathered;
     s->stride = f.cols;
     s->row_id = nullptr;
@@ -161,7 +163,7 @@ void write_failure(const AssignmentProblem& p, Status status) {
   *p.status = status;
 }
 
-// What the costs are made of.
+// Number format of the costs.
 template <class Elem>
 struct Format {  // integers
   static constexpr bool kInteger = true;
@@ -196,7 +198,8 @@ struct Format<double> {
   static constexpr int kDigits = 53, kLowest = -1074;
 };
 
-// Every finite cost is a multiple of 2^granule, if the least non-zero magnitude is `least`.
+// Returns `granule` such that every finite cost is a multiple of 2^granule; `least` is the least
+// non-zero magnitude.
 template <class Elem>
 int granule_of(double least) {
   using F = Format<Elem>;

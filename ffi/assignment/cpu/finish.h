@@ -1,16 +1,17 @@
-// What a solve reports beside the pairing: row duals, and a proved bound on the gap.
+// Range of the costs before a solve, and after it a proved bound on the gap.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// What one pass over floating-point costs finds out.
+// Results of one pass over floating-point costs.
 struct CostRange {
   double max_abs = 0;                // over finite costs
   double min_abs = __builtin_inf();  // over non-zero finite costs
-  bool invalid = false;              // NaN, or an infinity that does not forbid
+  bool invalid = false;              // NaN, or an infinity of the wrong sign
 };
 
-// The bits of a float without its sign order like magnitudes, and every processor compares
-// integers of that size: a loop that the compiler vectorises.
+// Range of the magnitudes of a row, as bits shifted left by one. Without the sign, the bits of
+// floats are ordered like their magnitudes. Every processor compares integers of that size, so the
+// compiler vectorises the loop.
 template <class Bits>
 void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   using Aliased __attribute__((may_alias)) = Bits;
@@ -26,13 +27,13 @@ void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
 }
 
 template <class S>
-CostRange inspect(const S& s) {
+CostRange find_cost_range(const S& s) {
   using Elem = typename S::Elem;
   using Bits = typename Format<Elem>::Bits;
   constexpr Bits kInfinite = Bits(Format<Elem>::kInfinityBits << 1);
   CostRange range;
   Bits most = 0, least = Bits(-1);
-  // Rows that follow each other are one long row.
+  // Rows without gaps between them are scanned as one row.
   const bool dense = S::kStored && !s.row_id && s.stride == s.cols;
   const int64_t rows = dense ? 1 : s.rows, cols = dense ? int64_t(s.rows) * s.cols : s.cols;
   for (int64_t i = 0; i < rows; ++i) {
@@ -77,10 +78,11 @@ inline int lowest_bit(double x) {
   return (exponent ? exponent : 1) - 1075 + __builtin_ctzll(fraction);
 }
 
-// The gap that the column duals prove: sum over rows of (what the row pays - the least that any
-// column, or leaving, would cost at these duals) and of -v_j over unmatched optional columns.
-// Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
-// costs attain the rounded minimum, and for those the error is known exactly.
+// Upper bound on the gap, proved by the column duals: the sum over rows of (reduced cost of the
+// chosen column, or unmatched cost of a dropped row) minus (least of these over all choices of the
+// row), plus the sum of -v_j over unmatched optional columns. Rounding is monotone, so the true
+// minimum of a row is among the entries whose rounded reduced costs attain the rounded minimum. For
+// those the error is known exactly.
 template <class S>
 double prove_gap(const S& s) {
   using L = typename S::Lanes;
@@ -120,7 +122,7 @@ double prove_gap(const S& s) {
   return gap.value();
 }
 
-// True where every number that the solve compared was a multiple of 2^granule below 2^(granule+53).
+// True if every number that the solve compared was a multiple of 2^granule below 2^(granule+53).
 template <class S>
 bool is_exact(const S& s, double max_abs, int granule) {
   double most_dual = 0;

@@ -1,4 +1,4 @@
-// The target jaxmatch_assignment on CPU: spreads the batch.
+// The target jaxmatch_assignment on CPU: solves the problems of a batch on several threads.
 #include "common/handler.h"
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                       ffi::Dictionary attributes) {
   Attributes given("jaxmatch_assignment", attributes);
-  const auto decoded = DecodeAssignment(args, rets, given);
+  const auto decoded = decode_assignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
   const AssignmentOperands& o = *decoded;
-  const SolveAssignment solve = PickAssignmentSolver(std::max(o.n, o.m));
+  const SolveAssignment solve = pick_assignment_solver(std::max(o.n, o.m));
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
     alignas(64) char small[16 << 10];
@@ -31,7 +31,7 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remain
     }
     if (arena.owned) std::free(arena.base);
   };
-  ForEachRange(pool, o.batch, 200 + 3.0 * double(o.n) * double(o.m), solve_range);
+  for_each_range(pool, o.batch, 200 + 3.0 * double(o.n) * double(o.m), solve_range);
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_assignment: no memory for the workspace");

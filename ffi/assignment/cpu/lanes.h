@@ -1,10 +1,10 @@
-// The vector registers of one instruction set, as far as the assignment solver needs them.
+// Vector operations of one instruction set that the assignment solver uses.
 //
-// Each `Lanes` computes in Acc: double on every instruction set, and __int128 one at a time for
-// 64-bit integers whose sums would round in a double. Costs are converted as they are loaded,
-// exactly; a load of fewer than kWidth costs fills the other lanes with zeros.
+// Each `Lanes` computes in Acc. This is double, or, for 64-bit integers whose sums would round in a
+// double, __int128 with a single lane. Loads convert costs exactly. A load of fewer than kWidth
+// costs fills the other lanes with zeros.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 struct BF16 {
   uint16_t bits;
@@ -45,7 +45,7 @@ inline double least_of_four(__m256d a) {
   const __m128d two = _mm_min_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
   return _mm_cvtsd_f64(_mm_min_sd(two, _mm_unpackhi_pd(two, two)));
 }
-// The least two of eight numbers, given as pairs (first[k], second[k]) in order.
+// The two least of eight numbers, given as pairs with first[k] <= second[k].
 inline void least_two_of_four(__m256d first, __m256d second, double* least, double* next) {
   const __m128d f0 = _mm256_castpd256_pd128(first), f1 = _mm256_extractf128_pd(first, 1);
   const __m128d s0 = _mm256_castpd256_pd128(second), s1 = _mm256_extractf128_pd(second, 1);
@@ -56,7 +56,7 @@ inline void least_two_of_four(__m256d first, __m256d second, double* least, doub
 }
 #endif
 
-// One number at a time: any processor, and any Acc with + - * <.
+// A single lane, for any processor and any Acc with + - * <.
 template <class AccType>
 struct ScalarLanes {
   using Acc = AccType;
@@ -214,7 +214,7 @@ struct Avx2Lanes {
   static Reg from_bf16(__m128i x) {
     return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(x), 16)));
   }
-  // Right for |x| < 2^51; the solver leaves larger integers to __int128.
+  // Exact for |x| < 2^51; the solver uses __int128 for larger integers.
   static Reg from_int64(__m256i x) {
     const __m256i magic = _mm256_set1_epi64x(0x4338000000000000);
     return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(x, magic)),

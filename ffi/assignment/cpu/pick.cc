@@ -4,7 +4,7 @@
 
 namespace jaxmatch::assignment {
 
-SolveAssignment PickAssignmentSolver(int64_t cols) {
+SolveAssignment pick_assignment_solver(int64_t cols) {
   struct Choice {
     SolveAssignment narrow, wide;
   };
@@ -18,12 +18,12 @@ SolveAssignment PickAssignmentSolver(int64_t cols) {
 #if defined(JAXMATCH_HAVE_AVX512)
     if (instruction_set() == InstructionSet::kAvx512) {
       best.wide = avx512::solve_assignment;
-      if (asked_instruction_set().by_name) best.narrow = best.wide;
+      if (requested_instruction_set().by_name) best.narrow = best.wide;
     }
 #endif
     return best;
   }();
-  // Eight lanes pay where rows are long; all choices give the same bits.
+  // Eight lanes are faster on long rows only. All choices return the same bits.
   constexpr int64_t kWide = 256;
   return cols < kWide ? choice.narrow : choice.wide;
 }

@@ -1,4 +1,4 @@
-// Which of the compiled solvers runs.
+// Choice among the solvers that are compiled for different instruction sets.
 #ifndef JAXMATCH_CPU_ASSIGNMENT_PICK_H_
 #define JAXMATCH_CPU_ASSIGNMENT_PICK_H_
 
@@ -8,8 +8,8 @@
 
 namespace jaxmatch::assignment {
 
-// The best for this processor and problems whose longer side is `cols`.
-SolveAssignment PickAssignmentSolver(int64_t cols);
+// The fastest solver on this processor for problems whose longer side is `cols`.
+SolveAssignment pick_assignment_solver(int64_t cols);
 
 }  // namespace jaxmatch::assignment
 

@@ -1,18 +1,20 @@
-// Costs that are distances between points: a row is computed when it is scanned, O(n + m) memory.
+// Costs that are distances between points. A row is computed when it is scanned; memory is O(n +
+// m).
 //
-// The bits are those of large/point_costs.h: in double, coordinate after coordinate, never
-// contracted, then rounded to the type of the coordinates.
+// Distances are bitwise equal to those of large/point_costs.h: summed in double in the order of the
+// coordinates, without contraction, then rounded to the dtype of the coordinates.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Computed rows are kept, each in the slot of its number modulo their count, as far as this room
-// goes. A pass down a vector of columns takes 24 rows by turns (reduce_columns).
+// Computed rows are cached: row i is in slot i modulo the number of slots. The slots take
+// kKeptBytes, or the size of kLeastKept rows if that is more, since reduce_columns alternates
+// between 24 rows.
 constexpr int64_t kKeptBytes = int64_t{16} << 20, kLeastKept = 32;
 
-// A point is seen from so many others to learn where they lie (mean_gradient).
+// Pairs that mean_gradient samples for each column.
 constexpr int64_t kSampled = 4;
 
-// Calls f(term, end): the distance of two points is end(the sum of term(x, y) over coordinates).
+// Calls f(term, end), where the distance of points x and y is end(sum over k of term(x_k, y_k)).
 template <class L, class F>
 inline __attribute__((always_inline)) void with_metric(Metric metric, const F& f) {
   using Reg = typename L::Reg;
@@ -34,7 +36,7 @@ inline __attribute__((always_inline)) void with_metric(Metric metric, const F& f
   }
 }
 
-// The distances of point x from neighbouring points, whose coordinates lie `stride` apart.
+// Computes the distances from point x to `count` consecutive points, which are [dims, stride].
 template <class L, int kVectors, class Elem>
 inline __attribute__((always_inline)) void compute_distances(Metric metric, const double* x,
                                                              int64_t dims, const double* points,
@@ -62,13 +64,13 @@ struct PointState : State<LanesType, ElemType> {
   using Elem = ElemType;
   using Acc = typename Base::Acc;
   static constexpr bool kStored = false;
-  static constexpr int kVectors = 4;  // of columns, computed together
+  static constexpr int kVectors = 4;  // of columns, computed at once
 
   double* row_points;          // [rows, dims]
   double* col_points;          // [dims, width], zeros in the padding
-  double *direction, *middle;  // [dims], of the start
+  double *direction, *middle;  // [dims], see mean_gradient
   Elem* kept;                  // [slots, width] rows
-  int32_t* kept_row;           // [slots] which they are, or kNone
+  int32_t* kept_row;           // [slots] the row in the slot, or kNone
   int64_t width, slots, dims;
   Metric metric;
 
@@ -92,7 +94,7 @@ struct PointState : State<LanesType, ElemType> {
 };
 
 template <class Lanes, class Elem>
-void take_costs(PointState<Lanes, Elem>* s, const Frame& f, Stack* stack) {
+void allocate_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f, Stack* stack) {
   constexpr int64_t kBlock = PointState<Lanes, Elem>::kVectors * Lanes::kWidth;
   s->dims = f.p.points->dims;
   s->metric = f.p.points->metric;
@@ -110,14 +112,14 @@ void take_costs(PointState<Lanes, Elem>* s, const Frame& f, Stack* stack) {
 }
 
 template <class Lanes, class Elem>
-void find_costs(PointState<Lanes, Elem>* s, const Frame& f) {
+void gather_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f) {
   s->cost = nullptr;
   s->stride = 0;
   s->row_id = nullptr;
   const PointSets& points = *f.p.points;
-  const Elem* x = static_cast<const Elem*>(f.flip ? points.cols : points.rows);
-  const Elem* y = static_cast<const Elem*>(f.flip ? points.rows : points.cols);
-  const int64_t rows = f.flip ? f.p.m : f.p.n, cols = f.flip ? f.p.n : f.p.m;
+  const Elem* x = static_cast<const Elem*>(f.transposed ? points.cols : points.rows);
+  const Elem* y = static_cast<const Elem*>(f.transposed ? points.rows : points.cols);
+  const int64_t rows = f.transposed ? f.p.m : f.p.n, cols = f.transposed ? f.p.n : f.p.m;
   for (int64_t k = 0; k < s->dims; ++k) {
     for (int64_t i = 0; i < f.rows; ++i) {
       s->row_points[i * s->dims + k] = double(x[k * rows + f.row_list[i]]);
@@ -130,11 +132,12 @@ void find_costs(PointState<Lanes, Elem>* s, const Frame& f) {
   for (int64_t slot = 0; slot < s->slots; ++slot) s->kept_row[slot] = kNone;
 }
 
-// Into s.direction: how a cost changes as its column's point moves, on average over pairs. Into
-// s.middle: the mean of the columns' points.
+// Stores in s.direction the gradient of a cost with respect to its column's point, averaged over
+// pairs, and in s.middle the mean of the columns' points.
 //
-// For squares this is twice the difference of the means, and for unit vectors a cost is half the
-// square; else pairs are sampled. Sums are sequential: the same on all instruction sets.
+// For squared distances the gradient is twice the difference of the means. For unit vectors the
+// cosine cost is half the squared distance. For other metrics, pairs are sampled. Sums are
+// sequential, so that all instruction sets return the same bits.
 template <class S>
 void mean_gradient(S& s) {
   for (int64_t k = 0; k < s.dims; ++k) {
@@ -148,7 +151,7 @@ void mean_gradient(S& s) {
   if (s.metric == Metric::kSqeuclidean || s.metric == Metric::kCosine) return;
   for (int64_t k = 0; k < s.dims; ++k) s.direction[k] = 0;
   for (int64_t pair = 0; pair < kSampled * s.cols; ++pair) {
-    // The golden ratio of 2^32: rows that lie far apart.
+    // Multiples of 2^32 / golden ratio, modulo the number of rows, spread the sampled rows.
     const int64_t j = pair / kSampled, i = int64_t(uint64_t(pair) * 2654435769u % uint64_t(s.rows));
     const double* const x = s.row_points + i * s.dims;
     const double* const y = s.col_points + j;
@@ -169,13 +172,14 @@ void mean_gradient(S& s) {
   for (int64_t k = 0; k < s.dims; ++k) s.direction[k] /= double(kSampled * s.cols);
 }
 
-// Fills v for a start: clouds that lie apart are brought together. Moving the columns' points by
-// one vector changes squared distances by what rows and columns pay alone; what columns pay then is
-// the linear part of these duals, for other metrics approximately. Then each row's least reduced
-// cost is its dual, and columns have the largest duals that these allow. Returns false where a dual
-// is not finite or beyond `most`. Costs are never changed.
+// Computes start duals in v that cancel a translation between the two point sets. Translating the
+// columns' points changes squared distances by a sum of row terms and column terms. The column
+// terms, which are linear in the points, are the duals; for other metrics they are an
+// approximation. Then each row's dual is its least reduced cost, and v becomes the largest column
+// duals that these row duals allow. Returns false if a dual is not finite or beyond `most`. Costs
+// are never changed.
 template <class Lanes, class Elem>
-bool start_duals(PointState<Lanes, Elem>& s, const Frame&, double most, double unit) {
+bool start_duals(PointState<Lanes, Elem>& s, const CanonicalForm&, double most, double unit) {
   using Acc = typename Lanes::Acc;
   mean_gradient(s);
   for (int64_t j = 0; j < s.cols; ++j) {

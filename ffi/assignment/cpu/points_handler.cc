@@ -1,4 +1,5 @@
-// The target jaxmatch_assignment_points: Jonker-Volgenant between points, without a matrix.
+// The target jaxmatch_assignment_points: Jonker-Volgenant for costs between points, without a cost
+// matrix.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -12,11 +13,11 @@
 namespace jaxmatch::assignment {
 namespace {
 
-// Operands: points [..., dims, n] of the rows, masks, points [..., dims, m] of the columns.
+// Operands: the rows' points [..., dims, n], masks, the columns' points [..., dims, m].
 ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                             ffi::Dictionary attributes) {
   Attributes given("jaxmatch_assignment_points", attributes);
-  const auto decoded = DecodeAssignment(args, rets, given);
+  const auto decoded = decode_assignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
   const AssignmentOperands& o = *decoded;
   const auto others = optional_operand(args, given, "col_points");
@@ -36,7 +37,7 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   const char* const row_points = static_cast<const char*>(o.cost);
   const char* const col_points = static_cast<const char*>(others->untyped_data());
   const int64_t coordinate = size_of(o.cost_dtype);
-  const SolveAssignment solve = PickAssignmentSolver(std::max(n, m));
+  const SolveAssignment solve = pick_assignment_solver(std::max(n, m));
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
     Arena arena{nullptr, 0, false};
@@ -49,7 +50,7 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
     }
     if (arena.owned) std::free(arena.base);
   };
-  ForEachRange(pool, o.batch, 200 + double(5 + dims) * double(n) * double(m), solve_range);
+  for_each_range(pool, o.batch, 200 + double(5 + dims) * double(n) * double(m), solve_range);
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_assignment_points: no memory for the workspace");

@@ -1,11 +1,11 @@
-// One dense assignment problem, as the handler hands it to the solver.
+// One dense assignment problem: the interface between the handlers and the CPU solvers.
 //
 // The solver is compiled once per instruction set (assignment/cpu/portable.cc,
-// assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one at run time. This header
-// is all they share, and it must stay free of templates and inline functions of the standard
-// library: the linker would be free to keep the copy that was compiled for the newest processor.
-#ifndef JAXMATCH_CPU_ASSIGNMENT_H_
-#define JAXMATCH_CPU_ASSIGNMENT_H_
+// assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one at run time. These files
+// share nothing but this header, which must not use templates or inline functions of the standard
+// library: the linker may keep the copy that was compiled for the newest processor.
+#ifndef JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
+#define JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -48,14 +48,14 @@ struct AssignmentProblem {
   int32_t* status;     // scalar
 };
 
-// Memory that one thread uses for one problem after another; it only grows.
+// Memory of one thread, reused for successive problems. It only grows.
 struct Arena {
   char* base;
   size_t capacity;
   bool owned;  // false while it is the caller's stack buffer
 };
 
-// Solves one problem. False: out of memory, nothing was written.
+// Solves one problem. Returns false, and writes no results, if memory ran out.
 using SolveAssignment = bool (*)(const AssignmentProblem&, Arena*);
 
 namespace portable {
@@ -70,4 +70,4 @@ bool solve_assignment(const AssignmentProblem&, Arena*);
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CPU_ASSIGNMENT_H_
+#endif  // JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_

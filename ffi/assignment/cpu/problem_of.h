@@ -1,4 +1,4 @@
-// One problem of a batch, for the solvers on the CPU.
+// Conversion of one problem of a batch to the interface of the CPU solvers.
 #ifndef JAXMATCH_CPU_ASSIGNMENT_PROBLEM_OF_H_
 #define JAXMATCH_CPU_ASSIGNMENT_PROBLEM_OF_H_
 
@@ -9,7 +9,8 @@
 
 namespace jaxmatch::assignment {
 
-// Its sides are those of the results: the costs of points are no matrix.
+// `n` and `m` are the sizes of the results. If the costs are given by points, they are not those of
+// the operand.
 inline AssignmentProblem problem_of(const AssignmentOperands& o, int64_t b, int64_t n, int64_t m) {
   const auto at = [](auto* array, int64_t bytes) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array)>>,

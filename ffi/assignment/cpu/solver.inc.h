@@ -1,8 +1,8 @@
 // Exact assignment by Jonker and Volgenant (1987): canonical form, start, augmentation, finish.
 //
-// Included by assignment_{portable,avx2,avx512}.cc, which define JAXMATCH_ISA_NAMESPACE (the
-// namespace) and are compiled for their instruction set. Nothing here may have external linkage but
-// solve_assignment, and nothing may come from the C++ standard library (see assignment.h).
+// Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
+// namespace) and are compiled for their instruction set. Only solve_assignment may have external
+// linkage, and nothing may come from the C++ standard library (see assignment/cpu/problem.h).
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ namespace {
 #include "assignment/cpu/finish.h"
 // clang-format on
 
-// How many times in a pass a row that was thrown out may bid again at once, per row. Without a cap
-// nearly continuous costs bid for ever smaller gains.
+// Immediate rebids of displaced rows that a pass of row reduction allows, per row. Without a cap,
+// rows with nearly continuous costs bid for ever smaller gains.
 constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
 
 template <class S>
-void take_state(S* s, Stack* stack) {
+void allocate_state(S* s, Stack* stack) {
   using Acc = typename S::Acc;
   const int64_t width = padded<typename S::Lanes>(s->cols);
   s->v = stack->take<Acc>(width);
@@ -69,7 +69,7 @@ void clear_state(S& s) {
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
 }
 
-// The pairing and its duals. False: infeasible.
+// Computes the matching and its duals. Returns false if the problem is infeasible.
 template <class S>
 bool solve_canonical(S& s, bool warm) {
   using Acc = typename S::Acc;
@@ -97,7 +97,7 @@ bool solve_canonical(S& s, bool warm) {
 }
 
 template <class S>
-void write_solution(const S& s, const Frame& f, double gap) {
+void write_solution(const S& s, const CanonicalForm& f, double gap) {
   using Elem = typename S::Elem;
   const AssignmentProblem& p = f.p;
   for (int64_t i = 0; i < p.n; ++i) p.col4row[i] = kNone;
@@ -108,8 +108,8 @@ void write_solution(const S& s, const Frame& f, double gap) {
   if (p.col_mask) {
     for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
   }
-  void* const row_dual = f.flip ? p.col_dual : p.row_dual;
-  void* const col_dual = f.flip ? p.row_dual : p.col_dual;
+  void* const row_dual = f.transposed ? p.col_dual : p.row_dual;
+  void* const col_dual = f.transposed ? p.row_dual : p.col_dual;
   const double unscale = 1 / double(s.scale);
   __int128 integer_sum = 0;
   FullRangeSum sum;
@@ -126,8 +126,8 @@ void write_solution(const S& s, const Frame& f, double gap) {
       continue;
     }
     const int32_t col = f.col_list[j];
-    p.col4row[f.flip ? col : row] = f.flip ? row : col;
-    p.row4col[f.flip ? row : col] = f.flip ? col : row;
+    p.col4row[f.transposed ? col : row] = f.transposed ? row : col;
+    p.row4col[f.transposed ? row : col] = f.transposed ? col : row;
     const auto cost = widen(s.cost_of(i, j));
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(cost);
@@ -151,17 +151,17 @@ void write_solution(const S& s, const Frame& f, double gap) {
   *p.status = kOptimal;
 }
 
-// What a pass over the costs found out.
-struct Finding {
+// Results of a pass over the costs and the unmatched costs.
+struct CostSummary {
   Status status = kOptimal;
   double max_abs = 0;     // of costs and unmatched costs
-  int granule = 0;        // all of them are multiples of 2^granule
+  int granule = 0;        // all of these are multiples of 2^granule
   bool too_wide = false;  // integers that doubles might round
 };
 
 uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
 
-// Whether a sum over all pairs, or one number, might reach 2^61.
+// True if a sum over all pairs, or one number, might reach 2^61.
 template <class S>
 bool sums_overflow(const S& s, uint64_t most) {
   const int64_t least = s.rows < s.cols ? s.rows : s.cols, pairs = least > 1 ? least : 1;
@@ -169,11 +169,11 @@ bool sums_overflow(const S& s, uint64_t most) {
 }
 
 template <class S>
-Finding inspect_problem(const S& s, const Frame& f) {
+CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
   using Elem = typename S::Elem;
-  Finding found;
+  CostSummary found;
   if constexpr (__is_same(Elem, int32_t)) {
-    found.max_abs = 0x1p31;  // no need to look
+    found.max_abs = 0x1p31;  // an upper bound, without a scan
   } else if constexpr (__is_same(Elem, int64_t)) {
     uint64_t most = 0;
     for (int64_t i = 0; i < s.rows; ++i) {
@@ -185,7 +185,7 @@ Finding inspect_problem(const S& s, const Frame& f) {
     if (sums_overflow(s, most)) found.status = kOverflow;
     found.max_abs = double(most);
   } else {
-    const CostRange range = inspect(s);
+    const CostRange range = find_cost_range(s);
     if (range.invalid) found.status = kInvalidCost;
     found.max_abs = range.max_abs;
     found.granule = granule_of<Elem>(range.min_abs);
@@ -219,37 +219,37 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   using Elem = typename S::Elem;
   using Acc = typename S::Acc;
   constexpr bool kDouble = __is_same(Acc, double);
-  Frame f(p);
+  CanonicalForm f(p);
   S s;
   s.rows = int32_t(f.rows);
   s.cols = int32_t(f.cols);
   Acc* unmatched = nullptr;
-  const auto take_all = [&](Stack* stack) {
-    f.take_lists(stack);
-    take_state(&s, stack);
+  const auto allocate_all = [&](Stack* stack) {
+    f.allocate_lists(stack);
+    allocate_state(&s, stack);
     if (p.unmatched_cost) unmatched = stack->take<Acc>(f.rows);
-    take_costs(&s, f, stack);
+    allocate_costs(&s, f, stack);
   };
   Stack stack;
-  take_all(&stack);
+  allocate_all(&stack);
   if (!reserve(arena, stack.used, &stack)) return Outcome::kOutOfMemory;
-  take_all(&stack);
+  allocate_all(&stack);
 
-  find_costs(&s, f);
+  gather_costs(&s, f);
   s.scale = p.maximize ? -1 : 1;
   s.unmatched = nullptr;
   s.cols_optional = p.unmatched_cost || s.rows < s.cols;
   clear_state(s);
 
-  const Finding found = inspect_problem(s, f);
+  const CostSummary found = inspect_problem(s, f);
   if (found.status != kOptimal) {
     write_failure(p, found.status);
     return Outcome::kDone;
   }
   if (kDouble && found.too_wide) return Outcome::kNeedsWider;
   if constexpr (kDouble) {
-    // Sums along a path of the largest doubles would overflow to infinity, which forbids. Duals to
-    // start from may be 16 times as large as costs.
+    // Sums of the largest doubles along a path would overflow to infinity, which means forbidden.
+    // Start duals may be 16 times as large as costs.
     const double longest = (p.start_dual ? 1024 : 16) * double(s.rows + 1);
     if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
   }
@@ -279,7 +279,7 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
     if (!is_exact(s, found.max_abs, found.granule)) {
       if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
       gap = prove_gap(s);
-      // Scaled down, the smallest costs lost their last bits.
+      // Scaling down rounded the smallest costs.
       if (fabs(s.scale) < 1) gap = (gap + 4 * double(s.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }

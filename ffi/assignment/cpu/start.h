@@ -1,12 +1,12 @@
 // The start of Jonker and Volgenant (1987), section 4: column reduction, reduction transfer and
 // augmenting row reduction.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 template <class Acc>
 struct TwoLeast {
   Acc first, second;  // the least two of C_ij - v_j
-  int32_t col;        // of the first, the lowest index among equals
+  int32_t col;        // of `first`, the lowest index among ties
 };
 
 template <class S>
@@ -24,7 +24,7 @@ TwoLeast<typename S::Acc> two_least(const S& s, int32_t i) {
     col = L::select(better, here, col);
     here = L::add(here, step);
   });
-  // Across lanes without a branch: which lane wins cannot be predicted.
+  // Reduces across lanes without a branch, since the winning lane is unpredictable.
   TwoLeast<Acc> least;
   L::least_two(first, second, &least.first, &least.second);
   const auto tied = L::equal(first, L::splat(least.first));
@@ -33,7 +33,8 @@ TwoLeast<typename S::Acc> two_least(const S& s, int32_t i) {
   return least;
 }
 
-// A column other than `avoid` whose reduced cost is `value` too, a free one if there is one.
+// A column other than `avoid` with reduced cost `value`, a free one if possible; kNone if there is
+// none.
 template <class S>
 int32_t find_tied(const S& s, int32_t i, typename S::Acc value, int32_t avoid) {
   using L = typename S::Lanes;
@@ -54,18 +55,18 @@ int32_t find_tied(const S& s, int32_t i, typename S::Acc value, int32_t avoid) {
   return tied;
 }
 
-// v_j = min_i C_ij, and each column takes the row of its minimum if that row is still free.
-// Leaves in count[i] how many columns have their minimum in row i.
+// Column reduction: v_j = min_i C_ij, and each column is matched to the row of its minimum if that
+// row is still free. Stores in count[i] the number of columns that have their minimum in row i.
 template <class S>
 void reduce_columns(S& s, int32_t* count) {
   using L = typename S::Lanes;
   using Acc = typename S::Acc;
   Acc* argmin = s.dist;
   const auto scale = L::splat(s.scale), zero = L::splat(0);
-  // A minimum moves often in the first rows, where a branch would be a guess: there a vector of
-  // columns at a time goes down the rows in registers. Later minima move seldom.
-  constexpr int32_t kGuesswork = 24;
-  const int32_t head = s.rows < kGuesswork ? s.rows : kGuesswork;
+  // In the first rows minima change often, and branches would be mispredicted. There, the minima of
+  // a vector of columns stay in registers, without branches. In later rows minima change rarely.
+  constexpr int32_t kUnpredictableRows = 24;
+  const int32_t head = s.rows < kUnpredictableRows ? s.rows : kUnpredictableRows;
   for (int64_t j = 0; j < s.cols; j += L::kWidth) {
     const bool whole = j + L::kWidth <= s.cols;
     auto least = L::splat(kInfinity<Acc>), row = zero;
@@ -90,7 +91,7 @@ void reduce_columns(S& s, int32_t* count) {
       L::store(argmin + j, L::select(better, here, L::load(argmin + j)));
     });
   }
-  // The last vector wrote over the padding.
+  // Restores the padding, which the last vector overwrote.
   for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
   for (int32_t i = 0; i < s.rows; ++i) count[i] = 0;
   for (int64_t j = s.cols - 1; j >= 0; --j) {
@@ -104,8 +105,8 @@ void reduce_columns(S& s, int32_t* count) {
       s.row4col[j] = i;
     }
   }
-  // The first row has all minima, and they do not differ: it takes the first column instead of the
-  // last, so that equal costs give the identity, as with scipy.
+  // If the first row has all minima, and the first and the last are equal, it takes the first
+  // column instead of the last, so that equal costs give the identity, as with scipy.
   const int32_t last = s.cols - 1;
   if (last > 0 && count[0] == s.cols && s.v[0] == s.v[last]) {
     s.row4col[last] = kNone;
@@ -113,8 +114,8 @@ void reduce_columns(S& s, int32_t* count) {
   }
 }
 
-// A row that is the minimum of one column only passes its slack on: v of its column drops as far
-// as the row stays tight there.
+// Reduction transfer: if a row is the minimum of exactly one column, v of this column drops by the
+// slack to the second least reduced cost of the row. The pair stays tight.
 template <class S>
 void transfer_reductions(S& s, const int32_t* count) {
   for (int32_t i = 0; i < s.rows; ++i) {
@@ -122,15 +123,16 @@ void transfer_reductions(S& s, const int32_t* count) {
     const int32_t j = s.col4row[i];
     const auto least = two_least(s, i);
     const auto own = s.entry(i, j) - s.v[j];
-    // The least over the other columns. Equal reduced costs leave nothing to pass on.
+    // The least over the other columns. If it equals `own`, there is no slack.
     const auto other = least.col == j ? least.second : least.first;
     if (own < other && other < kInfinity<typename S::Acc>) s.v[j] -= other - own;
   }
 }
 
-// Each free row takes its best column and lowers that column's dual until its second best is as
-// good. A row that is thrown out bids again at once, up to `budget` times in a pass, else in the
-// next pass. Returns the number of rows still free; kNone: some row has no column at all.
+// Augmenting row reduction: each free row takes its best column and lowers the column's dual until
+// the second best column is as good. A displaced row bids again at once, up to `budget` times in a
+// pass, after that in the next pass. Returns the number of rows that are still free, or kNone if a
+// row has no allowed column.
 template <class S>
 int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
   using Acc = typename S::Acc;
@@ -151,28 +153,28 @@ int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
       return kNone;
     }
     const Acc second = leave < least.second ? leave : least.second;
-    int32_t j = least.col, thrown_out = s.row4col[j];
+    int32_t j = least.col, displaced = s.row4col[j];
     const bool strict = least.first < second && second < kInfinity<Acc>;
     if (strict) {
       s.v[j] -= second - least.first;
-    } else if (thrown_out != kNone) {
-      // A tie, or no second choice: the price must not move. Another column may be free.
+    } else if (displaced != kNone) {
+      // A tie, or no second choice: the price must stay. Another column may be free.
       const int32_t tied = least.second == least.first ? find_tied(s, i, least.first, j) : kNone;
       if (tied == kNone || (s.row4col[tied] != kNone && budget <= 0)) {
         s.free_rows[kept++] = i;
         continue;
       }
       j = tied;
-      thrown_out = s.row4col[j];
+      displaced = s.row4col[j];
     }
     s.col4row[i] = j;
     s.row4col[j] = i;
-    if (thrown_out == kNone) continue;
-    s.col4row[thrown_out] = kNone;
+    if (displaced == kNone) continue;
+    s.col4row[displaced] = kNone;
     if (strict && --budget > 0) {
-      s.free_rows[--next] = thrown_out;
+      s.free_rows[--next] = displaced;
     } else {
-      s.free_rows[kept++] = thrown_out;
+      s.free_rows[kept++] = displaced;
     }
   }
   return kept;

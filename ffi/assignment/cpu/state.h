@@ -1,14 +1,15 @@
-// The state of one solve in canonical form: minimise, rows are the side that must be matched.
+// State of one solve in canonical form: a minimisation in which the rows are the side that must be
+// matched.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// "No value": farther than any sum of costs.
+// Stands for no value: greater than any sum of costs.
 template <class Acc>
 constexpr Acc kInfinity = Acc(__builtin_inf());
 template <>
 constexpr __int128 kInfinity<__int128> = __int128(1) << 120;
 
-// Farther than kInfinity, whatever sum of costs is added or taken away.
+// Stays above kInfinity if any sum of costs is added or subtracted.
 template <class Acc>
 constexpr Acc kNever = 4 * kInfinity<Acc>;
 
@@ -17,12 +18,12 @@ constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatche
 
 // Invariants, from the start to the end of a solve (C is scale * cost, u_i = min_j C_ij - v_j):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has unmatched[i] <= u_i;
-//   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
-//   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched,
-//     unless a warm start put it lower: settle_free_columns() mends that.
+//   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
+//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched. A
+//     warm start may put v_j lower; settle_free_columns() then restores equality.
 template <class LanesType, class ElemType>
 struct State {
-  static constexpr bool kStored = true;  // costs lie in memory; see PointState
+  static constexpr bool kStored = true;  // costs are in memory; PointState computes them
   using Lanes = LanesType;
   using Acc = typename Lanes::Acc;
   using Elem = ElemType;
@@ -31,9 +32,9 @@ struct State {
   Elem* gathered;
   const Elem* cost;
   int64_t stride;         // from one row to the next
-  const int32_t* row_id;  // which row of `cost` is row i, null for i itself
+  const int32_t* row_id;  // the row of `cost` for row i; null: i itself
   int32_t rows, cols;
-  Acc scale;             // -1 to maximise; a power of two keeps huge doubles in range
+  Acc scale;             // -1 to maximise, times a power of two that keeps huge doubles in range
   const Acc* unmatched;  // [rows], null where every row must be matched
   bool cols_optional;
 
@@ -41,9 +42,9 @@ struct State {
   int32_t* row4col;  // [cols]
   Acc* v;            // [padded cols] column duals; -infinity in the padding
 
-  // One search (assignment/cpu/augment.h), and scratch.
-  Acc* dist;          // [padded] shortest reduced path to the column
-  Acc* label;         // [padded] v + dist: an edge helps iff C_ij - h < label; -infinity if settled
+  // State of one search (assignment/cpu/augment.h), and scratch.
+  Acc* dist;          // [padded] length of the shortest path to the column
+  Acc* label;         // [padded] v + dist; an edge helps iff C_ij - h < label; -infinity if settled
   Acc* barrier;       // [padded] 0 for a free column, kNever for a matched one
   int32_t* pred;      // [cols] the row before the column on its path
   int32_t* position;  // [cols] its place in the open list, or kNone

@@ -1,6 +1,6 @@
 // A start from given column duals instead of column reduction.
 //
-// Included once per instruction set, inside that set's namespace (assignment_solver.inc.h).
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 // The k-th largest of values[0, count), k from 0. Reorders them. (Hoare 1961, middle pivot.)
 template <class Acc>
@@ -28,7 +28,7 @@ Acc select_largest(Acc* values, int64_t count, int64_t k) {
   return values[k];
 }
 
-// Fills v with the largest duals that the given duals of the canonical rows allow.
+// Sets v to the largest column duals that the given row duals allow.
 template <class S>
 void duals_from_rows(S& s, const typename S::Acc* row_dual) {
   using L = typename S::Lanes;
@@ -41,26 +41,26 @@ void duals_from_rows(S& s, const typename S::Acc* row_dual) {
       L::store(s.v + j, L::min(L::load(s.v + j), L::scale_sub(c, scale, u)));
     });
   }
-  // The last vector wrote over the padding.
+  // Restores the padding, which the last vector overwrote.
   for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
 }
 
-// Reads the caller's column duals into v, as multiples of `unit` if it is not 0. False: there are
-// none, or one is not finite or beyond `most`; v is as it was.
+// Reads the caller's column duals into v, rounded to multiples of `unit` unless that is 0. Returns
+// false, and leaves v unchanged, if there are none or if one is not finite or beyond `most`.
 template <class Lanes, class Elem>
-bool start_duals(State<Lanes, Elem>& s, const Frame& f, double most, double unit) {
+bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, double unit) {
   using Acc = typename Lanes::Acc;
   const AssignmentProblem& p = f.p;
   if (!p.start_dual) return false;
-  const int64_t count = f.flip ? s.rows : s.cols;
-  const int32_t* list = f.flip ? f.row_list : f.col_list;
-  Acc* start = f.flip ? s.dist : s.label;
+  const int64_t count = f.transposed ? s.rows : s.cols;
+  const int32_t* list = f.transposed ? f.row_list : f.col_list;
+  Acc* start = f.transposed ? s.dist : s.label;
   for (int64_t k = 0; k < count; ++k) {
     const double x = read_real(p.start_dual, p.result_dtype, list[k]) * double(s.scale);
     if (!(fabs(x) <= most)) return false;
     start[k] = Acc(unit > 0 ? rint(x / unit) * unit : x);
   }
-  if (f.flip) {
+  if (f.transposed) {
     duals_from_rows(s, start);
   } else {
     for (int64_t j = 0; j < s.cols; ++j) s.v[j] = start[j];
@@ -68,23 +68,24 @@ bool start_duals(State<Lanes, Elem>& s, const Frame& f, double most, double unit
   return true;
 }
 
-// Starts from given duals, or from those that points suggest. False, and v = 0: start cold, because
-// there are none, or they are so far beyond the costs that sums with them would round, or because
-// there is nothing to gain: with columns to spare, or rows that may leave, a cold start needs
-// little more than one look at each row, while every spare column that these duals put too low
-// costs a search.
+// Starts from given duals, or from those that points suggest. Returns false with v = 0, for a cold
+// start, if there are no duals, or if they exceed the costs by so much that sums with them would
+// round. The same if a warm start gains nothing: with spare columns, or rows that may stay
+// unmatched, a cold start needs little more than one scan of each row, while every spare column
+// whose dual is too low costs a search.
 template <class S>
-bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
+bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   using Acc = typename S::Acc;
   if (s.rows == 0 || s.unmatched) return false;
   if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
   const double scale = double(s.scale), limit = 16 * (max_abs * fabs(scale));
-  // On the grid of the costs no later sum rounds (float64 has no common grid).
+  // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
   if (!start_duals(s, f, 16 * limit, unit)) return false;
 
-  // A constant may be added to all. As many columns as will stay unmatched must end at 0: that many
-  // are put there, so that few must be brought there.
+  // A constant may be added to all duals. Columns that stay unmatched must end with a dual of 0.
+  // The constant puts as many columns at 0 as will stay unmatched, so that few have to be moved
+  // there.
   for (int64_t j = 0; j < s.cols; ++j) s.label[j] = s.v[j];
   const Acc top = select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
   bool fits = top < kInfinity<Acc>;
@@ -97,11 +98,11 @@ bool warm_start(S& s, const Frame& f, double max_abs, int granule) {
   return fits;
 }
 
-// A column that stays unmatched must have v_j = 0; the start may have put one lower. Think of one
-// more row for every unmatched column, with cost 0 everywhere: all of them are alike, so one search
-// from `ceiling - v_j` for every column finds the shortest path from any of them to a free column
-// that is too low. Each search settles one such column and lowers the ceiling, the dual of those
-// that are settled; the constant is given back at the end.
+// Restores v_j = 0 for unmatched columns, which a warm start may have put lower. Conceptually, each
+// unmatched column has an extra row with cost 0 in every column. These rows are identical, so one
+// search, in which every column starts at distance `ceiling - v_j`, finds the shortest path from
+// any of them to a free column whose dual is too low. Each search settles one such column and
+// lowers `ceiling`, the common dual of the settled columns. The constant is added back at the end.
 template <class S>
 void settle_free_columns(S& s) {
   using Acc = typename S::Acc;

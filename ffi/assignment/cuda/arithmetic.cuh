@@ -1,5 +1,5 @@
-// The numbers that decide: float32 where it does not round, else float64, or 128-bit integers. Each
-// knows when it rounded.
+// Number types of the solver: float32 if it does not round, otherwise float64 or 128-bit integers.
+// Each detects values outside its exact range.
 #ifndef JAXMATCH_CUDA_ARITHMETIC_CUH_
 #define JAXMATCH_CUDA_ARITHMETIC_CUH_
 
@@ -15,28 +15,29 @@ __device__ inline double lesser(double a, double b) { return fmin(a, b); }
 __device__ inline int lesser(int a, int b) { return b < a ? b : a; }
 __device__ inline __int128 lesser(__int128 a, __int128 b) { return b < a ? b : a; }
 
-// From costs to keys.
+// Conversion from costs to keys, the numbers that the solver compares.
 struct Scale {
   double factor;  // +-2^k
   float sign;
-  float most;  // Single: the greatest magnitude of a number that may decide
+  float most;  // Single: bound on the magnitude of exact keys
 };
 
-// Where every cost is a multiple of some unit and at most 2^24 of it, float32 sums and differences
-// within 2^24 units are exact, and rounding keeps larger ones where they are: at 2^24 or beyond. So
-// all that decides is exact as long as v, once it has moved, stays below 2^24 units, and u, path
-// lengths and heights below 2^23 (`most`): if C_ij - v_j was rounded, then C_ij - v_j - height is
-// 2^23 units or more, and does not win. The solver watches them and gives up otherwise (kWatched).
+// float32. If every cost is a multiple of some unit and at most 2^24 units, float32 sums and
+// differences within 2^24 units are exact, and rounding keeps larger ones at 2^24 units or more. So
+// all decisions are exact as long as v, once changed, stays below 2^24 units, and u, path lengths
+// and heights below 2^23 units (`most`): if C_ij - v_j was rounded, then C_ij - v_j - height is at
+// least 2^23 units, and is never the minimum. The solver checks these bounds and gives up if one is
+// violated (kWatched).
 struct Single {
   using Key = float;
   static constexpr bool kWatched = true, kExact = true;
   static constexpr Key kInfinity = __builtin_huge_valf(), kForbidden = __builtin_huge_valf();
-  static constexpr Key kNowhere = -__builtin_huge_valf();  // a dual: farther than any other
-  // The distance of a settled column: not less than any, and no distance is less than it.
-  static constexpr Key kGone = __builtin_nanf("");
-  static constexpr bool kGoneIsFar = true;
-  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
-  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
+  static constexpr Key kFarDual = -__builtin_huge_valf();  // a dual of a column out of reach
+  // Distance of a settled column. It is not less than any number, and no number is less than it.
+  static constexpr Key kSettled = __builtin_nanf("");
+  static constexpr bool kSettledIsFar = true;
+  __device__ static void settle(Key& dist, Key&) { dist = kSettled; }
+  __device__ static bool is_settled(Key dist, Key) { return dist != dist; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -50,12 +51,12 @@ struct Single {
   __device__ static Key from_real(double x, const Scale& s) { return float(x * s.factor); }
   __device__ static Key from_integer(int64_t x, const Scale& s) { return float(x) * s.sign; }
   __device__ static Key warp_min(Key x) {
-    // In the order of the numbers as integers.
+    // Maps numbers to integers of the same order.
     const int32_t bits = __float_as_int(x);
     const int32_t least = __reduce_min_sync(kAllLanes, bits ^ ((bits >> 31) & INT32_MAX));
     return __int_as_float(least ^ ((least >> 31) & INT32_MAX));
   }
-  // Of distances: none is negative.
+  // For distances, which are never negative.
   __device__ static Key warp_min_path(Key x) {
     return __int_as_float(__reduce_min_sync(kAllLanes, __float_as_int(x)));
   }
@@ -67,11 +68,11 @@ struct Real {
   using Key = double;
   static constexpr bool kWatched = false, kExact = false;
   static constexpr Key kInfinity = __builtin_huge_val(), kForbidden = __builtin_huge_val();
-  static constexpr Key kNowhere = -__builtin_huge_val();
-  static constexpr Key kGone = __builtin_nan("");
-  static constexpr bool kGoneIsFar = true;
-  __device__ static void let_go(Key& dist, Key&) { dist = kGone; }
-  __device__ static bool is_gone(Key dist, Key) { return dist != dist; }
+  static constexpr Key kFarDual = -__builtin_huge_val();
+  static constexpr Key kSettled = __builtin_nan("");
+  static constexpr bool kSettledIsFar = true;
+  __device__ static void settle(Key& dist, Key&) { dist = kSettled; }
+  __device__ static bool is_settled(Key dist, Key) { return dist != dist; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {
@@ -83,7 +84,7 @@ struct Real {
   }
   __device__ static Key from_real(double x, const Scale& s) { return x * s.factor; }
   __device__ static Key from_integer(int64_t x, const Scale& s) { return double(x) * s.factor; }
-  // The high halves first.
+  // Reduces the high halves, then the low halves of the lanes that attain the minimum.
   __device__ static int64_t warp_min_bits(int64_t bits) {
     const int32_t high = int32_t(bits >> 32);
     const int32_t least = __reduce_min_sync(kAllLanes, high);
@@ -92,12 +93,12 @@ struct Real {
     return int64_t(uint64_t(uint32_t(least)) << 32 | low);
   }
   __device__ static Key warp_min(Key x) {
-    // In the order of the numbers as integers.
+    // Maps numbers to integers of the same order.
     const int64_t bits = __double_as_longlong(x);
     const int64_t least = warp_min_bits(bits ^ ((bits >> 63) & INT64_MAX));
     return __longlong_as_double(least ^ ((least >> 63) & INT64_MAX));
   }
-  // Of distances: what is negative came from rounding, and its order does not matter.
+  // For distances. Negative ones come from rounding, and their order does not matter.
   __device__ static Key warp_min_path(Key x) {
     return __longlong_as_double(warp_min_bits(__double_as_longlong(x)));
   }
@@ -105,19 +106,19 @@ struct Real {
   __device__ static bool fits_dual(Key, const Scale&) { return true; }
 };
 
-// 64-bit integers whose sums a double would round.
+// 128-bit integers, for int64 costs whose sums a double would round.
 struct Huge {
   using Key = __int128;
   static constexpr bool kWatched = false, kExact = true;
   static constexpr Key kInfinity = Key(1) << 120, kForbidden = Key(1) << 122;
-  static constexpr Key kNowhere = -(Key(1) << 124);
-  static constexpr Key kGone = Key(1) << 123;
-  static constexpr bool kGoneIsFar = false;
-  __device__ static void let_go(Key& dist, Key& v) {
-    dist = kGone;
-    v = kNowhere;
+  static constexpr Key kFarDual = -(Key(1) << 124);
+  static constexpr Key kSettled = Key(1) << 123;
+  static constexpr bool kSettledIsFar = false;
+  __device__ static void settle(Key& dist, Key& v) {
+    dist = kSettled;
+    v = kFarDual;
   }
-  __device__ static bool is_gone(Key, Key v) { return v == kNowhere; }
+  __device__ static bool is_settled(Key, Key v) { return v == kFarDual; }
 
   template <class Costs>
   __device__ static Key read(typename Costs::Raw raw, const Scale& s) {

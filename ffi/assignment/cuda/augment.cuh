@@ -1,7 +1,7 @@
 // Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs from
-// one free row, every thread with its own columns in registers.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_
+// one free row. Every thread keeps its columns in registers.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 
 #include "assignment/cuda/columns.cuh"
 
@@ -10,10 +10,10 @@ namespace jaxmatch::assignment {
 template <class Key>
 struct Nearest {
   Key dist;
-  int pair;  // the column, and the row that has it
+  int pair;  // the column and its row (pair_up)
 };
 
-// The nearest column of this warp that is not settled; a free one if several are as near.
+// The nearest column of this warp that is not settled; a free one in case of ties.
 template <class S>
 __device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
                                                      const typename S::Key (&dist)[Columns<S>::N]) {
@@ -24,7 +24,7 @@ __device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
   return {nearest, c.pair_with(dist, nearest)};
 }
 
-// The same for the team.
+// The nearest column of the team that is not settled; a free one in case of ties.
 template <class S>
 __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
                                                  const typename S::Key (&dist)[Columns<S>::N],
@@ -33,8 +33,8 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   using Key = typename S::Key;
   const auto& g = c.g;
   const Nearest<Key> own = find_own_nearest(c, dist);
-  if (S::kAlone || g.size == kWarpSize) return own;
-  // Two buffers in turn, so that one barrier a round is enough.
+  if (S::kOneWarp || g.size == kWarpSize) return own;
+  // Two alternating buffers, so that one barrier a round is enough.
   struct alignas(sizeof(Key) == 4 ? 8 : 16) Slot {
     Key dist;
     int pair;
@@ -42,32 +42,32 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   Slot* slots = c.s.f.template shared<Slot>(c.s.f.b.shared.slots) + (round & 1) * kWarpSize;
   if (g.lane() == 0) slots[g.warp()] = {own.dist, own.pair};
   g.sync();
-  Slot slot{A::kGone, kNoPair};
+  Slot slot{A::kSettled, kNoPair};
   if (g.lane() < g.warps()) slot = slots[g.lane()];
   const Key nearest = A::warp_min_path(slot.dist);
   return {nearest, __reduce_min_sync(kAllLanes, slot.dist == nearest ? slot.pair : kNoPair)};
 }
 
-// While the costs of one row are on their way: has those of the row come nearer that is next unless
-// the first one shortens a path.
+// Called while the costs of one row are being loaded: prefetches those of the row that comes next
+// unless the first one shortens a path.
 template <class S>
 __device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
   constexpr int kLine = 128 / sizeof(typename S::Raw);
   const int i = row_of(find_own_nearest(c, dist).pair);
   if (i < 0 || i >= c.s.rows) return;
   for (int j = c.g.lane() * kLine; j < c.s.cols; j += kWarpSize * kLine) {
-    prefetch_to_l1(c.s.words + int64_t(i) * c.s.f.stride + j);
+    prefetch_to_l1(c.s.costs + int64_t(i) * c.s.f.stride + j);
   }
 }
 
-// The least of any numbers over the team.
+// Minimum over the team of numbers of any sign.
 template <class S>
 __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   const auto& g = c.g;
   x = A::warp_min(x);
-  if (S::kAlone || g.size == kWarpSize) return x;
+  if (S::kOneWarp || g.size == kWarpSize) return x;
   Key* slots = c.s.f.template shared<Key>(c.s.f.b.shared.slots);
   g.sync();
   if (g.lane() == 0) slots[g.warp()] = x;
@@ -78,7 +78,7 @@ __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
 }
 
 // Matches row `root` along a shortest path to a free column, or to a row that is dropped at its
-// unmatched cost. Settled columns and their rows stay tight. Distances are counted from the least
+// unmatched cost. Settled columns and their rows stay tight. Distances are relative to the least
 // reduced cost of the root, so that none is negative.
 template <class S>
 __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
@@ -86,7 +86,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N;
   const auto& g = c.g;
-  Key dist[N];  // A::kGone once settled, and in the padding
+  Key dist[N];  // A::kSettled once settled, and in the padding
   int pred[N];
   c.reduced(root, dist);
   Key low[N];
@@ -97,24 +97,24 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   if (A::kWatched && !s.fits(base)) return Outcome::kTooWide;
 #pragma unroll
   for (int n = 0; n < N; ++n) {
-    dist[n] = c.pair[n] != kNoPair ? dist[n] - base : A::kGone;
+    dist[n] = c.pair[n] != kNoPair ? dist[n] - base : A::kSettled;
     pred[n] = root;
   }
   Key drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
   int drop_row = root;
-  bool fits = true;  // if not, the search goes on to its end, for nothing
+  bool fits = true;  // if false, the search still ends, but its result is not used
   Nearest<Key> nearest = find_nearest(c, dist, 0);
-  // Every round settles a column: the number of rounds is bounded, whatever the numbers are.
+  // Every round settles a column, so the number of rounds is bounded for any numbers.
   for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
     if (round > s.cols) return Outcome::kInfeasible;
     const int i = row_of(nearest.pair);
     typename S::Raws raws[Columns<S>::kPacks];
     c.load(i, raws);
 #pragma unroll
-    for (int n = 0; n < N; ++n) {  // no path is shorter any more
-      if (c.pair[n] == nearest.pair) A::let_go(dist[n], c.v[n]);
+    for (int n = 0; n < N; ++n) {  // its distance is final
+      if (c.pair[n] == nearest.pair) A::settle(dist[n], c.v[n]);
     }
-    if (!S::kAlone && g.size > kWarpSize) fetch_ahead(c, dist);
+    if (!S::kOneWarp && g.size > kWarpSize) fetch_ahead(c, dist);
     Key x[N];
     c.reduce(raws, x);
     // C_ij - v_j - height is the length of the path through the row.
@@ -123,7 +123,8 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       const Key length = x[n] - height;
-      const bool shorter = length < dist[n] && (A::kGoneIsFar || !A::is_gone(dist[n], c.v[n]));
+      const bool shorter =
+          length < dist[n] && (A::kSettledIsFar || !A::is_settled(dist[n], c.v[n]));
       pred[n] = shorter ? i : pred[n];
       dist[n] = shorter ? length : dist[n];
     }
@@ -144,7 +145,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
 #pragma unroll
   for (int n = 0; n < N; ++n) {
     const int j = c.at(n);
-    const bool settled = j < s.cols && A::is_gone(dist[n], c.v[n]);
+    const bool settled = j < s.cols && A::is_settled(dist[n], c.v[n]);
     on_path[n] = settled || c.pair[n] == end;
     if (!on_path[n]) continue;
     s.pred[j] = Index(pred[n]);
@@ -179,4 +180,4 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_SEARCH_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_

@@ -1,4 +1,4 @@
-// The kernels with a block for each problem, of one type of costs.
+// Kernels that solve one problem per block, for one type of costs.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_BLOCK_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_BLOCK_CUH_
 
@@ -10,7 +10,7 @@
 namespace jaxmatch::assignment {
 
 template <class Costs>
-AssignmentKernel PickBlock(int warps) {
+AssignmentKernel pick_block_kernel(int warps) {
   if constexpr (!std::is_same_v<Costs, LongIntegers>) {
     if (warps <= 8) return assignment_block_kernel<Costs, 2, 8>;
     if (warps <= 12) return assignment_block_kernel<Costs, 1, 12>;
@@ -20,10 +20,10 @@ AssignmentKernel PickBlock(int warps) {
 
 }  // namespace jaxmatch::assignment
 
-#define JAXMATCH_INSTANCE(Costs)                   \
-  namespace jaxmatch::assignment {                 \
-  template AssignmentKernel PickBlock<Costs>(int); \
-  }                                                \
+#define JAXMATCH_INSTANCE(Costs)                           \
+  namespace jaxmatch::assignment {                         \
+  template AssignmentKernel pick_block_kernel<Costs>(int); \
+  }                                                        \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_BLOCK_CUH_

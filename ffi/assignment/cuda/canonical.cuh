@@ -1,6 +1,6 @@
-// From a problem as it was passed in to canonical form: masks, orientation, what its costs are.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
+// Canonical form of a problem: masks, orientation, and the costs in this form.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_
 
 #include <cuda_pipeline_primitives.h>
 
@@ -15,26 +15,26 @@ using Index = int16_t;
 constexpr int kNone = -1;     // no partner yet
 constexpr int kDropped = -2;  // a row that stays unmatched, at its unmatched cost
 
-// Canonical form: as many columns as rows or more, unless rows may stay unmatched at a cost; only
-// what the masks leave; words of a size that the solver reads. A problem that has this form already
-// is read in place, others are copied to shared memory or to the workspace.
-template <class CostsType, bool kOneWarp>
-struct Frame {
+// Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost; only
+// unmasked rows and columns; costs of 32 or 64 bits. A problem that has this form already is read
+// in place. Others are copied to shared memory or to the workspace.
+template <class CostsType, bool kIsOneWarp>
+struct CanonicalForm {
   using Costs = CostsType;
   using Raw = typename Costs::Raw;
-  static constexpr bool kAlone = kOneWarp;
+  static constexpr bool kOneWarp = kIsOneWarp;
 
   const AssignmentBatch& b;
-  Group<kOneWarp> group;
+  Group<kIsOneWarp> group;
   const int64_t problem;
   const int base;  // of this problem in shared memory
   int rows, cols;
-  bool flip, copied;
-  bool whole;        // the copy is the problem as it is
-  const Raw* dense;  // the first cost, if no others lie between those of a row, or null
-  const Raw* words;  // the costs in canonical form
-  int stride;        // from one row of them to the next
-  bool aligned;      // every pack of columns is
+  bool transposed, copied;
+  bool whole;        // a copy is the unchanged problem, in aligned chunks of 16 bytes
+  const Raw* dense;  // the first cost if each row is contiguous, else null
+  const Raw* costs;  // the costs in canonical form
+  int stride;        // between rows of `costs`
+  bool aligned;      // every pack of columns is aligned
 
   template <class T>
   __device__ T* shared(int offset) const {
@@ -46,19 +46,19 @@ struct Frame {
   __device__ int problem_col(int k) const {
     return b.col_mask ? shared<Index>(b.shared.col_ids)[k] : k;
   }
-  __device__ int row_id(int i) const { return flip ? problem_col(i) : problem_row(i); }
-  __device__ int col_id(int j) const { return flip ? problem_row(j) : problem_col(j); }
+  __device__ int row_id(int i) const { return transposed ? problem_col(i) : problem_row(i); }
+  __device__ int col_id(int j) const { return transposed ? problem_row(j) : problem_col(j); }
 
-  // From the used part of the problem, as it was passed in.
+  // Loads an unmasked cost by its indices in the original orientation.
   __device__ Raw load(int k, int l) const {
     const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);
     return Costs::load(b.cost, at, b.cost_dtype);
   }
 };
 
-// Lists the true entries of a mask, in order; one warp. Returns how many there are.
+// Lists the true entries of a mask in order, by one warp. Returns their number.
 __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
-  constexpr int kAhead = 8;  // loads under way at once
+  constexpr int kAhead = 8;  // loads in flight at once
   const int lane = threadIdx.x % kWarpSize;
   int count = 0;
   for (int first = 0; first < size; first += kAhead * kWarpSize) {
@@ -80,12 +80,12 @@ __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
   return count;
 }
 
-// Reads the masks and decides the form. `pack`: how many columns are read at once. False: this
-// thread is not needed.
+// Reads the masks and chooses the canonical form. `pack` is the number of columns that are read at
+// once. Returns false if this thread is not needed.
 template <class F>
-__device__ bool take_in(F& f, int pack) {
+__device__ bool choose_orientation(F& f, int pack) {
   using Raw = typename F::Raw;
-  constexpr bool kAlone = F::kAlone;
+  constexpr bool kOneWarp = F::kOneWarp;
   const AssignmentBatch& b = f.b;
   int n = int(b.n), m = int(b.m), first_row = 0, first_col = 0;
   f.copied = sizeof(Raw) == 4 && b.cost_dtype < Dtype::kF32;
@@ -114,38 +114,38 @@ __device__ bool take_in(F& f, int pack) {
       f.copied |= m && col_ids[m - 1] - first_col + 1 != m;
     }
   }
-  f.flip = !b.unmatched_cost && n > m;
+  f.transposed = !b.unmatched_cost && n > m;
   f.dense = nullptr;
   if (!f.copied) {
     f.dense = static_cast<const Raw*>(b.cost) + (f.problem * b.n + first_row) * b.m + first_col;
   }
-  f.copied |= f.flip;
-  f.rows = f.flip ? m : n;
-  f.cols = f.flip ? n : m;
+  f.copied |= f.transposed;
+  f.rows = f.transposed ? m : n;
+  f.cols = f.transposed ? n : m;
   f.whole = !f.copied && n == b.n && m == b.m && m % pack == 0 && n * m * sizeof(Raw) % 16 == 0 &&
             reinterpret_cast<uintptr_t>(f.dense) % 16 == 0;
-  // A warp alone copies whatever has room.
-  f.copied |= kAlone && b.shared.words >= 0;
+  // A single warp copies the costs whenever shared memory has room.
+  f.copied |= kOneWarp && b.shared.costs >= 0;
   if (f.copied) {
-    f.stride = f.whole ? f.cols : int(copied_stride(f.cols, pack, b.shared.words >= 0));
-    f.words = b.shared.words >= 0 ? f.template shared<Raw>(b.shared.words)
-                                  : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_words;
+    f.stride = f.whole ? f.cols : int(copied_stride(f.cols, pack, b.shared.costs >= 0));
+    f.costs = b.shared.costs >= 0 ? f.template shared<Raw>(b.shared.costs)
+                                  : static_cast<Raw*>(b.workspace) + f.problem * b.workspace_costs;
   } else {
     f.stride = int(b.m);
-    f.words = f.dense;
+    f.costs = f.dense;
   }
   const unsigned bytes = max(unsigned(pack * sizeof(Raw)), 16u);
-  f.aligned = f.stride % pack == 0 && reinterpret_cast<uintptr_t>(f.words) % bytes == 0;
+  f.aligned = f.stride % pack == 0 && reinterpret_cast<uintptr_t>(f.costs) % bytes == 0;
   const int width = max((f.cols + kWarpSize - 1) / kWarpSize, 1);
   f.group.size = min(f.group.size, kWarpSize * width);
   return f.group.thread < f.group.size;
 }
 
-// Keeps the orientation.
+// Copies the costs to the workspace in the same orientation.
 template <class F>
-__device__ void copy_upright(const F& f) {
-  constexpr int kAhead = 4;  // loads under way at once
-  auto* words = const_cast<typename F::Raw*>(f.words);
+__device__ void copy_rows(const F& f) {
+  constexpr int kAhead = 4;  // loads in flight at once
+  auto* costs = const_cast<typename F::Raw*>(f.costs);
   const auto& g = f.group;
   for (int i = g.warp(); i < f.rows; i += g.warps()) {
     for (int first = g.lane(); first < f.cols; first += kAhead * kWarpSize) {
@@ -155,35 +155,35 @@ __device__ void copy_upright(const F& f) {
         raw[a] = f.load(i, min(first + a * kWarpSize, f.cols - 1));
       }
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {  // what comes twice changes nothing
-        words[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
+      for (int a = 0; a < kAhead; ++a) {  // duplicates store the same value
+        costs[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
       }
     }
   }
 }
 
-// Into shared memory, without a detour through registers where the words have their size already;
-// all loads are under way at once.
+// Copies the costs to shared memory, asynchronously and without registers if their size does not
+// change. All loads are in flight at once.
 template <class F>
 __device__ void copy_to_shared(const F& f) {
   using Raw = typename F::Raw;
   const AssignmentBatch& b = f.b;
   const auto& g = f.group;
-  Raw* words = f.template shared<Raw>(b.shared.words);
+  Raw* costs = f.template shared<Raw>(b.shared.costs);
   if (f.rows == 0 || f.cols == 0) return;  // the lists of rows and columns may be empty
   if (f.whole) {
     constexpr int kChunk = 16 / sizeof(Raw);
     const Raw* from = static_cast<const Raw*>(b.cost) + f.problem * b.n * b.m;
     for (int k = g.thread * kChunk; k < f.rows * f.cols; k += g.size * kChunk) {
-      __pipeline_memcpy_async(words + k, from + k, 16);
+      __pipeline_memcpy_async(costs + k, from + k, 16);
     }
   } else {
-    // In the order of the problem as it was passed in, from thread to thread.
-    const int across = f.flip ? f.rows : f.cols, down = f.flip ? f.cols : f.rows;
-    const int to_next = f.flip ? f.stride : 1, to_below = f.flip ? 1 : f.stride;
+    // Consecutive threads copy consecutive costs of the original problem.
+    const int across = f.transposed ? f.rows : f.cols, down = f.transposed ? f.cols : f.rows;
+    const int to_next = f.transposed ? f.stride : 1, to_below = f.transposed ? 1 : f.stride;
     const int step_down = g.size / across, step_across = g.size % across;
     int k = g.thread / across, l = g.thread % across;
-    Raw* to = words + k * to_below + l * to_next;
+    Raw* to = costs + k * to_below + l * to_next;
     const int step_to = step_down * to_below + step_across * to_next;
     const int wrap_to = to_below - across * to_next;
     const Raw* from = f.dense ? f.dense + k * b.m + l : nullptr;
@@ -209,12 +209,12 @@ __device__ void copy_to_shared(const F& f) {
   __pipeline_wait_prior(0);
 }
 
-// Turns it, into the workspace, by way of square tiles in shared memory.
+// Transposes the costs into the workspace, through square tiles in shared memory.
 template <class F>
-__device__ void copy_turned_tiles(const F& f) {
+__device__ void transpose_tiles(const F& f) {
   using Raw = typename F::Raw;
   constexpr int kAhead = 8, kPitch = kWarpSize + 1;
-  auto* words = const_cast<Raw*>(f.words);
+  auto* costs = const_cast<Raw*>(f.costs);
   const auto& g = f.group;
   Raw* tile = f.template shared<Raw>(f.b.shared.tiles) + g.warp() * kWarpSize * kPitch;
   const int lane = g.lane(), warps = min(g.warps(), kTileBytes / (kTileEntries * int(sizeof(Raw))));
@@ -238,7 +238,7 @@ __device__ void copy_turned_tiles(const F& f) {
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
         if (i0 + first + a < f.rows && j0 + lane < f.cols) {
-          words[int64_t(i0 + first + a) * f.stride + j0 + lane] = raw[a];
+          costs[int64_t(i0 + first + a) * f.stride + j0 + lane] = raw[a];
         }
       }
     }
@@ -246,20 +246,20 @@ __device__ void copy_turned_tiles(const F& f) {
   }
 }
 
-// Makes the copy, if one is needed.
+// Copies the costs into canonical form, if necessary.
 template <class F>
-__device__ void bring_into_form(const F& f) {
+__device__ void gather_costs(const F& f) {
   if (!f.copied) return;
-  if (f.b.shared.words >= 0) {
+  if (f.b.shared.costs >= 0) {
     copy_to_shared(f);
-  } else if (f.flip) {
-    copy_turned_tiles(f);
+  } else if (f.transposed) {
+    transpose_tiles(f);
   } else {
-    copy_upright(f);
+    copy_rows(f);
   }
   f.group.sync();
 }
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_FRAME_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_

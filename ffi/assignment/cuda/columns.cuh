@@ -1,5 +1,5 @@
-// The columns of one thread while rows bid alone or search: in registers, in the order in which
-// packs are read.
+// The columns of one thread, in registers, in the order in which packs are read. Used by searches
+// and by the start of a single warp.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
 
@@ -7,8 +7,8 @@
 
 namespace jaxmatch::assignment {
 
-// Who has a column: (row + 1) << 16 | column. The least of several is a free column, if there is
-// one; else that of the least row.
+// A column and its row in one number: (row + 1) << 16 | column. The least of several pairs is a
+// free column if there is one, else a column of the least row.
 __device__ inline int pair_up(int row, int col) { return (row + 1) << 16 | col; }
 __device__ inline int row_of(int pair) { return (pair >> 16) - 1; }
 __device__ inline int col_of(int pair) { return pair & 0xffff; }
@@ -23,28 +23,28 @@ struct Columns {
   const S& s;
   const typename S::G& g;
   const typename S::Raw* start[kPacks];
-  Key v[N];  // infinitely far in the padding
+  Key v[N];  // A::kFarDual in the padding
   int pair[N];
 
   __device__ Columns(const S& state, const typename S::G& group) : s(state), g(group) {
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) start[c] = s.start(first(c));
   }
-  // The first column of a pack, and any of them.
+  // Index of the first column of a pack, and of the n-th column of this thread.
   __device__ int first(int c) const { return (c * g.size + g.thread) * K; }
   __device__ int at(int n) const { return first(n / K) + n % K; }
 
-  // From what the whole group knows.
-  __device__ void take() {
+  // Loads duals and pairs from shared memory.
+  __device__ void load_state() {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       const int j = at(n);
-      v[n] = j < s.cols ? s.v[j] : A::kNowhere;
+      v[n] = j < s.cols ? s.v[j] : A::kFarDual;
       pair[n] = j < s.cols ? pair_up(s.row4col[j], j) : kNoPair;
     }
   }
 
-  // The costs of row i, and C_ij - v_j of them.
+  // Loads the costs of row i, and computes C_ij - v_j from them.
   __device__ void load(int i, typename S::Raws (&raws)[kPacks]) const {
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) raws[c] = s.load(start[c], i, first(c));
@@ -60,7 +60,7 @@ struct Columns {
     reduce(raws, x);
   }
 
-  // The least pair of this warp whose number is `least`.
+  // The least pair of this warp whose x is `least`.
   __device__ int pair_with(const Key (&x)[N], Key least) const {
     int found[N];
 #pragma unroll
@@ -68,7 +68,7 @@ struct Columns {
     return __reduce_min_sync(kAllLanes, least_of(found));
   }
 
-  // As a tree, so that the steps do not wait for each other.
+  // Minimum by a tree, whose steps do not depend on each other.
   template <class T>
   __device__ static T least_of(T (&x)[N]) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Costs as they are stored, and what a look at all of them finds out.
+// Types of costs: how they are loaded, and how a scan of all costs determines their range.
 #ifndef JAXMATCH_CUDA_COSTS_CUH_
 #define JAXMATCH_CUDA_COSTS_CUH_
 
@@ -11,15 +11,15 @@
 
 namespace jaxmatch::assignment {
 
-// What the costs of one problem are made of.
+// Range of the costs of one problem.
 struct CostRange {
   double max_abs;      // over finite costs
   double lowest_bit;   // every finite cost is a multiple of it; 0 if all are zero
-  bool invalid;        // NaN, or an infinity that does not forbid
+  bool invalid;        // NaN, or an infinity of the wrong sign
   uint64_t magnitude;  // max_abs of 64-bit integers, which a double would round
 };
 
-__device__ inline CostRange together(CostRange a, const CostRange& b) {
+__device__ inline CostRange merge(CostRange a, const CostRange& b) {
   a.invalid |= b.invalid;
   a.max_abs = fmax(a.max_abs, b.max_abs);
   if (b.lowest_bit > 0 && (a.lowest_bit == 0 || b.lowest_bit < a.lowest_bit)) {
@@ -28,11 +28,11 @@ __device__ inline CostRange together(CostRange a, const CostRange& b) {
   return a;
 }
 
-// How costs of one kind are read. `Raw` is the word that the solver reads. A `Range` sees every
-// cost and accumulates the greatest magnitude, the negated lowest bit, and what is invalid, all as
-// maxima; a `Guess` is faster, but may give up on the way.
+// Each type below describes one type of costs. `Raw` is the type of a cost in canonical form.
+// `Range` scans every cost and accumulates the greatest magnitude, the negated lowest bit, and the
+// invalid bits, all as maxima. `Guess` is faster, but may fail.
 
-// float32; bfloat16 and float16 are copied to it first.
+// float32. bfloat16 and float16 are converted to it when they are copied.
 struct Floats {
   using Raw = uint32_t;
   using Word = uint32_t;
@@ -52,13 +52,14 @@ struct Floats {
 
     __device__ void begin(Raw) {}
     __device__ bool gives_up() const { return false; }
-    __device__ void look_at(Raw raw, bool maximize) {
+    __device__ void include(Raw raw, bool maximize) {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const bool finite = magnitude < 0x7f800000u;
       if (finite) word[0] = max(word[0], magnitude);
-      // x without its lowest bit, and the difference, which is exact. For a power of two a bit of
-      // the exponent goes instead: the difference is then at least half of x, and lowest_bit()
-      // rounds it down to a power of two. A zero has no bit at all: the negated zero is no maximum.
+      // The lowest bit of x is the difference between x and x without this bit, which is exact. For
+      // a power of two a bit of the exponent is cleared instead: the difference is then at least
+      // half of x, and lowest_bit() rounds it down to a power of two. A zero has no bits, and its
+      // negated lowest bit, zero, is never the maximum.
       const float rest = __uint_as_float(magnitude & (magnitude - 1));
       const uint32_t lowest = __float_as_uint(__uint_as_float(magnitude) - rest);
       if (finite) word[1] = max(word[1], 0u - lowest);
@@ -70,42 +71,43 @@ struct Floats {
       return __uint_as_float(lowest);
     }
     template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) {
       group.all_max(word, slots);
       found = {double(__uint_as_float(word[0])), double(lowest_bit()), word[2] != 0, 0};
       return true;
     }
   };
 
-  // Takes the lowest bit of a few costs for that of all, and checks that others are multiples. No
-  // result if one is not, or not finite.
+  // Guesses the unit of all costs from the lowest bits of a few, and checks that the others are
+  // multiples of it. Fails if one is not, or is not finite.
   struct Guess {
     float unit = 0, magic = 0, most = 0;
     bool fails = false;
 
-    // All lanes.
+    // Called by all lanes.
     __device__ void begin(Raw raw) {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const float x = __uint_as_float(magnitude),
                   rest = __uint_as_float(magnitude & (magnitude - 1));
-      // The lowest bit of the fraction, or that of a power of two. Not of zero.
+      // The lowest bit of the fraction; for a power of two x itself; for zero no bit.
       const float lowest = magnitude & 0x7fffffu ? x - rest : x;
       unit = __uint_as_float(0u - __reduce_max_sync(kAllLanes, 0u - __float_as_uint(lowest)));
       magic = unit * 0x1p23f;
     }
     __device__ bool gives_up() const { return fails; }
-    __device__ void look_at(Raw raw, bool) {
-      // From 2^23 units on a float32 has no bit below the unit, and up to 2^24 it has that bit.
+    __device__ void include(Raw raw, bool) {
+      // From 2^23 units on, a float32 has no bit below the unit. Up to 2^24 units it has the bit of
+      // the unit.
       const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
       fails = fails || !((small + magic) - magic == small);
       most = fmaxf(most, x);
     }
     template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) const {
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) const {
       const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
       Word word[3] = {__float_as_uint(most), ~__float_as_uint(unit), stop};
       group.all_max(word, slots);
-      // Of several powers of two the others are multiples of the least.
+      // Of several powers of two, all are multiples of the least.
       found = {double(__uint_as_float(word[0])), double(__uint_as_float(~word[1])), false, 0};
       return word[2] == 0 && word[0] < 0x7f800000u;
     }
@@ -118,12 +120,12 @@ struct IntegerRange {
 
   __device__ void begin(Word) {}
   __device__ bool gives_up() const { return false; }
-  __device__ void look_at(Word raw, bool) {
+  __device__ void include(Word raw, bool) {
     const bool negative = raw >> (8 * sizeof(Word) - 1);
     word[0] = max(word[0], negative ? Word(0) - raw : raw);
   }
   template <class G>
-  __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+  __device__ bool combine(const G& group, Word* slots, CostRange& found) {
     group.all_max(word, slots);
     found = {double(word[0]), 1, false, word[0]};
     return true;
@@ -160,7 +162,7 @@ struct Doubles {
 
     __device__ void begin(Raw) {}
     __device__ bool gives_up() const { return false; }
-    __device__ void look_at(Raw raw, bool maximize) {
+    __device__ void include(Raw raw, bool maximize) {
       constexpr uint64_t kInfinite = uint64_t(0x7ff) << 52;
       const uint64_t magnitude = raw & INT64_MAX;
       if (magnitude >= kInfinite) {
@@ -173,7 +175,7 @@ struct Doubles {
       word[1] = max(word[1], 0 - uint64_t(__double_as_longlong(bit)));
     }
     template <class G>
-    __device__ bool agree(const G& group, Word* slots, CostRange& found) {
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) {
       constexpr uint64_t kExponent = uint64_t(0x7ff) << 52;
       group.all_max(word, slots);
       uint64_t lowest = 0 - word[1];

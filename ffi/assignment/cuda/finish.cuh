@@ -1,4 +1,4 @@
-// What a solve reports: the pairing, duals, the optimum, and a proved bound on the gap.
+// Results of a solve: the matching, the duals, the optimum, and a proved bound on the gap.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 
@@ -8,7 +8,7 @@
 
 namespace jaxmatch::assignment {
 
-// The sum over the group, in an order that depends on nothing but its size.
+// Sum over the group, in an order that depends only on the size of the group.
 template <bool kOneWarp>
 __device__ SumBound group_sum(const Group<kOneWarp>& g, SumBound x, double* slots) {
   const auto over_lanes = [](SumBound y) {
@@ -104,10 +104,11 @@ __device__ __int128 group_sum(const Group<kOneWarp>& g, __int128 x, uint64_t* sl
   return x;
 }
 
-// The gap that the column duals prove: sum over rows of (what the row pays - the least that any
-// column, or leaving, would cost at these duals) and of -v_j over unmatched optional columns.
-// Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
-// costs attain the rounded minimum, and for those the error is known exactly.
+// Upper bound on the gap, proved by the column duals: the sum over rows of (reduced cost of the
+// chosen column, or unmatched cost of a dropped row) minus (least of these over all choices of the
+// row), plus the sum of -v_j over unmatched optional columns. Rounding is monotone, so the true
+// minimum of a row is among the entries whose rounded reduced costs attain the rounded minimum. For
+// those the error is known exactly.
 template <class S>
 __device__ double prove_gap(const S& s) {
   const auto& f = s.f;
@@ -141,7 +142,7 @@ __device__ double prove_gap(const S& s) {
   return group_sum(g, gap, f.template shared<double>(f.b.shared.slots)).value();
 }
 
-// True where every number that the solve compared was a multiple of `unit` below 2^53 units.
+// True if every number that the solve compared was a multiple of `unit` below 2^53 units.
 template <class S>
 __device__ bool is_exact(const S& s, double max_abs, double unit) {
   const auto& g = s.f.group;
@@ -172,7 +173,7 @@ __device__ void write_failure(const F& f, Status status) {
   }
 }
 
-// What the masks hide: no partner, dual 0.
+// Results of masked rows or columns: no partner, dual 0.
 template <class G>
 __device__ void write_masked(const G& g, const uint8_t* mask, int64_t size, int64_t start,
                              int32_t* partner, void* dual, Dtype dtype) {
@@ -196,7 +197,7 @@ __device__ double optimum(const S& s, double unscale) {
     }
     return double(group_sum(g, sum, f.template shared<uint64_t>(f.b.shared.slots))) * unscale;
   } else if constexpr (S::Arithmetic::kExact) {
-    double sum = 0;  // of multiples of one unit, far below 2^53 of them
+    double sum = 0;  // exact: multiples of one unit, far below 2^53 units
     for (int i = g.thread; i < f.rows; i += g.size) {
       const int j = s.col4row[i];
       sum += j == kDropped ? double(s.leave[i]) : double(s.u[i]) + double(s.v[j]);
@@ -211,7 +212,7 @@ __device__ double optimum(const S& s, double unscale) {
         const int64_t at = f.problem * f.b.n + f.problem_row(i);
         term = read_real(f.b.unmatched_cost, f.b.unmatched_dtype, at);
       } else {
-        term = S::Costs::real(s.words[int64_t(i) * f.stride + j]);
+        term = S::Costs::real(s.costs[int64_t(i) * f.stride + j]);
       }
       sum.add(term);
     }
@@ -233,11 +234,11 @@ __device__ void write_solution(const S& s, double gap) {
   write_masked(g, b.col_mask, b.m, col, b.row4col, b.col_dual, dtype);
   const double unscale = 1 / s.scale.factor;
   const double value = optimum(s, unscale);
-  int32_t* const col4row = f.flip ? b.row4col + col : b.col4row + row;
-  int32_t* const row4col = f.flip ? b.col4row + row : b.row4col + col;
-  void* const row_dual = f.flip ? b.col_dual : b.row_dual;
-  void* const col_dual = f.flip ? b.row_dual : b.col_dual;
-  const int64_t row_at = f.flip ? col : row, col_at = f.flip ? row : col;
+  int32_t* const col4row = f.transposed ? b.row4col + col : b.col4row + row;
+  int32_t* const row4col = f.transposed ? b.col4row + row : b.row4col + col;
+  void* const row_dual = f.transposed ? b.col_dual : b.row_dual;
+  void* const col_dual = f.transposed ? b.row_dual : b.col_dual;
+  const int64_t row_at = f.transposed ? col : row, col_at = f.transposed ? row : col;
   for (int i = g.thread; i < f.rows; i += g.size) {
     const int id = f.row_id(i), j = s.col4row[i];
     col4row[id] = j < 0 ? kNone : f.col_id(j);

@@ -12,7 +12,7 @@ constexpr int kWarpSize = 32;
 extern __shared__ __align__(16) char shared_memory[];
 
 #if defined(__CUDACC__)
-// The lesser of two; NaN if one is.
+// The lesser of two; NaN if one of them is.
 __device__ inline float min_or_nan(float a, float b) {
   float least;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
@@ -23,7 +23,7 @@ __device__ inline void prefetch_to_l1(const void* at) {
   asm volatile("prefetch.L1 [%0];" ::"l"(at));
 }
 
-// How many of the `count` threads that meet at a barrier come with `x` set.
+// Barrier of `count` threads. Returns the number of threads with `x` set.
 __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
   unsigned set;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; barrier.red.popc.u32 %0, %2, %3, p; }"
@@ -43,8 +43,8 @@ struct Group {
   __device__ int warp() const { return kOneWarp ? 0 : thread / kWarpSize; }
   __device__ int warps() const { return kOneWarp ? 1 : size / kWarpSize; }
 
-  // Only the warps that take part: those that a smaller problem does not need have left, and those
-  // that wait for a search meet at a barrier of their own.
+  // Barrier of the participating warps only. Warps that a smaller problem does not need have
+  // exited, and warps that wait for a search use another barrier than those that search.
   __device__ void sync() const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
@@ -53,7 +53,7 @@ struct Group {
     }
   }
 
-  // The same, and the number of warps that come with `x` set.
+  // The same barrier. Returns the number of warps with `x` set.
   __device__ int sync_and_count(bool x) const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
@@ -62,7 +62,7 @@ struct Group {
     return int(barrier_popc(barrier, size, x)) / kWarpSize;
   }
 
-  // The greatest of each of N numbers over the group; `slots` has room for N words a warp.
+  // Maximum over the group of each of N numbers. `slots` has room for N words a warp.
   template <int N, class Word>
   __device__ void all_max(Word (&x)[N], Word* slots) const {
     warp_max(x);
@@ -103,11 +103,11 @@ struct alignas(N * sizeof(T) >= 16 ? 16 : N * sizeof(T)) Pack {
   T x[N];
 };
 
-// Between loads and the first use of what they bring: the compiler would save registers by starting
-// one load after another, each with the full latency. All lanes.
+// Placed between loads and the first use of their results. Without it the compiler may save
+// registers by issuing one load after another, each with the full latency. Called by all lanes.
 __device__ inline void keep_loads_together() { __syncwarp(); }
 
-// The lanes below this one.
+// Mask of the lanes below this one.
 __device__ inline unsigned lanes_below(int lane) { return (1u << lane) - 1; }
 
 }  // namespace jaxmatch::assignment

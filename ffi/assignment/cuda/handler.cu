@@ -10,13 +10,13 @@
 
 namespace jaxmatch::assignment {
 
-ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream) {
+ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   if (b.batch == 0) return ffi::Error::Success();
   if (const int64_t longest = longest_side(b.cost_dtype); std::max(b.n, b.m) > longest) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: a side longer than " +
                                        std::to_string(longest) + " on CUDA");
   }
-  if (b.workspace_words > 0 && b.workspace_words < words_of_copy(b)) {
+  if (b.workspace_costs > 0 && b.workspace_costs < copied_costs(b)) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: the workspace is too small");
   }
   int device, most_bytes;
@@ -34,11 +34,11 @@ ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream) {
   if (plan.blocks > INT32_MAX) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: too many problems in one batch");
   }
-  const AssignmentKernel kernel = plan.alone ? WarpKernel(plan.columns_per_lane, b.cost_dtype)
-                                             : BlockKernel(plan.threads / 32, b.cost_dtype);
-  constexpr int kAlwaysThere = 48 << 10;  // bytes that a kernel may use without asking
+  const AssignmentKernel kernel = plan.one_warp ? warp_kernel(plan.columns_per_lane, b.cost_dtype)
+                                                : block_kernel(plan.threads / 32, b.cost_dtype);
+  constexpr int kAlwaysThere = 48 << 10;  // bytes that every kernel may use
   if (plan.bytes > kAlwaysThere) {
-    // Always the same value: another thread may launch the same kernel.
+    // Always the same value, since another thread may launch the same kernel.
     JAXMATCH_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
   }
@@ -52,15 +52,15 @@ namespace {
 ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                       ffi::Dictionary attributes) {
   Attributes given("jaxmatch_assignment", attributes);
-  const auto decoded = DecodeAssignment(args, rets, given);
+  const auto decoded = decode_assignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
   const auto workspace = result_at(rets, kNumResults);
   if (!workspace) return given.error("a result for the workspace is missing");
   AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
   if (b.batch == 0) return ffi::Error::Success();
   const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
-  b.workspace_words = int64_t(workspace->size_bytes()) / b.batch / word;
-  return LaunchAssignment(b, stream);
+  b.workspace_costs = int64_t(workspace->size_bytes()) / b.batch / word;
+  return launch_assignment(b, stream);
 }
 
 }  // namespace

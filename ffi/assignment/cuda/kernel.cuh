@@ -24,36 +24,37 @@ __device__ void read_unmatched(const S& s) {
   }
 }
 
-// One warp: everything up to the searches, and who has which of its columns.
+// The start of a single warp: everything before the searches. Publishes duals and pairs in shared
+// memory.
 template <class S>
-__device__ void start_alone(const S& s, Columns<S>& c, const WarmStart& warm) {
+__device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   int count;
   if (warm.use || s.cols_optional) {
     if (warm.use) place_duals(s, warm);
-    c.take();
+    c.load_state();
     count = list_free_rows(s);
   } else {
-    int* single = reinterpret_cast<int*>(s.reach);  // not in use before a search
-    const int singles = match_minima_alone(s, c, single, count);
-    transfer_reductions_alone(s, c, single, singles);
+    int* single = reinterpret_cast<int*>(s.reach);  // unused before a search
+    const int singles = match_minima_warp(s, c, single, count);
+    transfer_reductions_warp(s, c, single, singles);
   }
   const int budget = int(s.f.b.effort.rebids * float(s.rows));
   if (s.cols == 0) {
     drop_rows(s);
   } else if (count > 0) {
-    // Above the minima of columns no reduced cost is negative.
+    // With duals from column minima no reduced cost is negative.
     if (warm.use || s.cols_optional) {
-      reduce_rows_alone<true>(s, c, count, budget);
+      reduce_rows_warp<true>(s, c, count, budget);
     } else {
-      reduce_rows_alone<false>(s, c, count, budget);
+      reduce_rows_warp<false>(s, c, count, budget);
     }
   }
-  share(s, c);
+  publish(s, c);
 }
 
-// The warps of a block: the same.
+// The start of a block, by all its warps.
 template <class S>
-__device__ void start_together(const S& s, const WarmStart& warm, const CostRange& found) {
+__device__ void start_block(const S& s, const WarmStart& warm, const CostRange& found) {
   const Effort& effort = s.f.b.effort;
   if (warm.use) {
     place_duals(s, warm);
@@ -73,7 +74,7 @@ __device__ void start_together(const S& s, const WarmStart& warm, const CostRang
   match_rows(s);
 }
 
-// Searches from each of the first `count` free rows; the threads that have columns.
+// Searches from each of the first `count` free rows. Called by the threads that have columns.
 template <class S>
 __device__ void search(const S& s, Columns<S>& c, int count) {
   for (int k = 0; k < count; ++k) {
@@ -85,30 +86,30 @@ __device__ void search(const S& s, Columns<S>& c, int count) {
   }
 }
 
-// The pairing and its duals, from column minima in v.
+// Computes the matching and its duals, from column minima in v.
 template <class S>
 __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   const auto& g = s.group;
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
   g.sync();
-  // A search is the work of as many threads as have columns; the others wait.
+  // Only the threads that have columns search; the others wait.
   constexpr int kColumns = Columns<S>::N;
   const int threads = s.f.b.all_search ? g.size : (s.cols + kColumns - 1) / kColumns;
   const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
   Columns<S> columns(s, team);
-  if constexpr (S::kAlone) {
-    start_alone(s, columns, warm);
+  if constexpr (S::kOneWarp) {
+    start_warp(s, columns, warm);
   } else {
-    start_together(s, warm, found);
+    start_block(s, warm, found);
   }
   const int count = list_free_rows(s);
   const bool infeasible = s.control[kInfeasibleFlag], too_wide = s.control[kTooWideFlag];
-  g.sync();  // before a search sets one of them
+  g.sync();  // before a search sets one of the flags
   if (infeasible) return Outcome::kInfeasible;
   if (too_wide) return Outcome::kTooWide;
-  if (S::kAlone || g.thread < team.size) {
-    if constexpr (!S::kAlone) columns.take();
+  if (S::kOneWarp || g.thread < team.size) {
+    if constexpr (!S::kOneWarp) columns.load_state();
     search(s, columns, count);
   }
   g.sync();
@@ -116,7 +117,7 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   return s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
 }
 
-// Whether a sum over all pairs, or one number, might reach 2^61.
+// True if a sum over all pairs, or one number, might reach 2^61.
 template <class F>
 __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   constexpr uint64_t kMost = uint64_t(1) << 61;
@@ -124,42 +125,42 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   return magnitude >= kMost / pairs + (kMost % pairs != 0);
 }
 
-// Solves and writes what came out, at first (`look`) after a look at every cost. False: sums may
-// round, or leave their range; a wider arithmetic must decide. `minima`: the rows of the columns'
-// minima are in pred.
+// Solves the problem in arithmetic A and writes its results. With `scan`, it first scans all costs.
+// Returns false if sums may round or leave their range, so that a wider arithmetic must decide.
+// `minima`: pred holds the rows of the column minima.
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
-                           bool look, CostRange& found, bool& minima) {
+                           bool scan, CostRange& found, bool& minima) {
   State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
   clear(s);
   f.group.sync();
-  if (look) {
-    found = look_at_costs(s);
+  if (scan) {
+    found = scan_cost_range(s);
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral) {
       overflow |= sums_overflow(f, found.magnitude);
     }
-    found = together(found, unmatched);
+    found = merge(found, unmatched);
     if (found.invalid || overflow) {
       write_failure(f, found.invalid ? kInvalidCost : kOverflow);
       return true;
     }
   } else if (!s.cols_optional) {
     if (minima) {
-      take_minima(s);
+      load_minima(s);
     } else {
       typename F::Costs::Range again;
       scan_costs<true>(s, again);
     }
   }
-  minima = !F::Costs::kIntegral;  // whose keys may be rounded: a wider arithmetic looks again
+  minima = !F::Costs::kIntegral;  // keys of integers may be rounded: a wider arithmetic scans again
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
-    // Duals to start from may be 16 times as large as costs.
+    // Start duals may be 16 times as large as costs.
     const double most = f.b.start_dual ? 0x1p1011 : 0x1p1017;
     if (found.max_abs * fabs(factor) > most / double(f.rows + 1)) return false;
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
@@ -178,7 +179,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.lowest_bit >= 1)
         return false;
       gap = prove_gap(s);
-      // Scaled down, the smallest costs lost their last bits.
+      // Scaling down rounded the smallest costs.
       if (fabs(factor) < 1) gap = (gap + 4 * double(f.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }
@@ -186,16 +187,17 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
   return true;
 }
 
-// The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61.
+// The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61. `whole`: all
+// of them are integers.
 template <class F>
-__device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) {
+__device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   const AssignmentBatch& b = f.b;
   Doubles::Range range;
   uint64_t flags[2] = {0, 0};
   for (int i = f.group.thread; i < f.rows; i += f.group.size) {
     const int64_t at = f.problem * b.n + f.problem_row(i);
     const double r = read_real(b.unmatched_cost, b.unmatched_dtype, at);
-    range.look_at(uint64_t(__double_as_longlong(r)), b.maximize);
+    range.include(uint64_t(__double_as_longlong(r)), b.maximize);
     if (!isfinite(r)) continue;
     if (r != rint(r)) flags[1] = 1;
     uint64_t magnitude = uint64_t(fmin(fabs(r), 0x1p63));
@@ -207,14 +209,15 @@ __device__ CostRange look_at_unmatched(const F& f, bool& overflow, bool& whole) 
   }
   uint64_t* slots = f.template shared<uint64_t>(b.shared.slots);
   CostRange found;
-  range.agree(f.group, slots, found);
+  range.combine(f.group, slots, found);
   f.group.all_max(flags, slots);
   overflow = flags[0] != 0;
   whole = flags[1] == 0;
   return found;
 }
 
-// What float32 cannot decide; a call of its own, so that it takes no registers from what it can.
+// Solves problems that float32 cannot decide. Never inlined, so that the path of float32 needs
+// fewer registers.
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
                                          bool whole, CostRange found, bool minima) {
@@ -222,28 +225,28 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
   const double sign = f.b.maximize ? -1 : 1;
   double factor = sign;
 #pragma unroll 1
-  for (bool look = kLong;; look = false) {
-    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, look, found,
+  for (bool scan = kLong;; scan = false) {
+    if (solve_with<Real, K, C, kOneWarp, kPlace>(f, factor, unmatched, overflow, scan, found,
                                                  minima)) {
       return;
     }
     if (F::Costs::kIntegral || factor != sign) break;
-    // Sums along a path of the largest doubles would overflow to infinity, which forbids.
+    // Sums of the largest doubles along a path would overflow to infinity, which means forbidden.
     factor = sign * ldexp(1.0, -14 - ilogb(double(f.rows + 1)));
   }
   if constexpr (kLong && F::Costs::kIntegral) {
     if (!whole) return write_failure(f, kInvalidCost);
     solve_with<Huge, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, false, found, minima);
   } else {
-    write_failure(f, kOverflow);  // never, but nothing may stay unwritten
+    write_failure(f, kOverflow);  // never happens, but all results must be written
   }
 }
 
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
-__device__ void solve_framed(const F& f) {
+__device__ void solve_form(const F& f) {
   CostRange unmatched{0, 0, false, 0}, found{0, 0, false, 0};
   bool overflow = false, whole = true, minima = false;
-  if (f.b.unmatched_cost) unmatched = look_at_unmatched(f, overflow, whole);
+  if (f.b.unmatched_cost) unmatched = scan_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;
     if (solve_with<Single, K, C, kOneWarp, kPlace>(f, sign, unmatched, overflow, true, found,
@@ -257,15 +260,15 @@ __device__ void solve_framed(const F& f) {
 template <class Costs, int K, int C, bool kOneWarp>
 __device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thread, int size,
                               int base) {
-  Frame<Costs, kOneWarp> f{b, {thread, size}, problem, base};
-  if (!take_in(f, K)) return;
-  bring_into_form(f);
-  if (kOneWarp && b.shared.words >= 0) {
-    solve_framed<K, C, kOneWarp, Place::kShared>(f);
+  CanonicalForm<Costs, kOneWarp> f{b, {thread, size}, problem, base};
+  if (!choose_orientation(f, K)) return;
+  gather_costs(f);
+  if (kOneWarp && b.shared.costs >= 0) {
+    solve_form<K, C, kOneWarp, Place::kShared>(f);
   } else if (K == 1 || f.aligned) {
-    solve_framed<K, C, kOneWarp, Place::kAligned>(f);
+    solve_form<K, C, kOneWarp, Place::kAligned>(f);
   } else {
-    solve_framed<K, C, kOneWarp, Place::kAnywhere>(f);
+    solve_form<K, C, kOneWarp, Place::kAnywhere>(f);
   }
 }
 
@@ -280,11 +283,11 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
                                    warp * b.shared.bytes);
 }
 
-// What a multiprocessor should be able to hold, for which registers are limited.
+// Blocks that should fit on one multiprocessor at once, for which registers are limited.
 constexpr int blocks_at_once(int warps) { return warps <= 12 ? 2 : 1; }
 
-// One block for each problem, of `kMostWarps` at most: where they are few, each may have more
-// registers.
+// One block for each problem, of at most `kMostWarps` warps. If the limit is low, each thread may
+// have more registers.
 template <class Costs, int C, int kMostWarps>
 __global__ void __launch_bounds__(kMostWarps* kWarpSize, blocks_at_once(kMostWarps))
     assignment_block_kernel(const __grid_constant__ AssignmentBatch b) {

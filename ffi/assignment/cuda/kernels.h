@@ -1,5 +1,5 @@
-// The kernels that the handler may launch. Those of each type of costs are compiled in a file of
-// their own (jaxmatch_instances in ffi/CMakeLists.txt).
+// The kernels that the handler launches. Each type of costs is compiled in its own translation unit
+// (jaxmatch_instances in ffi/CMakeLists.txt).
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_KERNELS_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_KERNELS_H_
 
@@ -14,12 +14,12 @@ struct Doubles;
 struct Integers;
 struct LongIntegers;
 
-// One warp for each problem, by columns for each lane; not for int64.
+// Kernel with one warp for each problem, chosen by columns for each lane; not for int64.
 template <class Costs>
-AssignmentKernel PickWarp(int columns_per_lane);
-// One block for each problem, by its size.
+AssignmentKernel pick_warp_kernel(int columns_per_lane);
+// Kernel with one block for each problem, chosen by warps of a block.
 template <class Costs>
-AssignmentKernel PickBlock(int warps);
+AssignmentKernel pick_block_kernel(int warps);
 
 }  // namespace jaxmatch::assignment
 

@@ -1,4 +1,4 @@
-// The batched assignment kernels' one launch, for the handlers that need one.
+// Launch of the batched assignment kernels, for all handlers that solve assignments.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_
 
@@ -9,8 +9,8 @@
 
 namespace jaxmatch::assignment {
 
-// One launch for the whole batch; with workspace_words 0 copies are made in shared memory.
-ffi::Error LaunchAssignment(AssignmentBatch b, cudaStream_t stream);
+// Solves the whole batch in one launch. If workspace_costs is 0, copies are made in shared memory.
+ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream);
 
 }  // namespace jaxmatch::assignment
 

@@ -6,27 +6,27 @@
 
 namespace jaxmatch::assignment {
 
-inline AssignmentKernel WarpKernel(int columns_per_lane, Dtype dtype) {
+inline AssignmentKernel warp_kernel(int columns_per_lane, Dtype dtype) {
   switch (dtype) {
     case Dtype::kS32:
-      return PickWarp<Integers>(columns_per_lane);
+      return pick_warp_kernel<Integers>(columns_per_lane);
     case Dtype::kF64:
-      return PickWarp<Doubles>(columns_per_lane);
+      return pick_warp_kernel<Doubles>(columns_per_lane);
     default:
-      return PickWarp<Floats>(columns_per_lane);
+      return pick_warp_kernel<Floats>(columns_per_lane);
   }
 }
 
-inline AssignmentKernel BlockKernel(int warps, Dtype dtype) {
+inline AssignmentKernel block_kernel(int warps, Dtype dtype) {
   switch (dtype) {
     case Dtype::kS32:
-      return PickBlock<Integers>(warps);
+      return pick_block_kernel<Integers>(warps);
     case Dtype::kF64:
-      return PickBlock<Doubles>(warps);
+      return pick_block_kernel<Doubles>(warps);
     case Dtype::kS64:
-      return PickBlock<LongIntegers>(warps);
+      return pick_block_kernel<LongIntegers>(warps);
     default:
-      return PickBlock<Floats>(warps);
+      return pick_block_kernel<Floats>(warps);
   }
 }
 

@@ -1,5 +1,4 @@
-// From the shape of a batch to a launch: which kernel, how many threads, what lies where in shared
-// memory.
+// Launch plan of a batch: the kernel, the number of threads, and the layout of shared memory.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_PLAN_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_PLAN_H_
 
@@ -12,7 +11,7 @@
 
 namespace jaxmatch::assignment {
 
-// The sides of a problem in canonical form, at most.
+// Upper bounds of the sides of a problem in canonical form.
 struct Sides {
   int64_t rows, cols;
   explicit Sides(const AssignmentOperands& o)
@@ -20,32 +19,32 @@ struct Sides {
         cols(o.unmatched_cost ? o.m : std::max(o.n, o.m)) {}
 };
 
-// One line for each kernel and how it is used; the first that fits is taken. The size of the batch
-// does not matter: up to 128 columns a warp alone is faster than a block of four for 16 to 4096
-// problems, or within 4 % (`kernels` in benchmarks/results/assignment_gpu.json). How the efforts
-// were found is in benchmarks/notes/assignment_gpu.md.
+// One line for each kernel and its parameters; the first that fits is taken. The size of the batch
+// does not matter: up to 128 columns one warp is faster than a block of four for 16 to 4096
+// problems, or within 4 % (`kernels` in benchmarks/results/assignment_gpu.json).
+// benchmarks/notes/assignment_gpu.md tells how the efforts were found.
 struct Choice {
   int64_t most_cols;
   int columns_per_lane;
   int most_warps;  // for each problem, one for every 32 columns
   Effort effort;
 
-  bool alone() const { return most_warps == 1; }
+  bool one_warp() const { return most_warps == 1; }
 };
 
 constexpr Choice kChoices[] = {
-    {32, 1, 1, {0.5, 0, 0, 0}},           // a warp alone
-    {64, 2, 1, {0.5, 0, 0, 0}},           // a warp alone
-    {128, 4, 1, {0.5, 0, 0, 0}},          // a warp alone
+    {32, 1, 1, {0.5, 0, 0, 0}},           // one warp
+    {64, 2, 1, {0.5, 0, 0, 0}},           // one warp
+    {128, 4, 1, {0.5, 0, 0, 0}},          // one warp
     {256, 4, 8, {4, 0.25, 1, 64}},        // eight warps bid, one searches
     {512, 4, 12, {4, 0.25, 1, 64}},       // three or four search
     {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one for every 256 columns
 };
 
-// What tests and measurements ask for, separated by commas; or null. "block": where a warp would
-// do. "all-search": no warp waits while others search. compute-sanitizer's racecheck reports
-// hazards across a barrier of the whole block once a part of it has met at another one, in any
-// program.
+// `asked`: requests of tests and measurements, separated by commas, or null. "block": a block even
+// where a warp would do. "all-search": no warp waits while others search. This is for racecheck of
+// compute-sanitizer, which reports hazards across a barrier of the whole block once a part of it
+// has used another barrier, in any program.
 inline bool asks_for(const char* asked, std::string_view what) {
   return asked != nullptr && std::string_view(asked).find(what) != std::string_view::npos;
 }
@@ -54,35 +53,35 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
   const bool block = asks_for(asked, "block");
   const Sides sides(o);
   for (const Choice& choice : kChoices) {
-    // 128-bit sums and a request: blocks only.
-    if (choice.alone() && (block || o.cost_dtype == Dtype::kS64)) continue;
+    // 128-bit sums and requests for blocks exclude kernels of one warp.
+    if (choice.one_warp() && (block || o.cost_dtype == Dtype::kS64)) continue;
     if (sides.cols <= choice.most_cols) return choice;
   }
   return *(std::end(kChoices) - 1);
 }
 
-// A warp alone reads costs from shared memory that could be read in place, as long as they take no
-// more bytes than that: more would leave too little room for other problems.
+// A single warp copies costs that could be read in place to shared memory if they take at most this
+// many bytes. More would leave too little room for other problems.
 constexpr int64_t kMostShared = 10 << 10;
 
-// Problems of one warp that share a block, where a multiprocessor has room for as many as it has
-// warps: it takes half as many blocks.
+// If shared memory has room for kProblemsAtOnce problems of one warp, kProblemsPerBlock of them
+// share a block: a multiprocessor holds half as many blocks as warps.
 constexpr int kProblemsPerBlock = 2, kProblemsAtOnce = 32;
 
 inline int warps_per_problem(const Choice& choice, int64_t cols) {
   return int(std::min<int64_t>(std::max<int64_t>((cols + 31) / 32, 1), choice.most_warps));
 }
 
-inline bool may_turn(const AssignmentOperands& o) {
+inline bool may_transpose(const AssignmentOperands& o) {
   return !o.unmatched_cost && (o.n > o.m || o.col_mask);
 }
 
-// Whether a problem may need a copy in canonical form.
+// True if a problem may need a copy in canonical form.
 inline bool may_copy(const AssignmentOperands& o) {
-  return o.row_mask || o.col_mask || may_turn(o) || size_of(o.cost_dtype) == 2;
+  return o.row_mask || o.col_mask || may_transpose(o) || size_of(o.cost_dtype) == 2;
 }
 
-// Hands out shared memory.
+// Allocates shared memory.
 struct SharedStack {
   int64_t used = 0;
   int take(int64_t bytes) {
@@ -98,13 +97,13 @@ inline int64_t shared_copy_bytes(const AssignmentOperands& o, const Choice& choi
   return rows * copied_stride(cols, choice.columns_per_lane, true) * word;
 }
 
-// `ties`: with room for the stage for ties, where it may be of use.
+// `ties`: with room for the start for ties (start_ties.cuh), where it may be of use.
 inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, bool copy_in_shared,
                             bool ties) {
-  // The stage for ties holds a bit for every pair.
+  // The start for ties holds a bit for every pair.
   constexpr int64_t kMostTiedCols = 1024;
   const auto [rows, cols] = Sides(o);
-  const int64_t width = padded_width(cols, choice.columns_per_lane, choice.alone());
+  const int64_t width = padded_width(cols, choice.columns_per_lane, choice.one_warp());
   const int word = size_of(o.cost_dtype) == 8 ? 8 : 4;
   const int key = o.cost_dtype == Dtype::kS64 ? 16 : 8;
   SharedStack stack;
@@ -112,11 +111,11 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.row_ids = stack.take(o.row_mask ? o.n * 2 : 0);
   s.col_ids = stack.take(o.col_mask ? o.m * 2 : 0);
   s.control = stack.take(kControls * 4);
-  s.slots = stack.take(choice.alone() ? 0 : kSlotBytes);
-  s.words = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
-  SharedStack tiles = stack;  // gone when the solve begins: the rest lies over them
-  if (may_turn(o) && !copy_in_shared) {
-    s.tiles = tiles.take(choice.alone() ? kTileEntries * word : kTileBytes);
+  s.slots = stack.take(choice.one_warp() ? 0 : kSlotBytes);
+  s.costs = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
+  SharedStack tiles = stack;  // unused once the solve begins: later arrays overlap them
+  if (may_transpose(o) && !copy_in_shared) {
+    s.tiles = tiles.take(choice.one_warp() ? kTileEntries * word : kTileBytes);
   }
   s.v = stack.take(width * key);
   s.u = stack.take(rows * key);
@@ -127,7 +126,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.free_rows = stack.take(rows * 4);
   s.pred = stack.take(std::max(rows, cols) * 2);
   s.tight = -1;
-  if (!choice.alone()) {
+  if (!choice.one_warp()) {
     s.claim = stack.take(cols * 4);
     if (ties && o.n == o.m && !o.unmatched_cost && cols <= kMostTiedCols && word == 4) {
       const int64_t words = (cols + 127) / 128 * 4;
@@ -143,32 +142,32 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   return s;
 }
 
-// Words of a copy in the workspace, for each problem; 0 if none is ever needed.
-inline int64_t words_of_copy(const AssignmentOperands& o) {
+// Number of costs of a copy in the workspace, for each problem; 0 if none is ever needed.
+inline int64_t copied_costs(const AssignmentOperands& o) {
   const Sides sides(o);
   return may_copy(o) ? sides.rows * copied_stride(sides.cols, 4, false) : 0;
 }
 
 struct Plan {
-  bool alone;
+  bool one_warp;
   int columns_per_lane;
   int64_t blocks;
   int threads, bytes;  // of a block
 };
 
-// Fills in the layout and the effort of `b`. `most_bytes`: of shared memory; the plan may need more
-// if it must.
+// Sets the layout and the effort of `b`. `most_bytes` is the limit of shared memory; the plan
+// exceeds it if there is no smaller layout.
 inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
   const Choice& choice = choose(b, asked);
-  const bool in_shared = (may_copy(b) && b.workspace_words == 0) ||
-                         (choice.alone() && shared_copy_bytes(b, choice) <= kMostShared);
+  const bool in_shared = (may_copy(b) && b.workspace_costs == 0) ||
+                         (choice.one_warp() && shared_copy_bytes(b, choice) <= kMostShared);
   b.shared = lay_out(b, choice, in_shared, true);
   if (b.shared.bytes > most_bytes) b.shared = lay_out(b, choice, in_shared, false);
-  const bool share = choice.alone() && b.shared.bytes * kProblemsAtOnce <= most_bytes;
+  const bool share = choice.one_warp() && b.shared.bytes * kProblemsAtOnce <= most_bytes;
   const int problems = share ? kProblemsPerBlock : 1;
   b.effort = choice.effort;
   b.all_search = asks_for(asked, "all-search");
-  return {choice.alone(), choice.columns_per_lane, (b.batch + problems - 1) / problems,
+  return {choice.one_warp(), choice.columns_per_lane, (b.batch + problems - 1) / problems,
           32 * problems * warps_per_problem(choice, Sides(b).cols), b.shared.bytes * problems};
 }
 

@@ -1,14 +1,15 @@
-// Looks at the costs that every start begins with: what they are, the minima of columns, and the
-// rows that have none.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_
+// Scans at the beginning of every start: the range of the costs, the column minima, and the list of
+// free rows.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_
 
 #include "assignment/cuda/state.cuh"
 
 namespace jaxmatch::assignment {
 
 // Calls body(j, C_ij - v_j) for the columns of row i that this lane has in `kPacks` packs from
-// column `first` on, in order. In the padding, which v makes infinitely far, costs are anything.
+// column `first` on, in order. In the padding costs are arbitrary, but v makes the columns
+// infinitely far.
 template <int kPacks, class S, class Body>
 __device__ void for_some_columns(const S& s, int i, int first, const Body& body) {
   constexpr int kStep = S::K * kWarpSize;
@@ -28,11 +29,11 @@ __device__ void for_some_columns(const S& s, int i, int first, const Body& body)
   }
 }
 
-// The same for all columns of the row; several loads are under way at once.
+// The same for all columns of the row, with several loads in flight at once.
 template <class S, class Body>
 __device__ void for_each_column(const S& s, int i, const Body& body) {
   constexpr int kStep = S::K * kWarpSize;
-  if constexpr (S::kAlone) {
+  if constexpr (S::kOneWarp) {
     if (s.cols > 0) for_some_columns<1>(s, i, 0, body);
     return;
   }
@@ -41,32 +42,32 @@ __device__ void for_each_column(const S& s, int i, const Body& body) {
   if (first < s.cols) for_some_columns<2>(s, i, first, body);
 }
 
-// Nothing is matched and every dual is 0.
+// Clears the state: nothing is matched and every dual is 0.
 template <class S>
 __device__ void clear(const S& s) {
   using Key = typename S::Key;
   const auto& g = s.group;
-  const int width = padded_width(s.cols, S::K, S::kAlone);
+  const int width = padded_width(s.cols, S::K, S::kOneWarp);
   for (int j = g.thread; j < width; j += g.size) {
-    s.v[j] = j < s.cols ? Key(0) : S::Arithmetic::kNowhere;
+    s.v[j] = j < s.cols ? Key(0) : S::Arithmetic::kFarDual;
     s.row4col[j] = kNone;
   }
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Shows every cost to `range`, unless that gives up; with `kMinima` it puts the least of each
-// column in v and its first row in pred.
+// Passes every cost to `range`, until that gives up. With `kMinima` it stores the least cost of
+// each column in v and the first row that attains it in pred.
 template <bool kMinima, class S, class Range>
 __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
-  // A warp alone reads packs of columns; where there are more warps, each thread has one column.
-  constexpr int kColumns = S::kAlone ? S::K : 1, kAhead = S::kAlone ? 8 / S::K : 16;
+  // A single warp reads packs of columns; of several warps, each thread has one column.
+  constexpr int kColumns = S::kOneWarp ? S::K : 1, kAhead = S::kOneWarp ? 8 / S::K : 16;
   const auto& g = s.group;
   if (s.rows == 0) return;
   const int lane_j = g.lane() * kColumns;
-  if (g.thread * kColumns - lane_j < s.cols) range.begin(s.words[min(g.thread, s.cols - 1)]);
-  // Whole warps; beyond the last column they see it again, which changes nothing.
+  if (g.thread * kColumns - lane_j < s.cols) range.begin(s.costs[min(g.thread, s.cols - 1)]);
+  // Whole warps take part. Threads beyond the last column read it again, which changes nothing.
   for (int j = g.thread * kColumns; j - lane_j < s.cols; j += g.size * kColumns) {
     Key least[kColumns];
     int argmin[kColumns];
@@ -75,17 +76,17 @@ __device__ void scan_costs(const S& s, Range& range) {
       least[k] = A::kInfinity;
       argmin[k] = kNone;
     }
-    const auto look_at = [&](int i, int k, typename S::Raw raw) {
-      range.look_at(raw, s.f.b.maximize);
+    const auto visit = [&](int i, int k, typename S::Raw raw) {
+      range.include(raw, s.f.b.maximize);
       if constexpr (kMinima) {
         const Key key = s.read(raw);
         argmin[k] = key < least[k] ? i : argmin[k];
         least[k] = lesser(least[k], key);
       }
     };
-    const auto* start = S::kAlone ? s.start(j) : s.words + min(j, s.cols - 1);
+    const auto* start = S::kOneWarp ? s.start(j) : s.costs + min(j, s.cols - 1);
     const auto load = [&](int i, typename S::Raw(&raw)[kColumns]) {
-      if constexpr (S::kAlone) {
+      if constexpr (S::kOneWarp) {
         const auto raws = s.load(start, i, j);
 #pragma unroll
         for (int k = 0; k < kColumns; ++k) raw[k] = j + k < s.cols ? raws.x[k] : raws.x[0];
@@ -101,7 +102,7 @@ __device__ void scan_costs(const S& s, Range& range) {
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
 #pragma unroll
-        for (int k = 0; k < kColumns; ++k) look_at(first + a, k, raw[a][k]);
+        for (int k = 0; k < kColumns; ++k) visit(first + a, k, raw[a][k]);
       }
       if (range.gives_up()) return;
     }
@@ -110,7 +111,7 @@ __device__ void scan_costs(const S& s, Range& range) {
       typename S::Raw raw[kColumns];
       load(first, raw);
 #pragma unroll
-      for (int k = 0; k < kColumns; ++k) look_at(first, k, raw[k]);
+      for (int k = 0; k < kColumns; ++k) visit(first, k, raw[k]);
     }
 #pragma unroll
     for (int k = 0; k < kColumns; ++k) {
@@ -121,36 +122,36 @@ __device__ void scan_costs(const S& s, Range& range) {
   }
 }
 
-// The same, with the minima of columns where they are of use.
+// Scans the costs, with column minima if they are used. Returns false if `range` failed.
 template <class S, class Range>
-__device__ bool look_with(const S& s, Range range, CostRange& found) {
+__device__ bool scan_with(const S& s, Range range, CostRange& found) {
   if (s.cols_optional) {
     scan_costs<false>(s, range);
   } else {
     scan_costs<true>(s, range);
   }
   using Word = typename S::Costs::Word;
-  return range.agree(s.group, s.f.template shared<Word>(s.f.b.shared.slots), found);
+  return range.combine(s.group, s.f.template shared<Word>(s.f.b.shared.slots), found);
 }
 
 template <class S>
-__device__ CostRange look_at_costs(const S& s) {
+__device__ CostRange scan_cost_range(const S& s) {
   CostRange found;
-  if (look_with(s, typename S::Costs::Guess(), found)) return found;
-  look_with(s, typename S::Costs::Range(), found);
+  if (scan_with(s, typename S::Costs::Guess(), found)) return found;
+  scan_with(s, typename S::Costs::Range(), found);
   return found;
 }
 
-// Brings the minima of columns back, from their rows in pred.
+// Restores the column minima in v, from their rows in pred.
 template <class S>
-__device__ void take_minima(const S& s) {
+__device__ void load_minima(const S& s) {
   for (int j = s.group.thread; j < s.cols; j += s.group.size) {
     const int i = s.pred[j];
     s.v[j] = i == kNone ? typename S::Key(0) : s.entry(i, j);
   }
 }
 
-// Lists the rows that have no column, in order. Returns how many there are.
+// Lists the free rows in order. Returns their number.
 template <class S>
 __device__ int list_free_rows(const S& s) {
   const auto& g = s.group;
@@ -163,7 +164,7 @@ __device__ int list_free_rows(const S& s) {
       if (is_free) s.free_rows[count + __popc(all & lanes_below(g.lane()))] = Index(i);
       count += __popc(all);
     }
-    if constexpr (S::kAlone) {
+    if constexpr (S::kOneWarp) {
       __syncwarp();
       return count;
     }
@@ -175,4 +176,4 @@ __device__ int list_free_rows(const S& s) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_SCAN_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_

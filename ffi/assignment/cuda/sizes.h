@@ -1,4 +1,4 @@
-// The limits and workspaces of the CUDA kernels for batches of assignments, for Python.
+// Limits and workspace sizes of the CUDA kernels for batches of assignments, which Python queries.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_
 
@@ -10,21 +10,22 @@
 
 namespace jaxmatch::assignment {
 
-// How many int32 one problem needs for a copy of its costs in canonical form, beyond shared memory.
+// Number of int32 that the workspace needs for the copy of one problem; 0 if the copy fits in
+// shared memory.
 inline int64_t workspace_words(const AssignmentOperands& o) {
   const auto [rows, cols] = Sides(o);
   if (!may_copy(o)) return 0;
   const int64_t longs = size_of(o.cost_dtype) == 8 ? 2 : 1;
-  // In shared memory, beside the state of a problem, at most 42 bytes for each row and column. One
-  // warp for each problem has to share with others.
+  // The state of a problem takes at most 42 bytes of shared memory for each row and column. A
+  // problem of one warp shares the memory of its multiprocessor with others.
   const int pack = cols <= 32 ? 1 : cols <= 64 ? 2 : 4;
   const int64_t copy = 4 * longs * rows * copied_stride(cols, pack, true);
   const int64_t most = cols <= 128 ? 48 << 10 : 72 << 10;
   if (copy <= most && copy + 42 * (rows + cols) <= 80 << 10) return 0;
-  return longs * words_of_copy(o);
+  return longs * copied_costs(o);
 }
 
-// Problems of n rows and m columns; null or not is all that matters of pointers.
+// Operands of problems with n rows and m columns. Of pointers, it only matters which are null.
 inline AssignmentOperands example(int64_t n, int64_t m, Dtype dtype, bool row_mask, bool col_mask,
                                   bool unmatched_cost) {
   static const uint8_t there = 1;
@@ -42,9 +43,10 @@ constexpr Dtype dtype_of_bytes(int64_t bytes, bool integral) {
 }
 
 constexpr Size kSizes[] = {
-    {"assignment.longest_side",  // of the bytes of a cost, and whether it is an integer
+    {"assignment.longest_side",  // arguments: bytes of a cost, whether it is an integer
      [](const int64_t* a) { return longest_side(dtype_of_bytes(a[0], a[1] != 0)); }},
-    {"assignment.workspace",  // of n, m, the bytes of a cost, and which optional operands are there
+    {"assignment.workspace",  // arguments: n, m, bytes of a cost, which optional operands are
+                              // present
      [](const int64_t* a) {
        const Dtype dtype = dtype_of_bytes(a[2], false);
        return workspace_words(example(a[0], a[1], dtype, a[3] != 0, a[4] != 0, a[5] != 0));

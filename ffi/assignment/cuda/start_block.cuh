@@ -1,14 +1,15 @@
-// The start of Jonker and Volgenant (1987), section 4, with the warps of a block side by side:
-// column reduction, reduction transfer and augmenting row reduction.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
+// The start of Jonker and Volgenant (1987), section 4, by all warps of a block: column reduction,
+// reduction transfer and augmenting row reduction.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_
 
 #include "assignment/cuda/scan_costs.cuh"
 
 namespace jaxmatch::assignment {
 
-// A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the
-// minimum); rows with more than one such column are left marked in pred.
+// Column reduction: a row is matched to the last of the columns that have their minimum in this row
+// (pred_j is the row of the minimum, v_j the minimum). Afterwards pred_i marks the rows with more
+// than one such column.
 template <class S>
 __device__ void match_minima(const S& s) {
   const auto& g = s.group;
@@ -26,7 +27,7 @@ __device__ void match_minima(const S& s) {
     if (chosen[i] == j) {
       s.row4col[j] = Index(i);
     } else {
-      s.col4row[i] = kDropped;  // for now: more than one
+      s.col4row[i] = kDropped;  // a temporary mark: more than one
     }
   }
   g.sync();
@@ -37,18 +38,19 @@ __device__ void match_minima(const S& s) {
   g.sync();
 }
 
-// A row that is the minimum of one column only passes its slack on: v of its column drops as far as
-// the row stays tight there. All rows at once: the duals of other columns only drop meanwhile.
+// Reduction transfer: if a row is the minimum of exactly one column, v of this column drops by the
+// slack to the second least reduced cost of the row. The pair stays tight. All rows do this at
+// once: meanwhile, the duals of other columns only drop.
 template <class S>
 __device__ void transfer_reductions(const S& s) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   const auto& g = s.group;
-  constexpr int kTogether = 2;
-  for (int first = g.warp() * kTogether; first < s.rows; first += g.warps() * kTogether) {
-    Key least[kTogether];
+  constexpr int kRowsAtOnce = 2;
+  for (int first = g.warp() * kRowsAtOnce; first < s.rows; first += g.warps() * kRowsAtOnce) {
+    Key least[kRowsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       const int i = min(first + r, s.rows - 1);
       const int own = s.col4row[i];
       least[r] = A::kForbidden;
@@ -57,7 +59,7 @@ __device__ void transfer_reductions(const S& s) {
                       [&](int j, Key x) { least[r] = x < least[r] && j != own ? x : least[r]; });
     }
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       const Key x = A::warp_min(least[r]);
       if (g.lane() == 0 && first + r < s.rows) s.u[first + r] = x < A::kInfinity ? x : Key(0);
     }
@@ -72,14 +74,14 @@ __device__ void transfer_reductions(const S& s) {
   g.sync();
 }
 
-// What a free row sees: its least reduced cost, where, and the next after it.
+// The least and second least reduced cost of a row, and the column of the least.
 template <class Key>
 struct TwoLeast {
   Key least, next;
   int col;
 };
 
-// One warp; all lanes get the same.
+// By one warp; all lanes return the same.
 template <class S>
 __device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
   using A = typename S::Arithmetic;
@@ -98,7 +100,7 @@ __device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
   return {least, next, __shfl_sync(kAllLanes, col, owner)};
 }
 
-// Matched pairs as the rows see them.
+// Sets col4row from row4col. Dropped rows stay dropped.
 template <class S>
 __device__ void match_rows(const S& s) {
   const auto& g = s.group;
@@ -113,8 +115,8 @@ __device__ void match_rows(const S& s) {
   g.sync();
 }
 
-// From good duals: every row takes the column that is best for it, the least row where several do;
-// no dual moves.
+// Matching from good duals: every row takes its best column; if several rows want a column, the
+// least row takes it. Duals do not change.
 template <class S>
 __device__ void match_best(const S& s) {
   const auto& g = s.group;
@@ -136,17 +138,17 @@ __device__ void match_best(const S& s) {
   match_rows(s);
 }
 
-// What a free row does: it takes a column (and throws out the row that has it), or one of these.
+// Outcomes of a bid other than a column, which the bidder takes from its row, if it has one.
 enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
 
 template <class Key>
 struct Bid {
   int col;  // or an Offer
-  int thrown_out;
-  Key price, dual;  // v of the column and u of the row afterwards
+  int displaced;
+  Key price, dual;  // the new v of the column and u of the row
 };
 
-// The rarer cases: the row may leave, has nowhere to go, or has several best columns.
+// The rarer cases: the row may stay unmatched, has no allowed column, or has several best columns.
 template <class S>
 __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typename S::Key> two) {
   using A = typename S::Arithmetic;
@@ -176,10 +178,10 @@ __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typenam
       return bid;
     }
     bid.col = two.col;
-    bid.thrown_out = owner;
+    bid.displaced = owner;
     return bid;
   }
-  // The price cannot move: only a free column will do.
+  // The price cannot change, so the row can only take a free column.
   if (owner == kNone) {
     bid.col = two.col;
   } else if (two.next == two.least) {
@@ -194,7 +196,8 @@ __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typenam
   return bid;
 }
 
-// A free row takes its best column and lowers that column's dual until its second best is as good.
+// A free row bids for its best column and lowers the column's dual until the second best column is
+// as good.
 template <class S>
 __device__ Bid<typename S::Key> make_bid(const S& s, int i) {
   const auto two = two_least(s, i);
@@ -207,9 +210,9 @@ __device__ Bid<typename S::Key> make_bid(const S& s, int i) {
   return make_odd_bid(s, i, two);
 }
 
-// One lane.
+// Called by one lane.
 template <class S>
-__device__ void carry_out(const S& s, int i, const Bid<typename S::Key>& bid) {
+__device__ void apply_bid(const S& s, int i, const Bid<typename S::Key>& bid) {
   if (bid.col >= 0) {
     s.v[bid.col] = bid.price;
     s.row4col[bid.col] = Index(i);
@@ -219,16 +222,17 @@ __device__ void carry_out(const S& s, int i, const Bid<typename S::Key>& bid) {
   }
 }
 
-// Each warp lets every so many-th free row bid; a row that is thrown out bids again at once, by the
-// warp that threw it out, `budget` times in all. The warps of a block bid at the same prices, in
-// rounds: bids on different columns do not disturb each other, since prices only drop; of several
-// bids on one column the first warp's counts, and the others bid again. Nothing here depends on
-// which warp is faster. Fewer than `crowd` bidders are a price war, which searches settle sooner.
+// Augmenting row reduction. Free rows are dealt out to the warps, and each warp bids for one row at
+// a time. A displaced row bids again at once, by the warp that displaced it, `budget` times in all.
+// The warps of a block bid in rounds, at the same prices. Bids on different columns do not disturb
+// each other, since prices only drop. Of several bids on one column the one of the first warp wins,
+// and the other rows bid again. The result does not depend on the speed of the warps. Fewer than
+// `crowd` bidders mean a price war, which searches end sooner.
 template <class S>
 __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
   const auto& g = s.group;
   const int lane = g.lane(), warps = g.warps();
-  // The first warp that bids on a column, in a number that later rounds undercut.
+  // The first warp that bids on a column, as a number that is less in later rounds.
   int* claim = s.f.template shared<int>(s.f.b.shared.claim);
   for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
   g.sync();
@@ -242,11 +246,11 @@ __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
     const int bidders = g.sync_and_count(row != kNone);
     if (bidders == 0) break;
     const bool wins = bids && claim[bid.col] % kWarpSize == g.warp();
-    if (lane == 0 && (wins || bid.col == kDrop)) carry_out(s, row, bid);
-    const bool again = wins && bid.thrown_out != kNone && left-- > 0;
+    if (lane == 0 && (wins || bid.col == kDrop)) apply_bid(s, row, bid);
+    const bool again = wins && bid.displaced != kNone && left-- > 0;
     const bool lost = bids && !wins;
     if (again) {
-      row = bid.thrown_out;
+      row = bid.displaced;
     } else if (!lost && row != kNone) {
       next += warps;
       row = next < count ? s.free_rows[next] : kNone;
@@ -259,4 +263,4 @@ __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_TOGETHER_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_

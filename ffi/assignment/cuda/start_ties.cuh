@@ -1,29 +1,31 @@
-// A start for heavily tied costs: maximum matching among the tight pairs, held as bits, by breadth
-// first search from all free rows at once (Hopcroft and Karp 1973), and the dual update of the
-// Hungarian method where it finds no more. Searches by distance would look at tied rows one by one.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
+// Start for heavily tied costs: maximum matching on the tight pairs, which are stored as bits, by
+// breadth-first search from all free rows at once (Hopcroft and Karp 1973). If it finds no more
+// paths, the dual update of the Hungarian method follows. Dijkstra searches would scan tied rows
+// one by one.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
 
 #include "assignment/cuda/scan_costs.cuh"
 
 namespace jaxmatch::assignment {
 
-// Column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4: the packs of a warp, ballot by ballot.
+// Column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4, as ballots over the packs of a warp
+// return them.
 constexpr int kTightPack = 4;
 __device__ inline int tight_word(int j) { return j / 128 * kTightPack + j % kTightPack; }
 __device__ inline unsigned tight_bit(int j) { return 1u << (j % 128 / kTightPack); }
 
-// Shared memory of this stage. Rows are in a tree if their root is not kNone.
+// Alternating trees, in shared memory. Rows are in a tree if their root is not kNone.
 template <class S>
 struct Forest {
   const S& s;
-  const int words;  // for each row
+  const int words;  // of bits, for each row
   uint32_t* const tight;
   uint32_t* const visited;  // columns in trees
   int* const claim;         // [cols] the least row that reaches the column
   int* const end;           // [rows] by root: the least free column of its tree
   Index* const root;        // [rows]
-  Index* const frontiers;   // two of [rows], in turn
+  Index* const frontiers;   // two of [rows], alternating
   int* const counter;       // sizes of the frontiers, the number of paths, the least slack
 
   __device__ explicit Forest(const S& state)
@@ -43,7 +45,8 @@ struct Forest {
   }
 };
 
-// One warp: the bits of the columns of row i for which `test(j, C_ij - v_j)`; lane w keeps word w.
+// By one warp: the bits of the columns of row i for which `test(j, C_ij - v_j)` is true. Lane w
+// returns word w.
 template <class S, class Test>
 __device__ uint32_t collect_bits(const S& s, int i, const Test& test) {
   uint32_t mine = 0;
@@ -62,7 +65,8 @@ __device__ uint32_t collect_bits(const S& s, int i, const Test& test) {
   return mine;
 }
 
-// u_i = min_j C_ij - v_j, and the bits of the columns that attain it, which fit the registers.
+// Returns u_i = min_j C_ij - v_j, and in `mine` the bits of the columns that attain it. The reduced
+// costs of the row must fit in registers.
 template <int kPacks, class S>
 __device__ typename S::Key find_tight_row(const S& s, int i, uint32_t& mine) {
   typename S::Key x[kPacks * kTightPack], least = S::Arithmetic::kForbidden;
@@ -105,9 +109,9 @@ __device__ void find_tight_pairs(const Forest<S>& t) {
   g.sync();
 }
 
-// Grows alternating trees from the free rows along tight pairs, a level at a time, until they end
-// or cannot grow; a column joins the tree of the least row that reaches it. Returns the number of
-// trees that reached a free column.
+// Grows alternating trees from the free rows along tight pairs, level by level, until each reaches
+// a free column or cannot grow. A column joins the tree of the least row that reaches it. Returns
+// the number of trees that reached a free column.
 template <class S>
 __device__ int grow_forest(const Forest<S>& t, int free_count) {
   const S& s = t.s;
@@ -131,7 +135,7 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
     const Index* frontier = t.frontiers + (level & 1) * s.rows;
     Index* next = t.frontiers + (~level & 1) * s.rows;
     int* next_count = &t.counter[~level & 1];
-    // Several rows for a warp: a lane for each word of each row.
+    // One lane for each word of each row, so that a warp has several rows.
     for (int at = g.thread; at < count * t.words; at += g.size) {
       const int i = frontier[at / t.words], w = at % t.words;
       if (t.end[t.root[i]] != INT32_MAX) continue;
@@ -145,7 +149,7 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
     for (int j = g.thread; j < s.cols; j += g.size) {
       const int i = t.claim[j];
       if (i == INT32_MAX || i == kNone) continue;
-      t.claim[j] = kNone;  // less than any row: it joins no other tree
+      t.claim[j] = kNone;  // less than any row, so that it joins no other tree
       atomicOr(&t.visited[tight_word(j)], tight_bit(j));
       s.pred[j] = Index(i);
       const int owner = s.row4col[j], root = t.root[i];
@@ -162,7 +166,8 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
   return t.counter[kPaths];
 }
 
-// Flips the paths of the trees that ended, and lists the rows that are still free, in order.
+// Flips the paths of the trees that reached a free column. Lists the rows that are still free, in
+// order, and returns their number.
 template <class S>
 __device__ int flip_paths(const Forest<S>& t, int free_count) {
   const S& s = t.s;
@@ -175,8 +180,8 @@ __device__ int flip_paths(const Forest<S>& t, int free_count) {
   return list_free_rows(s);
 }
 
-// The trees are complete: raises u of their rows and lowers v of their columns until a new pair is
-// tight.
+// Dual update, when all trees are complete: raises u of their rows and lowers v of their columns
+// until a new pair is tight.
 template <class S>
 __device__ void update_duals(const Forest<S>& t) {
   using A = typename S::Arithmetic;
@@ -193,7 +198,7 @@ __device__ void update_duals(const Forest<S>& t) {
       if (j < s.cols && x < least && outside(j)) least = x;
     });
     least = A::warp_min(least);
-    // Slacks are not negative, so that they order like integers.
+    // Slacks are not negative, so that their bits are ordered like integers.
     if (g.lane() == 0) atomicMin(&t.counter[kSlack], __float_as_int(least - s.u[i]));
   }
   g.sync();
@@ -247,4 +252,4 @@ __device__ void match_tied(const S& s) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_TIES_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_

@@ -1,17 +1,18 @@
-// The start of Jonker and Volgenant (1987), section 4, where one warp has a problem for itself:
-// every lane keeps its columns in registers.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_
+// The start of Jonker and Volgenant (1987), section 4, by a single warp. Every lane keeps its
+// columns in registers.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_
 
 #include "assignment/cuda/columns.cuh"
 
 namespace jaxmatch::assignment {
 
-// A row is matched to the last of the columns whose minimum it is (argmin is in pred, v_j the
-// minimum). Lists the other rows, and the rows that are the minimum of one column only as
-// row << 16 | column in `single`, which it returns the number of.
+// Column reduction: a row is matched to the last of the columns that have their minimum in this row
+// (pred_j is the row of the minimum, v_j the minimum). Lists the free rows, and in `single`, as row
+// << 16 | column, the rows that are the minimum of exactly one column. Returns the length of
+// `single`.
 template <class S>
-__device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& free_count) {
+__device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& free_count) {
   constexpr int N = Columns<S>::N;
   const int lane = c.g.lane();
   int* chosen = reinterpret_cast<int*>(s.free_rows);  // which has room for 32 bits a row
@@ -23,7 +24,7 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
 #pragma unroll
   for (int n = 0; n < N; ++n) {
     const int j = c.at(n);
-    c.v[n] = j < s.cols ? s.v[j] : S::Arithmetic::kNowhere;
+    c.v[n] = j < s.cols ? s.v[j] : S::Arithmetic::kFarDual;
     argmin[n] = j < s.cols ? s.pred[j] : kNone;
   }
   __syncwarp();
@@ -37,7 +38,7 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
     const int i = argmin[n], j = c.at(n);
     const bool has = i != kNone && chosen[i] == j;
     c.pair[n] = j < s.cols ? pair_up(has ? i : kNone, j) : kNoPair;
-    if (i != kNone && !has) s.col4row[i] = kDropped;  // for now: more than one
+    if (i != kNone && !has) s.col4row[i] = kDropped;  // a temporary mark: more than one
   }
   __syncwarp();
   int singles = 0;
@@ -49,7 +50,7 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
     const bool is_single = i < s.rows && !is_free && s.col4row[i] == kNone;
     const unsigned all_free = __ballot_sync(kAllLanes, is_free);
     const unsigned all_single = __ballot_sync(kAllLanes, is_single);
-    __syncwarp();  // over the part of `chosen` that has been read
+    __syncwarp();  // free_rows overwrites the part of `chosen` that has been read
     if (is_free) s.free_rows[free_count + __popc(all_free & lanes_below(lane))] = Index(i);
     if (is_single) single[singles + __popc(all_single & lanes_below(lane))] = i << 16 | j;
     if (i < s.rows) s.col4row[i] = kNone;
@@ -60,18 +61,18 @@ __device__ int match_minima_alone(const S& s, Columns<S>& c, int* single, int& f
   return singles;
 }
 
-// A row that is the minimum of one column only passes its slack on: v of its column drops as far as
-// the row stays tight there.
+// Reduction transfer: if a row is the minimum of exactly one column, v of this column drops by the
+// slack to the second least reduced cost of the row. The pair stays tight.
 template <class S>
-__device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* single, int count) {
+__device__ void transfer_reductions_warp(const S& s, Columns<S>& c, const int* single, int count) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
-  constexpr int N = Columns<S>::N, kTogether = N <= 2 ? 4 : 2;
-  for (int first = 0; first < count; first += kTogether) {
-    Key least[kTogether];
-    int own[kTogether];
+  constexpr int N = Columns<S>::N, kRowsAtOnce = N <= 2 ? 4 : 2;
+  for (int first = 0; first < count; first += kRowsAtOnce) {
+    Key least[kRowsAtOnce];
+    int own[kRowsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       const int pair = single[min(first + r, count - 1)];
       own[r] = pair & 0xffff;
       Key x[N];
@@ -81,7 +82,7 @@ __device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* 
       least[r] = c.least_of(x);
     }
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       Key x = A::warp_min(least[r]);
       if (!(x < A::kInfinity) || first + r >= count) x = 0;
       if (A::kWatched && !s.fits(x)) s.control[kTooWideFlag] = 1;
@@ -91,15 +92,15 @@ __device__ void transfer_reductions_alone(const S& s, Columns<S>& c, const int* 
   }
 }
 
-// The least over the warp of numbers that may be negative only where `kSigned`.
+// Minimum over the warp. Numbers are negative only with `kSigned`.
 template <class A, bool kSigned>
 __device__ typename A::Key least_bid(typename A::Key x) {
   if constexpr (kSigned) return A::warp_min(x);
   return A::warp_min_path(x);
 }
 
-// The rarer cases: the row may leave, has nowhere to go, or has several best columns. Whether it
-// takes the column, and by how much the column's dual drops.
+// The rarer cases: the row may stay unmatched, has no allowed column, or has several best columns.
+// Returns whether the row takes the column, and in `drop` how much the dual of the column drops.
 template <class S>
 __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key least,
                                 typename S::Key next, typename S::Key& drop) {
@@ -121,13 +122,14 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
     return false;
   }
   if (moves) drop = next - least;
-  return moves || row_of(pair) == kNone;  // where the price cannot move, only a free column
+  return moves || row_of(pair) == kNone;  // if the price cannot change, only a free column
 }
 
-// Each of the first `count` free rows takes its best column and lowers that column's dual until its
-// second best is as good; a row that is thrown out bids again at once, `budget` times in all.
+// Augmenting row reduction: each of the first `count` free rows takes its best column and lowers
+// the column's dual until the second best column is as good. A displaced row bids again at once,
+// `budget` times in all.
 template <bool kSigned, class S>
-__device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budget) {
+__device__ void reduce_rows_warp(const S& s, Columns<S>& c, int count, int budget) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N;
@@ -154,7 +156,7 @@ __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budg
       if (tied & (tied - 1)) next = least;
       takes = is_odd_bid_good(s, row, pair, least, next, drop);
     }
-    // A bid that is not good leaves the column as it is.
+    // A rejected bid leaves the column as it is.
     const int taken = takes ? pair_up(row, col_of(pair)) : pair;
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -169,7 +171,7 @@ __device__ void reduce_rows_alone(const S& s, Columns<S>& c, int count, int budg
   }
 }
 
-// Every row drops out; where there is no column.
+// Drops every row of a problem without columns.
 template <class S>
 __device__ void drop_rows(const S& s) {
   for (int i = s.group.lane(); i < s.rows; i += kWarpSize) {
@@ -181,10 +183,10 @@ __device__ void drop_rows(const S& s) {
   }
 }
 
-// Writes down what a search and the end need to know. Duals only drop: one that left the range of
-// exact numbers is still outside.
+// Publishes duals and pairs in shared memory, for searches and results. Duals only drop, so a dual
+// that has left the exact range is still outside of it.
 template <class S>
-__device__ void share(const S& s, const Columns<S>& c) {
+__device__ void publish(const S& s, const Columns<S>& c) {
 #pragma unroll
   for (int n = 0; n < c.N; ++n) {
     const int j = c.at(n);
@@ -202,4 +204,4 @@ __device__ void share(const S& s, const Columns<S>& c) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_ALONE_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_

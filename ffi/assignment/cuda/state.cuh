@@ -31,34 +31,35 @@ __device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x)
   }
 }
 
-// Where the costs lie: in shared memory; elsewhere, with every pack aligned; elsewhere.
+// Location of the costs: in shared memory; in any memory, with every pack aligned; anywhere.
 enum class Place { kShared, kAligned, kAnywhere };
 
-// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, kept for rows that are
-// matched):
+// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, stored for matched
+// rows):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
-//   - v only decreases, so a lower bound on a reduced cost stays one, and a dropped row stays so;
-//   - where columns may stay unmatched, v_j <= 0, with equality on a column that never was matched.
+//   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
+//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched.
 // `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
-template <class ArithmeticType, class FrameType, int kPack, int kPacks, bool kOneWarp, Place kPlace>
+template <class ArithmeticType, class FormType, int kPack, int kPacks, bool kIsOneWarp,
+          Place kPlace>
 struct State {
   using Arithmetic = ArithmeticType;
-  using F = FrameType;
+  using F = FormType;
   using Key = typename Arithmetic::Key;
-  using Raw = typename FrameType::Raw;
-  using Costs = typename FrameType::Costs;
+  using Raw = typename FormType::Raw;
+  using Costs = typename FormType::Costs;
   // Columns come in packs: K neighbours belong to one thread or lane.
   static constexpr int K = kPack, kSearchPacks = kPacks;
-  static constexpr bool kAlone = kOneWarp;
-  using G = Group<kOneWarp>;
+  static constexpr bool kOneWarp = kIsOneWarp;
+  using G = Group<kIsOneWarp>;
   using Raws = Pack<Raw, K>;
   using Keys = Pack<Key, K>;
 
   const F& f;
-  const Group<kOneWarp> group;
+  const Group<kIsOneWarp> group;
   Scale scale;
   const int rows, cols;
-  const Raw* const words;
+  const Raw* const costs;
   const unsigned stride_bytes;
   const bool cols_optional;
   Key *const v, *const u;
@@ -67,32 +68,33 @@ struct State {
   Index *const row4col, *const col4row, *const free_rows, *const pred;
   int* const control;
 
-  __device__ State(const F& frame, const Scale& scale_)
-      : f(frame),
-        group(frame.group),
+  __device__ State(const F& form, const Scale& scale_)
+      : f(form),
+        group(form.group),
         scale(scale_),
-        rows(frame.rows),
-        cols(frame.cols),
-        words(kPlace == Place::kShared ? frame.template shared<Raw>(frame.b.shared.words)
-                                       : frame.words),
-        stride_bytes(unsigned(frame.stride) * unsigned(sizeof(Raw))),
-        cols_optional(frame.b.unmatched_cost || frame.rows < frame.cols),
-        v(frame.template shared<Key>(frame.b.shared.v)),
-        u(frame.template shared<Key>(frame.b.shared.u)),
-        leave(frame.b.unmatched_cost ? frame.template shared<Key>(frame.b.shared.leave) : nullptr),
-        reach(frame.template shared<Key>(frame.b.shared.reach)),
-        row4col(frame.template shared<Index>(frame.b.shared.row4col)),
-        col4row(frame.template shared<Index>(frame.b.shared.col4row)),
-        free_rows(frame.template shared<Index>(frame.b.shared.free_rows)),
-        pred(frame.template shared<Index>(frame.b.shared.pred)),
-        control(frame.template shared<int>(frame.b.shared.control)) {}
+        rows(form.rows),
+        cols(form.cols),
+        costs(kPlace == Place::kShared ? form.template shared<Raw>(form.b.shared.costs)
+                                       : form.costs),
+        stride_bytes(unsigned(form.stride) * unsigned(sizeof(Raw))),
+        cols_optional(form.b.unmatched_cost || form.rows < form.cols),
+        v(form.template shared<Key>(form.b.shared.v)),
+        u(form.template shared<Key>(form.b.shared.u)),
+        leave(form.b.unmatched_cost ? form.template shared<Key>(form.b.shared.leave) : nullptr),
+        reach(form.template shared<Key>(form.b.shared.reach)),
+        row4col(form.template shared<Index>(form.b.shared.row4col)),
+        col4row(form.template shared<Index>(form.b.shared.col4row)),
+        free_rows(form.template shared<Index>(form.b.shared.free_rows)),
+        pred(form.template shared<Index>(form.b.shared.pred)),
+        control(form.template shared<int>(form.b.shared.control)) {}
 
-  // Column j of row 0, where a thread begins to read.
+  // Address of column j of row 0, from which a thread loads.
   __device__ const Raw* start(int j) const {
-    // No further than the last pack that holds a column: the buffer may end there.
-    return words + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
+    // At most that of the last pack that holds a column: the buffer may end there.
+    return costs + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
   }
-  // The pack of row i that begins there; beyond the last column, anything.
+  // Loads the pack of row i that begins at column j. Beyond the last column its values are
+  // arbitrary.
   __device__ Raws load(const Raw* start, int i, int j) const {
     // In shared memory offsets have 32 bits.
     using Offset = std::conditional_t<kPlace == Place::kShared, unsigned, uint64_t>;
@@ -112,11 +114,11 @@ struct State {
   }
   __device__ bool fits(Key x) const { return Arithmetic::fits(x, scale); }
   __device__ bool fits_dual(Key x) const { return Arithmetic::fits_dual(x, scale); }
-  __device__ Key entry(int i, int j) const { return read(words[int64_t(i) * f.stride + j]); }
+  __device__ Key entry(int i, int j) const { return read(costs[int64_t(i) * f.stride + j]); }
 };
 
-// One thread: gives each column of a path, from its end `j` back to row `root`, to the row before
-// it. Every row is on it once at most.
+// By one thread: matches each column of a path, from its end `j` back to row `root`, to the row
+// before it. A path contains every row at most once.
 template <class S>
 __device__ void flip_path(const S& s, int root, int j) {
   for (int left = s.rows; left > 0; --left) {

@@ -1,6 +1,6 @@
 // A start from given column duals instead of column reduction.
-#ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
-#define JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_
 
 #include "assignment/cuda/state.cuh"
 
@@ -8,10 +8,10 @@ namespace jaxmatch::assignment {
 
 struct WarmStart {
   bool use;
-  double top, unit;  // the greatest of the given duals; the grid they are rounded to, 0: none
+  double top, unit;  // the greatest given dual; the unit duals are rounded to, 0: none
 };
 
-// The given dual of column j, in keys.
+// The given dual of column j, scaled to keys and rounded.
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
@@ -20,16 +20,17 @@ __device__ double given_dual(const S& s, int j, double unit) {
   return unit > 0 ? rint(x / unit) * unit : x;
 }
 
-// Only square problems start warm: elsewhere a cold start needs little more than one look at each
-// row, while every spare column that these duals put too low would cost a search. Duals that are
-// not finite, or so far beyond the costs that sums with them would round, are not used.
+// Decides whether to start warm. Only square problems do: otherwise a cold start needs little more
+// than one scan of each row, while every spare column whose dual is too low would cost a search.
+// Duals are not used if one is not finite, or if they exceed the costs by so much that sums with
+// them would round.
 template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
   WarmStart start{false, 0, 0};
   if (!f.b.start_dual || s.cols_optional || f.rows == 0) return start;
   const double factor = fabs(s.scale.factor);
-  // On the grid of the costs no later sum rounds (float64 has no common grid).
+  // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
   double limit = 16 * (found.max_abs * factor);
   if (S::Arithmetic::kWatched) limit = fmin(limit, double(s.scale.most) / 2);
@@ -55,7 +56,7 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   return start;
 }
 
-// v: the given duals less a constant, none above 0.
+// Sets v to the given duals less a constant, so that none is above 0.
 template <class S>
 __device__ void place_duals(const S& s, const WarmStart& start) {
   for (int j = s.f.group.thread; j < s.f.cols; j += s.f.group.size) {
@@ -66,4 +67,4 @@ __device__ void place_duals(const S& s, const WarmStart& start) {
 
 }  // namespace jaxmatch::assignment
 
-#endif  // JAXMATCH_CUDA_ASSIGNMENT_WARM_CUH_
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_

@@ -1,4 +1,4 @@
-// The kernels with a warp for each problem, of one type of costs.
+// Kernels that solve one problem per warp, for one type of costs.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_
 
@@ -8,7 +8,7 @@
 namespace jaxmatch::assignment {
 
 template <class Costs>
-AssignmentKernel PickWarp(int columns_per_lane) {
+AssignmentKernel pick_warp_kernel(int columns_per_lane) {
   switch (columns_per_lane) {
     case 1:
       return assignment_warp_kernel<Costs, 1>;
@@ -21,10 +21,10 @@ AssignmentKernel PickWarp(int columns_per_lane) {
 
 }  // namespace jaxmatch::assignment
 
-#define JAXMATCH_INSTANCE(Costs)                  \
-  namespace jaxmatch::assignment {                \
-  template AssignmentKernel PickWarp<Costs>(int); \
-  }                                               \
+#define JAXMATCH_INSTANCE(Costs)                          \
+  namespace jaxmatch::assignment {                        \
+  template AssignmentKernel pick_warp_kernel<Costs>(int); \
+  }                                                       \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_WARP_CUH_

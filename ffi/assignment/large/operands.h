@@ -103,7 +103,7 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, ffi::Remai
                                              const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_core", attributes);
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
-  const auto batch = DecodeAssignment(args, rets, given);
+  const auto batch = decode_assignment(args, rets, given);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
   if (!control || !scratch) return wrong("results for the state are missing");

@@ -20,32 +20,32 @@ struct XLA_FFI_Error {
 namespace jaxmatch {
 namespace {
 
-// --- What handlers ask of the runtime: never what an error says, which is for their caller.
+// --- The part of XLA's runtime that handlers use. Handlers never read the message of an error.
 
-XLA_FFI_Error* CreateError(XLA_FFI_Error_Create_Args* args) {
+XLA_FFI_Error* create_error(XLA_FFI_Error_Create_Args* args) {
   return new XLA_FFI_Error{args->message, args->errc};
 }
-void DestroyError(XLA_FFI_Error_Destroy_Args* args) { delete args->error; }
+void destroy_error(XLA_FFI_Error_Destroy_Args* args) { delete args->error; }
 
-XLA_FFI_Error* Schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
+XLA_FFI_Error* schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
   HostPool::get().schedule(args->task, args->data);
   return nullptr;
 }
-XLA_FFI_Error* NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
+XLA_FFI_Error* num_threads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
   *args->num_threads = HostPool::get().num_threads();
   return nullptr;
 }
 
-const XLA_FFI_Api* HostApi() {
+const XLA_FFI_Api* host_api() {
   static const XLA_FFI_Api api = [] {
     XLA_FFI_Api a{};
     a.struct_size = XLA_FFI_Api_STRUCT_SIZE;
     a.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR,
                      XLA_FFI_API_MINOR};
-    a.XLA_FFI_Error_Create = CreateError;
-    a.XLA_FFI_Error_Destroy = DestroyError;
-    a.XLA_FFI_ThreadPool_Schedule = Schedule;
-    a.XLA_FFI_ThreadPool_NumThreads = NumThreads;
+    a.XLA_FFI_Error_Create = create_error;
+    a.XLA_FFI_Error_Destroy = destroy_error;
+    a.XLA_FFI_ThreadPool_Schedule = schedule;
+    a.XLA_FFI_ThreadPool_NumThreads = num_threads;
     return a;
   }();
   return &api;
@@ -53,8 +53,8 @@ const XLA_FFI_Api* HostApi() {
 
 // --- The description of a call, as jaxmatch/_ffi/host_call.py writes it.
 
-// By NumPy's letter for the kind of a number, and its bytes.
-XLA_FFI_DataType DataType(int64_t kind, int64_t bytes) {
+// XLA's type of a number, from NumPy's letter for its kind and its bytes.
+XLA_FFI_DataType data_type(int64_t kind, int64_t bytes) {
   switch (kind << 8 | bytes) {
     case 'b' << 8 | 1:
       return XLA_FFI_DataType_PRED;
@@ -77,19 +77,19 @@ XLA_FFI_DataType DataType(int64_t kind, int64_t bytes) {
   }
 }
 
-class Frame {
+class CallFrame {
  public:
-  // `plan`: the numbers of arguments, results and attributes; of each array its kind, bytes, rank
-  // and dimensions; of each attribute its name as text, its kind, and its bytes and value, or if it
-  // is text ('s') that. A text is its length, then its letters in words of eight. `data`: where the
-  // arrays are.
-  Frame(const int64_t* plan, void* const* data) {
+  // `plan` has the numbers of arguments, results and attributes; then for each array its kind,
+  // bytes, rank and dimensions; then for each attribute its name as a text, its kind, and its bytes
+  // and value, or for the kind 's' a text. A text is its length, followed by its letters in words
+  // of eight. `data` has the addresses of the arrays.
+  CallFrame(const int64_t* plan, void* const* data) {
     const int64_t args = *plan++, rets = *plan++, attrs = *plan++;
     buffers_.resize(args + rets);
     for (XLA_FFI_Buffer& b : buffers_) {
       b.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
       b.extension_start = nullptr;
-      b.dtype = DataType(plan[0], plan[1]);
+      b.dtype = data_type(plan[0], plan[1]);
       b.rank = plan[2];
       b.dims = const_cast<int64_t*>(plan + 3);
       b.data = *data++;
@@ -100,7 +100,7 @@ class Frame {
     ret_types_.assign(rets, XLA_FFI_RetType_BUFFER);
     read_attributes(plan, attrs);
     frame_.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
-    frame_.api = HostApi();
+    frame_.api = host_api();
     frame_.stage = XLA_FFI_ExecutionStage_EXECUTE;
     frame_.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, args, arg_types_.data(), pointers_.data()};
     frame_.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, rets, ret_types_.data(),
@@ -132,7 +132,7 @@ class Frame {
         attr_types_[k] = XLA_FFI_AttrType_STRING;
         attr_pointers_.push_back(&texts_[k]);
       } else {
-        scalars_[k] = {DataType(plan[0], plan[1]), const_cast<int64_t*>(plan + 2)};
+        scalars_[k] = {data_type(plan[0], plan[1]), const_cast<int64_t*>(plan + 2)};
         plan += 3;
         attr_pointers_.push_back(&scalars_[k]);
       }
@@ -153,7 +153,7 @@ class Frame {
 }  // namespace
 }  // namespace jaxmatch
 
-// 0, or a code of XLA's and a message of at most `size` bytes.
+// Returns 0, or an error code of XLA and a message of at most `size` bytes.
 extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, const int64_t* plan,
                                                   void* const* data, char* message, int64_t size) {
   const auto fail = [&](const char* what, int code) {
@@ -161,7 +161,7 @@ extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, cons
     return code;
   };
   try {
-    jaxmatch::Frame frame(plan, data);
+    jaxmatch::CallFrame frame(plan, data);
     XLA_FFI_Error* const error = handler(frame.get());
     if (error == nullptr) return 0;
     const int code = fail(error->message.c_str(), int(error->code));

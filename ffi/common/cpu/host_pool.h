@@ -1,4 +1,4 @@
-// Threads for handlers that are called without XLA, which brings its own.
+// Threads for handlers that are called without XLA and its thread pool.
 #ifndef JAXMATCH_CPU_HOST_POOL_H_
 #define JAXMATCH_CPU_HOST_POOL_H_
 
@@ -16,8 +16,9 @@
 
 namespace jaxmatch {
 
-// As many threads as the process may use, the caller's own among them, started when the first task
-// comes. They live as long as the process: nothing may wait for a thread while a process ends.
+// One thread for each core that the process may use, including the caller's own thread. They are
+// started with the first task and live as long as the process: nothing may wait for a thread while
+// a process ends.
 class HostPool {
  public:
   using Task = void (*)(void*);
@@ -27,10 +28,10 @@ class HostPool {
     return *pool;
   }
 
-  // A process that was forked has none of its parent's threads.
+  // A forked process has none of its parent's threads.
   int64_t num_threads() const { return getpid() == process_ ? threads_.load() : 1; }
 
-  // Runs the task here where there is no thread for it.
+  // Runs the task in place if there is no thread for it.
   void schedule(Task task, void* data) {
     if (num_threads() == 1 || !enqueue(task, data)) task(data);
   }
@@ -60,7 +61,7 @@ class HostPool {
     return true;
   }
 
-  // Whether there is a worker. Those that the system refuses are done without.
+  // Starts the workers, as many as the system permits. Returns whether there is one.
   bool start_workers() {
     try {
       for (; started_ < threads_ - 1; ++started_) std::thread([this] { work(); }).detach();

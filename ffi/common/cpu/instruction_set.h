@@ -1,4 +1,4 @@
-// Which vector instructions a loop on the CPU may use.
+// Choice of the vector instructions of loops on the CPU.
 #ifndef JAXMATCH_INSTRUCTION_SET_H_
 #define JAXMATCH_INSTRUCTION_SET_H_
 
@@ -9,12 +9,13 @@ namespace jaxmatch {
 
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
-// What JAXMATCH_ISA=portable|avx2|avx512 asks for, in tests and measurements; the best one else.
-struct InstructionSetAsked {
+// The request of JAXMATCH_ISA=portable|avx2|avx512, for tests and measurements. By default the best
+// instruction set is used.
+struct RequestedInstructionSet {
   InstructionSet most = InstructionSet::kAvx512;
   bool by_name = false;
 };
-inline InstructionSetAsked asked_instruction_set() {
+inline RequestedInstructionSet requested_instruction_set() {
   const char* const name = std::getenv("JAXMATCH_ISA");
   const std::string_view asked(name ? name : "");
   if (asked == "portable") return {InstructionSet::kPortable, true};
@@ -22,8 +23,8 @@ inline InstructionSetAsked asked_instruction_set() {
   return {InstructionSet::kAvx512, asked == "avx512"};
 }
 
-// The best that this processor has, of those that are not better than what is asked for. FMA and
-// F16C come with AVX2 here; with AVX-512 its parts DQ, BW and VL.
+// The best instruction set of this processor that is not above the requested one. Here AVX2
+// includes FMA and F16C, and AVX-512 includes its parts DQ, BW and VL.
 inline InstructionSet instruction_set() {
   static const InstructionSet best = [] {
     InstructionSet found = InstructionSet::kPortable;
@@ -38,7 +39,7 @@ inline InstructionSet instruction_set() {
       }
     }
 #endif
-    const InstructionSet most = asked_instruction_set().most;
+    const InstructionSet most = requested_instruction_set().most;
     return found < most ? found : most;
   }();
   return best;
@@ -57,8 +58,8 @@ __attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl"))) void with_avx
 }
 #endif
 
-// Runs f, compiled for each instruction set. It must be inlined, and all that is to be of use
-// within: an `[&]() JAXMATCH_VECTORIZED {...}`.
+// Runs f, compiled for the instruction set in use. This needs inlining of f and of all functions
+// that it calls in its loops: pass an `[&]() JAXMATCH_VECTORIZED {...}`.
 #define JAXMATCH_VECTORIZED __attribute__((always_inline))
 template <class F>
 void vectorized(const F& f) {

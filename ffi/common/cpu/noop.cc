@@ -1,4 +1,4 @@
-// A call that does nothing: the floor under the time of every other one.
+// A call that does nothing: the lower bound of the time of every other call.
 #include "common/handler.h"
 
 namespace jaxmatch {

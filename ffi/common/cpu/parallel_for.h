@@ -1,6 +1,6 @@
-// How the loops of one large problem are spread over threads.
-#ifndef JAXMATCH_CPU_SPREAD_H_
-#define JAXMATCH_CPU_SPREAD_H_
+// Loops of one large problem, distributed over threads.
+#ifndef JAXMATCH_CPU_PARALLEL_FOR_H_
+#define JAXMATCH_CPU_PARALLEL_FOR_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace jaxmatch {
 
-// f(first, last) on ranges that make up [0, count): on the threads of a pool, or in place.
+// Calls f(first, last) on ranges that make up [0, count), on the threads of a pool or in place.
 class Spread {
  public:
-  // In place without a pool.
+  // Without a pool, loops run in place.
   explicit Spread(ffi::ThreadPool* pool)
       : pool_(pool), threads_(pool != nullptr ? std::max<int64_t>(1, pool->num_threads()) : 1) {}
   int64_t threads() const { return threads_; }
@@ -21,7 +21,7 @@ class Spread {
   template <class F>
   void operator()(int64_t count, double item_ns, const F& f) const {
     if (threads_ == 1) return f(int64_t{0}, count);
-    ForEachRange(*pool_, count, item_ns, f);
+    for_each_range(*pool_, count, item_ns, f);
   }
 
  private:
@@ -31,4 +31,4 @@ class Spread {
 
 }  // namespace jaxmatch
 
-#endif  // JAXMATCH_CPU_SPREAD_H_
+#endif  // JAXMATCH_CPU_PARALLEL_FOR_H_

@@ -1,6 +1,6 @@
-// A batch spread over a thread pool, in the floating-point mode that exactness needs.
-#ifndef JAXMATCH_BATCH_H_
-#define JAXMATCH_BATCH_H_
+// Distribution of a batch over a thread pool, in the floating-point mode that exactness needs.
+#ifndef JAXMATCH_CPU_THREAD_POOL_H_
+#define JAXMATCH_CPU_THREAD_POOL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace jaxmatch {
 
-// Round to nearest, denormals kept, exceptions masked. XLA runs its threads with denormals flushed
-// to zero, and restores nothing for us: the mode that was there comes back at the end of the scope.
+// A scope with rounding to nearest, denormals kept, exceptions masked. XLA runs its threads with
+// denormals flushed to zero. The previous mode is restored at the end of the scope.
 class ExactFloats {
  public:
 #if defined(__x86_64__)
@@ -43,27 +43,27 @@ class ExactFloats {
 };
 
 // Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
-// threads of `pool` that are idle. No task waits for another: whoever comes takes the next range,
-// and the caller waits only for ranges that somebody has begun. `item_ns` is a guess at one item's
-// time. What `work` throws, on whichever thread, is thrown to the caller when no thread is in it
-// any more; ranges that nobody had begun by then are left out.
+// idle threads of `pool`. Tasks do not wait for each other: every thread takes the next range when
+// it is idle, and the caller waits only for ranges that a thread has begun. `item_ns` estimates the
+// time of one item. An exception of `work`, on any thread, is rethrown to the caller once all
+// threads have left `work`; ranges that no thread has begun by then are skipped.
 //
-// A pool has num_threads(), and Schedule(f), which calls f on a thread of its own or in place.
+// A pool has num_threads(), and Schedule(f), which calls f on one of its threads or in place.
 template <class Pool, class Work>
-void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
-  constexpr double kWorthATask = 20'000;
+void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work) {
+  constexpr double kMinTaskNs = 20'000;
   const int64_t threads = std::max<int64_t>(1, pool.num_threads());
   const int64_t grain =
-      std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kWorthATask / item_ns)));
+      std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kMinTaskNs / item_ns)));
   const int64_t ranges = (count + grain - 1) / grain;
   const int64_t helpers = std::min(threads, ranges) - 1;
-  if (helpers <= 0 || double(count) * item_ns < 2 * kWorthATask) {
+  if (helpers <= 0 || double(count) * item_ns < 2 * kMinTaskNs) {
     ExactFloats mode;
     work(int64_t{0}, count);
     return;
   }
 
-  // Outlives this call: a task may start when everything is done, and then finds nothing to take.
+  // Outlives this call: a task may start after all ranges are done, and then finds none.
   struct Shared {
     std::atomic<int64_t> next{0};
     std::atomic<int64_t> done{0};
@@ -73,7 +73,7 @@ void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
     std::exception_ptr thrown;  // the first, guarded by the mutex
   };
   auto shared = std::make_shared<Shared>();
-  // `work` is only touched for a range taken, and this call does not return before it is done.
+  // `work` is only used for a taken range, and this call does not return before that range is done.
   auto run = [shared, count, grain, ranges, &work]() noexcept {
     ExactFloats mode;
     for (int64_t k; (k = shared->next.fetch_add(1)) < ranges;) {
@@ -92,7 +92,7 @@ void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
   try {
     for (int64_t h = 0; h < helpers; ++h) pool.Schedule([run] { run(); });
   } catch (const std::bad_alloc&) {
-    // No memory for a task: those that have been scheduled, and the caller, do the work.
+    // No memory for a task: the tasks that are scheduled already, and the caller, do the work.
   }
   run();
   std::unique_lock<std::mutex> lock(shared->mutex);
@@ -102,4 +102,4 @@ void ForEachRange(Pool& pool, int64_t count, double item_ns, const Work& work) {
 
 }  // namespace jaxmatch
 
-#endif  // JAXMATCH_BATCH_H_
+#endif  // JAXMATCH_CPU_THREAD_POOL_H_

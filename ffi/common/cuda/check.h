@@ -10,17 +10,17 @@
 
 // Returns an ffi::Error that names the call, the file and the line unless `call` succeeds. After a
 // launch, pass cudaGetLastError().
-#define JAXMATCH_CUDA_CHECK(call)                                                    \
-  do {                                                                               \
-    const cudaError_t jaxmatch_cuda_status = (call);                                 \
-    if (jaxmatch_cuda_status != cudaSuccess) {                                       \
-      return ::jaxmatch::CudaError(jaxmatch_cuda_status, #call, __FILE__, __LINE__); \
-    }                                                                                \
+#define JAXMATCH_CUDA_CHECK(call)                                                     \
+  do {                                                                                \
+    const cudaError_t jaxmatch_cuda_status = (call);                                  \
+    if (jaxmatch_cuda_status != cudaSuccess) {                                        \
+      return ::jaxmatch::cuda_error(jaxmatch_cuda_status, #call, __FILE__, __LINE__); \
+    }                                                                                 \
   } while (false)
 
 namespace jaxmatch {
 
-inline ffi::Error CudaError(cudaError_t status, const char* call, const char* file, int line) {
+inline ffi::Error cuda_error(cudaError_t status, const char* call, const char* file, int line) {
   return ffi::Error::Internal(std::string(file) + ":" + std::to_string(line) + ": " + call + ": " +
                               cudaGetErrorString(status));
 }

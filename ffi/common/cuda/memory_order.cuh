@@ -1,29 +1,31 @@
-// What blocks of a grid tell each other through memory, as PTX has it and CUDA's functions do not.
-#ifndef JAXMATCH_CUDA_GRID_MEMORY_CUH_
-#define JAXMATCH_CUDA_GRID_MEMORY_CUH_
+// Memory operations between blocks of a grid, in PTX: with memory orders that CUDA's functions do
+// not offer.
+#ifndef JAXMATCH_CUDA_MEMORY_ORDER_CUH_
+#define JAXMATCH_CUDA_MEMORY_ORDER_CUH_
 
 #include <cstdint>
 
 #ifndef JAXMATCH_EMULATED
 namespace jaxmatch {
 
-// What this thread has seen is seen by who then peeks with acquire and finds x added.
-__device__ inline void add_release(uint64_t* at, uint64_t x) {
+// Atomic addition with release order: a thread whose load_acquire() returns the sum also sees all
+// earlier stores of this thread.
+__device__ inline void atomic_add_release(uint64_t* at, uint64_t x) {
   asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(x) : "memory");
 }
-__device__ inline uint64_t peek_acquire(const uint64_t* at) {
+__device__ inline uint64_t load_acquire(const uint64_t* at) {
   uint64_t x;
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
   return x;
 }
-// With atomicMin() there were instructions that return an answer, which nobody reads: searches
-// among 50,000 points took an eighth longer.
-__device__ inline void send_min(int64_t* at, int64_t x) {
+// Atomic minimum without a result. For atomicMin() the compiler emitted instructions that return
+// the old value, which nothing reads: searches among 50,000 points took an eighth longer.
+__device__ inline void atomic_min_relaxed(int64_t* at, int64_t x) {
   asm volatile("red.relaxed.gpu.global.min.s64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
                "l"(x)
                : "memory");
 }
-__device__ inline void send_min(uint64_t* at, uint64_t x) {
+__device__ inline void atomic_min_relaxed(uint64_t* at, uint64_t x) {
   asm volatile("red.relaxed.gpu.global.min.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(at)),
                "l"(x)
                : "memory");
@@ -37,4 +39,4 @@ __device__ inline int64_t nanoseconds() {
 }  // namespace jaxmatch
 #endif
 
-#endif  // JAXMATCH_CUDA_GRID_MEMORY_CUH_
+#endif  // JAXMATCH_CUDA_MEMORY_ORDER_CUH_

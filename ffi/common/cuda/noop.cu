@@ -1,14 +1,14 @@
-// A call that launches an empty kernel: the floor under the time of every other one.
+// A call that launches an empty kernel: the lower bound of the time of every other call.
 #include "common/cuda/check.h"
 #include "common/handler.h"
 
 namespace jaxmatch {
 namespace {
 
-__global__ void NoopKernel() {}
+__global__ void noop_kernel() {}
 
 ffi::Error Noop(cudaStream_t stream, ffi::RemainingArgs, ffi::RemainingRets) {
-  NoopKernel<<<1, 1, 0, stream>>>();
+  noop_kernel<<<1, 1, 0, stream>>>();
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
 }

@@ -60,12 +60,12 @@ inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, Flow
       if (!holds(first, last)) sound.store(false, std::memory_order_relaxed);
     });
   };
-  check(g.nodes, [&](int64_t i, int64_t j) { return NeverFalls(g.arc_ptr, i, j); });
+  check(g.nodes, [&](int64_t i, int64_t j) { return is_non_decreasing(g.arc_ptr, i, j); });
   check(g.arcs, [&](int64_t i, int64_t j) {
-    return NeverFalls(g.edge_ptr, i, j) && AreBelow(g.arc_head, i, j, g.nodes) &&
-           AreBelow(g.reverse_arc, i, j, g.arcs);
+    return is_non_decreasing(g.edge_ptr, i, j) && are_below(g.arc_head, i, j, g.nodes) &&
+           are_below(g.reverse_arc, i, j, g.arcs);
   });
-  check(g.edges, [&](int64_t i, int64_t j) { return AreBelow(g.arc_edge, i, j, g.edges); });
+  check(g.edges, [&](int64_t i, int64_t j) { return are_below(g.arc_edge, i, j, g.edges); });
   if (!sound) return false;
   check(g.nodes, [&](int64_t i, int64_t j) { return are_reverse_arcs(g, i, j); });
   return sound && are_distinct(g.arc_edge, g.edges, memory);

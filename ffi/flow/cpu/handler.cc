@@ -96,7 +96,7 @@ bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
   }
   std::atomic<bool> out_of_memory{false};
   const double size = double(o.first.nodes) + o.first.arcs;
-  ForEachRange(pool, o.batch, 1000 + 20 * size, [&](int64_t first, int64_t last) {
+  for_each_range(pool, o.batch, 1000 + 20 * size, [&](int64_t first, int64_t last) {
     try {
       FlowMemory memory;
       for (int64_t b = first; b < last; ++b) {

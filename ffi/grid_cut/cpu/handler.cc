@@ -146,16 +146,16 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
     return ffi::Error::InvalidArgument("jaxmatch_grid_cut: dtypes of capacity and value");
   }
   std::atomic<bool> out_of_memory{false};
-  ForEachRange(pool, o->batch, 500 + 20 * double(o->shape.cells()),
-               [&](int64_t first, int64_t last) {
-                 for (int64_t b = first; b < last; ++b) {
-                   try {
-                     solve(*o, b);
-                   } catch (const std::bad_alloc&) {
-                     out_of_memory = true;
+  for_each_range(pool, o->batch, 500 + 20 * double(o->shape.cells()),
+                 [&](int64_t first, int64_t last) {
+                   for (int64_t b = first; b < last; ++b) {
+                     try {
+                       solve(*o, b);
+                     } catch (const std::bad_alloc&) {
+                       out_of_memory = true;
+                     }
                    }
-                 }
-               });
+                 });
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_grid_cut: no memory for the workspace");

@@ -12,7 +12,7 @@
 namespace jaxmatch::matching {
 
 inline bool are_pointers(const int32_t* ptr, int32_t count, int64_t capacity) {
-  return ptr[0] == 0 && ptr[count] <= capacity && NeverFalls(ptr, 0, count);
+  return ptr[0] == 0 && ptr[count] <= capacity && is_non_decreasing(ptr, 0, count);
 }
 
 // True if all pointers and indices stay within the arrays. Consistency of the two directions is not
@@ -24,7 +24,7 @@ inline bool is_walkable(const BipartiteCsr& g, const Spread& spread) {
   }
   std::atomic<bool> inside{true};
   spread(g.row_ptr[g.n], 0.3, [&](int64_t first, int64_t last) {
-    if (!AreBelow(g.col_ind, first, last, g.m) || !AreBelow(g.row_ind, first, last, g.n)) {
+    if (!are_below(g.col_ind, first, last, g.m) || !are_below(g.row_ind, first, last, g.n)) {
       inside.store(false, std::memory_order_relaxed);
     }
   });

@@ -129,7 +129,7 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
     out_of_memory = !solve_graph(o, 0, Spread(&pool), scratch);
   } else {
     const double vertices = double(o.first.n) + o.first.m, edges = double(o.first.capacity);
-    ForEachRange(pool, o.batch, 200 + 5 * (vertices + edges), [&](int64_t first, int64_t last) {
+    for_each_range(pool, o.batch, 200 + 5 * (vertices + edges), [&](int64_t first, int64_t last) {
       Scratch scratch;
       for (int64_t b = first; b < last; ++b) {
         if (!solve_graph(o, b, Spread(nullptr), scratch)) out_of_memory = true;

@@ -13,14 +13,15 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-constexpr double kNoiseNs = 1;  // for one number, about
+constexpr double kNoiseNs = 1;  // approximate time of one number
 
-// The mean of the duals of the first samples of a problem is where the others start. With noise a
-// tenth as strong as the costs they take half of the time, with as much noise little less; the
-// duals of fewer samples, or those without noise, are farther from the rest.
-constexpr int64_t kScouts = 8;
+// Samples of a problem that are solved first: the mean of their duals is the start of the others.
+// With noise a tenth as strong as the costs, the others then take half of the time; with noise as
+// strong as the costs, little less. The duals of fewer samples, or without noise, are farther from
+// the duals of the others.
+constexpr int64_t kPilots = 8;
 
-// What one thread needs to solve one sample after another.
+// Memory of one thread, reused for successive samples.
 struct Scratch {
   std::unique_ptr<float[]> floats;
   std::unique_ptr<int32_t[]> row4col;
@@ -37,7 +38,7 @@ struct Scratch {
   bool is_there() const { return floats && row4col; }
 };
 
-// The costs of one problem under noise, as the solver reads them.
+// Writes the costs of one problem under noise, in the layout of the solver.
 void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratch& scratch) {
   const NoiseStream& stream = o.stream[b];
   const float* cost = o.cost + b * o.entries;
@@ -48,7 +49,8 @@ void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratc
     for (int64_t k = 0; k < o.entries; ++k) out[k] = cost[k] + strength * out[k];
     return;
   }
-  // The last column goes elsewhere; rows move together, never past what is still to be read.
+  // Moves the last column to `leave` and closes the gaps in place: a row is never written over
+  // entries still to be read.
   for (int64_t i = 0; i < o.n; ++i) {
     for (int64_t j = 0; j < o.m; ++j) {
       out[i * o.m + j] = cost[i * o.width + j] + strength * out[i * o.width + j];
@@ -86,20 +88,20 @@ bool solve_sample(const PerturbedOperands& o, int64_t b, int64_t sample, SolveAs
   return true;
 }
 
-// The means over a problem's scouts, packed to the front. Where one was not solved they are NaN,
-// and the solver starts from nothing.
-void average_duals(const PerturbedOperands& o, int64_t scouts, float* duals) {
+// Averages the duals of each problem's pilots. The means are packed to the front. If a pilot was
+// not solved they are NaN, and the solver starts cold.
+void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   for (int64_t b = 0; b < o.batch; ++b) {
-    const float* each = duals + b * scouts * o.m;
+    const float* each = duals + b * pilots * o.m;
     for (int64_t j = 0; j < o.m; ++j) {
       float sum = 0;
-      for (int64_t k = 0; k < scouts; ++k) sum += each[k * o.m + j];
-      duals[b * o.m + j] = sum / float(scouts);
+      for (int64_t k = 0; k < pilots; ++k) sum += each[k * o.m + j];
+      duals[b * o.m + j] = sum / float(pilots);
     }
   }
 }
 
-// How often each pair was chosen.
+// Counts how often each pair was chosen.
 void count_pairs(const PerturbedOperands& o, int64_t b) {
   float* total = o.total + b * o.entries;
   for (int64_t k = 0; k < o.entries; ++k) total[k] = 0;
@@ -118,12 +120,13 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                      IndexResult status, ffi::Dictionary attributes) {
   Attributes given("jaxmatch_perturbed_assignment", attributes);
   const auto decoded =
-      DecodePerturbed(stream, strength, cost, masks, total, col4row, value, status, given);
+      decode_perturbed(stream, strength, cost, masks, total, col4row, value, status, given);
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
-  const SolveAssignment solve = PickAssignmentSolver(std::max(o.n, o.m));
+  const SolveAssignment solve = pick_assignment_solver(std::max(o.n, o.m));
   std::atomic<bool> out_of_memory{false};
-  // Samples [begin, end) of all problems; `duals` of the solutions and `start` may be null.
+  // Solves samples [begin, end) of all problems. `duals`, for the duals of the solutions, and
+  // `start` may be null.
   const auto solve_samples = [&](int64_t begin, int64_t end, float* duals, const float* start) {
     const int64_t count = end - begin;
     const auto solve_range = [&](int64_t first, int64_t last) {
@@ -140,17 +143,17 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
       }
       if (arena.owned) std::free(arena.base);
     };
-    ForEachRange(pool, o.batch * count, 200 + (3 + kNoiseNs) * double(o.entries), solve_range);
+    for_each_range(pool, o.batch * count, 200 + (3 + kNoiseNs) * double(o.entries), solve_range);
   };
-  const int64_t scouts = o.samples >= 2 * kScouts ? kScouts : 0;
-  const size_t size = size_t(o.batch * scouts * o.m + 1);
+  const int64_t pilots = o.samples >= 2 * kPilots ? kPilots : 0;
+  const size_t size = size_t(o.batch * pilots * o.m + 1);
   const std::unique_ptr<float[]> duals(new (std::nothrow) float[size]);
   if (!duals) out_of_memory = true;
-  if (scouts > 0 && !out_of_memory) {
-    solve_samples(0, scouts, duals.get(), nullptr);
-    average_duals(o, scouts, duals.get());
+  if (pilots > 0 && !out_of_memory) {
+    solve_samples(0, pilots, duals.get(), nullptr);
+    average_duals(o, pilots, duals.get());
   }
-  solve_samples(scouts, o.samples, nullptr, scouts > 0 ? duals.get() : nullptr);
+  solve_samples(pilots, o.samples, nullptr, pilots > 0 ? duals.get() : nullptr);
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_perturbed_assignment: no memory for the workspace");
@@ -158,7 +161,7 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   const auto count_range = [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b) count_pairs(o, b);
   };
-  ForEachRange(pool, o.batch, double(o.entries + o.samples * o.n), count_range);
+  for_each_range(pool, o.batch, double(o.entries + o.samples * o.n), count_range);
   return ffi::Error::Success();
 }
 
@@ -170,7 +173,7 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   if (given.failed()) return given.error();
   const auto sizes = out->dimensions();
   const int64_t batch = int64_t(stream.element_count()) / 4;
-  if (sizes.size() < 2 || BatchSize(sizes, 2) != batch) {
+  if (sizes.size() < 2 || batch_size(sizes, 2) != batch) {
     return ffi::Error::InvalidArgument("jaxmatch_noise: shapes do not belong together");
   }
   const int64_t samples = sizes[sizes.size() - 2], entries = sizes[sizes.size() - 1];
@@ -182,7 +185,7 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                               out->typed_data() + k * entries);
     }
   };
-  ForEachRange(pool, batch * samples, 20 + kNoiseNs * double(entries), fill_range);
+  for_each_range(pool, batch * samples, 20 + kNoiseNs * double(entries), fill_range);
   return ffi::Error::Success();
 }
 

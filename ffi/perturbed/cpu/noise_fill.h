@@ -10,7 +10,8 @@ namespace jaxmatch::perturbed {
 
 // The results have the same bits on each instruction set.
 struct NoiseLoops {
-  // The noise, or its scores, of one sample of a problem of so many entries.
+  // Fills `out` with the noise of one sample, or with its scores, for a problem of `entries`
+  // entries.
   void (*fill)(const NoiseStream&, uint32_t sample, int64_t entries, float* out);
   void (*fill_scores)(const NoiseStream&, uint32_t sample, int64_t entries, float* out);
   float (*dot)(const float* x, const float* y, int64_t size);

@@ -11,11 +11,11 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-// The samples of a problem in parts, each summed by one thread. By the shape alone, so that the
-// order of additions does not depend on the machine; at most 64 sums of a problem's size, or one
-// for each problem.
+// The samples of a problem in parts, each summed by one thread. The parts depend on the shape only,
+// so that the order of additions is the same on all machines. There are at most 64 partial sums in
+// all, or one for each problem.
 struct Parts {
-  int64_t count, samples;  // of a problem; of a part
+  int64_t count, samples;  // parts of a problem; samples of a part
 
   explicit Parts(const SlopeOperands& o) {
     const int64_t wanted = std::max<int64_t>(1, std::min(64 / o.batch, o.samples / 8));
@@ -24,25 +24,25 @@ struct Parts {
   }
 };
 
-// Adds the slope of samples [first, last) to `sum`, but for what the reference takes from
-// solutions.
+// Adds the derivative of samples [first, last) to `sum`, without the term -by_solutions r <g_s, d>,
+// which add_parts adds.
 void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
   const NoiseStream& stream = o.stream[b];
-  const float* along = o.along + b * o.entries;
+  const float* tangent = o.tangent + b * o.entries;
   const bool needs_scores_along = o.by_solutions != 0;
   const float of_reference =
-      o.by_scores == 0 ? 0 : loops.dot(o.reference + b * o.entries, along, o.entries);
+      o.by_scores == 0 ? 0 : loops.dot(o.reference + b * o.entries, tangent, o.entries);
   for (int64_t s = first; s < last; ++s) {
     loops.fill_scores(stream, stream.first_sample + uint32_t(s), o.entries, scores);
     const int32_t* col4row = o.col4row + (b * o.samples + s) * o.n;
     const float of_scores =
-        needs_scores_along ? o.by_solutions * loops.dot(scores, along, o.entries) : 0;
+        needs_scores_along ? o.by_solutions * loops.dot(scores, tangent, o.entries) : 0;
     float of_solution = 0;
     for (int64_t i = 0; i < o.n; ++i) {
       if (col4row[i] < 0) continue;
-      of_solution += along[i * o.width + col4row[i]];
+      of_solution += tangent[i * o.width + col4row[i]];
       sum[i * o.width + col4row[i]] += of_scores;
     }
     of_solution = o.by_scores * (of_solution - of_reference);
@@ -53,7 +53,7 @@ void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last,
   }
 }
 
-// The parts' sums, and the reference, into the slope.
+// Adds the partial sums and the term of the reference to the slope.
 void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const float* sums) {
   float* slope = o.slope + b * o.entries;
   const float* reference = o.reference + b * o.entries;
@@ -66,15 +66,15 @@ void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const floa
   loops.add_scaled(-weight, reference, o.entries, slope);
 }
 
-ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> along,
+ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> tangent,
                  ffi::Buffer<ffi::F32> reference, ffi::Buffer<ffi::S32> col4row,
                  ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
                  ffi::Dictionary attributes) {
-  const auto decoded = DecodeSlope(stream, along, reference, col4row, slope, weight, attributes);
+  const auto decoded = decode_slope(stream, tangent, reference, col4row, slope, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
   const SlopeOperands& o = *decoded;
   const Parts parts(o);
-  // The first part of each problem has its sum in the slope itself.
+  // The first part of each problem is summed in the slope itself.
   const int64_t rest = parts.count - 1;
   const std::unique_ptr<float[]> sums(
       new (std::nothrow) float[size_t(std::max<int64_t>(1, o.batch * rest * o.entries))]);
@@ -95,8 +95,8 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
   };
   const double entries = double(o.entries);
   if (!out_of_memory) {
-    ForEachRange(pool, o.batch * parts.count, 100 + 1.5 * entries * double(parts.samples),
-                 add_range);
+    for_each_range(pool, o.batch * parts.count, 100 + 1.5 * entries * double(parts.samples),
+                   add_range);
   }
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
@@ -106,7 +106,7 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
     for (int64_t b = first; b < last; ++b)
       add_parts(o, b, parts, sums.get() + b * rest * o.entries);
   };
-  ForEachRange(pool, o.batch, entries * double(parts.count), finish_range);
+  for_each_range(pool, o.batch, entries * double(parts.count), finish_range);
   return ffi::Error::Success();
 }
 

@@ -1,5 +1,5 @@
-// The target jaxmatch_perturbed_assignment on CUDA: as many samples at once as the workspace holds,
-// each a problem of its own for the kernels that solve batches.
+// The target jaxmatch_perturbed_assignment on CUDA. The batched assignment kernels solve as many
+// samples at once as the workspace holds, each as a problem of its own.
 #include <algorithm>
 
 #include "assignment/cuda/launch.h"
@@ -12,7 +12,7 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-// A part of the samples of all problems, which are numbered one problem after another.
+// A range of samples. Samples are numbered consecutively over all problems.
 struct Part {
   int64_t first, count;
 };
@@ -38,7 +38,7 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
     const int i = e / width, j = e - i * width;
     *(j < m ? p.cost + (k * o.n + i) * o.m + j : p.leave + k * o.n + i) = x;
   };
-  // Here rather than by a memset, which would be one more launch.
+  // Clears the totals here, since a memset would be one more launch.
   const bool is_first = (part.first + k) % o.samples == 0;
   for (int e = start; is_first && e < entries; e += step) o.total[b * o.entries + e] = 0;
   for (int e = start; e < pairs; e += step) {
@@ -54,8 +54,8 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
   }
 }
 
-// Counts the pairs, and names the rows that are left. Sums of ones are exact in any order, as far
-// as float32 counts: 2^24 samples.
+// Counts the chosen pairs, and sets the column of unmatched rows to m. Sums of ones are exact in
+// any order up to 2^24 samples, the limit of float32.
 __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part part) {
   const int64_t at = part.first + blockIdx.x, b = at / o.samples;
   const bool solved = o.status[at] == kOptimal;
@@ -70,8 +70,8 @@ __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part p
   }
 }
 
-ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems& p,
-                     cudaStream_t stream) {
+ffi::Error solve_part(const PerturbedOperands& o, Part part, const NoisyProblems& p,
+                      cudaStream_t stream) {
   constexpr int kThreads = 128, kEach = 4;  // pairs
   const int64_t blocks =
       std::min<int64_t>((o.entries / 2 + kThreads * kEach - 1) / (kThreads * kEach), 64);
@@ -97,8 +97,8 @@ ffi::Error SolvePart(const PerturbedOperands& o, Part part, const NoisyProblems&
   b.gap = p.gap;
   b.status = o.status + part.first;
   b.workspace = p.copy;
-  b.workspace_words = p.copy_words;
-  if (ffi::Error error = LaunchAssignment(b, stream); error.failure()) return error;
+  b.workspace_costs = p.copy_words;
+  if (ffi::Error error = launch_assignment(b, stream); error.failure()) return error;
   count_kernel<<<unsigned(part.count), 64, 0, stream>>>(o, part);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
@@ -111,7 +111,7 @@ ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
                      IndexResult status, IndexResult workspace, ffi::Dictionary attributes) {
   Attributes given("jaxmatch_perturbed_assignment", attributes);
   const auto decoded =
-      DecodePerturbed(noise_stream, strength, cost, masks, total, col4row, value, status, given);
+      decode_perturbed(noise_stream, strength, cost, masks, total, col4row, value, status, given);
   if (!decoded.has_value()) return decoded.error();
   const PerturbedOperands& o = *decoded;
   const int64_t problems = o.batch * o.samples;
@@ -131,7 +131,7 @@ ffi::Error Perturbed(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
   }
   for (int64_t first = 0; first < problems; first += at_once) {
     const Part part{first, std::min(at_once, problems - first)};
-    ffi::Error error = SolvePart(o, part, p, stream);
+    ffi::Error error = solve_part(o, part, p, stream);
     if (error.failure()) return error;
   }
   return ffi::Error::Success();

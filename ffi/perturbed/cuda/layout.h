@@ -1,4 +1,4 @@
-// Where the problems of some samples lie in the workspace of jaxmatch_perturbed_assignment on CUDA.
+// Layout of the workspace of jaxmatch_perturbed_assignment on CUDA.
 #ifndef JAXMATCH_CUDA_PERTURBED_LAYOUT_H_
 #define JAXMATCH_CUDA_PERTURBED_LAYOUT_H_
 
@@ -10,17 +10,17 @@
 
 namespace jaxmatch::perturbed {
 
-// The problems of some samples.
+// The problems of the samples that are solved at once, and results that are not returned.
 struct NoisyProblems {
   float *cost, *leave;
   uint8_t *row_mask, *col_mask;
   int32_t* row4col;
   float *row_dual, *col_dual, *gap;
   int32_t* copy;
-  int64_t copy_words;  // of one problem, for its solver
-  int64_t bytes;       // of all that
+  int64_t copy_words;  // int32 of one problem, for the copy of its costs
+  int64_t bytes;       // of all arrays
 
-  // `each` is one problem, of which pointers say whether something is there.
+  // `each` is one problem. Its pointers only tell which operands are present.
   NoisyProblems(const assignment::AssignmentOperands& each, int64_t count, char* base) {
     DeviceArena arena{base};
     copy_words = assignment::workspace_words(each);
@@ -38,7 +38,8 @@ struct NoisyProblems {
 };
 
 constexpr Size kSizes[] = {
-    {"perturbed.workspace",  // of n, m, which optional operands are there, and samples at once
+    {"perturbed.workspace",  // arguments: n, m, which optional operands are present, samples at
+                             // once
      [](const int64_t* a) {
        const auto each =
            assignment::example(a[0], a[1], Dtype::kF32, a[2] != 0, a[3] != 0, a[4] != 0);

@@ -1,5 +1,5 @@
-// The target jaxmatch_perturbed_slope on CUDA: the derivative of a mean of assignments under noise,
-// which is made twice instead of being kept. Sums are added in one order, whatever runs first.
+// The target jaxmatch_perturbed_slope on CUDA: the derivative of a mean of assignments under noise.
+// The noise is generated twice instead of being stored. Sums have a fixed order.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -13,7 +13,7 @@ constexpr int kGroups = 8;     // of threads that share a pair's samples
 constexpr int kPairs = 32;     // of a block of `slope_kernel`
 constexpr unsigned kWarp = 0xffffffff;
 
-// The sum over a block, in its first thread.
+// Sum over a block, returned in its first thread.
 __device__ float block_sum(float x) {
   __shared__ float of_warp[kThreads / 32];
   for (int half = 16; half > 0; half /= 2) x += __shfl_down_sync(kWarp, x, half);
@@ -26,7 +26,7 @@ __device__ float block_sum(float x) {
   return x;
 }
 
-// A block for each sample.
+// Weights of the samples, by one block for each sample.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ SlopeOperands o) {
   const int64_t at = blockIdx.x, b = at / o.samples;
@@ -34,21 +34,21 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   const uint32_t sample = stream.first_sample + uint32_t(at % o.samples);
   const int entries = int(o.entries), width = int(o.width), pairs = int(noise_pairs(entries));
   const uint32_t first = stream.problem * uint32_t(pairs);
-  const float* const along = o.along + b * o.entries;
+  const float* const tangent = o.tangent + b * o.entries;
   const float* const reference = o.reference + b * o.entries;
   const int32_t* const col4row = o.col4row + at * o.n;
   float of_scores = 0, of_solution = 0;
   for (int k = int(threadIdx.x); o.by_solutions != 0 && k < pairs; k += kThreads) {
     const NoisePair g =
         noise_at<kNoise, true>(stream.key[0], stream.key[1], sample, first + uint32_t(k));
-    of_scores += g.first * along[k];
-    if (pairs + k < entries) of_scores += g.second * along[pairs + k];
+    of_scores += g.first * tangent[k];
+    if (pairs + k < entries) of_scores += g.second * tangent[pairs + k];
   }
   for (int e = int(threadIdx.x); o.by_scores != 0 && e < entries; e += kThreads) {
-    of_solution -= reference[e] * along[e];
+    of_solution -= reference[e] * tangent[e];
   }
   for (int i = int(threadIdx.x); i < int(o.n); i += kThreads) {
-    if (col4row[i] >= 0) of_solution += along[i * width + col4row[i]];
+    if (col4row[i] >= 0) of_solution += tangent[i * width + col4row[i]];
   }
   of_scores = block_sum(of_scores);
   of_solution = block_sum(of_solution);
@@ -58,12 +58,13 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   }
 }
 
-// What one thread sums up: two entries, and the weights of the reference.
+// Partial sums of one thread: two entries, and the weight of the reference.
 struct PairSums {
   float first, second, of_scores;
 };
 
-// A column of threads for each pair: each takes every kGroups-th sample, the first adds up.
+// One column of threads for each pair. Each thread sums every kGroups-th sample, and the first adds
+// the partial sums.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kPairs* kGroups)
     slope_kernel(const __grid_constant__ SlopeOperands o, int tiles) {
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kPairs* kGroups)
 }
 
 template <Noise kNoise>
-ffi::Error Launch(const SlopeOperands& o, cudaStream_t stream) {
+ffi::Error launch(const SlopeOperands& o, cudaStream_t stream) {
   const int64_t tiles = (noise_pairs(o.entries) + kPairs - 1) / kPairs;
   if (o.batch * o.samples > INT32_MAX || o.batch * tiles > INT32_MAX) {
     return ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: too many problems");
@@ -126,14 +127,14 @@ ffi::Error Launch(const SlopeOperands& o, cudaStream_t stream) {
 }
 
 ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
-                 ffi::Buffer<ffi::F32> along, ffi::Buffer<ffi::F32> reference,
+                 ffi::Buffer<ffi::F32> tangent, ffi::Buffer<ffi::F32> reference,
                  ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope,
                  WeightResult weight, ffi::Dictionary attributes) {
   const auto decoded =
-      DecodeSlope(noise_stream, along, reference, col4row, slope, weight, attributes);
+      decode_slope(noise_stream, tangent, reference, col4row, slope, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
-  return decoded->noise == Noise::kNormal ? Launch<Noise::kNormal>(*decoded, stream)
-                                          : Launch<Noise::kGumbel>(*decoded, stream);
+  return decoded->noise == Noise::kNormal ? launch<Noise::kNormal>(*decoded, stream)
+                                          : launch<Noise::kGumbel>(*decoded, stream);
 }
 
 }  // namespace

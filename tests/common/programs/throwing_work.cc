@@ -1,4 +1,4 @@
-// What ForEachRange does with work that throws and with pools that have no memory for a task:
+// What for_each_range does with work that throws and with pools that have no memory for a task:
 // tests/common/test_native_errors.py compiles and runs this. Exits 0, or says what went wrong.
 #include <condition_variable>
 #include <cstdio>
@@ -74,7 +74,7 @@ constexpr int64_t kCount = 1000;
 void works_without_tasks(int tasks) {
   Pool pool(4, tasks);
   std::vector<std::atomic<int>> seen(kCount);
-  jaxmatch::ForEachRange(pool, kCount, 1e4, [&](int64_t first, int64_t last) {
+  jaxmatch::for_each_range(pool, kCount, 1e4, [&](int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) ++seen[k];
   });
   for (const auto& times : seen) expect(times == 1, "every item is worked on once");
@@ -86,7 +86,7 @@ void throws(Pool& pool, int64_t at) {
   {
     std::atomic<int> inside{0};
     try {
-      jaxmatch::ForEachRange(pool, kCount, 1e4, [&](int64_t first, int64_t last) {
+      jaxmatch::for_each_range(pool, kCount, 1e4, [&](int64_t first, int64_t last) {
         struct Here {
           std::atomic<int>& inside;
           explicit Here(std::atomic<int>& n) : inside(n) { ++inside; }

@@ -214,14 +214,14 @@ class PoolTeam {
   }
   template <class F>
   void spread(int64_t count, double item_ns, const F& f) {
-    ForEachRange(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
+    for_each_range(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) f(k);
     });
   }
   template <class F>
   int64_t spread_sum(int64_t count, double item_ns, const F& f) {
     std::atomic<int64_t> total{0};
-    ForEachRange(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
+    for_each_range(*pool_, count, item_ns, [&](int64_t first, int64_t last) {
       int64_t part = 0;
       for (int64_t k = first; k < last; ++k) part += f(k);
       total.fetch_add(part, std::memory_order_relaxed);

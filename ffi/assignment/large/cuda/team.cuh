@@ -221,7 +221,7 @@ class GridTeam {
   // Lowers a number from which the label of row *owner follows, if that is one: it looks by itself.
   template <class X>
   __device__ static void pass_on(X* at, X x, const int32_t*) {
-    send_min(at, x);
+    atomic_min_relaxed(at, x);
   }
   __host__ __device__ static int64_t most_rows(int64_t warps) {
     return warps * kWarp * kRowsPerLane;
@@ -324,11 +324,11 @@ class GridTeam {
       uint64_t* const word = &meeting_->word[turn];
       const uint64_t mine = uint64_t(s.part[turn]) << 32 | 1;
       s.part[turn] = 0;
-      add_release(word, mine);
+      atomic_add_release(word, mine);
       const uint32_t all = gridDim.x * (epoch_ / 2 + 1);
       uint64_t now;
       do {
-        now = peek_acquire(word);
+        now = load_acquire(word);
       } while (int32_t(uint32_t(now) - all) < 0);
       s.total = uint32_t((now - before_[turn]) >> 32);  // the count may have carried
       before_[turn] = now;

@@ -113,7 +113,7 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(ffi::RemainingArgs args, ffi:
                                                    const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_divided", attributes);
   const auto fail = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
-  const auto part = DecodeAssignment(args, rets, given);
+  const auto part = decode_assignment(args, rets, given);
   if (!part.has_value()) return ffi::Unexpected(part.error());
   const auto operand = [&](const char* name, int64_t bytes) -> void* {
     const auto buffer = optional_operand(args, given, name);
