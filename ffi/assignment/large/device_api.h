@@ -1,7 +1,7 @@
 // What the solvers for one large problem need of a platform, so that one source serves both: memory
 // that several threads share, and the lanes that look at one row together.
-#ifndef JAXMATCH_LARGE_PORTABLE_H_
-#define JAXMATCH_LARGE_PORTABLE_H_
+#ifndef JAXMATCH_LARGE_DEVICE_API_H_
+#define JAXMATCH_LARGE_DEVICE_API_H_
 
 #include <cstdint>
 
@@ -10,12 +10,12 @@
 #if defined(__CUDACC__)
 // With registers of its own, not all that is alive in the kernel around it: for whole passes over
 // costs. Such a function takes a problem by reference and copies it, for its inner loop.
-#define JAXMATCH_APART __device__ __noinline__
+#define JAXMATCH_NOINLINE __device__ __noinline__
 #define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
 #else
 #include "common/cpu/instruction_set.h"
-#define JAXMATCH_APART
+#define JAXMATCH_NOINLINE
 #define JAXMATCH_UNROLL
 #endif
 
@@ -25,24 +25,24 @@ namespace jaxmatch::assignment::large {
 
 // What another thread may have written since the last barrier: past the L1 cache.
 template <class T>
-__device__ inline T peek(const T* at) {
+__device__ inline T load_relaxed(const T* at) {
   return __ldcg(at);
 }
 template <class T>
-__device__ inline void put(T* at, T x) {
+__device__ inline void store_relaxed(T* at, T x) {
   __stcg(at, x);
 }
-__device__ inline void lower_to(int32_t* at, int32_t x) { atomicMin(at, x); }
-__device__ inline void lower_to(int64_t* at, int64_t x) {
+__device__ inline void atomic_min(int32_t* at, int32_t x) { atomicMin(at, x); }
+__device__ inline void atomic_min(int64_t* at, int64_t x) {
   atomicMin(reinterpret_cast<long long*>(at), (long long)x);
 }
-__device__ inline void lower_to(uint64_t* at, uint64_t x) {
+__device__ inline void atomic_min(uint64_t* at, uint64_t x) {
   atomicMin(reinterpret_cast<unsigned long long*>(at), (unsigned long long)x);
 }
-__device__ inline void raise_to(int64_t* at, int64_t x) {
+__device__ inline void atomic_max(int64_t* at, int64_t x) {
   atomicMax(reinterpret_cast<long long*>(at), (long long)x);
 }
-__device__ inline int32_t count_up(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
+__device__ inline int32_t atomic_add(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
 __device__ inline int bit_count(uint32_t x) { return __popc(x); }
 
 // x[at], of an array that stays in registers.
@@ -72,12 +72,12 @@ struct Lanes {
   }
   __device__ static double min_real(double x) {
     // As integers, numbers below zero come in the other order.
-    const auto turn = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
-    return __longlong_as_double(turn(min(turn(__double_as_longlong(x)))));
+    const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
+    return __longlong_as_double(to_ordered(min(to_ordered(__double_as_longlong(x)))));
   }
   __device__ static int sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
   // The bits that any lane has set.
-  __device__ static uint32_t unite(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
+  __device__ static uint32_t bit_or(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
   // How many lanes before this one have x set.
   __device__ int rank(bool x) const {
     return __popc(__ballot_sync(0xffffffffu, x) & ((1u << lane) - 1));
@@ -87,30 +87,30 @@ struct Lanes {
 #else
 
 template <class T>
-inline T peek(const T* at) {
+inline T load_relaxed(const T* at) {
   T x;
   __atomic_load(at, &x, __ATOMIC_RELAXED);
   return x;
 }
 template <class T>
-inline void put(T* at, T x) {
+inline void store_relaxed(T* at, T x) {
   __atomic_store(at, &x, __ATOMIC_RELAXED);
 }
 template <class T>
-inline void lower_to(T* at, T x) {
-  T old = peek(at);
+inline void atomic_min(T* at, T x) {
+  T old = load_relaxed(at);
   while (x < old &&
          !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
 template <class T>
-inline void raise_to(T* at, T x) {
-  T old = peek(at);
+inline void atomic_max(T* at, T x) {
+  T old = load_relaxed(at);
   while (x > old &&
          !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
-inline int32_t count_up(int32_t* at, int32_t by = 1) {
+inline int32_t atomic_add(int32_t* at, int32_t by = 1) {
   return __atomic_fetch_add(at, by, __ATOMIC_RELAXED);
 }
 inline int bit_count(uint32_t x) { return __builtin_popcount(x); }
@@ -126,7 +126,7 @@ struct Lanes {
   }
   static double min_real(double x) { return x; }
   static int sum(int x) { return x; }
-  static uint32_t unite(uint32_t x) { return x; }
+  static uint32_t bit_or(uint32_t x) { return x; }
   static int rank(bool) { return 0; }
 };
 
@@ -149,7 +149,8 @@ JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t f
   for (int64_t w = first; w < words; w += kAtOnce * step) {
     uint32_t bits[kAtOnce];
     JAXMATCH_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) bits[a] = w + a * step < words ? peek(row + w + a * step) : 0;
+    for (int a = 0; a < kAtOnce; ++a)
+      bits[a] = w + a * step < words ? load_relaxed(row + w + a * step) : 0;
     JAXMATCH_UNROLL
     for (int a = 0; a < kAtOnce; ++a) f(w + a * step, bits[a]);
   }
@@ -157,4 +158,4 @@ JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t f
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_PORTABLE_H_
+#endif  // JAXMATCH_LARGE_DEVICE_API_H_

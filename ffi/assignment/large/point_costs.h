@@ -24,15 +24,15 @@ struct ElementOf<Points<T>> {
 // Coordinates lie side by side, those of all points after each other: neighbouring threads look at
 // neighbouring columns.
 template <class T>
-struct GridCosts<Points<T>> : Grid<T> {
+struct QuantizedCosts<Points<T>> : Quantizer<T> {
   const T *row_points = nullptr, *col_points = nullptr;  // [dims, rows] and [dims, cols]
   int64_t rows = 0, cols = 0, dims = 0;
   Metric metric = Metric::kSqeuclidean;
 
   // The costs of several rows and columns.
   template <int kRows, int kCols, class ColumnOf>
-  JAXMATCH_INLINE void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
-                               T (&cost)[kRows][kCols]) const {
+  JAXMATCH_INLINE void load(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                            T (&cost)[kRows][kCols]) const {
     const auto square = [](double x, double y) { return (x - y) * (x - y); };
     const auto apart = [](double x, double y) { return fabs(x - y); };
     const auto product = [](double x, double y) { return x * y; };
@@ -52,20 +52,20 @@ struct GridCosts<Points<T>> : Grid<T> {
     add_up(i, column_of, product, rest, cost);
   }
   // The costs of neighbouring columns.
-  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+  JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
     const int64_t row[1] = {i};
-    T found[1][kMostAbreast];
-    if (first + kMostAbreast <= cols) {
-      look_up(row, [&](int a) { return first + a; }, found);
+    T found[1][kVectorColumns];
+    if (first + kVectorColumns <= cols) {
+      load(row, [&](int a) { return first + a; }, found);
     } else {
-      look_up(row, [&](int a) { return lesser(first + a, cols - 1); }, found);
+      load(row, [&](int a) { return lesser(first + a, cols - 1); }, found);
     }
     for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
   JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const {
     const int64_t row[1] = {i};
     T cost[1][1];
-    look_up(row, [&](int) { return j; }, cost);
+    load(row, [&](int) { return j; }, cost);
     return cost[0][0];
   }
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }

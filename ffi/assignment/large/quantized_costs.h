@@ -6,8 +6,8 @@
 // least are cut to the greatest number of the grid. A solution that uses none of these is as good
 // for the costs themselves; for another one there is a coarser grid. Everything that decides is an
 // exact 64-bit integer.
-#ifndef JAXMATCH_LARGE_GRID_COSTS_H_
-#define JAXMATCH_LARGE_GRID_COSTS_H_
+#ifndef JAXMATCH_LARGE_QUANTIZED_COSTS_H_
+#define JAXMATCH_LARGE_QUANTIZED_COSTS_H_
 
 #include <cmath>
 #include <cstring>
@@ -16,8 +16,8 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostAbreast = 32;  // neighbouring columns that a thread looks at together
-constexpr int kGridBits = 50;
+constexpr int kVectorColumns = 32;  // neighbouring columns that a thread looks at together
+constexpr int kQuantBits = 50;
 constexpr double kMostKey = 0x1p50;
 
 #if defined(__CUDACC__)
@@ -128,7 +128,7 @@ struct RangeOf {
     memcpy(&bits, &x, sizeof bits);
     return bits;
   }
-  JAXMATCH_DEVICE void look_at(Real x, bool maximize) {
+  JAXMATCH_DEVICE void include(Real x, bool maximize) {
     const Bits infinite = as_bits(Real(__builtin_huge_val())), sign = ~(~Bits{0} >> 1);
     const Bits bits = as_bits(x), magnitude = bits & ~sign;
     const bool finite = magnitude < infinite;
@@ -151,15 +151,15 @@ struct RangeFor<double> {
 };
 
 // The range of all threads' costs.
-struct GridRange {
+struct QuantRange {
   int64_t most = 0;            // the bits of the greatest magnitude, a double
   int64_t lowest = INT64_MAX;  // likewise of the lowest bit, or of up to twice that
   int32_t invalid = 0;         // −1: so it is
 
   template <class Bits, class Real>
-  JAXMATCH_DEVICE static GridRange of(const RangeOf<Bits, Real>& r) {
+  JAXMATCH_DEVICE static QuantRange of(const RangeOf<Bits, Real>& r) {
     using Range = RangeOf<Bits, Real>;
-    GridRange g;
+    QuantRange g;
     g.most = int64_t(bits_of(double(Range::as_real(r.most))));
     if (r.lowest) g.lowest = int64_t(bits_of(double(Range::as_real(Bits(0 - r.lowest)))));
     g.invalid = r.invalid ? -1 : 0;
@@ -176,7 +176,7 @@ struct ElementOf {
 
 // How costs become whole numbers.
 template <class Element>
-struct Grid {
+struct Quantizer {
   double factor = 1;  // a power of two, negative to maximise
   double boost = 1;   // another one, for denormal doubles; else 1
 
@@ -202,18 +202,19 @@ struct Grid {
 // Where the costs are. Canonical rows are the shorter side; a stride of its own for each side lets
 // a tall problem be read where it is.
 template <class T>
-struct GridCosts : Grid<T> {
+struct QuantizedCosts : Quantizer<T> {
   const T* at = nullptr;
   int64_t row_stride = 0, col_stride = 1;
 
-  GridCosts() = default;
-  GridCosts(const void* costs, int64_t cols) : at(static_cast<const T*>(costs)), row_stride(cols) {}
+  QuantizedCosts() = default;
+  QuantizedCosts(const void* costs, int64_t cols)
+      : at(static_cast<const T*>(costs)), row_stride(cols) {}
 
   JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
   // The costs of several rows and columns.
   template <int kRows, int kCols, class ColumnOf>
-  JAXMATCH_DEVICE void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
-                               T (&cost)[kRows][kCols]) const {
+  JAXMATCH_DEVICE void load(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                            T (&cost)[kRows][kCols]) const {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const T* const row = at + i[r] * row_stride;
@@ -222,7 +223,7 @@ struct GridCosts : Grid<T> {
     }
   }
   // The costs of neighbouring columns.
-  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+  JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
     const T* const from = at + i * row_stride + first * col_stride;
     if (col_stride == 1) {
       for (int a = 0; a < count; ++a) cost[a] = from[a];
@@ -240,4 +241,4 @@ struct GridCosts : Grid<T> {
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_GRID_COSTS_H_
+#endif  // JAXMATCH_LARGE_QUANTIZED_COSTS_H_

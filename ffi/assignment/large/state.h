@@ -1,6 +1,6 @@
 // The state of one large problem between two launches, and where its parts lie in one buffer.
-#ifndef JAXMATCH_LARGE_CORE_STATE_H_
-#define JAXMATCH_LARGE_CORE_STATE_H_
+#ifndef JAXMATCH_LARGE_STATE_H_
+#define JAXMATCH_LARGE_STATE_H_
 
 #include <cstddef>
 
@@ -10,14 +10,15 @@
 namespace jaxmatch::assignment::large {
 
 // Each row's core: 4 candidates from each of 32 classes of columns (j modulo 32).
-constexpr int kClasses = 32, kBest = 4, kCore = kClasses * kBest;
+constexpr int kColumnClasses = 32, kCandidatesPerClass = 4,
+              kCandidates = kColumnClasses * kCandidatesPerClass;
 
 // What a lane reads at once of a core: the candidates of one class.
 struct alignas(16) ClassCols {
-  int32_t x[kBest];
+  int32_t x[kCandidatesPerClass];
 };
 struct alignas(16) ClassKeys {
-  int64_t x[kBest];
+  int64_t x[kCandidatesPerClass];
 };
 
 constexpr int64_t kFar = int64_t{1} << 62;     // no path
@@ -38,7 +39,7 @@ JAXMATCH_DEVICE inline double slack_of_label(int64_t x) {
 // wide problem square, or it is masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
-enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckGrid };
+enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckClamped };
 
 // What a phase of the core method hands on to the next one.
 struct Progress {
@@ -67,7 +68,7 @@ struct Control {
   int32_t too_wide = 0;
   int32_t trees = 0;  // cores led nowhere: phases grow trees over all costs
   Progress progress;
-  GridRange range;
+  QuantRange range;
   double factor = 1, boost = 1;
   int64_t columns_most = 0;  // the bits of the greatest magnitude of a column's least cost
   int64_t used_most = 0;     // likewise of the costs cut by the grid that a solution used
@@ -82,17 +83,17 @@ struct Control {
 
 // Where threads of several blocks meet, behind the control words: see
 // assignment/large/cuda/team.cuh.
-struct Meeting {
+struct BarrierState {
   uint64_t word[2];
   int64_t sum;
 };
 
-constexpr int64_t kControlWords = 96, kMeetingAt = 64;
-static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
-static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
+constexpr int64_t kControlWords = 96, kBarrierAt = 64;
+static_assert(sizeof(Control) <= 4 * kBarrierAt, "");
+static_assert(sizeof(BarrierState) <= 4 * (kControlWords - kBarrierAt), "");
 
 // Pointers into the buffer; n canonical rows and m columns, masked ones included.
-struct CoreState {
+struct LargeState {
   Control* control;
   int64_t *v, *u;               // prices of columns and rows, in grid units
   double* v_real;               // the same for the passes over all costs; -inf where masked
@@ -101,7 +102,7 @@ struct CoreState {
   ClassCols* core_col;          // [n, kClasses]; -1: none
   int64_t* horizon;             // of rows: no column outside of the core has less reduced cost
   int64_t* label;               // of columns: see Search; or the least slack
-  int64_t* seat_label;          // [n + m]: of columns, where a team keeps them by rows, see Seats
+  int64_t* label_by_position;   // [n + m]: of columns, where a team keeps them by rows, see Seats
   uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and offers
   int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
@@ -132,11 +133,11 @@ struct Offer {
   double least = infinity();
   uint64_t place = kNoParent;
 
-  JAXMATCH_DEVICE void lower_to(Offer x) {
+  JAXMATCH_DEVICE void merge(Offer x) {
     if (x.least < least || (x.least == least && x.place < place)) *this = x;
   }
 };
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_STATE_H_
+#endif  // JAXMATCH_LARGE_STATE_H_

@@ -1,6 +1,6 @@
 // Which rows a warp looks after while labels settle, and for which its block gathers arcs.
-#ifndef JAXMATCH_CUDA_ROWS_OF_WARPS_CUH_
-#define JAXMATCH_CUDA_ROWS_OF_WARPS_CUH_
+#ifndef JAXMATCH_LARGE_CUDA_ROWS_OF_WARPS_CUH_
+#define JAXMATCH_LARGE_CUDA_ROWS_OF_WARPS_CUH_
 
 #include "assignment/large/device_api.h"
 
@@ -37,4 +37,4 @@ struct RowsOfWarps {
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_CUDA_ROWS_OF_WARPS_CUH_
+#endif  // JAXMATCH_LARGE_CUDA_ROWS_OF_WARPS_CUH_

@@ -29,7 +29,8 @@ JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, in
     for (int a = 0; a < kRowsAtOnce; ++a) {
       const int64_t i = row(next + a * step);
       if (!p.has_row(i)) continue;
-      least = lesser(least, whole_or_far(p.costs.key_of(cost[a]) - double(peek(p.s.u + i))));
+      least =
+          lesser(least, whole_or_far(p.costs.key_of(cost[a]) - double(load_relaxed(p.s.u + i))));
     }
   }
   return least;
@@ -54,21 +55,21 @@ struct Window {
     JAXMATCH_UNROLL
     for (int a = 0; a < kRows; ++a) {
       i[a] = row_of(lesser(a, count - 1));
-      u[a] = double(peek(p.s.u + i[a]));
+      u[a] = double(load_relaxed(p.s.u + i[a]));
     }
   }
   // f(row of the window, slacks of this lane's columns) for the words from `word` on, as far as
   // wanted(column). Bit bit_of() of word c / kShare is that of the lane's c-th column.
   template <class Wanted, class F>
-  JAXMATCH_DEVICE void look(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
+  JAXMATCH_DEVICE void scan(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
     const auto within = [&](int c) { return lesser(column(c), p.s.m - 1); };
     typename P::Element cost[kRows][kCols];
-    p.costs.look_up(i, within, cost);
+    p.costs.load(i, within, cost);
     double v[kCols];
     JAXMATCH_UNROLL
     for (int c = 0; c < kCols; ++c) {
-      const double price = peek(p.s.v_real + within(c));
+      const double price = load_relaxed(p.s.v_real + within(c));
       v[c] = column(c) < p.s.m && wanted(within(c)) ? price : -infinity();
     }
     JAXMATCH_UNROLL
@@ -112,13 +113,13 @@ JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f)
 
 // keep(problem, row, word, bits) for the zeros in the words of a stripe.
 template <class P, class Keep>
-JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
+JAXMATCH_NOINLINE void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
   using Rows = ZeroWindow<P>;
   const P p = problem;
   const auto everywhere = [](int64_t) { return true; };
   const Rows rows(p, stripe.rows, [&](int a) { return stripe.first_row + a; });
   for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
-    rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
+    rows.scan(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
       uint32_t zeros[Rows::kWords] = {}, mine = 0;
       JAXMATCH_UNROLL
       for (int c = 0; c < Rows::kCols; ++c) {
@@ -126,7 +127,7 @@ JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe strip
       }
       JAXMATCH_UNROLL
       for (int w = 0; w < Rows::kWords; ++w) {
-        const uint32_t of_all = g.unite(zeros[w]);
+        const uint32_t of_all = g.bit_or(zeros[w]);
         if (g.lane == w) mine = of_all;
       }
       if (a < stripe.rows && g.lane < Rows::kWords && word + g.lane < stripe.last_word) {
@@ -155,15 +156,15 @@ JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
 
 // The least slack that listed rows have in columns outside of the trees.
 template <class P>
-JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
-                                       const int32_t* list) {
+JAXMATCH_NOINLINE int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
+                                          const int32_t* list) {
   using Rows = SlackWindow<P>;
   const P p = problem;
-  const auto outside = [&](int64_t j) { return peek(p.s.on_path + j) == kInactive; };
-  const Rows rows(p, stripe.rows, [&](int a) { return peek(list + stripe.first_row + a); });
+  const auto outside = [&](int64_t j) { return load_relaxed(p.s.on_path + j) == kInactive; };
+  const Rows rows(p, stripe.rows, [&](int a) { return load_relaxed(list + stripe.first_row + a); });
   double least = infinity();
   for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
-    rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
+    rows.scan(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
       JAXMATCH_UNROLL
       for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
     });
@@ -176,16 +177,17 @@ JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
 template <class Team, class P>
 JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                                 int32_t* length) {
-  const CoreState& s = p.s;
-  const int64_t count =
-      list_rows(team, s.n, list, length, [&](int64_t i) { return peek(s.in_tree + i) != 0; });
+  const LargeState& s = p.s;
+  const int64_t count = list_rows(team, s.n, list, length,
+                                  [&](int64_t i) { return load_relaxed(s.in_tree + i) != 0; });
   for_each_stripe<SlackWindow<P>>(team, p, count, [&](Lanes g, Stripe stripe) {
     const int64_t least = least_of_stripe(p, g, stripe, list);
     // Most lower nothing, and would only wait for each other.
-    if (g.lane == 0 && least < peek(&s.control->reach)) lower_to(&s.control->reach, least);
+    if (g.lane == 0 && least < load_relaxed(&s.control->reach))
+      atomic_min(&s.control->reach, least);
   });
   team.sync();
-  return peek(&s.control->reach);
+  return load_relaxed(&s.control->reach);
 }
 
 }  // namespace jaxmatch::assignment::large

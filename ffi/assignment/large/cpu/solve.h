@@ -1,6 +1,6 @@
 // One large problem on the threads of a pool, of one type of costs.
-#ifndef JAXMATCH_LARGE_CPU_CORE_H_
-#define JAXMATCH_LARGE_CPU_CORE_H_
+#ifndef JAXMATCH_LARGE_CPU_SOLVE_H_
+#define JAXMATCH_LARGE_CPU_SOLVE_H_
 
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/hungarian/solve.h"
@@ -9,7 +9,7 @@
 namespace jaxmatch::assignment::large {
 
 template <class T>
-void SolveLarge(PoolTeam& team, const CoreOperands& o, int64_t b) {
+void SolveLarge(PoolTeam& team, const LargeOperands& o, int64_t b) {
   auto p = o.problem<T>(b);
   if (!o.resumed) *p.s.control = Control{};
   orient(team, p);
@@ -19,10 +19,10 @@ void SolveLarge(PoolTeam& team, const CoreOperands& o, int64_t b) {
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                            \
-  namespace jaxmatch::assignment::large {                               \
-  template void SolveLarge<T>(PoolTeam&, const CoreOperands&, int64_t); \
-  }                                                                     \
+#define JAXMATCH_INSTANCE(T)                                             \
+  namespace jaxmatch::assignment::large {                                \
+  template void SolveLarge<T>(PoolTeam&, const LargeOperands&, int64_t); \
+  }                                                                      \
   static_assert(true, "a semicolon follows")
 
-#endif  // JAXMATCH_LARGE_CPU_CORE_H_
+#endif  // JAXMATCH_LARGE_CPU_SOLVE_H_

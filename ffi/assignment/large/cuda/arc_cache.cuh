@@ -3,8 +3,8 @@
 // Of a row's 128 candidates a search can use a few: the others lead beyond its bound. These few are
 // gathered once, and looked at whenever the label of the row's column has fallen. Rows whose arcs
 // find no room are looked up in their cores.
-#ifndef JAXMATCH_CUDA_NEAR_ARCS_CUH_
-#define JAXMATCH_CUDA_NEAR_ARCS_CUH_
+#ifndef JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
+#define JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ extern __shared__ __align__(16) char shared_memory[];
 
 // For how many rows of a block there is room in its shared memory, and for how many arcs of them
 // all.
-struct ArcRoom {
+struct ArcCacheSize {
   int rows = 0, arcs = 0;
 
   static constexpr int64_t kMostArcs = (1 << 16) - 1;  // a head says in 16 bits where they begin
@@ -27,43 +27,43 @@ struct ArcRoom {
     return kBytesOfCount + int64_t(arcs) * kBytesOfArc + int64_t(rows) * kBytesOfRow;
   }
   // As many arcs as these bytes hold, for one of so many blocks that share the rows.
-  __host__ static ArcRoom of(int64_t all_rows, int64_t blocks, int64_t bytes) {
+  __host__ static ArcCacheSize of(int64_t all_rows, int64_t blocks, int64_t bytes) {
     const int64_t most_groups =
         (all_rows + RowsOfWarps::kGroup * blocks - 1) / (RowsOfWarps::kGroup * blocks);
     const int64_t rows = most_groups * RowsOfWarps::kGroup;
-    const int64_t arcs = (bytes - ArcRoom{int(rows), 0}.bytes()) / kBytesOfArc;
-    return {int(rows), int(std::min({arcs, rows * kCore, kMostArcs}))};
+    const int64_t arcs = (bytes - ArcCacheSize{int(rows), 0}.bytes()) / kBytesOfArc;
+    return {int(rows), int(std::min({arcs, rows * kCandidates, kMostArcs}))};
   }
 };
 
-class NearArcs {
+class ArcCache {
  public:
   // Behind `first` bytes of shared memory. None are held before they are gathered.
-  __device__ NearArcs(ArcRoom room, int first) : room_(room), first_(first) {}
+  __device__ ArcCache(ArcCacheSize cache_size, int first) : size_(cache_size), first_(first) {}
 
   // Those of all rows of the block. All threads of the block call it; who looks at arcs afterwards
   // waits for the block before.
   template <class T>
-  __device__ void gather(const Core<T>& p, const Search& how, const Seats& seats,
+  __device__ void gather(const LargeProblem<T>& p, const Search& search, const LabelLayout& layout,
                          RowsOfWarps rows) {
     __syncthreads();  // nobody looks at the old ones any more
     if (threadIdx.x == 0) used() = 0;
     __syncthreads();
     const Lanes g{int(threadIdx.x % Lanes::kCount)};
     const int warp = threadIdx.x / Lanes::kCount, warps = blockDim.x / Lanes::kCount;
-    for (int slot = warp; slot < room_.rows; slot += kTogether * warps) {
+    for (int slot = warp; slot < size_.rows; slot += kTogether * warps) {
       ClassCols col[kTogether];
       ClassKeys slack[kTogether];
       JAXMATCH_UNROLL
       for (int r = 0; r < kTogether; ++r) {
         const int64_t i = rows.row_of(slot + r * warps);
         const bool present = i < p.s.n && p.has_row(i);
-        const int64_t at = (present ? i : 0) * kClasses + g.lane;
+        const int64_t at = (present ? i : 0) * kColumnClasses + g.lane;
         col[r] = p.s.core_col[at];
         slack[r] = p.s.core_key[at];
-        const int64_t u = peek(p.s.u + (present ? i : 0));
+        const int64_t u = load_relaxed(p.s.u + (present ? i : 0));
         JAXMATCH_UNROLL
-        for (int b = 0; b < kBest; ++b) {
+        for (int b = 0; b < kCandidatesPerClass; ++b) {
           slack[r].x[b] -= u;
           if (!present) col[r].x[b] = -1;
         }
@@ -71,14 +71,14 @@ class NearArcs {
       JAXMATCH_UNROLL
       for (int r = 0; r < kTogether; ++r) {
         JAXMATCH_UNROLL
-        for (int b = 0; b < kBest; ++b) {
-          slack[r].x[b] -= peek(p.s.v + greater(col[r].x[b], 0));
+        for (int b = 0; b < kCandidatesPerClass; ++b) {
+          slack[r].x[b] -= load_relaxed(p.s.v + greater(col[r].x[b], 0));
         }
       }
       JAXMATCH_UNROLL
       for (int r = 0; r < kTogether; ++r) {
-        if (slot + r * warps < room_.rows) {
-          keep(how, seats, rows, g, slot + r * warps, col[r], slack[r]);
+        if (slot + r * warps < size_.rows) {
+          keep(search, layout, rows, g, slot + r * warps, col[r], slack[r]);
         }
       }
     }
@@ -86,59 +86,60 @@ class NearArcs {
 
   // f(seat, step) for the arcs of row i, gathered for this search.
   template <class T, class F>
-  __device__ void for_each(const Core<T>& p, const Search& how, const Seats& seats,
-                           RowsOfWarps rows, Lanes g, int64_t i, F f) const {
+  __device__ void for_each(const LargeProblem<T>& p, const Search& search,
+                           const LabelLayout& layout, RowsOfWarps rows, Lanes g, int64_t i,
+                           F f) const {
     const uint32_t head = heads()[rows.slot_of(i)];
-    const int count = head & kInCore;
-    if (count == kInCore) {
-      return for_each_core_arc(p, how, g, i,
-                               [&](int32_t j, int64_t step) { f(seats.seat_of(j), step); });
+    const int count = head & kNotCached;
+    if (count == kNotCached) {
+      return for_each_core_arc(p, search, g, i,
+                               [&](int32_t j, int64_t step) { f(layout.position_of(j), step); });
     }
     const int64_t* const step = steps() + (head >> kCountBits);
-    const int32_t* const seat = this->seats() + (head >> kCountBits);
-    for (int k = g.lane; k < count; k += g.kCount) f(seat[k], step[k]);
+    const int32_t* const position = positions() + (head >> kCountBits);
+    for (int k = g.lane; k < count; k += g.kCount) f(position[k], step[k]);
   }
 
   // All of it, for something else, until the next arcs are gathered.
   __device__ char* memory() const { return shared_memory + first_; }
-  __device__ int64_t bytes() const { return room_.bytes(); }
+  __device__ int64_t bytes() const { return size_.bytes(); }
 
  private:
   static constexpr int kTogether = 2;  // rows whose cores a warp reads at the same time
   // A row's arcs: where they begin, and how many there are.
   static constexpr int kCountBits = 16;
-  static constexpr int kInCore = (1 << kCountBits) - 1;
+  static constexpr int kNotCached = (1 << kCountBits) - 1;
 
   // The arcs of one row, which are side by side.
-  __device__ void keep(const Search& how, const Seats& seats, RowsOfWarps rows, Lanes g, int slot,
-                       const ClassCols& col, const ClassKeys& slack) {
-    const int64_t most = how.most_slack(), row = rows.row_of(slot);
-    unsigned near[kBest];
+  __device__ void keep(const Search& search, const LabelLayout& layout, RowsOfWarps rows, Lanes g,
+                       int slot, const ClassCols& col, const ClassKeys& slack) {
+    const int64_t most = search.most_slack(), row = rows.row_of(slot);
+    unsigned near[kCandidatesPerClass];
     int count = 0;
     JAXMATCH_UNROLL
-    for (int b = 0; b < kBest; ++b) {
+    for (int b = 0; b < kCandidatesPerClass; ++b) {
       near[b] = __ballot_sync(0xffffffffu, col.x[b] >= 0 && slack.x[b] <= most);
       count += __popc(near[b]);
     }
     int at = g.lane == 0 ? take(count) : 0;
     at = __shfl_sync(0xffffffffu, at, 0);
     if (g.lane == 0) {
-      heads()[slot] = at < 0 ? kInCore : uint32_t(at) << kCountBits | uint32_t(count);
+      heads()[slot] = at < 0 ? kNotCached : uint32_t(at) << kCountBits | uint32_t(count);
     }
     if (at < 0) return;
     JAXMATCH_UNROLL
-    for (int b = 0; b < kBest; ++b) {
+    for (int b = 0; b < kCandidatesPerClass; ++b) {
       if (near[b] >> g.lane & 1) {
         const int mine = at + __popc(near[b] & ((1u << g.lane) - 1));
-        steps()[mine] = how.step(slack.x[b], row, col.x[b]);
-        this->seats()[mine] = int32_t(seats.seat_of(col.x[b]));
+        steps()[mine] = search.step(slack.x[b], row, col.x[b]);
+        positions()[mine] = int32_t(layout.position_of(col.x[b]));
       }
       at += __popc(near[b]);
     }
   }
   // Room for so many arcs, or -1.
   __device__ int take(int count) {
-    for (int before = 0; before + count <= room_.arcs;) {
+    for (int before = 0; before + count <= size_.arcs;) {
       const int now = atomicCAS(&used(), before, before + count);
       if (now == before) return before;
       before = now;
@@ -148,15 +149,17 @@ class NearArcs {
 
   __device__ int32_t& used() const { return *reinterpret_cast<int32_t*>(memory()); }
   __device__ int64_t* steps() const {
-    return reinterpret_cast<int64_t*>(memory() + ArcRoom::kBytesOfCount);
+    return reinterpret_cast<int64_t*>(memory() + ArcCacheSize::kBytesOfCount);
   }
-  __device__ int32_t* seats() const { return reinterpret_cast<int32_t*>(steps() + room_.arcs); }
-  __device__ uint32_t* heads() const { return reinterpret_cast<uint32_t*>(seats() + room_.arcs); }
+  __device__ int32_t* positions() const { return reinterpret_cast<int32_t*>(steps() + size_.arcs); }
+  __device__ uint32_t* heads() const {
+    return reinterpret_cast<uint32_t*>(positions() + size_.arcs);
+  }
 
-  ArcRoom room_;
+  ArcCacheSize size_;
   int first_;
 };
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_CUDA_NEAR_ARCS_CUH_
+#endif  // JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
