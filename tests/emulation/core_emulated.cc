@@ -1,6 +1,6 @@
 // The kernels for one large assignment, run on the CPU: one C function for
-// tests/emulation/test_core_emulated.py. Whatever reads or writes memory that other threads share
-// lets them go on now and then, so that what is not synchronised shows.
+// tests/emulation/test_core_emulated.py. Accesses to memory that other threads share yield at
+// random, so that missing synchronisation shows.
 #include "large_emulator.h"
 // The emulator comes first.
 #include "assignment/large/cuda/team.cuh"
@@ -41,7 +41,7 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
               int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
-  std::memset(words, 0xab, sizeof words);  // nothing is zero by luck
+  std::memset(words, 0xab, sizeof words);  // no memory is zero by chance
   Control* const control = reinterpret_cast<Control*>(words);
   int64_t bytes, launches = 0;
   lay_out(method, nullptr, control, n, m, masked, &bytes);
@@ -63,9 +63,9 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-// Solves one problem on a grid of so many blocks, with room for `arcs` in the shared memory of
-// each, in launches of so many phases (0: one launch). `bits` of a cost: 0 for int32. Returns the
-// number of launches, less one.
+// Solves one problem on a grid of `blocks` blocks, with room for `arcs` arcs in the shared memory
+// of each, in launches of `phases` phases (0: one launch). `bits` of a cost: 0 for int32. Returns
+// the number of launches, less one.
 extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
                                 const char* method, int64_t phases, unsigned seed, unsigned blocks,

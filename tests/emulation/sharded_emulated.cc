@@ -1,7 +1,6 @@
-// The kernel for one large assignment that is divided over devices, run on the CPU: one C function
-// for tests/emulation/test_divided_emulated.py, which is one launch on one device. Whatever reads
-// or writes memory that other threads share lets them go on now and then, so that what is not
-// synchronised shows.
+// The kernels for one sharded large assignment, run on the CPU: one C function for
+// tests/emulation/test_divided_emulated.py, which is one call on one device. Accesses to memory
+// that other threads share yield at random, so that missing synchronisation shows.
 #include "large_emulator.h"
 // The emulator comes first.
 #include "assignment/large/cuda/team.cuh"
@@ -41,10 +40,10 @@ void Launch(const ShardedOperands& o, unsigned seed, unsigned blocks, int thread
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-// One launch for device `me`, whose part of the costs this is, or of the points [dims, its rows or
-// columns], where `others` are those of the other side; on a grid of so many blocks with room for
-// `arcs` in the shared memory of each. `heard`: mail, cores and lists of all
-// devices; `kept`: control, scratch, cores, lists and mail of this one.
+// One call for device `me`. `cost` is its shard of the costs, or of the points [dims, its rows or
+// columns]; `others` are then the points of the other side. The grid has `blocks` blocks, with room
+// for `arcs` arcs in the shared memory of each. `gathered`: reduction buffers, cores and lists of
+// all devices; `kept`: control, scratch, cores, lists and reduction buffer of this one.
 extern "C" void emulate_sharded(const void* cost, const void* others, int64_t dims,
                                 const char* metric, int64_t dtype, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,

@@ -1,5 +1,5 @@
-// How a solve begins: which side is rows, the grid of the costs, first prices, and rows of zeros
-// that make a wide problem square.
+// Start of a solve: orientation, unit of the quantised costs, initial prices, and the dummy rows of
+// zeros that make a wide problem square.
 #ifndef JAXMATCH_LARGE_BEGIN_H_
 #define JAXMATCH_LARGE_BEGIN_H_
 
@@ -8,9 +8,10 @@
 
 namespace jaxmatch::assignment::large {
 
-// Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10
-// times what the dearest column costs at least, or where a solution has shown that this was too
-// low. After a number grew too large, a coarser grid on which none can.
+// Chooses the unit of the quantised costs. Costs that span at most kQuantBits bits are represented
+// exactly. Otherwise costs are clamped: at 2^10 times the greatest column minimum, or higher if an
+// earlier solution used a clamped cost. After an overflow, a coarser unit is chosen with which no
+// number can overflow.
 template <class T>
 JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   Control& c = *p.s.control;
@@ -36,8 +37,8 @@ JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   c.boost = ldexp(1.0, half);
 }
 
-// Everybody unmatched, prices as the columns' minima leave them: a problem with as many rows as
-// columns begins there, a wide one at zero.
+// Unmatches all rows and columns and sets the initial column prices: the column minima if there are
+// as many rows as columns, else zero.
 template <class Team, class T>
 JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -48,7 +49,7 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.each(s.m, [&](int64_t j) {
     store_relaxed(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
     store_relaxed(s.bid + j, kNoBid);
-    // The team left the least cost of each column in v_real, negated costs to maximise.
+    // scan_costs() left the least cost of each column in v_real, negated to maximise.
     const double least = load_relaxed(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost;
     const bool used = square && p.has_col(j) && least < infinity();
     store_relaxed(s.v + j, used ? int64_t(p.costs.whole(least)) : 0);
@@ -56,8 +57,8 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.sync();
 }
 
-// Makes a wide problem square: all but as many free columns as there are free rows get a row of
-// zeros. The price of all of them is the greatest.
+// Makes a wide problem square: assigns a dummy row of zeros to all free columns except the last
+// `free_rows` of them. The columns of dummy rows all have the greatest price.
 template <class Team, class T>
 JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t free_rows) {
   const LargeState& s = p.s;
@@ -74,8 +75,8 @@ JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t 
   team.sync();
 }
 
-// Which side is canonical rows: the one with fewer that exist; of equal ones the rows, or if
-// `flip_equal` the columns. Swaps the sides of `p` if it must.
+// Chooses the canonical rows: the side with fewer unmasked entries; if equal the rows, or the
+// columns with `flip_equal`. Swaps the sides of `p` if necessary.
 template <class Team, class T>
 JAXMATCH_DEVICE void orient(Team& team, LargeProblem<T>& p, bool flip_equal = false) {
   Control* const c = p.s.control;

@@ -1,5 +1,5 @@
-// What the solvers for one large problem need of a platform, so that one source serves both: memory
-// that several threads share, and the lanes that look at one row together.
+// Platform primitives, which let the CPU and the GPU share the source of the large solvers: relaxed
+// loads and stores, atomics, and the lanes that process a row together.
 #ifndef JAXMATCH_LARGE_DEVICE_API_H_
 #define JAXMATCH_LARGE_DEVICE_API_H_
 
@@ -8,8 +8,8 @@
 #include "common/host_device.h"
 
 #if defined(__CUDACC__)
-// With registers of its own, not all that is alive in the kernel around it: for whole passes over
-// costs. Such a function takes a problem by reference and copies it, for its inner loop.
+// Compiled as a function with its own registers, for whole passes over costs. Such a function takes
+// a problem by reference and copies it for its inner loop.
 #define JAXMATCH_NOINLINE __device__ __noinline__
 #define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
@@ -23,7 +23,8 @@ namespace jaxmatch::assignment::large {
 
 #if defined(__CUDACC__)
 
-// What another thread may have written since the last barrier: past the L1 cache.
+// Relaxed loads and stores bypass the L1 cache: they see values that other threads have stored
+// since the last barrier.
 template <class T>
 __device__ inline T load_relaxed(const T* at) {
   return __ldcg(at);
@@ -45,7 +46,7 @@ __device__ inline void atomic_max(int64_t* at, int64_t x) {
 __device__ inline int32_t atomic_add(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
 __device__ inline int bit_count(uint32_t x) { return __popc(x); }
 
-// x[at], of an array that stays in registers.
+// x[at] of an array in registers.
 template <class T>
 __device__ inline T pick(const T (&x)[1], int) {
   return x[0];
@@ -71,14 +72,14 @@ struct Lanes {
     return int64_t(least) << 32 | low;
   }
   __device__ static double min_real(double x) {
-    // As integers, numbers below zero come in the other order.
+    // As integers, negative doubles have the reverse order.
     const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
     return __longlong_as_double(to_ordered(min(to_ordered(__double_as_longlong(x)))));
   }
   __device__ static int sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
-  // The bits that any lane has set.
+  // The union of the lanes' bits.
   __device__ static uint32_t bit_or(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
-  // How many lanes before this one have x set.
+  // The number of lower lanes with x set.
   __device__ int rank(bool x) const {
     return __popc(__ballot_sync(0xffffffffu, x) & ((1u << lane) - 1));
   }
@@ -115,7 +116,7 @@ inline int32_t atomic_add(int32_t* at, int32_t by = 1) {
 }
 inline int bit_count(uint32_t x) { return __builtin_popcount(x); }
 
-// One thread looks at a row alone.
+// One thread processes a row alone.
 struct Lanes {
   int lane = 0;
   static constexpr int kCount = 1;
@@ -141,7 +142,7 @@ JAXMATCH_DEVICE constexpr T greater(T a, T b) {
   return a < b ? b : a;
 }
 
-// f(word, its bits) for words first, first + step, ... of a row; several come at the same time.
+// f(word, its bits) for words first, first + step, ... of a row; several words are loaded together.
 template <class F>
 JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,
                                    F f) {

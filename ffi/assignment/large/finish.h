@@ -1,4 +1,4 @@
-// What a solve on the core reports: pairs, value, duals, and a proved bound on the gap.
+// Results of a large solve: pairs, value, duals, and a proved bound on the gap.
 #ifndef JAXMATCH_LARGE_FINISH_H_
 #define JAXMATCH_LARGE_FINISH_H_
 
@@ -8,7 +8,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Where the results of one problem go; canonical rows and columns change places if `flip`.
+// Destination of the results of one problem; with `flip`, canonical rows and columns are exchanged.
 struct LargeResults {
   int32_t *col4row, *row4col, *status;
   void *value, *row_dual, *col_dual, *gap;
@@ -23,8 +23,7 @@ struct LargeResults {
   }
 };
 
-// Prices of columns in the problem's own numbers, divided by 2^64 if these are so large that sums
-// of them might leave the range of doubles.
+// Column prices in the units of the costs, scaled by 2^-64 if sums of them might overflow a double.
 struct RealPrices {
   const int64_t* v;
   double shrink, unscale;
@@ -41,11 +40,11 @@ struct RealPrices {
   JAXMATCH_DEVICE double reduced(double cost, int64_t j) const {
     return cost * shrink - double(load_relaxed(v + j) - base) * unscale;
   }
-  // What that may have taken from two numbers.
+  // A bound on the underflow of two scaled numbers.
   JAXMATCH_DEVICE double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
 };
 
-// The least that row i could pay at the prices of the columns; divided as these are.
+// The least reduced cost of row i, scaled as RealPrices are.
 template <class T>
 JAXMATCH_DEVICE double least_real(const LargeProblem<T>& p, Lanes g, int64_t i) {
   const RealPrices prices(p);
@@ -59,7 +58,7 @@ JAXMATCH_DEVICE double least_real(const LargeProblem<T>& p, Lanes g, int64_t i) 
   return g.min_real(least);
 }
 
-// What is known of the costs that a solution pays: they are looked up.
+// Costs of a solution, read from the problem.
 template <class T>
 struct DirectCosts {
   const LargeProblem<T>& p;
@@ -68,21 +67,20 @@ struct DirectCosts {
   JAXMATCH_DEVICE double least(Lanes g, int64_t i) const { return least_real(p, g, i); }
 };
 
-// A bound on what row i pays beyond the least that it could at the prices of the columns; divided
-// as these are. Not negative, and +inf where nothing is known.
+// A bound on the slack of the pair of row i, scaled as RealPrices are. Not negative; +inf if
+// undefined.
 template <class T, class Costs>
 JAXMATCH_DEVICE double row_gap(const LargeProblem<T>& p, const Costs& costs, Lanes g, int64_t i) {
   const int32_t mine = load_relaxed(p.s.col4row + i);
   const RealPrices prices(p);
   const double paid = prices.reduced((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
   const double least = costs.least(g, i);
-  // Each difference is rounded once, and so are this one and a sum of those of all rows.
+  // Bounds the rounding errors of both differences, of this one, and of a sum over all rows.
   const double gap = paid - least + 0x1p-51 * (fabs(paid) + fabs(least)) + prices.rounding();
   return gap > 0 ? gap : gap <= 0 ? 0 : infinity();
 }
 
-// Writes all results; every thread of the team calls it. Unfinished problems show their pairs so
-// far.
+// Writes all results; all threads of the team call it. Unfinished problems show the current pairs.
 template <class Team, class T, class Costs>
 JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const LargeResults& r,
                                    const Costs& costs) {
@@ -109,7 +107,7 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const double v = empty || !p.has_col(j) ? 0 : double(load_relaxed(s.v + j) - base) * unscale;
     r.write(flip ? r.row_dual : r.col_dual, j, optimal ? sign * v : nan);
   });
-  // Sums of whole numbers, in two halves, do not depend on their order.
+  // Sums of integers, in two halves, do not depend on the order.
   constexpr int64_t kHalf = int64_t{1} << 26;
   double value = 0, gap = 0;
   if (optimal && !empty) {

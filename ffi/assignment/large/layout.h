@@ -1,4 +1,4 @@
-// How the buffer of a state is divided, and how large it has to be.
+// Layout of the state in its buffer, and the size of the buffer.
 #ifndef JAXMATCH_LARGE_LAYOUT_H_
 #define JAXMATCH_LARGE_LAYOUT_H_
 
@@ -6,7 +6,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// What all methods keep. With masks either side may turn out to be the shorter one.
+// State common to all methods. With masks either side may become the canonical rows.
 struct Layout {
   int64_t rows, cols;
   DeviceArena parts;

@@ -1,4 +1,4 @@
-// Decodes the buffers of the target jaxmatch_assignment_core, for both platforms.
+// Decodes the operands of the target jaxmatch_assignment_core, for both platforms.
 #ifndef JAXMATCH_LARGE_OPERANDS_H_
 #define JAXMATCH_LARGE_OPERANDS_H_
 
@@ -17,7 +17,7 @@ constexpr Name<LargeMethod> kLargeMethods[] = {{"core", LargeMethod::kCore},
                                                {"classical", LargeMethod::kClassical},
                                                {"tree", LargeMethod::kTree}};
 
-// The state of one problem, and with `bytes` the size of its buffer.
+// The state of one problem in the buffer `base`; `bytes` receives the size of the buffer.
 inline LargeState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
                           bool masked, int64_t* bytes) {
   Layout layout(base, control, n, m, masked);
@@ -30,7 +30,7 @@ inline LargeState lay_out(LargeMethod method, char* base, Control* control, int6
   return layout.s;
 }
 
-// solve(an element of that dtype).
+// solve(element), with an element of that dtype.
 template <class Solve>
 ffi::Error ForDtype(Dtype dtype, Solve solve) {
   switch (dtype) {
@@ -49,7 +49,7 @@ ffi::Error ForDtype(Dtype dtype, Solve solve) {
   }
 }
 
-// Where the results of problem b go.
+// Destination of the results of problem b.
 inline LargeResults ResultsOf(const AssignmentOperands& batch, int64_t b) {
   const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
   const auto at = [&](void* array, int64_t k) -> void* {
@@ -66,8 +66,8 @@ struct LargeOperands {
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
-  bool resumed;    // control and scratch are those of an earlier step
-  int64_t budget;  // of phases
+  bool resumed;    // control and scratch come from an earlier step
+  int64_t budget;  // in phases
 
   Control* control_of(int64_t b) const {
     return reinterpret_cast<Control*>(control + b * kControlWords);
@@ -87,7 +87,7 @@ struct LargeOperands {
     return p;
   }
 
-  // solve(an element of the dtype of the costs, b) for each problem, until one fails.
+  // solve(element of the costs' dtype, b) for each problem, until one fails.
   template <class Solve>
   ffi::Error for_each_problem(Solve solve) const {
     for (int64_t b = 0; b < batch.batch; ++b) {

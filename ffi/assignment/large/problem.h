@@ -1,4 +1,4 @@
-// One large problem: its costs, masks and state, and what a look at all costs begins with.
+// One large problem: its costs, masks and state, and the scan over all costs.
 #ifndef JAXMATCH_LARGE_PROBLEM_H_
 #define JAXMATCH_LARGE_PROBLEM_H_
 
@@ -20,8 +20,7 @@ struct LargeProblem {
   }
   JAXMATCH_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
-  // What a part of a problem that is divided over devices says otherwise, see
-  // assignment/large/sharded/state.h.
+  // Overridden in a shard, see assignment/large/sharded/state.h.
   JAXMATCH_DEVICE static constexpr int classes() { return kColumnClasses; }
   JAXMATCH_DEVICE static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_DEVICE static constexpr int64_t col_id(int64_t j) { return j; }
@@ -29,7 +28,7 @@ struct LargeProblem {
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
   // The least costs of columns first, first + step, ... before `last` in some rows, negated to
-  // maximise; `range` sees all costs. Calls f(column, least) for columns that exist.
+  // maximise; `range` includes all costs read. Calls f(column, least) for unmasked columns.
   template <int kRows, int kCols, class F>
   JAXMATCH_DEVICE void least_of_columns(int first, int step, int last, int64_t row,
                                         int64_t last_row, Range& range, F f) const {
@@ -38,8 +37,8 @@ struct LargeProblem {
     while (some < last && !has_col(some)) some += step;
     while (row < last_row && !has_row(row)) ++row;
     if (some >= last || row >= last_row) return;
-    // In place of a row or column that does not exist another one, so that there is nothing to
-    // decide and all costs come at the same time: seen twice they change nothing.
+    // Masked rows and columns are replaced by unmasked ones: this avoids branches, so that all
+    // loads are in flight together, and duplicates do not change a minimum.
     int at[kCols];
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
@@ -81,7 +80,7 @@ struct LargeProblem {
     }
   }
 
-  // f(column, reduced cost) for the core of row i.
+  // f(column, reduced cost) for the candidates of row i.
   template <class F>
   JAXMATCH_DEVICE void for_each_candidate(Lanes g, int64_t i, F f) const {
     const int64_t u = load_relaxed(s.u + i);
@@ -99,7 +98,7 @@ struct LargeProblem {
   }
 };
 
-// The range of all costs, and the least of each column in v_real; ends with a barrier.
+// Computes the range of all costs, and the column minima in v_real; ends with a barrier.
 template <class Team, class P>
 JAXMATCH_NOINLINE void scan_costs(Team& team, const P& problem) {
   P p = problem;
@@ -108,7 +107,8 @@ JAXMATCH_NOINLINE void scan_costs(Team& team, const P& problem) {
 
 JAXMATCH_DEVICE inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
 
-// Prices as the passes read them. Returns the number of those that a double would round.
+// Stores column prices as doubles for the passes over all costs. Returns the number of prices that
+// a double would round.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t publish_prices(Team& team, const LargeProblem<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) {

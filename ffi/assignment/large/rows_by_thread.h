@@ -1,5 +1,4 @@
-// Rows held against all costs by threads: one row at once, neighbouring columns side by side in
-// vector registers.
+// Passes over cost rows on the CPU: one row per thread, neighbouring columns in vector registers.
 #ifndef JAXMATCH_LARGE_ROWS_BY_THREAD_H_
 #define JAXMATCH_LARGE_ROWS_BY_THREAD_H_
 
@@ -22,7 +21,8 @@ template <bool kRotated, class P, class Publish>
 JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, uint32_t rotation,
                                 int classes, Publish publish) {
   Candidates best[kColumnClasses];
-  double most[2 * kColumnClasses];  // each class twice, so that those of a block lie side by side
+  // each class twice, so that the classes of a block are contiguous
+  double most[2 * kColumnClasses];
   const auto update_worst = [&](int c) JAXMATCH_VECTORIZED {
     most[c] = most[classes + c] = best[c].x[kCandidatesPerClass - 1];
   };
@@ -64,7 +64,7 @@ void select_cores(Team& team, const P& p, const double* v, int64_t count, RowOf 
     const int64_t i = row_of(k);
     if (!p.has_row(i)) return;
     vectorized([&]() JAXMATCH_VECTORIZED {
-      if (p.classes() == kColumnClasses) {  // a number known to the compiler
+      if (p.classes() == kColumnClasses) {  // a compile-time constant
         select_row<kRotated>(p, v, i, rotation, kColumnClasses, publish);
       } else {
         select_row<kRotated>(p, v, i, rotation, p.classes(), publish);

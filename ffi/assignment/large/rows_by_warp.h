@@ -1,4 +1,4 @@
-// Rows held against all costs by warps: a few rows at once, a few columns of each for every lane.
+// Passes over cost rows on the GPU: a few rows per warp, a few columns of each per lane.
 #ifndef JAXMATCH_LARGE_ROWS_BY_WARP_H_
 #define JAXMATCH_LARGE_ROWS_BY_WARP_H_
 
@@ -6,7 +6,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// The costs of a few rows and columns, and the columns' prices, all on their way at once.
+// Loads the costs of a few rows and columns, and the columns' prices, all in flight together.
 template <int kRows, int kCols, class P, class ColumnOf>
 JAXMATCH_DEVICE void load_costs_and_prices(const P& p, const double* v, const int64_t (&row)[kRows],
                                            const ColumnOf& column_of,
@@ -39,8 +39,8 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
       load_costs_and_prices(p, v, row, place, cost, price);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        // First which of them may belong to the best, then these only: lanes that work together
-        // insert at the same time, each another one.
+        // First determine which costs may enter, then insert only these: the lanes of a warp insert
+        // together, each its own.
         unsigned better = 0;
         JAXMATCH_UNROLL
         for (int a = 0; a < kCols; ++a) {
@@ -64,7 +64,7 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
     }
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      // The last row may be there twice, and is written twice alike.
+      // The last row may occur twice, and is then written twice with equal values.
       best[r].write(p, v, row[r] * classes + c);
       if (best[r].col[0] >= 0) least[r] = lesser(least[r], best[r].x[0]);
       horizon[r] = lesser(horizon[r], best[r].horizon());
@@ -91,7 +91,7 @@ JAXMATCH_NOINLINE void select_cores(Team& team, const P& problem, const double* 
       present |= p.has_row(row[r]);
     }
     if (!present) return;
-    if (p.classes() == kColumnClasses) {  // a number known to the compiler
+    if (p.classes() == kColumnClasses) {  // a compile-time constant
       select_together<kRotated, kRows, kCols>(p, v, g, row, rotation, kColumnClasses, publish);
     } else {
       select_together<kRotated, kRows, kCols>(p, v, g, row, rotation, p.classes(), publish);

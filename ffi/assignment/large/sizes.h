@@ -1,4 +1,4 @@
-// The state of one large problem, for Python: sizes of buffers, and the words that it reads.
+// Sizes of the buffers of a large problem, and the control words that Python reads.
 #ifndef JAXMATCH_LARGE_SIZES_H_
 #define JAXMATCH_LARGE_SIZES_H_
 
@@ -10,7 +10,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Of the scratch of a method.
+// Scratch of a method.
 template <LargeMethod kMethod>
 int64_t scratch_words(const int64_t* a) {
   int64_t bytes;
@@ -18,8 +18,8 @@ int64_t scratch_words(const int64_t* a) {
   return words(bytes);
 }
 
-// A sharded problem of n rows, m columns, with masks or without, whose rows or columns are divided
-// over devices.
+// Operands of a sharded problem: n rows, m columns, masked or not, with rows or columns sharded
+// over a number of devices.
 template <bool kHasCores>
 ShardedOperands sharded_example(const int64_t* a) {
   static const uint8_t there = 1;
@@ -56,7 +56,7 @@ constexpr Size kSizes[] = {
     {"large.request.lists", constant<kRequestLists>},
     {"large.most_devices", constant<kColumnClasses>},
     {"large.longest_side", constant<kMostRows - 1>},
-    // Of n, m, and whether there are masks.
+    // Arguments: n, m, and whether there are masks.
     {"large.scratch.core", scratch_words<LargeMethod::kCore>},
     {"large.scratch.classical", scratch_words<LargeMethod::kClassical>},
     {"large.scratch.tree", scratch_words<LargeMethod::kTree>},

@@ -1,6 +1,6 @@
-// A parallel start on the core: free rows bid for columns, as in augmenting row reduction (Jonker
-// and Volgenant 1987) and in the auction with epsilon zero (Bertsekas 1988), all at the same
-// prices.
+// Parallel initialisation on the core: free rows bid for columns, as in augmenting row reduction
+// (Jonker and Volgenant 1987) and in the auction algorithm with epsilon zero (Bertsekas 1988). All
+// bids of a round use the same prices.
 #ifndef JAXMATCH_LARGE_CORE_BIDS_H_
 #define JAXMATCH_LARGE_CORE_BIDS_H_
 
@@ -11,8 +11,8 @@ namespace jaxmatch::assignment::large {
 constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
 constexpr uint64_t kNoBid = ~uint64_t{0};
 
-// The greatest raise wins; of several the first row. A smaller raise than a row could afford is as
-// valid.
+// Packs a bid so that the minimum is the greatest raise, then the first row. A raise may be
+// truncated: any raise up to the true one is valid.
 JAXMATCH_DEVICE inline uint64_t pack_bid(int64_t raise, int64_t row) {
   return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
 }
@@ -21,8 +21,9 @@ JAXMATCH_DEVICE inline int64_t raise_of(uint64_t bid) {
 }
 JAXMATCH_DEVICE inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
-// Every free row bids for its best column what it could pay more there than elsewhere; for a column
-// that somebody has, only a raise counts, and makes the duals stale. Returns how many bid.
+// Every free row bids for its best column; the raise is the difference to its second-best column. A
+// bid for a matched column needs a positive raise. A positive raise makes the duals stale. Returns
+// the number of bids.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -40,7 +41,7 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
         const int32_t j = greater(col.x[b], 0);
         const bool taken = load_relaxed(s.row4col + j) >= 0;
         x[b] = col.x[b] < 0 ? kFar : key.x[b] - load_relaxed(s.v + j);
-        // Rows begin at different places, so that ties spread.
+        // Rows start at different offsets, so that ties spread over columns.
         at[b] = (taken ? kCandidates : 0) +
                 ((c * kCandidatesPerClass + b + int(i)) & (kCandidates - 1));
       }
@@ -62,7 +63,8 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
     const int e = ((chosen & (kCandidates - 1)) - int(i)) & (kCandidates - 1);
     const int32_t j =
         s.core_col[i * kColumnClasses + e / kCandidatesPerClass].x[e % kCandidatesPerClass];
-    // A row that has no second choice could pay anything: it does not, and searches.
+    // A row without a second choice has no bound on its raise: it does not bid, a search matches
+    // it.
     const int64_t raise = next < kFar ? next - least : 0;
     const bool bids = raise > 0 || chosen < kCandidates;
     if (g.lane == 0 && bids) atomic_min(s.bid + j, pack_bid(raise, i));
@@ -71,7 +73,7 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
   });
 }
 
-// The best bid for each column wins it, and its price falls by the raise.
+// Assigns each column to its best bid and lowers its price by the raise.
 template <class Team, class T>
 JAXMATCH_DEVICE void take_bids(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -89,8 +91,8 @@ JAXMATCH_DEVICE void take_bids(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// Row prices under the columns' new prices; those that have a column are tight there. Returns the
-// number of free rows.
+// Recomputes row prices from the column prices; matched pairs are tight. Returns the number of free
+// rows.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t update_row_prices(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;

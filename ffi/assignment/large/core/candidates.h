@@ -1,4 +1,4 @@
-// The candidates of a row: of each class of columns those with the least reduced costs.
+// The candidate set of a row: the columns with the least reduced costs of each column class.
 #ifndef JAXMATCH_LARGE_CORE_CANDIDATES_H_
 #define JAXMATCH_LARGE_CORE_CANDIDATES_H_
 
@@ -6,8 +6,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// The best columns of one class for one row. Of equal ones each row has an order of its own: rows
-// that are all alike have cores that are not.
+// The best columns of one class for one row. Ties are broken by a hash of row and column, so that
+// identical rows get different candidate sets.
 struct Candidates {
   uint32_t scatter;
   double x[kCandidatesPerClass];
@@ -21,7 +21,7 @@ struct Candidates {
       col[b] = -1;
     }
   }
-  // A forbidden column may not, a tied one might.
+  // False for a forbidden column; true for a tie with the last candidate.
   JAXMATCH_DEVICE bool may_enter(double cost) const { return cost <= x[kCandidatesPerClass - 1]; }
   JAXMATCH_INLINE void insert(double cost, int32_t j) {
     const uint32_t mine = place(j);
@@ -51,7 +51,7 @@ struct Candidates {
     p.s.core_col[at] = cols;
     p.s.core_key[at] = keys;
   }
-  // What others of the class have at least.
+  // A lower bound on the reduced costs of the other columns of the class.
   JAXMATCH_DEVICE double horizon() const {
     return col[kCandidatesPerClass - 1] < 0 ? infinity() : x[kCandidatesPerClass - 1];
   }
@@ -64,8 +64,8 @@ struct Candidates {
   static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
 };
 
-// By how much a block of columns, one of each class, is turned: where turned by 1, its first column
-// belongs to the last class.
+// The rotation of the classes in a block of columns (one column of each class). With rotation 1 the
+// first column of the block belongs to the last class.
 JAXMATCH_DEVICE inline uint32_t rotation_of(int block, uint32_t rotation) {
   return uint32_t(block) * rotation >> 16;
 }

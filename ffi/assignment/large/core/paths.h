@@ -1,7 +1,7 @@
-// Augmenting along many disjoint shortest paths at once.
+// Augmentation along many disjoint shortest paths at once.
 //
-// Prices move as in the Hungarian method; afterwards every arc of a shortest path is tight, and
-// each tree that holds a free column gives one path.
+// Prices move as in the Hungarian method. Afterwards every arc of a shortest path is tight, and
+// each tree that contains a free column gives one path.
 #ifndef JAXMATCH_LARGE_CORE_PATHS_H_
 #define JAXMATCH_LARGE_CORE_PATHS_H_
 
@@ -9,10 +9,11 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostCuts = 10;     // each to half, then to nothing
-constexpr int64_t kFewHops = 16;  // more are doubled: estimated by latencies, not measured
+constexpr int kMostCuts = 10;  // halvings of the reach; then zero
+// longer paths use pointer doubling: estimated by latencies, not measured
+constexpr int64_t kFewHops = 16;
 
-// How prices move so that all shortest paths up to `reach` become tight.
+// The price changes that make all shortest paths up to length `reach` tight.
 struct Movement {
   const LargeState& s;
   const Search& search;
@@ -27,8 +28,8 @@ struct Movement {
   }
 };
 
-// The prices within reach of the free rows, from one reach to another. Returns how many rows'
-// prices are beyond their horizon.
+// Moves prices from reach `from` to reach `to`. Returns the number of rows whose price exceeds
+// their horizon.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const Search& search,
                                     int64_t from, int64_t to) {
@@ -54,8 +55,9 @@ JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const 
   return beyond;
 }
 
-// The same as far as `reach`, or less far if more than `most` rows' prices would be beyond their
-// horizon: where nothing is near, a few rows take all others along. Returns how far.
+// Moves prices up to `reach`, or less far if the prices of more than `most` rows would exceed their
+// horizon: without near paths, a few rows would move the prices of all others. Returns the reach
+// attained.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
                                           const Search& search, int64_t reach, int64_t most) {
@@ -68,8 +70,8 @@ JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
   return moved;
 }
 
-// The column one step closer to the root of its tree: the one that the parent row has now, or the
-// root itself, as −1 − row.
+// The column one step closer to the root of the tree, i.e. the partner of the parent row; -1 - row
+// if the parent row is the root.
 JAXMATCH_DEVICE inline int32_t step_up(const LargeState& s, const Search& search, int64_t j) {
   const uint32_t row = parent_row(s, search, j);
   if (row == kNoRow) return -1;
@@ -78,8 +80,8 @@ JAXMATCH_DEVICE inline int32_t step_up(const LargeState& s, const Search& search
   return col >= 0 ? col : -1 - int32_t(row);
 }
 
-// All columns' ancestors 1, 2, 4 ... steps up, until all are roots: those are in the last level.
-// With `one` only their parents. Returns the number of levels.
+// Computes each column's ancestors 1, 2, 4, ... steps up, until all are roots; the last level holds
+// the roots. With `one` only the parents. Returns the number of levels.
 template <class Team>
 JAXMATCH_DEVICE int find_ancestors(Team& team, const LargeState& s, const Search& search,
                                    bool one) {
@@ -102,30 +104,30 @@ JAXMATCH_DEVICE int find_ancestors(Team& team, const LargeState& s, const Search
   return levels;
 }
 
-// Column j gets the row from which its path comes.
+// Assigns column j to the parent row on its path.
 JAXMATCH_DEVICE inline void assign_row(const LargeState& s, const Search& search, int64_t j) {
   const uint32_t row = parent_row(s, search, j);
   store_relaxed(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
   if (row != kSpareRow) store_relaxed(s.col4row + row, int32_t(j));
 }
 
-// What a phase has found.
+// Result of a phase.
 struct Found {
   int64_t paths, reach;
-  bool limited;   // there were paths farther away than prices may move
-  bool too_wide;  // a distance did not fit
+  bool limited;   // there were paths longer than prices may move
+  bool too_wide;  // a distance overflowed
 };
 
-// Each tree's nearest free column ends its path; prices within the farthest of them move, if they
-// may move so far.
+// Augments along the shortest path of each tree, to its nearest free column. Prices move by the
+// length of the longest of these paths, as far as they may.
 //
-// Paths of a few hops are walked, by a thread each. Longer ones are found and turned in steps that
-// double.
+// Short paths are traversed by one thread each. Long paths are marked and flipped by pointer
+// doubling.
 template <class Team, class T>
 JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search& search,
                               int64_t most_beyond) {
   const LargeState& s = p.s;
-  // A search along tight arcs has taken longer than its paths do.
+  // A search along tight arcs takes longer than traversing its paths.
   const bool few =
       search.tight || (search.hop_bits > 0 && load_relaxed(&s.control->most_hops) <= kFewHops);
   const int levels = find_ancestors(team, s, search, few);
@@ -181,7 +183,8 @@ JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search
     store_relaxed(s.on_path + j, int32_t(chosen));
     return chosen;
   });
-  // Who is on a path marks ancestors ever fewer steps up: in the end all of them are marked.
+  // Columns on a path mark their ancestors at distances of decreasing powers of two, until the
+  // whole path is marked.
   for (int k = levels - 1; k-- > 0;) {
     const int32_t* const level = s.ancestor + k * s.m;
     team.each(s.m, [&](int64_t j) {

@@ -1,4 +1,5 @@
-// Pricing: rows are held against all costs, and those whose price was too high get other cores.
+// Pricing: checks row prices against all costs; rows whose price was too high get a new candidate
+// set.
 #ifndef JAXMATCH_LARGE_CORE_PRICE_H_
 #define JAXMATCH_LARGE_CORE_PRICE_H_
 
@@ -7,11 +8,12 @@
 
 namespace jaxmatch::assignment::large {
 
-// Row prices that hold for all columns and not only for the core. Prices of columns only fall, so
-// that those within the row's horizon do. A row whose price was too high loses its partner, as the
-// pair is not tight any more. It gets a new core; with `renew` so does every row that has come as
-// far as its horizon; with `everyone` horizons do not count. Returns how many rows lost theirs.
-// After begin_pricing(); others see it all behind the next barrier.
+// Makes the row prices feasible for all columns, not only for the core. Column prices only fall, so
+// a row price within its horizon is still feasible. A row whose price was too high loses its
+// partner, because that pair is no longer tight, and gets a new candidate set. With `renew` every
+// row whose price has reached its horizon gets one; with `all_rows` horizons are ignored. Returns
+// the number of rows that lost their partner. Call after begin_pricing(); results are visible to
+// other threads after the next barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_t choice,
                                    bool renew, bool all_rows) {
@@ -33,7 +35,7 @@ JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_
                           store_relaxed(horizon + i, seen);
                         });
   };
-  if (renew) {  // one look does for both
+  if (renew) {  // one pass gives both
     choose(doubtful, count);
   } else {
     find_least_of_list(team, p, v, doubtful, count,

@@ -1,10 +1,10 @@
 // Shortest paths from all free rows.
 //
-// By label correcting on a GPU, in the order of labels on a CPU: with whole numbers the shortest
-// distances do not depend on the order of the steps, and neither does anything that follows. Of the
-// shortest paths to a column the ones with the fewest hops count, and of these the one through the
-// first row, where each column has an order of the rows of its own: else the first of many rows
-// that are alike would get all columns into its tree, and a search give a single path.
+// The GPU uses label correcting, the CPU Dijkstra's order. Distances are integers, so they do not
+// depend on the order of relaxations, and neither does anything derived from them. Ties between
+// shortest paths to a column go to the fewest hops, then to the first row in an order of rows that
+// differs from column to column. With one order for all columns, the first of many identical rows
+// would get all columns into its tree, and a search would find a single path.
 #ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
 #define JAXMATCH_LARGE_CORE_SEARCH_H_
 
@@ -21,31 +21,31 @@ JAXMATCH_DEVICE inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
 JAXMATCH_DEVICE inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_DEVICE inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
 
-// How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
-// and below, if there is still room, the place of the row from which it has them: then the label
-// names the column's parent, which is found by another sweep else.
+// Parameters of a search. A label packs the distance of a column; below, if bits are left, the
+// hops; and below, if bits are left, the place of the parent row. Where labels do not contain the
+// parent, a separate pass finds it.
 struct Search {
-  bool tight;    // along tight arcs only: no price will move
-  bool spares;   // there are rows of zeros
-  int hop_bits;  // 0: parents are found by another search
+  bool tight;    // tight arcs only: no price will move
+  bool spares;   // there are dummy rows
+  int hop_bits;  // 0: a second search finds the parents
   int row_bits = 0;
   int64_t bound = kFar;  // no label exceeds it
 
   JAXMATCH_DEVICE bool names_parents() const { return row_bits > 0; }
   JAXMATCH_DEVICE bool is_bounded() const { return bound < kTooFar; }
-  // From now on no distance exceeds `distance`; without a limit if it is negative.
+  // Bounds all distances by `distance`; no bound if it is negative.
   JAXMATCH_DEVICE void set_bound(int64_t distance) {
     const int64_t limit = kTooFar >> (hop_bits + 1);
     const bool fits = distance >= 0 && distance < limit;
     row_bits = hop_bits > 0 && (tight || (fits && distance < limit >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
-  // Of arcs that lead from a free row to a label within the bound.
+  // The greatest slack of an arc from a free row to a label within the bound.
   JAXMATCH_DEVICE int64_t most_slack() const {
     if (tight) return 0;
     return bound < kTooFar ? ((bound >> row_bits) - (hop_bits > 0)) >> hop_bits : INT64_MAX;
   }
-  // An arc adds its step to where the arcs of its row's label start: one hop on, and no row yet.
+  // The offset to which the arcs of a labelled row add their step: one hop more, and no parent row.
   JAXMATCH_DEVICE int64_t start(int64_t label) const {
     return ((label >> row_bits) + (hop_bits > 0)) << row_bits;
   }
@@ -63,17 +63,18 @@ struct Search {
   JAXMATCH_DEVICE int64_t hops_of(int64_t label) const {
     return label >> row_bits & ((int64_t{1} << hop_bits) - 1);
   }
-  // Nearer, or with fewer hops; through which row does not matter.
+  // True if `label` has a smaller distance, or as small a one with fewer hops; ignores the parent
+  // row.
   JAXMATCH_DEVICE bool is_before(int64_t label, int64_t other) const {
     return label >> row_bits < other >> row_bits;
   }
-  // The same label with another number in the place of the row.
+  // The same label with another number in the bits of the parent row.
   JAXMATCH_DEVICE int64_t rename(int64_t label, int64_t number) const {
     return names_parents() ? label >> row_bits << row_bits | number : label;
   }
 };
 
-// Which arcs a search can use, and what their steps look like.
+// Which arcs a search can use, and the encoding of their steps.
 struct ArcForm {
   int64_t most_slack = -1;
   int hop_bits = 0, row_bits = 0;
@@ -87,8 +88,8 @@ struct ArcForm {
   }
 };
 
-// Where labels are while they settle: each column's own place, or the place of the row that has it,
-// so that who looks after neighbouring rows reads neighbouring labels.
+// Positions of labels during a search: by column, or by the row that the column is matched to, so
+// that threads of neighbouring rows load neighbouring labels.
 struct LabelLayout {
   const LargeState& s;
   bool by_rows;
@@ -99,7 +100,7 @@ struct LabelLayout {
     const int32_t i = load_relaxed(s.row4col + j);
     return i >= 0 ? i : s.n + j;
   }
-  // A row has the column in it.
+  // True if this is the position of a matched row.
   JAXMATCH_DEVICE bool is_of_row(int64_t position) const { return by_rows && position < s.n; }
   JAXMATCH_DEVICE int64_t column_at(int64_t position) const {
     if (!by_rows) return position;
@@ -107,7 +108,7 @@ struct LabelLayout {
   }
 };
 
-// f(column, step) for those arcs of the core of row i.
+// f(column, step) for the usable arcs in the candidate set of row i.
 template <class T, class F>
 JAXMATCH_DEVICE void for_each_core_arc(const LargeProblem<T>& p, const Search& search, Lanes g,
                                        int64_t i, F f) {
@@ -146,14 +147,14 @@ JAXMATCH_DEVICE void begin_phase(Team& team, const LargeProblem<T>& p) {
   team.leader([&] { s.control->reach = 0; });
 }
 
-// What a row remembers while labels settle: where the label of its column is, and what it has
-// passed on.
+// State that a row keeps during relaxation: the position of its column's label, and the last label
+// it propagated.
 struct RowMemo {
-  int32_t position;  // or a Partner: then there is none
+  int32_t position;  // or a Partner if there is none
   int64_t label;
 };
 
-// Labels up to the bound. Returns the rounds that settle() took.
+// Computes all labels up to the bound. Returns the rounds of relax_to_fixed_point().
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -161,7 +162,7 @@ JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const 
   int64_t* const labels = layout.labels();
   const auto propagate_min = [&](int64_t position, int64_t there) {
     if (there == kTooFar) store_relaxed(&s.control->too_wide, 1);
-    // Only a team whose seats are columns looks at the owner.
+    // The owner is used only by a team whose positions are columns.
     team.propagate_min(labels + position, there, s.row4col + (layout.by_rows ? 0 : position));
   };
   const int64_t rounds = team.template relax_to_fixed_point<RowMemo>(
@@ -195,7 +196,7 @@ JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const 
         });
       },
       [&](int64_t j, int64_t spare_label) {
-        // From a spare column its row of zeros leads to every column.
+        // The dummy row of a spare column has an arc to every column.
         const int64_t slack = load_relaxed(&s.control->spare_price) - load_relaxed(s.v + j);
         if (!p.has_col(j) || slack > search.most_slack()) return;
         const int64_t there =
@@ -211,8 +212,8 @@ JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const 
   return rounds;
 }
 
-// How many of the free columns have been reached. Leaves in control->most_hops in how many hops the
-// farthest.
+// Returns the number of free columns reached. Stores the greatest number of hops to one of them in
+// control->most_hops.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t count_reached(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -224,8 +225,8 @@ JAXMATCH_DEVICE int64_t count_reached(Team& team, const LargeProblem<T>& p, cons
   });
 }
 
-// Each column's parent, where labels do not name it: the first row from which it has its label.
-// With hops in the labels, parents make no circle.
+// Finds each column's parent where labels do not contain it: the first row that yields the label.
+// Labels that contain hops rule out cycles of parents.
 template <class Team, class T>
 JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -241,7 +242,7 @@ JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Sea
     const int64_t start = search.start(label);
     team.for_each_arc(p, search, g, i, [&](int64_t position, int64_t step) {
       const int64_t j = layout.column_at(position);
-      // Not its own column: an arc makes a label longer.
+      // The column is never the row's own partner: every arc increases the label.
       if (search.end(start, step) == load_relaxed(s.label + j))
         atomic_min(s.parent + j, pack_row(0, i, j));
     });
@@ -262,13 +263,13 @@ JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Sea
   team.sync();
 }
 
-// The same where labels have no room for hops: of the rows from which a column is as near as it can
-// be, the first that is the fewest hops away.
+// Finds parents where labels have no bits for hops: of the rows that yield a column's distance, the
+// first among those with the fewest hops.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
   const LabelLayout layout = team.label_layout(s);
-  // Parents are in the columns' own places: there a column's seat is the column.
+  // Parents are stored by column: in this search the memo's position is the column.
   return team.template relax_to_fixed_point<RowMemo>(
       s.n, search.spares ? s.m : 0,
       [&](int64_t i) { return RowMemo{load_relaxed(s.col4row + i), kFar}; },
@@ -291,7 +292,7 @@ JAXMATCH_DEVICE int64_t find_parents(Team& team, const LargeProblem<T>& p, const
         const int64_t d = mine >= 0 ? load_relaxed(s.label + mine) : 0;
         team.for_each_arc(p, search, g, i, [&](int64_t position, int64_t step) {
           const int64_t j = layout.column_at(position);
-          const int64_t there = search.end(d, step);  // a label is a distance and nothing else
+          const int64_t there = search.end(d, step);  // here a label is a plain distance
           if (j == mine || there != load_relaxed(s.label + j)) return;
           team.propagate_min(s.parent + j, pack_row(hops + 1, i, j), s.row4col + j);
           if (!search.spares || load_relaxed(s.row4col + j) != kSpare) return;
@@ -311,7 +312,7 @@ JAXMATCH_DEVICE int64_t find_parents(Team& team, const LargeProblem<T>& p, const
       });
 }
 
-// The row from which a column has its label.
+// The parent row of a column.
 JAXMATCH_DEVICE inline uint32_t parent_row(const LargeState& s, const Search& search, int64_t j) {
   if (!search.names_parents()) {
     const uint64_t parent = load_relaxed(s.parent + j);
@@ -320,7 +321,7 @@ JAXMATCH_DEVICE inline uint32_t parent_row(const LargeState& s, const Search& se
   const int64_t label = load_relaxed(s.label + j);
   return label >= kTooFar ? kNoRow : row_at_place(label & (kMostRows - 1), j);
 }
-// The spare column from which the rows of zeros have theirs.
+// The spare column from which the dummy rows got their label.
 JAXMATCH_DEVICE inline uint32_t spare_entry(const LargeState& s, const Search& search) {
   if (!search.names_parents()) return number_of_parent(load_relaxed(&s.control->spare_parent));
   return uint32_t(load_relaxed(&s.control->spare_label) & (kMostRows - 1));

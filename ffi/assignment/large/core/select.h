@@ -1,4 +1,4 @@
-// Each row's core.
+// Selection of each row's candidate set.
 //
 // Core-oriented assignment: Volgenant, Linear and semi-assignment problems: a core oriented
 // approach, Computers and Operations Research 23 (1996).
@@ -9,13 +9,14 @@
 
 namespace jaxmatch::assignment::large {
 
-// Of all rows, each class every so many columns.
+// For all rows; the classes are not rotated.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void select_all_cores(Team& team, const P& p, const double* v, Publish publish) {
   select_cores<false>(team, p, v, p.s.n, [](int64_t k) { return k; }, 0, publish);
 }
 
-// Of listed rows, where number `choice` of a solve turns the classes.
+// For the listed rows; `choice`, the number of this selection in the solve, determines the rotation
+// of the classes.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void select_listed_cores(Team& team, const P& p, const double* v,
                                          const int32_t* list, int64_t count, uint32_t choice,

@@ -1,13 +1,13 @@
-// One large assignment, exactly: solve a sparse core, price all costs, and repeat until no price
-// has to change.
+// Exact solution of one large assignment: solve a sparse core, price all costs, and repeat until no
+// price changes.
 //
-// Each round of paths on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
-// the duals feasible for all costs and frees the rows whose partner is not tight any more. Where
-// cores hold no path, find few at a time or have changed too often, the rest is left to the tree
-// variant of the Hungarian method, which goes on from the duals and pairs there are: each of its
-// iterations looks at every cost at most once, keeps the duals feasible and adds a pair, or proves
-// that there is no assignment. So the end comes after at most patience() pricings and n such
-// iterations, and in wide problems pricings that each take a row's partner before these begin.
+// Each augmentation on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
+// the duals feasible for all costs and frees the rows whose pair is no longer tight. If the cores
+// contain no path, yield few paths at a time or have changed too often, the tree variant of the
+// Hungarian method continues from the current duals and pairs. Each of its iterations reads every
+// cost at most once, keeps the duals feasible and adds a pair, or proves infeasibility.
+// Termination: at most patience() pricings, then n such iterations; in wide problems also pricings
+// before these iterations, each of which frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -22,26 +22,26 @@
 namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
-// When cores are given up: after so many pricings, or after so many phases that find paths for less
-// than that part of the free rows. Large problems have more patience: trees look at all costs, and
-// with points may take a dual update for each column.
+// The core method gives up after patience() pricings, or after patience() phases that find paths
+// for less than 1 / kPartFound of the free rows. Large problems have more patience: trees read all
+// costs, and with points may need a dual update per column.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kPartFound = 32;
 JAXMATCH_DEVICE inline int patience(int64_t rows) {
   return int(greater(kLeastPatience, rows / kRowsByPatience));
 }
 constexpr int kLeastCaution = 1;  // see Progress
-// How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
-// take up to 1.3 times as long.
+// First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
+// up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
 
-// How many rows' prices may be beyond their horizon.
+// The number of rows whose price may exceed their horizon.
 JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
 
-// How far a search looks at first; negative: as far as it may. Before prices have moved, half as
-// far as those of rows can rise on average until they are at their horizons, of rows that have one.
+// The first bound of a search; negative: unbounded. Before prices have moved: half the mean
+// distance of row prices to their horizons, over rows that have a horizon.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
                                     const Progress& progress) {
@@ -56,12 +56,12 @@ JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
   return sum > 0 ? greater(sum / rows / 2, int64_t{1}) : -1;
 }
 
-// One phase: a search, and the paths it found.
+// One phase: a search and its augmentations.
 //
-// The search looks no farther than first_bound() says, and then farther only if that does not reach
-// half of the free columns: most arcs are longer than any path. The team gathers those that a
-// search can use before it, unless `gathered` says that it has them: augment_stage() clears that
-// when prices move, or pairs where labels are kept by rows.
+// The search is bounded by first_bound(); the bound grows while fewer than half as many free
+// columns are reached as there are free rows, since most arcs are longer than any path. The team
+// caches the usable arcs before the search, unless `gathered` says that they are cached;
+// augment_stage() clears it when prices move, or when pairs change and labels are stored by row.
 template <class Team, class T>
 JAXMATCH_DEVICE Found run_phase(Team& team, const LargeProblem<T>& p, Search& search,
                                 const Progress& progress, int64_t free_rows, ArcForm& gathered,
@@ -90,10 +90,9 @@ JAXMATCH_DEVICE Found run_phase(Team& team, const LargeProblem<T>& p, Search& se
   return augment(team, p, search, most_beyond(load_relaxed(&p.s.control->rows), progress.caution));
 }
 
-// What the next stage is after some stage. Every thread of the team calls these; what they branch
-// on is the same for all.
+// Each stage returns the next stage. All threads of the team call it and take the same branches.
 
-// With the range of the costs, and column minima in v_real.
+// Expects the range of the costs, and the column minima in v_real.
 template <class Team, class T>
 JAXMATCH_DEVICE int judge_costs(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -156,8 +155,8 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
   return kAugment;
 }
 
-// Phases until another stage must come or the budget is spent. What they hand on is in every
-// thread's own hands: nobody has to wait for it.
+// Runs phases until another stage must follow or the budget is spent. Every thread keeps its own
+// copy of the progress, which needs no barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   const LargeState& s = p.s;
@@ -184,16 +183,16 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
       if (found.paths == 0 && found.too_wide && search.hop_bits > 0) {
         progress.split = true;
       } else if (found.paths == 0 || found.limited || progress.slow > most_slow) {
-        next = kPrice;  // perhaps there are better arcs than those of the cores
+        next = kPrice;  // there may be better arcs outside the core
         gives_up = progress.slow > most_slow || (!stale && found.paths == 0 && found.reach == 0);
       }
       stale |= found.paths > 0 || found.reach > 0;
     }
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
-    // Prices have moved, or labels other seats.
+    // Prices have moved, or labels have new positions.
     if (found.reach > 0 || (found.paths > 0 && team.label_layout(s).by_rows)) gathered = {};
-    progress.tight = search.tight && 4 * found.paths >= free_rows;  // else prices have to move
+    progress.tight = search.tight && 4 * found.paths >= free_rows;  // otherwise prices have to move
     free_rows -= found.paths;
   }
   team.leader([&] {
@@ -218,7 +217,7 @@ JAXMATCH_DEVICE int tree_stage(Team& team, const LargeProblem<T>& p) {
   return done.next;
 }
 
-// Trees know of no rows of zeros: what these have becomes free, at the greatest of all prices.
+// The tree variant knows no dummy rows: their columns become free, at the greatest price.
 template <class Team, class T>
 JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -232,15 +231,15 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// More of it after a pricing that freed a good part of the rows that were allowed to be beyond
-// their horizon, less after one that freed few.
+// The caution increases after a pricing that freed many of the rows allowed beyond their horizon,
+// and decreases after one that freed few.
 JAXMATCH_DEVICE inline int next_caution(int caution, int64_t freed, int64_t rows) {
   const int64_t allowed = most_beyond(rows, caution);
   if (caution == kLeastCaution) return 4 * freed > allowed ? 3 : kLeastCaution;
   return caution + (4 * freed > allowed && caution < 6) - (16 * freed < allowed);
 }
 
-// What a pricing goes by; every thread has its own.
+// Parameters of a pricing; every thread has its own copy.
 struct Pricing {
   int64_t free_rows, rows;
   bool spares, trees, renew;
@@ -254,7 +253,7 @@ struct Pricing {
         trees(load_relaxed(&c.trees)),
         renew(c.progress.limited),
         number(load_relaxed(&c.recent_pricings) + 1) {}
-  // Prices of spare columns have risen.
+  // True if prices of spare columns have risen, so that all rows must be checked.
   JAXMATCH_DEVICE bool all_rows() const { return trees && spares; }
 };
 
@@ -282,7 +281,7 @@ JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pric
     c.progress.limited = false;
     c.progress.caution = next_caution(c.progress.caution, freed, pricing.rows);
   });
-  // A column that a row has lost must cost as much as the other free ones, too.
+  // A column that a row has lost must have the price of the other free columns.
   const bool again = pricing.spares && (gives_up || (pricing.trees && freed > 0));
   return pricing.too_wide ? kBegin : again ? kPrice : kAugment;
 }
@@ -296,13 +295,13 @@ JAXMATCH_DEVICE int price_stage(Team& team, const LargeProblem<T>& p) {
   return end_pricing(team, p, pricing, freed);
 }
 
-// Whether a double would round a price.
+// True if conversion to double would round a price.
 template <class Team, class T>
 JAXMATCH_DEVICE bool has_large_prices(Team& team, const LargeProblem<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) { return is_large_price(load_relaxed(p.s.v + j)); }) != 0;
 }
 
-// Whether a solution uses costs that the grid has cut: then how large they are.
+// True if the solution uses clamped costs; stores the greatest of their magnitudes.
 template <class Team, class T, class Costs>
 JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, const Costs& costs) {
   const LargeState& s = p.s;
@@ -318,8 +317,8 @@ JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, co
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage, until the problem is solved or phases have spent
-// the budget.
+// Runs `run_stage`, which returns the next stage, until the problem is solved or the budget of
+// phases is spent.
 template <class Team, class T, class RunStage>
 JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
                                 RunStage run_stage) {
@@ -336,13 +335,14 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
   while (stage != kFinish && stage != kDone) {
     if (stage == kAugment && budget == 0) return;
     int next = run_stage(stage);
-    // A solution with cut costs is followed by a grid that cuts less.
+    // If the solution uses clamped costs, solve again with a higher clamp.
     bool clamp_less = false;
     if (next == kCheckClamped) {
       next = has_large_prices(team, p) ? kBegin : kFinish;
       clamp_less = next == kFinish && uses_clamped_costs(team, p, DirectCosts<T>{p});
     }
-    // On the coarse grid nothing can grow too large; never, but nothing may run for ever.
+    // With the coarse unit no number can overflow. A second overflow is impossible, but would not
+    // loop.
     const bool again = next == kBegin && coarse;
     coarse |= next == kBegin;
     if (again) next = kFinish;

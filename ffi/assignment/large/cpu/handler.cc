@@ -1,5 +1,5 @@
-// The target jaxmatch_assignment_core on CPU: all threads of XLA's pool for one problem after
-// another.
+// Handler of the target jaxmatch_assignment_core on CPU: problems of a batch are solved one after
+// another, each by all threads of XLA's pool.
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/operands.h"
 

@@ -1,4 +1,4 @@
-// This device's part of a sharded problem on the threads of a pool, of one type of costs.
+// Solves this device's shard on a thread pool; one instance per element type.
 #ifndef JAXMATCH_LARGE_CPU_SHARDED_H_
 #define JAXMATCH_LARGE_CPU_SHARDED_H_
 

@@ -1,4 +1,4 @@
-// The target jaxmatch_assignment_divided on CPU: this device's part in what all do together.
+// Handler of the target jaxmatch_assignment_divided on CPU: one step of this device's shard.
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/sharded/operands.h"
 

@@ -1,4 +1,4 @@
-// One large problem on the threads of a pool, of one type of costs.
+// Solves one large problem on a thread pool; one instance per element type.
 #ifndef JAXMATCH_LARGE_CPU_SOLVE_H_
 #define JAXMATCH_LARGE_CPU_SOLVE_H_
 

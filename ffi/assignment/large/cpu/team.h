@@ -1,4 +1,5 @@
-// The team that solves one large problem on the CPU: threads of XLA's pool, led by the caller.
+// The team that solves one large problem on the CPU: threads of XLA's pool, led by the calling
+// thread.
 #ifndef JAXMATCH_LARGE_CPU_TEAM_H_
 #define JAXMATCH_LARGE_CPU_TEAM_H_
 
@@ -16,7 +17,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Every function returns when the work is done by all: there is nothing to wait for in sync().
+// Every function returns after all threads have finished, so sync() has nothing to do.
 class PoolTeam {
  public:
   explicit PoolTeam(ffi::ThreadPool* pool) : pool_(pool) {}
@@ -27,10 +28,10 @@ class PoolTeam {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
   static LabelLayout label_layout(const LargeState& s) { return {s, false}; }
-  // Arcs are looked up in the cores.
+  // Arcs are read from the candidate sets, without a cache.
   template <class P>
   static void gather_arcs(const P&, const Search&) {}
-  // f(seat, step) for the arcs of row i that a search can use.
+  // f(position, step) for the usable arcs of row i.
   template <class P, class F>
   static void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) {
     for_each_core_arc(p, search, g, i, f);
@@ -49,8 +50,9 @@ class PoolTeam {
   void each(int64_t count, F f) {
     parallel_for(count, 3, [&](int64_t k) { f(k); });
   }
-  // Labels of columns and their parents become the least that look(block, column, offer) finds in
-  // all blocks of rows, or stay. A thread looks at neighbouring columns of one block after another.
+  // Lowers each column's label, and the parent with it, to the least offer that scan(block, column,
+  // offer) finds in all blocks of rows. A thread processes neighbouring columns, one block after
+  // another.
   template <class Wanted, class Scan>
   void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent, Wanted wanted,
                     Scan scan) {
@@ -73,7 +75,7 @@ class PoolTeam {
       }
     });
   }
-  // f(column, first row, step): as many threads for each column as there are.
+  // f(column, first row, step). Here one thread per column.
   template <class F>
   void row_groups(int64_t cols, F f) {
     parallel_for(cols, 1e4, [&](int64_t j) { f(j, 0, 1); });
@@ -82,9 +84,9 @@ class PoolTeam {
   void rows(int64_t count, F f) {
     parallel_for(count, 300, [&](int64_t i) { f(Lanes{}, i); });
   }
-  // How many threads look at one of so few rows.
+  // The number of threads per row.
   static int64_t shares(int64_t, int64_t) { return 1; }
-  // f(row), which looks at so many costs.
+  // f(row), which reads `costs` costs.
   template <class F>
   void whole_rows(int64_t count, int64_t costs, F f) {
     parallel_for(count, double(costs), f);
@@ -116,20 +118,21 @@ class PoolTeam {
   int64_t wide_sum(int64_t count, F f) {
     return sum(count, f);
   }
-  // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next: check() compares it with what look() finds, and says
-  // what to work with. hear() is for each column when watch() tells news. Returns the number of
-  // rounds: one.
+  // Runs label correcting to its fixed point. poll(memo) loads a row's label, check(memo, label)
+  // returns the label to propagate or -1, relax(lanes, row, label) relaxes the row's arcs. When the
+  // value of watch() changes, on_change(column, value) is called for every column. Returns the
+  // number of rounds: one.
   //
-  // By one thread, in the order of labels (Dijkstra 1959): so that a row has its last label when it
-  // is looked at. Label correcting by all threads took 76 rounds for a search among 3000 points.
+  // One thread processes rows in the order of labels (Dijkstra 1959), so that a row's label is
+  // final when it is relaxed. Label correcting by all threads took 76 rounds for a search among
+  // 3000 points.
   template <class Memo, class Init, class Watch, class Poll, class Check, class Relax,
             class OnChange>
   int64_t relax_to_fixed_point(int64_t rows, int64_t cols, Init init, Watch watch, Poll poll,
                                Check check, Relax relax, OnChange on_change) {
     std::vector<Memo> memos(rows);
     for (int64_t i = 0; i < rows; ++i) {
-      Memo memo = memos[i] = init(i);  // it has not been looked at yet
+      Memo memo = memos[i] = init(i);  // memos[i] stays unpolled
       const int64_t label = check(memo, poll(memo));
       if (label >= 0) queue_.push({label, int32_t(i)});
     }
@@ -148,8 +151,8 @@ class PoolTeam {
       }
     }
   }
-  // Lowers a number from which the label of row *owner follows, if that is one. Numbers have the
-  // order of the labels.
+  // Lowers *at to x. `owner`: the row whose label follows from *at, or negative; it is queued. The
+  // values of x are ordered as the labels.
   template <class X>
   void propagate_min(X* at, X x, const int32_t* owner) {
     if (x >= *at) return;
@@ -157,8 +160,8 @@ class PoolTeam {
     if (*owner >= 0) queue_.push({int64_t(x), *owner});
   }
 
-  // The range of all costs, and the least of each column in v_real: a task takes some columns of
-  // all rows, and reads them row by row.
+  // Computes the range of all costs, and the column minima in v_real. A task reads some columns of
+  // all rows, row by row.
   template <class P>
   void scan_costs(P& p) {
     QuantRange& all = p.s.control->range;
@@ -192,7 +195,7 @@ class PoolTeam {
   }
 
  private:
-  // At neighbouring columns of a row.
+  // Processes neighbouring columns of a row.
   template <class P>
   JAXMATCH_INLINE static void scan_row(const P& p, int64_t i, int64_t first, int count,
                                        typename P::Range& range) {
@@ -233,9 +236,7 @@ class PoolTeam {
   struct QueueEntry {
     int64_t label;
     int32_t row;
-    bool operator<(const QueueEntry& other) const {
-      return label > other.label;
-    }  // the least on top
+    bool operator<(const QueueEntry& other) const { return label > other.label; }  // min-heap
   };
 
   ffi::ThreadPool* pool_;

@@ -1,8 +1,8 @@
-// The arcs that a search can use, in the shared memory of the block that its rows belong to.
+// Cache of the arcs that a search can use, in the shared memory of the block that owns their rows.
 //
-// Of a row's 128 candidates a search can use a few: the others lead beyond its bound. These few are
-// gathered once, and looked at whenever the label of the row's column has fallen. Rows whose arcs
-// find no room are looked up in their cores.
+// A search can use few of a row's 128 candidates: the others exceed its bound. These arcs are
+// gathered once, and read whenever the label of the row's column has fallen. Rows whose arcs do not
+// fit into the cache are read from the candidate sets.
 #ifndef JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 #define JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 
@@ -15,18 +15,17 @@ namespace jaxmatch::assignment::large {
 
 extern __shared__ __align__(16) char shared_memory[];
 
-// For how many rows of a block there is room in its shared memory, and for how many arcs of them
-// all.
+// Capacity of a block's cache: rows, and arcs of all these rows.
 struct ArcCacheSize {
   int rows = 0, arcs = 0;
 
-  static constexpr int64_t kMostArcs = (1 << 16) - 1;  // a head says in 16 bits where they begin
+  static constexpr int64_t kMostArcs = (1 << 16) - 1;  // a row head stores the first arc in 16 bits
   static constexpr int kBytesOfCount = 8, kBytesOfArc = sizeof(int64_t) + sizeof(int32_t),
                        kBytesOfRow = sizeof(uint32_t);
   __host__ __device__ int64_t bytes() const {
     return kBytesOfCount + int64_t(arcs) * kBytesOfArc + int64_t(rows) * kBytesOfRow;
   }
-  // As many arcs as these bytes hold, for one of so many blocks that share the rows.
+  // The most arcs that fit into `bytes`, for one of `blocks` blocks that share the rows.
   __host__ static ArcCacheSize of(int64_t all_rows, int64_t blocks, int64_t bytes) {
     const int64_t most_groups =
         (all_rows + RowsOfWarps::kGroup * blocks - 1) / (RowsOfWarps::kGroup * blocks);
@@ -38,15 +37,15 @@ struct ArcCacheSize {
 
 class ArcCache {
  public:
-  // Behind `first` bytes of shared memory. None are held before they are gathered.
+  // Uses shared memory from byte `first` on. The cache is empty until gather().
   __device__ ArcCache(ArcCacheSize cache_size, int first) : size_(cache_size), first_(first) {}
 
-  // Those of all rows of the block. All threads of the block call it; who looks at arcs afterwards
-  // waits for the block before.
+  // Gathers the arcs of all rows of the block. All threads of the block must call it, and
+  // synchronise before they read arcs.
   template <class T>
   __device__ void gather(const LargeProblem<T>& p, const Search& search, const LabelLayout& layout,
                          RowsOfWarps rows) {
-    __syncthreads();  // nobody looks at the old ones any more
+    __syncthreads();  // the old arcs are no longer read
     if (threadIdx.x == 0) used() = 0;
     __syncthreads();
     const Lanes g{int(threadIdx.x % Lanes::kCount)};
@@ -84,7 +83,7 @@ class ArcCache {
     }
   }
 
-  // f(seat, step) for the arcs of row i, gathered for this search.
+  // f(position, step) for the arcs of row i, gathered for this search.
   template <class T, class F>
   __device__ void for_each(const LargeProblem<T>& p, const Search& search,
                            const LabelLayout& layout, RowsOfWarps rows, Lanes g, int64_t i,
@@ -100,17 +99,17 @@ class ArcCache {
     for (int k = g.lane; k < count; k += g.kCount) f(position[k], step[k]);
   }
 
-  // All of it, for something else, until the next arcs are gathered.
+  // The cache's memory, for other use until the next gather().
   __device__ char* memory() const { return shared_memory + first_; }
   __device__ int64_t bytes() const { return size_.bytes(); }
 
  private:
-  static constexpr int kTogether = 2;  // rows whose cores a warp reads at the same time
-  // A row's arcs: where they begin, and how many there are.
+  static constexpr int kTogether = 2;  // rows whose candidates a warp loads together
+  // A row head packs the index of the first arc and the number of arcs.
   static constexpr int kCountBits = 16;
   static constexpr int kNotCached = (1 << kCountBits) - 1;
 
-  // The arcs of one row, which are side by side.
+  // Stores the arcs of one row, contiguously.
   __device__ void keep(const Search& search, const LabelLayout& layout, RowsOfWarps rows, Lanes g,
                        int slot, const ClassCols& col, const ClassKeys& slack) {
     const int64_t most = search.most_slack(), row = rows.row_of(slot);
@@ -137,7 +136,7 @@ class ArcCache {
       at += __popc(near[b]);
     }
   }
-  // Room for so many arcs, or -1.
+  // Allocates `count` arcs; -1 if they do not fit.
   __device__ int take(int count) {
     for (int before = 0; before + count <= size_.arcs;) {
       const int now = atomicCAS(&used(), before, before + count);

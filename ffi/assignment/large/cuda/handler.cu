@@ -1,5 +1,5 @@
-// The target jaxmatch_assignment_core on CUDA: the whole GPU for one problem after another, each in
-// one cooperative launch.
+// Handler of the target jaxmatch_assignment_core on CUDA: problems of a batch are solved one after
+// another, each by the whole GPU in one cooperative launch.
 #include "assignment/large/operands.h"
 #include "common/cuda/check.h"
 

@@ -1,4 +1,4 @@
-// Launches a kernel whose threads are a GridTeam: all multiprocessors, one block each.
+// Launches a kernel that runs as a GridTeam: one block per multiprocessor.
 #ifndef JAXMATCH_LARGE_CUDA_LAUNCH_H_
 #define JAXMATCH_LARGE_CUDA_LAUNCH_H_
 
@@ -11,10 +11,10 @@
 
 namespace jaxmatch::assignment::large {
 
-// One block for each multiprocessor: registers for twice as many threads would not suffice.
+// One block per multiprocessor: there are not enough registers for twice as many threads.
 constexpr int kGridThreads = 512;
 
-// `room` is one of the arguments: for the arcs of a core, if there is one.
+// `cache_size` is one of the arguments; it is set here, with arcs if the kernel uses a core.
 inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* control,
                              int64_t side, bool has_core, ArcCacheSize* cache_size,
                              void** arguments) {
@@ -32,7 +32,7 @@ inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* c
   *cache_size = ArcCacheSize::of(has_core ? side : 0, blocks, most_bytes - GridTeam::kBytesOfTeam);
   JAXMATCH_CUDA_CHECK(
       cudaMemsetAsync(GridTeam::barrier_of(control), 0, sizeof(BarrierState), stream));
-  // Always the same value: another thread may launch the same kernel.
+  // Always the same value, because other threads may launch the same kernel.
   JAXMATCH_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
   JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, kGridThreads, arguments,

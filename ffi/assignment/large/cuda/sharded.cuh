@@ -1,4 +1,4 @@
-// The kernel for this GPU's part of a sharded problem, of one type of costs.
+// The kernel for this GPU's shard of a sharded problem; one instance per element type.
 #ifndef JAXMATCH_LARGE_CUDA_SHARDED_CUH_
 #define JAXMATCH_LARGE_CUDA_SHARDED_CUH_
 
@@ -7,10 +7,10 @@
 
 namespace jaxmatch::assignment::large {
 
-// The kernel of the searches between, with the core method; it takes the same arguments always.
+// The kernel for the searches of the core method; its arguments do not depend on the element type.
 const void* SearchKernel();
 
-// What depends on the device and not on the problem.
+// Arguments that depend on the device and not on the problem.
 struct ShardPlacement {
   bool rows;
   int64_t each;

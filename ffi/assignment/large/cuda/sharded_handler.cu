@@ -1,6 +1,5 @@
-// The target jaxmatch_assignment_divided on CUDA: this GPU's part in what all do together, in one
-// cooperative launch; with the core method three, as the searches between have a kernel of their
-// own.
+// Handler of the target jaxmatch_assignment_divided on CUDA: one step of this GPU's shard. It is
+// one cooperative launch, or three with the core method, whose searches have a kernel of their own.
 #include "assignment/large/cuda/launch.h"
 #include "assignment/large/sharded/operands.h"
 
@@ -13,8 +12,8 @@ const void* SearchKernel();
 
 namespace {
 
-// As a part of the kernel above, whose registers are not enough for both, searches made problems of
-// 150,000 rows take 133 ms instead of 114.
+// A separate kernel with its own registers: with searches inside the sharded kernel, problems of
+// 150,000 rows took 133 ms instead of 114.
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_sharded_search_kernel(LargeProblem<float> p, Continuation* continuation, bool rows,
                                      ArcCacheSize cache_size) {

@@ -1,4 +1,4 @@
-// The kernels for one large problem, of one type of costs.
+// The kernels for one large problem; one instance per element type.
 #ifndef JAXMATCH_LARGE_CUDA_SOLVE_CUH_
 #define JAXMATCH_LARGE_CUDA_SOLVE_CUH_
 

@@ -8,10 +8,10 @@
 
 namespace jaxmatch::assignment::large {
 
-// Every thread of the grid calls every function, in the same order. each() and rows() do not wait
-// for others, prices() and gather_arcs() wait for the block, lower_offers() may wait for all within
-// and does not at its end; whatever returns a sum waits for all, and so does sync(). settle() ends
-// for all at the same census.
+// All threads of the grid call all functions in the same order. each() and rows() contain no
+// barrier. prices() and gather_arcs() synchronise the block. lower_offers() may synchronise the
+// grid inside, but not at its end. sync() and every function that returns a sum synchronise the
+// grid. relax_to_fixed_point() ends for all threads in the same round of termination detection.
 class GridTeam {
  public:
   __device__ GridTeam(Control* control, ArcCacheSize cache_size)
@@ -28,7 +28,7 @@ class GridTeam {
   __host__ __device__ static BarrierState* barrier_of(Control* control) {
     return reinterpret_cast<BarrierState*>(reinterpret_cast<int32_t*>(control) + kBarrierAt);
   }
-  // Of shared memory.
+  // Size of the shared memory.
   __host__ __device__ static int64_t bytes(ArcCacheSize cache_size) {
     return kBytesOfTeam + cache_size.bytes();
   }
@@ -36,7 +36,7 @@ class GridTeam {
 
   __device__ void sync() { barrier_reduce(0); }
   __device__ static int64_t now() { return nanoseconds(); }
-  // Prices for a pass over all costs, which needs no arcs.
+  // Prices for a pass over all costs, copied to shared memory in place of cached arcs if they fit.
   __device__ const double* prices(const LargeState& s) {
     if (s.m * int64_t(sizeof(double)) > arcs_.bytes()) return s.v_real;
     double* const mine = reinterpret_cast<double*>(arcs_.memory());
@@ -44,18 +44,18 @@ class GridTeam {
     __syncthreads();
     return mine;
   }
-  // Those that a search can use. The team has to meet before it looks at them.
+  // Caches the arcs that a search can use; a barrier must follow before they are read.
   template <class P>
   __device__ void gather_arcs(const P& p, const Search& search) {
     arcs_.gather(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n));
   }
-  // f(seat, step) for the arcs of row i, gathered for this search; in settle() and in rows() with
-  // labels, where the row is one of the block's.
+  // f(position, step) for the cached arcs of row i, in relax_to_fixed_point() and in rows() with
+  // labels, where the row belongs to this block.
   template <class P, class F>
   __device__ void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) const {
     arcs_.for_each(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n), g, i, f);
   }
-  // By rows where labels that each look reads are more than memory delivers meanwhile.
+  // By row if the labels that each poll loads would exceed the memory bandwidth otherwise.
   __device__ static LabelLayout label_layout(const LargeState& s) {
     return {s, RowsOfWarps::of(s.n).bits > 0};
   }
@@ -73,8 +73,9 @@ class GridTeam {
   __device__ void each(int64_t count, F f) {
     for (int64_t k = thread_; k < count; k += threads_) f(k);
   }
-  // Labels of columns and their parents become the least that look(block, column, offer) finds in
-  // all blocks of rows, or stay. As many threads for each column as there are.
+  // Lowers each column's label, and the parent with it, to the least offer that scan(block, column,
+  // offer) finds in all blocks of rows. All threads share the columns; several threads may share a
+  // column.
   template <class Wanted, class Scan>
   __device__ void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent,
                                Wanted wanted, Scan scan) {
@@ -105,7 +106,7 @@ class GridTeam {
     sync();
     if (mine && least == load_relaxed(label + j)) atomic_min(parent + j, best.place);
   }
-  // f(column, first row, step): as many threads for each column as there are.
+  // f(column, first row, step). All threads share the columns; several threads may share a column.
   template <class F>
   __device__ void row_groups(int64_t cols, F f) {
     const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
@@ -114,12 +115,12 @@ class GridTeam {
       if (k % width < cols) f(k % width, k / width, groups);
     });
   }
-  // Each row is some warp's, in one block or another: its arcs are not at hand.
+  // Rows are dealt to warps of all blocks: their arcs need not be in the block's cache.
   template <class F>
   __device__ void rows(int64_t count, F f) {
     for (int64_t i = warp(); i < count; i += warps()) f(lanes(), i);
   }
-  // How many warps there are for each of so few rows, `most` at most.
+  // The number of warps per row for `rows` rows, at most `most`.
   __device__ int64_t shares(int64_t rows, int64_t most) const {
     return greater(lesser(warps() / greater(rows, int64_t{1}), most), int64_t{1});
   }
@@ -129,7 +130,7 @@ class GridTeam {
     for (int64_t k = thread_; k < count; k += threads_) part += int(f(k));
     return barrier_reduce(__reduce_add_sync(kAll, part));
   }
-  // The same where the sum may exceed 31 bits.
+  // The same for sums that may exceed 31 bits.
   template <class F>
   __device__ int64_t wide_sum(int64_t count, F f) {
     int64_t part = 0;
@@ -141,7 +142,7 @@ class GridTeam {
     if (lanes().lane == 0 && part != 0) atomicAdd(sum, (unsigned long long)part);
     sync();
     const int64_t total = int64_t(load_relaxed(sum));
-    sync();  // before the next one begins
+    sync();  // before the next sum begins
     return total;
   }
   template <class F>
@@ -150,7 +151,7 @@ class GridTeam {
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
     return barrier_reduce(part);
   }
-  // The same for rows whose label is not negative; the lanes look, each at its rows.
+  // The same for rows whose label is not negative; each lane reads the labels of its own rows.
   template <class Label, class F>
   __device__ int64_t sum_rows(int64_t count, Label label_of, F f) {
     int part = 0;
@@ -165,15 +166,15 @@ class GridTeam {
       work_on(place, c, mine < count ? int64_t(label_of(mine)) : -1, f);
     }
   }
-  // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next: check() compares it with what look() finds, and says
-  // what to work with. hear() is for each column when watch() tells news. Returns the number of
-  // censuses. What others wrote meanwhile is seen by peek() only, within all these and afterwards
-  // up to the next meeting: the L1 cache may hold what it was.
+  // Runs label correcting to its fixed point. poll(memo) loads a row's label, check(memo, label)
+  // returns the label to propagate or -1, relax(lanes, row, label) relaxes the row's arcs. When the
+  // value of watch() changes, on_change(column, value) is called for every column. Returns the
+  // rounds of termination detection. The callbacks, and code up to the next barrier, must use
+  // load_relaxed() to read what other threads store meanwhile: the L1 cache may hold stale values.
   //
-  // Nobody waits: a warp that has found nothing to do in a look at all its rows is counted in the
-  // next census, and goes on looking. There is none left when nobody has worked from one to the
-  // next.
+  // The loop has no barrier. A warp announces itself idle in the current round once a poll of all
+  // its rows finds no work, and continues to poll. The fixed point is reached when no warp has
+  // relaxed a row between two rounds.
   template <class Memo, class Init, class Watch, class Poll, class Check, class Relax,
             class OnChange>
   __device__ int64_t relax_to_fixed_point(int64_t rows, int64_t cols, Init init, Watch watch,
@@ -200,7 +201,7 @@ class GridTeam {
           for (int64_t k = thread_; k < cols; k += threads_) on_change(k, seen);
         }
       }
-      int64_t label[kRowsPerLane];  // all on their way at once
+      int64_t label[kRowsPerLane];  // all loads in flight together
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
         if (exists[c]) label[c] = poll(memo[c]);
@@ -223,7 +224,7 @@ class GridTeam {
       }
     }
   }
-  // Lowers a number from which the label of row *owner follows, if that is one: it looks by itself.
+  // Lowers *at to x. The owner's row polls its label, so nothing else is needed.
   template <class X>
   __device__ static void propagate_min(X* at, X x, const int32_t*) {
     send_min(at, x);
@@ -232,7 +233,7 @@ class GridTeam {
     return warps * kWarp * kRowsPerLane;
   }
 
-  // In an order that depends on nothing but the count.
+  // The order of additions depends on nothing but the count.
   __device__ double ordered_sum(int64_t count, const double* x) {
     sync();
     leader_lanes([&](Lanes g) {
@@ -249,19 +250,19 @@ class GridTeam {
     return load_relaxed(&control_->sum);
   }
 
-  // The range of all costs, and the least of each column in v_real.
+  // Computes the range of all costs, and the column minima in v_real.
   template <class P>
   __device__ void scan_costs(P& p) {
     int64_t* const least = reinterpret_cast<int64_t*>(p.s.v_real);
-    // As integers, numbers below zero come in the other order.
+    // As integers, negative doubles have the reverse order.
     const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
     leader([&] { p.s.control->range = QuantRange{}; });
     each(p.s.m, [&](int64_t j) {
       store_relaxed(least + j, to_ordered(__double_as_longlong(infinity())));
     });
     sync();
-    // A warp looks at a tile: columns and rows that lie side by side. All that are looked at at the
-    // same time lie in the same rows, and so in few pages: else 90 GB took half as long again.
+    // A warp scans a tile of neighbouring rows and columns. Tiles scanned at the same time lie in
+    // the same rows, i.e. in few memory pages: otherwise 90 GB took 1.5 times as long.
     constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kUsualRows = 128;
     constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
     const int64_t tiles = greater((p.s.m + kWidth - 1) / kWidth, int64_t{1});
@@ -301,9 +302,9 @@ class GridTeam {
   static constexpr int kRowsPerLane = 3;
 
   struct Shared {
-    uint32_t part[2], total;  // of a meeting
-    uint32_t arrived;         // to a census: warps; above, those of them that have worked
-    uint32_t outcome;         // number of the last census that is over; below, whether any had
+    uint32_t part[2], total;  // of a barrier
+    uint32_t arrived;         // idle warps; in the high half, those that relaxed a row before
+    uint32_t outcome;         // the last complete round; in bit 0, whether a warp relaxed a row
   };
   static_assert(sizeof(Shared) <= kBytesOfTeam, "");
   __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(shared_memory); }
@@ -312,7 +313,7 @@ class GridTeam {
   __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
   __device__ int64_t warps() const { return threads_ / kWarp; }
 
-  // The row that lane 0 looks at, and that of this lane.
+  // The rows of lane 0 and of this lane.
   __device__ static int64_t first_row(RowsOfWarps place, int chunk) {
     return place.row_of_warp(chunk * kWarp);
   }
@@ -320,9 +321,9 @@ class GridTeam {
     return place.row_of_warp(chunk * kWarp + lanes().lane);
   }
 
-  // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
-  // that is early at the next one does not disturb those that have still to read the sum of this
-  // one. One word holds both the number of blocks that have come and the sum.
+  // Barrier of all blocks; returns the sum over all warps, modulo 2^32. Two words alternate: a
+  // block that arrives early at the next barrier does not disturb blocks that have not yet loaded
+  // this sum. One word holds both the number of blocks that have arrived and the sum.
   __device__ uint32_t barrier_reduce(int part_of_warp) {
     Shared& s = shared();
     const int parity = epoch_ & 1;
@@ -346,7 +347,7 @@ class GridTeam {
     return s.total;
   }
 
-  // f(lanes, row, label) for those of this warp's rows in a chunk that have a label; whether any
+  // f(lanes, row, label) for this warp's rows in a chunk that have a label; returns whether any
   // has.
   template <class F>
   __device__ bool work_on(RowsOfWarps place, int chunk, int64_t label, F f) {
@@ -357,7 +358,7 @@ class GridTeam {
     }
     return all != 0;
   }
-  // The last warp of a block to come tells the other blocks.
+  // Announces this warp idle in the current round. The block's last warp publishes the block.
   __device__ void announce_idle(bool worked) {
     __syncwarp();
     if (lanes().lane != 0) return;
@@ -369,8 +370,9 @@ class GridTeam {
     const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
     atomicAdd(reinterpret_cast<unsigned long long*>(&barrier_->word[epoch_ & 1]), sum);
   }
-  // Whether this census is over, and if so whether anybody had worked. The block's first thread has
-  // seen that in the meeting's word, and leaves it for the others.
+  // Returns whether this round of termination detection is complete; sets `worked` if any warp
+  // relaxed a row. The block's first thread polls the global word and publishes the outcome to the
+  // block.
   __device__ bool detect_termination(uint64_t word, bool& worked) {
     uint32_t outcome = 0;
     if (threadIdx.x == 0) {

@@ -1,9 +1,8 @@
-// Passes of the Hungarian methods over all costs. They take the time to read these: a group of
-// lanes looks at several rows and words of columns at once, so that many costs are on their way,
-// and a column's price is read once for all of the rows.
+// Passes of the Hungarian methods over all costs, bound by memory bandwidth. A group of lanes
+// processes several rows and words of columns together: many loads are in flight, and a column's
+// price is loaded once for all these rows.
 //
-// Slacks are whole numbers below 2^53, so that doubles hold them; forbidden or masked pairs have an
-// infinite one.
+// Slacks are integers below 2^53, exact in doubles; forbidden or masked pairs have slack +inf.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 #define JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 
@@ -11,14 +10,14 @@
 
 namespace jaxmatch::assignment::large {
 
-// What a forward pass knows of a column: not reached, in a tree with the row that has it, or free
-// and the end of a path.
+// State of a column in a forward pass: not reached; in a tree with its matched row; or free, the
+// end of a path.
 enum ColMark : int32_t { kInactive, kCovered, kReverse };
 
-// Algorithm 1 for a column: the least of costs without the rows' duals, in every `step`-th row.
+// Algorithm 1 for a column: the least cost minus row dual, over every `step`-th row.
 template <class P>
 JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
-  constexpr int kRowsAtOnce = 8;  // so that their costs come at the same time
+  constexpr int kRowsAtOnce = 8;  // loads in flight together
   const auto row = [&](int64_t i) { return i < p.s.n ? i : first; };
   int64_t least = kFar;
   for (int64_t next = first; p.has_col(j) && next < p.s.n; next += kRowsAtOnce * step) {
@@ -38,7 +37,7 @@ JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, in
 
 constexpr int kWordBits = 32;
 
-// Rows, and words of neighbouring columns, of which each lane has a share.
+// A window of rows and words of neighbouring columns; each lane has a share of the columns.
 template <class P, int kRowCount, int kMostWords>
 struct Window {
   static constexpr int kRows = kRowCount, kShare = kWordBits / Lanes::kCount;
@@ -47,7 +46,7 @@ struct Window {
                                                                   : kMostWords;
   static constexpr int kCols = kWords * kShare;
 
-  int64_t i[kRows];  // behind the last row, once more the last
+  int64_t i[kRows];  // the last row is repeated
   double u[kRows];
 
   template <class RowOf>
@@ -58,8 +57,9 @@ struct Window {
       u[a] = double(load_relaxed(p.s.u + i[a]));
     }
   }
-  // f(row of the window, slacks of this lane's columns) for the words from `word` on, as far as
-  // wanted(column). Bit bit_of() of word c / kShare is that of the lane's c-th column.
+  // f(row of the window, slacks of this lane's columns) for the words from `word` on; columns that
+  // are not wanted have slack +inf. Bit bit_of() of word c / kShare is that of the lane's c-th
+  // column.
   template <class Wanted, class F>
   JAXMATCH_DEVICE void scan(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
@@ -86,18 +86,18 @@ struct Window {
 template <class P>
 using ZeroWindow = Window<P, 4, 4>;
 template <class P>
-using SlackWindow = Window<P, 8, 2>;  // more rows for each look at marks
+using SlackWindow = Window<P, 8, 2>;  // more rows per load of the marks
 
-// Some words of a few rows, that lie side by side or are listed: what a group of lanes looks at.
+// Words of a few rows, contiguous or listed: the work item of a group of lanes.
 struct Stripe {
   int64_t first_row, first_word, last_word;
   int rows;
 };
 
-// f(lanes, stripe) for all words of `count` rows, dealt out so that everybody has something to do.
+// f(lanes, stripe) for all words of `count` rows, split so that all groups of lanes have work.
 template <class Rows, class Team, class P, class F>
 JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
-  // Windows side by side, so that there are several times as many stripes as groups of lanes.
+  // Windows per stripe: several times as many stripes as groups of lanes.
   constexpr int64_t kUsual = Rows::kShare > 1 ? 4 : 32 / Rows::kWords;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
@@ -137,7 +137,7 @@ JAXMATCH_NOINLINE void find_zeros_of_stripe(const P& problem, Lanes g, Stripe st
   }
 }
 
-// The same for all costs. Leaves prices in v_real, for other passes until duals change.
+// The same for all costs. Leaves prices in v_real, valid for other passes until duals change.
 template <class Team, class P, class Keep>
 JAXMATCH_DEVICE void find_zeros(Team& team, const P& p, Keep keep) {
   publish_prices(team, p);  // ends with a barrier
@@ -146,7 +146,7 @@ JAXMATCH_DEVICE void find_zeros(Team& team, const P& p, Keep keep) {
   team.sync();
 }
 
-// The list of zeros, one bit for each pair: it holds until duals change.
+// Stores the zeros as a bit per pair, valid until duals change.
 template <class Team, class P>
 JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
   find_zeros(team, p, [](const P& its, int64_t i, int64_t word, uint32_t zeros) {
@@ -154,7 +154,7 @@ JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
   });
 }
 
-// The least slack that listed rows have in columns outside of the trees.
+// The least slack between listed rows and columns outside the trees.
 template <class P>
 JAXMATCH_NOINLINE int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
                                           const int32_t* list) {
@@ -173,7 +173,7 @@ JAXMATCH_NOINLINE int64_t least_of_stripe(const P& problem, Lanes g, Stripe stri
 }
 
 // Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
-// outside. kFar if there is none. `list`: room for all rows; its length is 0.
+// outside; kFar if there is none. `list` has room for all rows, and `length` is 0.
 template <class Team, class P>
 JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                                 int32_t* length) {
@@ -182,7 +182,7 @@ JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t*
                                   [&](int64_t i) { return load_relaxed(s.in_tree + i) != 0; });
   for_each_stripe<SlackWindow<P>>(team, p, count, [&](Lanes g, Stripe stripe) {
     const int64_t least = least_of_stripe(p, g, stripe, list);
-    // Most lower nothing, and would only wait for each other.
+    // Most groups would not lower the value: avoid contention.
     if (g.lane == 0 && least < load_relaxed(&s.control->reach))
       atomic_min(&s.control->reach, least);
   });

@@ -26,7 +26,7 @@ JAXMATCH_DEVICE int hungarian_stage(Team& team, const LargeProblem<T>& p, bool t
   return done.next;
 }
 
-// Runs until the problem is solved or `budget` iterations are over.
+// Runs until the problem is solved or `budget` iterations are spent.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_hungarian(Team& team, LargeProblem<T>& p, bool tree, int64_t budget) {
   run_stages(team, p, budget, [&](int stage) {
@@ -44,7 +44,7 @@ JAXMATCH_DEVICE void solve_hungarian(Team& team, LargeProblem<T>& p, bool tree, 
   });
 }
 
-// The CPU has one function for all methods, the GPU a kernel for each.
+// The CPU has one function for all methods, the GPU one kernel per method.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_large(Team& team, LargeProblem<T>& p, LargeMethod method,
                                  int64_t budget) {

@@ -2,10 +2,10 @@
 // problem, Parallel Computing 57 (2016), for both of their variants: classical and alternating
 // tree.
 //
-// Numbers of algorithms are the paper's. Where its threads race for a vertex, the first row in the
-// column's own order or the least column wins here, so that a run can be repeated bit for bit; and
-// theta goes to the rows and columns of the trees as a whole instead of by halves to all, which is
-// the same up to a shift and stays whole.
+// Algorithm numbers are the paper's. There are two differences. Where the paper's threads race for
+// a vertex, the first row in the column's own order or the least column wins, so that runs are
+// repeatable bit for bit. And theta is applied in full to the rows and columns of the trees, not by
+// halves to all: this is equal up to a shift, and stays an integer.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 #define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 
@@ -15,8 +15,8 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kNoStep = INT32_MAX;
 
-// Algorithm 1: the least of each row, and of what is left the least of each column. A wide problem
-// keeps its columns' duals at zero. Returns the number of rows without any partner.
+// Algorithm 1: subtracts row minima, then column minima. A wide problem keeps its column duals at
+// zero. Returns the number of rows without any allowed pair.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t reduce(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -50,8 +50,8 @@ JAXMATCH_DEVICE int64_t reduce(Team& team, const LargeProblem<T>& p) {
   return 0;
 }
 
-// Algorithm 2, and everything back to inactive. Every free row is the root of a tree. Returns their
-// number, which is the length of the first frontier.
+// Algorithm 2; also resets all columns to inactive. Every free row is the root of a tree. Returns
+// the number of free rows, i.e. the length of the first frontier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t check_optimality(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -71,8 +71,9 @@ JAXMATCH_DEVICE int64_t check_optimality(Team& team, const LargeProblem<T>& p) {
   });
 }
 
-// Contraction: columns that were reached in this level are covered and give the next frontier, or
-// are ends. Returns the length of the frontier, and counts ends.
+// Contraction: a column reached in this level is covered, and its row joins the next frontier; a
+// free one is an end. Returns the length of the next frontier, and sets control->ends if there is
+// an end.
 template <class Team, class T, class Reached>
 JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t level,
                                  Reached reached) {
@@ -80,7 +81,7 @@ JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t l
   int32_t* const next = s.frontier + ((level + 1) & 1) * s.n;
   team.leader([&] { s.control->frontier[level & 1] = 0; });
   return team.sum(s.m, [&](int64_t j) {
-    const bool is_new = reached(j);  // all three come at the same time
+    const bool is_new = reached(j);  // all three loads in flight together
     const int32_t mark = load_relaxed(s.on_path + j), i = load_relaxed(s.row4col + j);
     if (mark != kInactive || !is_new) return 0;
     if (i < 0) {
@@ -95,8 +96,8 @@ JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t l
   });
 }
 
-// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier. A
-// row is looked at by many where rows are few.
+// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier.
+// Several groups of lanes share a row if there are few rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int64_t level,
                                       int64_t count) {
@@ -118,20 +119,19 @@ JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int6
   team.sync();
 }
 
-// Algorithm 4, expansion of the tree variant: every column not covered keeps the least slack that a
-// row of the trees offers it, and the first such row in its order.
+// Algorithm 4, expansion of the tree variant: every column that is not covered keeps the least
+// slack to a row of the trees, and the first such row in the column's order.
 template <class Team, class P, class DualOf>
 JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t count,
                                  DualOf u_of) {
   const auto& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // so that costs come at the same time
+  constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // loads in flight together
   const auto is_outside = [&](int64_t j) {
     return load_relaxed(s.on_path + j) == kInactive && p.has_col(j);
   };
   const auto scan = [&](int64_t block, int64_t j, Offer& best) {
-    // Behind the last row, once more the last. The list was written before a barrier: a cache may
-    // keep it.
+    // The last row is repeated. The list was written before a barrier, so it may be cached.
     const auto row = [&](int a) { return frontier[lesser(block * kRowsAtOnce + a, count - 1)]; };
     typename P::Element cost[kRowsAtOnce];
     JAXMATCH_UNROLL
@@ -140,7 +140,7 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
       const double slack = p.costs.key_of(cost[a]) - v - u_of(row(a));
-      if (slack > best.least) continue;  // as almost all
+      if (slack > best.least) continue;  // almost always
       best.merge({slack, uint64_t(place_of_row(p.row_id(row(a)), p.col_id(j)))});
     }
   };
@@ -149,8 +149,8 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
   team.sync();
 }
 
-// Algorithms 5 and 6: from each end back to its root, where paths meet the least column wins; then
-// from each root along what is left. Returns the number of paths.
+// Algorithms 5 and 6: from each end back to its root, where the least column wins if paths meet;
+// then from each root along the remaining path. Returns the number of paths.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -175,7 +175,7 @@ JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p
   });
 }
 
-// Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are known.
+// Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are stored.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -187,7 +187,7 @@ JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p)
   return load_relaxed(&s.control->reach);
 }
 
-// Algorithms 8 and 9. Returns the number of duals that a double would round.
+// Algorithms 8 and 9. Returns the number of duals that exceed what a double represents exactly.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_duals(Team& team, const LargeProblem<T>& p, int64_t theta) {
   const LargeState& s = p.s;

@@ -1,8 +1,9 @@
-// The steps of the core method where costs are divided over devices: what one launch leaves off
-// because something has to be exchanged, another one takes up.
+// The steps of the core method for sharded costs. A step ends where devices have to exchange data;
+// the next launch continues with the next step.
 //
-// Searches, paths and prices are those of one device (assignment/large/core/solve.h), done by all
-// of them on the same cores. Each step that looks at costs ends with what it asks for.
+// All devices run the same searches, augmentations and price changes as a single device
+// (assignment/large/core/solve.h), on identical cores. Each step that reads costs ends with a
+// request for an exchange.
 #ifndef JAXMATCH_LARGE_SHARDED_CORE_H_
 #define JAXMATCH_LARGE_SHARDED_CORE_H_
 
@@ -11,13 +12,13 @@
 
 namespace jaxmatch::assignment::large {
 
-// What comes next: at once if nothing is asked for.
+// The next step; it runs at once if no exchange is requested.
 struct Next {
   Step step;
   Request request = kRequestNothing;
 };
 
-// Nothing is said of what follows.
+// Resets the reduction buffer to +inf.
 template <class Team, class T>
 JAXMATCH_DEVICE void reset_reduction(Team& team, const Sharded<T>& d) {
   team.each(d.reduction.words,
@@ -25,7 +26,7 @@ JAXMATCH_DEVICE void reset_reduction(Team& team, const Sharded<T>& d) {
   team.sync();
 }
 
-// The range of this device's costs, and the least of each column in its part.
+// Computes the range of this device's costs, and the column minima of its shard.
 template <class Team, class T>
 JAXMATCH_DEVICE Next scan_shard(Team& team, Sharded<T>& d) {
   reset_reduction(team, d);
@@ -57,7 +58,7 @@ JAXMATCH_DEVICE void merge_cost_ranges(Team& team, const Sharded<T>& d) {
   team.sync();
 }
 
-// What is found of the part's rows, and where their cores end, goes by mail.
+// Publishes row minima and horizons of the shard to the reduction buffer.
 struct PublishToReduction {
   int64_t *least_of, *horizon_of;
 
@@ -74,11 +75,11 @@ struct PublishToReduction {
   }
 };
 
-// What a pricing makes of a row.
+// Effect of a pricing on a row.
 enum Repriced : int32_t { kUnchanged, kReselects, kLowered };
 
-// Lists the part's rows that a pricing does not leave as before; frontier[0] has been 0 since a
-// barrier. Returns how many.
+// Lists the shard's rows that a pricing changes; frontier[0] must have been 0 since a barrier.
+// Returns their number.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Sharded<T>& d) {
   const LargeState& s = d.shard.s;
@@ -86,7 +87,7 @@ JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Sharded<T>& d) {
                    [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
 }
 
-// Selects new cores for these.
+// Selects new candidate sets for the listed rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, int choice) {
   const LargeState& s = d.shard.s;
@@ -96,7 +97,7 @@ JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, int choice
                       PublishToReduction(d));
 }
 
-// Copies the cores of the chosen rows from where devices have sent them, and their horizons.
+// Copies the candidate sets and horizons of the chosen rows from the gathered blocks.
 template <class Team, class T, class Chosen>
 JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) {
   const LargeState& s = d.p.s;
@@ -113,7 +114,7 @@ JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) 
         const int64_t at = row * classes + (d.partition.by_rows ? c : c - owner * classes);
         cols = d.gathered.cols(owner)[at];
         keys = d.gathered.keys(owner)[at];
-      } else {  // fewer classes than there are, as their number does not divide
+      } else {  // not all classes are used: their number is not a multiple of the devices
         JAXMATCH_UNROLL
         for (int b = 0; b < kCandidatesPerClass; ++b) {
           cols.x[b] = -1;
@@ -156,8 +157,8 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
   return {kSearchCores};
 }
 
-// A pricing begins: rows that have come as far as their horizons are held against the part. Where
-// all of them choose cores anew, they do so at once.
+// Begins a pricing: checks rows whose price has reached the horizon against the shard. With `renew`
+// all of these get new candidate sets, in the same pass.
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -183,8 +184,9 @@ JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
   return {kReprice, kRequestReduction};
 }
 
-// Row prices fall to the least that was heard, and then rows lose their partner: pairs were tight.
-// Calls keep(i, least) for doubtful rows whose price does not fall. Returns how many lost theirs.
+// Lowers row prices to the reduced minima. A row whose price falls loses its partner, because that
+// pair was tight. Calls keep(i, least) for doubtful rows whose price does not fall. Returns the
+// number of rows that lost their partner.
 template <class Team, class T, class Keep>
 JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Sharded<T>& d, Keep keep) {
   const LargeState& s = d.p.s;
@@ -205,7 +207,7 @@ JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Sharded<T>& d, Keep k
   });
 }
 
-// What follows a pricing that has freed so many rows.
+// Ends a pricing that freed `freed` rows.
 template <class Team, class T>
 JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricing& pricing,
                                    int64_t freed) {
@@ -218,7 +220,7 @@ JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricin
   return after;
 }
 
-// The same as price_rows(), once all have heard the least that rows can pay.
+// The same as price_rows(), after the reduction of the row minima.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reprice(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -253,7 +255,7 @@ JAXMATCH_DEVICE Next renew_cores(Team& team, Sharded<T>& d) {
   return {Step(load_relaxed(&d.continuation->after))};
 }
 
-// Phases on the cores until costs have to be looked at.
+// Runs phases on the cores until costs must be read.
 template <class Team, class T>
 JAXMATCH_DEVICE Next search_cores(Team& team, const LargeProblem<T>& p) {
   if (load_relaxed(&p.s.control->trees)) return {kBeginTrees};

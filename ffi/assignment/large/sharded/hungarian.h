@@ -1,15 +1,14 @@
-// The Hungarian algorithms of Date and Nagi (2016) where costs are divided over devices, as in
-// their section 5; but rounds are few and fat.
+// The Hungarian algorithms of Date and Nagi (2016) for sharded costs, as in their section 5, but
+// with few, large exchanges.
 //
-// Devices look for the zeros among their own reduced costs, and tell each other: a short list for
-// each row. All of them then go the whole forward pass along these alone, level after level without
-// a word. Only where a row in the frontier has more zeros than a list has room for, they tell each
-// other the least slack that such rows offer each column outside the trees: what is offered none
-// belongs to that level. When the pass has come to its end without a path, duals move by the least
-// slack that any row of the trees has. The classical variant then looks for zeros anew. The tree
-// variant goes on: pairs of rows and columns outside of the trees are as they were, so zeros still
-// hold for them, and a column that became tight by the dual update has the row that offered it
-// least for a parent.
+// Each device finds the zeros of its own reduced costs, and all devices gather a short list of
+// zeros per row. All devices then run the whole forward pass on these lists, level after level
+// without communication. Only if a row of the frontier has more zeros than fit a list, devices
+// reduce the least slack that such rows offer each column outside the trees; columns offered zero
+// belong to this level. If the pass ends without a path, duals move by the least slack of any row
+// of the trees. The classical variant then finds zeros anew. The tree variant continues: pairs of
+// rows and columns outside the trees are unchanged, so their zeros are still valid, and a column
+// made tight by the dual update gets the row of its least offer as parent.
 #ifndef JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 #define JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 
@@ -18,7 +17,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Algorithm 1: the least of each row ...
+// Algorithm 1, first half: row minima.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reduce_shard_rows(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -32,8 +31,8 @@ JAXMATCH_DEVICE Next reduce_shard_rows(Team& team, Sharded<T>& d) {
   return {kReduceCols, kRequestReduction};
 }
 
-// ... and of what is left the least of each column. A wide problem keeps its columns' duals at
-// zero.
+// Algorithm 1, second half: minima of the remaining column entries. A wide problem keeps its column
+// duals at zero.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reduce_shard_cols(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -74,8 +73,8 @@ JAXMATCH_DEVICE Next load_prices(Team& team, Sharded<T>& d) {
   return {kBeginTrees};
 }
 
-// The zeros of a row in a word of columns, behind those that are listed; as far as there is room.
-// Their order does not matter to who reads them.
+// Appends the zeros of a row in a word of columns to its list, as far as they fit. Their order is
+// irrelevant.
 template <class T>
 JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, uint32_t zeros) {
   if (zeros == 0 || !shard.has_row(i)) return;
@@ -88,7 +87,7 @@ JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, u
   }
 }
 
-// Algorithm 2. Without free rows this is the end; else their trees begin, along zeros that hold.
+// Algorithm 2. Ends if there are no free rows; otherwise their trees begin, along valid zeros.
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -114,7 +113,7 @@ JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   return {kMergeLists, kRequestLists};
 }
 
-// One list for each row, of the zeros in all parts, where there is room.
+// Merges the lists of all shards into one list per row, if the zeros fit.
 template <class Team, class T>
 JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
   const bool by_rows = d.partition.by_rows;
@@ -141,8 +140,8 @@ JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
   return {kSearchZeros};
 }
 
-// Algorithm 3, of both variants: along the zeros of the rows of the frontier that are listed.
-// Returns whether there are rows with more.
+// Algorithm 3, of both variants: along the listed zeros of the rows of the frontier. Returns
+// whether there are rows with more zeros than fit.
 template <class Team, class T>
 JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level, int64_t count) {
   const LargeState& s = d.p.s;
@@ -157,17 +156,18 @@ JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level
   }) != 0;
 }
 
-// Algorithm 4 for many rows at once: what the part's rows that are new in the trees offer columns
-// outside; or those of them alone that have no list. Returns how many rows have made no offer yet.
+// Algorithm 4 for many rows at once: the offers of the shard's new tree rows to columns outside the
+// trees; with `unlisted` only of rows without a list. Returns the number of rows that have not made
+// their offers yet.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t offer_least(Team& team, const Sharded<T>& d, int64_t level, bool unlisted) {
   const LargeState& s = d.p.s;
-  const auto offers = [&](int64_t i) {  // of the whole
+  const auto offers = [&](int64_t i) {  // indexed by rows of the whole problem
     return load_relaxed(s.in_tree + i) == 1 &&
            !(unlisted && load_relaxed(d.listed + i * d.kListed) != d.kTooManyZeros);
   };
   Shard<T> rows = d.shard;
-  rows.s.frontier = s.frontier + (level & 1) * s.n;  // not needed any more
+  rows.s.frontier = s.frontier + (level & 1) * s.n;  // no longer needed
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
   // Duals as doubles, for the offers.
@@ -188,7 +188,8 @@ JAXMATCH_DEVICE int64_t offer_least(Team& team, const Sharded<T>& d, int64_t lev
   });
 }
 
-// The forward pass as far as lists go. Then Algorithms 5 and 6, or the least outside the trees.
+// Runs the forward pass as far as the lists allow. Then Algorithms 5 and 6, or the least slack
+// outside the trees.
 template <class Team, class T>
 JAXMATCH_DEVICE Next search_zeros(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -244,8 +245,8 @@ JAXMATCH_DEVICE Next search_zeros(Team& team, Sharded<T>& d) {
   return {kMoveDuals, kRequestReduction};
 }
 
-// Of the offers from all devices the least, and the first row that makes it. Returns the least of
-// all columns.
+// Reduces the offers of all devices: the least, and the first row that makes it. Returns the least
+// over all columns.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t take_offers(Team& team, const Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -271,9 +272,9 @@ JAXMATCH_DEVICE int64_t take_offers(Team& team, const Sharded<T>& d) {
   return load_relaxed(&s.control->reach);
 }
 
-// Where all rows of the trees have made their offers, none of them a zero, and no path has been
-// found, this is Algorithms 8 and 9; then the classical variant begins anew. Otherwise it ends the
-// level of which some rows have no list: with what these offered, and what lists have reached.
+// If all rows of the trees have made their offers, none of them zero, and no path was found:
+// Algorithms 8 and 9, and the classical variant restarts its pass. Otherwise completes the level in
+// which some rows have no list, with their offers and the columns reached through lists.
 template <class Team, class T>
 JAXMATCH_DEVICE Next move_sharded_duals(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;

@@ -1,4 +1,4 @@
-// Decodes the buffers of the target jaxmatch_assignment_divided, for both platforms.
+// Decodes the operands of the target jaxmatch_assignment_divided, for both platforms.
 #ifndef JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 #define JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 
@@ -11,13 +11,13 @@ namespace jaxmatch::assignment::large {
 
 struct ShardedOperands {
   LargeMethod method;
-  AssignmentOperands whole;  // with the sides of the whole problem, and the costs of the part
-  bool rows;                 // are divided; else columns
-  const void* other_points;  // of the side that is not divided, or null
+  AssignmentOperands whole;  // sides of the whole problem, costs of the shard
+  bool rows;                 // rows are sharded; else columns
+  const void* other_points;  // of the unsharded side, or null
   Metric metric;
   int64_t dims;
   int64_t devices;
-  const int32_t* me;  // on the device
+  const int32_t* me;  // in device memory
   const int64_t* reduction_in;
   GatheredBlocks gathered;
   int32_t* control;
@@ -26,14 +26,14 @@ struct ShardedOperands {
   ZeroList* lists_out;
   int64_t* reduction_out;
 
-  // Words of the exchanged blocks, whichever side turns out to be canonical rows.
+  // Words of the gathered blocks, valid whichever side becomes the canonical rows.
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
     if (method != LargeMethod::kCore) return 0;
     return std::max(each() * kColumnClasses, other() * (kColumnClasses / devices));
   }
-  // Canonical rows are those of the shorter side, but where masks decide.
+  // Canonical rows are the shorter side, unless masks decide.
   int64_t list_count() const {
     const bool masked = whole.row_mask || whole.col_mask;
     return masked ? std::max(whole.n, whole.m) : std::min(whole.n, whole.m);
@@ -43,7 +43,7 @@ struct ShardedOperands {
            std::max(whole.n, whole.m) * ReductionBuffer::kWordsPerItem;
   }
 
-  // The state of the problem; with a null scratch its size, which is returned.
+  // Lays out the state of the problem; returns its size, for which scratch may be null.
   template <class T>
   int64_t lay_out(Sharded<T>* d) const {
     Layout layout(scratch, reinterpret_cast<Control*>(control), whole.n, whole.m,
@@ -74,7 +74,7 @@ struct ShardedOperands {
     return d;
   }
 
-  // What a search goes by: no costs.
+  // The problem of a search, which reads no costs.
   LargeProblem<float> without_costs() const {
     Sharded<float> d = problem<float>();
     d.p.costs = {};
@@ -95,7 +95,7 @@ struct ShardedOperands {
     costs.metric = metric;
   }
 
-  // solve(an element of what the costs are, or Points).
+  // solve(element of the costs, or Points).
   template <class Solve>
   ffi::Error for_costs(Solve solve) const {
     if (!other_points) return ForDtype(whole.cost_dtype, solve);
@@ -110,8 +110,8 @@ struct ShardedOperands {
   }
 };
 
-// Behind the costs, or the points of the divided side, come masks, the points of the other side,
-// this device's number, what all devices have sent, and what this one keeps.
+// The operands after the costs (or the points of the sharded side) are masks, the points of the
+// other side, the device index, the gathered data of all devices, and this device's state.
 inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                    const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_divided", attributes);

@@ -1,4 +1,4 @@
-// How the steps of a divided problem follow each other, and how it ends.
+// Order of the steps of a sharded problem, and its results.
 #ifndef JAXMATCH_LARGE_SHARDED_SOLVE_H_
 #define JAXMATCH_LARGE_SHARDED_SOLVE_H_
 
@@ -6,7 +6,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// What was heard of the costs that a solution pays.
+// Costs of a solution, from the reductions.
 template <class T>
 struct GatheredCosts {
   const Sharded<T>& d;
@@ -42,7 +42,7 @@ JAXMATCH_DEVICE void read_quantizer(Sharded<T>& d) {
   d.p.costs.boost = d.shard.costs.boost = c.boost;
 }
 
-// Once everybody is matched: what each row of the part pays.
+// After all rows are matched: publishes the cost that each row of the shard pays.
 template <class Team, class T>
 JAXMATCH_DEVICE Next check_prices(Team& team, Sharded<T>& d) {
   if (has_large_prices(team, d.p)) return {kRestart};
@@ -74,7 +74,7 @@ JAXMATCH_DEVICE Next check_paid(Team& team, Sharded<T>& d) {
 template <class Team, class T>
 JAXMATCH_DEVICE Next restart(Team& team, Sharded<T>& d) {
   Control& c = *d.p.s.control;
-  const bool again = load_relaxed(&c.coarse);  // never; but nothing may run for ever
+  const bool again = load_relaxed(&c.coarse);  // impossible; but guarantees termination
   team.sync();
   team.leader([&] {
     c.coarse = 1;
@@ -97,7 +97,7 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
       return load_first_cores(team, d);
     case kSearchCores:
       if constexpr (!Team::kSearchesInOwnKernel) return search_cores(team, d.p);
-      return {kSearchCores};  // solve_divided() stops before
+      return {kSearchCores};  // solve_shard() stops before
     case kBeginPricing:
       return begin_sharded_pricing(team, d);
     case kReprice:
@@ -134,8 +134,8 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
   }
 }
 
-// Until something has to be exchanged, or to the end: then it writes the results. A team that
-// searches apart stops before a search, and goes on with `again`.
+// Runs steps until an exchange is requested or the problem is solved; then writes the results. A
+// team whose searches have a kernel of their own stops before a search, and continues with `again`.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& results,
                                  bool again) {
@@ -151,8 +151,8 @@ JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& 
     next = take_step(team, d, next.step);
     team.sync();
   }
-  // Never: pricings and checks ask for something before the next search. If one did not, an
-  // exchange of nothing would lead to it.
+  // Impossible: pricings and checks request an exchange before the next search. If one did not, an
+  // empty exchange would still lead to the search.
   if (again && next.step == kSearchCores) next.request = kRequestReduction;
   team.leader([&] {
     d.continuation->step = next.step;
@@ -163,7 +163,7 @@ JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& 
   if (next.step == kEnd) write_results(team, d.p, results, GatheredCosts<T>{d});
 }
 
-// What depends on which side is canonical rows, once that is known.
+// Sets up the shard, once the canonical rows are known.
 template <class T>
 JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_t me,
                                   char* cores_out, int64_t core_count, ZeroList* lists_out) {
@@ -196,7 +196,7 @@ JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_
   s.core_col = reinterpret_cast<ClassCols*>(s.core_key + core_count);
 }
 
-// One launch on this device; `again`: after a search, if there was one.
+// One launch on this device; `again`: the launch after a search.
 template <class Team, class T>
 JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& results, bool rows,
                                int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
@@ -209,8 +209,8 @@ JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& res
   solve_shard(team, d, results, again);
 }
 
-// A launch for the search between the two, if it is time for one: with a program of its own, whose
-// registers it shares with nothing else. It looks at no cost, so T is any type.
+// The launch between both, which searches if a search is the next step: a kernel of its own, with
+// its own registers. It reads no costs, so T is any type.
 template <class Team, class T>
 JAXMATCH_DEVICE void search_shard(Team& team, LargeProblem<T> p, Continuation* continuation,
                                   bool rows) {
