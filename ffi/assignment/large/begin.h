@@ -57,7 +57,7 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.sync();
 }
 
-// Makes a wide problem square: assigns a dummy row of zeros to all free columns except the last
+// Makes a wide problem square: assigns a dummy row of zeros to all free columns except the first
 // `free_rows` of them. The columns of dummy rows all have the greatest price.
 template <class Team, class T>
 JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t free_rows) {

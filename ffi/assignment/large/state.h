@@ -35,8 +35,8 @@ JAXMATCH_DEVICE inline double slack_of_label(int64_t x) {
   return x < kFar ? double(x) : infinity();
 }
 
-// Values for a column without a row: free (and must be matched), matched to a dummy row of zeros
-// that makes a wide problem square, or masked.
+// Values in place of a partner: free (and must be matched), matched to a dummy row of zeros that
+// makes a wide problem square, or masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
 enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckClamped };
@@ -52,8 +52,8 @@ struct Progress {
   int16_t slow = 0;         // phases that found few paths
 };
 
-// Decisions shared by all threads. Words are read after a barrier, except the label of the dummy
-// rows, which a search polls.
+// Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
+// which a search polls.
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0;
@@ -72,12 +72,12 @@ struct Control {
   double factor = 1, boost = 1;
   int64_t columns_most = 0;  // bits of the greatest magnitude of a column minimum
   int64_t used_most = 0;     // likewise of the clamped costs that a solution used
-  int64_t reach = 0;         // prices move by paths up to this length
+  int64_t reach = 0;         // paths up to this length move prices
   int64_t spare_price = 0;   // of all spare columns: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
   int64_t most_hops = 0;                   // of the labels of free columns
-  int32_t frontier[2] = {0, 0}, ends = 0;  // lengths for trees over all costs
+  int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
   double sum = 0;                          // result of ordered_sum()
 };
 

@@ -41,7 +41,7 @@ JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
 }
 
 // The first bound of a search; negative: unbounded. Before prices have moved: half the mean
-// distance of row prices to their horizons, over rows that have a horizon.
+// distance of row prices to their horizons, where rows without a horizon count as zero.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
                                     const Progress& progress) {

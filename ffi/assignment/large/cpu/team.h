@@ -132,7 +132,7 @@ class PoolTeam {
                                Check check, Relax relax, OnChange on_change) {
     std::vector<Memo> memos(rows);
     for (int64_t i = 0; i < rows; ++i) {
-      Memo memo = memos[i] = init(i);  // memos[i] stays unpolled
+      Memo memo = memos[i] = init(i);  // the first poll changes only the copy
       const int64_t label = check(memo, poll(memo));
       if (label >= 0) queue_.push({label, int32_t(i)});
     }

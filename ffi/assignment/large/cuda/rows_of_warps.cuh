@@ -8,8 +8,7 @@ namespace jaxmatch::assignment::large {
 
 // Neighbouring rows belong to different multiprocessors. If there are more rows than threads,
 // groups of neighbouring rows belong to one warp: their labels, which every poll loads, then share
-// a memory sector. Without this, polling 150,000 labels is bound by bandwidth and takes longer than
-// the latency of a poll.
+// a memory sector. Without this, loading 150,000 labels takes longer than the latency of a poll.
 struct RowsOfWarps {
   static constexpr int kGroupBits = 2, kGroup = 1 << kGroupBits;
   int bits;    // bits of a row's place in its group
@@ -19,8 +18,8 @@ struct RowsOfWarps {
     const bool many = count > int64_t(gridDim.x) * blockDim.x;
     return {many ? kGroupBits : 0, 1.0f / float(gridDim.x)};
   }
-  // Slots number the rows of a block: first the first group of its first warp, then that of its
-  // second warp, and so on.
+  // The slots of a block's rows: the first group of slots belongs to its first warp, the second
+  // group to its second warp, and so on.
   __device__ int64_t row_of(int slot) const {
     return (int64_t(slot >> bits) * gridDim.x + blockIdx.x) << bits | place_in_group(slot);
   }

@@ -55,7 +55,7 @@ class GridTeam {
   __device__ void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) const {
     arcs_.for_each(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n), g, i, f);
   }
-  // By row if the labels that each poll loads would exceed the memory bandwidth otherwise.
+  // By row if polling labels stored by column would exceed the memory bandwidth.
   __device__ static LabelLayout label_layout(const LargeState& s) {
     return {s, RowsOfWarps::of(s.n).bits > 0};
   }

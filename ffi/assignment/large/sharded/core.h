@@ -114,7 +114,7 @@ JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) 
         const int64_t at = row * classes + (d.partition.by_rows ? c : c - owner * classes);
         cols = d.gathered.cols(owner)[at];
         keys = d.gathered.keys(owner)[at];
-      } else {  // not all classes are used: their number is not a multiple of the devices
+      } else {  // unused classes: their number is not a multiple of the number of devices
         JAXMATCH_UNROLL
         for (int b = 0; b < kCandidatesPerClass; ++b) {
           cols.x[b] = -1;

@@ -49,8 +49,8 @@ struct Continuation {
   int32_t lists_hold = 0;  // the lists are those of the current duals
   int32_t level = 0;       // of the forward pass
   int32_t count = 0;       // rows in the frontier
-  int32_t offers = 0;      // the reduction buffer holds offers of tree rows,
-  int32_t all = 0;         // by now of all tree rows
+  int32_t offers = 0;      // the reduction buffer holds offers of tree rows
+  int32_t all = 0;         // all tree rows have made their offers
   int32_t after = 0;       // the step that follows a pricing
 };
 constexpr int64_t kContinuationAt = 72;
