@@ -1,6 +1,6 @@
 // The kernels for one large assignment, run on the CPU: one C function for
-// tests/emulation/test_core_emulated.py. Whatever reads or writes memory that other threads share
-// lets them go on now and then, so that what is not synchronised shows.
+// tests/emulation/test_core_emulated.py. Accesses to memory that other threads share yield at
+// random, so that missing synchronisation shows.
 #include "large_emulator.h"
 // The emulator comes first.
 #include "assignment/large/cuda/team.cuh"
@@ -13,17 +13,17 @@ char shared_memory[64 << 10] __attribute__((aligned(16)));
 namespace {
 
 template <class T>
-void Launch(Core<T> problem, LargeMethod method, const CoreResults& results, bool resumed,
+void Launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& results, bool resumed,
             int64_t phases, unsigned seed, unsigned blocks, int threads, int arcs) {
   Control* const control = problem.s.control;
-  std::memset(GridTeam::meeting_of(control), 0, sizeof(Meeting));
+  std::memset(GridTeam::barrier_of(control), 0, sizeof(BarrierState));
   const int64_t side = greater(problem.s.n, problem.s.m);
-  const ArcRoom room{ArcRoom::of(side, blocks, 0).rows, arcs};
+  const ArcCacheSize cache_size{ArcCacheSize::of(side, blocks, 0).rows, arcs};
   emulator::interruptions.seed(seed);
-  emulator::launch_together(blocks, threads, seed, shared_memory, size_t(GridTeam::bytes(room)),
-                            [&] {
-                              Core<T> p = problem;
-                              GridTeam team(control, room);
+  emulator::launch_together(blocks, threads, seed, shared_memory,
+                            size_t(GridTeam::bytes(cache_size)), [&] {
+                              LargeProblem<T> p = problem;
+                              GridTeam team(control, cache_size);
                               if (!resumed) {
                                 team.leader([&] { *control = Control{}; });
                                 team.sync();
@@ -37,17 +37,17 @@ void Launch(Core<T> problem, LargeMethod method, const CoreResults& results, boo
 template <class T>
 int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
               const uint8_t* col_mask, bool maximize, LargeMethod method,
-              const CoreResults& results, int64_t phases, unsigned seed, unsigned blocks,
+              const LargeResults& results, int64_t phases, unsigned seed, unsigned blocks,
               int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
-  std::memset(words, 0xab, sizeof words);  // nothing is zero by luck
+  std::memset(words, 0xab, sizeof words);  // no memory is zero by chance
   Control* const control = reinterpret_cast<Control*>(words);
   int64_t bytes, launches = 0;
   lay_out(method, nullptr, control, n, m, masked, &bytes);
   std::vector<char> scratch(size_t(bytes) + 256, char(0xab));
   char* const base = scratch.data() + 256 - uintptr_t(scratch.data()) % 256;
-  Core<T> p;
+  LargeProblem<T> p;
   p.s = lay_out(method, base, control, n, m, masked, &bytes);
   p.costs = {cost, m};
   p.row_mask = row_mask;
@@ -63,9 +63,9 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-// Solves one problem on a grid of so many blocks, with room for `arcs` in the shared memory of
-// each, in launches of so many phases (0: one launch). `bits` of a cost: 0 for int32. Returns the
-// number of launches, less one.
+// Solves one problem on a grid of `blocks` blocks, with room for `arcs` arcs in the shared memory
+// of each, in launches of `phases` phases (0: one launch). `bits` of a cost: 0 for int32. Returns
+// the number of launches, less one.
 extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
                                 const char* method, int64_t phases, unsigned seed, unsigned blocks,
@@ -75,7 +75,7 @@ extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
-  const CoreResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
+  const LargeResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
   const auto solve = bits == 0 ? Solve<int32_t> : bits == 32 ? Solve<float> : Solve<double>;
   return solve(cost, n, m, row_mask, col_mask, maximize, named(kLargeMethods, method), results,
                phases, seed, blocks, threads, arcs);

@@ -1,4 +1,5 @@
-// What of CUDA a GridTeam needs beyond the emulator of grids: atomics, and how blocks meet.
+// CUDA functions that a GridTeam needs beyond grid_emulator.h: atomics, and communication between
+// blocks.
 #ifndef JAXMATCH_TESTS_LARGE_EMULATOR_H_
 #define JAXMATCH_TESTS_LARGE_EMULATOR_H_
 

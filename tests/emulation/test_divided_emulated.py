@@ -30,13 +30,13 @@ RUBBISH = 0xAB  # in memory of which nothing is known: nothing is zero by luck
 DTYPES = ["int32", "float32", "float64"]
 # Words of Control in ffi/assignment/large/state.h.
 PRICINGS, DENSE_PHASES, FLIP, COARSE = 4, 5, 21, 22
-# Of Relay and Step in ffi/assignment/large/sharded/state.h.
+# Of Continuation and Step in ffi/assignment/large/sharded/state.h.
 RELAY_STEP, HEAR_ZEROS = 73, 15
 
 
 @pytest.fixture(scope="session")
 def library():
-    loaded = emulated.library("divided")
+    loaded = emulated.library("sharded")
     return loaded
 
 
@@ -110,7 +110,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
                 (ctypes.c_void_p * len(x))(*(y.ctypes.data for y in x))
                 for x in (heard, device.kept)
             ]
-            library.emulate_divided(
+            library.emulate_sharded(
                 *map(at, (device.cost, others)), ctypes.c_int64(dims), metric,
                 ctypes.c_int64(DTYPES.index(str(device.cost.dtype))),
                 ctypes.c_int64(n), ctypes.c_int64(m), *map(at, masks), maximize, method.encode(),

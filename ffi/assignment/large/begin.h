@@ -1,31 +1,32 @@
-// How a solve begins: which side is rows, the grid of the costs, first prices, and rows of zeros
-// that make a wide problem square.
-#ifndef JAXMATCH_LARGE_CORE_BEGIN_H_
-#define JAXMATCH_LARGE_CORE_BEGIN_H_
+// Start of a solve: orientation, unit of the quantised costs, initial prices, and the dummy rows of
+// zeros that make a wide problem square.
+#ifndef JAXMATCH_LARGE_BEGIN_H_
+#define JAXMATCH_LARGE_BEGIN_H_
 
 #include "assignment/large/core/bids.h"
 #include "assignment/large/problem.h"
 
 namespace jaxmatch::assignment::large {
 
-// Costs that span at most kGridBits bits are exact on their own grid. Else costs are cut at 2^10
-// times what the dearest column costs at least, or where a solution has shown that this was too
-// low. After a number grew too large, a coarser grid on which none can.
+// Chooses the unit of the quantised costs. Costs that span at most kQuantBits bits are represented
+// exactly. Otherwise costs are clamped: at 2^10 times the greatest column minimum, or higher if an
+// earlier solution used a clamped cost. After an overflow, a coarser unit is chosen with which no
+// number can overflow.
 template <class T>
-JAXMATCH_DEVICE void choose_grid(const Core<T>& p) {
+JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   Control& c = *p.s.control;
   c.exact = 1;
   c.factor = p.maximize ? -1 : 1;
   c.boost = 1;
   if (Integral<T>::value || c.range.most == 0) return;
   const auto exponent = [](int64_t bits) { return ilogb(real_of(uint64_t(bits))); };
-  int bits = kGridBits;
+  int bits = kQuantBits;
   for (int64_t n = p.s.n; c.coarse && n > 0; n >>= 1) --bits;
   int unit = exponent(c.range.lowest), top = exponent(c.range.most) + 1;
   if (top - unit > bits) {
-    int cut = c.columns_most > 0 ? exponent(c.columns_most) + 11 : unit + bits;
-    if (c.used_most > 0) cut = greater(cut, exponent(c.used_most) + 1);
-    if (!c.coarse) top = lesser(top, cut);
+    int clamp = c.columns_most > 0 ? exponent(c.columns_most) + 11 : unit + bits;
+    if (c.used_most > 0) clamp = greater(clamp, exponent(c.used_most) + 1);
+    if (!c.coarse) top = lesser(top, clamp);
     if (top - unit > bits) {
       unit = top - bits;
       c.exact = 0;
@@ -36,46 +37,48 @@ JAXMATCH_DEVICE void choose_grid(const Core<T>& p) {
   c.boost = ldexp(1.0, half);
 }
 
-// Everybody unmatched, prices as the columns' minima leave them: a problem with as many rows as
-// columns begins there, a wide one at zero.
+// Unmatches all rows and columns and sets the initial column prices: the column minima if there are
+// as many rows as columns, else zero.
 template <class Team, class T>
-JAXMATCH_DEVICE void begin(Team& team, Core<T>& p) {
-  const CoreState& s = p.s;
-  team.each(s.n, [&](int64_t i) { put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent)); });
-  const bool square = peek(&s.control->rows) == peek(&s.control->cols);
+JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  team.each(s.n, [&](int64_t i) {
+    store_relaxed(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
+  });
+  const bool square = load_relaxed(&s.control->rows) == load_relaxed(&s.control->cols);
   team.each(s.m, [&](int64_t j) {
-    put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
-    put(s.bid + j, kNoBid);
-    // The team left the least cost of each column in v_real, negated costs to maximise.
-    const double least = peek(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost;
+    store_relaxed(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
+    store_relaxed(s.bid + j, kNoBid);
+    // scan_costs() left the least cost of each column in v_real, negated to maximise.
+    const double least = load_relaxed(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost;
     const bool used = square && p.has_col(j) && least < infinity();
-    put(s.v + j, used ? int64_t(p.costs.whole(least)) : 0);
+    store_relaxed(s.v + j, used ? int64_t(p.costs.whole(least)) : 0);
   });
   team.sync();
 }
 
-// Makes a wide problem square: all but as many free columns as there are free rows get a row of
-// zeros. The price of all of them is the greatest.
+// Makes a wide problem square: assigns a dummy row of zeros to all free columns except the first
+// `free_rows` of them. The columns of dummy rows all have the greatest price.
 template <class Team, class T>
-JAXMATCH_DEVICE void place_spares(Team& team, const Core<T>& p, int64_t free_rows) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t free_rows) {
+  const LargeState& s = p.s;
   team.leader_lanes([&](Lanes g) {
     int64_t left = free_rows;
     for (int64_t first = 0; first < s.m; first += g.kCount) {
       const int64_t j = first + g.lane;
-      const bool open = j < s.m && peek(s.row4col + j) == kFree;
+      const bool open = j < s.m && load_relaxed(s.row4col + j) == kFree;
       const int rank = g.rank(open), count = g.sum(int(open));
-      if (open && rank >= left) put(s.row4col + j, int32_t(kSpare));
+      if (open && rank >= left) store_relaxed(s.row4col + j, int32_t(kSpare));
       left = greater(left - count, int64_t{0});
     }
   });
   team.sync();
 }
 
-// Which side is canonical rows: the one with fewer that exist; of equal ones the rows, or if
-// `flip_equal` the columns. Swaps the sides of `p` if it must.
+// Chooses the canonical rows: the side with fewer unmasked entries; if equal the rows, or the
+// columns with `flip_equal`. Swaps the sides of `p` if necessary.
 template <class Team, class T>
-JAXMATCH_DEVICE void orient(Team& team, Core<T>& p, bool flip_equal = false) {
+JAXMATCH_DEVICE void orient(Team& team, LargeProblem<T>& p, bool flip_equal = false) {
   Control* const c = p.s.control;
   const int64_t rows = team.sum(p.s.n, [&](int64_t i) { return p.has_row(i); });
   const int64_t cols = team.sum(p.s.m, [&](int64_t j) { return p.has_col(j); });
@@ -100,4 +103,4 @@ JAXMATCH_DEVICE void orient(Team& team, Core<T>& p, bool flip_equal = false) {
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_BEGIN_H_
+#endif  // JAXMATCH_LARGE_BEGIN_H_

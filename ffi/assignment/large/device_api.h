@@ -1,21 +1,21 @@
-// What the solvers for one large problem need of a platform, so that one source serves both: memory
-// that several threads share, and the lanes that look at one row together.
-#ifndef JAXMATCH_LARGE_PORTABLE_H_
-#define JAXMATCH_LARGE_PORTABLE_H_
+// Platform primitives, which let the CPU and the GPU share the source of the large solvers: relaxed
+// loads and stores, atomics, and the lanes that process a row together.
+#ifndef JAXMATCH_LARGE_DEVICE_API_H_
+#define JAXMATCH_LARGE_DEVICE_API_H_
 
 #include <cstdint>
 
 #include "common/host_device.h"
 
 #if defined(__CUDACC__)
-// With registers of its own, not all that is alive in the kernel around it: for whole passes over
-// costs. Such a function takes a problem by reference and copies it, for its inner loop.
-#define JAXMATCH_APART __device__ __noinline__
+// Compiled as a function with its own registers, for whole passes over costs. Such a function takes
+// a problem by reference and copies it for its inner loop.
+#define JAXMATCH_NOINLINE __device__ __noinline__
 #define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
 #else
 #include "common/cpu/instruction_set.h"
-#define JAXMATCH_APART
+#define JAXMATCH_NOINLINE
 #define JAXMATCH_UNROLL
 #endif
 
@@ -23,29 +23,30 @@ namespace jaxmatch::assignment::large {
 
 #if defined(__CUDACC__)
 
-// What another thread may have written since the last barrier: past the L1 cache.
+// Relaxed loads and stores bypass the L1 cache: they see values that other threads have stored
+// since the last barrier.
 template <class T>
-__device__ inline T peek(const T* at) {
+__device__ inline T load_relaxed(const T* at) {
   return __ldcg(at);
 }
 template <class T>
-__device__ inline void put(T* at, T x) {
+__device__ inline void store_relaxed(T* at, T x) {
   __stcg(at, x);
 }
-__device__ inline void lower_to(int32_t* at, int32_t x) { atomicMin(at, x); }
-__device__ inline void lower_to(int64_t* at, int64_t x) {
+__device__ inline void atomic_min(int32_t* at, int32_t x) { atomicMin(at, x); }
+__device__ inline void atomic_min(int64_t* at, int64_t x) {
   atomicMin(reinterpret_cast<long long*>(at), (long long)x);
 }
-__device__ inline void lower_to(uint64_t* at, uint64_t x) {
+__device__ inline void atomic_min(uint64_t* at, uint64_t x) {
   atomicMin(reinterpret_cast<unsigned long long*>(at), (unsigned long long)x);
 }
-__device__ inline void raise_to(int64_t* at, int64_t x) {
+__device__ inline void atomic_max(int64_t* at, int64_t x) {
   atomicMax(reinterpret_cast<long long*>(at), (long long)x);
 }
-__device__ inline int32_t count_up(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
+__device__ inline int32_t atomic_add(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
 __device__ inline int bit_count(uint32_t x) { return __popc(x); }
 
-// x[at], of an array that stays in registers.
+// x[at] of an array in registers.
 template <class T>
 __device__ inline T pick(const T (&x)[1], int) {
   return x[0];
@@ -71,14 +72,14 @@ struct Lanes {
     return int64_t(least) << 32 | low;
   }
   __device__ static double min_real(double x) {
-    // As integers, numbers below zero come in the other order.
-    const auto turn = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
-    return __longlong_as_double(turn(min(turn(__double_as_longlong(x)))));
+    // As integers, negative doubles have the reverse order.
+    const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
+    return __longlong_as_double(to_ordered(min(to_ordered(__double_as_longlong(x)))));
   }
   __device__ static int sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
-  // The bits that any lane has set.
-  __device__ static uint32_t unite(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
-  // How many lanes before this one have x set.
+  // The union of the lanes' bits.
+  __device__ static uint32_t bit_or(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
+  // The number of lower lanes with x set.
   __device__ int rank(bool x) const {
     return __popc(__ballot_sync(0xffffffffu, x) & ((1u << lane) - 1));
   }
@@ -87,35 +88,35 @@ struct Lanes {
 #else
 
 template <class T>
-inline T peek(const T* at) {
+inline T load_relaxed(const T* at) {
   T x;
   __atomic_load(at, &x, __ATOMIC_RELAXED);
   return x;
 }
 template <class T>
-inline void put(T* at, T x) {
+inline void store_relaxed(T* at, T x) {
   __atomic_store(at, &x, __ATOMIC_RELAXED);
 }
 template <class T>
-inline void lower_to(T* at, T x) {
-  T old = peek(at);
+inline void atomic_min(T* at, T x) {
+  T old = load_relaxed(at);
   while (x < old &&
          !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
 template <class T>
-inline void raise_to(T* at, T x) {
-  T old = peek(at);
+inline void atomic_max(T* at, T x) {
+  T old = load_relaxed(at);
   while (x > old &&
          !__atomic_compare_exchange_n(at, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
-inline int32_t count_up(int32_t* at, int32_t by = 1) {
+inline int32_t atomic_add(int32_t* at, int32_t by = 1) {
   return __atomic_fetch_add(at, by, __ATOMIC_RELAXED);
 }
 inline int bit_count(uint32_t x) { return __builtin_popcount(x); }
 
-// One thread looks at a row alone.
+// One thread processes a row alone.
 struct Lanes {
   int lane = 0;
   static constexpr int kCount = 1;
@@ -126,7 +127,7 @@ struct Lanes {
   }
   static double min_real(double x) { return x; }
   static int sum(int x) { return x; }
-  static uint32_t unite(uint32_t x) { return x; }
+  static uint32_t bit_or(uint32_t x) { return x; }
   static int rank(bool) { return 0; }
 };
 
@@ -141,7 +142,7 @@ JAXMATCH_DEVICE constexpr T greater(T a, T b) {
   return a < b ? b : a;
 }
 
-// f(word, its bits) for words first, first + step, ... of a row; several come at the same time.
+// f(word, its bits) for words first, first + step, ... of a row; several words are loaded together.
 template <class F>
 JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,
                                    F f) {
@@ -149,7 +150,8 @@ JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t f
   for (int64_t w = first; w < words; w += kAtOnce * step) {
     uint32_t bits[kAtOnce];
     JAXMATCH_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) bits[a] = w + a * step < words ? peek(row + w + a * step) : 0;
+    for (int a = 0; a < kAtOnce; ++a)
+      bits[a] = w + a * step < words ? load_relaxed(row + w + a * step) : 0;
     JAXMATCH_UNROLL
     for (int a = 0; a < kAtOnce; ++a) f(w + a * step, bits[a]);
   }
@@ -157,4 +159,4 @@ JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t f
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_PORTABLE_H_
+#endif  // JAXMATCH_LARGE_DEVICE_API_H_

@@ -1,6 +1,6 @@
-// What a solve on the core reports: pairs, value, duals, and a proved bound on the gap.
-#ifndef JAXMATCH_LARGE_CORE_FINISH_H_
-#define JAXMATCH_LARGE_CORE_FINISH_H_
+// Results of a large solve: pairs, value, duals, and a proved bound on the gap.
+#ifndef JAXMATCH_LARGE_FINISH_H_
+#define JAXMATCH_LARGE_FINISH_H_
 
 #include "assignment/large/problem.h"
 #include "common/dtype.h"
@@ -8,8 +8,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Where the results of one problem go; canonical rows and columns change places if `flip`.
-struct CoreResults {
+// Destination of the results of one problem; with `flip`, canonical rows and columns are exchanged.
+struct LargeResults {
   int32_t *col4row, *row4col, *status;
   void *value, *row_dual, *col_dual, *gap;
   bool wide;  // float64, else float32
@@ -23,107 +23,105 @@ struct CoreResults {
   }
 };
 
-// Prices of columns in the problem's own numbers, divided by 2^64 if these are so large that sums
-// of them might leave the range of doubles.
+// Column prices in the units of the costs, scaled by 2^-64 if sums of them might overflow a double.
 struct RealPrices {
   const int64_t* v;
   double shrink, unscale;
   int64_t base;
 
   template <class T>
-  JAXMATCH_DEVICE explicit RealPrices(const Core<T>& p)
-      : v(p.s.v), shrink(1), base(peek(&p.s.control->spare_price)) {
+  JAXMATCH_DEVICE explicit RealPrices(const LargeProblem<T>& p)
+      : v(p.s.v), shrink(1), base(load_relaxed(&p.s.control->spare_price)) {
     const double unit = 1 / fabs(p.costs.factor) / p.costs.boost;
-    const double most = real_of(uint64_t(peek(&p.s.control->range.most)));
+    const double most = real_of(uint64_t(load_relaxed(&p.s.control->range.most)));
     if (unit > 0x1p900 || most > 0x1p900) shrink = 0x1p-64;
     unscale = unit * shrink;
   }
-  JAXMATCH_DEVICE double beyond(double cost, int64_t j) const {
-    return cost * shrink - double(peek(v + j) - base) * unscale;
+  JAXMATCH_DEVICE double reduced(double cost, int64_t j) const {
+    return cost * shrink - double(load_relaxed(v + j) - base) * unscale;
   }
-  // What that may have taken from two numbers.
+  // A bound on the underflow of two scaled numbers.
   JAXMATCH_DEVICE double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
 };
 
-// The least that row i could pay at the prices of the columns; divided as these are.
+// The least reduced cost of row i, scaled as RealPrices are.
 template <class T>
-JAXMATCH_DEVICE double least_real(const Core<T>& p, Lanes g, int64_t i) {
+JAXMATCH_DEVICE double least_real(const LargeProblem<T>& p, Lanes g, int64_t i) {
   const RealPrices prices(p);
   const double sign = p.maximize ? -1 : 1;
   double least = infinity();
   for (int64_t j = g.lane; j < p.s.m; j += g.kCount) {
     if (!p.has_col(j)) continue;
-    const double x = prices.beyond(sign * p.costs.real(i, j), j);
+    const double x = prices.reduced(sign * p.costs.real(i, j), j);
     least = x < least ? x : least;
   }
   return g.min_real(least);
 }
 
-// What is known of the costs that a solution pays: they are looked up.
+// Costs of a solution, read from the problem.
 template <class T>
-struct LookedUp {
-  const Core<T>& p;
+struct DirectCosts {
+  const LargeProblem<T>& p;
 
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return p.costs.real(i, j); }
   JAXMATCH_DEVICE double least(Lanes g, int64_t i) const { return least_real(p, g, i); }
 };
 
-// A bound on what row i pays beyond the least that it could at the prices of the columns; divided
-// as these are. Not negative, and +inf where nothing is known.
+// A bound on the slack of the pair of row i, scaled as RealPrices are. Not negative; +inf if
+// undefined.
 template <class T, class Costs>
-JAXMATCH_DEVICE double row_gap(const Core<T>& p, const Costs& costs, Lanes g, int64_t i) {
-  const int32_t mine = peek(p.s.col4row + i);
+JAXMATCH_DEVICE double row_gap(const LargeProblem<T>& p, const Costs& costs, Lanes g, int64_t i) {
+  const int32_t mine = load_relaxed(p.s.col4row + i);
   const RealPrices prices(p);
-  const double paid = prices.beyond((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
+  const double paid = prices.reduced((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
   const double least = costs.least(g, i);
-  // Each difference is rounded once, and so are this one and a sum of those of all rows.
+  // Bounds the rounding errors of both differences, of this one, and of a sum over all rows.
   const double gap = paid - least + 0x1p-51 * (fabs(paid) + fabs(least)) + prices.rounding();
   return gap > 0 ? gap : gap <= 0 ? 0 : infinity();
 }
 
-// Writes all results; every thread of the team calls it. Unfinished problems show their pairs so
-// far.
+// Writes all results; all threads of the team call it. Unfinished problems show the current pairs.
 template <class Team, class T, class Costs>
-JAXMATCH_DEVICE void write_results(Team& team, const Core<T>& p, const CoreResults& r,
+JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const LargeResults& r,
                                    const Costs& costs) {
-  const CoreState& s = p.s;
-  const bool flip = peek(&s.control->flip);
-  const bool finished = peek(&s.control->stage) >= kFinish;
-  const int32_t status = finished ? peek(&s.control->status) : int32_t(kUnfinished);
-  const bool begun = peek(&s.control->stage) > kSelect;
+  const LargeState& s = p.s;
+  const bool flip = load_relaxed(&s.control->flip);
+  const bool finished = load_relaxed(&s.control->stage) >= kFinish;
+  const int32_t status = finished ? load_relaxed(&s.control->status) : int32_t(kUnfinished);
+  const bool begun = load_relaxed(&s.control->stage) > kSelect;
   const bool shows_pairs = begun && (status == kOptimal || status == kUnfinished);
   const bool optimal = status == kOptimal;
   const double nan = real_of(uint64_t{0x7ff8} << 48);
   const double unscale = 1 / fabs(p.costs.factor) / p.costs.boost, sign = p.maximize ? -1 : 1;
-  const int64_t base = peek(&s.control->spare_price);
-  const bool empty = peek(&s.control->rows) == 0;
+  const int64_t base = load_relaxed(&s.control->spare_price);
+  const bool empty = load_relaxed(&s.control->rows) == 0;
   team.each(s.n, [&](int64_t i) {
-    const int32_t j = shows_pairs && !empty ? peek(s.col4row + i) : -1;
+    const int32_t j = shows_pairs && !empty ? load_relaxed(s.col4row + i) : -1;
     (flip ? r.row4col : r.col4row)[i] = greater(j, -1);
-    const double u = empty || !p.has_row(i) ? 0 : double(peek(s.u + i) + base) * unscale;
+    const double u = empty || !p.has_row(i) ? 0 : double(load_relaxed(s.u + i) + base) * unscale;
     r.write(flip ? r.col_dual : r.row_dual, i, optimal ? sign * u : nan);
   });
   team.each(s.m, [&](int64_t j) {
-    const int32_t i = shows_pairs && !empty ? peek(s.row4col + j) : -1;
+    const int32_t i = shows_pairs && !empty ? load_relaxed(s.row4col + j) : -1;
     (flip ? r.col4row : r.row4col)[j] = greater(i, -1);
-    const double v = empty || !p.has_col(j) ? 0 : double(peek(s.v + j) - base) * unscale;
+    const double v = empty || !p.has_col(j) ? 0 : double(load_relaxed(s.v + j) - base) * unscale;
     r.write(flip ? r.row_dual : r.col_dual, j, optimal ? sign * v : nan);
   });
-  // Sums of whole numbers, in two halves, do not depend on their order.
+  // Sums of integers, in two halves, do not depend on the order.
   constexpr int64_t kHalf = int64_t{1} << 26;
   double value = 0, gap = 0;
   if (optimal && !empty) {
     const auto key = [&](int64_t i) {
-      const int32_t j = peek(s.col4row + i);
+      const int32_t j = load_relaxed(s.col4row + i);
       return j >= 0 ? int64_t(p.costs.key_of_real(costs.real(i, j))) : 0;
     };
     const int64_t high = team.wide_sum(s.n, [&](int64_t i) { return key(i) >> 26; });
     const int64_t low = team.wide_sum(s.n, [&](int64_t i) { return key(i) & (kHalf - 1); });
     value = (double(high) * double(kHalf) + double(low)) * unscale * sign;
-    if (!peek(&s.control->exact)) {
+    if (!load_relaxed(&s.control->exact)) {
       double* const parts = reinterpret_cast<double*>(s.nearest);
       team.each(s.n, [&](int64_t i) {
-        const int32_t j = peek(s.col4row + i);
+        const int32_t j = load_relaxed(s.col4row + i);
         parts[i] = j >= 0 ? costs.real(i, j) : 0;
       });
       value = team.ordered_sum(s.n, parts);
@@ -144,10 +142,10 @@ JAXMATCH_DEVICE void write_results(Team& team, const Core<T>& p, const CoreResul
   });
 }
 template <class Team, class T>
-JAXMATCH_DEVICE void write_results(Team& team, const Core<T>& p, const CoreResults& r) {
-  write_results(team, p, r, LookedUp<T>{p});
+JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const LargeResults& r) {
+  write_results(team, p, r, DirectCosts<T>{p});
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_FINISH_H_
+#endif  // JAXMATCH_LARGE_FINISH_H_

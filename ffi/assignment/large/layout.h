@@ -1,16 +1,16 @@
-// How the buffer of a state is divided, and how large it has to be.
-#ifndef JAXMATCH_LARGE_CORE_LAYOUT_H_
-#define JAXMATCH_LARGE_CORE_LAYOUT_H_
+// Layout of the state in its buffer, and the size of the buffer.
+#ifndef JAXMATCH_LARGE_LAYOUT_H_
+#define JAXMATCH_LARGE_LAYOUT_H_
 
 #include "assignment/large/state.h"
 
 namespace jaxmatch::assignment::large {
 
-// What all methods keep. With masks either side may turn out to be the shorter one.
+// State common to all methods. With masks either side may become the canonical rows.
 struct Layout {
   int64_t rows, cols;
   DeviceArena parts;
-  CoreState s{};
+  LargeState s{};
 
   Layout(char* base, Control* control, int64_t n, int64_t m, bool masked) : parts{base} {
     cols = n < m ? m : n;
@@ -34,11 +34,11 @@ struct Layout {
 };
 
 inline void lay_out_core(Layout& l) {
-  l.s.core_key = l.parts.take<ClassKeys>(l.rows * kClasses);
-  l.s.core_col = l.parts.take<ClassCols>(l.rows * kClasses);
+  l.s.core_key = l.parts.take<ClassKeys>(l.rows * kColumnClasses);
+  l.s.core_col = l.parts.take<ClassCols>(l.rows * kColumnClasses);
   l.s.horizon = l.parts.take<int64_t>(l.rows);
   l.s.bid = l.parts.take<uint64_t>(l.cols);
-  l.s.seat_label = l.parts.take<int64_t>(l.rows + l.cols);
+  l.s.label_by_position = l.parts.take<int64_t>(l.rows + l.cols);
   l.s.ancestor = l.parts.take<int32_t>(l.cols * kLevels);
 }
 
@@ -48,4 +48,4 @@ inline void lay_out_classical(Layout& l) {
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_LAYOUT_H_
+#endif  // JAXMATCH_LARGE_LAYOUT_H_

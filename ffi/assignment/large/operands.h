@@ -1,6 +1,6 @@
-// Decodes the buffers of the target jaxmatch_assignment_core, for both platforms.
-#ifndef JAXMATCH_LARGE_CORE_OPERANDS_H_
-#define JAXMATCH_LARGE_CORE_OPERANDS_H_
+// Decodes the operands of the target jaxmatch_assignment_core, for both platforms.
+#ifndef JAXMATCH_LARGE_OPERANDS_H_
+#define JAXMATCH_LARGE_OPERANDS_H_
 
 #include <limits>
 
@@ -17,9 +17,9 @@ constexpr Name<LargeMethod> kLargeMethods[] = {{"core", LargeMethod::kCore},
                                                {"classical", LargeMethod::kClassical},
                                                {"tree", LargeMethod::kTree}};
 
-// The state of one problem, and with `bytes` the size of its buffer.
-inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
-                         bool masked, int64_t* bytes) {
+// The state of one problem in the buffer `base`; `bytes` receives the size of the buffer.
+inline LargeState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
+                          bool masked, int64_t* bytes) {
   Layout layout(base, control, n, m, masked);
   if (method == LargeMethod::kCore) {
     lay_out_core(layout);
@@ -30,7 +30,7 @@ inline CoreState lay_out(LargeMethod method, char* base, Control* control, int64
   return layout.s;
 }
 
-// solve(an element of that dtype).
+// solve(element), with an element of that dtype.
 template <class Solve>
 ffi::Error ForDtype(Dtype dtype, Solve solve) {
   switch (dtype) {
@@ -49,8 +49,8 @@ ffi::Error ForDtype(Dtype dtype, Solve solve) {
   }
 }
 
-// Where the results of problem b go.
-inline CoreResults ResultsOf(const AssignmentOperands& batch, int64_t b) {
+// Destination of the results of problem b.
+inline LargeResults ResultsOf(const AssignmentOperands& batch, int64_t b) {
   const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
   const auto at = [&](void* array, int64_t k) -> void* {
     return static_cast<char*>(array) + k * size;
@@ -60,24 +60,24 @@ inline CoreResults ResultsOf(const AssignmentOperands& batch, int64_t b) {
       at(batch.row_dual, b * n), at(batch.col_dual, b * m), at(batch.gap, b), size == 8};
 }
 
-struct CoreOperands {
+struct LargeOperands {
   LargeMethod method;
   AssignmentOperands batch;
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
-  bool resumed;    // control and scratch are those of an earlier step
-  int64_t budget;  // of phases
+  bool resumed;    // control and scratch come from an earlier step
+  int64_t budget;  // in phases
 
   Control* control_of(int64_t b) const {
     return reinterpret_cast<Control*>(control + b * kControlWords);
   }
 
   template <class T>
-  Core<T> problem(int64_t b) const {
+  LargeProblem<T> problem(int64_t b) const {
     const int64_t n = batch.n, m = batch.m;
     int64_t bytes;
-    Core<T> p;
+    LargeProblem<T> p;
     p.s = lay_out(method, scratch + b * scratch_bytes, control_of(b), n, m,
                   batch.row_mask || batch.col_mask, &bytes);
     p.costs = {static_cast<const T*>(batch.cost) + b * n * m, m};
@@ -87,7 +87,7 @@ struct CoreOperands {
     return p;
   }
 
-  // solve(an element of the dtype of the costs, b) for each problem, until one fails.
+  // solve(element of the costs' dtype, b) for each problem, until one fails.
   template <class Solve>
   ffi::Error for_each_problem(Solve solve) const {
     for (int64_t b = 0; b < batch.batch; ++b) {
@@ -99,8 +99,8 @@ struct CoreOperands {
   }
 };
 
-inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                             const ffi::Dictionary& attributes) {
+inline ffi::ErrorOr<LargeOperands> DecodeLarge(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                               const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_core", attributes);
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto batch = decode_assignment(args, rets, given);
@@ -108,13 +108,13 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, ffi::Remai
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
   if (!control || !scratch) return wrong("results for the state are missing");
   const int64_t steps = given.integer("steps");
-  CoreOperands o{given.named("method", kLargeMethods),
-                 *batch,
-                 static_cast<int32_t*>(control->untyped_data()),
-                 static_cast<char*>(scratch->untyped_data()),
-                 0,
-                 given.operand("state") >= 0,
-                 steps > 0 ? steps : std::numeric_limits<int64_t>::max()};
+  LargeOperands o{given.named("method", kLargeMethods),
+                  *batch,
+                  static_cast<int32_t*>(control->untyped_data()),
+                  static_cast<char*>(scratch->untyped_data()),
+                  0,
+                  given.operand("state") >= 0,
+                  steps > 0 ? steps : std::numeric_limits<int64_t>::max()};
   if (given.failed()) return ffi::Unexpected(given.error());
   if (batch->batch == 0) return o;
   if (std::max(batch->n, batch->m) >= kMostRows) {
@@ -133,4 +133,4 @@ inline ffi::ErrorOr<CoreOperands> DecodeCore(ffi::RemainingArgs args, ffi::Remai
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_OPERANDS_H_
+#endif  // JAXMATCH_LARGE_OPERANDS_H_

@@ -1,8 +1,8 @@
-// Costs that are distances between points, computed wherever one is looked at.
+// Costs that are distances between points, computed on each access.
 //
-// In double precision, operation by operation in the order of the coordinates and never contracted,
-// then rounded to the type of the coordinates: an entry has the same bits each time, on every
-// platform and on every device. assignment/cpu/points.h computes the same bits.
+// Computed in double precision in the order of the coordinates, without contraction, and rounded to
+// the coordinates' type: an entry has the same bits on every access, platform and device.
+// assignment/cpu/points.h computes the same bits.
 #ifndef JAXMATCH_LARGE_POINT_COSTS_H_
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Costs that are T, between points with coordinates that are T.
+// Costs of type T, between points with coordinates of type T.
 template <class T>
 struct Points {};
 
@@ -21,18 +21,18 @@ struct ElementOf<Points<T>> {
   static constexpr bool is_computed = true;
 };
 
-// Coordinates lie side by side, those of all points after each other: neighbouring threads look at
+// Stored by coordinate, all points of a coordinate contiguous: neighbouring threads access
 // neighbouring columns.
 template <class T>
-struct GridCosts<Points<T>> : Grid<T> {
+struct QuantizedCosts<Points<T>> : Quantizer<T> {
   const T *row_points = nullptr, *col_points = nullptr;  // [dims, rows] and [dims, cols]
   int64_t rows = 0, cols = 0, dims = 0;
   Metric metric = Metric::kSqeuclidean;
 
-  // The costs of several rows and columns.
+  // Loads the costs of several rows and columns.
   template <int kRows, int kCols, class ColumnOf>
-  JAXMATCH_INLINE void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
-                               T (&cost)[kRows][kCols]) const {
+  JAXMATCH_INLINE void load(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                            T (&cost)[kRows][kCols]) const {
     const auto square = [](double x, double y) { return (x - y) * (x - y); };
     const auto apart = [](double x, double y) { return fabs(x - y); };
     const auto product = [](double x, double y) { return x * y; };
@@ -51,21 +51,21 @@ struct GridCosts<Points<T>> : Grid<T> {
     }
     add_up(i, column_of, product, rest, cost);
   }
-  // The costs of neighbouring columns.
-  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+  // Loads the costs of neighbouring columns.
+  JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
     const int64_t row[1] = {i};
-    T found[1][kMostAbreast];
-    if (first + kMostAbreast <= cols) {
-      look_up(row, [&](int a) { return first + a; }, found);
+    T found[1][kVectorColumns];
+    if (first + kVectorColumns <= cols) {
+      load(row, [&](int a) { return first + a; }, found);
     } else {
-      look_up(row, [&](int a) { return lesser(first + a, cols - 1); }, found);
+      load(row, [&](int a) { return lesser(first + a, cols - 1); }, found);
     }
     for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
   JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const {
     const int64_t row[1] = {i};
     T cost[1][1];
-    look_up(row, [&](int) { return j; }, cost);
+    load(row, [&](int) { return j; }, cost);
     return cost[0][0];
   }
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
@@ -80,7 +80,7 @@ struct GridCosts<Points<T>> : Grid<T> {
   }
 
  private:
-  // term(x, y) for each coordinate, and what their sum becomes.
+  // Sums term(x, y) over the coordinates, and applies `end` to the sum.
   template <int kRows, int kCols, class ColumnOf, class Term, class End>
   JAXMATCH_INLINE void add_up(const int64_t (&i)[kRows], const ColumnOf& column_of, Term term,
                               End end, T (&cost)[kRows][kCols]) const {

@@ -1,35 +1,34 @@
-// One large problem: its costs, masks and state, and what a look at all costs begins with.
-#ifndef JAXMATCH_LARGE_CORE_PROBLEM_H_
-#define JAXMATCH_LARGE_CORE_PROBLEM_H_
+// One large problem: its costs, masks and state, and the scan over all costs.
+#ifndef JAXMATCH_LARGE_PROBLEM_H_
+#define JAXMATCH_LARGE_PROBLEM_H_
 
 #include "assignment/large/state.h"
 
 namespace jaxmatch::assignment::large {
 
 template <class T>
-struct Core {
-  CoreState s;
-  GridCosts<T> costs;
+struct LargeProblem {
+  LargeState s;
+  QuantizedCosts<T> costs;
   const uint8_t *row_mask, *col_mask;  // canonical, or null
   bool maximize;
 
   using Element = typename ElementOf<T>::Type;
   using Range = typename RangeFor<Element>::Type;
-  JAXMATCH_DEVICE void look_at(Range& range, Element cost) const {
-    if constexpr (!Integral<Element>::value) range.look_at(single(cost), maximize);
+  JAXMATCH_DEVICE void include(Range& range, Element cost) const {
+    if constexpr (!Integral<Element>::value) range.include(single(cost), maximize);
   }
   JAXMATCH_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
-  // What a part of a problem that is divided over devices says otherwise, see
-  // assignment/large/sharded/state.h.
-  JAXMATCH_DEVICE static constexpr int classes() { return kClasses; }
+  // Overridden in a shard, see assignment/large/sharded/state.h.
+  JAXMATCH_DEVICE static constexpr int classes() { return kColumnClasses; }
   JAXMATCH_DEVICE static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_DEVICE static constexpr int64_t col_id(int64_t j) { return j; }
 
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
   // The least costs of columns first, first + step, ... before `last` in some rows, negated to
-  // maximise; `range` sees all costs. Calls f(column, least) for columns that exist.
+  // maximise; `range` includes all costs read. Calls f(column, least) for unmasked columns.
   template <int kRows, int kCols, class F>
   JAXMATCH_DEVICE void least_of_columns(int first, int step, int last, int64_t row,
                                         int64_t last_row, Range& range, F f) const {
@@ -38,8 +37,8 @@ struct Core {
     while (some < last && !has_col(some)) some += step;
     while (row < last_row && !has_row(row)) ++row;
     if (some >= last || row >= last_row) return;
-    // In place of a row or column that does not exist another one, so that there is nothing to
-    // decide and all costs come at the same time: seen twice they change nothing.
+    // Masked rows and columns are replaced by unmasked ones: this avoids branches, so that all
+    // loads are in flight together, and duplicates do not change a minimum.
     int at[kCols];
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
@@ -49,7 +48,7 @@ struct Core {
     Ordered best[kCols];
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) best[a] = worst<Ordered>();
-    const auto look = [&](auto place) {
+    const auto scan = [&](auto place) {
       int64_t present = row;
       for (int64_t next = row; next < last_row; next += kRows) {
         int64_t i[kRows];
@@ -59,21 +58,21 @@ struct Core {
           i[r] = present;
         }
         Element cost[kRows][kCols];
-        costs.look_up(i, place, cost);
+        costs.load(i, place, cost);
         JAXMATCH_UNROLL
         for (int r = 0; r < kRows; ++r) {
           JAXMATCH_UNROLL
           for (int a = 0; a < kCols; ++a) {
             best[a] = lesser(best[a], ordered(cost[r][a], maximize));
-            look_at(range, cost[r][a]);
+            include(range, cost[r][a]);
           }
         }
       }
     };
     if (!col_mask && first + (kCols - 1) * step < last) {  // the same for all lanes of most warps
-      look([&](int a) { return first + a * step; });
+      scan([&](int a) { return first + a * step; });
     } else {
-      look([&](int a) { return at[a]; });
+      scan([&](int a) { return at[a]; });
     }
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
@@ -81,42 +80,44 @@ struct Core {
     }
   }
 
-  // f(column, reduced cost) for the core of row i.
+  // f(column, reduced cost) for the candidates of row i.
   template <class F>
   JAXMATCH_DEVICE void for_each_candidate(Lanes g, int64_t i, F f) const {
-    const int64_t u = peek(s.u + i);
-    for (int c = g.lane; c < kClasses; c += g.kCount) {
-      const ClassCols col = s.core_col[i * kClasses + c];
-      ClassKeys slack = s.core_key[i * kClasses + c];
+    const int64_t u = load_relaxed(s.u + i);
+    for (int c = g.lane; c < kColumnClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kColumnClasses + c];
+      ClassKeys slack = s.core_key[i * kColumnClasses + c];
       JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) slack.x[b] -= u + peek(s.v + greater(col.x[b], 0));
+      for (int b = 0; b < kCandidatesPerClass; ++b)
+        slack.x[b] -= u + load_relaxed(s.v + greater(col.x[b], 0));
       JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
+      for (int b = 0; b < kCandidatesPerClass; ++b) {
         if (col.x[b] >= 0) f(col.x[b], slack.x[b]);
       }
     }
   }
 };
 
-// The range of all costs, and the least of each column in v_real; ends with a barrier.
+// Computes the range of all costs, and the column minima in v_real; ends with a barrier.
 template <class Team, class P>
-JAXMATCH_APART void look_at_costs(Team& team, const P& problem) {
+JAXMATCH_NOINLINE void scan_costs(Team& team, const P& problem) {
   P p = problem;
-  team.look_at_costs(p);
+  team.scan_costs(p);
 }
 
 JAXMATCH_DEVICE inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
 
-// Prices as the passes read them. Returns the number of those that a double would round.
+// Stores column prices as doubles for the passes over all costs. Returns the number of prices that
+// a double would round.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t publish_prices(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int64_t publish_prices(Team& team, const LargeProblem<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) {
-    const int64_t v = peek(p.s.v + j);
-    put(p.s.v_real + j, p.has_col(j) ? double(v) : -infinity());
+    const int64_t v = load_relaxed(p.s.v + j);
+    store_relaxed(p.s.v_real + j, p.has_col(j) ? double(v) : -infinity());
     return is_large_price(v);
   });
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_PROBLEM_H_
+#endif  // JAXMATCH_LARGE_PROBLEM_H_

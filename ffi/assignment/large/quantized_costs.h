@@ -1,13 +1,12 @@
-// The costs of one large problem as whole numbers on a grid.
+// The costs of one large problem as integers: fixed-point multiples of a common unit.
 //
-// Integers are what they are. Floating-point costs become multiples of a power of two: all of them
-// exactly where they have one in common and span no more than 50 bits. Else the least bits are
-// rounded, of which the gap of the result then tells, and costs far above what columns cost at
-// least are cut to the greatest number of the grid. A solution that uses none of these is as good
-// for the costs themselves; for another one there is a coarser grid. Everything that decides is an
-// exact 64-bit integer.
-#ifndef JAXMATCH_LARGE_GRID_COSTS_H_
-#define JAXMATCH_LARGE_GRID_COSTS_H_
+// Integer costs stay unchanged. Floating-point costs become multiples of a power of two: exactly if
+// they have a common unit and span at most 50 bits. Otherwise low bits are rounded (the reported
+// gap covers this) and outliers are clamped to the greatest representable value. A solution without
+// clamped costs is as good for the unclamped costs; if the optimum uses a clamped cost, the solve
+// restarts with a coarser unit. All decisions use exact 64-bit integers.
+#ifndef JAXMATCH_LARGE_QUANTIZED_COSTS_H_
+#define JAXMATCH_LARGE_QUANTIZED_COSTS_H_
 
 #include <cmath>
 #include <cstring>
@@ -16,8 +15,8 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostAbreast = 32;  // neighbouring columns that a thread looks at together
-constexpr int kGridBits = 50;
+constexpr int kVectorColumns = 32;  // neighbouring columns that a thread loads together
+constexpr int kQuantBits = 50;
 constexpr double kMostKey = 0x1p50;
 
 #if defined(__CUDACC__)
@@ -40,7 +39,7 @@ inline int trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 
 JAXMATCH_DEVICE inline double infinity() { return real_of(uint64_t{0x7ff} << 52); }
 
-// 16-bit floats, in their bits.
+// 16-bit floats, as bits.
 struct BFloat16 {
   uint16_t bits;
 };
@@ -48,7 +47,7 @@ struct Float16 {
   uint16_t bits;
 };
 
-// 16-bit floats as single ones.
+// Conversion of 16-bit floats to float.
 JAXMATCH_DEVICE inline float single(BFloat16 x) {
   const uint32_t bits = uint32_t(x.bits) << 16;
   float single;
@@ -65,7 +64,7 @@ JAXMATCH_DEVICE inline float single(Float16 x) {
   return exponent ? single : (sign ? -0x1p-24f : 0x1p-24f) * float(fraction);
 }
 JAXMATCH_DEVICE inline float single(float x) { return x; }
-JAXMATCH_DEVICE inline double single(double x) { return x; }  // not single: kept as it is
+JAXMATCH_DEVICE inline double single(double x) { return x; }  // doubles stay doubles
 
 JAXMATCH_DEVICE inline double widen(int32_t x) { return double(x); }
 JAXMATCH_DEVICE inline double widen(float x) { return double(x); }
@@ -79,7 +78,8 @@ JAXMATCH_DEVICE inline bool is_finite(T x) {
   return fabs(single(x)) < __builtin_huge_valf();
 }
 
-// Costs in an order in which the least one is the best, and back, negated to maximise.
+// Costs in an order in which the least is the best (reversed to maximise), and the inverse as
+// doubles, negated to maximise.
 JAXMATCH_DEVICE inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
 template <class T>
 JAXMATCH_DEVICE inline auto ordered(T x, bool maximize) {
@@ -110,8 +110,8 @@ struct Integral<int32_t> {
   static constexpr bool value = true;
 };
 
-// What a look at every cost finds out, merged by maxima. In the bits of a double, or of a float for
-// costs that fit one.
+// Range of the costs, merged by maxima; stored as the bits of a double, or of a float where costs
+// fit a float.
 template <class Bits, class Real>
 struct RangeOf {
   Bits most = 0;     // the greatest magnitude
@@ -128,12 +128,12 @@ struct RangeOf {
     memcpy(&bits, &x, sizeof bits);
     return bits;
   }
-  JAXMATCH_DEVICE void look_at(Real x, bool maximize) {
+  JAXMATCH_DEVICE void include(Real x, bool maximize) {
     const Bits infinite = as_bits(Real(__builtin_huge_val())), sign = ~(~Bits{0} >> 1);
     const Bits bits = as_bits(x), magnitude = bits & ~sign;
     const bool finite = magnitude < infinite;
     // x without its lowest bit, and the difference, which is exact. For a power of two a bit of the
-    // exponent goes instead: the difference is then at least half of x.
+    // exponent is cleared instead; the difference is then at least half of x.
     const Bits low = as_bits(as_real(magnitude) - as_real(magnitude & (magnitude - 1)));
     if (finite) most = greater(most, magnitude);
     if (finite) lowest = greater(lowest, Bits(0 - low));
@@ -151,15 +151,15 @@ struct RangeFor<double> {
 };
 
 // The range of all threads' costs.
-struct GridRange {
-  int64_t most = 0;            // the bits of the greatest magnitude, a double
+struct QuantRange {
+  int64_t most = 0;            // bits of the greatest magnitude, as a double
   int64_t lowest = INT64_MAX;  // likewise of the lowest bit, or of up to twice that
-  int32_t invalid = 0;         // −1: so it is
+  int32_t invalid = 0;         // -1: invalid
 
   template <class Bits, class Real>
-  JAXMATCH_DEVICE static GridRange of(const RangeOf<Bits, Real>& r) {
+  JAXMATCH_DEVICE static QuantRange of(const RangeOf<Bits, Real>& r) {
     using Range = RangeOf<Bits, Real>;
-    GridRange g;
+    QuantRange g;
     g.most = int64_t(bits_of(double(Range::as_real(r.most))));
     if (r.lowest) g.lowest = int64_t(bits_of(double(Range::as_real(Bits(0 - r.lowest)))));
     g.invalid = r.invalid ? -1 : 0;
@@ -167,24 +167,24 @@ struct GridRange {
   }
 };
 
-// What the costs are made of: numbers of that type in memory, unless point_costs.h knows better.
+// The element type of the costs: numbers of type T in memory, unless point_costs.h specialises it.
 template <class T>
 struct ElementOf {
   using Type = T;
   static constexpr bool is_computed = false;
 };
 
-// How costs become whole numbers.
+// Conversion of costs to integers.
 template <class Element>
-struct Grid {
+struct Quantizer {
   double factor = 1;  // a power of two, negative to maximise
-  double boost = 1;   // another one, for denormal doubles; else 1
+  double boost = 1;   // another power of two, for denormal doubles; else 1
 
   JAXMATCH_DEVICE static double whole(double x) {
     if (Integral<Element>::value) return x;
     return (lesser(x, kMostKey) + 0x1.8p52) - 0x1.8p52;
   }
-  // Whole, at most kMostKey; +inf where forbidden.
+  // The quantised cost: an integer, at most kMostKey; +inf if forbidden.
   JAXMATCH_DEVICE double key_of(Element cost) const { return key_of(cost, widen(cost)); }
   JAXMATCH_DEVICE double key_of_real(double real) const { return key_of(real, real); }
 
@@ -194,26 +194,27 @@ struct Grid {
     double x = real * factor;
     if (sizeof(Element) == sizeof(double)) x *= boost;
     if (Integral<Element>::value) return x;
-    // What is beyond all doubles on the grid does not forbid.
+    // A finite cost that overflows to +inf in these units is clamped, not forbidden.
     return is_finite(cost) ? whole(x) : infinity();
   }
 };
 
-// Where the costs are. Canonical rows are the shorter side; a stride of its own for each side lets
-// a tall problem be read where it is.
+// Quantised costs, read in place. Canonical rows are the shorter side; a stride for each side
+// avoids a transposed copy.
 template <class T>
-struct GridCosts : Grid<T> {
+struct QuantizedCosts : Quantizer<T> {
   const T* at = nullptr;
   int64_t row_stride = 0, col_stride = 1;
 
-  GridCosts() = default;
-  GridCosts(const void* costs, int64_t cols) : at(static_cast<const T*>(costs)), row_stride(cols) {}
+  QuantizedCosts() = default;
+  QuantizedCosts(const void* costs, int64_t cols)
+      : at(static_cast<const T*>(costs)), row_stride(cols) {}
 
   JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const { return at[i * row_stride + j * col_stride]; }
-  // The costs of several rows and columns.
+  // Loads the costs of several rows and columns.
   template <int kRows, int kCols, class ColumnOf>
-  JAXMATCH_DEVICE void look_up(const int64_t (&i)[kRows], const ColumnOf& column_of,
-                               T (&cost)[kRows][kCols]) const {
+  JAXMATCH_DEVICE void load(const int64_t (&i)[kRows], const ColumnOf& column_of,
+                            T (&cost)[kRows][kCols]) const {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const T* const row = at + i[r] * row_stride;
@@ -221,8 +222,8 @@ struct GridCosts : Grid<T> {
       for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
     }
   }
-  // The costs of neighbouring columns.
-  JAXMATCH_INLINE void look_along(int64_t i, int64_t first, int count, T* cost) const {
+  // Loads the costs of neighbouring columns.
+  JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
     const T* const from = at + i * row_stride + first * col_stride;
     if (col_stride == 1) {
       for (int a = 0; a < count; ++a) cost[a] = from[a];
@@ -240,4 +241,4 @@ struct GridCosts : Grid<T> {
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_GRID_COSTS_H_
+#endif  // JAXMATCH_LARGE_QUANTIZED_COSTS_H_

@@ -1,12 +1,14 @@
-// Rows held against all costs.
+// Passes over complete cost rows: candidate selection and row minima.
 //
-// select_cores<turned>(team, problem, v, count, row_of, turn, tell): the cores of row_of(k) for all
-// k below `count`, at prices v. Calls tell(row, least, horizon), maybe twice alike, and maybe for
-// masked rows: the least reduced cost of all, and the least of those that the core may lack; kFar
-// if there is none. Where turned, the classes of each so many columns are turned by another number.
+// select_cores<rotated>(team, problem, v, count, row_of, rotation, publish): selects the candidate
+// sets of row_of(k) for all k below `count`, at prices v. Calls publish(row, least, horizon) with
+// the least reduced cost of the row, and a lower bound on the reduced costs outside its candidate
+// set; kFar if there is none. It may call twice for a row, with equal values, and for masked rows.
+// With `rotated`, each block of columns has its classes rotated by a different number.
 //
-// find_least(team, problem, v, count, row_of, tell): their least reduced costs. Calls
-// tell(row, least), maybe more than once, of which the least counts, and maybe for masked rows.
+// find_least(team, problem, v, count, row_of, publish): least reduced costs of rows. Calls
+// publish(row, least), possibly several times for a row (the minimum counts), and possibly for
+// masked rows.
 #ifndef JAXMATCH_LARGE_ROWS_H_
 #define JAXMATCH_LARGE_ROWS_H_
 

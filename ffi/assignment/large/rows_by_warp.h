@@ -1,4 +1,4 @@
-// Rows held against all costs by warps: a few rows at once, a few columns of each for every lane.
+// Passes over cost rows on the GPU: a few rows per warp, a few columns of each per lane.
 #ifndef JAXMATCH_LARGE_ROWS_BY_WARP_H_
 #define JAXMATCH_LARGE_ROWS_BY_WARP_H_
 
@@ -6,20 +6,21 @@
 
 namespace jaxmatch::assignment::large {
 
-// The costs of a few rows and columns, and the columns' prices, all on their way at once.
+// Loads the costs of a few rows and columns, and the columns' prices, all in flight together.
 template <int kRows, int kCols, class P, class ColumnOf>
-JAXMATCH_DEVICE void look_up(const P& p, const double* v, const int64_t (&row)[kRows],
-                             const ColumnOf& column_of, typename P::Element (&cost)[kRows][kCols],
-                             double (&price)[kCols]) {
-  p.costs.look_up(row, column_of, cost);
+JAXMATCH_DEVICE void load_costs_and_prices(const P& p, const double* v, const int64_t (&row)[kRows],
+                                           const ColumnOf& column_of,
+                                           typename P::Element (&cost)[kRows][kCols],
+                                           double (&price)[kCols]) {
+  p.costs.load(row, column_of, cost);
   JAXMATCH_UNROLL
   for (int a = 0; a < kCols; ++a) price[a] = v[column_of(a)];
 }
 
-template <bool kTurned, int kRows, int kCols, class P, class Tell>
+template <bool kRotated, int kRows, int kCols, class P, class Publish>
 JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
-                                     const int64_t (&row)[kRows], uint32_t turn, int classes,
-                                     Tell tell) {
+                                     const int64_t (&row)[kRows], uint32_t rotation, int classes,
+                                     Publish publish) {
   const int m = int(p.s.m), blocks = (m + classes - 1) / classes;
   double least[kRows], horizon[kRows];
   JAXMATCH_UNROLL
@@ -29,17 +30,17 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) best[r].begin(p.row_id(row[r]));
     const auto column = [&](int block) {
-      if (!kTurned) return block * classes + c;
-      return block * classes + int((c + turn_of(block, turn)) % uint32_t(classes));
+      if (!kRotated) return block * classes + c;
+      return block * classes + int((c + rotation_of(block, rotation)) % uint32_t(classes));
     };
-    const auto look = [&](int block, unsigned exist, const auto& place) {
+    const auto scan = [&](int block, unsigned exist, const auto& place) {
       typename P::Element cost[kRows][kCols];
       double price[kCols];
-      look_up(p, v, row, place, cost, price);
+      load_costs_and_prices(p, v, row, place, cost, price);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        // First which of them may belong to the best, then these only: lanes that work together
-        // insert at the same time, each another one.
+        // First determine which costs may enter, then insert only these: the lanes of a warp insert
+        // together, each its own.
         unsigned better = 0;
         JAXMATCH_UNROLL
         for (int a = 0; a < kCols; ++a) {
@@ -55,15 +56,15 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
     const int end = column(blocks - 1) < m ? blocks : blocks - 1;
     int block = 0;
     for (; block + kCols <= end; block += kCols) {
-      look(block, ~0u, [&](int a) { return column(block + a); });
+      scan(block, ~0u, [&](int a) { return column(block + a); });
     }
     if (block < end) {
-      look(block, (1u << (end - block)) - 1,
+      scan(block, (1u << (end - block)) - 1,
            [&](int a) { return column(lesser(block + a, end - 1)); });
     }
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      // The last row may be there twice, and is written twice alike.
+      // The last row may occur twice, and is then written twice with equal values.
       best[r].write(p, v, row[r] * classes + c);
       if (best[r].col[0] >= 0) least[r] = lesser(least[r], best[r].x[0]);
       horizon[r] = lesser(horizon[r], best[r].horizon());
@@ -72,13 +73,13 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
   JAXMATCH_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const int64_t found = g.min(whole_or_far(least[r])), seen = g.min(whole_or_far(horizon[r]));
-    if (g.lane == 0) tell(row[r], found, seen);
+    if (g.lane == 0) publish(row[r], found, seen);
   }
 }
 
-template <bool kTurned, class Team, class P, class RowOf, class Tell>
-JAXMATCH_APART void select_cores(Team& team, const P& problem, const double* v, int64_t count,
-                                 RowOf row_of, uint32_t turn, Tell tell) {
+template <bool kRotated, class Team, class P, class RowOf, class Publish>
+JAXMATCH_NOINLINE void select_cores(Team& team, const P& problem, const double* v, int64_t count,
+                                    RowOf row_of, uint32_t rotation, Publish publish) {
   constexpr int kRows = 2, kCols = P::kComputed ? 4 : 8;
   const P p = problem;
   team.rows((count + kRows - 1) / kRows, [&](Lanes g, int64_t k) {
@@ -90,17 +91,17 @@ JAXMATCH_APART void select_cores(Team& team, const P& problem, const double* v, 
       present |= p.has_row(row[r]);
     }
     if (!present) return;
-    if (p.classes() == kClasses) {  // a number known to the compiler
-      select_together<kTurned, kRows, kCols>(p, v, g, row, turn, kClasses, tell);
+    if (p.classes() == kColumnClasses) {  // a compile-time constant
+      select_together<kRotated, kRows, kCols>(p, v, g, row, rotation, kColumnClasses, publish);
     } else {
-      select_together<kTurned, kRows, kCols>(p, v, g, row, turn, p.classes(), tell);
+      select_together<kRotated, kRows, kCols>(p, v, g, row, rotation, p.classes(), publish);
     }
   });
 }
 
-template <class Team, class P, class RowOf, class Tell>
-JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, int64_t count,
-                               RowOf row_of, Tell tell) {
+template <class Team, class P, class RowOf, class Publish>
+JAXMATCH_NOINLINE void find_least(Team& team, const P& problem, const double* v, int64_t count,
+                                  RowOf row_of, Publish publish) {
   constexpr int kRows = 4, kCols = 4, kWidth = kCols * Lanes::kCount;
   const P p = problem;
   const int64_t groups = (count + kRows - 1) / kRows, blocks = (p.s.m + kWidth - 1) / kWidth;
@@ -121,7 +122,7 @@ JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, in
       const auto place = [&](int a) { return lesser(j + a * g.kCount, last - 1); };
       typename P::Element cost[kRows][kCols];
       double price[kCols];
-      look_up(p, v, row, place, cost, price);
+      load_costs_and_prices(p, v, row, place, cost, price);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
         JAXMATCH_UNROLL
@@ -133,7 +134,7 @@ JAXMATCH_APART void find_least(Team& team, const P& problem, const double* v, in
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const int64_t found = g.min(whole_or_far(least[r]));
-      if (g.lane == 0) tell(row[r], found);
+      if (g.lane == 0) publish(row[r], found);
     }
   });
 }

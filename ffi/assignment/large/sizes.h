@@ -1,4 +1,4 @@
-// The state of one large problem, for Python: sizes of buffers, and the words that it reads.
+// Sizes of the buffers of a large problem, and the control words that Python reads.
 #ifndef JAXMATCH_LARGE_SIZES_H_
 #define JAXMATCH_LARGE_SIZES_H_
 
@@ -10,7 +10,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Of the scratch of a method.
+// Scratch of a method.
 template <LargeMethod kMethod>
 int64_t scratch_words(const int64_t* a) {
   int64_t bytes;
@@ -18,12 +18,12 @@ int64_t scratch_words(const int64_t* a) {
   return words(bytes);
 }
 
-// A sharded problem of n rows, m columns, with masks or without, whose rows or columns are divided
-// over devices.
+// Operands of a sharded problem: n rows, m columns, masked or not, with rows or columns sharded
+// over a number of devices.
 template <bool kHasCores>
-DividedOperands sharded_example(const int64_t* a) {
+ShardedOperands sharded_example(const int64_t* a) {
   static const uint8_t there = 1;
-  DividedOperands o{};
+  ShardedOperands o{};
   o.method = kHasCores ? LargeMethod::kCore : LargeMethod::kTree;
   o.whole.n = a[0];
   o.whole.m = a[1];
@@ -34,7 +34,7 @@ DividedOperands sharded_example(const int64_t* a) {
 }
 template <bool kHasCores>
 int64_t sharded_scratch_words(const int64_t* a) {
-  Divided<float> d;
+  Sharded<float> d;
   return words(sharded_example<kHasCores>(a).lay_out(&d));
 }
 
@@ -49,14 +49,14 @@ constexpr Size kSizes[] = {
     {"large.control.rows", constant<offsetof(Control, rows) / 4>},
     {"large.control.trees", constant<offsetof(Control, trees) / 4>},
     {"large.control.spent", constant<offsetof(Control, spent) / 4>},
-    {"large.control.request", constant<kRelayAt + offsetof(Relay, ask) / 4>},
+    {"large.control.request", constant<kContinuationAt + offsetof(Continuation, request) / 4>},
     {"large.stage.done", constant<kDone>},
-    {"large.request.mail", constant<kAskMail>},
-    {"large.request.cores", constant<kAskCores>},
-    {"large.request.lists", constant<kAskLists>},
-    {"large.most_devices", constant<kClasses>},
+    {"large.request.mail", constant<kRequestReduction>},
+    {"large.request.cores", constant<kRequestCores>},
+    {"large.request.lists", constant<kRequestLists>},
+    {"large.most_devices", constant<kColumnClasses>},
     {"large.longest_side", constant<kMostRows - 1>},
-    // Of n, m, and whether there are masks.
+    // Arguments: n, m, and whether there are masks.
     {"large.scratch.core", scratch_words<LargeMethod::kCore>},
     {"large.scratch.classical", scratch_words<LargeMethod::kClassical>},
     {"large.scratch.tree", scratch_words<LargeMethod::kTree>},
@@ -65,14 +65,14 @@ constexpr Size kSizes[] = {
     {"sharded.scratch", sharded_scratch_words<false>},
     {"sharded.cores",
      [](const int64_t* a) {
-       return words(sharded_example<true>(a).core_count() * Exchanged::kBytesOfClass);
+       return words(sharded_example<true>(a).core_count() * GatheredBlocks::kBytesOfClass);
      }},
     {"sharded.lists",
      [](const int64_t* a) {
        return words(sharded_example<false>(a).list_count() * int64_t(sizeof(ZeroList)));
      }},
     {"sharded.mail",
-     [](const int64_t* a) { return words(8 * sharded_example<false>(a).mail_words()); }},
+     [](const int64_t* a) { return words(8 * sharded_example<false>(a).reduction_words()); }},
 };
 
 }  // namespace jaxmatch::assignment::large

@@ -1,6 +1,6 @@
-// The state of one large problem between two launches, and where its parts lie in one buffer.
-#ifndef JAXMATCH_LARGE_CORE_STATE_H_
-#define JAXMATCH_LARGE_CORE_STATE_H_
+// The state of one large problem between two launches, as pointers into one buffer.
+#ifndef JAXMATCH_LARGE_STATE_H_
+#define JAXMATCH_LARGE_STATE_H_
 
 #include <cstddef>
 
@@ -9,21 +9,22 @@
 
 namespace jaxmatch::assignment::large {
 
-// Each row's core: 4 candidates from each of 32 classes of columns (j modulo 32).
-constexpr int kClasses = 32, kBest = 4, kCore = kClasses * kBest;
+// Each row's candidate set: 4 candidates from each of 32 column classes (j modulo 32).
+constexpr int kColumnClasses = 32, kCandidatesPerClass = 4,
+              kCandidates = kColumnClasses * kCandidatesPerClass;
 
-// What a lane reads at once of a core: the candidates of one class.
+// The unit that a lane loads of a candidate set: the candidates of one class.
 struct alignas(16) ClassCols {
-  int32_t x[kBest];
+  int32_t x[kCandidatesPerClass];
 };
 struct alignas(16) ClassKeys {
-  int64_t x[kBest];
+  int64_t x[kCandidatesPerClass];
 };
 
-constexpr int64_t kFar = int64_t{1} << 62;     // no path
-constexpr int64_t kTooFar = int64_t{1} << 60;  // a finite distance that long must not be added to
-constexpr int64_t kMostPrice = int64_t{1} << 51;  // with more, a double would round C - v
-constexpr int kRowBits = 18;  // of a row or a column, where it is packed with something else
+constexpr int64_t kFar = int64_t{1} << 62;        // no path
+constexpr int64_t kTooFar = int64_t{1} << 60;     // greater finite distances must not be added to
+constexpr int64_t kMostPrice = int64_t{1} << 51;  // beyond, a double would round C - v
+constexpr int kRowBits = 18;                      // of a row or a column, where packed
 constexpr int64_t kMostRows = int64_t{1} << kRowBits;
 constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
 constexpr uint64_t kNoParent = ~uint64_t{0};
@@ -34,75 +35,74 @@ JAXMATCH_DEVICE inline double slack_of_label(int64_t x) {
   return x < kFar ? double(x) : infinity();
 }
 
-// Who has a column, if no row: nobody (and somebody must), one of the rows of zeros that make a
-// wide problem square, or it is masked.
+// Values in place of a partner: free (and must be matched), matched to a dummy row of zeros that
+// makes a wide problem square, or masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
-enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckGrid };
+enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckClamped };
 
-// What a phase of the core method hands on to the next one.
+// State handed from one phase of the core method to the next.
 struct Progress {
-  int64_t last_reach = 0;   // how far prices moved, in the last search that let them
-  int64_t usual_reach = 0;  // the same of the last one in which they did; 0: none
-  bool tight = true;        // the next search looks along tight arcs only
-  bool split = false;       // labels have no room for hops
-  bool limited = false;     // prices could not move as far as they had to
-  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may be beyond their horizon
+  int64_t last_reach = 0;   // how far prices moved in the last search that allowed it
+  int64_t usual_reach = 0;  // the same, of the last search that moved them; 0: none
+  bool tight = true;        // the next search uses tight arcs only
+  bool split = false;       // labels have no bits for hops
+  bool limited = false;     // prices could not move as far as necessary
+  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon
   int16_t slow = 0;         // phases that found few paths
 };
 
-// What is decided for all threads. Words are read after a barrier, but for what the rows of zeros
-// pass on, which a search watches.
+// Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
+// which a search polls.
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
           bid_rounds = 0, rounds = 0;
-  int32_t rows = 0;             // that exist, canonical
-  int64_t spent[kFinish] = {};  // nanoseconds in each stage
+  int32_t rows = 0;             // unmasked canonical rows
+  int64_t spent[kFinish] = {};  // nanoseconds per stage
   int32_t cols = 0;
   int32_t flip = 0;             // canonical rows are the problem's columns
-  int32_t coarse = 0;           // numbers became too large for the fine grid
-  int32_t stale = 0;            // duals have moved since the costs were priced
-  int32_t exact = 0;            // costs lie on the grid
-  int32_t recent_pricings = 0;  // on this grid
+  int32_t coarse = 0;           // numbers overflowed with the fine unit
+  int32_t stale = 0;            // duals have moved since the last pricing
+  int32_t exact = 0;            // costs are multiples of the unit
+  int32_t recent_pricings = 0;  // with this unit
   int32_t too_wide = 0;
-  int32_t trees = 0;  // cores led nowhere: phases grow trees over all costs
+  int32_t trees = 0;  // the core method gave up: phases grow trees over all costs
   Progress progress;
-  GridRange range;
+  QuantRange range;
   double factor = 1, boost = 1;
-  int64_t columns_most = 0;  // the bits of the greatest magnitude of a column's least cost
-  int64_t used_most = 0;     // likewise of the costs cut by the grid that a solution used
-  int64_t reach = 0;         // distances up to it move prices
-  int64_t spare_price = 0;   // of every spare column: the greatest
+  int64_t columns_most = 0;  // bits of the greatest magnitude of a column minimum
+  int64_t used_most = 0;     // likewise of the clamped costs that a solution used
+  int64_t reach = 0;         // paths up to this length move prices
+  int64_t spare_price = 0;   // of all spare columns: the greatest
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
   int64_t most_hops = 0;                   // of the labels of free columns
-  int32_t frontier[2] = {0, 0}, ends = 0;  // of trees over all costs: how many there are
-  double sum = 0;                          // what ordered_sum() leaves for everybody
+  int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
+  double sum = 0;                          // result of ordered_sum()
 };
 
-// Where threads of several blocks meet, behind the control words: see
-// assignment/large/cuda/team.cuh.
-struct Meeting {
+// State of the grid barrier, behind the control words: see assignment/large/cuda/team.cuh.
+struct BarrierState {
   uint64_t word[2];
   int64_t sum;
 };
 
-constexpr int64_t kControlWords = 96, kMeetingAt = 64;
-static_assert(sizeof(Control) <= 4 * kMeetingAt, "");
-static_assert(sizeof(Meeting) <= 4 * (kControlWords - kMeetingAt), "");
+constexpr int64_t kControlWords = 96, kBarrierAt = 64;
+static_assert(sizeof(Control) <= 4 * kBarrierAt, "");
+static_assert(sizeof(BarrierState) <= 4 * (kControlWords - kBarrierAt), "");
 
-// Pointers into the buffer; n canonical rows and m columns, masked ones included.
-struct CoreState {
+// Pointers into the buffer; n canonical rows and m columns, including masked ones.
+struct LargeState {
   Control* control;
-  int64_t *v, *u;               // prices of columns and rows, in grid units
-  double* v_real;               // the same for the passes over all costs; -inf where masked
+  int64_t *v, *u;               // prices of columns and rows, in units
+  double* v_real;               // the same as doubles, for passes over all costs; -inf if masked
   int32_t *col4row, *row4col;   // or a Partner
-  ClassKeys* core_key;          // [n, kClasses]: costs in grid units
-  ClassCols* core_col;          // [n, kClasses]; -1: none
-  int64_t* horizon;             // of rows: no column outside of the core has less reduced cost
+  ClassKeys* core_key;          // [n, kColumnClasses]: costs in units
+  ClassCols* core_col;          // [n, kColumnClasses]; -1: none
+  int64_t* horizon;             // of rows: a lower bound on reduced costs outside the core
   int64_t* label;               // of columns: see Search; or the least slack
-  int64_t* seat_label;          // [n + m]: of columns, where a team keeps them by rows, see Seats
-  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and offers
+  int64_t* label_by_position;   // [n + m]: labels during a search, see LabelLayout
+  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and bids
   int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
@@ -112,10 +112,10 @@ struct CoreState {
   int64_t n, m;
 };
 
-constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all rows of zeros; for none
+constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all dummy rows; for none
 
-// The place of a row in the order of column j, and back: rows lie scattered on a ring of kMostRows
-// places, and each column begins somewhere else.
+// The place of a row in the order of column j, and its inverse: rows are scattered on a ring of
+// kMostRows places, and each column starts at a different place.
 constexpr int64_t kScatter = 112755, kGather = 240827, kTurn = 162013;
 static_assert((kScatter * kGather & (kMostRows - 1)) == 1, "one undoes the other");
 JAXMATCH_DEVICE inline int64_t place_of_row(int64_t row, int64_t j) {
@@ -126,17 +126,17 @@ JAXMATCH_DEVICE inline uint32_t row_at_place(int64_t place, int64_t j) {
   return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
 }
 
-// What rows offer a column: the least slack, whole or infinite, and of those that offer it the
-// first one's place.
+// The offer of rows to a column: the least slack, an integer or infinite, and the first place of a
+// row that offers it.
 struct Offer {
   double least = infinity();
   uint64_t place = kNoParent;
 
-  JAXMATCH_DEVICE void lower_to(Offer x) {
+  JAXMATCH_DEVICE void merge(Offer x) {
     if (x.least < least || (x.least == least && x.place < place)) *this = x;
   }
 };
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_CORE_STATE_H_
+#endif  // JAXMATCH_LARGE_STATE_H_

@@ -1,6 +1,6 @@
-// A parallel start on the core: free rows bid for columns, as in augmenting row reduction (Jonker
-// and Volgenant 1987) and in the auction with epsilon zero (Bertsekas 1988), all at the same
-// prices.
+// Parallel initialisation on the core: free rows bid for columns, as in augmenting row reduction
+// (Jonker and Volgenant 1987) and in the auction algorithm with epsilon zero (Bertsekas 1988). All
+// bids of a round use the same prices.
 #ifndef JAXMATCH_LARGE_CORE_BIDS_H_
 #define JAXMATCH_LARGE_CORE_BIDS_H_
 
@@ -11,8 +11,8 @@ namespace jaxmatch::assignment::large {
 constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
 constexpr uint64_t kNoBid = ~uint64_t{0};
 
-// The greatest raise wins; of several the first row. A smaller raise than a row could afford is as
-// valid.
+// Packs a bid so that the minimum is the greatest raise, then the first row. A raise may be
+// truncated: any raise up to the true one is valid.
 JAXMATCH_DEVICE inline uint64_t pack_bid(int64_t raise, int64_t row) {
   return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
 }
@@ -21,30 +21,32 @@ JAXMATCH_DEVICE inline int64_t raise_of(uint64_t bid) {
 }
 JAXMATCH_DEVICE inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
-// Every free row bids for its best column what it could pay more there than elsewhere; for a column
-// that somebody has, only a raise counts, and makes the duals stale. Returns how many bid.
+// Every free row bids for its best column; the raise is the difference to its second-best column. A
+// bid for a matched column needs a positive raise. A positive raise makes the duals stale. Returns
+// the number of bids.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t make_bids(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
-  const auto free_or_not = [&](int64_t i) { return peek(s.col4row + i) == kFree ? 0 : -1; };
+JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  const auto free_or_not = [&](int64_t i) { return load_relaxed(s.col4row + i) == kFree ? 0 : -1; };
   return team.sum_rows(s.n, free_or_not, [&](Lanes g, int64_t i, int64_t) {
     int64_t first = kFar, second = kFar;
-    int32_t place = kCore << 1;  // in the core; free columns come first
-    for (int c = g.lane; c < kClasses; c += g.kCount) {
-      const ClassCols col = s.core_col[i * kClasses + c];
-      const ClassKeys key = s.core_key[i * kClasses + c];
-      int64_t x[kBest];
-      int32_t at[kBest];
+    int32_t place = kCandidates << 1;  // in the core; free columns come first
+    for (int c = g.lane; c < kColumnClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kColumnClasses + c];
+      const ClassKeys key = s.core_key[i * kColumnClasses + c];
+      int64_t x[kCandidatesPerClass];
+      int32_t at[kCandidatesPerClass];
       JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
+      for (int b = 0; b < kCandidatesPerClass; ++b) {
         const int32_t j = greater(col.x[b], 0);
-        const bool taken = peek(s.row4col + j) >= 0;
-        x[b] = col.x[b] < 0 ? kFar : key.x[b] - peek(s.v + j);
-        // Rows begin at different places, so that ties spread.
-        at[b] = (taken ? kCore : 0) + ((c * kBest + b + int(i)) & (kCore - 1));
+        const bool taken = load_relaxed(s.row4col + j) >= 0;
+        x[b] = col.x[b] < 0 ? kFar : key.x[b] - load_relaxed(s.v + j);
+        // Rows start at different offsets, so that ties spread over columns.
+        at[b] = (taken ? kCandidates : 0) +
+                ((c * kCandidatesPerClass + b + int(i)) & (kCandidates - 1));
       }
       JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
+      for (int b = 0; b < kCandidatesPerClass; ++b) {
         if (x[b] < first || (x[b] == first && at[b] < place)) {
           second = first;
           first = x[b];
@@ -55,58 +57,60 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const Core<T>& p) {
       }
     }
     const int64_t least = g.min(first);
-    const int32_t chosen = g.min(first == least ? place : kCore << 1);
+    const int32_t chosen = g.min(first == least ? place : kCandidates << 1);
     const bool mine = first == least && place == chosen;
     const int64_t next = g.min(mine ? second : first);
-    const int e = ((chosen & (kCore - 1)) - int(i)) & (kCore - 1);
-    const int32_t j = s.core_col[i * kClasses + e / kBest].x[e % kBest];
-    // A row that has no second choice could pay anything: it does not, and searches.
+    const int e = ((chosen & (kCandidates - 1)) - int(i)) & (kCandidates - 1);
+    const int32_t j =
+        s.core_col[i * kColumnClasses + e / kCandidatesPerClass].x[e % kCandidatesPerClass];
+    // A row without a second choice could raise without bound. Its raise is zero instead: it may
+    // bid for a free column, otherwise a search matches it.
     const int64_t raise = next < kFar ? next - least : 0;
-    const bool bids = raise > 0 || chosen < kCore;
-    if (g.lane == 0 && bids) lower_to(s.bid + j, pack_bid(raise, i));
-    if (g.lane == 0 && raise > 0) put(&s.control->stale, 1);
+    const bool bids = raise > 0 || chosen < kCandidates;
+    if (g.lane == 0 && bids) atomic_min(s.bid + j, pack_bid(raise, i));
+    if (g.lane == 0 && raise > 0) store_relaxed(&s.control->stale, 1);
     return int(bids);
   });
 }
 
-// The best bid for each column wins it, and its price falls by the raise.
+// Assigns each column to its best bid and lowers its price by the raise.
 template <class Team, class T>
-JAXMATCH_DEVICE void take_bids(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE void take_bids(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   team.each(s.m, [&](int64_t j) {
-    const uint64_t bid = peek(s.bid + j);
+    const uint64_t bid = load_relaxed(s.bid + j);
     if (bid == kNoBid) return;
-    put(s.bid + j, kNoBid);
+    store_relaxed(s.bid + j, kNoBid);
     const int64_t i = row_of_bid(bid);
-    const int32_t loser = peek(s.row4col + j);
-    if (loser >= 0) put(s.col4row + loser, int32_t(kFree));
-    put(s.row4col + j, int32_t(i));
-    put(s.col4row + i, int32_t(j));
-    put(s.v + j, peek(s.v + j) - raise_of(bid));
+    const int32_t loser = load_relaxed(s.row4col + j);
+    if (loser >= 0) store_relaxed(s.col4row + loser, int32_t(kFree));
+    store_relaxed(s.row4col + j, int32_t(i));
+    store_relaxed(s.col4row + i, int32_t(j));
+    store_relaxed(s.v + j, load_relaxed(s.v + j) - raise_of(bid));
   });
   team.sync();
 }
 
-// Row prices under the columns' new prices; those that have a column are tight there. Returns the
-// number of free rows.
+// Recomputes row prices from the column prices; matched pairs are tight. Returns the number of free
+// rows.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t settle_row_prices(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t update_row_prices(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   return team.sum_rows(s.n, [&](Lanes g, int64_t i) {
     if (!p.has_row(i)) return 0;
     int64_t least = kFar;
-    for (int c = g.lane; c < kClasses; c += g.kCount) {
-      const ClassCols col = s.core_col[i * kClasses + c];
-      const ClassKeys key = s.core_key[i * kClasses + c];
+    for (int c = g.lane; c < kColumnClasses; c += g.kCount) {
+      const ClassCols col = s.core_col[i * kColumnClasses + c];
+      const ClassKeys key = s.core_key[i * kColumnClasses + c];
       JAXMATCH_UNROLL
-      for (int b = 0; b < kBest; ++b) {
-        const int64_t x = key.x[b] - peek(s.v + greater(col.x[b], 0));
+      for (int b = 0; b < kCandidatesPerClass; ++b) {
+        const int64_t x = key.x[b] - load_relaxed(s.v + greater(col.x[b], 0));
         if (col.x[b] >= 0) least = lesser(least, x);
       }
     }
     least = g.min(least);
-    if (g.lane == 0) put(s.u + i, least);
-    return int(peek(s.col4row + i) == kFree);
+    if (g.lane == 0) store_relaxed(s.u + i, least);
+    return int(load_relaxed(s.col4row + i) == kFree);
   });
 }
 

@@ -1,4 +1,4 @@
-// The candidates of a row: of each class of columns those with the least reduced costs.
+// The candidate set of a row: the columns with the least reduced costs of each column class.
 #ifndef JAXMATCH_LARGE_CORE_CANDIDATES_H_
 #define JAXMATCH_LARGE_CORE_CANDIDATES_H_
 
@@ -6,32 +6,32 @@
 
 namespace jaxmatch::assignment::large {
 
-// The best columns of one class for one row. Of equal ones each row has an order of its own: rows
-// that are all alike have cores that are not.
+// The best columns of one class for one row. Ties are broken by a hash of row and column, so that
+// identical rows get different candidate sets.
 struct Candidates {
   uint32_t scatter;
-  double x[kBest];
-  int32_t col[kBest];
+  double x[kCandidatesPerClass];
+  int32_t col[kCandidatesPerClass];
 
   JAXMATCH_DEVICE void begin(int64_t row) {
     scatter = uint32_t(row) * 0x85EBCA77u;
     JAXMATCH_UNROLL
-    for (int b = 0; b < kBest; ++b) {
+    for (int b = 0; b < kCandidatesPerClass; ++b) {
       x[b] = kNone;
       col[b] = -1;
     }
   }
-  // A forbidden column may not, a tied one might.
-  JAXMATCH_DEVICE bool may_enter(double cost) const { return cost <= x[kBest - 1]; }
+  // False for a forbidden column; true for a tie with the last candidate.
+  JAXMATCH_DEVICE bool may_enter(double cost) const { return cost <= x[kCandidatesPerClass - 1]; }
   JAXMATCH_INLINE void insert(double cost, int32_t j) {
     const uint32_t mine = place(j);
-    bool before[kBest];
+    bool before[kCandidatesPerClass];
     JAXMATCH_UNROLL
-    for (int b = 0; b < kBest; ++b) {
+    for (int b = 0; b < kCandidatesPerClass; ++b) {
       before[b] = (cost < x[b]) | ((cost == x[b]) & (mine < place(col[b])));
     }
     JAXMATCH_UNROLL
-    for (int b = kBest - 1; b > 0; --b) {
+    for (int b = kCandidatesPerClass - 1; b > 0; --b) {
       x[b] = before[b - 1] ? x[b - 1] : before[b] ? cost : x[b];
       col[b] = before[b - 1] ? col[b - 1] : before[b] ? j : col[b];
     }
@@ -43,7 +43,7 @@ struct Candidates {
     ClassCols cols;
     ClassKeys keys;
     JAXMATCH_UNROLL
-    for (int b = 0; b < kBest; ++b) {
+    for (int b = 0; b < kCandidatesPerClass; ++b) {
       const int32_t j = col[b];
       cols.x[b] = j;
       keys.x[b] = j < 0 ? 0 : int64_t(x[b] + v[j - p.col_id(0)]);
@@ -51,8 +51,10 @@ struct Candidates {
     p.s.core_col[at] = cols;
     p.s.core_key[at] = keys;
   }
-  // What others of the class have at least.
-  JAXMATCH_DEVICE double horizon() const { return col[kBest - 1] < 0 ? infinity() : x[kBest - 1]; }
+  // A lower bound on the reduced costs of the other columns of the class.
+  JAXMATCH_DEVICE double horizon() const {
+    return col[kCandidatesPerClass - 1] < 0 ? infinity() : x[kCandidatesPerClass - 1];
+  }
 
  private:
   JAXMATCH_DEVICE uint32_t place(int32_t j) const {
@@ -62,10 +64,10 @@ struct Candidates {
   static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
 };
 
-// By how much a block of columns, one of each class, is turned: where turned by 1, its first column
-// belongs to the last class.
-JAXMATCH_DEVICE inline uint32_t turn_of(int block, uint32_t turn) {
-  return uint32_t(block) * turn >> 16;
+// The rotation of the classes in a block of columns (one column of each class). With rotation 1 the
+// first column of the block belongs to the last class.
+JAXMATCH_DEVICE inline uint32_t rotation_of(int block, uint32_t rotation) {
+  return uint32_t(block) * rotation >> 16;
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -1,7 +1,7 @@
-// Augmenting along many disjoint shortest paths at once.
+// Augmentation along many disjoint shortest paths at once.
 //
-// Prices move as in the Hungarian method; afterwards every arc of a shortest path is tight, and
-// each tree that holds a free column gives one path.
+// Prices move as in the Hungarian method. Afterwards every arc of a shortest path is tight, and
+// each tree that contains a free column gives one path.
 #ifndef JAXMATCH_LARGE_CORE_PATHS_H_
 #define JAXMATCH_LARGE_CORE_PATHS_H_
 
@@ -9,43 +9,44 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostCuts = 10;     // each to half, then to nothing
-constexpr int64_t kFewHops = 16;  // more are doubled: estimated by latencies, not measured
+constexpr int kMostCuts = 10;  // halvings of the reach; then zero
+// longer paths use pointer doubling: estimated by latencies, not measured
+constexpr int64_t kFewHops = 16;
 
-// How prices move so that all shortest paths up to `reach` become tight.
+// The price changes that make all shortest paths up to length `reach` tight.
 struct Movement {
-  const CoreState& s;
-  const Search& how;
+  const LargeState& s;
+  const Search& search;
   int64_t reach;
 
   JAXMATCH_DEVICE int64_t fall_of(int64_t j) const {
-    return greater(reach - how.distance_of(peek(s.label + j)), int64_t{0});
+    return greater(reach - search.distance_of(load_relaxed(s.label + j)), int64_t{0});
   }
   JAXMATCH_DEVICE int64_t rise_of(int64_t i) const {
-    const int32_t j = peek(s.col4row + i);
+    const int32_t j = load_relaxed(s.col4row + i);
     return j >= 0 ? fall_of(j) : reach;
   }
 };
 
-// The prices within reach of the free rows, from one reach to another. Returns how many rows'
-// prices are beyond their horizon.
+// Moves prices from reach `from` to reach `to`. Returns the number of rows whose price exceeds
+// their horizon.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t move_prices(Team& team, const Core<T>& p, const Search& how, int64_t from,
-                                    int64_t to) {
-  const CoreState& s = p.s;
-  const Movement before{s, how, from}, after{s, how, to};
+JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const Search& search,
+                                    int64_t from, int64_t to) {
+  const LargeState& s = p.s;
+  const Movement before{s, search, from}, after{s, search, to};
   const auto fall_of = [&](int64_t j) { return after.fall_of(j) - before.fall_of(j); };
   const auto rise_of = [&](int64_t i) { return after.rise_of(i) - before.rise_of(i); };
-  const int64_t spare_distance = how.distance_of(peek(&s.control->spare_label));
+  const int64_t spare_distance = search.distance_of(load_relaxed(&s.control->spare_label));
   team.each(s.m, [&](int64_t j) {
     const int64_t fall = fall_of(j);
-    if (fall != 0) put(s.v + j, peek(s.v + j) - fall);
+    if (fall != 0) store_relaxed(s.v + j, load_relaxed(s.v + j) - fall);
   });
   const int64_t beyond = team.sum(s.n, [&](int64_t i) {
     if (!p.has_row(i)) return false;
-    const int64_t rise = rise_of(i), u = peek(s.u + i) + rise;
-    if (rise != 0) put(s.u + i, u);
-    return u > peek(s.horizon + i);
+    const int64_t rise = rise_of(i), u = load_relaxed(s.u + i) + rise;
+    if (rise != 0) store_relaxed(s.u + i, u);
+    return u > load_relaxed(s.horizon + i);
   });
   team.leader([&] {
     s.control->spare_price -=
@@ -54,141 +55,147 @@ JAXMATCH_DEVICE int64_t move_prices(Team& team, const Core<T>& p, const Search& 
   return beyond;
 }
 
-// The same as far as `reach`, or less far if more than `most` rows' prices would be beyond their
-// horizon: where nothing is near, a few rows take all others along. Returns how far.
+// Moves prices up to `reach`, or less far if the prices of more than `most` rows would exceed their
+// horizon: without near paths, a few rows would move the prices of all others. Returns the reach
+// attained.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const Core<T>& p, const Search& how,
-                                          int64_t reach, int64_t most) {
+JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
+                                          const Search& search, int64_t reach, int64_t most) {
   int64_t moved = 0;
   for (int cuts = 0; reach != moved;) {
-    const int64_t beyond = move_prices(team, p, how, moved, reach);
+    const int64_t beyond = move_prices(team, p, search, moved, reach);
     moved = reach;
     if (beyond > most) reach = cuts++ < kMostCuts ? reach / 2 : 0;
   }
   return moved;
 }
 
-// The column one step closer to the root of its tree: the one that the parent row has now, or the
-// root itself, as −1 − row.
-JAXMATCH_DEVICE inline int32_t step_up(const CoreState& s, const Search& how, int64_t j) {
-  const uint32_t row = parent_row(s, how, j);
+// The column one step closer to the root of the tree, i.e. the partner of the parent row; -1 - row
+// if the parent row is the root.
+JAXMATCH_DEVICE inline int32_t step_up(const LargeState& s, const Search& search, int64_t j) {
+  const uint32_t row = parent_row(s, search, j);
   if (row == kNoRow) return -1;
-  if (row == kSpareRow) return int32_t(spare_entry(s, how));
-  const int32_t col = peek(s.col4row + row);
+  if (row == kSpareRow) return int32_t(spare_entry(s, search));
+  const int32_t col = load_relaxed(s.col4row + row);
   return col >= 0 ? col : -1 - int32_t(row);
 }
 
-// All columns' ancestors 1, 2, 4 ... steps up, until all are roots: those are in the last level.
-// With `one` only their parents. Returns the number of levels.
+// Computes each column's ancestors 1, 2, 4, ... steps up, until all are roots; the last level holds
+// the roots. With `one` only the parents. Returns the number of levels.
 template <class Team>
-JAXMATCH_DEVICE int find_ancestors(Team& team, const CoreState& s, const Search& how, bool one) {
+JAXMATCH_DEVICE int find_ancestors(Team& team, const LargeState& s, const Search& search,
+                                   bool one) {
   const auto count = [&](int32_t* level, auto find) {
     return team.sum(s.m, [&](int64_t j) {
       const int32_t up = find(j);
-      put(level + j, up);
+      store_relaxed(level + j, up);
       return up >= 0;
     });
   };
   int levels = 1;
-  int64_t left = count(s.ancestor, [&](int64_t j) { return step_up(s, how, j); });
+  int64_t left = count(s.ancestor, [&](int64_t j) { return step_up(s, search, j); });
   for (; !one && left > 0 && levels < kLevels; ++levels) {
     const int32_t* const below = s.ancestor + (levels - 1) * s.m;
     left = count(s.ancestor + levels * s.m, [&](int64_t j) {
-      const int32_t up = peek(below + j);
-      return up >= 0 ? peek(below + up) : up;
+      const int32_t up = load_relaxed(below + j);
+      return up >= 0 ? load_relaxed(below + up) : up;
     });
   }
   return levels;
 }
 
-// Column j gets the row from which its path comes.
-JAXMATCH_DEVICE inline void turn(const CoreState& s, const Search& how, int64_t j) {
-  const uint32_t row = parent_row(s, how, j);
-  put(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
-  if (row != kSpareRow) put(s.col4row + row, int32_t(j));
+// Assigns column j to the parent row on its path.
+JAXMATCH_DEVICE inline void assign_row(const LargeState& s, const Search& search, int64_t j) {
+  const uint32_t row = parent_row(s, search, j);
+  store_relaxed(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
+  if (row != kSpareRow) store_relaxed(s.col4row + row, int32_t(j));
 }
 
-// What a phase has found.
+// Result of a phase.
 struct Found {
   int64_t paths, reach;
-  bool limited;   // there were paths farther away than prices may move
-  bool too_wide;  // a distance did not fit
+  bool limited;   // there were paths longer than prices may move
+  bool too_wide;  // a distance overflowed
 };
 
-// Each tree's nearest free column ends its path; prices within the farthest of them move, if they
-// may move so far.
+// Augments along the shortest path of each tree, to its nearest free column. Prices move by the
+// length of the longest of these paths, as far as they may.
 //
-// Paths of a few hops are walked, by a thread each. Longer ones are found and turned in steps that
-// double.
+// Short paths are traversed by one thread each. Long paths are marked and flipped by pointer
+// doubling.
 template <class Team, class T>
-JAXMATCH_DEVICE Found augment(Team& team, const Core<T>& p, const Search& how,
+JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search& search,
                               int64_t most_beyond) {
-  const CoreState& s = p.s;
-  // A search along tight arcs has taken longer than its paths do.
-  const bool few = how.tight || (how.hop_bits > 0 && peek(&s.control->most_hops) <= kFewHops);
-  const int levels = find_ancestors(team, s, how, few);
+  const LargeState& s = p.s;
+  // A search along tight arcs takes longer than traversing its paths.
+  const bool few =
+      search.tight || (search.hop_bits > 0 && load_relaxed(&s.control->most_hops) <= kFewHops);
+  const int levels = find_ancestors(team, s, search, few);
   int32_t* const roots = few ? s.on_path : s.ancestor + (levels - 1) * s.m;
   const auto is_end = [&](int64_t j) {
-    return peek(s.row4col + j) == kFree && peek(s.label + j) < kTooFar;
+    return load_relaxed(s.row4col + j) == kFree && load_relaxed(s.label + j) < kTooFar;
   };
   team.each(s.m, [&](int64_t j) {
     if (!is_end(j)) return;
     if (few) {
       int32_t up = int32_t(j);
-      while (up >= 0) up = peek(s.ancestor + up);
-      put(roots + j, up);
+      while (up >= 0) up = load_relaxed(s.ancestor + up);
+      store_relaxed(roots + j, up);
     }
-    const int32_t root = -1 - peek(roots + j);
-    lower_to(s.nearest + root, how.rename(peek(s.label + j), j));
+    const int32_t root = -1 - load_relaxed(roots + j);
+    atomic_min(s.nearest + root, search.rename(load_relaxed(s.label + j), j));
   });
   team.sync();
   const auto is_nearest = [&](int64_t j) {
-    const int32_t root = -1 - peek(roots + j);
-    return how.rename(peek(s.label + j), j) == peek(s.nearest + root);
+    const int32_t root = -1 - load_relaxed(roots + j);
+    return search.rename(load_relaxed(s.label + j), j) == load_relaxed(s.nearest + root);
   };
-  const bool too_wide = peek(&s.control->too_wide) != 0;
+  const bool too_wide = load_relaxed(&s.control->too_wide) != 0;
   int64_t reach = 0;
   bool limited = false;
-  if (!how.tight) {
+  if (!search.tight) {
     team.each(s.m, [&](int64_t j) {
       if (!is_end(j) || !is_nearest(j)) return;
-      if (!how.names_parents()) lower_to(s.end + (-1 - peek(roots + j)), int32_t(j));
-      raise_to(&s.control->reach, how.distance_of(peek(s.label + j)));
+      if (!search.names_parents()) atomic_min(s.end + (-1 - load_relaxed(roots + j)), int32_t(j));
+      atomic_max(&s.control->reach, search.distance_of(load_relaxed(s.label + j)));
     });
     team.sync();
-    const int64_t farthest = peek(&s.control->reach);
-    reach = move_prices_up_to(team, p, how, farthest, most_beyond);
+    const int64_t farthest = load_relaxed(&s.control->reach);
+    reach = move_prices_up_to(team, p, search, farthest, most_beyond);
     limited = reach < farthest;
   }
   const auto is_chosen = [&](int64_t j) {
-    if (!is_end(j) || how.distance_of(peek(s.label + j)) > reach) return false;
-    return how.names_parents() ? is_nearest(j) : peek(s.end + (-1 - peek(roots + j))) == j;
+    if (!is_end(j) || search.distance_of(load_relaxed(s.label + j)) > reach) return false;
+    return search.names_parents() ? is_nearest(j)
+                                  : load_relaxed(s.end + (-1 - load_relaxed(roots + j))) == j;
   };
   if (few) {
     const int64_t paths = team.sum(s.m, [&](int64_t j) {
       if (!is_chosen(j)) return false;
-      for (int32_t at = int32_t(j); at >= 0; at = peek(s.ancestor + at)) turn(s, how, at);
+      for (int32_t at = int32_t(j); at >= 0; at = load_relaxed(s.ancestor + at))
+        assign_row(s, search, at);
       return true;
     });
     return {paths, reach, limited, too_wide};
   }
   const int64_t paths = team.sum(s.m, [&](int64_t j) {
     const bool chosen = is_chosen(j);
-    put(s.on_path + j, int32_t(chosen));
+    store_relaxed(s.on_path + j, int32_t(chosen));
     return chosen;
   });
-  // Who is on a path marks ancestors ever fewer steps up: in the end all of them are marked.
+  // Columns on a path mark their ancestors at distances of decreasing powers of two, until the
+  // whole path is marked.
   for (int k = levels - 1; k-- > 0;) {
     const int32_t* const level = s.ancestor + k * s.m;
     team.each(s.m, [&](int64_t j) {
-      if (peek(s.on_path + j) == 0) return;
-      const int32_t up = peek(level + j);
-      if (up >= 0) put(s.on_path + up, 1);
+      if (load_relaxed(s.on_path + j) == 0) return;
+      const int32_t up = load_relaxed(level + j);
+      if (up >= 0) store_relaxed(s.on_path + up, 1);
     });
     team.sync();
   }
   team.each(s.m, [&](int64_t j) {
-    if (peek(s.on_path + j) != 0) turn(s, how, j);
+    if (load_relaxed(s.on_path + j) != 0) assign_row(s, search, j);
   });
   team.sync();
   return {paths, reach, limited, too_wide};

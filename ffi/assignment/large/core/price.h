@@ -1,4 +1,5 @@
-// Pricing: rows are held against all costs, and those whose price was too high get other cores.
+// Pricing: checks row prices against all costs; rows whose price was too high get a new candidate
+// set.
 #ifndef JAXMATCH_LARGE_CORE_PRICE_H_
 #define JAXMATCH_LARGE_CORE_PRICE_H_
 
@@ -7,53 +8,56 @@
 
 namespace jaxmatch::assignment::large {
 
-// Row prices that hold for all columns and not only for the core. Prices of columns only fall, so
-// that those within the row's horizon do. A row whose price was too high loses its partner, as the
-// pair is not tight any more. It gets a new core; with `renew` so does every row that has come as
-// far as its horizon; with `everyone` horizons do not count. Returns how many rows lost theirs.
-// After begin_pricing(); others see it all behind the next barrier.
+// Makes the row prices feasible for all columns, not only for the core. Column prices only fall, so
+// a row price within its horizon is still feasible. A row whose price was too high loses its
+// partner, because that pair is no longer tight, and gets a new candidate set. With `renew` every
+// row whose price has reached its horizon gets one; with `all_rows` horizons are ignored. Returns
+// the number of rows that lost their partner. Call after begin_pricing(); results are visible to
+// other threads after the next barrier.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t price_rows(Team& team, const Core<T>& p, uint32_t choice, bool renew,
-                                   bool everyone) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_t choice,
+                                   bool renew, bool all_rows) {
+  const LargeState& s = p.s;
   int32_t *const doubtful = s.frontier, *const choosing = s.frontier + s.n;
   int32_t *const length = s.control->frontier, *const choosing_length = length + 1;
   int64_t* const least = s.nearest;
   const int64_t count = list_rows(team, s.n, doubtful, length, [&](int64_t i) {
-    put(least + i, kFar);
-    return p.has_row(i) && (everyone || peek(s.u + i) + renew > peek(s.horizon + i));
+    store_relaxed(least + i, kFar);
+    return p.has_row(i) &&
+           (all_rows || load_relaxed(s.u + i) + renew > load_relaxed(s.horizon + i));
   });
   if (count == 0) return 0;
   const double* const v = team.prices(s);
   const auto choose = [&](const int32_t* list, int64_t rows) {
     select_listed_cores(team, p, v, list, rows, choice,
                         [least, horizon = s.horizon](int64_t i, int64_t x, int64_t seen) {
-                          put(least + i, x);
-                          put(horizon + i, seen);
+                          store_relaxed(least + i, x);
+                          store_relaxed(horizon + i, seen);
                         });
   };
-  if (renew) {  // one look does for both
+  if (renew) {  // one pass gives both
     choose(doubtful, count);
   } else {
     find_least_of_list(team, p, v, doubtful, count,
-                       [least](int64_t i, int64_t x) { lower_to(least + i, x); });
+                       [least](int64_t i, int64_t x) { atomic_min(least + i, x); });
   }
   team.sync();
   const int64_t freed = team.sum(count, [&](int64_t k) {
-    const int32_t i = peek(doubtful + k), j = peek(s.col4row + i);
-    const int64_t x = peek(least + i);
-    if (x >= peek(s.u + i)) {
-      if (!renew) put(s.horizon + i, everyone ? x : greater(peek(s.horizon + i), x));
+    const int32_t i = load_relaxed(doubtful + k), j = load_relaxed(s.col4row + i);
+    const int64_t x = load_relaxed(least + i);
+    if (x >= load_relaxed(s.u + i)) {
+      if (!renew)
+        store_relaxed(s.horizon + i, all_rows ? x : greater(load_relaxed(s.horizon + i), x));
       return false;
     }
-    put(s.u + i, x);
-    if (!renew) put(choosing + count_up(choosing_length), i);
+    store_relaxed(s.u + i, x);
+    if (!renew) store_relaxed(choosing + atomic_add(choosing_length), i);
     if (j < 0) return false;
-    put(s.col4row + i, int32_t(kFree));
-    put(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.col4row + i, int32_t(kFree));
+    store_relaxed(s.row4col + j, int32_t(kFree));
     return true;
   });
-  if (!renew) choose(choosing, peek(choosing_length));
+  if (!renew) choose(choosing, load_relaxed(choosing_length));
   return freed;
 }
 

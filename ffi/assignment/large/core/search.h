@@ -1,10 +1,10 @@
 // Shortest paths from all free rows.
 //
-// By label correcting on a GPU, in the order of labels on a CPU: with whole numbers the shortest
-// distances do not depend on the order of the steps, and neither does anything that follows. Of the
-// shortest paths to a column the ones with the fewest hops count, and of these the one through the
-// first row, where each column has an order of the rows of its own: else the first of many rows
-// that are alike would get all columns into its tree, and a search give a single path.
+// The GPU uses label correcting, the CPU Dijkstra's order. Distances are integers, so they do not
+// depend on the order of relaxations, and neither does anything derived from them. Ties between
+// shortest paths to a column go to the fewest hops, then to the first row in an order of rows that
+// differs from column to column. With one order for all columns, the first of many identical rows
+// would get all columns into its tree, and a search would find a single path.
 #ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
 #define JAXMATCH_LARGE_CORE_SEARCH_H_
 
@@ -21,31 +21,31 @@ JAXMATCH_DEVICE inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
 JAXMATCH_DEVICE inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_DEVICE inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
 
-// How a phase looks for paths. A column's label is its distance; below, if there is room, its hops;
-// and below, if there is still room, the place of the row from which it has them: then the label
-// names the column's parent, which is found by another sweep else.
+// Parameters of a search. A label packs the distance of a column; below, if bits are left, the
+// hops; and below, if bits are left, the place of the parent row. Where labels do not contain the
+// parent, a separate pass finds it.
 struct Search {
-  bool tight;    // along tight arcs only: no price will move
-  bool spares;   // there are rows of zeros
-  int hop_bits;  // 0: parents are found by another search
+  bool tight;    // tight arcs only: no price will move
+  bool spares;   // there are dummy rows
+  int hop_bits;  // 0: a second search finds the parents
   int row_bits = 0;
   int64_t bound = kFar;  // no label exceeds it
 
   JAXMATCH_DEVICE bool names_parents() const { return row_bits > 0; }
   JAXMATCH_DEVICE bool is_bounded() const { return bound < kTooFar; }
-  // From now on no distance exceeds `distance`; without a limit if it is negative.
+  // Bounds all distances by `distance`; no bound if it is negative.
   JAXMATCH_DEVICE void set_bound(int64_t distance) {
-    const int64_t room = kTooFar >> (hop_bits + 1);
-    const bool fits = distance >= 0 && distance < room;
-    row_bits = hop_bits > 0 && (tight || (fits && distance < room >> kRowBits)) ? kRowBits : 0;
+    const int64_t limit = kTooFar >> (hop_bits + 1);
+    const bool fits = distance >= 0 && distance < limit;
+    row_bits = hop_bits > 0 && (tight || (fits && distance < limit >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
-  // Of arcs that lead from a free row to a label within the bound.
+  // The greatest slack of an arc from a free row to a label within the bound.
   JAXMATCH_DEVICE int64_t most_slack() const {
     if (tight) return 0;
     return bound < kTooFar ? ((bound >> row_bits) - (hop_bits > 0)) >> hop_bits : INT64_MAX;
   }
-  // An arc adds its step to where the arcs of its row's label start: one hop on, and no row yet.
+  // The offset to which the arcs of a labelled row add their step: one hop more, and no parent row.
   JAXMATCH_DEVICE int64_t start(int64_t label) const {
     return ((label >> row_bits) + (hop_bits > 0)) << row_bits;
   }
@@ -63,23 +63,24 @@ struct Search {
   JAXMATCH_DEVICE int64_t hops_of(int64_t label) const {
     return label >> row_bits & ((int64_t{1} << hop_bits) - 1);
   }
-  // Nearer, or with fewer hops; through which row does not matter.
+  // True if `label` has a smaller distance, or as small a one with fewer hops; ignores the parent
+  // row.
   JAXMATCH_DEVICE bool is_before(int64_t label, int64_t other) const {
     return label >> row_bits < other >> row_bits;
   }
-  // The same label with another number in the place of the row.
+  // The same label with another number in the bits of the parent row.
   JAXMATCH_DEVICE int64_t rename(int64_t label, int64_t number) const {
     return names_parents() ? label >> row_bits << row_bits | number : label;
   }
 };
 
-// Which arcs a search can use, and what their steps look like.
+// Which arcs a search can use, and the encoding of their steps.
 struct ArcForm {
   int64_t most_slack = -1;
   int hop_bits = 0, row_bits = 0;
 
-  JAXMATCH_DEVICE static ArcForm of(const Search& how) {
-    return {how.most_slack(), how.hop_bits, how.row_bits};
+  JAXMATCH_DEVICE static ArcForm of(const Search& search) {
+    return {search.most_slack(), search.hop_bits, search.row_bits};
   }
   JAXMATCH_DEVICE bool operator==(const ArcForm& other) const {
     return most_slack == other.most_slack && hop_bits == other.hop_bits &&
@@ -87,45 +88,46 @@ struct ArcForm {
   }
 };
 
-// Where labels are while they settle: each column's own place, or the place of the row that has it,
-// so that who looks after neighbouring rows reads neighbouring labels.
-struct Seats {
-  const CoreState& s;
+// Positions of labels during a search: by column, or by the row that the column is matched to, so
+// that threads of neighbouring rows load neighbouring labels.
+struct LabelLayout {
+  const LargeState& s;
   bool by_rows;
 
-  JAXMATCH_DEVICE int64_t* labels() const { return by_rows ? s.seat_label : s.label; }
-  JAXMATCH_DEVICE int64_t seat_of(int64_t j) const {
+  JAXMATCH_DEVICE int64_t* labels() const { return by_rows ? s.label_by_position : s.label; }
+  JAXMATCH_DEVICE int64_t position_of(int64_t j) const {
     if (!by_rows) return j;
-    const int32_t i = peek(s.row4col + j);
+    const int32_t i = load_relaxed(s.row4col + j);
     return i >= 0 ? i : s.n + j;
   }
-  // A row has the column in it.
-  JAXMATCH_DEVICE bool is_of_row(int64_t seat) const { return by_rows && seat < s.n; }
-  JAXMATCH_DEVICE int64_t column_in(int64_t seat) const {
-    if (!by_rows) return seat;
-    return is_of_row(seat) ? peek(s.col4row + seat) : seat - s.n;
+  // True if this is the position of a matched row.
+  JAXMATCH_DEVICE bool is_of_row(int64_t position) const { return by_rows && position < s.n; }
+  JAXMATCH_DEVICE int64_t column_at(int64_t position) const {
+    if (!by_rows) return position;
+    return is_of_row(position) ? load_relaxed(s.col4row + position) : position - s.n;
   }
 };
 
-// f(column, step) for those arcs of the core of row i.
+// f(column, step) for the usable arcs in the candidate set of row i.
 template <class T, class F>
-JAXMATCH_DEVICE void for_each_core_arc(const Core<T>& p, const Search& how, Lanes g, int64_t i,
-                                       F f) {
-  const int64_t most = how.most_slack();
+JAXMATCH_DEVICE void for_each_core_arc(const LargeProblem<T>& p, const Search& search, Lanes g,
+                                       int64_t i, F f) {
+  const int64_t most = search.most_slack();
   p.for_each_candidate(g, i, [&](int32_t j, int64_t slack) {
-    if (slack <= most) f(j, how.step(slack, i, j));
+    if (slack <= most) f(j, search.step(slack, i, j));
   });
 }
 
 // Ends without a barrier, as begin_phase() does.
 template <class Team, class T>
-JAXMATCH_DEVICE void reset_labels(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE void reset_labels(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   team.each(s.m, [&](int64_t j) {
-    put(s.label + j, kFar);
-    put(s.parent + j, kNoParent);
+    store_relaxed(s.label + j, kFar);
+    store_relaxed(s.parent + j, kNoParent);
   });
-  if (team.seats(s).by_rows) team.each(s.n + s.m, [&](int64_t k) { put(s.seat_label + k, kFar); });
+  if (team.label_layout(s).by_rows)
+    team.each(s.n + s.m, [&](int64_t k) { store_relaxed(s.label_by_position + k, kFar); });
   team.leader([&] {
     s.control->most_hops = 0;
     s.control->too_wide = 0;
@@ -135,187 +137,194 @@ JAXMATCH_DEVICE void reset_labels(Team& team, const Core<T>& p) {
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE void begin_phase(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE void begin_phase(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   reset_labels(team, p);
   team.each(s.n, [&](int64_t i) {
-    put(s.nearest + i, kFar);
-    put(s.end + i, INT32_MAX);
+    store_relaxed(s.nearest + i, kFar);
+    store_relaxed(s.end + i, INT32_MAX);
   });
   team.leader([&] { s.control->reach = 0; });
 }
 
-// What a row remembers while labels settle: where the label of its column is, and what it has
-// passed on.
-struct PassedOn {
-  int32_t seat;  // or a Partner: then there is none
+// State that a row keeps during relaxation: the position of its column's label, and the last label
+// it propagated.
+struct RowMemo {
+  int32_t position;  // or a Partner if there is none
   int64_t label;
 };
 
-// Labels up to the bound. Returns the rounds that settle() took.
+// Computes all labels up to the bound. Returns the rounds of relax_to_fixed_point().
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t find_labels(Team& team, const Core<T>& p, const Search& how) {
-  const CoreState& s = p.s;
-  const Seats seats = team.seats(s);
-  int64_t* const labels = seats.labels();
-  const auto pass_on = [&](int64_t seat, int64_t there) {
-    if (there == kTooFar) put(&s.control->too_wide, 1);
-    // Only a team whose seats are columns looks at the owner.
-    team.pass_on(labels + seat, there, s.row4col + (seats.by_rows ? 0 : seat));
+JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const Search& search) {
+  const LargeState& s = p.s;
+  const LabelLayout layout = team.label_layout(s);
+  int64_t* const labels = layout.labels();
+  const auto propagate_min = [&](int64_t position, int64_t there) {
+    if (there == kTooFar) store_relaxed(&s.control->too_wide, 1);
+    // The owner is used only by a team whose positions are columns.
+    team.propagate_min(labels + position, there, s.row4col + (layout.by_rows ? 0 : position));
   };
-  const int64_t rounds = team.template settle<PassedOn>(
-      s.n, how.spares ? s.m : 0,
+  const int64_t rounds = team.template relax_to_fixed_point<RowMemo>(
+      s.n, search.spares ? s.m : 0,
       [&](int64_t i) {
-        const int32_t j = peek(s.col4row + i);
-        return PassedOn{j >= 0 ? int32_t(seats.seat_of(j)) : j, kFar};
+        const int32_t j = load_relaxed(s.col4row + i);
+        return RowMemo{j >= 0 ? int32_t(layout.position_of(j)) : j, kFar};
       },
-      [&] { return peek(&s.control->spare_label); },
-      [&](const PassedOn& memo) {
-        if (memo.seat == kAbsent) return kFar;
-        return memo.seat >= 0 ? peek(labels + memo.seat) : 0;
+      [&] { return load_relaxed(&s.control->spare_label); },
+      [&](const RowMemo& memo) {
+        if (memo.position == kAbsent) return kFar;
+        return memo.position >= 0 ? load_relaxed(labels + memo.position) : 0;
       },
-      [&](PassedOn& memo, int64_t label) -> int64_t {
-        if (!how.is_before(label, memo.label) || label > how.bound) return -1;
+      [&](RowMemo& memo, int64_t label) -> int64_t {
+        if (!search.is_before(label, memo.label) || label > search.bound) return -1;
         memo.label = label;
         return label;
       },
       [&](Lanes g, int64_t i, int64_t label) {
-        const int64_t start = how.start(label);
-        team.for_each_arc(p, how, g, i, [&](int64_t seat, int64_t step) {
-          const int64_t there = how.end(start, step);
-          if (there > how.bound) return;
-          pass_on(seat, there);
-          if (!how.spares || seats.is_of_row(seat)) return;
-          const int64_t j = seats.column_in(seat);
-          if (peek(s.row4col + j) != kSpare) return;
-          const int64_t news = how.rename(there, j);
-          if (news < peek(&s.control->spare_label)) lower_to(&s.control->spare_label, news);
+        const int64_t start = search.start(label);
+        team.for_each_arc(p, search, g, i, [&](int64_t position, int64_t step) {
+          const int64_t there = search.end(start, step);
+          if (there > search.bound) return;
+          propagate_min(position, there);
+          if (!search.spares || layout.is_of_row(position)) return;
+          const int64_t j = layout.column_at(position);
+          if (load_relaxed(s.row4col + j) != kSpare) return;
+          const int64_t entry = search.rename(there, j);
+          if (entry < load_relaxed(&s.control->spare_label))
+            atomic_min(&s.control->spare_label, entry);
         });
       },
       [&](int64_t j, int64_t spare_label) {
-        // From a spare column its row of zeros leads to every column.
-        const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
-        if (!p.has_col(j) || slack > how.most_slack()) return;
-        const int64_t there = how.end(how.start(spare_label), how.step(slack, kSpareRow, j));
-        if (there <= how.bound) pass_on(seats.seat_of(j), there);
+        // The dummy row of a spare column has an arc to every column.
+        const int64_t slack = load_relaxed(&s.control->spare_price) - load_relaxed(s.v + j);
+        if (!p.has_col(j) || slack > search.most_slack()) return;
+        const int64_t there =
+            search.end(search.start(spare_label), search.step(slack, kSpareRow, j));
+        if (there <= search.bound) propagate_min(layout.position_of(j), there);
       });
-  if (seats.by_rows) {
-    team.each(s.m, [&](int64_t j) { put(s.label + j, peek(labels + seats.seat_of(j))); });
+  if (layout.by_rows) {
+    team.each(s.m, [&](int64_t j) {
+      store_relaxed(s.label + j, load_relaxed(labels + layout.position_of(j)));
+    });
     team.sync();
   }
   return rounds;
 }
 
-// How many of the free columns have been reached. Leaves in control->most_hops in how many hops the
-// farthest.
+// Returns the number of free columns reached. Stores the greatest number of hops to one of them in
+// control->most_hops.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t count_reached(Team& team, const Core<T>& p, const Search& how) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t count_reached(Team& team, const LargeProblem<T>& p, const Search& search) {
+  const LargeState& s = p.s;
   return team.sum(s.m, [&](int64_t j) {
-    const int64_t label = peek(s.label + j);
-    const bool reached = peek(s.row4col + j) == kFree && label < kTooFar;
-    if (reached) raise_to(&s.control->most_hops, how.hops_of(label));
+    const int64_t label = load_relaxed(s.label + j);
+    const bool reached = load_relaxed(s.row4col + j) == kFree && label < kTooFar;
+    if (reached) atomic_max(&s.control->most_hops, search.hops_of(label));
     return reached;
   });
 }
 
-// Each column's parent, where labels do not name it: the first row from which it has its label.
-// With hops in the labels, parents make no circle.
+// Finds each column's parent where labels do not contain it: the first row that yields the label.
+// Labels that contain hops rule out cycles of parents.
 template <class Team, class T>
-JAXMATCH_DEVICE void set_parents(Team& team, const Core<T>& p, const Search& how) {
-  const CoreState& s = p.s;
-  const Seats seats = team.seats(s);
-  const int64_t spare_label = how.spares ? peek(&s.control->spare_label) : kFar;
+JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
+  const LargeState& s = p.s;
+  const LabelLayout layout = team.label_layout(s);
+  const int64_t spare_label = search.spares ? load_relaxed(&s.control->spare_label) : kFar;
   const auto label_of = [&](int64_t i) -> int64_t {
-    const int32_t j = peek(s.col4row + i);
+    const int32_t j = load_relaxed(s.col4row + i);
     if (j == kAbsent) return -1;
-    const int64_t label = j >= 0 ? peek(s.label + j) : 0;
+    const int64_t label = j >= 0 ? load_relaxed(s.label + j) : 0;
     return label < kTooFar ? label : -1;
   };
   team.rows(s.n, label_of, [&](Lanes g, int64_t i, int64_t label) {
-    const int64_t start = how.start(label);
-    team.for_each_arc(p, how, g, i, [&](int64_t seat, int64_t step) {
-      const int64_t j = seats.column_in(seat);
-      // Not its own column: an arc makes a label longer.
-      if (how.end(start, step) == peek(s.label + j)) lower_to(s.parent + j, pack_row(0, i, j));
+    const int64_t start = search.start(label);
+    team.for_each_arc(p, search, g, i, [&](int64_t position, int64_t step) {
+      const int64_t j = layout.column_at(position);
+      // The column is never the row's own partner: every arc increases the label.
+      if (search.end(start, step) == load_relaxed(s.label + j))
+        atomic_min(s.parent + j, pack_row(0, i, j));
     });
   });
   if (spare_label < kTooFar) {
     team.each(s.m, [&](int64_t j) {
       if (!p.has_col(j)) return;
-      const int64_t label = peek(s.label + j);
-      const int64_t slack = peek(&s.control->spare_price) - peek(s.v + j);
-      if (label == spare_label && peek(s.row4col + j) == kSpare) {
-        lower_to(&s.control->spare_parent, pack_parent(0, j));
+      const int64_t label = load_relaxed(s.label + j);
+      const int64_t slack = load_relaxed(&s.control->spare_price) - load_relaxed(s.v + j);
+      if (label == spare_label && load_relaxed(s.row4col + j) == kSpare) {
+        atomic_min(&s.control->spare_parent, pack_parent(0, j));
       }
-      if (label == how.end(how.start(spare_label), how.step(slack, kSpareRow, j))) {
-        lower_to(s.parent + j, pack_row(0, kSpareRow, j));
+      if (label == search.end(search.start(spare_label), search.step(slack, kSpareRow, j))) {
+        atomic_min(s.parent + j, pack_row(0, kSpareRow, j));
       }
     });
   }
   team.sync();
 }
 
-// The same where labels have no room for hops: of the rows from which a column is as near as it can
-// be, the first that is the fewest hops away.
+// Finds parents where labels have no bits for hops: of the rows that yield a column's distance, the
+// first among those with the fewest hops.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t find_parents(Team& team, const Core<T>& p, const Search& how) {
-  const CoreState& s = p.s;
-  const Seats seats = team.seats(s);
-  // Parents are in the columns' own places: there a column's seat is the column.
-  return team.template settle<PassedOn>(
-      s.n, how.spares ? s.m : 0, [&](int64_t i) { return PassedOn{peek(s.col4row + i), kFar}; },
+JAXMATCH_DEVICE int64_t find_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
+  const LargeState& s = p.s;
+  const LabelLayout layout = team.label_layout(s);
+  // Parents are stored by column: in this search the memo's position is the column.
+  return team.template relax_to_fixed_point<RowMemo>(
+      s.n, search.spares ? s.m : 0,
+      [&](int64_t i) { return RowMemo{load_relaxed(s.col4row + i), kFar}; },
       [&] {
-        const uint64_t entry = peek(&s.control->spare_parent);
+        const uint64_t entry = load_relaxed(&s.control->spare_parent);
         return entry == kNoParent ? kFar : int64_t(entry);
       },
-      [&](const PassedOn& memo) {
-        if (memo.seat == kAbsent) return kFar;
-        const uint64_t mine = memo.seat >= 0 ? peek(s.parent + memo.seat) : 0;
+      [&](const RowMemo& memo) {
+        if (memo.position == kAbsent) return kFar;
+        const uint64_t mine = memo.position >= 0 ? load_relaxed(s.parent + memo.position) : 0;
         return mine == kNoParent ? kFar : hops_of_parent(mine);
       },
-      [&](PassedOn& memo, int64_t hops) -> int64_t {
+      [&](RowMemo& memo, int64_t hops) -> int64_t {
         if (hops >= memo.label) return -1;
         memo.label = hops;
         return hops;
       },
       [&](Lanes g, int64_t i, int64_t hops) {
-        const int32_t mine = peek(s.col4row + i);
-        const int64_t d = mine >= 0 ? peek(s.label + mine) : 0;
-        team.for_each_arc(p, how, g, i, [&](int64_t seat, int64_t step) {
-          const int64_t j = seats.column_in(seat);
-          const int64_t there = how.end(d, step);  // a label is a distance and nothing else
-          if (j == mine || there != peek(s.label + j)) return;
-          team.pass_on(s.parent + j, pack_row(hops + 1, i, j), s.row4col + j);
-          if (!how.spares || peek(s.row4col + j) != kSpare) return;
-          if (there != peek(&s.control->spare_label)) return;
+        const int32_t mine = load_relaxed(s.col4row + i);
+        const int64_t d = mine >= 0 ? load_relaxed(s.label + mine) : 0;
+        team.for_each_arc(p, search, g, i, [&](int64_t position, int64_t step) {
+          const int64_t j = layout.column_at(position);
+          const int64_t there = search.end(d, step);  // here a label is a plain distance
+          if (j == mine || there != load_relaxed(s.label + j)) return;
+          team.propagate_min(s.parent + j, pack_row(hops + 1, i, j), s.row4col + j);
+          if (!search.spares || load_relaxed(s.row4col + j) != kSpare) return;
+          if (there != load_relaxed(&s.control->spare_label)) return;
           const uint64_t entry = pack_parent(hops + 1, j);
-          if (entry < peek(&s.control->spare_parent)) lower_to(&s.control->spare_parent, entry);
+          if (entry < load_relaxed(&s.control->spare_parent))
+            atomic_min(&s.control->spare_parent, entry);
         });
       },
-      [&](int64_t j, int64_t heard) {
-        const int64_t from = peek(&s.control->spare_label), d = peek(s.label + j);
-        const uint64_t entry = uint64_t(heard);
+      [&](int64_t j, int64_t entry_word) {
+        const int64_t from = load_relaxed(&s.control->spare_label), d = load_relaxed(s.label + j);
+        const uint64_t entry = uint64_t(entry_word);
         if (!p.has_col(j) || number_of_parent(entry) == uint64_t(j)) return;
-        if (from + peek(&s.control->spare_price) - peek(s.v + j) != d) return;
-        team.pass_on(s.parent + j, pack_row(hops_of_parent(entry) + 1, kSpareRow, j),
-                     s.row4col + j);
+        if (from + load_relaxed(&s.control->spare_price) - load_relaxed(s.v + j) != d) return;
+        team.propagate_min(s.parent + j, pack_row(hops_of_parent(entry) + 1, kSpareRow, j),
+                           s.row4col + j);
       });
 }
 
-// The row from which a column has its label.
-JAXMATCH_DEVICE inline uint32_t parent_row(const CoreState& s, const Search& how, int64_t j) {
-  if (!how.names_parents()) {
-    const uint64_t parent = peek(s.parent + j);
+// The parent row of a column.
+JAXMATCH_DEVICE inline uint32_t parent_row(const LargeState& s, const Search& search, int64_t j) {
+  if (!search.names_parents()) {
+    const uint64_t parent = load_relaxed(s.parent + j);
     return parent == kNoParent ? kNoRow : row_at_place(number_of_parent(parent), j);
   }
-  const int64_t label = peek(s.label + j);
+  const int64_t label = load_relaxed(s.label + j);
   return label >= kTooFar ? kNoRow : row_at_place(label & (kMostRows - 1), j);
 }
-// The spare column from which the rows of zeros have theirs.
-JAXMATCH_DEVICE inline uint32_t spare_entry(const CoreState& s, const Search& how) {
-  if (!how.names_parents()) return number_of_parent(peek(&s.control->spare_parent));
-  return uint32_t(peek(&s.control->spare_label) & (kMostRows - 1));
+// The spare column from which the dummy rows got their label.
+JAXMATCH_DEVICE inline uint32_t spare_entry(const LargeState& s, const Search& search) {
+  if (!search.names_parents()) return number_of_parent(load_relaxed(&s.control->spare_parent));
+  return uint32_t(load_relaxed(&s.control->spare_label) & (kMostRows - 1));
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -1,4 +1,4 @@
-// Each row's core.
+// Selection of each row's candidate set.
 //
 // Core-oriented assignment: Volgenant, Linear and semi-assignment problems: a core oriented
 // approach, Computers and Operations Research 23 (1996).
@@ -9,20 +9,21 @@
 
 namespace jaxmatch::assignment::large {
 
-// Of all rows, each class every so many columns.
-template <class Team, class P, class Tell>
-JAXMATCH_DEVICE void select_all_cores(Team& team, const P& p, const double* v, Tell tell) {
-  select_cores<false>(team, p, v, p.s.n, [](int64_t k) { return k; }, 0, tell);
+// For all rows; the classes are not rotated.
+template <class Team, class P, class Publish>
+JAXMATCH_DEVICE void select_all_cores(Team& team, const P& p, const double* v, Publish publish) {
+  select_cores<false>(team, p, v, p.s.n, [](int64_t k) { return k; }, 0, publish);
 }
 
-// Of listed rows, where number `choice` of a solve turns the classes.
-template <class Team, class P, class Tell>
+// For the listed rows; `choice`, the number of this selection in the solve, determines the rotation
+// of the classes.
+template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void select_listed_cores(Team& team, const P& p, const double* v,
                                          const int32_t* list, int64_t count, uint32_t choice,
-                                         Tell tell) {
+                                         Publish publish) {
   select_cores<true>(
-      team, p, v, count, [list](int64_t k) { return int64_t(peek(list + k)); },
-      choice * 0x9E3779B1u, tell);
+      team, p, v, count, [list](int64_t k) { return int64_t(load_relaxed(list + k)); },
+      choice * 0x9E3779B1u, publish);
 }
 
 }  // namespace jaxmatch::assignment::large

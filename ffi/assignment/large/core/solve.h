@@ -1,13 +1,13 @@
-// One large assignment, exactly: solve a sparse core, price all costs, and repeat until no price
-// has to change.
+// Exact solution of one large assignment: solve a sparse core, price all costs, and repeat until no
+// price changes.
 //
-// Each round of paths on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
-// the duals feasible for all costs and frees the rows whose partner is not tight any more. Where
-// cores hold no path, find few at a time or have changed too often, the rest is left to the tree
-// variant of the Hungarian method, which goes on from the duals and pairs there are: each of its
-// iterations looks at every cost at most once, keeps the duals feasible and adds a pair, or proves
-// that there is no assignment. So the end comes after at most patience() pricings and n such
-// iterations, and in wide problems pricings that each take a row's partner before these begin.
+// Each augmentation on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
+// the duals feasible for all costs and frees the rows whose pair is no longer tight. If the cores
+// contain no path, yield few paths at a time or have changed too often, the tree variant of the
+// Hungarian method continues from the current duals and pairs. Each of its iterations reads every
+// cost at most once, keeps the duals feasible and adds a pair, or proves infeasibility.
+// Termination: at most patience() pricings, then n such iterations; in wide problems also pricings
+// before these iterations, each of which frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -22,125 +22,128 @@
 namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
-// When cores are given up: after so many pricings, or after so many phases that find paths for less
-// than that part of the free rows. Large problems have more patience: trees look at all costs, and
-// with points may take a dual update for each column.
+// The core method gives up after patience() pricings, or after patience() phases that find paths
+// for less than 1 / kPartFound of the free rows. Large problems have more patience: trees read all
+// costs, and with points may need a dual update per column.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kPartFound = 32;
 JAXMATCH_DEVICE inline int patience(int64_t rows) {
   return int(greater(kLeastPatience, rows / kRowsByPatience));
 }
 constexpr int kLeastCaution = 1;  // see Progress
-// How far a search looks at first, in reaches of the last one: with 1 and 2 all searches together
-// take up to 1.3 times as long.
+// First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
+// up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
 
-// How many rows' prices may be beyond their horizon.
+// The number of rows whose price may exceed their horizon.
 JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
 
-// How far a search looks at first; negative: as far as it may. Before prices have moved, half as
-// far as those of rows can rise on average until they are at their horizons, of rows that have one.
+// The first bound of a search; negative: unbounded. Before prices have moved: half the mean
+// distance of row prices to their horizons, where rows without a horizon count as zero.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t first_bound(Team& team, const Core<T>& p, const Progress& progress) {
+JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
+                                    const Progress& progress) {
   if (progress.usual_reach > 0) return lesser(kAhead * progress.last_reach, kTooFar);
-  const CoreState& s = p.s;
-  const int64_t rows = peek(&s.control->rows), most = kTooFar / rows;
+  const LargeState& s = p.s;
+  const int64_t rows = load_relaxed(&s.control->rows), most = kTooFar / rows;
   const int64_t sum = team.wide_sum(s.n, [&](int64_t i) {
-    const int64_t horizon = p.has_row(i) ? peek(s.horizon + i) : kFar;
+    const int64_t horizon = p.has_row(i) ? load_relaxed(s.horizon + i) : kFar;
     if (horizon >= kFar) return int64_t{0};
-    return lesser(greater(horizon - peek(s.u + i), int64_t{0}), most);
+    return lesser(greater(horizon - load_relaxed(s.u + i), int64_t{0}), most);
   });
   return sum > 0 ? greater(sum / rows / 2, int64_t{1}) : -1;
 }
 
-// One phase: a search, and the paths it found.
+// One phase: a search and its augmentations.
 //
-// The search looks no farther than first_bound() says, and then farther only if that does not reach
-// half of the free columns: most arcs are longer than any path. The team gathers those that a
-// search can use before it, unless `gathered` says that it has them: augment_stage() clears that
-// when prices move, or pairs where labels are kept by rows.
+// The search is bounded by first_bound(); the bound grows while fewer than half as many free
+// columns are reached as there are free rows, since most arcs are longer than any path. The team
+// caches the usable arcs before the search, unless `gathered` says that they are cached;
+// augment_stage() clears it when prices move, or when pairs change and labels are stored by row.
 template <class Team, class T>
-JAXMATCH_DEVICE Found run_phase(Team& team, const Core<T>& p, Search& how, const Progress& progress,
-                                int64_t free_rows, ArcForm& gathered, int64_t& rounds) {
-  int64_t far = how.tight ? 0 : first_bound(team, p, progress);
+JAXMATCH_DEVICE Found run_phase(Team& team, const LargeProblem<T>& p, Search& search,
+                                const Progress& progress, int64_t free_rows, ArcForm& gathered,
+                                int64_t& rounds) {
+  int64_t far = search.tight ? 0 : first_bound(team, p, progress);
   begin_phase(team, p);
   for (int widened = 0;; ++widened) {
-    const bool named = how.names_parents();
-    how.set_bound(widened < kMostWidened ? far : -1);
-    if (widened > 0 && named != how.names_parents()) reset_labels(team, p);
-    if (const ArcForm form = ArcForm::of(how); !(form == gathered)) {
-      team.gather_arcs(p, how);
+    const bool named = search.names_parents();
+    search.set_bound(widened < kMostWidened ? far : -1);
+    if (widened > 0 && named != search.names_parents()) reset_labels(team, p);
+    if (const ArcForm form = ArcForm::of(search); !(form == gathered)) {
+      team.gather_arcs(p, search);
       gathered = form;
     }
     team.sync();
-    rounds += find_labels(team, p, how);
-    if (how.tight || 2 * count_reached(team, p, how) >= free_rows || !how.is_bounded()) break;
+    rounds += find_labels(team, p, search);
+    if (search.tight || 2 * count_reached(team, p, search) >= free_rows || !search.is_bounded())
+      break;
     far = lesser(2 * far + progress.usual_reach, kTooFar);
   }
-  if (how.hop_bits == 0) {
-    rounds += find_parents(team, p, how);
-  } else if (!how.names_parents()) {
-    set_parents(team, p, how);
+  if (search.hop_bits == 0) {
+    rounds += find_parents(team, p, search);
+  } else if (!search.names_parents()) {
+    set_parents(team, p, search);
   }
-  return augment(team, p, how, most_beyond(peek(&p.s.control->rows), progress.caution));
+  return augment(team, p, search, most_beyond(load_relaxed(&p.s.control->rows), progress.caution));
 }
 
-// What the next stage is after some stage. Every thread of the team calls these; what they branch
-// on is the same for all.
+// Each stage returns the next stage. All threads of the team call it and take the same branches.
 
-// With the range of the costs, and column minima in v_real.
+// Expects the range of the costs, and the column minima in v_real.
 template <class Team, class T>
-JAXMATCH_DEVICE int judge_costs(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
-  const bool invalid = peek(&s.control->range.invalid);
-  const bool empty = peek(&s.control->rows) == 0;
+JAXMATCH_DEVICE int judge_costs(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  const bool invalid = load_relaxed(&s.control->range.invalid);
+  const bool empty = load_relaxed(&s.control->rows) == 0;
   team.each(s.m, [&](int64_t j) {
-    const double least = fabs(peek(s.v_real + j));
+    const double least = fabs(load_relaxed(s.v_real + j));
     if (p.has_col(j) && least < infinity()) {
-      raise_to(&s.control->columns_most, int64_t(bits_of(least)));
+      atomic_max(&s.control->columns_most, int64_t(bits_of(least)));
     }
   });
   team.sync();
   team.leader([&] {
     s.control->status = int32_t(invalid ? kInvalidCost : kOptimal);
-    choose_grid(p);
+    choose_unit(p);
   });
   return invalid || empty ? kFinish : kSelect;
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE int look_stage(Team& team, Core<T>& p) {
-  look_at_costs(team, p);
+JAXMATCH_DEVICE int scan_stage(Team& team, LargeProblem<T>& p) {
+  scan_costs(team, p);
   return judge_costs(team, p);
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE int select_stage(Team& team, Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int select_stage(Team& team, LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   begin(team, p);
   publish_prices(team, p);
   const auto enter = [u = s.u, horizon = s.horizon, row_mask = p.row_mask,
                       status = &s.control->status](int64_t i, int64_t least, int64_t seen) {
-    put(u + i, least);
-    put(horizon + i, seen);
-    if (least == kFar && (!row_mask || row_mask[i])) put(status, int32_t(kInfeasible));
+    store_relaxed(u + i, least);
+    store_relaxed(horizon + i, seen);
+    if (least == kFar && (!row_mask || row_mask[i])) store_relaxed(status, int32_t(kInfeasible));
   };
   select_all_cores(team, p, team.prices(s), enter);
   team.sync();
-  return peek(&s.control->status) == kInfeasible ? kFinish : kBid;
+  return load_relaxed(&s.control->status) == kInfeasible ? kFinish : kBid;
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE int bid_stage(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   int64_t rounds = 0;
   team.leader([&] { s.control->stale = 0; });
   team.sync();
   for (; rounds < kMostBidRounds && make_bids(team, p) > 0; ++rounds) take_bids(team, p);
-  const int64_t free_rows = settle_row_prices(team, p);
-  if (peek(&s.control->rows) < peek(&s.control->cols)) place_spares(team, p, free_rows);
+  const int64_t free_rows = update_row_prices(team, p);
+  if (load_relaxed(&s.control->rows) < load_relaxed(&s.control->cols))
+    place_spares(team, p, free_rows);
   team.leader([&] {
     s.control->bid_rounds = int32_t(rounds);
     s.control->free_rows = int32_t(free_rows);
@@ -152,11 +155,11 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const Core<T>& p) {
   return kAugment;
 }
 
-// Phases until another stage must come or the budget is spent. What they hand on is in every
-// thread's own hands: nobody has to wait for it.
+// Runs phases until another stage must follow or the budget is spent. Every thread keeps its own
+// copy of the progress, which needs no barrier.
 template <class Team, class T>
-JAXMATCH_DEVICE int augment_stage(Team& team, const Core<T>& p, int64_t& budget) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
+  const LargeState& s = p.s;
   Control& c = *s.control;
   Progress progress = c.progress;
   int64_t free_rows = c.free_rows;
@@ -167,29 +170,29 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const Core<T>& p, int64_t& budget)
   int64_t rounds = 0;
   ArcForm gathered;
   for (; next == kAugment; ++phases, --budget) {
-    if (free_rows == 0) next = stale ? kPrice : kCheckGrid;
+    if (free_rows == 0) next = stale ? kPrice : kCheckClamped;
     if (next != kAugment || budget == 0) break;
-    Search how{progress.tight, spares, 0};
-    if (how.tight || !progress.split) {
-      for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++how.hop_bits;
+    Search search{progress.tight, spares, 0};
+    if (search.tight || !progress.split) {
+      for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++search.hop_bits;
     }
-    const Found found = run_phase(team, p, how, progress, free_rows, gathered, rounds);
-    if (!how.tight) {
+    const Found found = run_phase(team, p, search, progress, free_rows, gathered, rounds);
+    if (!search.tight) {
       progress.slow += kPartFound * found.paths < free_rows;
       progress.last_reach = found.reach;
-      if (found.paths == 0 && found.too_wide && how.hop_bits > 0) {
+      if (found.paths == 0 && found.too_wide && search.hop_bits > 0) {
         progress.split = true;
       } else if (found.paths == 0 || found.limited || progress.slow > most_slow) {
-        next = kPrice;  // perhaps there are better arcs than those of the cores
+        next = kPrice;  // there may be better arcs outside the core
         gives_up = progress.slow > most_slow || (!stale && found.paths == 0 && found.reach == 0);
       }
       stale |= found.paths > 0 || found.reach > 0;
     }
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
-    // Prices have moved, or labels other seats.
-    if (found.reach > 0 || (found.paths > 0 && team.seats(s).by_rows)) gathered = {};
-    progress.tight = how.tight && 4 * found.paths >= free_rows;  // else prices have to move
+    // Prices have moved, or labels have new positions.
+    if (found.reach > 0 || (found.paths > 0 && team.label_layout(s).by_rows)) gathered = {};
+    progress.tight = search.tight && 4 * found.paths >= free_rows;  // otherwise prices have to move
     free_rows -= found.paths;
   }
   team.leader([&] {
@@ -205,38 +208,38 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const Core<T>& p, int64_t& budget)
 
 // One phase over all costs.
 template <class Team, class T>
-JAXMATCH_DEVICE int tree_stage(Team& team, const Core<T>& p) {
+JAXMATCH_DEVICE int tree_stage(Team& team, const LargeProblem<T>& p) {
   const Iteration done = iterate(team, p, true, false);
   team.leader([&] {
-    done.count_in(*p.s.control);
-    p.s.control->dense_phases += done.next != kCheckGrid;
+    done.add_to(*p.s.control);
+    p.s.control->dense_phases += done.next != kCheckClamped;
   });
   return done.next;
 }
 
-// Trees know of no rows of zeros: what these have becomes free, at the greatest of all prices.
+// The tree variant knows no dummy rows: their columns become free, at the greatest price.
 template <class Team, class T>
-JAXMATCH_DEVICE void release_spares(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
-  const int64_t price = peek(&s.control->spare_price);
+JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  const int64_t price = load_relaxed(&s.control->spare_price);
   team.each(s.m, [&](int64_t j) {
-    const int32_t i = peek(s.row4col + j);
+    const int32_t i = load_relaxed(s.row4col + j);
     if (i != kFree && i != kSpare) return;
-    put(s.row4col + j, int32_t(kFree));
-    put(s.v + j, price);
+    store_relaxed(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.v + j, price);
   });
   team.sync();
 }
 
-// More of it after a pricing that freed a good part of the rows that were allowed to be beyond
-// their horizon, less after one that freed few.
+// The caution increases after a pricing that freed many of the rows allowed beyond their horizon,
+// and decreases after one that freed few.
 JAXMATCH_DEVICE inline int next_caution(int caution, int64_t freed, int64_t rows) {
   const int64_t allowed = most_beyond(rows, caution);
   if (caution == kLeastCaution) return 4 * freed > allowed ? 3 : kLeastCaution;
   return caution + (4 * freed > allowed && caution < 6) - (16 * freed < allowed);
 }
 
-// What a pricing goes by; every thread has its own.
+// Parameters of a pricing; every thread has its own copy.
 struct Pricing {
   int64_t free_rows, rows;
   bool spares, trees, renew;
@@ -244,102 +247,106 @@ struct Pricing {
   bool too_wide = false;
 
   JAXMATCH_DEVICE explicit Pricing(const Control& c)
-      : free_rows(peek(&c.free_rows)),
-        rows(peek(&c.rows)),
-        spares(rows < peek(&c.cols)),
-        trees(peek(&c.trees)),
+      : free_rows(load_relaxed(&c.free_rows)),
+        rows(load_relaxed(&c.rows)),
+        spares(rows < load_relaxed(&c.cols)),
+        trees(load_relaxed(&c.trees)),
         renew(c.progress.limited),
-        number(peek(&c.recent_pricings) + 1) {}
-  // Prices of spare columns have risen.
-  JAXMATCH_DEVICE bool everyone() const { return trees && spares; }
+        number(load_relaxed(&c.recent_pricings) + 1) {}
+  // True if prices of spare columns have risen, so that all rows must be checked.
+  JAXMATCH_DEVICE bool all_rows() const { return trees && spares; }
 };
 
 template <class Team, class T>
-JAXMATCH_DEVICE Pricing begin_pricing(Team& team, const Core<T>& p) {
-  Pricing how(*p.s.control);
+JAXMATCH_DEVICE Pricing begin_pricing(Team& team, const LargeProblem<T>& p) {
+  Pricing pricing(*p.s.control);
   team.leader([&] { p.s.control->frontier[0] = p.s.control->frontier[1] = 0; });
-  if (how.everyone()) release_spares(team, p);
-  how.too_wide = publish_prices(team, p) > 0;
-  return how;
+  if (pricing.all_rows()) release_spares(team, p);
+  pricing.too_wide = publish_prices(team, p) > 0;
+  return pricing;
 }
 
 // Returns the next stage.
 template <class Team, class T>
-JAXMATCH_DEVICE int end_pricing(Team& team, const Core<T>& p, const Pricing& how, int64_t freed) {
+JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pricing& pricing,
+                                int64_t freed) {
   Control& c = *p.s.control;
-  const bool gives_up = !how.trees && how.number == patience(how.rows);
+  const bool gives_up = !pricing.trees && pricing.number == patience(pricing.rows);
   team.leader([&] {
     c.pricings += 1;
-    c.recent_pricings = how.number;
-    c.free_rows = int32_t(how.free_rows + freed);
+    c.recent_pricings = pricing.number;
+    c.free_rows = int32_t(pricing.free_rows + freed);
     c.stale = 0;
-    c.trees = how.trees || gives_up;
+    c.trees = pricing.trees || gives_up;
     c.progress.limited = false;
-    c.progress.caution = next_caution(c.progress.caution, freed, how.rows);
+    c.progress.caution = next_caution(c.progress.caution, freed, pricing.rows);
   });
-  // A column that a row has lost must cost as much as the other free ones, too.
-  const bool again = how.spares && (gives_up || (how.trees && freed > 0));
-  return how.too_wide ? kBegin : again ? kPrice : kAugment;
+  // A column that a row has lost must have the price of the other free columns.
+  const bool again = pricing.spares && (gives_up || (pricing.trees && freed > 0));
+  return pricing.too_wide ? kBegin : again ? kPrice : kAugment;
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE int price_stage(Team& team, const Core<T>& p) {
-  const Pricing how = begin_pricing(team, p);
-  const int64_t freed =
-      how.too_wide ? 0 : price_rows(team, p, uint32_t(how.number), how.renew, how.everyone());
-  return end_pricing(team, p, how, freed);
+JAXMATCH_DEVICE int price_stage(Team& team, const LargeProblem<T>& p) {
+  const Pricing pricing = begin_pricing(team, p);
+  const int64_t freed = pricing.too_wide ? 0
+                                         : price_rows(team, p, uint32_t(pricing.number),
+                                                      pricing.renew, pricing.all_rows());
+  return end_pricing(team, p, pricing, freed);
 }
 
-// Whether a double would round a price.
+// True if conversion to double would round a price.
 template <class Team, class T>
-JAXMATCH_DEVICE bool has_large_prices(Team& team, const Core<T>& p) {
-  return team.sum(p.s.m, [&](int64_t j) { return is_large_price(peek(p.s.v + j)); }) != 0;
+JAXMATCH_DEVICE bool has_large_prices(Team& team, const LargeProblem<T>& p) {
+  return team.sum(p.s.m, [&](int64_t j) { return is_large_price(load_relaxed(p.s.v + j)); }) != 0;
 }
 
-// Whether a solution uses costs that the grid has cut: then how large they are.
+// True if the solution uses clamped costs; stores the greatest of their magnitudes.
 template <class Team, class T, class Costs>
-JAXMATCH_DEVICE bool uses_cut_costs(Team& team, const Core<T>& p, const Costs& costs) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, const Costs& costs) {
+  const LargeState& s = p.s;
   if (Integral<T>::value) return false;
   return team.sum(s.n, [&](int64_t i) {
-    const int32_t j = peek(s.col4row + i);
+    const int32_t j = load_relaxed(s.col4row + i);
     if (j < 0) return 0;
     const double paid = costs.real(i, j), cost = fabs(paid);
     if (p.costs.key_of_real(paid) < kMostKey) return 0;
     if (cost * fabs(p.costs.factor) * p.costs.boost <= kMostKey) return 0;
-    raise_to(&s.control->used_most, int64_t(bits_of(cost)));
+    atomic_max(&s.control->used_most, int64_t(bits_of(cost)));
     return 1;
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage, until the problem is solved or phases have spent
-// the budget.
+// Runs `run_stage`, which returns the next stage, until the problem is solved or the budget of
+// phases is spent.
 template <class Team, class T, class RunStage>
-JAXMATCH_DEVICE void run_stages(Team& team, Core<T>& p, const int64_t& budget, RunStage run_stage) {
+JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
+                                RunStage run_stage) {
   Control* const c = p.s.control;
-  int stage = peek(&c->stage);
-  bool coarse = peek(&c->coarse);
+  int stage = load_relaxed(&c->stage);
+  bool coarse = load_relaxed(&c->coarse);
   int64_t since = team.now();
-  const auto read_grid = [&] {
+  const auto read_quantizer = [&] {
     p.costs.factor = c->factor;
     p.costs.boost = c->boost;
   };
-  if (stage > kBegin) read_grid();
+  if (stage > kBegin) read_quantizer();
   team.sync();
   while (stage != kFinish && stage != kDone) {
     if (stage == kAugment && budget == 0) return;
     int next = run_stage(stage);
-    // A solution with cut costs is followed by a grid that cuts less.
-    bool cut_less = false;
-    if (next == kCheckGrid) {
+    // If the solution uses clamped costs, solve again with a higher clamp.
+    bool clamp_less = false;
+    if (next == kCheckClamped) {
       next = has_large_prices(team, p) ? kBegin : kFinish;
-      cut_less = next == kFinish && uses_cut_costs(team, p, LookedUp<T>{p});
+      clamp_less = next == kFinish && uses_clamped_costs(team, p, DirectCosts<T>{p});
     }
-    // On the coarse grid nothing can grow too large; never, but nothing may run for ever.
+    // With the coarse unit no number can overflow. A second overflow is impossible, but would not
+    // loop.
     const bool again = next == kBegin && coarse;
     coarse |= next == kBegin;
     if (again) next = kFinish;
-    if (cut_less) next = kBegin;
+    if (clamp_less) next = kBegin;
     team.leader([&] {
       const int64_t now = team.now();
       c->spent[stage] += now - since;
@@ -350,19 +357,19 @@ JAXMATCH_DEVICE void run_stages(Team& team, Core<T>& p, const int64_t& budget, R
     });
     stage = next;
     team.sync();
-    read_grid();
+    read_quantizer();
   }
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE void solve_core(Team& team, Core<T>& p, int64_t budget) {
+JAXMATCH_DEVICE void solve_core(Team& team, LargeProblem<T>& p, int64_t budget) {
   run_stages(team, p, budget, [&](int stage) {
-    return stage == kBegin              ? look_stage(team, p)
-           : stage == kSelect           ? select_stage(team, p)
-           : stage == kBid              ? bid_stage(team, p)
-           : stage == kPrice            ? price_stage(team, p)
-           : !peek(&p.s.control->trees) ? augment_stage(team, p, budget)
-                                        : (--budget, tree_stage(team, p));
+    return stage == kBegin                      ? scan_stage(team, p)
+           : stage == kSelect                   ? select_stage(team, p)
+           : stage == kBid                      ? bid_stage(team, p)
+           : stage == kPrice                    ? price_stage(team, p)
+           : !load_relaxed(&p.s.control->trees) ? augment_stage(team, p, budget)
+                                                : (--budget, tree_stage(team, p));
   });
 }
 

@@ -1,19 +1,19 @@
-// The target jaxmatch_assignment_core on CPU: all threads of XLA's pool for one problem after
-// another.
+// Handler of the target jaxmatch_assignment_core on CPU: problems of a batch are solved one after
+// another, each by all threads of XLA's pool.
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/operands.h"
 
 namespace jaxmatch::assignment::large {
 
-// See core.h.
+// See solve.h.
 template <class T>
-void SolveLarge(PoolTeam& team, const CoreOperands& o, int64_t b);
+void SolveLarge(PoolTeam& team, const LargeOperands& o, int64_t b);
 
 namespace {
 
-ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
-                          ffi::Dictionary attributes) {
-  const auto o = DecodeCore(args, rets, attributes);
+ffi::Error AssignmentLarge(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
+                           ffi::Dictionary attributes) {
+  const auto o = DecodeLarge(args, rets, attributes);
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
@@ -27,5 +27,5 @@ ffi::Error AssignmentCore(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Re
 }  // namespace jaxmatch::assignment::large
 
 JAXMATCH_HANDLER(
-    jaxmatch_assignment_core, jaxmatch::assignment::large::AssignmentCore,
+    jaxmatch_assignment_core, jaxmatch::assignment::large::AssignmentLarge,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

@@ -1,4 +1,4 @@
-// This device's part of a sharded problem on the threads of a pool, of one type of costs.
+// Solves this device's shard on a thread pool; one instance per element type.
 #ifndef JAXMATCH_LARGE_CPU_SHARDED_H_
 #define JAXMATCH_LARGE_CPU_SHARDED_H_
 
@@ -8,16 +8,16 @@
 namespace jaxmatch::assignment::large {
 
 template <class T>
-void SolveShard(PoolTeam& team, const DividedOperands& o) {
-  run_divided(team, o.problem<T>(), ResultsOf(o.whole, 0), o.rows, o.each(), o.me, o.cores_out,
-              o.core_count(), o.lists_out);
+void SolveShard(PoolTeam& team, const ShardedOperands& o) {
+  run_shard(team, o.problem<T>(), ResultsOf(o.whole, 0), o.rows, o.each(), o.me, o.cores_out,
+            o.core_count(), o.lists_out);
 }
 
 }  // namespace jaxmatch::assignment::large
 
 #define JAXMATCH_INSTANCE(T)                                      \
   namespace jaxmatch::assignment::large {                         \
-  template void SolveShard<T>(PoolTeam&, const DividedOperands&); \
+  template void SolveShard<T>(PoolTeam&, const ShardedOperands&); \
   }                                                               \
   static_assert(true, "a semicolon follows")
 

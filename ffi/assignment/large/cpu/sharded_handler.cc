@@ -1,4 +1,4 @@
-// The target jaxmatch_assignment_divided on CPU: this device's part in what all do together.
+// Handler of the target jaxmatch_assignment_divided on CPU: one step of this device's shard.
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/sharded/operands.h"
 
@@ -6,13 +6,13 @@ namespace jaxmatch::assignment::large {
 
 // See sharded.h.
 template <class T>
-void SolveShard(PoolTeam& team, const DividedOperands& o);
+void SolveShard(PoolTeam& team, const ShardedOperands& o);
 
 namespace {
 
-ffi::Error AssignmentDivided(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
+ffi::Error AssignmentSharded(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                              ffi::Dictionary attributes) {
-  const auto o = DecodeDivided(args, rets, attributes);
+  const auto o = DecodeSharded(args, rets, attributes);
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
@@ -26,5 +26,5 @@ ffi::Error AssignmentDivided(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi:
 }  // namespace jaxmatch::assignment::large
 
 JAXMATCH_HANDLER(
-    jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentDivided,
+    jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentSharded,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

@@ -1,28 +1,28 @@
-// The target jaxmatch_assignment_core on CUDA: the whole GPU for one problem after another, each in
-// one cooperative launch.
+// Handler of the target jaxmatch_assignment_core on CUDA: problems of a batch are solved one after
+// another, each by the whole GPU in one cooperative launch.
 #include "assignment/large/operands.h"
 #include "common/cuda/check.h"
 
 namespace jaxmatch::assignment::large {
 
-// See core.cuh.
+// See solve.cuh.
 template <class T>
-ffi::Error LaunchCore(cudaStream_t stream, const CoreOperands& o, int64_t b);
+ffi::Error LaunchLarge(cudaStream_t stream, const LargeOperands& o, int64_t b);
 
 namespace {
 
-ffi::Error AssignmentCore(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
-                          ffi::Dictionary attributes) {
-  const auto o = DecodeCore(args, rets, attributes);
+ffi::Error AssignmentLarge(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
+                           ffi::Dictionary attributes) {
+  const auto o = DecodeLarge(args, rets, attributes);
   if (!o.has_value()) return o.error();
   return o->for_each_problem(
-      [&](auto element, int64_t b) { return LaunchCore<decltype(element)>(stream, *o, b); });
+      [&](auto element, int64_t b) { return LaunchLarge<decltype(element)>(stream, *o, b); });
 }
 
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-JAXMATCH_HANDLER(jaxmatch_assignment_core, jaxmatch::assignment::large::AssignmentCore,
+JAXMATCH_HANDLER(jaxmatch_assignment_core, jaxmatch::assignment::large::AssignmentLarge,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .RemainingArgs()

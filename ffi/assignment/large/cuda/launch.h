@@ -1,6 +1,6 @@
-// Launches a kernel whose threads are a GridTeam: all multiprocessors, one block each.
-#ifndef JAXMATCH_CUDA_GRID_LAUNCH_H_
-#define JAXMATCH_CUDA_GRID_LAUNCH_H_
+// Launches a kernel that runs as a GridTeam: one block per multiprocessor.
+#ifndef JAXMATCH_LARGE_CUDA_LAUNCH_H_
+#define JAXMATCH_LARGE_CUDA_LAUNCH_H_
 
 #include <algorithm>
 #include <string>
@@ -11,12 +11,13 @@
 
 namespace jaxmatch::assignment::large {
 
-// One block for each multiprocessor: registers for twice as many threads would not suffice.
+// One block per multiprocessor: there are not enough registers for twice as many threads.
 constexpr int kGridThreads = 512;
 
-// `room` is one of the arguments: for the arcs of a core, if there is one.
+// `cache_size` is one of the arguments; it is set here, with arcs if the kernel uses a core.
 inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* control,
-                             int64_t side, bool has_core, ArcRoom* room, void** arguments) {
+                             int64_t side, bool has_core, ArcCacheSize* cache_size,
+                             void** arguments) {
   int device, blocks, most_bytes;
   JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
   JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device));
@@ -28,16 +29,17 @@ inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* c
                           " is more than this GPU's threads can look after, " +
                           std::to_string(most) + "; one with more multiprocessors could");
   }
-  *room = ArcRoom::of(has_core ? side : 0, blocks, most_bytes - GridTeam::kBytesOfTeam);
-  JAXMATCH_CUDA_CHECK(cudaMemsetAsync(GridTeam::meeting_of(control), 0, sizeof(Meeting), stream));
-  // Always the same value: another thread may launch the same kernel.
+  *cache_size = ArcCacheSize::of(has_core ? side : 0, blocks, most_bytes - GridTeam::kBytesOfTeam);
+  JAXMATCH_CUDA_CHECK(
+      cudaMemsetAsync(GridTeam::barrier_of(control), 0, sizeof(BarrierState), stream));
+  // Always the same value, because other threads may launch the same kernel.
   JAXMATCH_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
   JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, kGridThreads, arguments,
-                                                  GridTeam::bytes(*room), stream));
+                                                  GridTeam::bytes(*cache_size), stream));
   return ffi::Error::Success();
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_CUDA_GRID_LAUNCH_H_
+#endif  // JAXMATCH_LARGE_CUDA_LAUNCH_H_

@@ -1,4 +1,4 @@
-// The kernel for this GPU's part of a sharded problem, of one type of costs.
+// The kernel for this GPU's shard of a sharded problem; one instance per element type.
 #ifndef JAXMATCH_LARGE_CUDA_SHARDED_CUH_
 #define JAXMATCH_LARGE_CUDA_SHARDED_CUH_
 
@@ -7,11 +7,11 @@
 
 namespace jaxmatch::assignment::large {
 
-// The kernel of the searches between, with the core method; it takes the same arguments always.
+// The kernel for the searches of the core method; its arguments do not depend on the element type.
 const void* SearchKernel();
 
-// What depends on the device and not on the problem.
-struct Place {
+// Arguments that depend on the device and not on the problem.
+struct ShardPlacement {
   bool rows;
   int64_t each;
   const int32_t* me;
@@ -22,30 +22,30 @@ struct Place {
 
 template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
-    assignment_divided_kernel(const Divided<T> d, const CoreResults results, const Place place,
-                              ArcRoom room, bool again) {
-  GridTeam team(d.p.s.control, room);
-  run_divided(team, d, results, place.rows, place.each, place.me, place.cores_out, place.core_count,
-              place.lists_out, again);
+    assignment_sharded_kernel(const Sharded<T> d, const LargeResults results,
+                              const ShardPlacement placement, ArcCacheSize cache_size, bool again) {
+  GridTeam team(d.p.s.control, cache_size);
+  run_shard(team, d, results, placement.rows, placement.each, placement.me, placement.cores_out,
+            placement.core_count, placement.lists_out, again);
 }
 
 template <class T>
-ffi::Error LaunchSharded(cudaStream_t stream, const DividedOperands& o) {
+ffi::Error LaunchSharded(cudaStream_t stream, const ShardedOperands& o) {
   auto d = o.problem<T>();
   auto results = ResultsOf(o.whole, 0);
-  Place place{o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out};
-  ArcRoom room;
+  ShardPlacement placement{o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out};
+  ArcCacheSize cache_size;
   bool again = false;
-  void* arguments[] = {&d, &results, &place, &room, &again};
+  void* arguments[] = {&d, &results, &placement, &cache_size, &again};
   const auto launch = [&](const void* kernel, void** its_arguments) {
-    return LaunchGrid(stream, kernel, d.p.s.control, std::max(o.whole.n, o.whole.m), d.core, &room,
-                      its_arguments);
+    return LaunchGrid(stream, kernel, d.p.s.control, std::max(o.whole.n, o.whole.m), d.core,
+                      &cache_size, its_arguments);
   };
-  const void* const kernel = reinterpret_cast<const void*>(assignment_divided_kernel<T>);
+  const void* const kernel = reinterpret_cast<const void*>(assignment_sharded_kernel<T>);
   const ffi::Error error = launch(kernel, arguments);
   if (!d.core || error.failure()) return error;
   auto p = o.without_costs();
-  void* for_search[] = {&p, &d.relay, &place.rows, &room};
+  void* for_search[] = {&p, &d.continuation, &placement.rows, &cache_size};
   const ffi::Error search_error = launch(SearchKernel(), for_search);
   if (search_error.failure()) return search_error;
   again = true;
@@ -56,7 +56,7 @@ ffi::Error LaunchSharded(cudaStream_t stream, const DividedOperands& o) {
 
 #define JAXMATCH_INSTANCE(T)                                                  \
   namespace jaxmatch::assignment::large {                                     \
-  template ffi::Error LaunchSharded<T>(cudaStream_t, const DividedOperands&); \
+  template ffi::Error LaunchSharded<T>(cudaStream_t, const ShardedOperands&); \
   }                                                                           \
   static_assert(true, "a semicolon follows")
 

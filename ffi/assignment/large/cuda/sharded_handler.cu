@@ -1,6 +1,5 @@
-// The target jaxmatch_assignment_divided on CUDA: this GPU's part in what all do together, in one
-// cooperative launch; with the core method three, as the searches between have a kernel of their
-// own.
+// Handler of the target jaxmatch_assignment_divided on CUDA: one step of this GPU's shard. It is
+// one cooperative launch, or three with the core method, whose searches have a kernel of their own.
 #include "assignment/large/cuda/launch.h"
 #include "assignment/large/sharded/operands.h"
 
@@ -8,22 +7,23 @@ namespace jaxmatch::assignment::large {
 
 // See sharded.cuh.
 template <class T>
-ffi::Error LaunchSharded(cudaStream_t stream, const DividedOperands& o);
+ffi::Error LaunchSharded(cudaStream_t stream, const ShardedOperands& o);
 const void* SearchKernel();
 
 namespace {
 
-// As a part of the kernel above, whose registers are not enough for both, searches made problems of
-// 150,000 rows take 133 ms instead of 114.
+// A separate kernel with its own registers: with searches inside the sharded kernel, problems of
+// 150,000 rows took 133 ms instead of 114.
 __global__ void __launch_bounds__(kGridThreads, 1)
-    assignment_divided_search_kernel(Core<float> p, Relay* relay, bool rows, ArcRoom room) {
-  GridTeam team(p.s.control, room);
-  search_divided(team, p, relay, rows);
+    assignment_sharded_search_kernel(LargeProblem<float> p, Continuation* continuation, bool rows,
+                                     ArcCacheSize cache_size) {
+  GridTeam team(p.s.control, cache_size);
+  search_shard(team, p, continuation, rows);
 }
 
-ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
+ffi::Error AssignmentSharded(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                              ffi::Dictionary attributes) {
-  const auto o = DecodeDivided(args, rets, attributes);
+  const auto o = DecodeSharded(args, rets, attributes);
   if (!o.has_value()) return o.error();
   return o->for_costs([&](auto element) { return LaunchSharded<decltype(element)>(stream, *o); });
 }
@@ -31,12 +31,12 @@ ffi::Error AssignmentDivided(cudaStream_t stream, ffi::RemainingArgs args, ffi::
 }  // namespace
 
 const void* SearchKernel() {
-  return reinterpret_cast<const void*>(assignment_divided_search_kernel);
+  return reinterpret_cast<const void*>(assignment_sharded_search_kernel);
 }
 
 }  // namespace jaxmatch::assignment::large
 
-JAXMATCH_HANDLER(jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentDivided,
+JAXMATCH_HANDLER(jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentSharded,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .RemainingArgs()

@@ -1,60 +1,64 @@
 // The team that solves one large problem on a GPU: all threads of a cooperative launch.
-#ifndef JAXMATCH_CUDA_GRID_TEAM_CUH_
-#define JAXMATCH_CUDA_GRID_TEAM_CUH_
+#ifndef JAXMATCH_LARGE_CUDA_TEAM_CUH_
+#define JAXMATCH_LARGE_CUDA_TEAM_CUH_
 
-#include "assignment/large/cuda/cached_arcs.cuh"
+#include "assignment/large/cuda/arc_cache.cuh"
 #include "common/compensated_sum.h"
 #include "common/cuda/memory_order.cuh"
 
 namespace jaxmatch::assignment::large {
 
-// Every thread of the grid calls every function, in the same order. each() and rows() do not wait
-// for others, prices() and gather_arcs() wait for the block, lower_offers() may wait for all within
-// and does not at its end; whatever returns a sum waits for all, and so does sync(). settle() ends
-// for all at the same census.
+// All threads of the grid call all functions in the same order. each() and rows() contain no
+// barrier. prices() and gather_arcs() synchronise the block. lower_offers() may synchronise the
+// grid inside, but not at its end. sync() and every function that returns a sum synchronise the
+// grid. relax_to_fixed_point() ends for all threads in the same round of termination detection.
 class GridTeam {
  public:
-  __device__ GridTeam(Control* control, ArcRoom room)
+  __device__ GridTeam(Control* control, ArcCacheSize cache_size)
       : control_(control),
-        meeting_(meeting_of(control)),
+        barrier_(barrier_of(control)),
         thread_(int64_t(blockIdx.x) * blockDim.x + threadIdx.x),
         threads_(int64_t(gridDim.x) * blockDim.x),
-        arcs_(room, kBytesOfTeam) {
+        arcs_(cache_size, kBytesOfTeam) {
     if (threadIdx.x == 0) shared() = Shared{};
     __syncthreads();
   }
 
-  static constexpr bool kSearchesApart = true;  // see assignment/large/sharded/solve.h
-  __host__ __device__ static Meeting* meeting_of(Control* control) {
-    return reinterpret_cast<Meeting*>(reinterpret_cast<int32_t*>(control) + kMeetingAt);
+  static constexpr bool kSearchesInOwnKernel = true;  // see assignment/large/sharded/solve.h
+  __host__ __device__ static BarrierState* barrier_of(Control* control) {
+    return reinterpret_cast<BarrierState*>(reinterpret_cast<int32_t*>(control) + kBarrierAt);
   }
-  // Of shared memory.
-  __host__ __device__ static int64_t bytes(ArcRoom room) { return kBytesOfTeam + room.bytes(); }
+  // Size of the shared memory.
+  __host__ __device__ static int64_t bytes(ArcCacheSize cache_size) {
+    return kBytesOfTeam + cache_size.bytes();
+  }
   static constexpr int kBytesOfTeam = 64;
 
-  __device__ void sync() { meet(0); }
+  __device__ void sync() { barrier_reduce(0); }
   __device__ static int64_t now() { return nanoseconds(); }
-  // Prices for a pass over all costs, which needs no arcs.
-  __device__ const double* prices(const CoreState& s) {
+  // Prices for a pass over all costs, copied to shared memory in place of cached arcs if they fit.
+  __device__ const double* prices(const LargeState& s) {
     if (s.m * int64_t(sizeof(double)) > arcs_.bytes()) return s.v_real;
     double* const mine = reinterpret_cast<double*>(arcs_.memory());
-    for (int64_t j = threadIdx.x; j < s.m; j += blockDim.x) mine[j] = peek(s.v_real + j);
+    for (int64_t j = threadIdx.x; j < s.m; j += blockDim.x) mine[j] = load_relaxed(s.v_real + j);
     __syncthreads();
     return mine;
   }
-  // Those that a search can use. The team has to meet before it looks at them.
+  // Caches the arcs that a search can use; a barrier must follow before they are read.
   template <class P>
-  __device__ void gather_arcs(const P& p, const Search& how) {
-    arcs_.gather(p, how, seats(p.s), RowsOfWarps::of(p.s.n));
+  __device__ void gather_arcs(const P& p, const Search& search) {
+    arcs_.gather(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n));
   }
-  // f(seat, step) for the arcs of row i, gathered for this search; in settle() and in rows() with
-  // labels, where the row is one of the block's.
+  // f(position, step) for the cached arcs of row i, in relax_to_fixed_point() and in rows() with
+  // labels, where the row belongs to this block.
   template <class P, class F>
-  __device__ void for_each_arc(const P& p, const Search& how, Lanes g, int64_t i, F f) const {
-    arcs_.for_each(p, how, seats(p.s), RowsOfWarps::of(p.s.n), g, i, f);
+  __device__ void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) const {
+    arcs_.for_each(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n), g, i, f);
   }
-  // By rows where labels that each look reads are more than memory delivers meanwhile.
-  __device__ static Seats seats(const CoreState& s) { return {s, RowsOfWarps::of(s.n).bits > 0}; }
+  // By row if polling labels stored by column would exceed the memory bandwidth.
+  __device__ static LabelLayout label_layout(const LargeState& s) {
+    return {s, RowsOfWarps::of(s.n).bits > 0};
+  }
 
   template <class F>
   __device__ void leader(F f) {
@@ -69,39 +73,40 @@ class GridTeam {
   __device__ void each(int64_t count, F f) {
     for (int64_t k = thread_; k < count; k += threads_) f(k);
   }
-  // Labels of columns and their parents become the least that look(block, column, offer) finds in
-  // all blocks of rows, or stay. As many threads for each column as there are.
-  template <class Wanted, class Look>
+  // Lowers each column's label, and the parent with it, to the least offer that scan(block, column,
+  // offer) finds in all blocks of rows. All threads share the columns; several threads may share a
+  // column.
+  template <class Wanted, class Scan>
   __device__ void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent,
-                               Wanted wanted, Look look) {
+                               Wanted wanted, Scan scan) {
     const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
     const int64_t groups = lesser(width < threads_ ? threads_ / width : 1, blocks);
-    const auto look_at = [&](int64_t j, int64_t group) {
+    const auto scan_group = [&](int64_t j, int64_t group) {
       Offer best;
-      if (group == 0) best = {slack_of_label(peek(label + j)), peek(parent + j)};
-      for (int64_t b = group; b < blocks; b += groups) look(b, j, best);
+      if (group == 0) best = {slack_of_label(load_relaxed(label + j)), load_relaxed(parent + j)};
+      for (int64_t b = group; b < blocks; b += groups) scan(b, j, best);
       return best;
     };
     if (groups <= 1) {
       return each(cols, [&](int64_t j) {
         if (!wanted(j)) return;
-        const Offer best = look_at(j, 0);
-        put(label + j, whole_or_far(best.least));
-        put(parent + j, best.place);
+        const Offer best = scan_group(j, 0);
+        store_relaxed(label + j, whole_or_far(best.least));
+        store_relaxed(parent + j, best.place);
       });
     }
     const int64_t j = thread_ % width, group = thread_ / width;
     const bool mine = group < groups && j < cols && wanted(j);
     Offer best;
-    if (mine) best = look_at(j, group);
+    if (mine) best = scan_group(j, group);
     sync();
     const int64_t least = whole_or_far(best.least);
-    if (mine) lower_to(label + j, least);
-    if (mine && group == 0) put(parent + j, kNoParent);
+    if (mine) atomic_min(label + j, least);
+    if (mine && group == 0) store_relaxed(parent + j, kNoParent);
     sync();
-    if (mine && least == peek(label + j)) lower_to(parent + j, best.place);
+    if (mine && least == load_relaxed(label + j)) atomic_min(parent + j, best.place);
   }
-  // f(column, first row, step): as many threads for each column as there are.
+  // f(column, first row, step). All threads share the columns; several threads may share a column.
   template <class F>
   __device__ void row_groups(int64_t cols, F f) {
     const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
@@ -110,12 +115,12 @@ class GridTeam {
       if (k % width < cols) f(k % width, k / width, groups);
     });
   }
-  // Each row is some warp's, in one block or another: its arcs are not at hand.
+  // Rows are dealt to warps of all blocks: their arcs need not be in the block's cache.
   template <class F>
   __device__ void rows(int64_t count, F f) {
     for (int64_t i = warp(); i < count; i += warps()) f(lanes(), i);
   }
-  // How many warps there are for each of so few rows, `most` at most.
+  // The number of warps per row for `rows` rows, at most `most`.
   __device__ int64_t shares(int64_t rows, int64_t most) const {
     return greater(lesser(warps() / greater(rows, int64_t{1}), most), int64_t{1});
   }
@@ -123,35 +128,35 @@ class GridTeam {
   __device__ int64_t sum(int64_t count, F f) {
     int part = 0;
     for (int64_t k = thread_; k < count; k += threads_) part += int(f(k));
-    return meet(__reduce_add_sync(kAll, part));
+    return barrier_reduce(__reduce_add_sync(kAll, part));
   }
-  // The same where the sum may exceed 31 bits.
+  // The same for sums that may exceed 31 bits.
   template <class F>
   __device__ int64_t wide_sum(int64_t count, F f) {
     int64_t part = 0;
     for (int64_t k = thread_; k < count; k += threads_) part += f(k);
-    auto* const sum = reinterpret_cast<unsigned long long*>(&meeting_->sum);
+    auto* const sum = reinterpret_cast<unsigned long long*>(&barrier_->sum);
     leader([&] { *sum = 0; });
     sync();
     for (int step = kWarp / 2; step > 0; step /= 2) part += __shfl_xor_sync(kAll, part, step);
     if (lanes().lane == 0 && part != 0) atomicAdd(sum, (unsigned long long)part);
     sync();
-    const int64_t total = int64_t(peek(sum));
-    sync();  // before the next one begins
+    const int64_t total = int64_t(load_relaxed(sum));
+    sync();  // before the next sum begins
     return total;
   }
   template <class F>
   __device__ int64_t sum_rows(int64_t count, F f) {
     int part = 0;
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
-    return meet(part);
+    return barrier_reduce(part);
   }
-  // The same for rows whose label is not negative; the lanes look, each at its rows.
+  // The same for rows whose label is not negative; each lane reads the labels of its own rows.
   template <class Label, class F>
   __device__ int64_t sum_rows(int64_t count, Label label_of, F f) {
     int part = 0;
     rows(count, label_of, [&](Lanes g, int64_t i, int64_t label) { part += int(f(g, i, label)); });
-    return meet(part);
+    return barrier_reduce(part);
   }
   template <class Label, class F>
   __device__ void rows(int64_t count, Label label_of, F f) {
@@ -161,18 +166,19 @@ class GridTeam {
       work_on(place, c, mine < count ? int64_t(label_of(mine)) : -1, f);
     }
   }
-  // Work for each row whose label is not negative, until there is none left. A row's memo is what
-  // it remembers from one look to the next: check() compares it with what look() finds, and says
-  // what to work with. hear() is for each column when watch() tells news. Returns the number of
-  // censuses. What others wrote meanwhile is seen by peek() only, within all these and afterwards
-  // up to the next meeting: the L1 cache may hold what it was.
+  // Runs label correcting to its fixed point. poll(memo) loads a row's label, check(memo, label)
+  // returns the label to propagate or -1, relax(lanes, row, label) relaxes the row's arcs. When the
+  // value of watch() changes, on_change(column, value) is called for every column. Returns the
+  // rounds of termination detection. The callbacks, and code up to the next barrier, must use
+  // load_relaxed() to read what other threads store meanwhile: the L1 cache may hold stale values.
   //
-  // Nobody waits: a warp that has found nothing to do in a look at all its rows is counted in the
-  // next census, and goes on looking. There is none left when nobody has worked from one to the
-  // next.
-  template <class Memo, class Init, class Watch, class Look, class Check, class Work, class Hear>
-  __device__ int64_t settle(int64_t rows, int64_t cols, Init init, Watch watch, Look look,
-                            Check check, Work work, Hear hear) {
+  // The loop has no barrier. A warp announces itself idle in the current round once a poll of all
+  // its rows finds no work, and continues to poll. The fixed point is reached when no warp has
+  // relaxed a row between two rounds.
+  template <class Memo, class Init, class Watch, class Poll, class Check, class Relax,
+            class OnChange>
+  __device__ int64_t relax_to_fixed_point(int64_t rows, int64_t cols, Init init, Watch watch,
+                                          Poll poll, Check check, Relax relax, OnChange on_change) {
     const RowsOfWarps place = RowsOfWarps::of(rows);
     Memo memo[kRowsPerLane];
     bool exists[kRowsPerLane];
@@ -182,57 +188,57 @@ class GridTeam {
       exists[c] = i < rows;
       if (exists[c]) memo[c] = init(i);
     }
-    int64_t heard = kFar;
-    bool worked = false, counted = false;
-    for (int64_t censuses = 0;;) {
-      const uint64_t word = threadIdx.x == 0 ? peek(&meeting_->word[epoch_ & 1]) : 0;
-      bool works = false;
+    int64_t seen = kFar;
+    bool relaxed = false, announced = false;
+    for (int64_t rounds = 0;;) {
+      const uint64_t word = threadIdx.x == 0 ? load_relaxed(&barrier_->word[epoch_ & 1]) : 0;
+      bool relaxes = false;
       if (cols > 0) {
-        const int64_t news = __shfl_sync(kAll, watch(), 0);  // the same for all lanes
-        if (news != heard) {
-          heard = news;
-          works = true;
-          for (int64_t k = thread_; k < cols; k += threads_) hear(k, heard);
+        const int64_t current = __shfl_sync(kAll, watch(), 0);  // the same for all lanes
+        if (current != seen) {
+          seen = current;
+          relaxes = true;
+          for (int64_t k = thread_; k < cols; k += threads_) on_change(k, seen);
         }
       }
-      int64_t label[kRowsPerLane];  // all on their way at once
+      int64_t label[kRowsPerLane];  // all loads in flight together
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
-        if (exists[c]) label[c] = look(memo[c]);
+        if (exists[c]) label[c] = poll(memo[c]);
       }
 #pragma unroll
       for (int c = 0; c < kRowsPerLane; ++c) {
         if (first_row(place, c) >= rows) break;
-        works |= work_on(place, c, exists[c] ? check(memo[c], label[c]) : -1, work);
+        relaxes |= work_on(place, c, exists[c] ? check(memo[c], label[c]) : -1, relax);
       }
-      worked |= works;
-      if (!counted && !works) {
-        come_to_census(worked);
-        counted = true;
-        worked = false;
-      } else if (bool anybody; counted && census_is_over(word, anybody)) {
+      relaxed |= relaxes;
+      if (!announced && !relaxes) {
+        announce_idle(relaxed);
+        announced = true;
+        relaxed = false;
+      } else if (bool any_worked; announced && detect_termination(word, any_worked)) {
         ++epoch_;
-        ++censuses;
-        counted = false;
-        if (!anybody) return censuses;
+        ++rounds;
+        announced = false;
+        if (!any_worked) return rounds;
       }
     }
   }
-  // Lowers a number from which the label of row *owner follows, if that is one: it looks by itself.
+  // Lowers *at to x. The owner's row polls its label, so nothing else is needed.
   template <class X>
-  __device__ static void pass_on(X* at, X x, const int32_t*) {
+  __device__ static void propagate_min(X* at, X x, const int32_t*) {
     atomic_min_relaxed(at, x);
   }
   __host__ __device__ static int64_t most_rows(int64_t warps) {
     return warps * kWarp * kRowsPerLane;
   }
 
-  // In an order that depends on nothing but the count.
+  // The order of additions depends on nothing but the count.
   __device__ double ordered_sum(int64_t count, const double* x) {
     sync();
     leader_lanes([&](Lanes g) {
       FullRangeSum sum;
-      for (int64_t k = g.lane; k < count; k += kWarp) sum.add(peek(x + k));
+      for (int64_t k = g.lane; k < count; k += kWarp) sum.add(load_relaxed(x + k));
       for (int step = kWarp / 2; step > 0; step /= 2) {
         const auto down = [step](double y) { return __shfl_down_sync(kAll, y, step); };
         sum.add(FullRangeSum{{down(sum.small.sum), down(sum.small.error)},
@@ -241,20 +247,22 @@ class GridTeam {
       if (g.lane == 0) control_->sum = sum.value();
     });
     sync();
-    return peek(&control_->sum);
+    return load_relaxed(&control_->sum);
   }
 
-  // The range of all costs, and the least of each column in v_real.
+  // Computes the range of all costs, and the column minima in v_real.
   template <class P>
-  __device__ void look_at_costs(P& p) {
+  __device__ void scan_costs(P& p) {
     int64_t* const least = reinterpret_cast<int64_t*>(p.s.v_real);
-    // As integers, numbers below zero come in the other order.
-    const auto turn = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
-    leader([&] { p.s.control->range = GridRange{}; });
-    each(p.s.m, [&](int64_t j) { put(least + j, turn(__double_as_longlong(infinity()))); });
+    // As integers, negative doubles have the reverse order.
+    const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
+    leader([&] { p.s.control->range = QuantRange{}; });
+    each(p.s.m, [&](int64_t j) {
+      store_relaxed(least + j, to_ordered(__double_as_longlong(infinity())));
+    });
     sync();
-    // A warp looks at a tile: columns and rows that lie side by side. All that are looked at at the
-    // same time lie in the same rows, and so in few pages: else 90 GB took half as long again.
+    // A warp scans a tile of neighbouring rows and columns. Tiles scanned at the same time lie in
+    // the same rows, i.e. in few memory pages: otherwise 90 GB took 1.5 times as long.
     constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kUsualRows = 128;
     constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
     const int64_t tiles = greater((p.s.m + kWidth - 1) / kWidth, int64_t{1});
@@ -268,21 +276,22 @@ class GridTeam {
       p.template least_of_columns<kRows, kCols>(
           int(first) + lanes().lane, kWarp, int(lesser(first + kWidth, p.s.m)), row,
           lesser(row + height, p.s.n), range, [&](int j, double x) {
-            const int64_t mine = turn(__double_as_longlong(x));
-            if (mine < peek(least + j)) lower_to(least + j, mine);
+            const int64_t mine = to_ordered(__double_as_longlong(x));
+            if (mine < load_relaxed(least + j)) atomic_min(least + j, mine);
           });
     }
-    const GridRange found = GridRange::of(range);
+    const QuantRange found = QuantRange::of(range);
     const int64_t most = -Lanes::min(-found.most), lowest = Lanes::min(found.lowest);
     const int32_t invalid = Lanes::min(found.invalid);
     if (lanes().lane == 0) {
-      raise_to(&p.s.control->range.most, most);
-      lower_to(&p.s.control->range.lowest, lowest);
-      lower_to(&p.s.control->range.invalid, invalid);
+      atomic_max(&p.s.control->range.most, most);
+      atomic_min(&p.s.control->range.lowest, lowest);
+      atomic_min(&p.s.control->range.invalid, invalid);
     }
     sync();
-    each(p.s.m,
-         [&](int64_t j) { put(p.s.v_real + j, __longlong_as_double(turn(peek(least + j)))); });
+    each(p.s.m, [&](int64_t j) {
+      store_relaxed(p.s.v_real + j, __longlong_as_double(to_ordered(load_relaxed(least + j))));
+    });
     sync();
   }
 
@@ -293,9 +302,9 @@ class GridTeam {
   static constexpr int kRowsPerLane = 3;
 
   struct Shared {
-    uint32_t part[2], total;  // of a meeting
-    uint32_t come;            // to a census: warps; above, those of them that have worked
-    uint32_t told;            // number of the last census that is over; below, whether any had
+    uint32_t part[2], total;  // of a barrier
+    uint32_t arrived;         // idle warps; in the high half, those that relaxed a row before
+    uint32_t outcome;         // the last complete round; in bit 0, whether a warp relaxed a row
   };
   static_assert(sizeof(Shared) <= kBytesOfTeam, "");
   __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(shared_memory); }
@@ -304,7 +313,7 @@ class GridTeam {
   __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
   __device__ int64_t warps() const { return threads_ / kWarp; }
 
-  // The row that lane 0 looks at, and that of this lane.
+  // The rows of lane 0 and of this lane.
   __device__ static int64_t first_row(RowsOfWarps place, int chunk) {
     return place.row_of_warp(chunk * kWarp);
   }
@@ -312,33 +321,33 @@ class GridTeam {
     return place.row_of_warp(chunk * kWarp + lanes().lane);
   }
 
-  // All blocks meet; returns the sum over all warps, modulo 2^32. Two meetings in turn: a block
-  // that is early at the next one does not disturb those that have still to read the sum of this
-  // one. One word holds both the number of blocks that have come and the sum.
-  __device__ uint32_t meet(int part_of_warp) {
+  // Barrier of all blocks; returns the sum over all warps, modulo 2^32. Two words alternate: a
+  // block that arrives early at the next barrier does not disturb blocks that have not yet loaded
+  // this sum. One word holds both the number of blocks that have arrived and the sum.
+  __device__ uint32_t barrier_reduce(int part_of_warp) {
     Shared& s = shared();
-    const int turn = epoch_ & 1;
-    if (threadIdx.x % kWarp == 0 && part_of_warp != 0) atomicAdd(&s.part[turn], part_of_warp);
+    const int parity = epoch_ & 1;
+    if (threadIdx.x % kWarp == 0 && part_of_warp != 0) atomicAdd(&s.part[parity], part_of_warp);
     __syncthreads();
     if (threadIdx.x == 0) {
-      uint64_t* const word = &meeting_->word[turn];
-      const uint64_t mine = uint64_t(s.part[turn]) << 32 | 1;
-      s.part[turn] = 0;
+      uint64_t* const word = &barrier_->word[parity];
+      const uint64_t mine = uint64_t(s.part[parity]) << 32 | 1;
+      s.part[parity] = 0;
       atomic_add_release(word, mine);
       const uint32_t all = gridDim.x * (epoch_ / 2 + 1);
       uint64_t now;
       do {
         now = load_acquire(word);
       } while (int32_t(uint32_t(now) - all) < 0);
-      s.total = uint32_t((now - before_[turn]) >> 32);  // the count may have carried
-      before_[turn] = now;
+      s.total = uint32_t((now - before_[parity]) >> 32);  // the count may have carried
+      before_[parity] = now;
     }
     __syncthreads();
     ++epoch_;
     return s.total;
   }
 
-  // f(lanes, row, label) for those of this warp's rows in a chunk that have a label; whether any
+  // f(lanes, row, label) for this warp's rows in a chunk that have a label; returns whether any
   // has.
   template <class F>
   __device__ bool work_on(RowsOfWarps place, int chunk, int64_t label, F f) {
@@ -349,46 +358,47 @@ class GridTeam {
     }
     return all != 0;
   }
-  // The last warp of a block to come tells the other blocks.
-  __device__ void come_to_census(bool worked) {
+  // Announces this warp idle in the current round. The block's last warp publishes the block.
+  __device__ void announce_idle(bool worked) {
     __syncwarp();
     if (lanes().lane != 0) return;
     if (worked) __threadfence();
-    const uint32_t before = atomicAdd(&shared().come, uint32_t(worked) << 16 | 1);
+    const uint32_t before = atomicAdd(&shared().arrived, uint32_t(worked) << 16 | 1);
     if ((before & 0xffff) + 1 < blockDim.x / kWarp) return;
-    atomicExch(&shared().come, 0u);
+    atomicExch(&shared().arrived, 0u);
     __threadfence();
     const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
-    atomicAdd(reinterpret_cast<unsigned long long*>(&meeting_->word[epoch_ & 1]), sum);
+    atomicAdd(reinterpret_cast<unsigned long long*>(&barrier_->word[epoch_ & 1]), sum);
   }
-  // Whether this census is over, and if so whether anybody had worked. The block's first thread has
-  // seen that in the meeting's word, and leaves it for the others.
-  __device__ bool census_is_over(uint64_t word, bool& worked) {
-    uint32_t told = 0;
+  // Returns whether this round of termination detection is complete; sets `worked` if any warp
+  // relaxed a row. The block's first thread polls the global word and publishes the outcome to the
+  // block.
+  __device__ bool detect_termination(uint64_t word, bool& worked) {
+    uint32_t outcome = 0;
     if (threadIdx.x == 0) {
-      const int turn = epoch_ & 1;
+      const int parity = epoch_ & 1;
       if (int32_t(uint32_t(word) - gridDim.x * (epoch_ / 2 + 1)) >= 0) {
-        told = (epoch_ + 1) << 1 | ((word - before_[turn]) >> 32 != 0);
-        before_[turn] = word;
+        outcome = (epoch_ + 1) << 1 | ((word - before_[parity]) >> 32 != 0);
+        before_[parity] = word;
         __threadfence_block();
-        atomicExch(&shared().told, told);
+        atomicExch(&shared().outcome, outcome);
       }
     } else if (lanes().lane == 0) {
-      told = atomicOr(&shared().told, 0u);
+      outcome = atomicOr(&shared().outcome, 0u);
     }
-    told = __shfl_sync(kAll, told, 0);
-    worked = told & 1;
-    return told >> 1 == ((epoch_ + 1) & (UINT32_MAX >> 1));
+    outcome = __shfl_sync(kAll, outcome, 0);
+    worked = outcome & 1;
+    return outcome >> 1 == ((epoch_ + 1) & (UINT32_MAX >> 1));
   }
 
   Control* control_;
-  Meeting* meeting_;
+  BarrierState* barrier_;
   int64_t thread_, threads_;
-  NearArcs arcs_;
+  ArcCache arcs_;
   uint32_t epoch_ = 0;
   uint64_t before_[2] = {0, 0};
 };
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_CUDA_GRID_TEAM_CUH_
+#endif  // JAXMATCH_LARGE_CUDA_TEAM_CUH_

@@ -1,5 +1,5 @@
-// One iteration of the Hungarian algorithms of Date and Nagi (2016): how their steps
-// (assignment/large/hungarian/steps.h) follow each other.
+// One iteration of the Hungarian algorithms of Date and Nagi (2016): the sequence of the steps in
+// assignment/large/hungarian/steps.h.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 #define JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 
@@ -8,30 +8,30 @@
 
 namespace jaxmatch::assignment::large {
 
-// What an iteration did, and the stage that comes next.
+// Result of an iteration, with the next stage.
 struct Iteration {
-  int64_t free_rows;  // at its beginning
+  int64_t free_rows;  // at the beginning
   int next;
   int64_t paths = 0, levels = 0, updates = 0, compress_ns = 0, update_ns = 0;
   bool outdated = false;
 
-  JAXMATCH_DEVICE void count_in(Control& c) const {
+  JAXMATCH_DEVICE void add_to(Control& c) const {
     c.free_rows = int32_t(free_rows - paths);
-    c.phases += next != kCheckGrid;
+    c.phases += next != kCheckClamped;
     c.rounds += int32_t(levels);
     if (next == kFinish) c.status = kInfeasible;
   }
 };
 
-// One iteration: from all free rows, until there are paths to augment along. The classical variant
-// begins its forward pass anew after each dual update, the tree variant goes on. `outdated`: so is
-// the classical variant's list of zeros.
+// Grows trees from all free rows until there are paths to augment along. After each dual update the
+// classical variant restarts its forward pass, and the tree variant continues. `outdated`: the
+// zeros of the classical variant must be recomputed.
 template <class Team, class T>
-JAXMATCH_DEVICE Iteration iterate(Team& team, const Core<T>& p, bool tree, bool outdated) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tree, bool outdated) {
+  const LargeState& s = p.s;
   int64_t count = check_optimality(team, p);
   Iteration result{count, kAugment};
-  if (count == 0) result.next = kCheckGrid;
+  if (count == 0) result.next = kCheckClamped;
   for (int64_t level = 0; result.next == kAugment; ++level, ++result.levels) {
     team.leader([&] {
       s.control->reach = kFar;
@@ -47,20 +47,20 @@ JAXMATCH_DEVICE Iteration iterate(Team& team, const Core<T>& p, bool tree, bool 
     if (count > 0) {
       if (tree) {
         expand_tree(team, p, level, count, [&](int64_t i) { return double(s.u[i]); });
-        count = contract(team, p, level, [&](int64_t j) { return peek(s.label + j) == 0; });
+        count = contract(team, p, level, [&](int64_t j) { return load_relaxed(s.label + j) == 0; });
       } else {
         expand_classical(team, p, level, count);
-        count =
-            contract(team, p, level, [&](int64_t j) { return peek(s.parent + j) != kNoParent; });
+        count = contract(team, p, level,
+                         [&](int64_t j) { return load_relaxed(s.parent + j) != kNoParent; });
       }
       if (count > 0) continue;
     }
-    if (peek(&s.control->ends) != 0) {
+    if (load_relaxed(&s.control->ends) != 0) {
       result.paths = reverse_and_augment(team, p);
       break;
     }
     const int64_t update_start = team.now();
-    int32_t* const length = &s.control->frontier[level & 1];  // empty by now
+    int32_t* const length = &s.control->frontier[level & 1];  // zero by now
     const int64_t theta =
         tree ? least_outside_tree(team, p)
              : least_outside_classical(team, p, s.frontier + (level & 1) * s.n, length);
@@ -76,9 +76,9 @@ JAXMATCH_DEVICE Iteration iterate(Team& team, const Core<T>& p, bool tree, bool 
       break;
     }
     if (tree) {
-      // Columns whose slack is now zero go on where the last level ended.
-      count = contract(team, p, level, [&](int64_t j) { return peek(s.label + j) == 0; });
-      if (count == 0 && peek(&s.control->ends) != 0) {
+      // Columns whose slack is now zero continue the last level.
+      count = contract(team, p, level, [&](int64_t j) { return load_relaxed(s.label + j) == 0; });
+      if (count == 0 && load_relaxed(&s.control->ends) != 0) {
         result.paths = reverse_and_augment(team, p);
         break;
       }

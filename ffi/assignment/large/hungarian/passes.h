@@ -1,9 +1,8 @@
-// Passes of the Hungarian methods over all costs. They take the time to read these: a group of
-// lanes looks at several rows and words of columns at once, so that many costs are on their way,
-// and a column's price is read once for all of the rows.
+// Passes of the Hungarian methods over all costs, bound by memory bandwidth. A group of lanes
+// processes several rows and words of columns together: many loads are in flight, and a column's
+// price is loaded once for all these rows.
 //
-// Slacks are whole numbers below 2^53, so that doubles hold them; forbidden or masked pairs have an
-// infinite one.
+// Slacks are integers below 2^53, exact in doubles; forbidden or masked pairs have slack +inf.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 #define JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
 
@@ -11,14 +10,14 @@
 
 namespace jaxmatch::assignment::large {
 
-// What a forward pass knows of a column: not reached, in a tree with the row that has it, or free
-// and the end of a path.
+// State of a column in a forward pass: not reached; in a tree with its matched row; or free, the
+// end of a path.
 enum ColMark : int32_t { kInactive, kCovered, kReverse };
 
-// Algorithm 1 for a column: the least of costs without the rows' duals, in every `step`-th row.
+// Algorithm 1 for a column: the least cost minus row dual, over every `step`-th row.
 template <class P>
 JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
-  constexpr int kRowsAtOnce = 8;  // so that their costs come at the same time
+  constexpr int kRowsAtOnce = 8;  // loads in flight together
   const auto row = [&](int64_t i) { return i < p.s.n ? i : first; };
   int64_t least = kFar;
   for (int64_t next = first; p.has_col(j) && next < p.s.n; next += kRowsAtOnce * step) {
@@ -29,7 +28,8 @@ JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, in
     for (int a = 0; a < kRowsAtOnce; ++a) {
       const int64_t i = row(next + a * step);
       if (!p.has_row(i)) continue;
-      least = lesser(least, whole_or_far(p.costs.key_of(cost[a]) - double(peek(p.s.u + i))));
+      least =
+          lesser(least, whole_or_far(p.costs.key_of(cost[a]) - double(load_relaxed(p.s.u + i))));
     }
   }
   return least;
@@ -37,7 +37,7 @@ JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, in
 
 constexpr int kWordBits = 32;
 
-// Rows, and words of neighbouring columns, of which each lane has a share.
+// A window of rows and words of neighbouring columns; each lane has a share of the columns.
 template <class P, int kRowCount, int kMostWords>
 struct Window {
   static constexpr int kRows = kRowCount, kShare = kWordBits / Lanes::kCount;
@@ -46,7 +46,7 @@ struct Window {
                                                                   : kMostWords;
   static constexpr int kCols = kWords * kShare;
 
-  int64_t i[kRows];  // behind the last row, once more the last
+  int64_t i[kRows];  // the last row is repeated
   double u[kRows];
 
   template <class RowOf>
@@ -54,21 +54,22 @@ struct Window {
     JAXMATCH_UNROLL
     for (int a = 0; a < kRows; ++a) {
       i[a] = row_of(lesser(a, count - 1));
-      u[a] = double(peek(p.s.u + i[a]));
+      u[a] = double(load_relaxed(p.s.u + i[a]));
     }
   }
-  // f(row of the window, slacks of this lane's columns) for the words from `word` on, as far as
-  // wanted(column). Bit bit_of() of word c / kShare is that of the lane's c-th column.
+  // f(row of the window, slacks of this lane's columns) for the words from `word` on; columns that
+  // are not wanted have slack +inf. Bit bit_of() of word c / kShare is that of the lane's c-th
+  // column.
   template <class Wanted, class F>
-  JAXMATCH_DEVICE void look(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
+  JAXMATCH_DEVICE void scan(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
     const auto within = [&](int c) { return lesser(column(c), p.s.m - 1); };
     typename P::Element cost[kRows][kCols];
-    p.costs.look_up(i, within, cost);
+    p.costs.load(i, within, cost);
     double v[kCols];
     JAXMATCH_UNROLL
     for (int c = 0; c < kCols; ++c) {
-      const double price = peek(p.s.v_real + within(c));
+      const double price = load_relaxed(p.s.v_real + within(c));
       v[c] = column(c) < p.s.m && wanted(within(c)) ? price : -infinity();
     }
     JAXMATCH_UNROLL
@@ -85,18 +86,18 @@ struct Window {
 template <class P>
 using ZeroWindow = Window<P, 4, 4>;
 template <class P>
-using SlackWindow = Window<P, 8, 2>;  // more rows for each look at marks
+using SlackWindow = Window<P, 8, 2>;  // more rows per load of the marks
 
-// Some words of a few rows, that lie side by side or are listed: what a group of lanes looks at.
+// Words of a few rows, contiguous or listed: the work item of a group of lanes.
 struct Stripe {
   int64_t first_row, first_word, last_word;
   int rows;
 };
 
-// f(lanes, stripe) for all words of `count` rows, dealt out so that everybody has something to do.
+// f(lanes, stripe) for all words of `count` rows, split so that all groups of lanes have work.
 template <class Rows, class Team, class P, class F>
 JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
-  // Windows side by side, so that there are several times as many stripes as groups of lanes.
+  // Windows per stripe: several times as many stripes as groups of lanes.
   constexpr int64_t kUsual = Rows::kShare > 1 ? 4 : 32 / Rows::kWords;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
@@ -112,13 +113,13 @@ JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f)
 
 // keep(problem, row, word, bits) for the zeros in the words of a stripe.
 template <class P, class Keep>
-JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
+JAXMATCH_NOINLINE void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
   using Rows = ZeroWindow<P>;
   const P p = problem;
   const auto everywhere = [](int64_t) { return true; };
   const Rows rows(p, stripe.rows, [&](int a) { return stripe.first_row + a; });
   for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
-    rows.look(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
+    rows.scan(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
       uint32_t zeros[Rows::kWords] = {}, mine = 0;
       JAXMATCH_UNROLL
       for (int c = 0; c < Rows::kCols; ++c) {
@@ -126,7 +127,7 @@ JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe strip
       }
       JAXMATCH_UNROLL
       for (int w = 0; w < Rows::kWords; ++w) {
-        const uint32_t of_all = g.unite(zeros[w]);
+        const uint32_t of_all = g.bit_or(zeros[w]);
         if (g.lane == w) mine = of_all;
       }
       if (a < stripe.rows && g.lane < Rows::kWords && word + g.lane < stripe.last_word) {
@@ -136,7 +137,7 @@ JAXMATCH_APART void find_zeros_of_stripe(const P& problem, Lanes g, Stripe strip
   }
 }
 
-// The same for all costs. Leaves prices in v_real, for other passes until duals change.
+// The same for all costs. Leaves prices in v_real, valid for other passes until duals change.
 template <class Team, class P, class Keep>
 JAXMATCH_DEVICE void find_zeros(Team& team, const P& p, Keep keep) {
   publish_prices(team, p);  // ends with a barrier
@@ -145,7 +146,7 @@ JAXMATCH_DEVICE void find_zeros(Team& team, const P& p, Keep keep) {
   team.sync();
 }
 
-// The list of zeros, one bit for each pair: it holds until duals change.
+// Stores the zeros as a bit per pair, valid until duals change.
 template <class Team, class P>
 JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
   find_zeros(team, p, [](const P& its, int64_t i, int64_t word, uint32_t zeros) {
@@ -153,17 +154,17 @@ JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
   });
 }
 
-// The least slack that listed rows have in columns outside of the trees.
+// The least slack between listed rows and columns outside the trees.
 template <class P>
-JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
-                                       const int32_t* list) {
+JAXMATCH_NOINLINE int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
+                                          const int32_t* list) {
   using Rows = SlackWindow<P>;
   const P p = problem;
-  const auto outside = [&](int64_t j) { return peek(p.s.on_path + j) == kInactive; };
-  const Rows rows(p, stripe.rows, [&](int a) { return peek(list + stripe.first_row + a); });
+  const auto outside = [&](int64_t j) { return load_relaxed(p.s.on_path + j) == kInactive; };
+  const Rows rows(p, stripe.rows, [&](int a) { return load_relaxed(list + stripe.first_row + a); });
   double least = infinity();
   for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
-    rows.look(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
+    rows.scan(p, g, word, outside, [&](int, const double (&slack)[Rows::kCols]) {
       JAXMATCH_UNROLL
       for (int c = 0; c < Rows::kCols; ++c) least = lesser(least, slack[c]);
     });
@@ -172,20 +173,21 @@ JAXMATCH_APART int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
 }
 
 // Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
-// outside. kFar if there is none. `list`: room for all rows; its length is 0.
+// outside; kFar if there is none. `list` has room for all rows, and `length` is 0.
 template <class Team, class P>
 JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                                 int32_t* length) {
-  const CoreState& s = p.s;
-  const int64_t count =
-      list_rows(team, s.n, list, length, [&](int64_t i) { return peek(s.in_tree + i) != 0; });
+  const LargeState& s = p.s;
+  const int64_t count = list_rows(team, s.n, list, length,
+                                  [&](int64_t i) { return load_relaxed(s.in_tree + i) != 0; });
   for_each_stripe<SlackWindow<P>>(team, p, count, [&](Lanes g, Stripe stripe) {
     const int64_t least = least_of_stripe(p, g, stripe, list);
-    // Most lower nothing, and would only wait for each other.
-    if (g.lane == 0 && least < peek(&s.control->reach)) lower_to(&s.control->reach, least);
+    // Most groups would not lower the value: avoid contention.
+    if (g.lane == 0 && least < load_relaxed(&s.control->reach))
+      atomic_min(&s.control->reach, least);
   });
   team.sync();
-  return peek(&s.control->reach);
+  return load_relaxed(&s.control->reach);
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -9,12 +9,13 @@
 namespace jaxmatch::assignment::large {
 
 template <class Team, class T>
-JAXMATCH_DEVICE int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
-  const bool first = peek(&p.s.control->phases) == 0, outdated = peek(&p.s.control->stale);
+JAXMATCH_DEVICE int hungarian_stage(Team& team, const LargeProblem<T>& p, bool tree) {
+  const bool first = load_relaxed(&p.s.control->phases) == 0,
+             outdated = load_relaxed(&p.s.control->stale);
   const Iteration done = iterate(team, p, tree, outdated);
   team.leader([&] {
     Control& c = *p.s.control;
-    done.count_in(c);
+    done.add_to(c);
     if (first) c.bid_rounds = int32_t(done.paths);  // the initial assignment
     c.pricings += int32_t(done.updates);
     c.stale = done.outdated;
@@ -25,27 +26,28 @@ JAXMATCH_DEVICE int hungarian_stage(Team& team, const Core<T>& p, bool tree) {
   return done.next;
 }
 
-// Runs until the problem is solved or `budget` iterations are over.
+// Runs until the problem is solved or `budget` iterations are spent.
 template <class Team, class T>
-JAXMATCH_DEVICE void solve_hungarian(Team& team, Core<T>& p, bool tree, int64_t budget) {
+JAXMATCH_DEVICE void solve_hungarian(Team& team, LargeProblem<T>& p, bool tree, int64_t budget) {
   run_stages(team, p, budget, [&](int stage) {
-    if (stage == kBegin) return look_stage(team, p);
+    if (stage == kBegin) return scan_stage(team, p);
     if (stage == kAugment) {
       --budget;
       return hungarian_stage(team, p, tree);
     }
-    const bool alone = reduce(team, p) > 0;
+    const bool isolated = reduce(team, p) > 0;
     team.leader([&] {
-      if (alone) p.s.control->status = kInfeasible;
+      if (isolated) p.s.control->status = kInfeasible;
       p.s.control->stale = 1;
     });
-    return int(alone ? kFinish : kAugment);
+    return int(isolated ? kFinish : kAugment);
   });
 }
 
-// The CPU has one function for all methods, the GPU a kernel for each.
+// The CPU has one function for all methods, the GPU one kernel per method.
 template <class Team, class T>
-JAXMATCH_DEVICE void solve_large(Team& team, Core<T>& p, LargeMethod method, int64_t budget) {
+JAXMATCH_DEVICE void solve_large(Team& team, LargeProblem<T>& p, LargeMethod method,
+                                 int64_t budget) {
   if (method == LargeMethod::kCore) return solve_core(team, p, budget);
   solve_hungarian(team, p, method == LargeMethod::kTree, budget);
 }

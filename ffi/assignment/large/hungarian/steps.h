@@ -2,10 +2,10 @@
 // problem, Parallel Computing 57 (2016), for both of their variants: classical and alternating
 // tree.
 //
-// Numbers of algorithms are the paper's. Where its threads race for a vertex, the first row in the
-// column's own order or the least column wins here, so that a run can be repeated bit for bit; and
-// theta goes to the rows and columns of the trees as a whole instead of by halves to all, which is
-// the same up to a shift and stays whole.
+// Algorithm numbers are the paper's. There are two differences. Where the paper's threads race for
+// a vertex, the first row in the column's own order or the least column wins, so that runs are
+// repeatable bit for bit. And theta is applied in full to the rows and columns of the trees, not by
+// halves to all: this is equal up to a shift, and stays an integer.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 #define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 
@@ -15,120 +15,123 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kNoStep = INT32_MAX;
 
-// Algorithm 1: the least of each row, and of what is left the least of each column. A wide problem
-// keeps its columns' duals at zero. Returns the number of rows without any partner.
+// Algorithm 1: subtracts row minima, then column minima. A wide problem keeps its column duals at
+// zero. Returns the number of rows without any allowed pair.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t reduce(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t reduce(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   team.each(s.m, [&](int64_t j) {
-    put(s.v + j, int64_t{0});
-    put(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
+    store_relaxed(s.v + j, int64_t{0});
+    store_relaxed(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
   });
   team.each(s.n, [&](int64_t i) {
-    put(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
-    put(s.u + i, kFar);
+    store_relaxed(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
+    store_relaxed(s.u + i, kFar);
   });
   team.sync();
   publish_prices(team, p);
-  find_least_of_all(team, p, s.v_real, [u = s.u](int64_t i, int64_t x) { lower_to(u + i, x); });
+  find_least_of_all(team, p, s.v_real, [u = s.u](int64_t i, int64_t x) { atomic_min(u + i, x); });
   team.sync();
-  const int64_t alone =
-      team.sum(s.n, [&](int64_t i) { return p.has_row(i) && peek(s.u + i) == kFar; });
-  if (alone > 0 || peek(&s.control->rows) < peek(&s.control->cols)) return alone;
-  team.each(s.m, [&](int64_t j) { put(s.label + j, kFar); });
+  const int64_t isolated =
+      team.sum(s.n, [&](int64_t i) { return p.has_row(i) && load_relaxed(s.u + i) == kFar; });
+  if (isolated > 0 || load_relaxed(&s.control->rows) < load_relaxed(&s.control->cols))
+    return isolated;
+  team.each(s.m, [&](int64_t j) { store_relaxed(s.label + j, kFar); });
   team.sync();
   team.row_groups(s.m, [&](int64_t j, int64_t first, int64_t step) {
-    lower_to(s.label + j, least_of_column(p, j, first, step));
+    atomic_min(s.label + j, least_of_column(p, j, first, step));
   });
   team.sync();
   team.each(s.m, [&](int64_t j) {
-    const int64_t least = peek(s.label + j);
-    if (least < kFar) put(s.v + j, least);
+    const int64_t least = load_relaxed(s.label + j);
+    if (least < kFar) store_relaxed(s.v + j, least);
   });
   team.sync();
   return 0;
 }
 
-// Algorithm 2, and everything back to inactive. Every free row is the root of a tree. Returns their
-// number, which is the length of the first frontier.
+// Algorithm 2; also resets all columns to inactive. Every free row is the root of a tree. Returns
+// the number of free rows, i.e. the length of the first frontier.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t check_optimality(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t check_optimality(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   team.leader([&] { s.control->frontier[0] = s.control->frontier[1] = 0; });
   team.each(s.m, [&](int64_t j) {
-    put(s.on_path + j, int32_t(kInactive));
-    put(s.parent + j, kNoParent);
-    put(s.label + j, kFar);
+    store_relaxed(s.on_path + j, int32_t(kInactive));
+    store_relaxed(s.parent + j, kNoParent);
+    store_relaxed(s.label + j, kFar);
   });
   team.sync();
   return team.sum(s.n, [&](int64_t i) {
-    const bool root = peek(s.col4row + i) == kFree;
-    put(s.end + i, kNoStep);
-    put(s.in_tree + i, int32_t(root));
-    if (root) put(s.frontier + count_up(&s.control->frontier[0]), int32_t(i));
+    const bool root = load_relaxed(s.col4row + i) == kFree;
+    store_relaxed(s.end + i, kNoStep);
+    store_relaxed(s.in_tree + i, int32_t(root));
+    if (root) store_relaxed(s.frontier + atomic_add(&s.control->frontier[0]), int32_t(i));
     return root;
   });
 }
 
-// Contraction: columns that were reached in this level are covered and give the next frontier, or
-// are ends. Returns the length of the frontier, and counts ends.
+// Contraction: a column reached in this level is covered, and its row joins the next frontier; a
+// free one is an end. Returns the length of the next frontier, and sets control->ends if there is
+// an end.
 template <class Team, class T, class Reached>
-JAXMATCH_DEVICE int64_t contract(Team& team, const Core<T>& p, int64_t level, Reached reached) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t level,
+                                 Reached reached) {
+  const LargeState& s = p.s;
   int32_t* const next = s.frontier + ((level + 1) & 1) * s.n;
   team.leader([&] { s.control->frontier[level & 1] = 0; });
   return team.sum(s.m, [&](int64_t j) {
-    const bool is_new = reached(j);  // all three come at the same time
-    const int32_t mark = peek(s.on_path + j), i = peek(s.row4col + j);
+    const bool is_new = reached(j);  // all three loads in flight together
+    const int32_t mark = load_relaxed(s.on_path + j), i = load_relaxed(s.row4col + j);
     if (mark != kInactive || !is_new) return 0;
     if (i < 0) {
-      put(s.on_path + j, int32_t(kReverse));
-      put(&s.control->ends, 1);
+      store_relaxed(s.on_path + j, int32_t(kReverse));
+      store_relaxed(&s.control->ends, 1);
       return 0;
     }
-    put(s.on_path + j, int32_t(kCovered));
-    put(s.in_tree + i, 1);
-    put(next + count_up(&s.control->frontier[(level + 1) & 1]), i);
+    store_relaxed(s.on_path + j, int32_t(kCovered));
+    store_relaxed(s.in_tree + i, 1);
+    store_relaxed(next + atomic_add(&s.control->frontier[(level + 1) & 1]), i);
     return 1;
   });
 }
 
-// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier. A
-// row is looked at by many where rows are few.
+// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier.
+// Several groups of lanes share a row if there are few rows.
 template <class Team, class T>
-JAXMATCH_DEVICE void expand_classical(Team& team, const Core<T>& p, int64_t level, int64_t count) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int64_t level,
+                                      int64_t count) {
+  const LargeState& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
   const int64_t words = (s.m + kWordBits - 1) / kWordBits;
   const int64_t shares = team.shares(count, (words + Lanes::kCount - 1) / Lanes::kCount);
   team.rows(count * shares, [&](Lanes g, int64_t k) {
-    const int64_t i = peek(frontier + k / shares), first = k % shares * g.kCount + g.lane;
+    const int64_t i = load_relaxed(frontier + k / shares), first = k % shares * g.kCount + g.lane;
     for_each_word(s.zeros + i * words, words, first, shares * g.kCount,
                   [&](int64_t word, uint32_t zeros) {
                     for (; zeros; zeros &= zeros - 1) {
                       const int64_t j = word * kWordBits + trailing_zeros(zeros);
-                      if (peek(s.on_path + j) != kInactive) continue;
-                      lower_to(s.parent + j, uint64_t(place_of_row(i, j)));
+                      if (load_relaxed(s.on_path + j) != kInactive) continue;
+                      atomic_min(s.parent + j, uint64_t(place_of_row(i, j)));
                     }
                   });
   });
   team.sync();
 }
 
-// Algorithm 4, expansion of the tree variant: every column not covered keeps the least slack that a
-// row of the trees offers it, and the first such row in its order.
+// Algorithm 4, expansion of the tree variant: every column that is not covered keeps the least
+// slack to a row of the trees, and the first such row in the column's order.
 template <class Team, class P, class DualOf>
 JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t count,
                                  DualOf u_of) {
   const auto& s = p.s;
   const int32_t* const frontier = s.frontier + (level & 1) * s.n;
-  constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // so that costs come at the same time
+  constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // loads in flight together
   const auto is_outside = [&](int64_t j) {
-    return peek(s.on_path + j) == kInactive && p.has_col(j);
+    return load_relaxed(s.on_path + j) == kInactive && p.has_col(j);
   };
-  const auto look = [&](int64_t block, int64_t j, Offer& best) {
-    // Behind the last row, once more the last. The list was written before a barrier: a cache may
-    // keep it.
+  const auto scan = [&](int64_t block, int64_t j, Offer& best) {
+    // The last row is repeated. The list was written before a barrier, so it may be cached.
     const auto row = [&](int a) { return frontier[lesser(block * kRowsAtOnce + a, count - 1)]; };
     typename P::Element cost[kRowsAtOnce];
     JAXMATCH_UNROLL
@@ -137,64 +140,65 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
       const double slack = p.costs.key_of(cost[a]) - v - u_of(row(a));
-      if (slack > best.least) continue;  // as almost all
-      best.lower_to({slack, uint64_t(place_of_row(p.row_id(row(a)), p.col_id(j)))});
+      if (slack > best.least) continue;  // almost always
+      best.merge({slack, uint64_t(place_of_row(p.row_id(row(a)), p.col_id(j)))});
     }
   };
   team.lower_offers(s.m, (count + kRowsAtOnce - 1) / kRowsAtOnce, s.label, s.parent, is_outside,
-                    look);
+                    scan);
   team.sync();
 }
 
-// Algorithms 5 and 6: from each end back to its root, where paths meet the least column wins; then
-// from each root along what is left. Returns the number of paths.
+// Algorithms 5 and 6: from each end back to its root, where the least column wins if paths meet;
+// then from each root along the remaining path. Returns the number of paths.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   team.each(s.m, [&](int64_t end) {
-    if (peek(s.on_path + end) != kReverse) return;
+    if (load_relaxed(s.on_path + end) != kReverse) return;
     for (int32_t j = int32_t(end); j >= 0;) {
-      const int64_t i = row_at_place(int64_t(peek(s.parent + j)), j);
-      lower_to(s.end + i, j);
-      j = peek(s.col4row + i);
+      const int64_t i = row_at_place(int64_t(load_relaxed(s.parent + j)), j);
+      atomic_min(s.end + i, j);
+      j = load_relaxed(s.col4row + i);
     }
   });
   team.sync();
   return team.sum(s.n, [&](int64_t root) {
-    if (peek(s.col4row + root) != kFree || peek(s.end + root) == kNoStep) return 0;
+    if (load_relaxed(s.col4row + root) != kFree || load_relaxed(s.end + root) == kNoStep) return 0;
     for (int32_t i = int32_t(root); i >= 0;) {
-      const int32_t j = peek(s.end + i), next = peek(s.row4col + j);
-      put(s.col4row + i, j);
-      put(s.row4col + j, i);
+      const int32_t j = load_relaxed(s.end + i), next = load_relaxed(s.row4col + j);
+      store_relaxed(s.col4row + i, j);
+      store_relaxed(s.row4col + j, i);
       i = next;
     }
     return 1;
   });
 }
 
-// Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are known.
+// Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are stored.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const Core<T>& p) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
   team.each(s.m, [&](int64_t j) {
-    if (peek(s.on_path + j) == kInactive) lower_to(&s.control->reach, peek(s.label + j));
+    if (load_relaxed(s.on_path + j) == kInactive)
+      atomic_min(&s.control->reach, load_relaxed(s.label + j));
   });
   team.sync();
-  return peek(&s.control->reach);
+  return load_relaxed(&s.control->reach);
 }
 
-// Algorithms 8 and 9. Returns the number of duals that a double would round.
+// Algorithms 8 and 9. Returns the number of duals that exceed what a double represents exactly.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t move_duals(Team& team, const Core<T>& p, int64_t theta) {
-  const CoreState& s = p.s;
+JAXMATCH_DEVICE int64_t move_duals(Team& team, const LargeProblem<T>& p, int64_t theta) {
+  const LargeState& s = p.s;
   team.each(s.n, [&](int64_t i) {
-    if (peek(s.in_tree + i) != 0) put(s.u + i, peek(s.u + i) + theta);
+    if (load_relaxed(s.in_tree + i) != 0) store_relaxed(s.u + i, load_relaxed(s.u + i) + theta);
   });
   return team.sum(s.m, [&](int64_t j) {
-    const int32_t mark = peek(s.on_path + j);
-    const int64_t v = peek(s.v + j), label = peek(s.label + j);
-    if (mark == kCovered) put(s.v + j, v - theta);
-    if (mark == kInactive && label < kFar) put(s.label + j, label - theta);
+    const int32_t mark = load_relaxed(s.on_path + j);
+    const int64_t v = load_relaxed(s.v + j), label = load_relaxed(s.label + j);
+    if (mark == kCovered) store_relaxed(s.v + j, v - theta);
+    if (mark == kInactive && label < kFar) store_relaxed(s.label + j, label - theta);
     return v - theta < -kMostPrice;
   });
 }

@@ -1,260 +1,270 @@
-// The steps of the core method where costs are divided over devices: what one launch leaves off
-// because something has to be exchanged, another one takes up.
+// The steps of the core method for sharded costs. A step ends where devices have to exchange data;
+// the next launch continues with the next step.
 //
-// Searches, paths and prices are those of one device (assignment/large/core/solve.h), done by all
-// of them on the same cores. Each step that looks at costs ends with what it asks for.
-#ifndef JAXMATCH_LARGE_DIVIDED_CORE_H_
-#define JAXMATCH_LARGE_DIVIDED_CORE_H_
+// All devices run the same searches, augmentations and price changes as a single device
+// (assignment/large/core/solve.h), on identical cores. Each step that reads costs ends with a
+// request for an exchange.
+#ifndef JAXMATCH_LARGE_SHARDED_CORE_H_
+#define JAXMATCH_LARGE_SHARDED_CORE_H_
 
 #include "assignment/large/core/solve.h"
 #include "assignment/large/sharded/state.h"
 
 namespace jaxmatch::assignment::large {
 
-// What comes next: at once if nothing is asked for.
+// The next step; it runs at once if no exchange is requested.
 struct Next {
   Step step;
-  Ask ask = kAskNothing;
+  Request request = kRequestNothing;
 };
 
-// Nothing is said of what follows.
+// Resets the reduction buffer to +inf.
 template <class Team, class T>
-JAXMATCH_DEVICE void begin_mail(Team& team, const Divided<T>& d) {
-  team.each(d.mail.words, [&](int64_t k) { d.mail.send(k, Mail::kNothing); });
+JAXMATCH_DEVICE void reset_reduction(Team& team, const Sharded<T>& d) {
+  team.each(d.reduction.words,
+            [&](int64_t k) { d.reduction.store(k, ReductionBuffer::kIdentity); });
   team.sync();
 }
 
-// The range of this device's costs, and the least of each column in its part.
+// Computes the range of this device's costs, and the column minima of its shard.
 template <class Team, class T>
-JAXMATCH_DEVICE Next look_at_part(Team& team, Divided<T>& d) {
-  begin_mail(team, d);
-  look_at_costs(team, d.part);
+JAXMATCH_DEVICE Next scan_shard(Team& team, Sharded<T>& d) {
+  reset_reduction(team, d);
+  scan_costs(team, d.shard);
   team.leader([&] {
-    const GridRange& range = d.p.s.control->range;
-    d.mail.send(0, -range.most);
-    d.mail.send(1, range.lowest);
-    d.mail.send(2, range.invalid);
+    const QuantRange& range = d.p.s.control->range;
+    d.reduction.store(0, -range.most);
+    d.reduction.store(1, range.lowest);
+    d.reduction.store(2, range.invalid);
   });
-  team.each(d.part.s.m, [&](int64_t j) {
-    d.mail.send(d.mail.first(d.part.col_id(j)), order_of(peek(d.part.s.v_real + j)));
+  team.each(d.shard.s.m, [&](int64_t j) {
+    d.reduction.store(d.reduction.first(d.shard.col_id(j)),
+                      order_of(load_relaxed(d.shard.s.v_real + j)));
   });
-  return {kJudgeCosts, kAskMail};
+  return {kJudgeCosts, kRequestReduction};
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE void hear_of_costs(Team& team, const Divided<T>& d) {
+JAXMATCH_DEVICE void merge_cost_ranges(Team& team, const Sharded<T>& d) {
   team.each(d.p.s.m, [&](int64_t j) {
-    put(d.p.s.v_real + j, real_of_order(d.mail.least(d.mail.first(j))));
+    store_relaxed(d.p.s.v_real + j, real_of_order(d.reduction.least(d.reduction.first(j))));
   });
   team.leader([&] {
-    GridRange& range = d.p.s.control->range;
-    range.most = -d.mail.least(0);
-    range.lowest = d.mail.least(1);
-    range.invalid = int32_t(d.mail.least(2));
+    QuantRange& range = d.p.s.control->range;
+    range.most = -d.reduction.least(0);
+    range.lowest = d.reduction.least(1);
+    range.invalid = int32_t(d.reduction.least(2));
   });
   team.sync();
 }
 
-// What is found of the part's rows, and where their cores end, goes by mail.
-struct TellByMail {
+// Publishes row minima and horizons of the shard to the reduction buffer.
+struct PublishToReduction {
   int64_t *least_of, *horizon_of;
 
   template <class T>
-  JAXMATCH_DEVICE explicit TellByMail(const Divided<T>& d)
-      : least_of(d.mail.out + d.mail.first(d.part.row0)),
-        horizon_of(d.mail.out + d.mail.second(d.part.row0)) {}
-  JAXMATCH_DEVICE void operator()(int64_t i, int64_t least) const { lower_to(least_of + i, least); }
+  JAXMATCH_DEVICE explicit PublishToReduction(const Sharded<T>& d)
+      : least_of(d.reduction.out + d.reduction.first(d.shard.row0)),
+        horizon_of(d.reduction.out + d.reduction.second(d.shard.row0)) {}
+  JAXMATCH_DEVICE void operator()(int64_t i, int64_t least) const {
+    atomic_min(least_of + i, least);
+  }
   JAXMATCH_DEVICE void operator()(int64_t i, int64_t least, int64_t horizon) const {
-    put(least_of + i, least);
-    put(horizon_of + i, horizon);
+    store_relaxed(least_of + i, least);
+    store_relaxed(horizon_of + i, horizon);
   }
 };
 
-// What a pricing makes of a row.
-enum Repriced : int32_t { kAsBefore, kChooses, kFalls };
+// Effect of a pricing on a row.
+enum Repriced : int32_t { kUnchanged, kReselects, kLowered };
 
-// Lists the part's rows that a pricing does not leave as before; frontier[0] has been 0 since a
-// barrier. Returns how many.
+// Lists the shard's rows that a pricing changes; frontier[0] must have been 0 since a barrier.
+// Returns their number.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Divided<T>& d) {
-  const CoreState& s = d.part.s;
+JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Sharded<T>& d) {
+  const LargeState& s = d.shard.s;
   return list_rows(team, s.n, s.frontier, s.control->frontier,
-                   [&](int64_t i) { return peek(s.in_tree + i) != kAsBefore; });
+                   [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
 }
 
-// Selects new cores for these.
+// Selects new candidate sets for the listed rows.
 template <class Team, class T>
-JAXMATCH_DEVICE void select_repriced(Team& team, const Divided<T>& d, int choice) {
-  const CoreState& s = d.part.s;
+JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, int choice) {
+  const LargeState& s = d.shard.s;
   const int64_t count = list_repriced(team, d);
   if (count == 0) return;
-  select_listed_cores(team, d.part, team.prices(s), s.frontier, count, uint32_t(choice),
-                      TellByMail(d));
+  select_listed_cores(team, d.shard, team.prices(s), s.frontier, count, uint32_t(choice),
+                      PublishToReduction(d));
 }
 
-// Copies the cores of the chosen rows from where devices have sent them, and their horizons.
+// Copies the candidate sets and horizons of the chosen rows from the gathered blocks.
 template <class Team, class T, class Chosen>
-JAXMATCH_DEVICE void enter_cores(Team& team, const Divided<T>& d, Chosen chosen) {
-  const CoreState& s = d.p.s;
-  const int classes = d.how.classes();
+JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) {
+  const LargeState& s = d.p.s;
+  const int classes = d.partition.classes();
   team.rows(s.n, [&](Lanes g, int64_t i) {
     if (!d.p.has_row(i) || !chosen(i)) return;
-    if (g.lane == 0) put(s.horizon + i, d.mail.least(d.mail.second(i)));
-    for (int c = g.lane; c < kClasses; c += g.kCount) {
+    if (g.lane == 0) store_relaxed(s.horizon + i, d.reduction.least(d.reduction.second(i)));
+    for (int c = g.lane; c < kColumnClasses; c += g.kCount) {
       ClassCols cols;
       ClassKeys keys;
-      const int64_t owner = d.how.by_rows ? i / d.how.each : c / classes;
-      if (owner < d.how.devices) {
-        const int64_t row = d.how.by_rows ? i - owner * d.how.each : i;
-        const int64_t at = row * classes + (d.how.by_rows ? c : c - owner * classes);
-        cols = d.exchanged.cols(owner)[at];
-        keys = d.exchanged.keys(owner)[at];
-      } else {  // fewer classes than there are, as their number does not divide
+      const int64_t owner = d.partition.by_rows ? i / d.partition.each : c / classes;
+      if (owner < d.partition.devices) {
+        const int64_t row = d.partition.by_rows ? i - owner * d.partition.each : i;
+        const int64_t at = row * classes + (d.partition.by_rows ? c : c - owner * classes);
+        cols = d.gathered.cols(owner)[at];
+        keys = d.gathered.keys(owner)[at];
+      } else {  // unused classes: their number is not a multiple of the number of devices
         JAXMATCH_UNROLL
-        for (int b = 0; b < kBest; ++b) {
+        for (int b = 0; b < kCandidatesPerClass; ++b) {
           cols.x[b] = -1;
           keys.x[b] = 0;
         }
       }
-      s.core_col[i * kClasses + c] = cols;
-      s.core_key[i * kClasses + c] = keys;
+      s.core_col[i * kColumnClasses + c] = cols;
+      s.core_key[i * kColumnClasses + c] = keys;
     }
   });
   team.sync();
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE Next select_first_cores(Team& team, Divided<T>& d) {
+JAXMATCH_DEVICE Next select_first_cores(Team& team, Sharded<T>& d) {
   begin(team, d.p);
   publish_prices(team, d.p);
-  begin_mail(team, d);
-  select_all_cores(team, d.part, team.prices(d.part.s), TellByMail(d));
-  return {kEnterCores, kAskCores};
+  reset_reduction(team, d);
+  select_all_cores(team, d.shard, team.prices(d.shard.s), PublishToReduction(d));
+  return {kLoadCores, kRequestCores};
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE Next enter_first_cores(Team& team, Divided<T>& d) {
-  const CoreState& s = d.p.s;
-  const int64_t alone = team.sum(s.n, [&](int64_t i) {
+JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  const int64_t isolated = team.sum(s.n, [&](int64_t i) {
     if (!d.p.has_row(i)) return false;
-    const int64_t least = d.mail.least(d.mail.first(i));
-    put(s.u + i, least);
+    const int64_t least = d.reduction.least(d.reduction.first(i));
+    store_relaxed(s.u + i, least);
     return least >= kFar;
   });
-  if (alone > 0) {
+  if (isolated > 0) {
     team.leader([&] { s.control->status = kInfeasible; });
     return {kEnd};
   }
-  enter_cores(team, d, [](int64_t) { return true; });
+  load_cores(team, d, [](int64_t) { return true; });
   bid_stage(team, d.p);
-  team.leader([&] { d.relay->lists_hold = 0; });
+  team.leader([&] { d.continuation->lists_hold = 0; });
   team.sync();
   return {kSearchCores};
 }
 
-// A pricing begins: rows that have come as far as their horizons are held against the part. Where
-// all of them choose cores anew, they do so at once.
+// Begins a pricing: checks rows whose price has reached the horizon against the shard. With `renew`
+// all of these get new candidate sets, in the same pass.
 template <class Team, class T>
-JAXMATCH_DEVICE Next look_at_prices(Team& team, Divided<T>& d) {
-  const CoreState& s = d.p.s;
-  const Pricing how = begin_pricing(team, d.p);
-  if (how.too_wide) return {kStartAgain};
-  begin_mail(team, d);
+JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  const Pricing pricing = begin_pricing(team, d.p);
+  if (pricing.too_wide) return {kRestart};
+  reset_reduction(team, d);
   team.each(s.n, [&](int64_t i) {
-    const bool doubtful = how.everyone() || peek(s.u + i) + how.renew > peek(s.horizon + i);
-    put(s.in_tree + i, int32_t(d.p.has_row(i) && doubtful ? kChooses : kAsBefore));
+    const bool doubtful =
+        pricing.all_rows() || load_relaxed(s.u + i) + pricing.renew > load_relaxed(s.horizon + i);
+    store_relaxed(s.in_tree + i, int32_t(d.p.has_row(i) && doubtful ? kReselects : kUnchanged));
   });
   team.sync();
-  if (how.renew) {
-    select_repriced(team, d, how.number);
-    return {kRepriceAll, kAskCores};
+  if (pricing.renew) {
+    select_repriced(team, d, pricing.number);
+    return {kRepriceAll, kRequestCores};
   }
-  const CoreState& mine = d.part.s;
+  const LargeState& mine = d.shard.s;
   const int64_t count = list_repriced(team, d);
   if (count > 0) {
-    find_least_of_list(team, d.part, team.prices(mine), mine.frontier, count, TellByMail(d));
+    find_least_of_list(team, d.shard, team.prices(mine), mine.frontier, count,
+                       PublishToReduction(d));
   }
-  return {kReprice, kAskMail};
+  return {kReprice, kRequestReduction};
 }
 
-// Row prices fall to the least that was heard, and then rows lose their partner: pairs were tight.
-// Calls keep(i, least) for doubtful rows whose price does not fall. Returns how many lost theirs.
+// Lowers row prices to the reduced minima. A row whose price falls loses its partner, because that
+// pair was tight. Calls keep(i, least) for doubtful rows whose price does not fall. Returns the
+// number of rows that lost their partner.
 template <class Team, class T, class Keep>
-JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Divided<T>& d, Keep keep) {
-  const CoreState& s = d.p.s;
+JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Sharded<T>& d, Keep keep) {
+  const LargeState& s = d.p.s;
   return team.sum(s.n, [&](int64_t i) {
-    if (peek(s.in_tree + i) == kAsBefore) return false;
-    const int64_t least = d.mail.least(d.mail.first(i));
-    const int32_t j = peek(s.col4row + i);
-    if (least >= peek(s.u + i)) {
+    if (load_relaxed(s.in_tree + i) == kUnchanged) return false;
+    const int64_t least = d.reduction.least(d.reduction.first(i));
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (least >= load_relaxed(s.u + i)) {
       keep(i, least);
       return false;
     }
-    put(s.u + i, least);
-    put(s.in_tree + i, int32_t(kFalls));
+    store_relaxed(s.u + i, least);
+    store_relaxed(s.in_tree + i, int32_t(kLowered));
     if (j < 0) return false;
-    put(s.col4row + i, int32_t(kFree));
-    put(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.col4row + i, int32_t(kFree));
+    store_relaxed(s.row4col + j, int32_t(kFree));
     return true;
   });
 }
 
-// What follows a pricing that has freed so many rows.
+// Ends a pricing that freed `freed` rows.
 template <class Team, class T>
-JAXMATCH_DEVICE Step close_pricing(Team& team, const Divided<T>& d, const Pricing& how,
+JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricing& pricing,
                                    int64_t freed) {
-  const Step after = end_pricing(team, d.p, how, freed) == kPrice ? kLookAtPrices : kSearchCores;
+  const Step after =
+      end_pricing(team, d.p, pricing, freed) == kPrice ? kBeginPricing : kSearchCores;
   team.leader([&] {
-    d.relay->after = after;
-    d.relay->lists_hold = 0;
+    d.continuation->after = after;
+    d.continuation->lists_hold = 0;
   });
   return after;
 }
 
-// The same as price_rows(), once all have heard the least that rows can pay.
+// The same as price_rows(), after the reduction of the row minima.
 template <class Team, class T>
-JAXMATCH_DEVICE Next reprice(Team& team, Divided<T>& d) {
-  const CoreState& s = d.p.s;
-  const Pricing how(*s.control);
-  team.leader([&] { put(s.control->frontier, 0); });
+JAXMATCH_DEVICE Next reprice(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  const Pricing pricing(*s.control);
+  team.leader([&] { store_relaxed(s.control->frontier, 0); });
   const int64_t freed = lower_row_prices(team, d, [&](int64_t i, int64_t least) {
-    put(s.in_tree + i, int32_t(kAsBefore));
-    put(s.horizon + i, how.everyone() ? least : greater(peek(s.horizon + i), least));
+    store_relaxed(s.in_tree + i, int32_t(kUnchanged));
+    store_relaxed(s.horizon + i,
+                  pricing.all_rows() ? least : greater(load_relaxed(s.horizon + i), least));
   });
   const int64_t choosing =
-      team.sum(s.n, [&](int64_t i) { return peek(s.in_tree + i) != kAsBefore; });
-  const Step after = close_pricing(team, d, how, freed);
-  begin_mail(team, d);  // ends with a barrier
+      team.sum(s.n, [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
+  const Step after = close_pricing(team, d, pricing, freed);
+  reset_reduction(team, d);  // ends with a barrier
   if (choosing == 0) return {after};
-  select_repriced(team, d, how.number);
-  return {kRenewCores, kAskCores};
+  select_repriced(team, d, pricing.number);
+  return {kRenewCores, kRequestCores};
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE Next reprice_all(Team& team, Divided<T>& d) {
-  const Pricing how(*d.p.s.control);
+JAXMATCH_DEVICE Next reprice_all(Team& team, Sharded<T>& d) {
+  const Pricing pricing(*d.p.s.control);
   const int64_t freed = lower_row_prices(team, d, [](int64_t, int64_t) {});
-  const Step after = close_pricing(team, d, how, freed);
-  enter_cores(team, d, [&](int64_t i) { return peek(d.p.s.in_tree + i) != kAsBefore; });
+  const Step after = close_pricing(team, d, pricing, freed);
+  load_cores(team, d, [&](int64_t i) { return load_relaxed(d.p.s.in_tree + i) != kUnchanged; });
   return {after};
 }
 
 template <class Team, class T>
-JAXMATCH_DEVICE Next renew_cores(Team& team, Divided<T>& d) {
-  enter_cores(team, d, [&](int64_t i) { return peek(d.p.s.in_tree + i) != kAsBefore; });
-  return {Step(peek(&d.relay->after))};
+JAXMATCH_DEVICE Next renew_cores(Team& team, Sharded<T>& d) {
+  load_cores(team, d, [&](int64_t i) { return load_relaxed(d.p.s.in_tree + i) != kUnchanged; });
+  return {Step(load_relaxed(&d.continuation->after))};
 }
 
-// Phases on the cores until costs have to be looked at.
+// Runs phases on the cores until costs must be read.
 template <class Team, class T>
-JAXMATCH_DEVICE Next search_cores(Team& team, const Core<T>& p) {
-  if (peek(&p.s.control->trees)) return {kBeginTrees};
+JAXMATCH_DEVICE Next search_cores(Team& team, const LargeProblem<T>& p) {
+  if (load_relaxed(&p.s.control->trees)) return {kBeginTrees};
   int64_t budget = INT64_MAX;
   const int next = augment_stage(team, p, budget);
   team.sync();
-  return {next == kPrice ? kLookAtPrices : kCheckPrices};
+  return {next == kPrice ? kBeginPricing : kCheckPrices};
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_DIVIDED_CORE_H_
+#endif  // JAXMATCH_LARGE_SHARDED_CORE_H_

@@ -1,6 +1,6 @@
-// Decodes the buffers of the target jaxmatch_assignment_divided, for both platforms.
-#ifndef JAXMATCH_LARGE_DIVIDED_OPERANDS_H_
-#define JAXMATCH_LARGE_DIVIDED_OPERANDS_H_
+// Decodes the operands of the target jaxmatch_assignment_divided, for both platforms.
+#ifndef JAXMATCH_LARGE_SHARDED_OPERANDS_H_
+#define JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 
 #include "assignment/large/operands.h"
 #include "assignment/large/point_costs.h"
@@ -9,40 +9,43 @@
 
 namespace jaxmatch::assignment::large {
 
-struct DividedOperands {
+struct ShardedOperands {
   LargeMethod method;
-  AssignmentOperands whole;  // with the sides of the whole problem, and the costs of the part
-  bool rows;                 // are divided; else columns
-  const void* other_points;  // of the side that is not divided, or null
+  AssignmentOperands whole;  // sides of the whole problem, costs of the shard
+  bool rows;                 // rows are sharded; else columns
+  const void* other_points;  // of the unsharded side, or null
   Metric metric;
   int64_t dims;
   int64_t devices;
-  const int32_t* me;  // on the device
-  const int64_t* mail_in;
-  Exchanged exchanged;
+  const int32_t* me;  // in device memory
+  const int64_t* reduction_in;
+  GatheredBlocks gathered;
   int32_t* control;
   char* scratch;
   char* cores_out;
   ZeroList* lists_out;
-  int64_t* mail_out;
+  int64_t* reduction_out;
 
-  // Words of the exchanged blocks, whichever side turns out to be canonical rows.
+  // Words of the gathered blocks, valid whichever side becomes the canonical rows.
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
     if (method != LargeMethod::kCore) return 0;
-    return std::max(each() * kClasses, other() * (kClasses / devices));
+    return std::max(each() * kColumnClasses, other() * (kColumnClasses / devices));
   }
-  // Canonical rows are those of the shorter side, but where masks decide.
+  // Canonical rows are the shorter side, unless masks decide.
   int64_t list_count() const {
     const bool masked = whole.row_mask || whole.col_mask;
     return masked ? std::max(whole.n, whole.m) : std::min(whole.n, whole.m);
   }
-  int64_t mail_words() const { return Mail::kHead + std::max(whole.n, whole.m) * Mail::kEach; }
+  int64_t reduction_words() const {
+    return ReductionBuffer::kHeaderWords +
+           std::max(whole.n, whole.m) * ReductionBuffer::kWordsPerItem;
+  }
 
-  // The state of the problem; with a null scratch its size, which is returned.
+  // Lays out the state of the problem; returns its size, for which scratch may be null.
   template <class T>
-  int64_t lay_out(Divided<T>* d) const {
+  int64_t lay_out(Sharded<T>* d) const {
     Layout layout(scratch, reinterpret_cast<Control*>(control), whole.n, whole.m,
                   whole.row_mask || whole.col_mask);
     if (method == LargeMethod::kCore) lay_out_core(layout);
@@ -55,35 +58,35 @@ struct DividedOperands {
   }
 
   template <class T>
-  Divided<T> problem() const {
-    Divided<T> d;
+  Sharded<T> problem() const {
+    Sharded<T> d;
     lay_out(&d);
     find(d.p.costs);
     d.p.row_mask = whole.row_mask;
     d.p.col_mask = whole.col_mask;
     d.p.maximize = whole.maximize;
     const int64_t side = std::max(whole.n, whole.m);
-    d.mail = {mail_in, mail_out, side, devices, mail_words()};
-    d.exchanged = exchanged;
-    d.relay = reinterpret_cast<Relay*>(control + kRelayAt);
+    d.reduction = {reduction_in, reduction_out, side, devices, reduction_words()};
+    d.gathered = gathered;
+    d.continuation = reinterpret_cast<Continuation*>(control + kContinuationAt);
     d.core = method == LargeMethod::kCore;
     d.tree = method != LargeMethod::kClassical;
     return d;
   }
 
-  // What a search goes by: no costs.
-  Core<float> without_costs() const {
-    Divided<float> d = problem<float>();
+  // The problem of a search, which reads no costs.
+  LargeProblem<float> without_costs() const {
+    Sharded<float> d = problem<float>();
     d.p.costs = {};
     return d.p;
   }
 
   template <class T>
-  void find(GridCosts<T>& costs) const {
+  void find(QuantizedCosts<T>& costs) const {
     costs = {whole.cost, rows ? whole.m : each()};
   }
   template <class T>
-  void find(GridCosts<Points<T>>& costs) const {
+  void find(QuantizedCosts<Points<T>>& costs) const {
     costs.row_points = static_cast<const T*>(rows ? whole.cost : other_points);
     costs.col_points = static_cast<const T*>(rows ? other_points : whole.cost);
     costs.rows = rows ? each() : whole.n;
@@ -92,7 +95,7 @@ struct DividedOperands {
     costs.metric = metric;
   }
 
-  // solve(an element of what the costs are, or Points).
+  // solve(element of the costs, or Points).
   template <class Solve>
   ffi::Error for_costs(Solve solve) const {
     if (!other_points) return ForDtype(whole.cost_dtype, solve);
@@ -107,39 +110,40 @@ struct DividedOperands {
   }
 };
 
-// Behind the costs, or the points of the divided side, come masks, the points of the other side,
-// this device's number, what all devices have sent, and what this one keeps.
-inline ffi::ErrorOr<DividedOperands> DecodeDivided(ffi::RemainingArgs args, ffi::RemainingRets rets,
+// The operands after the costs (or the points of the sharded side) are masks, the points of the
+// other side, the device index, the gathered data of all devices, and this device's state.
+inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                    const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_divided", attributes);
   const auto fail = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
-  const auto part = decode_assignment(args, rets, given);
-  if (!part.has_value()) return ffi::Unexpected(part.error());
+  const auto shard = decode_assignment(args, rets, given);
+  if (!shard.has_value()) return ffi::Unexpected(shard.error());
   const auto operand = [&](const char* name, int64_t bytes) -> void* {
     const auto buffer = optional_operand(args, given, name);
     return buffer && int64_t(buffer->size_bytes()) >= bytes ? buffer->untyped_data() : nullptr;
   };
   const auto kept = [&](size_t at) { return result_at(rets, kNumResults + at); };
-  const auto control = kept(0), scratch = kept(1), cores = kept(2), lists = kept(3), mail = kept(4);
-  if (!mail) return fail("results for what the device keeps are missing");
-  DividedOperands o{};
+  const auto control = kept(0), scratch = kept(1), cores = kept(2), lists = kept(3),
+             reduction = kept(4);
+  if (!reduction) return fail("results for what the device keeps are missing");
+  ShardedOperands o{};
   o.method = given.named("method", kLargeMethods);
-  o.whole = *part;
+  o.whole = *shard;
   const bool rows = o.rows = given.flag("rows");
   const int64_t devices = o.devices = given.integer("devices");
   o.metric = given.named("metric", kMetrics);
   if (given.failed()) return ffi::Unexpected(given.error());
-  if (devices < 1 || devices > kClasses || part->batch != 1) {
+  if (devices < 1 || devices > kColumnClasses || shard->batch != 1) {
     return fail("one problem, on 1 to 32 devices");
   }
   if (const auto points = optional_operand(args, given, "other_points")) {
-    if (points->dimensions().size() != 2 || points->dimensions()[0] != part->n ||
-        dtype_of(points->element_type()) != part->cost_dtype) {
+    if (points->dimensions().size() != 2 || points->dimensions()[0] != shard->n ||
+        dtype_of(points->element_type()) != shard->cost_dtype) {
       return fail("two sets of points that do not go together");
     }
     o.other_points = points->untyped_data();
-    o.dims = part->n;
-    const int64_t mine = part->m, others = points->dimensions()[1];
+    o.dims = shard->n;
+    const int64_t mine = shard->m, others = points->dimensions()[1];
     o.whole.n = rows ? mine : others;
     o.whole.m = rows ? others : mine;
   }
@@ -147,29 +151,29 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(ffi::RemainingArgs args, ffi:
   if (std::max(o.whole.n, o.whole.m) >= kMostRows) {
     return fail("a side of 2^18 or more");
   }
-  const int64_t core_bytes = o.core_count() * Exchanged::kBytesOfClass;
+  const int64_t core_bytes = o.core_count() * GatheredBlocks::kBytesOfClass;
   o.me = static_cast<const int32_t*>(operand("device", 4));
-  o.mail_in = static_cast<const int64_t*>(operand("mail", devices * 8 * o.mail_words()));
-  o.exchanged.core_count = o.core_count();
-  o.exchanged.list_count = o.list_count();
-  o.exchanged.cores = static_cast<const char*>(operand("cores", devices * core_bytes));
-  o.exchanged.lists = static_cast<const ZeroList*>(
+  o.reduction_in = static_cast<const int64_t*>(operand("mail", devices * 8 * o.reduction_words()));
+  o.gathered.core_count = o.core_count();
+  o.gathered.list_count = o.list_count();
+  o.gathered.cores = static_cast<const char*>(operand("cores", devices * core_bytes));
+  o.gathered.lists = static_cast<const ZeroList*>(
       operand("lists", devices * o.list_count() * int64_t(sizeof(ZeroList))));
   o.control = static_cast<int32_t*>(control->untyped_data());
   o.cores_out = static_cast<char*>(cores->untyped_data());
   o.lists_out = static_cast<ZeroList*>(lists->untyped_data());
-  o.mail_out = static_cast<int64_t*>(mail->untyped_data());
-  Divided<float> measured;
+  o.reduction_out = static_cast<int64_t*>(reduction->untyped_data());
+  Sharded<float> measured;
   const auto count = [&](size_t at) { return int64_t(result_at(rets, at)->element_count()); };
   if (count(kCol4Row) != o.whole.n || count(kRow4Col) != o.whole.m) {
     return fail("sides that make no sense");
   }
-  if (!o.me || !o.mail_in || (core_bytes > 0 && !o.exchanged.cores) || !o.exchanged.lists ||
+  if (!o.me || !o.reduction_in || (core_bytes > 0 && !o.gathered.cores) || !o.gathered.lists ||
       int64_t(control->size_bytes()) < 4 * kControlWords ||
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
       int64_t(cores->size_bytes()) < core_bytes ||
       int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(ZeroList)) ||
-      int64_t(mail->size_bytes()) < 8 * o.mail_words()) {
+      int64_t(reduction->size_bytes()) < 8 * o.reduction_words()) {
     return fail("a buffer is too small");
   }
   o.scratch = static_cast<char*>(scratch->untyped_data());
@@ -178,4 +182,4 @@ inline ffi::ErrorOr<DividedOperands> DecodeDivided(ffi::RemainingArgs args, ffi:
 
 }  // namespace jaxmatch::assignment::large
 
-#endif  // JAXMATCH_LARGE_DIVIDED_OPERANDS_H_
+#endif  // JAXMATCH_LARGE_SHARDED_OPERANDS_H_

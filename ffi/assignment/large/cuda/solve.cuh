@@ -1,6 +1,6 @@
-// The kernels for one large problem, of one type of costs.
-#ifndef JAXMATCH_LARGE_CUDA_CORE_CUH_
-#define JAXMATCH_LARGE_CUDA_CORE_CUH_
+// The kernels for one large problem; one instance per element type.
+#ifndef JAXMATCH_LARGE_CUDA_SOLVE_CUH_
+#define JAXMATCH_LARGE_CUDA_SOLVE_CUH_
 
 #include "assignment/large/cuda/launch.h"
 #include "assignment/large/hungarian/solve.h"
@@ -10,9 +10,9 @@ namespace jaxmatch::assignment::large {
 
 template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
-    assignment_core_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
-                           ArcRoom room) {
-  GridTeam team(p.s.control, room);
+    assignment_core_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,
+                           int64_t budget, ArcCacheSize cache_size) {
+  GridTeam team(p.s.control, cache_size);
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();
@@ -24,9 +24,9 @@ __global__ void __launch_bounds__(kGridThreads, 1)
 
 template <class T>
 __global__ void __launch_bounds__(kGridThreads, 1)
-    assignment_hungarian_kernel(Core<T> p, const CoreResults results, bool resumed, int64_t budget,
-                                LargeMethod method) {
-  GridTeam team(p.s.control, ArcRoom{});
+    assignment_hungarian_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,
+                                int64_t budget, LargeMethod method) {
+  GridTeam team(p.s.control, ArcCacheSize{});
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();
@@ -37,28 +37,28 @@ __global__ void __launch_bounds__(kGridThreads, 1)
 }
 
 template <class T>
-ffi::Error LaunchCore(cudaStream_t stream, const CoreOperands& o, int64_t b) {
+ffi::Error LaunchLarge(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   auto p = o.problem<T>(b);
   auto results = ResultsOf(o.batch, b);
   bool resumed = o.resumed;
   int64_t budget = o.budget;
   LargeMethod method = o.method;
   const bool core = method == LargeMethod::kCore;
-  ArcRoom room;
-  void* last = core ? static_cast<void*>(&room) : static_cast<void*>(&method);
+  ArcCacheSize cache_size;
+  void* last = core ? static_cast<void*>(&cache_size) : static_cast<void*>(&method);
   void* arguments[] = {&p, &results, &resumed, &budget, last};
   return LaunchGrid(stream,
                     core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
                          : reinterpret_cast<void*>(assignment_hungarian_kernel<T>),
-                    p.s.control, std::max(o.batch.n, o.batch.m), core, &room, arguments);
+                    p.s.control, std::max(o.batch.n, o.batch.m), core, &cache_size, arguments);
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                                     \
-  namespace jaxmatch::assignment::large {                                        \
-  template ffi::Error LaunchCore<T>(cudaStream_t, const CoreOperands&, int64_t); \
-  }                                                                              \
+#define JAXMATCH_INSTANCE(T)                                                       \
+  namespace jaxmatch::assignment::large {                                          \
+  template ffi::Error LaunchLarge<T>(cudaStream_t, const LargeOperands&, int64_t); \
+  }                                                                                \
   static_assert(true, "a semicolon follows")
 
-#endif  // JAXMATCH_LARGE_CUDA_CORE_CUH_
+#endif  // JAXMATCH_LARGE_CUDA_SOLVE_CUH_

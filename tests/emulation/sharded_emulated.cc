@@ -1,7 +1,6 @@
-// The kernel for one large assignment that is divided over devices, run on the CPU: one C function
-// for tests/emulation/test_divided_emulated.py, which is one launch on one device. Whatever reads
-// or writes memory that other threads share lets them go on now and then, so that what is not
-// synchronised shows.
+// The kernels for one sharded large assignment, run on the CPU: one C function for
+// tests/emulation/test_divided_emulated.py, which is one call on one device. Accesses to memory
+// that other threads share yield at random, so that missing synchronisation shows.
 #include "large_emulator.h"
 // The emulator comes first.
 #include "assignment/large/cuda/team.cuh"
@@ -14,49 +13,49 @@ char shared_memory[64 << 10] __attribute__((aligned(16)));
 namespace {
 
 template <class T>
-void Launch(const DividedOperands& o, unsigned seed, unsigned blocks, int threads, int arcs) {
-  const Divided<T> d = o.problem<T>();
-  const CoreResults results = ResultsOf(o.whole, 0);
+void Launch(const ShardedOperands& o, unsigned seed, unsigned blocks, int threads, int arcs) {
+  const Sharded<T> d = o.problem<T>();
+  const LargeResults results = ResultsOf(o.whole, 0);
   const int64_t side = greater(o.whole.n, o.whole.m);
-  const ArcRoom room{ArcRoom::of(side, blocks, 0).rows, arcs};
+  const ArcCacheSize cache_size{ArcCacheSize::of(side, blocks, 0).rows, arcs};
   emulator::interruptions.seed(seed);
   const auto launch = [&](auto run) {
-    std::memset(GridTeam::meeting_of(d.p.s.control), 0, sizeof(Meeting));
-    emulator::launch_together(blocks, threads, seed, shared_memory, size_t(GridTeam::bytes(room)),
-                              [&] {
-                                GridTeam team(d.p.s.control, room);
+    std::memset(GridTeam::barrier_of(d.p.s.control), 0, sizeof(BarrierState));
+    emulator::launch_together(blocks, threads, seed, shared_memory,
+                              size_t(GridTeam::bytes(cache_size)), [&] {
+                                GridTeam team(d.p.s.control, cache_size);
                                 run(team);
                               });
   };
   const auto run = [&](GridTeam& team, bool again) {
-    run_divided(team, d, results, o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out,
-                again);
+    run_shard(team, d, results, o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out,
+              again);
   };
   launch([&](GridTeam& team) { run(team, false); });
   if (!d.core) return;
-  launch([&](GridTeam& team) { search_divided(team, o.without_costs(), d.relay, o.rows); });
+  launch([&](GridTeam& team) { search_shard(team, o.without_costs(), d.continuation, o.rows); });
   launch([&](GridTeam& team) { run(team, true); });
 }
 
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-// One launch for device `me`, whose part of the costs this is, or of the points [dims, its rows or
-// columns], where `others` are those of the other side; on a grid of so many blocks with room for
-// `arcs` in the shared memory of each. `heard`: mail, cores and lists of all
-// devices; `kept`: control, scratch, cores, lists and mail of this one.
-extern "C" void emulate_divided(const void* cost, const void* others, int64_t dims,
+// One call for device `me`. `cost` is its shard of the costs, or of the points [dims, its rows or
+// columns]; `others` are then the points of the other side. The grid has `blocks` blocks, with room
+// for `arcs` arcs in the shared memory of each. `gathered`: reduction buffers, cores and lists of
+// all devices; `kept`: control, scratch, cores, lists and reduction buffer of this one.
+extern "C" void emulate_sharded(const void* cost, const void* others, int64_t dims,
                                 const char* metric, int64_t dtype, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
                                 const char* method, bool rows, int64_t devices, int32_t me,
-                                const void* const* heard, void* const* kept, unsigned seed,
+                                const void* const* gathered, void* const* kept, unsigned seed,
                                 unsigned blocks, int threads, int arcs, int32_t* col4row,
                                 int32_t* row4col, int32_t* status, double* value, double* row_dual,
                                 double* col_dual, double* gap) {
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
-  DividedOperands o{};
+  ShardedOperands o{};
   o.method = named(kLargeMethods, method);
   AssignmentOperands& whole = o.whole;
   whole.batch = 1;
@@ -80,16 +79,16 @@ extern "C" void emulate_divided(const void* cost, const void* others, int64_t di
   o.rows = rows;
   o.devices = devices;
   o.me = &me;
-  o.mail_in = static_cast<const int64_t*>(heard[0]);
-  o.exchanged.cores = static_cast<const char*>(heard[1]);
-  o.exchanged.lists = static_cast<const ZeroList*>(heard[2]);
-  o.exchanged.core_count = o.core_count();
-  o.exchanged.list_count = o.list_count();
+  o.reduction_in = static_cast<const int64_t*>(gathered[0]);
+  o.gathered.cores = static_cast<const char*>(gathered[1]);
+  o.gathered.lists = static_cast<const ZeroList*>(gathered[2]);
+  o.gathered.core_count = o.core_count();
+  o.gathered.list_count = o.list_count();
   o.control = static_cast<int32_t*>(kept[0]);
   o.scratch = static_cast<char*>(kept[1]);
   o.cores_out = static_cast<char*>(kept[2]);
   o.lists_out = static_cast<ZeroList*>(kept[3]);
-  o.mail_out = static_cast<int64_t*>(kept[4]);
+  o.reduction_out = static_cast<int64_t*>(kept[4]);
   const auto launch = others       ? (dtype == 1 ? Launch<Points<float>> : Launch<Points<double>>)
                       : dtype == 0 ? Launch<int32_t>
                       : dtype == 1 ? Launch<float>
