@@ -102,17 +102,6 @@ def forget_programs():
     jax.clear_caches()
 
 
-@pytest.fixture(scope="module")
-def optimised():
-    """For modules whose programs run long, or whose subject is what XLA makes of them."""
-    import jax
-
-    quickly = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", quickly)
-
-
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def platform(request):
     """Each test on the CPU and on the GPU."""
