@@ -15,9 +15,10 @@ from helpers import to_numpy
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
 import jaxmatch as jm
+from jaxmatch._flow import methods
 
 
-METHODS = ["auto", "augment", "push_relabel", "pseudoflow", "thread_centric", "two_level", "xla"]
+METHODS = [*methods.METHODS]
 SOME_METHODS = ["auto", "push_relabel", "xla"]
 LAYOUTS = ["csr", "rcsr", "bcsr"]
 
