@@ -1,5 +1,5 @@
 // The kernel for one large assignment that is divided over devices, run on the CPU: one C function
-// for tests/emulation/test_divided_emulated.py, which is one launch on one device. Whatever reads
+// for tests/emulation/test_sharded_costs_emulated.py, which is one launch on one device. Whatever reads
 // or writes memory that other threads share lets them go on now and then, so that what is not
 // synchronised shows.
 #include "large_emulator.h"
