@@ -1,15 +1,15 @@
 """Large assignments step by step: `init`, then `step` until `state.done`, then `state.result`.
 
-The solvers take `steps_per_call`: so many steps in each native call instead of all. One step is:
+The solvers take `steps_per_call`, the number of steps in each native call. One step is:
 
 | solver | method | step |
 | --- | --- | --- |
-| `solve_assignment` | `"core"`, `"classical"`, `"tree"` | a search, and the paths that it finds |
-| | all others | none: refused |
+| `solve_assignment` | `"core"`, `"classical"`, `"tree"` | a search and its augmentations |
+| | all others | an error |
 | `maximum_bipartite_matching`, on CUDA | `"push_relabel"` | a round of pushes |
 | | `"hopcroft_karp"`, `"p_hk"`, `"hkdw"`, `"apsb"`, `"apfb"` | a level of breadth-first search |
 | | `"auto"`, `"p_dbfs"` | a search with all its levels |
-| | all others | none: one call |
+| | all others | ignored: one call |
 | `maximum_flow`, on CUDA | all but `"xla"` | a global relabelling and the pushes after it |
 """
 

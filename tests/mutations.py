@@ -206,14 +206,14 @@ FAULTS = {
     ),
     "perturbed-scale-of-others": Fault(
         "jaxmatch/estimators/_linear.py",
-        "slope * (rule.num_samples / (rule.num_samples - 1) if others else 1)",
-        "slope",
+        "dot * (rule.num_samples / (rule.num_samples - 1) if others else 1)",
+        "dot",
         _ESTIMATORS,
     ),
     "perturbed-noise-of-forbidden-pairs": Fault(
         "jaxmatch/estimators/_linear.py",
-        "slope = jnp.where(allowed, slope_of_mean(oracle, noisy, found, baseline, along), 0)",
-        "slope = slope_of_mean(oracle, noisy, found, baseline, along)",
+        "dot = jnp.where(allowed, jvp_of_mean(oracle, noisy, found, baseline, tangent), 0)",
+        "dot = jvp_of_mean(oracle, noisy, found, baseline, tangent)",
         _PERTURBED,
     ),
     "box-hull-less-intersection": Fault(

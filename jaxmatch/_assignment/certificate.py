@@ -1,4 +1,4 @@
-"""What proves an assignment: the arithmetic of certificates, shared with no solver."""
+"""Certificates of assignments: feasibility and the dual bound. Shares no code with the solvers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentCheck(Check):
-    """What [`check_assignment`][jaxmatch.check_assignment] found; leading `...` is batch.
+    """The result of [`check_assignment`][jaxmatch.check_assignment]; leading `...` is batch.
 
-    - `valid`: `bool[...]`, this is a feasible assignment, whatever it costs.
-    - `optimal`: `bool[...]`, its duals prove that none costs less: valid, and a gap of 0.
-    - `gap`: `f[...]`, a proved bound on its cost − optimum, +inf where nothing is proved.
+    - `valid`: `bool[...]`, the assignment is feasible, whatever its cost.
+    - `optimal`: `bool[...]`, the duals prove that no assignment costs less: valid, and gap 0.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
     """
 
     valid: Bool[Array, "..."]
@@ -31,50 +31,50 @@ class AssignmentCheck(Check):
     gap: Float[Array, "..."]
 
 
-class SeenCosts(NamedTuple):
-    """What a pass over the costs finds out of each row: numbers as a float and a rest."""
+class RowReductions(NamedTuple):
+    """Per-row results of one pass over the costs. Each number is an unevaluated sum, x + x_rest."""
 
-    least: Float[Array, "... n"]  # of the costs minus the columns' duals
+    least: Float[Array, "... n"]  # min_j C_ij − v_j
     least_rest: Float[Array, "... n"]
-    own: Float[Array, "... n"]  # that of its pair
+    own: Float[Array, "... n"]  # the cost of the row's pair
     own_rest: Float[Array, "... n"]
-    has_tiny: Bool[Array, "... n"]  # that XLA may take for 0, see `_small`
+    has_tiny: Bool[Array, "... n"]  # a cost that XLA may flush to 0, see `_small`
 
 
-def look_at_costs(
+def reduce_rows(
     cost: Num[Array, "... n m"],
     rows: Bool[Array, "... n"],
     cols: Bool[Array, "... m"],
     v: Float[Array, "... m"],
     col4row: Int[Array, "... n"],
     maximize: bool,
-) -> SeenCosts:
+) -> RowReductions:
     exists = rows[..., :, None] & cols[..., None, :]
-    # Minimise. A cost is a float and a rest, as long integers do not fit into one float.
+    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
     c, c_rest = _split(cost, maximize)
     c = jnp.where(exists, c, jnp.inf)
-    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # u_i = -inf then, which proves nothing
-    # The least of exact pairs (float, rest) in their natural order.
+    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # then u_i = -inf, which proves nothing
+    # The minimum of the exact pairs (float, rest), in lexicographic order.
     x, x_rest = _minus(c, c_rest, v[..., None, :])
     least = x.min(-1, initial=jnp.inf)
     least_rest = jnp.where(x == least[..., None], x_rest, jnp.inf).min(-1, initial=jnp.inf)
     own = _take_pairs(c, col4row=col4row)
     own_rest = jnp.zeros_like(own) if c_rest is None else _take_pairs(c_rest, col4row=col4row)
     has_tiny = (exists & _between_0_and(_small(v.dtype), cost)).any(-1)
-    return SeenCosts(least, least_rest, own, own_rest, has_tiny)
+    return RowReductions(least, least_rest, own, own_rest, has_tiny)
 
 
-class Claim(NamedTuple):
-    """A problem without its costs, and the duals that are to prove a result for it."""
+class DualBound(NamedTuple):
+    """A lower bound on the optimum by column duals: all data of a problem except its costs."""
 
-    rows: Bool[Array, "... n"]  # that exist
+    rows: Bool[Array, "... n"]  # existing rows
     cols: Bool[Array, "... m"]
-    v: Float[Array, "... m"]  # to minimise, and of columns that may stay unmatched at most 0
-    r: Float[Array, "... n"]  # what leaving a row unmatched costs, and the rest of it
+    v: Float[Array, "... m"]  # column duals when minimising; at most 0 for optional columns
+    r: Float[Array, "... n"]  # the cost of leaving a row unmatched, as a float and a rest
     r_rest: Float[Array, "... n"]
-    cols_optional: Bool[Array, "... m"]
-    flushed: Float[Array, "..."]  # what denormals may hide, if there are any
-    has_tiny: Bool[Array, "..."]  # among duals and unmatched costs
+    cols_optional: Bool[Array, "... m"]  # columns that may stay unmatched
+    flushed: Float[Array, "..."]  # bound on the error by flushed denormal numbers
+    has_tiny: Bool[Array, "..."]  # whether duals or unmatched costs may be flushed
 
     @classmethod
     def of(
@@ -86,7 +86,7 @@ class Claim(NamedTuple):
         col_dual: Array,
         maximize: bool,
         dtype: Any,
-    ) -> Claim:
+    ) -> DualBound:
         *batch, n, m = shape
         real = result_float()
         rows = jnp.ones((*batch, n), bool) if row_mask is None else row_mask
@@ -112,34 +112,34 @@ class Claim(NamedTuple):
         r_rest = jnp.zeros_like(r) if r_rest is None else r_rest
         return cls(rows, cols, v, r, r_rest, cols_optional, flushed, has_tiny)
 
-    def judge(
+    def verify(
         self,
-        seen: SeenCosts,
+        reductions: RowReductions,
         col4row: Int[Array, "... n"],
         row4col: Int[Array, "... m"],
         col_dual: Float[Array, "... m"],
     ) -> AssignmentCheck:
         rows, cols, v, r, r_rest = self[:5]
-        # One matching, of pairs that exist, and without a hole.
+        """Compares the bound with the cost of an assignment, which must be feasible."""
+        # A matching of existing pairs that leaves out no mandatory row or column.
         matched, used = col4row >= 0, row4col >= 0
         pairs = _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)
-        pairs &= (~matched | (rows & jnp.isfinite(seen.own))).all(-1)
+        pairs &= (~matched | (rows & jnp.isfinite(reductions.own))).all(-1)
         complete = (~rows | matched | (r < jnp.inf)).all(-1)
         complete &= (~cols | used | self.cols_optional).all(-1)
         valid = pairs & complete
 
-        # u_i, or a little less.
-        u = jnp.minimum(seen.least, r)
-        u_rest = jnp.where(seen.least == u, seen.least_rest, jnp.inf)
+        # u_i, or a lower bound of it.
+        u = jnp.minimum(reductions.least, r)
+        u_rest = jnp.where(reductions.least == u, reductions.least_rest, jnp.inf)
         u_rest = jnp.where(r == u, jnp.minimum(u_rest, r_rest), u_rest)
 
-        # The slack of each row in its own pair and of each column that stays unmatched: a lower
-        # bound of its negative.
-        pair, pair_rest = _minus(-seen.own, -seen.own_rest, -_take(v, col4row))
+        # Lower bounds of minus the slack of each row's pair and of each unmatched column.
+        pair, pair_rest = _minus(-reductions.own, -reductions.own_rest, -_take(v, col4row))
         pair, pair_rest = jnp.where(matched, pair, -r), jnp.where(matched, pair_rest, -r_rest)
         slack = jnp.where(rows, _sum_down(jnp.stack([pair, u, pair_rest, u_rest], -1)), 0)
         unused = jnp.where(cols & ~used, v, 0)
-        flushed = jnp.where(self.has_tiny | seen.has_tiny.any(-1), self.flushed, 0)
+        flushed = jnp.where(self.has_tiny | reductions.has_tiny.any(-1), self.flushed, 0)
         gap = 0 - _sum_down(jnp.concatenate([slack, unused, -flushed[..., None]], -1))
         proved = valid & jnp.isfinite(jnp.where(cols, col_dual, 0)).all(-1) & ~jnp.isnan(gap)
         gap = jnp.where(proved, gap, jnp.inf)
@@ -147,7 +147,7 @@ class Claim(NamedTuple):
 
 
 def _take(x: Num[Array, "... k"], index: Int[Array, "... l"]) -> Num[Array, "... l"]:
-    """x at the indices; anything where an index is none of x."""
+    """x at the indices; an arbitrary entry where an index is out of range."""
     if x.shape[-1] == 0:
         return jnp.zeros_like(x, shape=index.shape)
     return jnp.take_along_axis(x, index.clip(0, x.shape[-1] - 1), axis=-1)
@@ -166,11 +166,11 @@ def _is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[A
 
 
 # ---------------------------------------------------------------------------------------------
-# Arithmetic that knows its rounding errors
+# Error-free transformations
 
 
 def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Møller and Knuth: a + b rounded, and the error, itself a float. 0 for infinite sums."""
+    """TwoSum (Møller, Knuth): a + b rounded and its error, a float; error 0 for infinite sums."""
     s = a + b
     a_part = s - b
     b_part = s - a_part
@@ -178,9 +178,9 @@ def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _sum_down(x: Float[Array, "... k"]) -> Float[Array, "..."]:
-    """A lower bound of the sum over the last axis: the sum itself where nothing is rounded.
+    """A lower bound of the sum over the last axis; equal to the sum where nothing is rounded.
 
-    Adds neighbours, then their sums, and so on: no batch changes the order.
+    Pairwise summation: its order does not depend on the batch.
     """
     if x.shape[-1] == 0:
         return jnp.zeros_like(x, shape=x.shape[:-1])
@@ -193,12 +193,12 @@ def _sum_down(x: Float[Array, "... k"]) -> Float[Array, "..."]:
 
 
 def _split(x: Num[Array, "..."], negate: bool) -> tuple[Array, Array | None]:
-    """x or −x as the nearest float and the rest, None where there never is any."""
+    """x or −x as the nearest float and the rest; the rest is None where it is always 0."""
     f, bits = result_float(), 8 * x.dtype.itemsize
     if not jnp.issubdtype(x.dtype, jnp.integer) or bits <= jnp.finfo(f).nmant:
         x = x.astype(f)
         return (-x if negate else x), None
-    # Two halves that are exact as floats.
+    # Each half is exact as a float.
     high = lax.shift_right_arithmetic(x, jnp.asarray(bits // 2, x.dtype))
     low = x - lax.shift_left(high, jnp.asarray(bits // 2, x.dtype))
     high, low = high.astype(f) * 2.0 ** (bits // 2), low.astype(f)
@@ -206,7 +206,7 @@ def _split(x: Num[Array, "..."], negate: bool) -> tuple[Array, Array | None]:
 
 
 def _minus(c: Array, c_rest: Array | None, v: Array) -> tuple[Array, Array]:
-    """c + c_rest − v as a float and a rest: exact, or a lower bound where c_rest is not 0."""
+    """c + c_rest − v as a float and a rest: exact, or a lower bound if c_rest is not 0."""
     x, rest = _exact_sum(c, -v)
     if c_rest is None:
         return x, rest
@@ -215,22 +215,21 @@ def _minus(c: Array, c_rest: Array | None, v: Array) -> tuple[Array, Array]:
 
 
 def _small(dtype: Any) -> float:
-    """XLA takes denormal numbers for 0. Where all numbers are 0 or larger than this, there are no
-    denormal sums or rounding errors."""
+    """The magnitude from which on no sum or rounding error is denormal; XLA flushes those to 0."""
     info = jnp.finfo(dtype)
     return 8 * float(info.tiny) / float(info.eps)
 
 
 def _between_0_and(limit: float, x: Num[Array, "..."]) -> Bool[Array, "..."]:
-    """Where 0 < |x| < limit, or x is denormal (float64 on a TPU: but not denormal)."""
+    """Where 0 < |x| < limit or x is denormal. Denormal float64 are not found on a TPU."""
     if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype == jnp.float16:
-        return jnp.zeros_like(x, bool)  # the least float16 is an ordinary float32
+        return jnp.zeros_like(x, bool)  # the least float16 is a normal float32
     info = jnp.finfo(x.dtype)
     bits = jnp.dtype(f"uint{info.bits}")
     bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
 
     def by_bits(x: Array, bound: Array) -> Array:
-        """XLA may see a 0 where there is none."""
+        """Compares bits: XLA may flush x to 0."""
         x, bound = (lax.bitcast_convert_type(y, bits) for y in (x, bound))
         magnitude = x & (2 ** (info.bits - 1) - 1)
         return (magnitude > 0) & (magnitude < bound)
@@ -240,4 +239,6 @@ def _between_0_and(limit: float, x: Num[Array, "..."]) -> Bool[Array, "..."]:
 
     if x.dtype != jnp.float64:
         return by_bits(x, bound)
-    return lax.platform_dependent(x, bound, tpu=by_value, default=by_bits)  # no bits of float64
+    return lax.platform_dependent(
+        x, bound, tpu=by_value, default=by_bits
+    )  # TPUs cannot bitcast float64

@@ -1,6 +1,6 @@
-"""Proofs that a result is optimal, checked without trusting the solver that returned it.
+"""`check_assignment`: verifies the certificate of an assignment.
 
-Nothing is shared with a solver: a mistake would have to be made twice.
+Shares no code with the solvers: an error would have to be made twice.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from jax import lax
 
-from jaxmatch._assignment.certificate import AssignmentCheck, Claim, look_at_costs
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, reduce_rows
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
-from jaxmatch._assignment.sharded_check import check_divided
+from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
@@ -39,7 +39,7 @@ def check_assignment(
 ) -> AssignmentCheck:
     r"""Verify a result of [`solve_assignment`][jaxmatch.solve_assignment], in jit or out of it.
 
-    Costs one pass over `cost` and trusts nobody: `result` may come from any solver.
+    Makes one pass over `cost`. `result` may come from any solver.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -48,53 +48,59 @@ def check_assignment(
     >>> bool(check.valid), bool(check.optimal), float(check.gap)
     (True, True, 0.0)
     >>> other = res.replace(col4row=jnp.array([0, 1, 2]), row4col=jnp.array([0, 1, 2]))
-    >>> check = jm.check_assignment(cost, other)  # an assignment too, which costs 6 and not 5
+    >>> check = jm.check_assignment(cost, other)  # also an assignment, of cost 6 instead of 5
     >>> bool(check.valid), bool(check.optimal), float(check.gap)
     (True, False, 1.0)
 
     **Arguments:**
 
     - `cost`, `maximize`, `row_mask`, `col_mask`, `unmatched_cost`, `row_axis`, `col_axis`: as they
-      were passed to the solver. Divided costs are looked at where they are, by blocks of rows.
-    - `result`: what it returned. The proof takes `col4row` and `col_dual`, and compares `row4col`
-      with them; `cost`, `row_dual`, `gap` and `status` are not looked at.
+      were passed to the solver. Each device reads its own shard of the costs, in blocks of rows.
+    - `result`: the solver's result. `col4row`, `row4col` and `col_dual` are read; `cost`,
+      `row_dual`, `gap` and `status` are ignored.
 
     **Returns:**
 
-    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. A result is proved optimal where `optimal`,
-    and proved good enough where `gap <= tolerance`: where costs have many digits, see below.
+    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. `optimal` means proved optimal. For costs with
+    many digits, compare `gap` with a tolerance instead, see below.
 
-    - `valid`: `col4row` and `row4col` are one and the same matching, its pairs are neither masked
-      nor forbidden, and whatever must be matched is: the smaller side, or with `unmatched_cost` the
-      rows for which that is infinite. Nothing is said of what it costs.
+    - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
+      forbidden, and it is complete: it matches the smaller side, or with `unmatched_cost` all rows
+      whose unmatched cost is infinite. The cost of the matching does not matter.
     - `optimal`: `valid`, and `gap` is 0.
-    - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. It is
-      what the column duals v prove: with v_j ≤ 0 enforced where the column may stay unmatched, u_i
-      = min_j C_ij − v_j (at most r_i where the row may stay unmatched) is feasible by construction,
-      so Σu + Σv is no more than the optimum. +inf where `valid` is false, where an unmasked cost is
-      NaN or infinite on the wrong side, where a dual is not finite, and where the difference of a
+    - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. The
+      column duals v prove it: v_j ≤ 0 is enforced for columns that may stay unmatched. Then u_i =
+      min_j C_ij − v_j (at most r_i for a row that may stay unmatched) is feasible by construction,
+      so Σu + Σv is a lower bound on the optimum. `gap` is +inf if `valid` is false, an unmasked
+      cost is NaN or infinite on the wrong side, a dual is not finite, or if the difference of a
       cost and a dual or the sum of all slacks exceeds the range of the dtype.
 
-    **Exact:** the bound holds for the numbers passed in. Differences are split into a float and
-    its rounding error, both exact, and what must be rounded is rounded up: 0 means 0. Yet the duals
-    of a result were rounded to its dtype. Where the exact ones do not fit, as in float32 with
-    costs of many digits, the rounded ones prove a little less: the gap grows by up to one rounding
-    of a dual per row and column, while `result.gap` comes from the solver's own, longer duals.
-    In float64 both agree in all but extreme cases. XLA takes denormal numbers for zero.
-    Where a cost or a dual is small enough to make one (non-zero and below 1e-30 in float32, 1e-290
-    in float64), the gap is widened by what this may have hidden, at most 1e-36 (1e-305) per row and
-    column. On a TPU float64 costs that are denormal themselves are read as zero.
+    **Exact:** the bound holds for the numbers passed in. Each difference is an exact sum of a float
+    and its rounding error; all other roundings are upwards, so a gap of 0 is exact. The duals of a
+    result are rounded to its dtype. If the exact duals do not fit, as in float32 with costs of many
+    digits, the gap grows by up to one rounding of a dual per row and column; `result.gap` uses the
+    solver's own, longer duals. In float64 both agree in all but extreme cases. XLA flushes denormal
+    numbers to zero. If a cost or a dual is small enough to cause one (non-zero and below 1e-30 in
+    float32, 1e-290 in float64), the gap is widened by the possible error, at most 1e-36 (1e-305)
+    per row and column. On a TPU, denormal float64 costs are read as zero.
 
-    **Time and memory:** O(n·m) operations, and up to two temporary arrays of the size of `cost`,
-    in the dtype of results, where XLA does not fuse them away.
+    **Time and memory:** O(n·m) operations, and up to two temporary arrays of the size of `cost`, in
+    the dtype of results, unless XLA fuses them away.
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
     if row_axis is not None or col_axis is not None:
         if unmatched_cost is not None:
-            raise ValueError("`unmatched_cost` does not go with divided costs; leave it out.")
-        how = {"row_axis": row_axis, "col_axis": col_axis, "maximize": bool(maximize)}
-        return check_divided(as_cost(cost), result, row_mask, col_mask, **how)
+            raise ValueError("`unmatched_cost` does not go with sharded costs; leave it out.")
+        return check_sharded(
+            as_cost(cost),
+            result,
+            row_mask,
+            col_mask,
+            row_axis=row_axis,
+            col_axis=col_axis,
+            maximize=bool(maximize),
+        )
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
     *batch, n, m = problem.cost.shape
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost`")
@@ -112,6 +118,8 @@ def _check_batch(
 ) -> AssignmentCheck:
     cost, row_mask, col_mask, unmatched_cost, _ = problem
     col4row, row4col, col_dual = result.col4row, result.row4col, result.col_dual
-    claim = Claim.of(cost.shape, row_mask, col_mask, unmatched_cost, col_dual, maximize, cost.dtype)
-    seen = look_at_costs(cost, claim.rows, claim.cols, claim.v, col4row, maximize)
-    return claim.judge(seen, col4row, row4col, col_dual)
+    bound = DualBound.of(
+        cost.shape, row_mask, col_mask, unmatched_cost, col_dual, maximize, cost.dtype
+    )
+    reductions = reduce_rows(cost, bound.rows, bound.cols, bound.v, col4row, maximize)
+    return bound.verify(reductions, col4row, row4col, col_dual)

@@ -1,4 +1,4 @@
-"""Which solver finds assignments on which platform: a function for each method."""
+"""The methods of `solve_assignment`: one function for each, which picks a solver by platform."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from jaxmatch._ffi.dispatch import by_platform, rebatch
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool
 
-# Steps of `"core"` in its first call and in each that follows. Where cores lead somewhere, 40 are
-# many; after `kLeastPatience` of ffi/assignment/large/core/solve.h, 64 that find little, trees over
-# all costs finish, which take 2 to 5 times as long as searches by one block
-# (benchmarks/results/assignment_auto.json).
+# Steps of `"core"` in its first native call and in each later one. Where the core method converges
+# it rarely needs 40. After 64 steps with little progress (`kLeastPatience` of
+# ffi/assignment/large/core/solve.h) it continues with trees over all costs, which take 2 to 5 times
+# as long as searches by one block (benchmarks/results/assignment_auto.json).
 _FIRST_STEPS, _MORE_STEPS = 64, 8
-_FITS_EVERY_GPU = 1800  # rows or columns in a block's shared memory
+_FITS_EVERY_GPU = 1800  # rows or columns that fit the shared memory of one block on any GPU
 
 
 def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """On GPUs one large problem is solved by the whole device, as long as its core leads somewhere;
-    see `_pays_off_on_core`."""
-    if not _pays_off_on_core(problem):
+    """Jonker-Volgenant, or on a GPU the core method for few large problems, see `_prefers_core`."""
+    if not _prefers_core(problem):
         return _jonker_volgenant(problem, maximize=maximize)
 
     def solve(problem: AssignmentProblem) -> Assignment:
-        """Under `vmap` what was one problem is a batch: perhaps one of many."""
-        if not _pays_off_on_core(problem):
+        """Decides again: under `vmap` the batch is larger than it was outside."""
+        if not _prefers_core(problem):
             return _jonker_volgenant(problem, maximize=maximize)
         fits = max(problem.cost.shape[-2:]) <= _FITS_EVERY_GPU
         cuda = _core_without_trees if fits else partial(_on_large, method="core")
@@ -46,8 +45,8 @@ def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     return rebatch(solve)(problem)
 
 
-def _pays_off_on_core(problem: AssignmentProblem) -> bool:
-    """Whether problems one after another, each by the whole GPU, beat one block for each.
+def _prefers_core(problem: AssignmentProblem) -> bool:
+    """True if solving one problem at a time on the whole GPU is faster than one block per problem.
 
     Measured in benchmarks/assignment/large.py.
     """
@@ -77,22 +76,23 @@ def _large(
         return _jonker_volgenant(problem, maximize=maximize)
     _check_large(problem, large_method)
     if steps is not None:
-        how = {"method": large_method, "maximize": maximize, "steps": steps}
-        return solve_in_steps(problem, **how, progress=progress)
+        return solve_in_steps(
+            problem, method=large_method, maximize=maximize, steps=steps, progress=progress
+        )
     solve = partial(_on_large, method=large_method)
     return _by_platform(problem, cpu=solve, cuda=solve, maximize=maximize)
 
 
 def _core_without_trees(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """`"core"` until it takes to trees over all costs, then Jonker and Volgenant's method."""
+    """`"core"` until it would switch to trees over all costs, then Jonker-Volgenant."""
     cost, masks = problem.cost, problem.masks
     solve = partial(native_large.large, cost, *masks, maximize=maximize, method="core")
 
-    def leads_on(state: tuple[Assignment, native_large.Buffers]) -> Bool[Array, ""]:
+    def goes_on(state: tuple[Assignment, native_large.Buffers]) -> Bool[Array, ""]:
         return (~is_done(state[1]) & ~has_trees(state[1])).any()
 
     result, buffers = lax.while_loop(
-        leads_on,
+        goes_on,
         lambda state: solve(buffers=state[1], steps=_MORE_STEPS),
         solve(steps=_FIRST_STEPS),
     )
@@ -147,14 +147,14 @@ def _xla(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
 
 
 def _large_here(problem: AssignmentProblem, *, maximize: bool, method: str) -> Assignment:
-    """What the method does not take is refused as in a trace."""
+    """Raises the same errors as a traced call."""
     if min(problem.cost.shape[-2:]) == 0:
         return _on_cpu(problem, maximize=maximize)
     _check_large(problem, method)
     return _on_large(problem, maximize=maximize, method=method)
 
 
-# A name is accepted on every platform: where its kernel does not run, the pure-JAX twin does.
+# Every name is accepted on every platform: without a kernel for it, the pure-JAX twin runs.
 METHODS: dict[str, Callable[..., Assignment]] = {
     "auto": _auto,
     **{name: partial(_large, large_method=name) for name in native_large.LARGE_METHODS},
@@ -162,7 +162,7 @@ METHODS: dict[str, Callable[..., Assignment]] = {
     "xla": _xla,
 }
 
-# Outside of a trace, on this host: native calls on NumPy arrays.
+# Solvers outside of a trace, on this host: native calls on NumPy arrays.
 HERE: dict[str, Callable[..., Assignment]] = {
     "auto": _on_cpu,
     "jonker_volgenant": _on_cpu,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
-    """Whether the CUDA kernels take these costs: they keep a problem's state in shared memory."""
+    """Whether the state of a problem fits the shared memory that the CUDA kernels keep it in."""
     is_integer = jnp.issubdtype(cost.dtype, jnp.integer)
     longest = most("assignment.longest_side", cost.dtype.itemsize, is_integer)
     return max(cost.shape[-2:]) <= longest
@@ -33,15 +33,15 @@ def assignment(
     maximize: bool,
     platform: Literal["cpu", "cuda"],
 ) -> Assignment:
-    """Solves every problem of the batch in one native call; arguments are checked already."""
+    """Solves every problem of the batch in one native call. Arguments must be checked."""
     optional = {"row_mask": row_mask, "col_mask": col_mask}
     optional |= {"unmatched_cost": unmatched_cost, "col_dual": col_dual}
     operands = [x for x in optional.values() if x is not None]
     n, m = cost.shape[-2:]
     results = assignment_fields(n, m)
     if platform == "cuda":
-        there = [x is not None for x in (row_mask, col_mask, unmatched_cost)]
-        results += buffers([size("assignment.workspace", n, m, cost.dtype.itemsize, *there)])
+        present = [x is not None for x in (row_mask, col_mask, unmatched_cost)]
+        results += buffers([size("assignment.workspace", n, m, cost.dtype.itemsize, *present)])
     out = native_call(
         "jaxmatch_assignment",
         [cost, *operands],

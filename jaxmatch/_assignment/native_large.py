@@ -1,4 +1,4 @@
-"""The targets that solve one large assignment, in one go or step by step."""
+"""The target for one large assignment, solved in one native call or in several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGE_METHODS = ("core", "classical", "tree")
 
 
 class Buffers(NamedTuple):
-    """What a kernel keeps between two steps."""
+    """The state of a solve between two native calls."""
 
     control: Int[Array, "... c"]
     scratch: Int[Array, "... s"]
@@ -29,7 +29,7 @@ class Buffers(NamedTuple):
 
 
 def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
-    """Whether the solvers for one large problem take these costs."""
+    """Whether the methods for large problems take these costs."""
     *_, n, m = cost.shape
     fits = 0 < min(n, m) and max(n, m) <= most("large.longest_side")
     return unmatched_cost is None and cost.dtype != jnp.int64 and fits
@@ -40,7 +40,7 @@ def _sizes(n: int, m: int, masked: bool, method: str) -> list[int]:
 
 
 def empty_buffers(cost: Num[Array, "... n m"], masked: bool, method: str) -> Buffers:
-    """A state in which nothing has been done."""
+    """The initial state."""
     *batch, n, m = cost.shape
     return Buffers(*(jnp.zeros((*batch, k), jnp.int32) for k in _sizes(n, m, masked, method)))
 
@@ -55,7 +55,7 @@ def large(
     buffers: Buffers | None = None,
     steps: int = 0,
 ) -> tuple[Assignment, Buffers]:
-    """At most `steps` more from `buffers` on (0: to the end); arguments are checked already."""
+    """At most `steps` more steps (0: all) from the state `buffers`. Arguments must be checked."""
     *_, n, m = cost.shape
     operands = [x for x in (row_mask, col_mask) if x is not None]
     sizes = _sizes(n, m, bool(operands), method)

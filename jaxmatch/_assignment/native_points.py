@@ -1,4 +1,4 @@
-"""The target that solves assignments between points by Jonker-Volgenant, on the CPU."""
+"""The CPU target for Jonker-Volgenant on points, whose distances are computed on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def points_assignment(
     metric: str,
     maximize: bool,
 ) -> Assignment:
-    """Solves every problem of the batch in one native call; arguments are checked already."""
+    """Solves every problem of the batch in one native call. Arguments must be checked."""
     x, y = points
     masks = [mask for mask in (row_mask, col_mask) if mask is not None]
     out = native_call(

@@ -1,4 +1,4 @@
-"""The target that solves one large assignment whose costs are divided over devices."""
+"""The target for one large assignment whose costs are sharded over devices."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from jaxmatch._ffi.sizes import most, size
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
-# Cores lead nowhere if after so many pricings more than this part of the rows is free. Where they
-# lead to the end it is a tenth after the first phase; where the nearest candidates are the wrong
-# ones, as between far clusters, it was a half for hundreds of phases.
+# The core method has stalled if more than 1 / `_PART_FREE` of the rows are still free after
+# `_LEAST_PRICINGS` pricings. Where it converges, a tenth are free after the first phase. Where the
+# nearest candidates are the wrong ones, as between far clusters, half were free for hundreds of
+# phases.
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
 METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 
 
-class Exchanged(NamedTuple):
-    """Of all devices, one after another: numbers, candidates of rows, and for each row a short list
-    of the columns in which it has no slack."""
+class GatheredBlocks(NamedTuple):
+    """The all-gathered blocks of all devices."""
 
-    mail: Int[Array, "p a"]
-    cores: Int[Array, "p b"]
-    lists: Int[Array, "p c"]
+    mail: Int[Array, "p a"]  # min-reduction buffers
+    cores: Int[Array, "p b"]  # candidate sets of rows
+    lists: Int[Array, "p c"]  # for each row a short list of tight columns (slack 0)
 
 
-class Kept(NamedTuple):
-    """What a device keeps between two calls, and what it has to tell the others."""
+class DeviceState(NamedTuple):
+    """The state of one device between two native calls, and the blocks that it publishes."""
 
     control: Int[Array, " c"]
     scratch: Int[Array, " s"]
@@ -49,25 +49,25 @@ class Kept(NamedTuple):
         return self._word("stage") == size("large.stage.done")
 
     @property
-    def leads_nowhere(self) -> Bool[Array, ""]:
-        """Whether `"core"` has given up its cores, or finds too few pairs on them."""
+    def has_stalled(self) -> Bool[Array, ""]:
+        """Whether `"core"` has switched to trees over all costs, or matches too few rows."""
         free, rows = self._word("free_rows"), self._word("rows")
-        few = (self._word("pricings") >= _LEAST_PRICINGS) & (free > rows // _PART_FREE)
-        return ~self.done & ((self._word("trees") != 0) | few)
+        few_matched = (self._word("pricings") >= _LEAST_PRICINGS) & (free > rows // _PART_FREE)
+        return ~self.done & ((self._word("trees") != 0) | few_matched)
 
-    def asks_for(self, what: str) -> Bool[Array, ""]:
-        """Whether "mail", "cores" or "lists" have to be exchanged before the next call."""
-        return self._word("request") == size(f"large.request.{what}")
+    def requests(self, block: str) -> Bool[Array, ""]:
+        """Whether the next call needs the gathered "mail", "cores" or "lists"."""
+        return self._word("request") == size(f"large.request.{block}")
 
 
 def most_devices() -> float:
     return most("large.most_devices")
 
 
-def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> Kept:
+def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> DeviceState:
     problem = (n, m, masked, rows, devices)
     has_cores = method == "core"
-    return Kept(  # type: ignore[arg-type]
+    return DeviceState(  # type: ignore[arg-type]
         size("large.control"),
         size("sharded.scratch.core" if has_cores else "sharded.scratch", *problem),
         size("sharded.cores", *problem) if has_cores else 0,
@@ -76,22 +76,22 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
     )
 
 
-def begin_divided(
+def empty_state(
     n: int, m: int, *, masked: bool, method: str, rows: bool, devices: int
-) -> tuple[Kept, Exchanged]:
-    """A state in which nothing has been done or said."""
+) -> tuple[DeviceState, GatheredBlocks]:
+    """The initial state of a device, and empty gathered blocks."""
     sizes = _sizes(n, m, masked, method, rows, devices)
-    kept = Kept(*(jnp.zeros(size, jnp.int32) for size in sizes))
-    heard = (jnp.zeros((devices, size), jnp.int32) for size in (sizes.mail, *sizes[2:4]))
-    return kept, Exchanged(*heard)
+    state = DeviceState(*(jnp.zeros(size, jnp.int32) for size in sizes))
+    gathered = (jnp.zeros((devices, size), jnp.int32) for size in (sizes.mail, *sizes[2:4]))
+    return state, GatheredBlocks(*gathered)
 
 
-def divided(
+def sharded_assignment(
     costs: tuple[Array, ...],
     masks: tuple[Bool[Array, " n"] | None, Bool[Array, " m"] | None],
-    here: Int[Array, ""],
-    kept: Kept,
-    heard: Exchanged,
+    device: Int[Array, ""],
+    state: DeviceState,
+    gathered: GatheredBlocks,
     *,
     sides: tuple[int, int],
     metric: str | None,
@@ -99,30 +99,30 @@ def divided(
     devices: int,
     maximize: bool,
     method: str,
-) -> tuple[Assignment, Kept]:
-    """On, until something has to be exchanged or all is done.
+) -> tuple[Assignment, DeviceState]:
+    """Solves until a block must be gathered or the solve is done.
 
-    `costs` is this device's part of a matrix; or with a metric the points `[d, k]` of its part of
-    the divided side and those of the other side.
+    `costs` is this device's shard of the matrix. With a metric it is a pair of point sets `[d, k]`:
+    this device's shard of the sharded side, and all points of the other side.
     """
-    behind = {"row_mask": masks[0], "col_mask": masks[1]}
-    behind |= {"other_points": costs[1] if len(costs) > 1 else None, "device": here}
-    behind |= heard._asdict()
-    operands = [costs[0], *(x for x in behind.values() if x is not None)]
+    optional = {"row_mask": masks[0], "col_mask": masks[1]}
+    optional |= {"other_points": costs[1] if len(costs) > 1 else None, "device": device}
+    optional |= gathered._asdict()
+    operands = [costs[0], *(x for x in optional.values() if x is not None)]
     first = len(operands)
-    operands += kept[:4]  # in whose memory what is kept goes on
-    results = [*assignment_fields(*sides), *buffers([x.size for x in kept])]
+    operands += state[:4]  # updated in place by aliases; the mail is written anew
+    results = [*assignment_fields(*sides), *buffers([x.size for x in state])]
     out = native_call(
         "jaxmatch_assignment_divided",
         operands,
         results,
         core_dims=[x.ndim for x in operands],
         aliases={first + k: 7 + k for k in range(4)},
-        present=names_of(**behind),
+        present=names_of(**optional),
         maximize=maximize,
         method=method,
         rows=rows,
         devices=devices,
         metric=metric or "sqeuclidean",
     )
-    return Assignment(*out[:7]), Kept(*out[7:])
+    return Assignment(*out[:7]), DeviceState(*out[7:])

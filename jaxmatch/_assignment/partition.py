@@ -1,4 +1,4 @@
-"""Which part of one large problem a device of a mesh has."""
+"""The partition of one large problem over the devices of a mesh axis."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Division(NamedTuple):
-    """The mesh axis over which the rows of a problem are divided, or its columns."""
+class Partition(NamedTuple):
+    """The mesh axis over which the rows or the columns of a problem are sharded."""
 
-    axis: str | None  # None: not at all
-    rows: bool
+    axis: str | None  # None: not sharded
+    rows: bool  # False: columns
     mesh: Mesh | AbstractMesh | None  # None within a `shard_map` over the axis
 
     @property
@@ -38,17 +38,17 @@ class Division(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether arrays are those of one device, within a `shard_map` or because it is alone."""
+        """Whether arrays are local: inside a `shard_map`, or on a single device."""
         return self.mesh is None
 
     @property
     def spec(self) -> PartitionSpec:
         return PartitionSpec(self.axis, None) if self.rows else PartitionSpec(None, self.axis)
 
-    def whole_sides(self, n: int, m: int) -> tuple[int, int]:
-        """Of the problem, where arrays have so many rows and columns."""
-        parts = self.size if self.is_local else 1
-        n, m = (n * parts, m) if self.rows else (n, m * parts)
+    def global_shape(self, n: int, m: int) -> tuple[int, int]:
+        """The sides of the whole problem, from those of an array."""
+        shards = self.size if self.is_local else 1
+        n, m = (n * shards, m) if self.rows else (n, m * shards)
         side, what = (n, "rows") if self.rows else (m, "columns")
         if side % self.size:
             raise ValueError(
@@ -58,31 +58,31 @@ class Division(NamedTuple):
             )
         return n, m
 
-    def here(self) -> Int[Array, ""]:
-        """Which part this device has."""
+    def shard_index(self) -> Int[Array, ""]:
+        """The number of this device's shard."""
         return jnp.int32(0) if self.axis is None else lax.axis_index(self.axis).astype(jnp.int32)
 
     def gather(self, x: Array) -> Array:
-        """Those of all devices, one after another."""
+        """All-gather: the arrays of all devices along a new leading dimension."""
         return x[None] if self.axis is None else lax.all_gather(x, self.axis)
 
     def total(self, x: Array) -> Array:
         return x if self.axis is None else lax.psum(x, self.axis)
 
-    def part_of(self, x: Array) -> Array:
-        """This device's part of an array of all rows, or columns."""
+    def shard_of(self, x: Array) -> Array:
+        """This device's shard of an array over all rows or columns."""
         each = x.shape[0] // self.size
-        return lax.dynamic_slice_in_dim(x, self.here() * each, each)
+        return lax.dynamic_slice_in_dim(x, self.shard_index() * each, each)
 
-    def on_parts(self, f: Callable[..., T], in_specs: Any, *arguments: Any) -> T:
-        """`f` on the arrays of each device; what it returns is the same everywhere."""
+    def map_shards(self, f: Callable[..., T], in_specs: Any, *arguments: Any) -> T:
+        """Applies `f` to the shards of each device. Its result must be the same on all of them."""
         if self.is_local:
             return f(*arguments)
-        spec, arguments = PartitionSpec(), self.laid_out(in_specs, arguments)
+        spec, arguments = PartitionSpec(), self.resharded(in_specs, arguments)
         return jax.shard_map(f, mesh=self.mesh, in_specs=in_specs, out_specs=spec)(*arguments)
 
-    def laid_out(self, specs: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """On a mesh with explicit axes `shard_map` takes what lies by type as it asks for."""
+    def resharded(self, specs: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Reshards inputs to `specs`: on explicit-axis meshes the sharding is part of the type."""
         if self.mesh is None or AxisType.Explicit not in self.mesh.axis_types:
             return arrays
         mesh = self.mesh
@@ -94,10 +94,10 @@ class Division(NamedTuple):
         return jax.tree.map(jax.reshard, arrays, shardings)
 
 
-def division_of(cost: Array, row_axis: str | None, col_axis: str | None) -> Division:
+def partition_of(cost: Array, row_axis: str | None, col_axis: str | None) -> Partition:
     if row_axis is not None and col_axis is not None:
         raise ValueError(
-            "costs are divided by rows or by columns, got both "
+            "costs are sharded by rows or by columns, got both "
             f"`row_axis={row_axis!r}` and `col_axis={col_axis!r}`; give the one by which they lie "
             "on the mesh."
         )
@@ -106,12 +106,12 @@ def division_of(cost: Array, row_axis: str | None, col_axis: str | None) -> Divi
     assert axis is not None
     context = jax.sharding.get_abstract_mesh()
     if axis in context.manual_axes:
-        return Division(axis, rows, None)
+        return Partition(axis, rows, None)
     sharding = None if isinstance(cost, jax.core.Tracer) else cost.sharding
     own = sharding.mesh if isinstance(sharding, NamedSharding) else None
     for mesh in (own, jax.typeof(cost).sharding.mesh, context):
         if mesh is not None and axis in mesh.axis_names:
-            return Division(axis, rows, mesh)
+            return Partition(axis, rows, mesh)
     name = "row_axis" if rows else "col_axis"
     raise ValueError(
         f"`{name}` must be an axis of the mesh that the costs lie on, got {axis!r}; put them on "

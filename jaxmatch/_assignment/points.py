@@ -1,9 +1,9 @@
-"""Assignments between two sets of points, whose costs are never stored."""
+"""Assignments between two sets of points; the cost matrix is never stored."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +12,15 @@ from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment import native_large, native_points, native_sharded
 from jaxmatch._assignment.certificate import AssignmentCheck
-from jaxmatch._assignment.partition import Division, division_of
+from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._assignment.sharded import (
-    DividedCosts,
-    check_division,
-    exchange_and_solve,
-    solve_parts,
+    ShardedCosts,
+    check_partition,
+    solve_and_gather,
+    solve_shards,
 )
-from jaxmatch._assignment.sharded_check import check_parts
+from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_array, as_assignment, check_name
 from jaxmatch._common.given import BOOLEAN, REAL
 from jaxmatch._common.gradient import envelope_value
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _JV = "jonker_volgenant"
 
-# Where the CPU begins with cores. Jonker-Volgenant keeps as many rows as in
-# ffi/assignment/cpu/points.h and is faster where these are all; beyond, it pays for a row whenever
-# it scans one, by the coordinate. Measured for 2 to 128 dimensions and 1000 to 10,000 points.
+# On the CPU, problems above both limits begin with `"core"`. Jonker-Volgenant caches rows, see
+# ffi/assignment/cpu/points.h, and is faster if all fit the cache. Beyond, each scan of a row costs
+# time per coordinate. Measured for 2 to 128 dimensions and 1000 to 10,000 points.
 _KEPT_BYTES, _COORDINATES_OF_A_SIDE = 16 << 20, 15_000
 
 
@@ -57,11 +57,11 @@ def solve_assignment_points(
     row_axis: str | None = None,
     col_axis: str | None = None,
 ) -> Assignment:
-    """Solve one linear assignment problem between points, without a matrix of costs.
+    """Solve one linear assignment problem between points, without a cost matrix.
 
-    The cost of a pair is the distance of its points, computed wherever a solver looks at it:
-    memory does not grow with n·m. One problem at a time; small ones, and batches, are solved faster
-    by [`solve_assignment`][jaxmatch.solve_assignment] on a matrix.
+    The cost of a pair is the distance of its points, computed on demand: memory does not grow with
+    n·m. Takes one problem at a time. Small problems and batches are faster as a matrix, with
+    [`solve_assignment`][jaxmatch.solve_assignment].
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
@@ -73,58 +73,66 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. There integers of 32 and 64
-      bits become float64 (beyond 2^53 they are rounded); other real types become float32. Sides
-      from 1 to 2^18 − 1.
+      `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits become
+      float64 (rounded beyond 2^53); other real types become float32. Sides from 1 to 2^18 − 1.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
-      1 − x·y / |x||y|, which a point at the origin has not (`INVALID_COST`): points are first
-      divided by their norms, in their own type and by XLA.
-    - `maximize`, `row_mask`, `col_mask`: as of `solve_assignment`.
+      1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
+      first divides the points by their norms, in their own type.
+    - `maximize`, `row_mask`, `col_mask`: as in `solve_assignment`.
     - `method`: `"auto"`, `"core"`, `"classical"`, `"tree"` or `"jonker_volgenant"`, see
-      `solve_assignment`. The last one computes a row of distances whenever it scans it, and starts
-      from duals that cancel a shift between the clouds. It runs on one thread of a CPU;
-      elsewhere, where it is the twin, and with `row_axis` or `col_axis` choose another. `"auto"` is
-      `"core"`; on a CPU Jonker-Volgenant for small problems, and where the core matches few rows.
-    - `row_axis`, `col_axis`: the mesh axis over which `x`, or `y`, is divided by points, as of
-      `solve_assignment`; the other set lies on every device.
+      `solve_assignment`. Jonker-Volgenant computes a row of distances on each scan, and starts from
+      duals that cancel a shift between the two sets. It runs on one thread of a CPU and does not
+      take `row_axis` or `col_axis`; on other platforms it is the twin, so choose another method.
+      `"auto"` is `"core"`; on a CPU it is Jonker-Volgenant for small problems, and for problems
+      whose core matches few rows.
+    - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded, as
+      in `solve_assignment`. The other set is replicated.
 
     **Returns:**
 
-    An [`Assignment`][jaxmatch.Assignment], the same on all devices. Its certificate is about the
-    costs as they are defined here: computed in float64, coordinate after coordinate, without fused
-    operations, and rounded to the type of the points. An entry has the same bits whenever, and on
-    whichever device, it is looked at (for the cosine: given the normalised points). The twin, on
-    platforms without a native library, builds the matrix in the type of the points.
+    An [`Assignment`][jaxmatch.Assignment], the same on all devices. Its certificate holds for costs
+    defined as follows: computed in float64, coordinate by coordinate, without fused operations, and
+    rounded to the type of the points. A cost has the same bits each time and on each device (for
+    the cosine: given the normalised points). The twin, on platforms without a native library,
+    builds the matrix in the type of the points.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` where masks leave too little; `INVALID_COST` where a
-    distance is NaN or infinite on the wrong side: a point that is not finite, or so far away that
-    its distance overflows. An infinite distance forbids a pair.
+    **Status:** `OPTIMAL`; `INFEASIBLE` if masks leave too few pairs; `INVALID_COST` if a distance
+    is NaN or infinite on the wrong side, because a point is not finite or the distance overflows.
+    An infinite distance forbids a pair.
 
-    **Deterministic:** yes. On one device `"core"`, `"classical"` and `"tree"` return the same as
-    `solve_assignment` does of a matrix with these costs; Jonker-Volgenant starts elsewhere, and may
-    return another one of several optima.
+    **Deterministic:** yes. On one device `"core"`, `"classical"` and `"tree"` return the same
+    result as `solve_assignment` on a matrix of these costs. Jonker-Volgenant has another start, and
+    may return another one of several optima.
 
-    **Gradient:** `res.cost` differentiates, forward and in reverse, as the sum of the distances of
-    the matched points does, by the envelope theorem (Danskin); zero where the problem is not
-    `OPTIMAL`, and where a Euclidean distance is zero. Duals carry none.
+    **Gradient:** `res.cost` has the derivative of the sum of the matched distances, forward and
+    reverse, by the envelope theorem (Danskin). It is zero if the problem is not `OPTIMAL`, and for
+    a Euclidean distance of zero. Duals carry no gradient.
 
     **Time and memory:** for `"core"` a few passes over all pairs, each O(n·m·d), and on one device
-    7 KB for each row; more passes where cores lead nowhere, as of `"core"` in `solve_assignment`.
-    Jonker-Volgenant takes O(n·m·min(n, m)) steps at most, O((n + m)·d) memory, and up to 16 MB for
-    rows that it has computed, or 32 rows if these need more.
+    7 KB per row; more passes if it switches to trees, see `"core"` in `solve_assignment`.
+    Jonker-Volgenant takes at most O(n·m·min(n, m)) steps, O((n + m)·d) memory, and a cache of up to
+    16 MB for computed rows, or of 32 rows if these need more.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
     """
-    rows, cols, division = _as_problem(x, y, metric, row_axis, col_axis)
-    n, m = division.whole_sides(len(rows), len(cols))
-    alone = division.axis is None
+    rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
+    n, m = partition.global_shape(len(rows), len(cols))
+    alone = partition.axis is None
     methods = (*native_large.LARGE_METHODS, *[_JV] * alone)
-    check_division(division, n, m, rows.dtype, "core" if method == "auto" else method, methods)
+    check_partition(partition, n, m, rows.dtype, "core" if method == "auto" else method, methods)
     row_mask = as_mask("row_mask", row_mask, (n,))
     col_mask = as_mask("col_mask", col_mask, (m,))
-    how = {"metric": metric, "maximize": bool(maximize), "method": method}
-    return _solve(rows, cols, row_mask, col_mask, division=division, **how)
+    return _solve(
+        rows,
+        cols,
+        row_mask,
+        col_mask,
+        partition=partition,
+        metric=metric,
+        maximize=bool(maximize),
+        method=method,
+    )
 
 
 @unchecked
@@ -150,29 +158,34 @@ def check_assignment_points(
     >>> bool(check.valid), bool(check.gap < 1e-5)
     (True, True)
 
-    **Arguments:** those of the solver, and what it returned.
+    **Arguments:** those of the solver, and its result.
 
-    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck], by the reasoning of
-    [`check_assignment`][jaxmatch.check_assignment] and in pure JAX. Distances are computed here
-    once more: in float64 and then rounded, as the solver does, under `jax_enable_x64` and for
-    NumPy's 64-bit points, else in float32, where they differ from its own by a few roundings. The
-    gap is larger by as much for each row, and seldom 0: a result is verified by `gap <= tolerance`,
-    not by `optimal`.
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck], with the bound of
+    [`check_assignment`][jaxmatch.check_assignment], in pure JAX. Distances are recomputed. Under
+    `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64 and rounded, as in
+    the solver. Otherwise they are computed in float32 and differ by a few roundings. The gap then
+    grows by as much for each row and is seldom 0: verify `gap <= tolerance` instead of `optimal`.
 
-    **Time and memory:** one pass over all pairs, blocks of 4 million of them at a time; divided
-    points are looked at where they are.
+    **Time and memory:** one pass over all pairs, in blocks of 4 million. Each device reads its own
+    shard of the points.
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
-    rows, cols, division = _as_problem(x, y, metric, row_axis, col_axis)
-    n, m = division.whole_sides(len(rows), len(cols))
+    rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
+    n, m = partition.global_shape(len(rows), len(cols))
     masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
     result = as_assignment(result, (n,), (m,), "`x` and `y`")
-    how = {"division": division, "metric": metric, "maximize": bool(maximize)}
-    return _check(*lax.stop_gradient((rows, cols)), result, *masks, **how)
+    return _check(
+        *lax.stop_gradient((rows, cols)),
+        result,
+        *masks,
+        partition=partition,
+        metric=metric,
+        maximize=bool(maximize),
+    )
 
 
-@compiled(static_argnames=("division", "metric", "maximize"))
+@compiled(static_argnames=("partition", "metric", "maximize"))
 def _check(
     x: Array,
     y: Array,
@@ -180,34 +193,34 @@ def _check(
     row_mask: Array | None,
     col_mask: Array | None,
     *,
-    division: Division,
+    partition: Partition,
     metric: str,
     maximize: bool,
 ) -> AssignmentCheck:
     def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
-        mine, others = points if division.rows else points[::-1]
+        mine, others = points if partition.rows else points[::-1]
         block = lax.dynamic_slice_in_dim(mine, first, count)
         near, far = (p.astype(result_float()) for p in (block[:, None], others[None]))
         return distances(near, far, metric).astype(x.dtype)
 
-    points, specs = (x, y), (PartitionSpec(division.axis), PartitionSpec())
-    return check_parts(
+    points, specs = (x, y), (PartitionSpec(partition.axis), PartitionSpec())
+    return check_shards(
         rows_of,
-        points if division.rows else points[::-1],
+        points if partition.rows else points[::-1],
         specs,
         (row_mask, col_mask),
         result,
-        sides=division.whole_sides(len(x), len(y)),
+        sides=partition.global_shape(len(x), len(y)),
         dtype=x.dtype,
-        division=division,
+        partition=partition,
         maximize=maximize,
     )
 
 
 def _as_problem(
     x: ArrayLike, y: ArrayLike, metric: str, row_axis: str | None, col_axis: str | None
-) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Division]:
-    """Points of one type, for the cosine unit vectors, and how they are divided."""
+) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
+    """Points of one type (unit vectors for the cosine), and their partition."""
     points = _as_points("x", x), _as_points("y", y)
     if points[0].shape[1] != points[1].shape[1]:
         raise ValueError(
@@ -221,22 +234,22 @@ def _as_problem(
         )
     check_name("metric", metric, native_sharded.METRICS)
     if row_axis is None and col_axis is None:
-        division = Division(None, True, None)
+        partition = Partition(None, True, None)
     else:
-        division = division_of(points[0 if row_axis is not None else 1], row_axis, col_axis)
+        partition = partition_of(points[0 if row_axis is not None else 1], row_axis, col_axis)
     dtype = common_dtype(*points)
     rows, cols = (p.astype(dtype) for p in points)
     if metric == "cosine":
         rows, cols = _directions(rows), _directions(cols)
-    return rows, cols, division
+    return rows, cols, partition
 
 
 def _directions(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Unit vectors; NaN, of derivative zero, where a point has no direction."""
+    """Unit vectors; NaN with derivative 0 for points without a direction."""
     most = jnp.abs(points).max(axis=1, keepdims=True, initial=0)
     has_one = (most > 0) & jnp.isfinite(most)
-    points = jnp.where(has_one, points, 1)  # so that no derivative meets a NaN
-    points = points / lax.stop_gradient(jnp.where(has_one, most, 1))  # squares must not overflow
+    points = jnp.where(has_one, points, 1)  # keeps NaN out of the derivative
+    points = points / lax.stop_gradient(jnp.where(has_one, most, 1))  # keeps squares from overflow
     return jnp.where(has_one, points / jnp.linalg.norm(points, axis=1, keepdims=True), jnp.nan)
 
 
@@ -254,7 +267,7 @@ def _as_points(name: str, points: ArrayLike) -> Float[Array, "n d"]:
 
 
 def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -> Array:
-    """Between points, by their last dimension; others broadcast. For the cosine of unit vectors."""
+    """Distances over the last dimension; the others broadcast. The cosine expects unit vectors."""
     if metric == "cosine":
         return 1 - (x * y).sum(-1)
     apart = x - y
@@ -262,72 +275,72 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
         return jnp.abs(apart).sum(-1)
     if metric == "sqeuclidean":
         return (apart * apart).sum(-1)
-    # Squares must neither overflow nor vanish.
+    # Scale by a power of two: squares must neither overflow nor underflow.
     most = lax.stop_gradient(jnp.abs(apart).max(-1, initial=0))
     large, power = (400, 560) if apart.dtype == jnp.float64 else (50, 70)
     scale = jnp.where(most > 2.0**large, 2.0**-power, 1).astype(apart.dtype)
     scale = jnp.where(most < 2.0**-large, 2.0**power, scale).astype(apart.dtype)
     squared = ((apart * scale[..., None]) ** 2).sum(-1)
-    # With a derivative of zero where points coincide.
+    # The inner `where` makes the derivative 0 for equal points.
     return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared) / scale
 
 
-@compiled(static_argnames=("division", "metric", "maximize", "method"))
+@compiled(static_argnames=("partition", "metric", "maximize", "method"))
 def _solve(
     x: Float[Array, "n d"],
     y: Float[Array, "m d"],
     row_mask: Bool[Array, " n"] | None,
     col_mask: Bool[Array, " m"] | None,
     *,
-    division: Division,
+    partition: Partition,
     metric: str,
     maximize: bool,
     method: str,
 ) -> Assignment:
-    sides = division.whole_sides(len(x), len(y))
+    sides = partition.global_shape(len(x), len(y))
 
     def all_costs(mine: Array, others: Array) -> Array:
-        if division.axis is not None:
-            mine = lax.all_gather(mine, division.axis, axis=1, tiled=True)
-        x, y = (mine, others) if division.rows else (others, mine)
+        if partition.axis is not None:
+            mine = lax.all_gather(mine, partition.axis, axis=1, tiled=True)
+        x, y = (mine, others) if partition.rows else (others, mine)
         return distances(x.T[:, None], y.T[None], metric)
 
-    # Coordinate by coordinate: neighbouring threads look at neighbouring points.
+    # Coordinate-major: neighbouring threads load neighbouring points.
     points = tuple(lax.stop_gradient(p).T for p in (x, y))
-    costs = DividedCosts(
+    costs = ShardedCosts(
         sides=sides,
-        specs=(PartitionSpec(None, division.axis), PartitionSpec()),
-        call=partial(native_sharded.divided, metric=metric),
+        specs=(PartitionSpec(None, partition.axis), PartitionSpec()),
+        call=partial(native_sharded.sharded_assignment, metric=metric),
         whole=all_costs,
     )
-    how = {"division": division, "maximize": maximize}
+    sharding: dict[str, Any] = {"partition": partition, "maximize": maximize}
 
     def row_by_row(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
         return native_points.points_assignment(points, *masks, metric=metric, maximize=maximize)
 
     def core_first(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
-        found, kept, _ = exchange_and_solve(
-            costs, points, *masks, **how, method="core", stops=lambda kept: kept.leads_nowhere
+        found, state, _ = solve_and_gather(
+            costs, points, *masks, **sharding, method="core", stops=lambda state: state.has_stalled
         )
-        return lax.cond(kept.done, lambda: found, lambda: row_by_row(points, *masks))
+        return lax.cond(state.done, lambda: found, lambda: row_by_row(points, *masks))
 
     cpu = None
-    if division.axis is None and method in ("auto", _JV):
+    if partition.axis is None and method in ("auto", _JV):
         cores = method == "auto" and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
         cpu = core_first if cores else row_by_row
     method = "core" if method == "auto" else method
-    operands = points if division.rows else points[::-1]
-    res = solve_parts(costs, operands, (row_mask, col_mask), **how, method=method, cpu=cpu)
-    slope = partial(_slope, division, metric)
-    return res.replace(cost=envelope_value(res.cost, (x, y), res, slope))
+    operands = points if partition.rows else points[::-1]
+    res = solve_shards(costs, operands, (row_mask, col_mask), **sharding, method=method, cpu=cpu)
+    jvp = partial(_value_jvp, partition, metric)
+    return res.replace(cost=envelope_value(res.cost, (x, y), res, jvp))
 
 
 def _begins_with_cores(n: int, m: int, itemsize: int, dims: int) -> bool:
     return n * m * itemsize > _KEPT_BYTES and min(n, m) * dims >= _COORDINATES_OF_A_SIDE
 
 
-def _slope(
-    division: Division,
+def _value_jvp(
+    partition: Partition,
     metric: str,
     points: tuple[Array, Array],
     tangents: tuple[Array, Array],
@@ -336,13 +349,13 @@ def _slope(
     solved = res.status == Status.OPTIMAL
 
     def total(x: Array, y: Array) -> Array:
-        return _matched_distances(division, metric, x, y, res.col4row, res.row4col, solved)
+        return _matched_distances(partition, metric, x, y, res.col4row, res.row4col, solved)
 
     return jax.jvp(total, points, tangents)[1]
 
 
 def _matched_distances(
-    division: Division,
+    partition: Partition,
     metric: str,
     x: Array,
     y: Array,
@@ -350,20 +363,20 @@ def _matched_distances(
     row4col: Array,
     solved: Array,
 ) -> Array:
-    """Their sum, each computed where its point of the divided side is."""
+    """The sum of the matched distances. Each device computes those of its own shard."""
 
-    def part(mine: Array, others: Array, partner: Array, solved: Array) -> Array:
-        partner = division.part_of(partner)
+    def sum_of_shard(mine: Array, others: Array, partner: Array, solved: Array) -> Array:
+        partner = partition.shard_of(partner)
         paired = solved & (partner >= 0)
-        # Points of no pair may be anything: no derivative may meet them.
+        # Replace unmatched points, which may be NaN: they must not reach the derivative.
         mine, partner = (
             jnp.where(paired[:, None], p, k)
             for p, k in ((mine, 1), (others[jnp.maximum(partner, 0)], 0))
         )
         apart = distances(mine, partner, metric)
-        return division.total(jnp.where(paired, apart, 0).sum())
+        return partition.total(jnp.where(paired, apart, 0).sum())
 
-    mine, others, partner = (x, y, col4row) if division.rows else (y, x, row4col)
-    everywhere = PartitionSpec()
-    specs = (PartitionSpec(division.axis), everywhere, everywhere, everywhere)
-    return division.on_parts(part, specs, mine, others, partner, solved)
+    mine, others, partner = (x, y, col4row) if partition.rows else (y, x, row4col)
+    replicated = PartitionSpec()
+    specs = (PartitionSpec(partition.axis), replicated, replicated, replicated)
+    return partition.map_shards(sum_of_shard, specs, mine, others, partner, solved)

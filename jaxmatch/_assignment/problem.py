@@ -1,4 +1,4 @@
-"""Dense assignment problems as the solvers take them: costs, masks and duals, or an error."""
+"""`AssignmentProblem`: the checked arguments of a dense assignment problem."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class AssignmentProblem(NamedTuple):
-    """A batch of problems; all arrays have its dimensions. A pytree."""
+    """A batch of problems, as a pytree. All arrays have the batch dimensions."""
 
     cost: Num[Array, "... n m"]
     row_mask: Bool[Array, "... n"] | None = None
     col_mask: Bool[Array, "... m"] | None = None
     unmatched_cost: Num[Array, "... n"] | None = None
-    col_dual: Float[Array, "... m"] | None = None  # to start from
+    col_dual: Float[Array, "... m"] | None = None  # for a warm start
 
     @property
     def masks(self) -> tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]:
@@ -44,7 +44,7 @@ def as_problem(
     place: Place = BY_JAX,
     name: str = "cost",
 ) -> AssignmentProblem:
-    """The arguments of a solver, as arrays of one batch."""
+    """Checks the arguments and broadcasts them to one batch shape."""
     cost = as_cost(cost, place, name)
     *batch, n, m = cost.shape
     return AssignmentProblem(
@@ -65,7 +65,7 @@ def as_cost(cost: ArrayLike, place: Place = BY_JAX, name: str = "cost") -> Num[A
 
 
 def as_int32(x: Array) -> Array:
-    """The same numbers in 32 bits, where these suffice, for solvers that are made for them."""
+    """int64 as int32 if all numbers fit, for solvers without int64."""
     if x.dtype != np.int64 or x.size == 0:
         return x
     fits = np.iinfo(np.int32)
@@ -104,11 +104,11 @@ def as_unmatched_cost(
     must = f"be real and {MUST}"
     r = as_array("unmatched_cost", unmatched_cost, place, must=must)
     if jnp.issubdtype(r.dtype, jnp.floating):
-        # Not wider: XLA would take denormal numbers for zero.
+        # No wider than float32: widening flushes denormal numbers to zero in XLA.
         r = r.astype(jnp.float32) if r.dtype.itemsize == 2 else r
     elif jnp.issubdtype(cost.dtype, jnp.floating):
         r = r.astype(result_float())
-    else:  # beside integer costs they stay integers, which float32 would round
+    else:  # with integer costs they stay integers: float32 would round them
         r = r.astype(jax.dtypes.canonicalize_dtype(np.int64))
     return _broadcast("unmatched_cost", r, cost.shape[:-1], place.xp)
 

@@ -1,4 +1,4 @@
-"""One large assignment whose costs are divided over the devices of a mesh axis."""
+"""One large assignment whose costs are sharded over a mesh axis."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment import native_large, native_sharded
 from jaxmatch._assignment import xla as _xla_assignment
-from jaxmatch._assignment.native_sharded import Exchanged, Kept
-from jaxmatch._assignment.partition import Division, division_of
+from jaxmatch._assignment.native_sharded import DeviceState, GatheredBlocks
+from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Num
 
 
-def solve_divided(
+def solve_sharded(
     cost: Num[Array, "a b"],
     row_mask: ArrayLike | None,
     col_mask: ArrayLike | None,
@@ -38,33 +38,33 @@ def solve_divided(
     *,
     maximize: bool,
     method: str,
-    others: dict[str, Any],
+    unsupported: dict[str, Any],
 ) -> Assignment:
-    """`solve_assignment` for costs that are divided. `others`: arguments that do not go with it."""
-    division = division_of(cost, row_axis, col_axis)
-    given = [name for name, x in others.items() if x is not None]
-    if given:
-        raise ValueError(f"`{given[0]}` does not go with `{division.name}`; leave it out.")
+    """`solve_assignment` for sharded costs. `unsupported`: arguments that must be None here."""
+    partition = partition_of(cost, row_axis, col_axis)
+    for name, x in unsupported.items():
+        if x is not None:
+            raise ValueError(f"`{name}` does not go with `{partition.name}`; leave it out.")
     method = "core" if method == "auto" else method
-    n, m = _sides(cost, division)
-    check_division(division, n, m, cost.dtype, method)
+    n, m = _sides(cost, partition)
+    check_partition(partition, n, m, cost.dtype, method)
     row_mask = as_mask("row_mask", row_mask, (n,))
     col_mask = as_mask("col_mask", col_mask, (m,))
-    return _solve(cost, row_mask, col_mask, division=division, maximize=maximize, method=method)
+    return _solve(cost, row_mask, col_mask, partition=partition, maximize=maximize, method=method)
 
 
-def check_division(
-    division: Division,
+def check_partition(
+    partition: Partition,
     n: int,
     m: int,
     dtype: Any,
     method: str,
     methods: Sequence[str] = (*native_large.LARGE_METHODS,),
 ) -> None:
-    """That a problem of these sides can be solved as it is divided; `division.axis` may be None."""
-    name, size = division.name, division.size
-    where = f" where `{name}` is given" if division.axis is not None else ""
-    if method not in [*methods]:  # a list, to which what cannot be hashed is no error
+    """Raises an error if the native solvers do not take such a problem; `axis` may be None."""
+    name, size = partition.name, partition.size
+    where = f" where `{name}` is given" if partition.axis is not None else ""
+    if method not in [*methods]:  # a list: an unhashable name must not raise a TypeError
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
     most = native_sharded.most_devices()
     if size > most:
@@ -78,79 +78,79 @@ def check_division(
         )
 
 
-def _sides(cost: Array, division: Division) -> tuple[int, int]:
+def _sides(cost: Array, partition: Partition) -> tuple[int, int]:
     if cost.ndim != 2:
         raise ValueError(
-            f"`cost` must be one problem [n, m] where `{division.name}` is given, got shape "
-            f"{[*cost.shape]}; divide a batch by its batch dimension instead."
+            f"`cost` must be one problem [n, m] where `{partition.name}` is given, got shape "
+            f"{[*cost.shape]}; shard a batch by its batch dimension instead."
         )
-    return division.whole_sides(*cost.shape)
+    return partition.global_shape(*cost.shape)
 
 
-@compiled(static_argnames=("division", "maximize", "method"))
+@compiled(static_argnames=("partition", "maximize", "method"))
 def _solve(
     cost: Num[Array, "n m"],
     row_mask: Bool[Array, " n"] | None,
     col_mask: Bool[Array, " m"] | None,
     *,
-    division: Division,
+    partition: Partition,
     maximize: bool,
     method: str,
 ) -> Assignment:
     def all_costs(cost: Array) -> Array:
-        return lax.all_gather(cost, division.axis, axis=0 if division.rows else 1, tiled=True)
+        return lax.all_gather(cost, partition.axis, axis=0 if partition.rows else 1, tiled=True)
 
-    costs = DividedCosts(
-        sides=_sides(cost, division),
-        specs=(division.spec,),
-        call=partial(native_sharded.divided, metric=None),
+    costs = ShardedCosts(
+        sides=_sides(cost, partition),
+        specs=(partition.spec,),
+        call=partial(native_sharded.sharded_assignment, metric=None),
         whole=all_costs,
     )
-    res = solve_parts(
+    res = solve_shards(
         costs,
         (lax.stop_gradient(cost),),
         (row_mask, col_mask),
-        division=division,
+        partition=partition,
         maximize=maximize,
         method=method,
     )
-    return res.replace(cost=envelope_value(res.cost, cost, res, partial(_slope, division)))
+    return res.replace(cost=envelope_value(res.cost, cost, res, partial(_value_jvp, partition)))
 
 
 # ---------------------------------------------------------------------------------------------
-# What all devices do together
+# The solve on all devices
 
 
-class DividedCosts(NamedTuple):
-    """How the costs of one problem are divided: a matrix, or points from which they are computed.
+class ShardedCosts(NamedTuple):
+    """The sharded costs of one problem: a matrix, or points whose distances are computed on demand.
 
-    The operands stay apart: what is closed over outlives their trace.
+    Their arrays are passed separately, as `operands`: closing over them would leak tracers.
     """
 
     sides: tuple[int, int]
-    specs: tuple[PartitionSpec, ...]  # of the operands
-    call: Callable[..., tuple[Assignment, Kept]]  # the native call on a device's operands
-    whole: Callable[..., Array]  # all costs, of a device's operands: for platforms without one
+    specs: tuple[PartitionSpec, ...]  # one for each operand
+    call: Callable[..., tuple[Assignment, DeviceState]]  # native call on a device's operands
+    whole: Callable[..., Array]  # gathers the full matrix, for platforms without a native library
 
 
-def solve_parts(
-    costs: DividedCosts,
+def solve_shards(
+    costs: ShardedCosts,
     operands: tuple[Array, ...],
     masks: tuple[Array | None, Array | None],
     *,
-    division: Division,
+    partition: Partition,
     maximize: bool,
     method: str,
     cpu: Callable[..., Assignment] | None = None,
 ) -> Assignment:
-    """The result is the same on all devices; costs stay where they are.
+    """Solves one sharded problem. Costs are not moved; the result is replicated.
 
-    The first of `operands` is divided, the others are the same everywhere; masks are those of the
-    whole problem. `cpu(operands, row_mask, col_mask)` solves it on a CPU instead of `method`; a
-    method that only CPUs have is the twin elsewhere.
+    The first operand is sharded, all others are replicated; masks are those of the whole problem.
+    `cpu(operands, row_mask, col_mask)`, if given, replaces `method` on a CPU. A method that only
+    exists on CPUs is the twin elsewhere.
     """
-    if division.is_local:
-        _check_alike(division, (*operands[1:], *masks))
+    if partition.is_local:
+        _check_replicated(partition, (*operands[1:], *masks))
 
     def twin(
         operands: tuple[Array, ...], row_mask: Array | None, col_mask: Array | None
@@ -158,108 +158,110 @@ def solve_parts(
         cost = costs.whole(*operands)
         return _xla_assignment.solve(cost, row_mask, col_mask, None, None, maximize=maximize)
 
-    how = {"division": division, "maximize": maximize, "method": method}
-
     def native(*arguments: Any) -> Assignment:
-        return exchange_and_solve(costs, *arguments, **how).result
+        return solve_and_gather(
+            costs, *arguments, partition=partition, maximize=maximize, method=method
+        ).result
 
     cuda = native if method in native_large.LARGE_METHODS else None
 
-    @jax.custom_batching.sequential_vmap  # a problem takes all devices
-    def part(operands: tuple[Array, ...], *masks: Array | None) -> Assignment:
+    @jax.custom_batching.sequential_vmap  # each problem occupies all devices
+    def solve(operands: tuple[Array, ...], *masks: Array | None) -> Assignment:
         return by_platform(twin, operands, *masks, cpu=cpu or native, cuda=cuda)
 
-    if division.axis is None:
-        return part(operands, *masks)
-    if division.is_local:
-        # The same on all devices also by type.
-        return jax.tree.map(lambda x: lax.pmax(x, division.axis), part(operands, *masks))
-    everywhere = PartitionSpec()
-    in_specs = (costs.specs, everywhere, everywhere)
+    if partition.axis is None:
+        return solve(operands, *masks)
+    if partition.is_local:
+        # `pmax` marks the result as replicated in its type, too.
+        return jax.tree.map(lambda x: lax.pmax(x, partition.axis), solve(operands, *masks))
+    replicated = PartitionSpec()
+    in_specs = (costs.specs, replicated, replicated)
     return jax.shard_map(
-        part,
-        mesh=division.mesh,
+        solve,
+        mesh=partition.mesh,
         in_specs=in_specs,
-        out_specs=everywhere,
-        check_vma=False,  # all devices come to the same result
-    )(*division.laid_out(in_specs, (operands, *masks)))
+        out_specs=replicated,
+        check_vma=False,  # all devices compute the same result
+    )(*partition.resharded(in_specs, (operands, *masks)))
 
 
-def _check_alike(division: Division, shared: tuple[Array | None, ...]) -> None:
-    """Within a `shard_map`: else devices would solve different problems, and wait for ever."""
-    if any(x is not None and division.axis in varying_axes(x) for x in shared):
+def _check_replicated(partition: Partition, shared: tuple[Array | None, ...]) -> None:
+    """Inside a `shard_map`: devices with different problems would deadlock in collectives."""
+    if any(x is not None and partition.axis in varying_axes(x) for x in shared):
         raise ValueError(
-            f"masks and points of the side that `{division.name}` does not divide must be the same "
-            f"on all devices of {division.axis!r}; pass them to `shard_map` with a spec that does "
+            f"masks and points of the side that `{partition.name}` does not shard must be the same "
+            f"on all devices of {partition.axis!r}; pass them to `shard_map` with a spec that does "
             "not name it, or gather them."
         )
 
 
 class _Carry(NamedTuple):
     result: Assignment
-    kept: Kept
-    heard: Exchanged
+    state: DeviceState
+    gathered: GatheredBlocks
 
 
-def exchange_and_solve(
-    costs: DividedCosts,
+def solve_and_gather(
+    costs: ShardedCosts,
     operands: tuple[Array, ...],
     row_mask: Array | None,
     col_mask: Array | None,
     *,
-    division: Division,
+    partition: Partition,
     maximize: bool,
     method: str,
-    stops: Callable[[Kept], Bool[Array, ""]] | None = None,
+    stops: Callable[[DeviceState], Bool[Array, ""]] | None = None,
 ) -> _Carry:
-    """Native calls go as far as they get with what was heard from the other devices.
+    """Alternates native calls and all-gathers until the solve is done.
 
-    All devices come to the same points and ask for the same. Collectives are O(n) each, or of
-    cores, or of lists of zeros. With `stops` the solve may end before it is done, without a result.
+    Invariant: after each call all devices request the same block. A collective moves O(n) numbers,
+    the candidate sets, or the lists of tight columns. `stops` may end the solve early, without a
+    result.
     """
-    here = division.here()
-    how = {"rows": division.rows, "devices": division.size, "method": method}
+    device = partition.shard_index()
+    layout = {"rows": partition.rows, "devices": partition.size, "method": method}
     masks, sides = (row_mask, col_mask), costs.sides
-    solve = partial(costs.call, operands, masks, here, sides=sides, maximize=maximize, **how)
+    solve = partial(costs.call, operands, masks, device, sides=sides, maximize=maximize, **layout)
 
-    def goes_on(kept: Kept, unless: Bool[Array, ""]) -> Bool[Array, ""]:
-        return ~unless if stops is None else ~(unless | stops(kept))
+    def goes_on(state: DeviceState, ends: Bool[Array, ""]) -> Bool[Array, ""]:
+        return ~ends if stops is None else ~(ends | stops(state))
 
-    def call(heard: Exchanged, kept: Kept) -> _Carry:
-        result, kept = solve(kept, heard)
-        return _Carry(result, kept, heard._replace(mail=division.gather(kept.mail)))
+    def call(gathered: GatheredBlocks, state: DeviceState) -> _Carry:
+        result, state = solve(state, gathered)
+        return _Carry(result, state, gathered._replace(mail=partition.gather(state.mail)))
 
     def go_on(carry: _Carry) -> _Carry:
-        """To where cores or lists have to be exchanged, or to the end."""
+        """Calls until the cores or lists must be gathered, or the solve is done."""
         return lax.while_loop(
-            lambda carry: goes_on(carry.kept, ~carry.kept.asks_for("mail")),
-            lambda carry: call(carry.heard, carry.kept),
-            call(carry.heard, carry.kept),
+            lambda carry: goes_on(carry.state, ~carry.state.requests("mail")),
+            lambda carry: call(carry.gathered, carry.state),
+            call(carry.gathered, carry.state),
         )
 
-    def exchange(what: str, carry: _Carry) -> _Carry:
-        news = division.gather(getattr(carry.kept, what))
-        return go_on(carry._replace(heard=carry.heard._replace(**{what: news})))
+    def gather(block: str, carry: _Carry) -> _Carry:
+        new = partition.gather(getattr(carry.state, block))
+        return go_on(carry._replace(gathered=carry.gathered._replace(**{block: new})))
 
-    def while_asked(what: str, carry: _Carry) -> _Carry:
+    def while_requested(block: str, carry: _Carry) -> _Carry:
         return lax.while_loop(
-            lambda carry: goes_on(carry.kept, ~carry.kept.asks_for(what)),
-            partial(exchange, what),
+            lambda carry: goes_on(carry.state, ~carry.state.requests(block)),
+            partial(gather, block),
             carry,
         )
 
     masked = any(x is not None for x in masks)
-    kept, heard = native_sharded.begin_divided(*sides, masked=masked, **how)
-    kept, heard = vary_alike((kept, heard), (operands, masks, here))  # as what they become
-    carry = go_on(call(heard, kept))
+    state, gathered = native_sharded.empty_state(*sides, masked=masked, **layout)
+    # Loop-carried types must not change: the initial state varies as its successors do.
+    state, gathered = vary_alike((state, gathered), (operands, masks, device))
+    carry = go_on(call(gathered, state))
     if method == "core":
         carry = lax.while_loop(
-            lambda carry: goes_on(carry.kept, carry.kept.done),
-            lambda carry: while_asked("lists", while_asked("cores", carry)),
+            lambda carry: goes_on(carry.state, carry.state.done),
+            lambda carry: while_requested("lists", while_requested("cores", carry)),
             carry,
         )
     else:
-        carry = while_asked("lists", carry)
+        carry = while_requested("lists", carry)
     return carry
 
 
@@ -267,20 +269,22 @@ def exchange_and_solve(
 # The gradient
 
 
-def _slope(division: Division, cost: Array, tangent: Array, res: Assignment) -> Float[Array, ""]:
-    """The sum of the tangents of matched pairs, each added where it is."""
+def _value_jvp(
+    partition: Partition, cost: Array, tangent: Array, res: Assignment
+) -> Float[Array, ""]:
+    """The sum of the tangents of matched pairs. Each device adds those in its own shard."""
     if is_constant(tangent):
         return jnp.zeros_like(res.cost)
 
-    def part(x: Array, col4row: Array, solved: Array) -> Array:
-        if division.rows:
-            mine = division.part_of(col4row)
+    def sum_of_shard(x: Array, col4row: Array, solved: Array) -> Array:
+        if partition.rows:
+            mine = partition.shard_of(col4row)
         else:
-            mine = col4row - division.here() * x.shape[1]
+            mine = col4row - partition.shard_index() * x.shape[1]
         here = solved & (mine >= 0) & (mine < x.shape[1])
         at = jnp.clip(mine, 0, x.shape[1] - 1)[:, None]
-        return division.total(sum_where(here, jnp.take_along_axis(x, at, axis=1)[:, 0]))
+        return partition.total(sum_where(here, jnp.take_along_axis(x, at, axis=1)[:, 0]))
 
-    everywhere = PartitionSpec()
-    specs, solved = (division.spec, everywhere, everywhere), res.status == Status.OPTIMAL
-    return division.on_parts(part, specs, tangent, res.col4row, solved)
+    replicated = PartitionSpec()
+    specs, solved = (partition.spec, replicated, replicated), res.status == Status.OPTIMAL
+    return partition.map_shards(sum_of_shard, specs, tangent, res.col4row, solved)

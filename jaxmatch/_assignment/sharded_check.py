@@ -1,4 +1,4 @@
-"""Proofs of large problems, divided over devices or not, by blocks of rows: few costs at a time."""
+"""Checks of large assignments, sharded or not: the costs are reduced in blocks of rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from jaxmatch._assignment.certificate import AssignmentCheck, Claim, SeenCosts, look_at_costs
-from jaxmatch._assignment.partition import Division, division_of
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions, reduce_rows
+from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Num
 
 
-# Of a block of costs, which the arithmetic of a proof multiplies by some ten.
+# Costs in one block. The error-free arithmetic needs some ten numbers for each.
 _MOST_ENTRIES = 1 << 22
 
 
-def check_divided(
+def check_sharded(
     cost: Num[Array, "a b"],
     result: Assignment,
     row_mask: ArrayLike | None,
@@ -38,41 +38,48 @@ def check_divided(
     col_axis: str | None,
     maximize: bool,
 ) -> AssignmentCheck:
-    """`check_assignment` for costs that are divided."""
-    division = division_of(cost, row_axis, col_axis)
+    """`check_assignment` for sharded costs."""
+    partition = partition_of(cost, row_axis, col_axis)
     if cost.ndim != 2:
         raise ValueError(
-            f"`cost` must be one problem [n, m] where `{division.name}` is given, got shape "
+            f"`cost` must be one problem [n, m] where `{partition.name}` is given, got shape "
             f"{[*cost.shape]}."
         )
-    n, m = division.whole_sides(*cost.shape)
+    n, m = partition.global_shape(*cost.shape)
     masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
     result = as_assignment(result, (n,), (m,), "`cost`")
-    how = {"division": division, "maximize": maximize}
-    return _check_costs(lax.stop_gradient(cost), result, *masks, **how)
+    return _check_costs(
+        lax.stop_gradient(cost), result, *masks, partition=partition, maximize=maximize
+    )
 
 
-@compiled(static_argnames=("division", "maximize"))
+@compiled(static_argnames=("partition", "maximize"))
 def _check_costs(
     cost: Array,
     result: Assignment,
     row_mask: Array | None,
     col_mask: Array | None,
     *,
-    division: Division,
+    partition: Partition,
     maximize: bool,
 ) -> AssignmentCheck:
     def rows_of(costs: tuple[Array, ...], first: Array, count: int) -> Array:
         return lax.dynamic_slice_in_dim(costs[0], first, count)
 
-    sides = division.whole_sides(*cost.shape)
-    costs, specs = (cost,), (division.spec,)
-    masks = (row_mask, col_mask)
-    how = {"sides": sides, "dtype": cost.dtype, "division": division, "maximize": maximize}
-    return check_parts(rows_of, costs, specs, masks, result, **how)
+    return check_shards(
+        rows_of,
+        (cost,),
+        (partition.spec,),
+        (row_mask, col_mask),
+        result,
+        sides=partition.global_shape(*cost.shape),
+        dtype=cost.dtype,
+        partition=partition,
+        maximize=maximize,
+    )
 
 
-def check_parts(
+def check_shards(
     rows_of: Callable[[tuple[Array, ...], Array, int], Array],
     costs: tuple[Array, ...],
     specs: tuple[PartitionSpec, ...],
@@ -81,84 +88,85 @@ def check_parts(
     *,
     sides: tuple[int, int],
     dtype: Any,
-    division: Division,
+    partition: Partition,
     maximize: bool,
 ) -> AssignmentCheck:
-    """`rows_of(costs, first, count)`: the costs of so many rows of a device's part."""
+    """Verifies a result. `rows_of(costs, first, count)` returns `count` rows of a shard."""
     result = lax.stop_gradient(result)
-    claim = Claim.of(sides, *masks, None, result.col_dual, maximize, dtype)
+    bound = DualBound.of(sides, *masks, None, result.col_dual, maximize, dtype)
 
-    def part(
+    def reduce_shard(
         costs: tuple[Array, ...], rows: Array, cols: Array, v: Array, col4row: Array
-    ) -> SeenCosts:
-        look_up = partial(rows_of, costs)
-        return _look_at_part(look_up, rows, cols, v, col4row, division, maximize)
+    ) -> RowReductions:
+        return _reduce_shard(partial(rows_of, costs), rows, cols, v, col4row, partition, maximize)
 
-    everywhere = PartitionSpec()
-    known = (claim.rows, claim.cols, claim.v, result.col4row)
-    arguments = (lax.stop_gradient(costs), *known)
-    if division.is_local:
-        seen = part(*arguments)
+    replicated = PartitionSpec()
+    shared = (bound.rows, bound.cols, bound.v, result.col4row)
+    arguments = (lax.stop_gradient(costs), *shared)
+    if partition.is_local:
+        reductions = reduce_shard(*arguments)
     else:
-        in_specs = (specs, *(everywhere for _ in known))
-        laid_out = division.laid_out(specs, costs)
-        seen = jax.shard_map(
-            part,
-            mesh=division.mesh,
+        in_specs = (specs, *(replicated for _ in shared))
+        resharded = partition.resharded(specs, costs)
+        reductions = jax.shard_map(
+            reduce_shard,
+            mesh=partition.mesh,
             in_specs=in_specs,
-            out_specs=everywhere,
-            check_vma=False,  # all devices gather the same
-        )(laid_out, *known)
-    return claim.judge(seen, result.col4row, result.row4col, result.col_dual)
+            out_specs=replicated,
+            check_vma=False,  # all devices gather the same numbers
+        )(resharded, *shared)
+    return bound.verify(reductions, result.col4row, result.row4col, result.col_dual)
 
 
-def _look_at_part(
+def _reduce_shard(
     rows_of: Callable[[Array, int], Array],
     rows: Bool[Array, " n"],
     cols: Bool[Array, " m"],
     v: Array,
     col4row: Array,
-    division: Division,
+    partition: Partition,
     maximize: bool,
-) -> SeenCosts:
-    """What this device sees in its part, put together with what others see in theirs."""
-    if division.rows:
-        rows, col4row = division.part_of(rows), division.part_of(col4row)
+) -> RowReductions:
+    """The row reductions of the whole problem, combined from those of all shards."""
+    if partition.rows:
+        rows, col4row = partition.shard_of(rows), partition.shard_of(col4row)
     else:
-        cols, v = division.part_of(cols), division.part_of(v)
-        col4row = col4row - division.here() * len(cols)
+        cols, v = partition.shard_of(cols), partition.shard_of(v)
+        col4row = col4row - partition.shard_index() * len(cols)
 
-    def look(first: Array, count: int) -> SeenCosts:
+    def reduce_block(first: Array, count: int) -> RowReductions:
         block = (lax.dynamic_slice_in_dim(x, first, count) for x in (rows, col4row))
         mine, partner = block
-        return look_at_costs(rows_of(first, count), mine, cols, v, partner, maximize)
+        return reduce_rows(rows_of(first, count), mine, cols, v, partner, maximize)
 
-    seen = _in_blocks(look, len(rows), len(cols))
-    if division.axis is None:
-        return seen
-    if division.rows:
-        return jax.tree.map(lambda x: lax.all_gather(x, division.axis, tiled=True), seen)
-    # A row's pair lies on one device; its least cost on any.
+    reductions = _in_blocks(reduce_block, len(rows), len(cols))
+    if partition.axis is None:
+        return reductions
+    if partition.rows:
+        return jax.tree.map(lambda x: lax.all_gather(x, partition.axis, tiled=True), reductions)
+    # The pair of a row lies in one shard; its minimum may lie in any.
     is_mine = (col4row >= 0) & (col4row < len(cols))
-    every, has_pair = jax.tree.map(division.gather, (seen, is_mine))
+    every, has_pair = jax.tree.map(partition.gather, (reductions, is_mine))
     least = every.least.min(0)
     least_rest = jnp.where(every.least == least[None], every.least_rest, jnp.inf).min(0)
     own, own_rest = (
         jnp.where(has_pair, x, 0).sum(0) for x in (every.own, every.own_rest)
-    )  # one of them, and zeros
+    )  # at most one term is not 0
     own = jnp.where(has_pair.any(0), own, jnp.inf)
-    return SeenCosts(least, least_rest, own, own_rest, every.has_tiny.any(0))
+    return RowReductions(least, least_rest, own, own_rest, every.has_tiny.any(0))
 
 
-def _in_blocks(look: Callable[[Array, int], SeenCosts], n: int, m: int) -> SeenCosts:
-    """`look(first, count)` at all of n rows, so many at a time that blocks stay small."""
+def _in_blocks(
+    reduce_block: Callable[[Array, int], RowReductions], n: int, m: int
+) -> RowReductions:
+    """`reduce_block(first, count)` over all n rows, in blocks of at most `_MOST_ENTRIES` costs."""
     if n == 0:
-        return look(jnp.int32(0), 0)
+        return reduce_block(jnp.int32(0), 0)
     count = min(n, max(1, _MOST_ENTRIES // max(m, 1)))
     blocks = -(-n // count)
     first = jnp.minimum(jnp.arange(blocks) * count, n - count)  # the last one may overlap
-    seen = lax.map(lambda first: look(first, count), first)
+    reductions = lax.map(lambda first: reduce_block(first, count), first)
     kept = n - (blocks - 1) * count
     return jax.tree.map(
-        lambda x: jnp.concatenate([x[:-1].reshape(-1), x[-1, count - kept :]]), seen
+        lambda x: jnp.concatenate([x[:-1].reshape(-1), x[-1, count - kept :]]), reductions
     )

@@ -13,7 +13,7 @@ from jax import lax
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.methods import HERE, METHODS
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
-from jaxmatch._assignment.sharded import solve_divided
+from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import all_given, as_given
@@ -47,9 +47,9 @@ def solve_assignment(
 ) -> Assignment:
     r"""Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
 
-    Chooses pairs (i, j), each row and each column at most once, of least total cost. As many
-    pairs are chosen as the smaller side has rows or columns, unless `unmatched_cost` says what
-    leaving a row unmatched costs. All leading dimensions are batch, solved by one native call.
+    Finds pairs (i, j) of least total cost, with each row and each column in at most one pair. All
+    of the smaller side is matched, unless `unmatched_cost` sets a cost for leaving a row unmatched.
+    Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -66,106 +66,107 @@ def solve_assignment(
     - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64, read in place
       (bool and 8- and 16-bit integers are widened to int32). +inf forbids a pair (−inf when
       maximising).
-    - `maximize`: look for the greatest total instead; all inequalities below turn round.
-    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. A row or
-      column that is False does not exist: its costs may be anything, NaN included, and it costs
-      no time. Per-problem sizes are masks.
-    - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`, the cost of leaving that
-      row unmatched (a score when maximising). With it, columns may stay unmatched too, at no cost.
-      +inf (−inf when maximising) means that the row must be matched. Beside integer costs of 2^45
-      or more it must be a whole number.
+    - `maximize`: find the greatest total instead; all inequalities below are reversed.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
+      row or column does not exist. Its costs may be anything, even NaN, and take no time. Use masks
+      for problems of different sizes in one batch.
+    - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`, the cost of leaving a
+      row unmatched (a score when maximising). Columns may then stay unmatched too, at no cost.
+      +inf (−inf when maximising): the row must be matched. With integer costs of 2^45 or more it
+      must be an integer.
     - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
-      ties may fall differently. Similar costs are solved 2 to 3.5 times faster where the problem is
-      square (on CPU also where it is nearly so); with more columns than rows, or with
-      `unmatched_cost`, a cold start is as fast and is used. Non-finite duals mean a cold start
-      too. No gradient flows through it.
-    - `method`: `"auto"`; `"jonker_volgenant"` (C++ on CPU, one warp or block for each problem on
-      NVIDIA GPUs); `"core"`, for one large problem (the whole GPU, or the threads of the CPU, solve
-      one problem after another); `"classical"` and `"tree"`, the Hungarian algorithms of Date and
-      Nagi, solved in the same way; or `"xla"`, the pure-JAX twin for any platform. `"auto"` is
-      `"jonker_volgenant"` on CPU. On CUDA it is that too for batches of up to 4096 rows and columns
-      (2048 for int64), and `"core"` for longer sides and, from 512 rows on, for few problems: at
-      most n²/200,000, those under `vmap` counted. With sides up to 1800 it is `"jonker_volgenant"`
-      after all where cores lead nowhere, as with point clouds of different shape. The methods for
-      large problems take no int64 and no `unmatched_cost`, and have no use for a warm start; what
-      neither kind takes is left to the twin. GPUs with less shared memory than an H100 do not reach
-      4096, an A100 about 3000 and others about 1900: beyond, a batch fails with an error that says
-      so, and `"core"` or `"xla"` is what remains.
+      ties may be broken differently. Similar costs are solved 2 to 3.5 times faster if the problem
+      is square (on CPU also if nearly square). With more columns than rows, with `unmatched_cost`
+      and for non-finite duals a cold start is used. No gradient flows through it.
+    - `method`: a name of this table. `"auto"` is `"jonker_volgenant"` on CPU. On CUDA:
+      `"jonker_volgenant"` for batches with sides up to 4096 (2048 for int64); `"core"` for longer
+      sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`. Up
+      to a side of 1800 it falls back to `"jonker_volgenant"` if the core method stalls, as for
+      point clouds of different shape.
 
-    - `steps_per_call`: `"core"`, `"classical"` or `"tree"` by native calls of so many steps each,
-      in a `jax.lax.while_loop`, instead of all in one call.
-      [`jaxmatch.stepping`][jaxmatch.stepping] holds the steps, and says what one is.
-    - `progress`: a function of (matched rows, rows) that is called after each native call, by
-      `jax.debug.callback`; one step a call if `steps_per_call` does not say.
-    - `row_axis`, `col_axis`: one problem that is too large for a device. The name of the mesh axis
-      over which the rows of `cost`, or its columns, are divided; they must divide evenly (pad, and
-      mask the padding), and the axis has at most 32 devices. All devices solve the same core; they
-      exchange O(n) numbers a few times, and the cores of rows (1.5 KB each) whenever these change.
-      The searches of `"classical"` and `"tree"`, and those that finish for `"core"`, go along pairs
-      without slack: up to 15 for each row are exchanged for a search, and where rows have more, the
-      columns that each of its levels reaches. Beside its part of the costs a device needs O(n + m),
-      of which 80 bytes a row or column for each device. Costs stay where they lie, if they lie as
-      the axis says (else JAX moves them), and but for platforms without a native library, where the
-      twin gathers them. The result is the same on all devices. `"auto"` is `"core"` here;
-      `"jonker_volgenant"` and `"xla"` are not for divided costs, nor is int64. The mesh is that of
-      the array, or in a jitted function that of `jax.set_mesh`; within a `shard_map` over the axis
-      `cost` is the device's own part, and masks are those of the whole problem. Under `vmap`
-      problems are solved one after another. Dividing by rows is faster. Bit for bit the same result
-      as on one device where the rows are divided and of those that exist are not the longer side.
-      Batch dimensions, `unmatched_cost`, `warm_start`, `steps_per_call` and `progress` do not go
-      with it.
+      | `method` | algorithm | parallelism |
+      | --- | --- | --- |
+      | `"jonker_volgenant"` | shortest augmenting paths | CUDA: a warp or block per problem |
+      | `"core"` | augmentation on a core of candidate pairs | the whole GPU, or all CPU threads |
+      | `"classical"`, `"tree"` | Hungarian algorithms of Date and Nagi | as `"core"` |
+      | `"xla"` | the pure-JAX twin, for any platform | `vmap` |
+
+      `"core"`, `"classical"` and `"tree"` solve one problem at a time; they take no int64 and no
+      `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is solved by the
+      twin. The side limit of 4096 is that of an H100; an A100 reaches about 3000 and other GPUs
+      about 1900. A larger batch raises an error that says so; use `"core"` or `"xla"` then.
+    - `steps_per_call`: for `"core"`, `"classical"` and `"tree"`, the number of steps in each native
+      call, in a `jax.lax.while_loop`. By default one call takes all steps.
+      [`jaxmatch.stepping`][jaxmatch.stepping] defines a step, and takes single ones.
+    - `progress`: a function of (matched rows, rows), called after each native call by
+      `jax.debug.callback`. The default of `steps_per_call` is then 1.
+    - `row_axis`, `col_axis`: for one problem that is too large for a device: the mesh axis, of at
+      most 32 devices, over which the rows or the columns of `cost` are sharded. Their number must
+      be divisible by that of the devices; pad, and mask the padding. Sharding by rows is faster.
+
+      The mesh is that of the array, or in a jitted function that of `jax.set_mesh`. Inside a
+      `shard_map` over the axis, `cost` is the device's own shard, and masks are those of the whole
+      problem. Costs are not moved if they are sharded as the axis says; otherwise JAX reshards
+      them. On platforms without a native library the twin gathers them. Under `vmap` problems are
+      solved one at a time. `"auto"` means `"core"`. Batches, int64, `"jonker_volgenant"`, `"xla"`,
+      `unmatched_cost`, `warm_start`, `steps_per_call` and `progress` are not supported.
+
+      All devices solve the same core. They gather O(n) numbers a few times, and the candidate sets
+      of rows (1.5 KB each) when these change. Other searches follow tight pairs (slack 0): up to 15
+      per row are gathered for each search, and for rows with more, the columns that each level
+      reaches. Besides its shard a device needs O(n + m) memory, of which 80 bytes per row or column
+      for each device. The result is the same on all devices. With `row_axis`, and no more unmasked
+      rows than columns, it is bitwise equal to the single-device result.
 
     **Returns:**
 
     An [`Assignment`][jaxmatch.Assignment]. Its numbers are float32, or float64 under
-    `jax_enable_x64`, whatever the dtype of `cost`; indices and status are int32. NumPy's float64
-    and int64 (constants, if within `jit`) have float64 results without x64, too. Outside of a
-    trace, on the CPU, NumPy arrays come out where they went in, and nothing is traced or compiled.
+    `jax_enable_x64`, for any dtype of `cost`; indices and status are int32. For NumPy's float64 and
+    int64 (as constants inside `jit`, too) they are float64 even without x64. On the CPU, outside of
+    a trace, NumPy arguments give NumPy results, and nothing is traced or compiled.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` where something that must be matched (the smaller side, or a
-    row with unmatched cost +inf) has no partner left; `INVALID_COST` where an unmasked cost or an
-    unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` where min(n, m)·max|C| ≥ 2^61
-    for integers (an unmatched cost counts as one, also where there is no column). Never an
-    exception: indices are −1 and numbers NaN for that problem, and the others of the batch are not
-    touched.
+    **Status:** `OPTIMAL`; `INFEASIBLE` if the smaller side, or a row with unmatched cost +inf,
+    cannot be matched; `INVALID_COST` if an unmasked cost or an unmatched cost is NaN or infinite on
+    the wrong side; `OVERFLOW` for integers if min(n, m)·max|C| ≥ 2^61 (unmatched costs are included
+    in C, and min(n, m) is at least 1 here). No exception is raised: that problem has indices −1 and
+    numbers NaN, and the rest of the batch is unaffected.
 
-    **Certificate:** over unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched
-    pairs; a row that may stay unmatched has u_i ≤ r_i, with equality if it does (r_i is its
-    unmatched cost, or 0 where there are more rows than columns); likewise v_j ≤ 0 for columns. Σu +
-    Σv is the optimum. [`check_assignment`][jaxmatch.check_assignment] verifies this.
+    **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs.
+    A row that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched
+    cost, or 0 if there are more rows than columns. Likewise v_j ≤ 0 for columns that may stay
+    unmatched. Σu + Σv is the optimum. [`check_assignment`][jaxmatch.check_assignment] verifies it.
 
-    **Exact:** for the numbers that were passed, and where those are traced for what JAX makes
-    of them: without x64 it rounds float64 to float32. Integers are exact. Floating-point costs are
-    solved in float64 (on CUDA in float32 where that provably does not round), and `gap` is a proved
-    bound on cost − optimum: 0 where no rounding occurred, else a few roundings. The twin is exact
-    for integers below 2^23/n (2^52/n under x64) and reads denormal numbers as zero.
+    **Exact:** for the numbers passed in; for traced values, for what JAX makes of them: without x64
+    it rounds float64 to float32. Integers are exact. Floating-point costs are solved in float64 (on
+    CUDA in float32 where that provably does not round). `gap` is a proved bound on cost − optimum:
+    0 if no rounding occurred, else a few roundings. The twin is exact for integers below 2^23/n
+    (2^52/n under x64) and reads denormal numbers as zero.
 
-    **Deterministic:** the same call gives the same bits, whatever else is in the batch. On another
-    platform ties may fall differently.
+    **Deterministic:** the same call gives the same bits, whatever the rest of the batch. Another
+    platform may break ties differently.
 
-    **Gradient:** `res.cost` differentiates to the permutation matrix, in reverse and forward mode,
-    and with respect to `unmatched_cost` to the indicator of the unmatched rows; second derivatives
-    are zero, and so are all gradients of a problem that is not `OPTIMAL`. Where several assignments
-    are optimal this is one supergradient among several.
+    **Gradient:** the gradient of `res.cost`, forward and reverse, is the permutation matrix with
+    respect to `cost`, and the indicator of unmatched rows with respect to `unmatched_cost`. Second
+    derivatives are zero, and so are all gradients of a problem that is not `OPTIMAL`. If several
+    assignments are optimal, this is one of several supergradients.
 
     **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
-    The costs are read in place with O(n + m) extra memory; a problem with more rows than columns
-    or with a column mask first gathers its used part into a buffer of the same dtype. On CUDA such
-    a buffer, of 4 or 8 bytes for each cost, is part of the call wherever it may be needed: for
-    tall problems, with masks and for 16-bit costs; small problems do without. A masked problem
-    costs what its real size costs.
+    Costs are read in place with O(n + m) extra memory. A problem with more rows than columns or
+    with a column mask first copies its unmasked costs to a buffer of the same dtype. On CUDA a call
+    allocates such a buffer, 4 or 8 bytes per cost, for tall problems, with masks and for 16-bit
+    costs, unless the problem is small. The time of a masked problem is that of its unmasked size.
 
-    `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB for each
-    row: for a matrix of 128 candidates a row, the best 4 of every 32nd column, which is solved
-    exactly. Rows whose price has come so far that a column outside of their candidates might be
-    better are held against all costs, until none asks for a change. Where candidates lead nowhere
-    (rows of few classes, clusters with more rows than columns, products), the tree variant goes on
-    from what there is: up to a read of all costs for each of its searches. `"tree"` needs O(n + m)
-    beside the costs, `"classical"` a bit for each pair; both read all costs many times.
+    `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB per row.
+    It solves exactly a core of 128 candidates per row: the best 4 of every 32nd column. Rows whose
+    price has risen so far that a column outside of their candidates might be better are priced
+    against all costs, until no candidate set changes. If this stalls (few classes of rows, clusters
+    with more rows than columns, products), the tree variant continues from the current state, and
+    reads all costs up to once per search. `"tree"` needs O(n + m) memory besides the costs,
+    `"classical"` one bit per pair; both read all costs many times.
 
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, what a named method does
-    not take (those for large problems: int64, `unmatched_cost`, sides of 2^18 or more), and
-    integers that JAX would cut to 32 bits; `TypeError` for other dtypes.
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
+    method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and
+    integers that JAX would truncate to 32 bits; `TypeError` for other dtypes.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
@@ -175,14 +176,22 @@ def solve_assignment(
     """
     if row_axis is not None or col_axis is not None:
         cost = as_cost(cost)
-        others = {
+        unsupported = {
             "unmatched_cost": unmatched_cost,
             "warm_start": warm_start,
             "steps_per_call": steps_per_call,
             "progress": progress,
         }
-        how = {"maximize": bool(maximize), "method": method, "others": others}
-        return solve_divided(cost, row_mask, col_mask, row_axis, col_axis, **how)
+        return solve_sharded(
+            cost,
+            row_mask,
+            col_mask,
+            row_axis,
+            col_axis,
+            maximize=bool(maximize),
+            method=method,
+            unsupported=unsupported,
+        )
     check_name("method", method, METHODS)
     if steps_per_call is not None:
         steps_per_call = as_count("steps_per_call", steps_per_call)
@@ -200,8 +209,8 @@ def solve_assignment(
         warm_start=warm_start.col_dual if isinstance(warm_start, Assignment) else warm_start,
     )
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
-    how = {"maximize": bool(maximize), "method": method}
-    place = place_of(*arrays, options=(*how.values(),))
+    maximize = bool(maximize)
+    place = place_of(*arrays, options=(maximize, method))
     if in_steps or method not in HERE:
         place = place.by_jax()
     with place.precision():
@@ -209,8 +218,14 @@ def solve_assignment(
         if place.x64 and (not place.native or method in native_large.LARGE_METHODS):
             problem = problem._replace(cost=as_int32(problem.cost))
         if place.native:
-            return place.bring_home(HERE[method](problem, maximize=bool(maximize)))
-        res = _solve(problem, **how, steps_per_call=steps_per_call, progress=progress)
+            return place.bring_home(HERE[method](problem, maximize=maximize))
+        res = _solve(
+            problem,
+            maximize=maximize,
+            method=method,
+            steps_per_call=steps_per_call,
+            progress=progress,
+        )
         return place.bring_home(res)
 
 
@@ -218,7 +233,7 @@ def solve_assignment(
 def linear_sum_assignment(
     cost_matrix: ArrayLike, maximize: bool = False
 ) -> tuple[Int[Array, "... k"], Int[Array, "... k"]]:
-    """The drop-in for `scipy.optimize.linear_sum_assignment` and `optax.assignment`.
+    """A drop-in replacement for `scipy.optimize.linear_sum_assignment` and `optax.assignment`.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[4, 1, 3], [2, 0, 5], [3, 2, 2]])
@@ -230,7 +245,7 @@ def linear_sum_assignment(
 
     - `cost_matrix`: `[..., n, m]`, leading dimensions are batch. +inf forbids a pair (−inf when
       maximising).
-    - `maximize`: look for the greatest total instead.
+    - `maximize`: find the greatest total instead.
 
     **Returns:**
 
@@ -238,9 +253,9 @@ def linear_sum_assignment(
     NumPy arrays and lists on the CPU, else JAX arrays. NumPy's float64 is solved as it is; as
     an argument of `jit` or `vmap` JAX rounds it to float32, unless `jax_enable_x64` is set.
 
-    **Raises:** outside of a trace, `ValueError` as scipy does, for NaN, for an infinity of the
-    wrong sign and for infeasible input. Inside `jit` or `vmap` nothing can be raised: the indices
-    of that problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
+    **Raises:** outside of a trace, `ValueError` as in scipy: for NaN, an infinity of the wrong
+    sign, and infeasible input. Inside `jit` or `vmap` nothing can be raised: the indices of that
+    problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
     duals, masks and everything else, and documents gradient, cost and exactness.
     """
     cost_matrix = as_given("cost_matrix", cost_matrix)
@@ -259,7 +274,7 @@ def linear_sum_assignment(
 
 
 def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:
-    """The rows that are matched, in increasing order, and the column of each."""
+    """The matched rows in increasing order, and their columns."""
     n, m = res.col4row.shape[-1], res.row4col.shape[-1]
     if n <= m:
         row_ind = xp.arange(n, dtype=xp.int32)
@@ -297,20 +312,20 @@ def _solve(
 
     def solve(problem: AssignmentProblem) -> Assignment:
         res = solver(lax.stop_gradient(problem), maximize=maximize)
-        return res.replace(cost=envelope_value(res.cost, problem, res, _slope))
+        return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     return over_batch_shards(solve, problem, core_dims=2)
 
 
-def _slope(
+def _value_jvp(
     problem: AssignmentProblem, tangents: AssignmentProblem, res: Assignment
 ) -> Float[Array, "..."]:
     solved, matched = (res.status == Status.OPTIMAL)[..., None], res.col4row >= 0
     dot = jnp.zeros_like(res.cost)
     if not is_constant(tangents.cost) and problem.cost.shape[-1]:
         at = jnp.maximum(res.col4row, 0)[..., None]
-        along = jnp.take_along_axis(tangents.cost, at, axis=-1)[..., 0]
-        dot += sum_where(solved & matched, along.astype(dot.dtype))
+        of_pairs = jnp.take_along_axis(tangents.cost, at, axis=-1)[..., 0]
+        dot += sum_where(solved & matched, of_pairs.astype(dot.dtype))
     if tangents.unmatched_cost is not None and not is_constant(tangents.unmatched_cost):
         alone = solved & ~matched
         if problem.row_mask is not None:

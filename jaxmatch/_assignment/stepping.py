@@ -1,4 +1,4 @@
-"""One large assignment step by step: a state that can be inspected, stopped and resumed."""
+"""Large assignments in steps, with a state that can be inspected, stored and resumed."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ Progress = Callable[["Array", "Array"], None]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentState:
-    """A solve on its way, from [`init`][jaxmatch.stepping.init]; leading `...` is batch.
+    """The state of an unfinished solve, made by [`init`][jaxmatch.stepping.init].
+
+    Leading `...` is batch.
 
     - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
       is `UNFINISHED`.
-    - `buffers`: what the kernels keep: prices, cores, counters.
+    - `buffers`: the state of the kernels: prices, cores, counters.
 
-    A pytree of arrays: it can go through `jit` and `while_loop`, or into a checkpoint.
+    A pytree of arrays, for `jit`, `while_loop` or a checkpoint.
     """
 
     result: Assignment
@@ -55,40 +57,40 @@ class AssignmentState:
 
     @property
     def matched_rows(self) -> Int[Array, "..."]:
-        """Of the shorter side, masks aside, how many have a partner."""
+        """The number of matched rows."""
         return (self.result.col4row >= 0).sum(-1, dtype=jnp.int32)
 
     @property
     def rows(self) -> Int[Array, "..."]:
-        """How many have to be matched: the shorter side, masks aside; 0 before the first step."""
+        """The number of pairs to find: the unmasked shorter side; 0 before the first step."""
         return self.buffers.word("rows")
 
     @property
     def steps(self) -> Int[Array, "..."]:
-        """Searches so far, the paper's iterations; each may match many rows at once."""
+        """The number of searches so far, the paper's iterations. Each may match many rows."""
         return self.buffers.word("steps")
 
     @property
     def pricings(self) -> Int[Array, "..."]:
-        """How often `"core"` held rows against all costs; dual updates of the Hungarian methods."""
+        """Pricing passes of `"core"` over all costs; dual updates of the Hungarian methods."""
         return self.buffers.word("pricings")
 
     @property
     def dense_steps(self) -> Int[Array, "..."]:
-        """Of the steps of `"core"`, those of trees over all costs."""
+        """Steps of `"core"` that searched trees over all costs."""
         return self.buffers.word("dense_steps")
 
     @property
     def termination_rounds(self) -> Int[Array, "..."]:
-        """Rounds of termination detection of all searches.
+        """Rounds of termination detection in all searches.
 
-        For the Hungarian methods the levels of breadth-first search. For `"core"` on a GPU, whose
-        search is asynchronous, not reproducible between runs; on a CPU one for each search.
+        Hungarian methods: levels of breadth-first search. `"core"`: one per search on a CPU; on a
+        GPU the search is asynchronous, so the number differs between runs.
         """
         return self.buffers.word("termination_rounds")
 
     def stage_ms(self) -> dict[str, float]:
-        """Milliseconds in each stage, of one problem whose state is no tracer."""
+        """Milliseconds spent in each stage, for one problem, outside of a trace."""
         stages = ("look", "select", "bid", "augment", "price")
         if self.method != "core":
             stages = ("look", "reduce", "compress", "search", "dual_update")
@@ -98,12 +100,12 @@ class AssignmentState:
 
 
 def is_done(buffers: Buffers) -> Bool[Array, "..."]:
-    """Whether the result that came with these is final."""
+    """Whether the result of these buffers is final."""
     return buffers.word("stage") == size("large.stage.done")
 
 
 def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
-    """Whether `"core"` has given up cores for trees over all costs."""
+    """Whether `"core"` has switched from cores to trees over all costs."""
     return buffers.word("dense_steps") > 0
 
 
@@ -116,7 +118,7 @@ def init(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
-    """A state in which nothing has been done. Masks must be those of every later step."""
+    """The initial state of a solve. Pass the same masks to every `step`."""
     check_name("method", method, native_large.LARGE_METHODS)
     problem = as_problem(cost, row_mask, col_mask)
     cost, masked = problem.cost, problem.masks != (None, None)
@@ -126,7 +128,7 @@ def init(
             f"{cost.dtype}{[*cost.shape]}."
         )
     start = (Assignment.empty(cost.shape), native_large.empty_buffers(cost, masked, method))
-    # In a surrounding `shard_map`, typed as what a step makes of it.
+    # In a surrounding `shard_map` the state must have the type of its successors.
     result, buffers = vary_alike(start, problem)
     return AssignmentState(result, buffers, maximize, method)
 
@@ -140,11 +142,11 @@ def step(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
-    """Up to `steps` more steps; a state that is done stays as it is.
+    """Take up to `steps` more steps; a state that is done is returned unchanged.
 
-    A step is one search, with the augmentations along the paths that it finds.
+    A step is one search and the augmentations along the paths that it finds.
 
-    `RuntimeError` where the native libraries are missing.
+    Raises `RuntimeError` if the native libraries are missing.
 
     >>> import jax, jax.numpy as jnp
     >>> from jaxmatch import stepping
@@ -158,8 +160,9 @@ def step(
     require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
     problem = as_problem(cost, row_mask, col_mask)
     steps = as_count("steps", steps)
-    how = {"maximize": state.maximize, "method": state.method, "steps": steps}
-    result, buffers = _step(problem, state.buffers, **how)
+    result, buffers = _step(
+        problem, state.buffers, maximize=state.maximize, method=state.method, steps=steps
+    )
     return dataclasses.replace(state, result=result, buffers=buffers)
 
 
@@ -170,8 +173,14 @@ def _step(
         raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
 
     def solve(problem: AssignmentProblem, buffers: Buffers) -> tuple[Assignment, Buffers]:
-        how = {"maximize": maximize, "method": method, "buffers": buffers, "steps": steps}
-        return native_large.large(problem.cost, *problem.masks, **how)
+        return native_large.large(
+            problem.cost,
+            *problem.masks,
+            maximize=maximize,
+            method=method,
+            buffers=buffers,
+            steps=steps,
+        )
 
     return by_platform(None, problem, buffers, cpu=solve, cuda=solve)
 
@@ -184,7 +193,7 @@ def solve_in_steps(
     steps: int,
     progress: Progress | None,
 ) -> Assignment:
-    """Steps until all problems of the batch are done, as one `while_loop`."""
+    """A `while_loop` of native calls, until all problems of the batch are done."""
 
     def report(result: Assignment, buffers: Buffers) -> None:
         if progress is not None:
@@ -192,6 +201,5 @@ def solve_in_steps(
             jax.debug.callback(progress, state.matched_rows, state.rows)
 
     start = native_large.empty_buffers(problem.cost, problem.masks != (None, None), method)
-    how = {"method": method, "maximize": maximize, "steps": steps}
-    call = partial(_step, problem, **how)
+    call = partial(_step, problem, method=method, maximize=maximize, steps=steps)
     return until_done(call, vary_alike(start, problem), is_done, report)

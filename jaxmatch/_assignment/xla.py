@@ -1,4 +1,4 @@
-"""The pure-JAX assignment solver for any platform: from arguments to canonical form and back."""
+"""The pure-JAX assignment solver for any platform: conversion to canonical form and back."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def solve(
     *,
     maximize: bool,
 ) -> Assignment:
-    """One problem, as documented in `solve_assignment`; `vmap` it for a batch."""
+    """Solves one problem as documented in `solve_assignment`; use `vmap` for a batch."""
     n, m = cost.shape
     rows = jnp.ones_like(cost, bool, shape=(n,)) if row_mask is None else row_mask
     cols = jnp.ones_like(cost, bool, shape=(m,)) if col_mask is None else col_mask
     allowed = rows[:, None] & cols[None, :]
 
-    # Canonical form: minimise, +inf where a pair is not allowed, and what it costs each row to
-    # stay unmatched: +inf where it must not, 0 where it does not exist.
+    # Canonical form: minimise; +inf forbids a pair; r is the cost of leaving a row unmatched, +inf
+    # for rows that must be matched and 0 for masked rows.
     sign = -1 if maximize else 1
     c, c_low = as_float(cost)
     c = jnp.where(allowed, sign * c, jnp.inf)
@@ -54,19 +54,19 @@ def solve(
             overflow |= _overflows(unmatched_cost, rows, pairs)
     go = ~(invalid | overflow)
 
-    # What `gap` must allow for besides the roundings that the proof sees: integers longer than a
-    # float, and numbers so small that XLA may read them, or a difference of them, as zero.
+    # Errors that `gap` must cover besides the roundings in `_prove`: integers longer than a float,
+    # and numbers so small that XLA may flush them, or their differences, to zero.
     info = jnp.finfo(c.dtype)
-    room = 1 << (8 * (n + m)).bit_length()  # no sum has more terms than that
+    room = 1 << (8 * (n + m)).bit_length()  # an upper bound on the number of terms of any sum
     small = 4 * room * float(info.tiny) / float(info.eps)
     flushed = (allowed & nonzero_below(cost, small)).any()
     if unmatched_cost is not None:
         flushed |= (rows & nonzero_below(unmatched_cost, small)).any()
-    given = (cost, c if unmatched_cost is None else unmatched_cost)
-    narrow = any(x.dtype != c.dtype and jnp.issubdtype(x.dtype, jnp.floating) for x in given)
+    inputs = (cost, c if unmatched_cost is None else unmatched_cost)
+    narrow = any(x.dtype != c.dtype and jnp.issubdtype(x.dtype, jnp.floating) for x in inputs)
     tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
     low = jnp.maximum(greatest(jnp.where(allowed, c_low, 0)), greatest(jnp.where(rows, r_low, 0)))
-    # Huge costs are divided by a power of two: the sums along a path must stay finite.
+    # Huge costs are scaled by a power of two: the sums along a path must stay finite.
     huge = jnp.maximum(greatest(c), greatest(r)) > float(info.max) / room
     scale = jnp.where(huge, 1 / room, 1).astype(c.dtype)
     c, r = c * scale, r * scale
@@ -80,7 +80,7 @@ def solve(
         return place(c, r, rows & go, optional, slop, start)
 
     def place_cols(go: Array) -> Placement:
-        """The same on the transpose: columns must be matched, and rows have duals to start with."""
+        """Solves the transpose: columns must be matched, and the warm start has row duals."""
         leave = jnp.where(cols, jnp.inf, 0).astype(c.dtype)
         row_start = None
         if start is not None:
@@ -96,7 +96,7 @@ def solve(
     elif n >= m and row_mask is None:
         placed = place_cols(go)
     else:
-        # Only now is it known which side must be matched. The other call has nothing to place.
+        # Masks decide at run time which side must be matched. The other call places no row.
         flip = num_rows > num_cols
         by_row, by_col = place_rows(go & ~flip, num_rows != num_cols), place_cols(go & flip)
         placed = jax.tree.map(lambda a, b: jnp.where(flip, b, a), by_row, by_col)
@@ -122,7 +122,7 @@ def solve(
 
 
 def _overflows(x: Num[Array, "..."], exists: Array, pairs: Int[Array, ""]) -> Array:
-    """Whether pairs * max|x|, or max|x| itself, reaches 2^61; 32-bit integers are too small."""
+    """Whether pairs * max|x| or max|x| reaches 2^61. 32-bit integers never do."""
     pairs = jnp.maximum(pairs, 1)
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = jnp.where(exists & jnp.isfinite(x), jnp.abs(x), 0)

@@ -1,11 +1,12 @@
-"""Successive shortest augmenting paths, for one problem in canonical form and on any platform.
+"""Successive shortest augmenting paths in pure JAX, for one problem in canonical form.
 
 Canonical form: minimise, +inf forbids a pair, every active row must be matched or pay `leave`, and
 columns may stay unmatched unless there are as many active rows as columns.
 
-One row after another is placed along a shortest path of reduced costs C_ij - u_i - v_j, found by
-Dijkstra's algorithm (Jonker and Volgenant, Computing 38, 1987, section 3, without their start).
-Only the column duals v are kept: u_i is C_ij - v_j for the column j that row i is matched to.
+Rows are placed one at a time along a shortest path of reduced costs C_ij - u_i - v_j, found by
+Dijkstra's algorithm (Jonker and Volgenant, Computing 38, 1987, section 3, without their
+initialisation). Only the column duals v are stored: u_i is C_ij - v_j for the column j that row i
+is matched to.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """What `place` returns; the numbers mean nothing where a row found no place."""
+    """The result of `place`. Where `failed`, the numbers are meaningless."""
 
     col4row: Int[Array, " p"]
     row4col: Int[Array, " q"]
@@ -44,12 +45,13 @@ def place(
     slop: Float[Array, ""],
     start: Float[Array, " q"] | None,
 ) -> Placement:
-    """Match every active row, or leave it unmatched for leave_i. v_j <= 0 where columns are
-    `optional`, and `slop` is added to the gap.
+    """Match every active row, or leave it unmatched at the cost leave_i.
+
+    v_j <= 0 if columns are `optional`. `slop` is added to the gap.
     """
     p, q = c.shape
     if p == 0 or q == 0:
-        # Loops want an entry to look at: add a row and a column that do not exist.
+        # The loops need at least one entry: pad with an inactive row and a forbidden column.
         grown = jnp.pad(c, (0, 1), constant_values=jnp.inf)
         leave, active = jnp.pad(leave, (0, 1)), jnp.pad(active, (0, 1))
         res = place(grown, leave, active, optional, slop, None)
@@ -59,9 +61,9 @@ def place(
     cold = jnp.zeros_like(c[0])
     if start is None:
         return _place_from(c, leave, active, slop, cold)
-    # Any column duals are feasible, for rows take what is left. But a column that stays unmatched
-    # needs a dual of 0, and duals on another scale than the costs round them away. So a warm start
-    # stands if it left no gap; otherwise the same is done again from a cold one.
+    # Any column duals are feasible, as row duals follow from them. But an unmatched column needs a
+    # dual of 0, and duals of another scale than the costs lose the costs to rounding. So the result
+    # of a warm start is used if its gap is 0; otherwise the solve is repeated from a cold start.
     warm = jnp.isfinite(start).all()
     start = jnp.where(optional, jnp.minimum(start, 0), start)
 
@@ -81,32 +83,32 @@ def place(
 
 
 class _Search(NamedTuple):
-    """The state between two steps."""
+    """The state of the loop."""
 
-    placed: Int[Array, ""]  # this many rows have been placed, the next one is the root of a search
+    placed: Int[Array, ""]  # the number of rows placed; the next one is the root of the search
     failed: Bool[Array, ""]
     col4row: Int[Array, " p"]
     row4col: Int[Array, " q"]
     v: Float[Array, " q"]
     # Dijkstra's algorithm from the root.
     row: Int[Array, ""]  # the row to scan
-    offset: Float[Array, ""]  # the distance of that row, less its dual
-    dist: Float[Array, " q"]  # of the shortest path found to a column
-    pred: Int[Array, " q"]  # the row before the column on that path
+    offset: Float[Array, ""]  # the distance of that row minus its dual
+    dist: Float[Array, " q"]  # length of the shortest known path to a column
+    pred: Int[Array, " q"]  # the row that precedes a column on that path
     scanned: Bool[Array, " q"]
-    leave_dist: Float[Array, ""]  # of the shortest path that ends with a row left unmatched
+    leave_dist: Float[Array, ""]  # length of the shortest path that leaves a row unmatched
     leave_row: Int[Array, ""]
-    # Augmentation along the path that was found.
+    # Augmentation along the shortest path.
     augmenting: Bool[Array, ""]
-    col: Int[Array, ""]  # the column to be handed over to the row before it
+    col: Int[Array, ""]  # the column to assign to its predecessor
 
 
 def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) -> Placement:
-    """Place every active row, from the column duals v."""
+    """Place every active row, starting from the column duals v."""
     p, q = c.shape
     order = jnp.argsort(~active)
     count = active.sum(dtype=jnp.int32)
-    zero = jnp.zeros_like(c[0, 0] + leave[0] + v[0])  # varies over a mesh as all of them do
+    zero = jnp.zeros_like(c[0, 0] + leave[0] + v[0])  # has the varying axes of all three
 
     def filled(shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Array:
         return jnp.full_like(zero, value, dtype, shape=shape)
@@ -126,7 +128,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         )
 
     def scan(s: _Search) -> _Search:
-        """Dijkstra's step: look from a row at all columns, then go on to the nearest."""
+        """One step of Dijkstra: relax all columns from a row, then select the nearest column."""
         through = s.offset + (c[s.row] - s.v)
         closer = ~s.scanned & (through < s.dist)
         dist = jnp.where(closer, through, s.dist)
@@ -140,8 +142,8 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         length = jnp.minimum(nearest, leave_dist)
         leaves, owner = leave_dist < nearest, s.row4col[col]
         found = leaves | (owner < 0) | ~(length < jnp.inf)
-        # The path ends here. Scanned columns are nearer than its end: their duals take the
-        # difference, so that reduced costs stay >= 0 and are 0 along the path.
+        # At the end of the path: lower the duals of scanned columns by their distance to the end.
+        # Reduced costs stay >= 0 and become 0 along the path.
         v = jnp.where(found & s.scanned, s.v + jnp.minimum(dist - length, 0), s.v)
         return s._replace(
             failed=~(length < jnp.inf),
@@ -159,7 +161,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         )
 
     def augment(s: _Search) -> _Search:
-        """Hand one column over to the row before it; at the root start the next search."""
+        """Assign one column to its predecessor; at the root, start the next search."""
         on = s.augmenting & (s.col >= 0)
         row = s.pred[s.col]
         s = s._replace(
@@ -170,9 +172,9 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         fresh = search(s.placed + 1, s.failed, s.col4row, s.row4col, s.v)
         return _select(s.augmenting & (s.col < 0), fresh, s)
 
-    # One loop and not three nested ones: under vmap every problem goes at its own pace. It ends
-    # whatever the numbers are, for a search scans each column once, and a path leads from a column
-    # to one that was scanned before it.
+    # One loop instead of three nested ones: under vmap no problem waits for the others. It ends for
+    # any numbers: a search scans each column once, and a path leads from a column to one that was
+    # scanned earlier.
     s = lax.while_loop(
         lambda s: (s.placed < count) & ~s.failed,
         lambda s: augment(_select(s.augmenting, s, scan(s))),
@@ -189,7 +191,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
 
 
 def _put(x: Array, index: Array, value: Array | int, when: Array) -> Array:
-    """x[index] = value; a select, for XLA turns a scatter into a loop on some platforms."""
+    """x[index] = value, as a select: XLA compiles a scatter to a loop on some platforms."""
     return jnp.where(when & (jnp.arange(x.size, dtype=index.dtype) == index), value, x)
 
 
@@ -199,7 +201,7 @@ def _select(pred: Array, a: _Search, b: _Search) -> _Search:
 
 def _prove(c: Array, leave: Array, slop: Array, s: _Search) -> tuple[Array, Array, Array]:
     """Row duals, cost, and a proved bound on cost - optimum."""
-    # u_i = min_j C_ij - v_j, without error: as a float and the rest.
+    # u_i = min_j C_ij - v_j, exact as a float and a rest.
     x, rest = two_sum(c, -s.v[None, :])
     rest = jnp.where(x < jnp.inf, rest, 0)
     u = jnp.minimum(x.min(1), leave)
@@ -211,7 +213,7 @@ def _prove(c: Array, leave: Array, slop: Array, s: _Search) -> tuple[Array, Arra
     def chosen(x: Array, otherwise: Array) -> Array:
         return jnp.where(s.col4row < 0, otherwise, jnp.take_along_axis(x, col, 1)[:, 0])
 
-    # The slack of matched and of unmatched rows, and of unmatched columns, adds up to the gap.
+    # gap = Σ slack of rows in their pairs (or unmatched) + Σ slack of unmatched columns.
     slack, slack_rest = two_sum(chosen(x, leave), -u)
     rest, rest_rest = two_sum(chosen(rest, jnp.zeros_like(u)), -u_rest)
     slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))

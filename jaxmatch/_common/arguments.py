@@ -1,4 +1,4 @@
-"""Costs, masks and duals as users hand them over: arrays that the solvers take, or an error."""
+"""Checks and conversions of user arguments to the arrays that solvers take."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def as_array(
     must: str = MUST,
     advice: str = "; cast it",
 ) -> Array:
-    """As `asarray` of NumPy or JAX, which would cut long integers to 32 bits in silence."""
+    """As NumPy's or JAX's `asarray`, but an error if integers would be truncated to 32 bits."""
     array = typed(name, x, dtypes, must, advice)
     if isinstance(array, np.ndarray) and array.dtype.itemsize == 8:
         array = _cut(name, array)
@@ -45,7 +45,7 @@ def as_array(
 
 
 def _cut(name: str, array: np.ndarray) -> np.ndarray:
-    """In the dtype in which JAX keeps such numbers."""
+    """Converts to the canonical JAX dtype; an error if integers do not fit."""
     kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
     if array.dtype.kind in "iu" and kept != array.dtype and array.size:
         fits = np.iinfo(kept)
@@ -58,14 +58,14 @@ def _cut(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def solved_dtype(dtype: np.dtype) -> np.dtype:
-    """In which numbers of a dtype are solved where no kernel reads them in place."""
+    """The dtype in which a solver without in-place reads computes numbers of a dtype."""
     if dtype in NARROW:
         return np.dtype(np.int32)
     return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else dtype
 
 
 def check_name(name: str, given: Any, known: Iterable[Any]) -> None:
-    names = [*known]  # a list, to which what cannot be hashed is no error
+    names = [*known]  # a list: an unhashable name must not raise a TypeError
     if given not in names:
         raise ValueError(f"`{name}` must be one of {names}, got {given!r}.")
 
@@ -87,23 +87,25 @@ def as_options(
     choices: Mapping[str, Sequence[Any]],
     as_number: Callable[[str, Any], Any],
 ) -> tuple[tuple[str, Any], ...]:
-    """The options of a method in a form that `jit` can compare. `as_number` is for those that are
-    no choices."""
+    """The options of a method as a sorted, hashable tuple for `jit`.
+
+    `as_number` checks and converts the options without `choices`.
+    """
     if not isinstance(options, (Mapping, NoneType)):
         raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
-    given: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for option, value in (options or {}).items():
         if option not in known:
             takes = f"takes the options {[*known]}" if known else "takes no options"
             raise ValueError(f"`options`: method {method!r} {takes}, got {option!r}.")
         name = f"options[{option!r}]"
         if option not in choices:
-            given[option] = as_number(name, value)
+            checked[option] = as_number(name, value)
         elif isinstance(value, (str, int, np.integer)) and value in choices[option]:
-            given[option] = value if isinstance(value, str) else operator.index(value)
+            checked[option] = value if isinstance(value, str) else operator.index(value)
         else:
             raise ValueError(f"`{name}` must be one of {[*choices[option]]}, got {value!r}.")
-    return tuple(sorted(given.items()))
+    return tuple(sorted(checked.items()))
 
 
 def as_result(
@@ -114,12 +116,12 @@ def as_result(
     advice: str,
     argument: str = "result",
 ) -> R:
-    """A result to be checked: these of its fields, of these shapes, as arrays; the others None.
+    """A result with the given fields as arrays of the given shapes, all other fields None.
 
-    `beside`: the arguments that the shapes go with.
+    `beside`: the arguments that determine the shapes, for error messages.
     """
     require(argument, result, kind, advice)
-    looked_at = {}
+    arrays = {}
     for field, shape in fields.items():
         dtypes, words = _KINDS[field]
         name = f"{argument}.{field}"
@@ -128,15 +130,15 @@ def as_result(
             raise ValueError(
                 f"`{name}` must have shape {shape} to go with {beside}, got {x.shape}."
             )
-        looked_at[field] = x
-    others = {name: None for name in vars(result) if name not in looked_at}
-    return kind(**looked_at, **others)
+        arrays[field] = x
+    others = {name: None for name in vars(result) if name not in arrays}
+    return kind(**arrays, **others)
 
 
 def as_assignment(
     result: Any, rows: tuple[int, ...], cols: tuple[int, ...], beside: str
 ) -> Assignment:
-    """An assignment to be checked, of these shapes."""
+    """The fields of an assignment that a check reads, with checked shapes."""
     return as_result(
         result,
         Assignment,
@@ -147,7 +149,7 @@ def as_assignment(
     )
 
 
-# What the fields of results hold.
+# The dtypes of the fields of results, and their names in error messages.
 _KINDS = {
     **dict.fromkeys(("col4row", "row4col", "cardinality"), (INTEGERS, "integers")),
     **dict.fromkeys(("row_cover", "col_cover", "source_side"), (BOOLEAN, "boolean")),

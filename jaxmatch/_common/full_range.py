@@ -1,5 +1,7 @@
-"""Floats of the full range of their dtype, for checks: XLA takes denormal numbers for zero, so they
-are looked at by their bits."""
+"""Comparisons and sums of floats including denormal numbers, for checks.
+
+XLA flushes denormal numbers to zero, so they are read by their bits.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether 0 <= low <= high; on a TPU float64 is compared as XLA does."""
+    """Whether 0 <= low <= high. On a TPU denormal float64 count as 0."""
 
     def by_value(low: Array, high: Array) -> Array:
         return (low >= 0) & (low <= high)
@@ -33,7 +35,7 @@ def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..
 
 
 def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """Integers in the order of the numbers from 0 on; -1 for NaN and what is below 0."""
+    """Integers that order the non-negative numbers; -1 for NaN and negative numbers."""
     bits = jnp.dtype(f"int{jnp.finfo(x.dtype).bits}")
     signed = lax.bitcast_convert_type(x, bits)
     size = signed & jnp.iinfo(bits).max
@@ -42,7 +44,7 @@ def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
 
 
 def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
-    """The same numbers, denormal ones too where `dtype` is wider."""
+    """Converts to a wider dtype without flushing denormal numbers."""
     if x.dtype == dtype:
         return x
     size = _rank(jnp.abs(x))
@@ -55,8 +57,10 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 class Parts(NamedTuple):
-    """x >= 0 as large + small / 2^k, of which one is 0. Linear operations apply to both, and no
-    intermediate result is denormal."""
+    """x >= 0 as large + small / 2^k, one of which is 0.
+
+    Linear operations apply to both parts. No intermediate result is denormal.
+    """
 
     large: Float[Array, "..."]
     small: Float[Array, "..."]
@@ -91,7 +95,7 @@ class Parts(NamedTuple):
         return self.plus(other.map(jnp.negative))
 
     def whole(self) -> tuple[Array, Array]:
-        """In units of 1, where small parts may be lost, and of 1 / 2^k, where it may overflow."""
+        """The sum in units of 1 (small parts may be lost), and of 1 / 2^k (it may overflow)."""
         _, k = _SMALL[self.large.dtype.name]
         return self.large + self.small * 2.0**-k, self.large * 2.0**k + self.small
 
@@ -104,7 +108,7 @@ class Parts(NamedTuple):
         return self.at_most(bound) & self.map(jnp.negative).at_most(bound)
 
 
-# For each dtype: numbers below 2^below are small, and k.
+# For each dtype (below, k): numbers below 2^below are small, and scaled by 2^k.
 _SMALL = {"float32": (-40, 80), "float64": (-400, 700)}
 
 

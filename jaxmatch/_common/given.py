@@ -1,5 +1,7 @@
-"""Arguments as users hand them over: arrays of NumPy or JAX in the dtype that they came in, or an
-error that says which argument it is, what was expected and what to do."""
+"""Conversion of user arguments to NumPy or JAX arrays of unchanged dtype.
+
+Errors name the argument, what was expected and what to do.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def _dtypes(names: str) -> frozenset[np.dtype]:
     return frozenset(map(jnp.dtype, names.split()))
 
 
-# What solvers take: the narrow ones are widened, the others read in place.
+# The dtypes that solvers take: narrow ones are widened, the others are read in place.
 NARROW = _dtypes("bool int8 uint8 int16 uint16")
 IN_PLACE = _dtypes("bfloat16 float16 float32 float64 int32 int64")
 SOLVED = NARROW | IN_PLACE
@@ -32,7 +34,7 @@ _PYTHON_NUMBERS = frozenset([bool, int, float])
 
 
 def on_host(name: str, x: ArrayLike, built: str) -> np.ndarray:
-    """An array of NumPy, to build a "graph" or a "network" of."""
+    """A NumPy array on the host; `built` is "graph" or "network"."""
     x = as_given(name, x)
     refuse_tracer(name, x, built)
     if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
@@ -41,7 +43,7 @@ def on_host(name: str, x: ArrayLike, built: str) -> np.ndarray:
 
 
 def refuse_tracer(name: str, x: Any, built: str) -> None:
-    """`built` is what the array would go into, "graph" or "network"."""
+    """An error for tracers: a `built` ("graph" or "network") is made on the host."""
     if isinstance(x, jax.core.Tracer):
         raise TypeError(
             f"`{name}` is traced by `jit`, `vmap` or `grad`, but {built}s are built on the host. "
@@ -50,7 +52,7 @@ def refuse_tracer(name: str, x: Any, built: str) -> None:
 
 
 def as_given(name: str, x: ArrayLike) -> Any:
-    """An array of NumPy or JAX, as it is or of a list and the like; Python's numbers stay such."""
+    """A NumPy or JAX array, converted from lists and the like; Python numbers stay as they are."""
     if isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
         return x
     array = x if type(x) is np.ndarray else _of_others(name, x)
@@ -60,16 +62,16 @@ def as_given(name: str, x: ArrayLike) -> Any:
 
 
 def all_given(**arguments: ArrayLike | None) -> tuple[Any, ...]:
-    """`as_given` of those that are not None."""
+    """`as_given` for each argument that is not None."""
     return tuple([None if x is None else as_given(name, x) for name, x in arguments.items()])
 
 
 def typed(
     name: str, x: ArrayLike, dtypes: frozenset[np.dtype], must: str, advice: str = "; cast it"
 ) -> Any:
-    """An array of one of the dtypes; `must` says in words what it has to be."""
-    given = as_given(name, x)
-    array = np.asarray(given) if type(given) in _PYTHON_NUMBERS else given
+    """An array of one of the dtypes; `must` describes these in the error."""
+    x = as_given(name, x)
+    array = np.asarray(x) if type(x) in _PYTHON_NUMBERS else x
     if array.dtype in dtypes:
         return array
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
@@ -82,7 +84,7 @@ def _words(dtype: Any) -> str:
 
 
 def _of_others(name: str, x: Any) -> Any:
-    """What is neither a plain array nor a number."""
+    """Converts anything but plain arrays and numbers to an array, or raises an error."""
     parts = x if isinstance(x, (list, tuple)) else (x,)
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
         raise TypeError(
@@ -118,7 +120,7 @@ def _kind(x: Any) -> str:
 
 
 def require(name: str, x: Any, kind: type, advice: str) -> None:
-    """That x is of a class of ours."""
+    """Raises an error unless x is of a class of this library."""
     if not isinstance(x, kind):
         what = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
         raise TypeError(f"`{name}` must be {what}, got {_kind(x)}; {advice}.")

@@ -1,4 +1,4 @@
-"""The derivative of an optimum by its problem (envelope theorem, Danskin)."""
+"""The derivative of an optimum with respect to its problem (envelope theorem, Danskin)."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ def envelope_value(
     optimum: Float[Array, "..."],
     problem: Any,
     solution: Any,
-    slope: Callable[[Any, Any, Any], Array],
+    jvp: Callable[[Any, Any, Any], Array],
 ) -> Float[Array, "..."]:
-    """The optimum, with `slope(problem, tangents, solution)` as its derivative.
+    """The optimum, with `jvp(problem, tangents, solution)` as its derivative.
 
-    `problem` and `solution` are pytrees. `slope` is linear in the tangents of `problem`, of which
-    those of integers are float0, and refers to no array beside its arguments.
+    `problem` and `solution` are pytrees. `jvp` is linear in the tangents of `problem` (float0 for
+    integers) and closes over no array.
     """
-    return _value(slope, problem, optimum, solution)
+    return _value(jvp, problem, optimum, solution)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _value(
-    slope: Callable[[Any, Any, Any], Array], problem: Any, optimum: Array, solution: Any
+    jvp: Callable[[Any, Any, Any], Array], problem: Any, optimum: Array, solution: Any
 ) -> Array:
     return optimum
 
 
 @_value.defjvp
 def _value_jvp(
-    slope: Callable[[Any, Any, Any], Array], primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    jvp: Callable[[Any, Any, Any], Array], primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     problem, optimum, solution = primals
-    dot = slope(problem, tangents[0], solution)
-    # Not `optimum`, which is a constant to JAX: the value of a second derivative depends on it.
-    return _value(slope, *primals), dot.astype(optimum.dtype)
+    dot = jvp(problem, tangents[0], solution)
+    # Not the constant `optimum`: for second derivatives the value must depend on the problem.
+    return _value(jvp, *primals), dot.astype(optimum.dtype)
 
 
 def sum_where(
     chosen: Bool[Array, "..."], tangent: Num[Array, "..."], axes: int | tuple[int, ...] = -1
 ) -> Array:
-    """The sum of the tangents that are chosen."""
-    # `where` and not a product: its transpose stops a NaN that a loss sends back.
+    """The sum of the chosen tangents."""
+    # `where` instead of a product: its transpose blocks NaN cotangents.
     return jnp.where(chosen, tangent, 0).sum(axes)
 
 
 def is_constant(tangent: Array) -> bool:
-    """Whether a tangent belongs to an integer."""
+    """Whether the tangent is that of an integer."""
     return tangent.dtype == jax.dtypes.float0

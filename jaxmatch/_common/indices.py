@@ -1,4 +1,4 @@
-"""Arrays of indices as arguments."""
+"""Checks of index arrays."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jaxmatch._common.given import on_host
 
 
 def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: str) -> np.ndarray:
-    """One index from 0 to `size` - 1 for each edge; `advice` is what to do if one is not.
+    """One index from 0 to `size` - 1 per edge, or an error with `advice`.
 
-    `ends` is what edges join, "vertices" or "nodes".
+    `ends`: the endpoints of edges in the error, "vertices" or "nodes".
     """
     x = on_host(name, x, built)
     if x.ndim != 1:
@@ -34,7 +34,7 @@ def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: s
 
 
 def rows_of_csr(name: str, csr: Any) -> np.ndarray:
-    """The row of each entry of a `scipy.sparse` matrix in CSR."""
+    """The row of each stored entry of a `scipy.sparse` matrix in CSR."""
     counts = np.diff(csr.indptr)
     if csr.indptr[0] != 0 or (counts < 0).any() or csr.indptr[-1] > len(csr.indices):
         raise ValueError(
@@ -45,13 +45,13 @@ def rows_of_csr(name: str, csr: Any) -> np.ndarray:
 
 
 def existing(index: Any, size: int) -> Any:
-    """Integers as int32, -1 for those that are not below `size`.
+    """Indices as int32, -1 for those out of range.
 
-    To be asked before a conversion to 32 bits, which may make such a number one that is. An array
-    of NumPy stays one.
+    Call it before a conversion to 32 bits, which could wrap an index into range. NumPy arrays stay
+    NumPy arrays.
     """
     xp = jnp if isinstance(index, jax.Array) else np
     if index.dtype.itemsize < 4:
-        index = index.astype(np.int32)  # to which `size` can be compared
+        index = index.astype(np.int32)  # so that `size` fits
     exists = (index >= 0) & (index < size)
     return xp.where(exists, xp.where(exists, index, 0).astype(np.int32), np.int32(-1))

@@ -1,4 +1,4 @@
-"""Promotion spelled out, for `jax_numpy_rank_promotion="raise"` and
+"""Explicit promotion, for `jax_numpy_rank_promotion="raise"` and
 `jax_numpy_dtype_promotion="strict"`."""
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def same_rank(*arrays: ArrayLike) -> list[Array]:
-    """With dimensions of size 1 in front, as many as those of fewer dimensions lack."""
-    given = [jnp.asarray(x) for x in arrays]
-    rank = max(x.ndim for x in given)
-    return [lax.expand_dims(x, range(rank - x.ndim)) for x in given]
+    """Expands arrays to the largest rank by leading dimensions of size 1."""
+    converted = [jnp.asarray(x) for x in arrays]
+    rank = max(x.ndim for x in converted)
+    return [lax.expand_dims(x, range(rank - x.ndim)) for x in converted]
 
 
 def last_iota(dtype: Any, size: int, rank: int) -> Array:
-    """0, 1, ... along the last of `rank` dimensions, all others of size 1."""
+    """0, 1, ... along the last of `rank` dimensions; all others have size 1."""
     return lax.broadcasted_iota(dtype, (*(1 for _ in range(rank - 1)), size), rank - 1)
 
 
 def common_dtype(*of: Any) -> jnp.dtype:
-    """Of arrays or dtypes that a function documents to promote."""
+    """The promoted dtype of arrays or dtypes, where a function documents promotion."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*of)

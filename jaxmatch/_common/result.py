@@ -1,4 +1,4 @@
-"""What a solve returns: registered dataclasses (pytrees) of arrays."""
+"""The results of solvers: dataclasses of arrays, registered as pytrees."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def result_float() -> jnp.dtype:
-    """The dtype of costs, duals and gaps: float64 where x64 is on, if only here, else float32."""
+    """The dtype of costs, duals and gaps: float64 if x64 is on in this context, else float32."""
     return jax.dtypes.canonicalize_dtype(float)
 
 
 class Batched:
     """Base of dataclasses whose fields share leading batch dimensions."""
 
-    # With `__getitem__` alone Python would iterate over problems, but unpacking is expected to give
-    # fields: neither happens unless a class defines it.
+    # `__getitem__` alone would make iteration yield problems, but users expect unpacking to yield
+    # fields. So a class must define iteration explicitly.
     __iter__: Any = None
 
     @property
@@ -38,7 +38,7 @@ class Batched:
 
     @unchecked
     def __getitem__(self, index: Any) -> Self:
-        """Problem `index` of a batch: every field, indexed in its batch dimensions."""
+        """Problem `index` of a batch: indexes the batch dimensions of every field."""
         index = _checked_index(index, self.batch_shape, type(self).__name__)
         rank = len(self.batch_shape)
         fields: Any = self.__dict__
@@ -47,12 +47,12 @@ class Batched:
         )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """A copy with changed fields."""
         return type(self)(**(self.__dict__ | changes))
 
 
 def _checked_index(index: Any, batch_shape: tuple[int, ...], name: str) -> tuple[Any, ...]:
-    """The index as a tuple with an ellipsis. NumPy checks it: JAX clamps what is out of range."""
+    """The index as a tuple with an ellipsis. NumPy checks the range; JAX would clamp."""
     if not batch_shape:
         raise IndexError(
             f"This {name} is one problem and has no batch dimension to index; its fields are "
@@ -70,7 +70,7 @@ def _checked_index(index: Any, batch_shape: tuple[int, ...], name: str) -> tuple
 
 
 class Result(Batched):
-    """What a solver returns."""
+    """Base of the results of solvers."""
 
     status: Int[Array, "..."]
 
@@ -81,7 +81,7 @@ class Result(Batched):
 
     @unchecked
     def raise_for_status(self) -> Self:
-        """This result, if all of it is `OPTIMAL`; outside of a trace.
+        """Return this result if every status is `OPTIMAL`, else raise; outside of a trace.
 
         >>> import jax, jax.numpy as jnp, jaxmatch as jm
         >>> cost = jnp.array([[1.0, 2.0], [jnp.nan, 4.0]])
@@ -103,8 +103,8 @@ class Result(Batched):
         >>> error.get()
         'status 2 ...
 
-        **Raises:** `ValueError` with the status of the first problem that is not `OPTIMAL`, its
-        index in the batch, and what to do; `TypeError` under `jit`, `vmap` or `grad`.
+        **Raises:** `ValueError` with the status, the batch index and the advice of the first
+        problem that is not `OPTIMAL`; `TypeError` under `jit`, `vmap` or `grad`.
         """
         if isinstance(self.status, jax.core.Tracer):
             raise TypeError(
@@ -119,7 +119,7 @@ class Result(Batched):
 
 
 def first_failure(status: Array) -> tuple[Status, str] | None:
-    """The status of the first problem that is not `OPTIMAL`, and where it is in words."""
+    """The first status that is not `OPTIMAL`, and its batch index in words."""
     codes = np.asarray(status)
     if not codes.any():
         return None
@@ -129,7 +129,7 @@ def first_failure(status: Array) -> tuple[Status, str] | None:
 
 
 class Check(Batched):
-    """What is proved of a result."""
+    """Base of the results of checks."""
 
     valid: Bool[Array, "..."]
 
@@ -148,14 +148,14 @@ class Assignment(Result):
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
-    - `cost`: `f[...]`, matched plus unmatched costs; the one field that carries a gradient. ±inf
-      only where the sum is beyond all numbers of its dtype.
-    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the prices that prove the optimum.
-    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype; +inf
-      where the bound is beyond all numbers of its dtype, as it may be near the ends of float64.
+    - `cost`: `f[...]`, the sum of matched and unmatched costs; the only field with a gradient. ±inf
+      only if the sum overflows its dtype.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype. +inf
+      if the bound overflows its dtype, which happens only near the limits of float64.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    Where `status` is not `OPTIMAL`: indices −1, everything else NaN.
+    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN.
     """
 
     col4row: Int[Array, "... n"]
@@ -169,7 +169,7 @@ class Assignment(Result):
     @staticmethod
     @unchecked
     def empty(shape: tuple[int, ...]) -> Assignment:
-        """An unsolved result for costs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
+        """An unsolved result for costs of `shape` `[..., n, m]`: the first warm start of a `scan`.
 
         >>> import jax, jax.numpy as jnp, jaxmatch as jm
         >>> def step(last, cost):
@@ -207,8 +207,8 @@ class Matching(Result):
       more pairs (Kőnig).
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    Where `status` is `INVALID_GRAPH`: indices and cardinality −1, covers False. Where it is
-    `UNFINISHED`: a matching that need not be maximum, covers False.
+    If `status` is `INVALID_GRAPH`, indices and cardinality are −1 and covers False. If it is
+    `UNFINISHED`, the matching need not be maximum, and covers are False.
     """
 
     col4row: Int[Array, "... n"]
@@ -220,7 +220,7 @@ class Matching(Result):
 
     @staticmethod
     def empty(shape: tuple[int, ...]) -> Matching:
-        """No pairs, for graphs of `shape` `[..., n, m]`: seeds a `scan` of warm starts.
+        """An empty matching for graphs of `shape` `[..., n, m]`: the first warm start of a `scan`.
 
         >>> import jax, jaxmatch as jm
         >>> def step(last, graph):
@@ -248,15 +248,14 @@ class Flow(Result):
 
     `res[k]` is problem k of a batch.
 
-    - `value`: `[...]`, what flows from the source to the sink; the one field that carries a
-      gradient. int64 for integer capacities under x64 and for NumPy's int64, else their dtype.
-    - `flow`: `[..., e]`, on each edge, in the dtype of the capacities.
-    - `source_side`: `bool[..., n]`, the nodes on the source's side of a minimum cut, of all minimum
-      cuts the one with the fewest. The edges that leave it have capacities of `value` in all, which
-      proves that nothing more can flow.
+    - `value`: `[...]`, the total flow from source to sink; the only field with a gradient. int64
+      for integer capacities under x64 and for NumPy's int64, else the dtype of the capacities.
+    - `flow`: `[..., e]`, the flow on each edge, in the dtype of the capacities.
+    - `source_side`: `bool[..., n]`, the source side of the minimum cut that has the fewest nodes
+      there. The capacities of the edges that leave it sum to `value`, which proves the maximum.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    Where `status` is not `OPTIMAL`: value and flow NaN, of integers −1; `source_side` False.
+    If `status` is not `OPTIMAL`, value and flow are NaN (−1 for integers) and `source_side` False.
     """
 
     value: Num[Array, "..."]
@@ -273,12 +272,12 @@ class MinimumCut(Result):
     Leading `...` is batch. Unpacks as `value, source_side, status`; `cut[k]` is problem k of a
     batch.
 
-    - `value`: `[...]`, the capacity of the cut; the one field that carries a gradient.
-    - `source_side`: `bool[..., n]`, the nodes on the source's side of the cut, or `bool[...,
-      *grid]`, the cells.
+    - `value`: `[...]`, the capacity of the cut; the only field with a gradient.
+    - `source_side`: the source side of the cut, `bool[..., n]` for nodes or `bool[..., *grid]` for
+      cells.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    Where `status` is not `OPTIMAL`: value NaN, or −1 for integers, and source side False.
+    If `status` is not `OPTIMAL`, value is NaN (−1 for integers) and `source_side` False.
     """
 
     value: Num[Array, "..."]

@@ -1,6 +1,6 @@
-"""Floating-point arithmetic that knows its rounding errors, for the pure-JAX solvers.
+"""Floating-point arithmetic with rounding errors, for the pure-JAX solvers.
 
-Sums are taken pairwise along an explicit tree: no batch and no platform changes their order.
+Sums are pairwise, along an explicit tree: their order depends on neither batch nor platform.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and its rounding error, which is a float too (Knuth)."""
+    """TwoSum (Knuth): the rounded sum and its rounding error, a float."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def add_up(a: Array, b: Array) -> Array:
-    """An upper bound of the sum: the sum itself where it is not rounded down."""
+    """An upper bound of the sum; equal to the rounded sum unless that was rounded down."""
     total, rest = two_sum(a, b)
     above = total + jnp.abs(total) * jnp.finfo(total.dtype).eps  # one or two floats further
     return jnp.where(rest <= 0, total, above)
@@ -37,7 +37,7 @@ def _halves(x: Float[Array, " k"]) -> tuple[Array, Array]:
 
 
 def sum_up(x: Float[Array, " k"]) -> Float[Array, ""]:
-    """An upper bound of the sum of all entries: the sum itself where nothing is rounded."""
+    """An upper bound of the sum of all entries; the exact sum if nothing is rounded."""
     while x.size > 1:
         x = add_up(*_halves(x))
     return x[0]
@@ -54,7 +54,7 @@ def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
 
 
 def as_float(x: Num[Array, "..."]) -> tuple[Array, Array]:
-    """x in the dtype of results, and what rounding took from it: 0 for all but long integers."""
+    """x in the dtype of results, and its rounding error, which is 0 except for long integers."""
     f = result_float()
     if not jnp.issubdtype(x.dtype, jnp.integer) or x.dtype.itemsize < f.itemsize:
         return x.astype(f), jnp.zeros_like(x, f)
@@ -63,19 +63,19 @@ def as_float(x: Num[Array, "..."]) -> tuple[Array, Array]:
 
 
 def greatest(x: Float[Array, "..."]) -> Float[Array, ""]:
-    """The greatest finite magnitude."""
+    """The largest finite magnitude."""
     return jnp.where(jnp.isfinite(x), jnp.abs(x), 0).max(initial=0)
 
 
 def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
-    """Where 0 < |x| < limit, or x is denormal (float64 on a TPU: but not denormal)."""
+    """Where 0 < |x| < limit or x is denormal. Denormal float64 are not found on a TPU."""
     if x.dtype == jnp.float16 or not jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.zeros_like(x, bool)  # all that these hold is an ordinary float32
+        return jnp.zeros_like(x, bool)  # all their values are normal float32
     info = jnp.finfo(x.dtype)
     unsigned = jnp.dtype(f"uint{info.bits}")
 
     def by_bits(x: Array) -> Array:
-        # XLA may take a denormal number for 0.
+        # By bits: XLA may flush denormal numbers to 0.
         size = lax.bitcast_convert_type(x, unsigned) & (2 ** (info.bits - 1) - 1)
         bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
         return (size > 0) & (size < lax.bitcast_convert_type(bound, unsigned))
@@ -85,4 +85,5 @@ def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
 
     if x.dtype != jnp.float64:
         return by_bits(x)
-    return lax.platform_dependent(x, tpu=by_value, default=by_bits)  # which has no such bits
+    # TPUs cannot bitcast float64.
+    return lax.platform_dependent(x, tpu=by_value, default=by_bits)

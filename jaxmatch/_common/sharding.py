@@ -1,8 +1,8 @@
-"""Batches over a mesh.
+"""Batches that are sharded over a mesh.
 
-On meshes with automatic axes the compiler divides a batch, and the native calls tell it how (see
-`jaxmatch._ffi.call`). On meshes with explicit axes types carry the sharding, and every
-operation would need a rule for it: there a solver runs on what each device has.
+On meshes with automatic axes the compiler partitions a batch, by the sharding rules of native calls
+(see `jaxmatch._ffi.call`). On meshes with explicit axes the sharding is part of the type, and every
+operation would need a rule for it: there a solver runs in a `shard_map`, on each device's shard.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ T = TypeVar("T")
 def over_batch_shards(
     solve: Callable[..., T], *arguments: Any, core_dims: int, shared: tuple[Any, ...] = ()
 ) -> T:
-    """`solve(*arguments, *shared)`, each device on its own part of a batch that is sharded by type.
+    """`solve(*arguments, *shared)`; if the types carry a sharding, on each device's own shard.
 
     Types carry a sharding on meshes with explicit axes, the default of `jax.make_mesh`. Arguments
-    are pytrees whose arrays all have the same batch dimensions; the first array of all has
-    `core_dims` more. The dimensions of one problem are gathered, and so is what all share.
+    are pytrees of arrays with the same batch dimensions; the first array has `core_dims` more. The
+    dimensions of a problem, and shared arrays, are gathered.
     """
     shardings = [jax.typeof(x).sharding for x in jax.tree.leaves((arguments, shared))]
     everywhere = PartitionSpec()
     if all(axes is None for s in shardings for axes in s.spec):
         if any(AxisType.Explicit in s.mesh.axis_types for s in shardings):
-            # Dimensions that `vmap` has taken away may be divided, which is not to be seen here.
+            # A dimension mapped by an outer `vmap` may be sharded, which the types do not show.
             inside = jax.sharding.auto_axes(solve, out_sharding=everywhere)
             return inside(*arguments, *shared)  # type: ignore[return-value]
         return solve(*arguments, *shared)
     batch = PartitionSpec(*shardings[0].spec[: len(shardings[0].spec) - core_dims])
     in_specs = (batch,) * len(arguments) + (everywhere,) * len(shared)
     mesh = shardings[0].mesh  # arrays have one outside of `jax.set_mesh`, too
-    divided, alike = (NamedSharding(mesh, spec) for spec in (batch, everywhere))
+    sharded, replicated = (NamedSharding(mesh, spec) for spec in (batch, everywhere))
     return jax.shard_map(solve, mesh=mesh, in_specs=in_specs, out_specs=batch)(
-        *jax.tree.map(lambda x: jax.sharding.reshard(x, divided), arguments),
-        *jax.tree.map(lambda x: jax.sharding.reshard(x, alike), shared),
+        *jax.tree.map(lambda x: jax.sharding.reshard(x, sharded), arguments),
+        *jax.tree.map(lambda x: jax.sharding.reshard(x, replicated), shared),
     )
 
 
 def vary_alike(tree: T, others: Any) -> T:
-    """The arrays of a tree, typed as different on all devices of a `shard_map` on which an array of
-    the others is.
+    """Marks every leaf as device-varying over each mesh axis on which any leaf of `others` varies
+    (`lax.pcast`).
 
-    A loop's state has to be typed as what it becomes. And where costs are the same on all devices,
-    but keys are not, each device then has a derivative of its own, and `shard_map` adds them up.
-    Without it they would be taken for the same: cotangents would be added first.
+    Needed for the initial state of a loop, whose type must not change. Also needed if costs are
+    replicated but keys are not: then each device has its own derivative, and `shard_map` sums
+    them. Without it the derivative would count as replicated, and cotangents would be summed first.
     """
     axes = {axis for leaf in jax.tree.leaves(others) for axis in varying_axes(leaf)}
 

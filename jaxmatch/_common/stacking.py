@@ -1,4 +1,4 @@
-"""Graphs and networks of several sizes as one batch."""
+"""Batches of graphs or networks of different sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def to_stack(name: str, items: Sequence[T], kind: type[T], built: str, advice: str) -> list[T]:
-    """At least one "graph" or "network", all of one batch shape, as NumPy arrays."""
+    """Checks a list of graphs or networks of one batch shape, and fetches them as NumPy arrays."""
     if not isinstance(items, Sequence):
         raise TypeError(f"`{name}` must be a list of {built}s, got {type(items).__name__}.")
     if len(items) == 0:
@@ -35,7 +35,7 @@ def to_stack(name: str, items: Sequence[T], kind: type[T], built: str, advice: s
 
 
 def padded_size(name: str, asked: int | None, sizes: list[int], most: int) -> int:
-    """The size to pad to: what was asked for, or the largest."""
+    """The size to pad to: `asked`, or the largest."""
     if asked is None:
         return max(sizes)
     asked = operator.index(asked)

@@ -1,4 +1,4 @@
-"""The outcome of a solve, one code per problem."""
+"""Status codes, one per problem."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import enum
 
 
 class Status(enum.IntEnum):
-    """How one problem ended; results hold it as int32, one entry per problem of the batch.
+    """The outcome of one problem. Results hold it as int32, one entry per problem of the batch.
 
-    Every code but `OPTIMAL` comes with indices −1, NaN for cost, duals and gap, for the value of a
-    flow and for the flow (−1 if they are integers), and a zero gradient; only `UNFINISHED`
-    comes with the pairs so far, where there are any.
-    `Status(int(code))` prints as its name, and its `advice` is a sentence for people.
+    With any code but `OPTIMAL`, indices are −1, cost, duals, gap, and value and flow of a flow are
+    NaN (−1 if they are integers), and the gradient is zero. Only `UNFINISHED` comes with the pairs
+    found so far. `Status(int(code))` prints as its name; its `advice` is a sentence for users.
     """
 
-    # The build of the native libraries reads these lines.
+    # The build of the native libraries parses these lines.
     OPTIMAL = 0
     INFEASIBLE = 1
     INVALID_COST = 2
@@ -27,12 +26,12 @@ class Status(enum.IntEnum):
         return self.name
 
     def __format__(self, spec: str) -> str:
-        """The name, or the number where the format is one of integers."""
+        """The name, or the number for an integer format."""
         return format(int(self) if spec[-1:] in tuple("bcdoxXn") else self.name, spec)
 
     @property
     def advice(self) -> str:
-        """What happened, and what to do about it."""
+        """What happened, and what to do."""
         return _ADVICE[self]
 
 

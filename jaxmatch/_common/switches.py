@@ -1,9 +1,9 @@
-"""JAX's debugging switches, and how far they reach into a call of ours.
+"""Support for JAX's debugging switches.
 
-`jax_debug_nans` and `jax_debug_infs` check what every compiled function returns. NaN is what we
-document for problems that are not `OPTIMAL`, and infinities are costs and bounds like others, so
-none of these checks is for us. `jax_disable_jit` calls the Python function in place of the compiled
-one, but a native call exists only as compiled code.
+`jax_debug_nans` and `jax_debug_infs` check the results of compiled functions. They are switched off
+here: NaN is the documented result of problems that are not `OPTIMAL`, and infinities are valid
+costs and bounds. `jax_disable_jit` runs Python functions instead of compiled ones, but a native
+call exists only as compiled code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def unchecked(function: Callable[P, R]) -> Callable[P, R]:
-    """For public functions: no checks for NaN and infinities while one runs."""
+    """Decorator for public functions: no checks for NaN and infinities inside."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -36,7 +36,7 @@ def unchecked(function: Callable[P, R]) -> Callable[P, R]:
 def compiled(
     *, static_argnames: str | tuple[str, ...] = (), static_argnums: int | tuple[int, ...] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`jax.jit` that compiles under `jax.disable_jit()` too; its result is not checked either."""
+    """`jax.jit` that also compiles under `jax.disable_jit()`, without checks of its results."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         jitted = jax.jit(

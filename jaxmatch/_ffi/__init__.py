@@ -1,4 +1,4 @@
-"""The only package that knows `jax.ffi`: it loads the libraries and wraps their targets."""
+"""The only package that uses `jax.ffi`: loads the native libraries and wraps their targets."""
 
 from jaxmatch._ffi import libraries
 

@@ -1,7 +1,7 @@
-"""What calls look like, from these Python files to the handlers, as a number.
+"""The version of the interface between these Python files and the native handlers.
 
-Raise it whenever an operand, a result, an attribute or its values, or the meaning of a size
-changes. CMake reads it from here, and a library of another one is refused.
+Increase it whenever an operand, a result, an attribute or its values, or the meaning of a size
+changes. CMake reads it from here. A library with another version is rejected.
 """
 
 ABI = 3

@@ -1,12 +1,12 @@
-"""The one place that calls the FFI: a primitive that maps, and that a mesh divides by its batch.
+"""The primitive for all FFI calls, with rules for `vmap` and for sharded batches.
 
-The handlers take all leading dimensions as batch, so a device that holds a part of a batch can
-solve it alone. `jax.ffi.ffi_call` has no way to say so, and XLA gathers its operands on every
-device. Here the lowered call says it twice: by a sharding rule to Shardy, which finds shardings,
-and by the attribute `num_batch_dims` to the partitioner behind it, which cuts the call. This is
-what JAX does for its own linear algebra. That partitioner drops the aliases of operands and results
-and leaves attributes as they are; where these matter, the call is cut by `custom_partitioning`
-instead, whose callback lowers it again for the part of one device.
+Handlers treat all leading dimensions as batch, so a device can solve its shard of a batch alone.
+`jax.ffi.ffi_call` cannot express this, and XLA would gather its operands on every device. Here the
+lowered call carries a sharding rule for Shardy, which propagates shardings, and the attribute
+`num_batch_dims` for the SPMD partitioner, which splits the call. JAX does the same for its linear
+algebra. That partitioner drops the aliases of operands and results and does not change attributes.
+Calls that need these are split by `custom_partitioning` instead, whose callback lowers the call
+again for the shard of one device.
 
 Nothing here is imported from `jax._src`.
 """
@@ -41,7 +41,7 @@ _native_call.multiple_results = True
 
 
 class Result(NamedTuple):
-    """What a call returns for each problem."""
+    """The shape and dtype of one result of a call, per problem."""
 
     shape: tuple[int, ...]
     dtype: DTypeLike
@@ -51,16 +51,16 @@ class _Call(NamedTuple):
     """Static parameters of the primitive."""
 
     target: str
-    core_dims: tuple[int, ...]  # of each operand, behind those of the batch
-    shared: tuple[int, ...]  # operands without batch dimensions: there once for all problems
+    core_dims: tuple[int, ...]  # of each operand, after its batch dimensions
+    shared: tuple[int, ...]  # operands without batch dimensions, shared by all problems
     results: tuple[Result, ...]
     aliases: tuple[tuple[int, int], ...]
     attributes: tuple[tuple[str, Any], ...]
-    by_batch: tuple[tuple[str, int], ...]  # attributes, for each problem of the batch
+    by_batch: tuple[tuple[str, int], ...]  # attributes, per problem of the batch
 
     @property
     def is_divisible(self) -> bool:
-        """Whether XLA's partitioner keeps all that the handler needs."""
+        """Whether XLA's partitioner can split the call: it drops aliases and keeps attributes."""
         return not (self.aliases or self.by_batch)
 
     @property
@@ -74,19 +74,19 @@ class _Call(NamedTuple):
         return shape[: len(shape) - self.core_dims[self.batched[0]]]
 
     def batch_spec(self, operands: Sequence[Any]) -> PartitionSpec:
-        """How the batch lies on a mesh, where operands need not agree: as most of it is divided."""
+        """The sharding of the batch. If operands disagree, the one that shards most dimensions."""
         count = len(self.batch(operands))
         specs = [PartitionSpec(*operands[k].sharding.spec[:count]) for k in self.batched]
         return max(specs, key=lambda spec: sum(axes is not None for axes in spec))
 
 
 def as_text(options: Mapping[str, Any]) -> str:
-    """Options of a method as one attribute, which ffi/common/attributes.h reads."""
+    """Encodes the options of a method as one attribute, see ffi/common/attributes.h."""
     return " ".join(f"{name}={value}" for name, value in options.items())
 
 
 def names_of(**optional: Any) -> str:
-    """The attribute `present`: which of the optional operands are there, in their order."""
+    """The attribute `present`: the names of the optional operands that are given, in order."""
     return " ".join(name for name, x in optional.items() if x is not None)
 
 
@@ -103,12 +103,14 @@ def native_call(
 ) -> list[Array]:
     """Runs a target on a batch, one problem or many.
 
-    `core_dims`: how many dimensions of each operand are one problem's; those in front are the
-    batch, the same for all. `shared`: operands, by number, that lack them and are there once for
-    all problems; they are not copied, not by `vmap` either. `aliases`: operands, by number, in
-    whose memory results are made, by number. `by_batch`: attributes that are multiplied by the
-    number of problems that a device has. There is no derivative. NumPy operands are solved at once,
-    on this host, and the results are NumPy arrays.
+    - `core_dims`: the number of core dimensions of each operand. Its leading dimensions are the
+      batch, the same for all operands.
+    - `shared`: indices of operands without batch dimensions, shared by all problems. They are not
+      copied, not even by `vmap`.
+    - `aliases`: from indices of operands to those of results that reuse their memory.
+    - `by_batch`: attributes that are multiplied by the number of problems on a device.
+
+    There is no derivative. NumPy operands are solved directly on this host, with NumPy results.
     """
     if isinstance(operands[0], np.ndarray):
         assert not (aliases or by_batch)
@@ -137,9 +139,9 @@ def native_call(
     )
     if not (shared and call.is_divisible):
         return _bind(operands, call)
-    # XLA's partitioner takes the first dimensions of every operand that has enough of them for
-    # those of the batch. With one more of size 1, what is shared has not. (Where there are aliases
-    # it would cost a copy of each.)
+    # XLA's partitioner assumes that the leading dimensions of every operand of sufficient rank are
+    # the batch. One more dimension of size 1 in the batched operands leaves the rank of shared ones
+    # insufficient. (With aliases this would cost a copy of each.)
     at = len(call.batch(operands))
     wider = [x if k in shared else jnp.expand_dims(x, at) for k, x in enumerate(operands)]
     return [jnp.squeeze(y, at) for y in _bind(wider, call)]
@@ -180,11 +182,11 @@ def _abstract(*operands: Any, call: _Call, cut: ClosedJaxpr | None) -> list[Any]
 def _batch(
     operands: Sequence[Array], dims: Sequence[int | None], *, call: _Call, cut: Any
 ) -> tuple[list[Array], list[int]]:
-    """One more batch dimension, in front; what is not mapped is copied, unless it is shared."""
+    """Adds a leading batch dimension. Unmapped operands are copied unless they are shared."""
     del cut
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
     front = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
-    # What was shared and is mapped is no longer shared.
+    # A shared operand that is mapped is no longer shared.
     shared = tuple(k for k in call.shared if dims[k] is None)
     batch = call.batch(front)[dims[call.batched[0]] is not None :]
 
@@ -239,9 +241,12 @@ mlir.register_lowering(_native_call, _lower)
 
 
 def _may_call_back(context: Any) -> bool:
-    """Not from an exported program; and on a mesh of which a `shard_map` has taken some axes, the
-    callback does not learn of the others. XLA gathers there. Where it has taken all, nothing is to
-    be cut."""
+    """Whether `custom_partitioning` works here.
+
+    It does not in an exported program, nor inside a `shard_map` over some axes of a mesh, where the
+    callback does not see the other axes; XLA gathers there. Inside a `shard_map` over all axes
+    nothing is left to split.
+    """
     taken = getattr(context.axis_context, "manual_axes", ())
     return not context.lowering_parameters.for_export and not taken
 
@@ -250,10 +255,10 @@ def _may_call_back(context: Any) -> bool:
 def _cut_by_callback(
     call: _Call, operands: Sequence[jax.ShapeDtypeStruct], context: AbstractMesh
 ) -> ClosedJaxpr:
-    """The call, as a program that `custom_partitioning` divides.
+    """The call as a jaxpr with `custom_partitioning`.
 
-    JAX has to see it before it is lowered, as it needs to know the devices then. Its types are
-    those of the mesh in whose context it is made.
+    It must be traced before lowering, when JAX determines the devices. Its types belong to the mesh
+    of `context`.
     """
     del context
 
@@ -264,8 +269,8 @@ def _cut_by_callback(
     def partition(mesh: Any, operands: Any, results: Any) -> Any:
         parts = NamedSharding(mesh, call.batch_spec(operands))
         whole = NamedSharding(mesh, PartitionSpec())
-        given = tuple(whole if k in call.shared else parts for k in range(len(operands)))
-        return mesh, cut.fun, [parts for _ in results], given
+        shardings = tuple(whole if k in call.shared else parts for k in range(len(operands)))
+        return mesh, cut.fun, [parts for _ in results], shardings
 
     factors = _Factors.of(call, operands, jax.eval_shape(cut.fun, *operands))
     cut.def_partition(
@@ -275,19 +280,19 @@ def _cut_by_callback(
 
 
 class _Factors(NamedTuple):
-    """A name for each dimension of operands and results; those of the batch are the first."""
+    """Names of all dimensions of operands and results. Those of the batch come first."""
 
     operands: list[list[str]]
     results: list[list[str]]
     sizes: dict[str, int]
-    whole: list[str]  # those that no device may have a part of
+    whole: list[str]  # dimensions that must not be sharded
 
     @classmethod
     def of(cls, call: _Call, operands: Sequence[Any], results: Sequence[Any]) -> _Factors:
         sizes: dict[str, int] = {}
 
         def add(size: int) -> str:
-            k = len(sizes)  # Shardy wants these names in this order
+            k = len(sizes)  # the names and the order that Shardy requires
             name = chr(ord("i") + k) if k < 18 else f"z_{k - 17}"
             sizes[name] = size
             return name
@@ -309,7 +314,7 @@ class _Factors(NamedTuple):
         )
 
     def attribute(self) -> str:
-        """As Shardy writes it."""
+        """The rule in Shardy's syntax."""
         left, right = (
             "(" + ", ".join(f"[{', '.join(dims)}]" for dims in names) + ")"
             for names in (self.operands, self.results)
@@ -319,7 +324,7 @@ class _Factors(NamedTuple):
         return f"#sdy.op_sharding_rule<{left}->{right} {{{sizes}}}{whole}, custom>"
 
     def text(self) -> str:
-        """As `custom_partitioning` reads it."""
+        """The rule in the syntax of `custom_partitioning`."""
         return " -> ".join(
             ", ".join(" ".join(dims) for dims in names) for names in (self.operands, self.results)
         )

@@ -1,4 +1,4 @@
-"""Which code solves a problem: native where the platform has it, else the pure-JAX twin."""
+"""Dispatch to a native solver if the platform has one, else to the pure-JAX twin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = TypeVar("State")
 
 
 class Method(NamedTuple):
-    """The native solver that a method runs on each platform; None: the pure-JAX twin."""
+    """The native solver of a method on each platform. None: the pure-JAX twin."""
 
     cpu: str | None
     cuda: str | None
@@ -33,9 +33,9 @@ def by_platform(
     cpu: Callable[..., R] | None = None,
     cuda: Callable[..., R] | None = None,
 ) -> R:
-    """One of three functions of the arguments, which are pytrees, chosen when it is lowered.
+    """Calls the native function of the platform, chosen at lowering, or the twin without one.
 
-    A native one where the platform and its library are there, the twin elsewhere.
+    Arguments are pytrees. A native function needs the library of its platform.
     """
     native = {}
     if cpu is not None and libraries.has_cpu_library():
@@ -53,22 +53,22 @@ def rebatch(
     solve: Callable[..., R],
     align: Callable[[int, tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] | None = None,
 ) -> Callable[..., R]:
-    """`solve`, which under `vmap` is called once for the whole batch, so that it sees its size.
+    """Wraps `solve`: under `vmap` it is called once with the whole batch, and so knows its size.
 
-    `align(size, mapped, arguments)` gives the arguments a new leading dimension, where they have
-    none; without it all of them get one.
+    `align(size, mapped, arguments)` adds the new leading dimension to arguments that are not
+    mapped. Default: to all of them.
     """
 
     @jax.custom_batching.custom_vmap
-    def once(*arguments: Any) -> R:
+    def call(*arguments: Any) -> R:
         return solve(*arguments)
 
-    @once.def_vmap
-    def once_more(size: int, mapped: Any, *arguments: Any) -> tuple[R, Any]:
-        result = once(*(align or _all_mapped)(size, tuple(mapped), arguments))
+    @call.def_vmap
+    def call_batch(size: int, mapped: Any, *arguments: Any) -> tuple[R, Any]:
+        result = call(*(align or _all_mapped)(size, tuple(mapped), arguments))
         return result, jax.tree.map(lambda _: True, result)
 
-    return once
+    return call
 
 
 def _all_mapped(size: int, mapped: tuple[Any, ...], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -85,9 +85,9 @@ def until_done(
     is_done: Callable[[State], Bool[Array, "..."]],
     progress: Callable[[R, State], None] = lambda *_: None,
 ) -> R:
-    """Native calls of a few steps each, in a `while_loop` on the device, until all are done.
+    """A `while_loop` of native calls of a few steps each, until all problems are done.
 
-    `call` goes on from the state of the last one; `progress` sees what each returns.
+    `call` continues from a state. `progress` receives the result of each call and its state.
     """
 
     def step(state: State) -> tuple[R, State]:
@@ -96,7 +96,7 @@ def until_done(
         return result, after
 
     def go_on(last: tuple[R, State]) -> tuple[R, State]:
-        progress(*last)  # outside of the loop it might come later than the next
+        progress(*last)  # inside the loop: this keeps the callbacks in order
         return step(last[1])
 
     last = lax.while_loop(lambda last: ~is_done(last[1]).all(), go_on, step(state))

@@ -1,4 +1,4 @@
-"""Calls native targets on NumPy arrays, without JAX: nothing is traced or compiled."""
+"""Calls of native targets on NumPy arrays, without tracing or compilation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import numpy as np
 from jaxmatch._ffi.libraries import cpu_library
 
 
-_ALIGNMENT = 64  # of results, as XLA's own
+_ALIGNMENT = 64  # of results, as in XLA
 
 
 class _Plan(NamedTuple):
-    """Everything about a call but the addresses of its arrays."""
+    """A prepared call: everything but the addresses of its arrays."""
 
     run: Callable[..., int]
     handler: ctypes.c_void_p
-    words: bytes  # see ffi/common/cpu/host_call.cc
-    pack: Callable[..., bytes]  # the addresses of all arrays
+    words: bytes  # the encoded call, see ffi/common/cpu/host_call.cc
+    pack: Callable[..., bytes]  # packs the addresses of all arrays
     results: tuple[tuple[tuple[int, ...], np.dtype, int], ...]  # shape, dtype, offset
-    size: int  # of the memory of all results, in bytes
+    size: int  # bytes of all results
 
 
 def host_call(
@@ -36,9 +36,10 @@ def host_call(
     batch_operand: tuple[int, int],
     attributes: tuple[tuple[str, Any], ...],
 ) -> list[np.ndarray]:
-    """The results of a target for each problem of a batch.
+    """Runs a target on each problem of a batch.
 
-    `batch_operand`: the number of an operand, and how many of its last dimensions are one problem.
+    `batch_operand`: the index of an operand with batch dimensions, and its number of core
+    dimensions.
     """
     operands = [
         x if (f := x.flags).c_contiguous and f.aligned else np.require(x, None, ["C", "A"])
@@ -114,7 +115,7 @@ def _text(text: str) -> bytes:
 
 
 def _scalar(value: bool | int | float) -> tuple[int, int, int]:
-    """Kind, bytes, and the bits as an integer."""
+    """Kind, size in bytes, and the bits as an integer."""
     if isinstance(value, bool):
         return ord("b"), 1, int(value)
     if isinstance(value, float):

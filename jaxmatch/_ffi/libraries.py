@@ -1,4 +1,4 @@
-"""Finds the native libraries, checks that this jaxlib can run them, and registers their targets."""
+"""Finds the native libraries, checks their versions, and registers their targets."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ import jax
 from jaxmatch._ffi.abi import ABI
 
 
-# Every native target. The exported C symbol bears the target's name, in both libraries.
+# All native targets. The exported C symbol has the same name, in both libraries.
 _IN_BOTH = (
     "jaxmatch_assignment",
     "jaxmatch_assignment_core",
@@ -26,16 +26,16 @@ _IN_BOTH = (
     "jaxmatch_perturbed_slope",
 )
 
-# XLA's own code makes noise as fast on a GPU; for points it has no Jonker-Volgenant yet.
+# On a GPU XLA generates noise as fast, and there is no Jonker-Volgenant for points yet.
 _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), "CUDA": _IN_BOTH}
 
-# Functions that are no targets.
+# Other exported functions.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")
 _FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
 
 _WORD = "(?:warp|block|all-search|)"
 
-# Environment variables that ask for one of several kernels, and what they may hold.
+# Environment variables that select kernels: a pattern for their values, and its description.
 _CHOICES = {
     "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
     "JAXMATCH_CUDA_KERNEL": (
@@ -51,31 +51,31 @@ _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into the
 
 
 def has_cpu_library() -> bool:
-    """Whether the compiled CPU solvers are there. Without them the pure-JAX ones run instead."""
+    """Whether the compiled CPU solvers are loaded. Without them the pure-JAX ones run instead."""
     return "cpu" in _loaded
 
 
 def cpu_library() -> ctypes.CDLL:
-    """The library with the CPU solvers, which is there."""
+    """The library with the CPU solvers, which must be loaded."""
     return _loaded["cpu"]
 
 
 def any_library() -> ctypes.CDLL | None:
-    """One that was loaded; all answer alike."""
+    """Any loaded library; all have the same constants."""
     return next(iter(_loaded.values()), None)
 
 
 def has_cuda_library() -> bool:
-    """Whether the CUDA kernels are there. It does not say whether there is a GPU to run them."""
+    """Whether the CUDA kernels are loaded. This does not imply that there is a GPU."""
     return "CUDA" in _loaded
 
 
 def load() -> None:
-    """Registers what the installed libraries offer.
+    """Loads the installed libraries and registers their targets.
 
-    A library that is absent is no error, unless a folder was named for it. One that this jaxlib
-    cannot run is an `ImportError`, raised before anything is registered: XLA would refuse such a
-    handler by not starting at all.
+    A missing library is an error only if `JAXMATCH_LIB_DIR` names a folder. A library that this
+    jaxlib cannot run is an `ImportError`, raised before any registration: XLA would abort on such a
+    handler.
     """
     for name, (pattern, expected) in _CHOICES.items():
         value = os.environ.get(name, "")
@@ -101,7 +101,7 @@ def load() -> None:
 
 
 def warn_without_cuda() -> None:
-    """A warning, once, where there is an NVIDIA GPU and no library for it."""
+    """Warns once if there is an NVIDIA GPU but no CUDA library."""
     global _looked_for_gpu
     if _looked_for_gpu or has_cuda_library():
         return
@@ -144,7 +144,7 @@ def _find(file_name: str) -> Path | None:
 
 
 def _open(platform: str, path: Path) -> ctypes.CDLL:
-    """The library, of which all is known to fit."""
+    """Loads a library after checking its length, symbols, API version and ABI."""
     _check_length(path)
     try:
         library = ctypes.CDLL(str(path))
@@ -172,7 +172,7 @@ def _register(platform: str, library: ctypes.CDLL) -> None:
 
 
 def _check_length(path: Path) -> None:
-    """To load a library that was cut off would end the process (SIGBUS)."""
+    """Detects a truncated file: loading it would end the process (SIGBUS)."""
     with path.open("rb") as file:
         header = file.read(64)
         length = file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""The target that does nothing."""
+"""A target that does nothing, to measure the overhead of a call."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from jaxmatch._ffi.call import Result, native_call
 
 
 def noop(result_shape_dtypes: Any, *operands: jax.Array) -> Any:
-    """A native call with these results and operands and no work: what calling alone costs.
+    """A native call with the given results and operands that does no work.
 
-    The results are whatever was in their memory. On CUDA one empty kernel is launched.
+    The results are uninitialised memory. On CUDA it launches one empty kernel.
     """
     like, tree = jax.tree.flatten(result_shape_dtypes)
     results = [Result(x.shape, x.dtype) for x in like]

@@ -1,4 +1,4 @@
-"""Where a problem is solved: by JAX, or outside of a trace at once on this host."""
+"""Where a problem is solved: by JAX, or directly on this host outside of a trace."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from jaxmatch._ffi import libraries
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# JAX arrays come out of a compiled program in a quarter of the time that it takes to make them of
-# NumPy arrays, but to compile one takes as long as 300 calls. It is compiled when the calls so far
-# have lost as much: no sequence of calls takes more than twice the least time.
+# A compiled program returns JAX arrays in a quarter of the time of a conversion from NumPy arrays,
+# but its compilation takes as long as 300 calls. Compiling once the calls so far have lost that
+# time bounds any sequence of calls by twice the optimal time.
 _CALLS_BEFORE_COMPILATION = 400
 _MOST_SIGNATURES = 4096
 
 
 class Place(NamedTuple):
-    """How a problem is solved, and what its results are."""
+    """How a problem is solved, and the kind of its results."""
 
     native: bool  # by a native call on NumPy arrays
     x64: bool  # in 64 bits although `jax_enable_x64` is off
     numpy: bool  # results are NumPy arrays
-    device: Any = None  # that of the results of a native call, if they are JAX arrays
-    committed: bool = True  # these results, to their device
+    device: Any = None  # of JAX arrays that a native call returns
+    committed: bool = True  # whether these are committed to the device
 
     @property
     def xp(self) -> Any:
-        """The module of the arrays that the solver takes."""
+        """The array module, NumPy or `jax.numpy`, of the solver's arguments."""
         return np if self.native else jnp
 
     def precision(self) -> contextlib.AbstractContextManager[Any]:
-        """The context in which the problem is solved."""
+        """The context manager in which the problem is solved."""
         if not self.x64 and (self.native or not self.numpy):
             return contextlib.nullcontext()
         context = contextlib.ExitStack()
         if self.x64:
             context.enter_context(jax.enable_x64(True))
-        if self.numpy and not self.native:  # within a trace NumPy arrays are constants
+        if self.numpy and not self.native:  # inside a trace NumPy arrays are constants
             context.enter_context(jax.ensure_compile_time_eval())
         return context
 
     def bring_home(self, result: T) -> T:
-        """The result in arrays of the kind that the caller passed."""
+        """Converts the result to the kind of arrays that the caller passed."""
         if self.device is not None:
             if self.committed:
                 return jax.device_put(result, self.device)
@@ -66,7 +66,7 @@ class Place(NamedTuple):
         return jax.tree.map(np.asarray, result)
 
     def by_jax(self) -> Place:
-        """The same for a solver without native code."""
+        """The same place for a solver without native code."""
         return self._replace(native=False, device=None)
 
 
@@ -74,11 +74,12 @@ BY_JAX = Place(native=False, x64=False, numpy=False)
 
 
 def place_of(*arrays: Any, options: Hashable = None) -> Place:
-    """How a problem is solved that is given by these arrays, of which any may be None.
+    """The place to solve a problem with these arrays, any of which may be None.
 
-    `options`: what else a compiled program depends on; None: there is no native code.
-    The first array decides what results are: JAX arrays if it is one. If not, NumPy arrays where
-    the problem is solved on this host, and where JAX would cut numbers to 32 bits.
+    `options`: all other parameters of a compiled program; None if there is no native code. The
+    first array decides the kind of results. If it is a JAX array, they are JAX arrays. Otherwise
+    they are NumPy arrays if the problem is solved on this host, or if JAX would truncate its
+    numbers to 32 bits.
     """
     libraries.warn_without_cuda()
     device, committed = None, False
@@ -104,10 +105,10 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
 
 
 def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]:
-    """Of a function without native code: 64-bit NumPy input is computed with in 64 bits.
+    """Decorator for functions without native code: computes 64-bit NumPy input in 64 bits.
 
-    `main` and `arrays` name the arguments whose numbers count, beside those of a `result`
-    or a `cut`. The first decides what results are.
+    `main` and `arrays` name the arguments whose dtypes matter, besides `result` and `cut`. `main`
+    decides the kind of results.
     """
 
     def decorate(function: Function) -> Function:
@@ -134,7 +135,7 @@ def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]
 
 
 def _is_wide(x: Any) -> bool:
-    """Whether JAX would cut numbers to 32 bits that are meant to be longer."""
+    """Whether x is a 64-bit NumPy array, which JAX would truncate to 32 bits."""
     if x is None or isinstance(x, (bool, int, float, jax.Array)):
         return False
     dtype = getattr(x, "dtype", None)
@@ -155,7 +156,7 @@ _calls: dict[Hashable, int] = {}
 
 
 def _is_worth_compiling(arrays: tuple[Any, ...], options: Hashable) -> bool:
-    """Whether problems like this one have come so often that a compiled program pays off."""
+    """Whether enough problems of this signature were solved for a compilation to pay off."""
     if len(_calls) >= _MOST_SIGNATURES:
         _calls.clear()
     types = tuple([None if x is None else (np.shape(x), getattr(x, "dtype", None)) for x in arrays])

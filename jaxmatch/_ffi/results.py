@@ -1,4 +1,4 @@
-"""The results that several targets have in common, as `native_call` wants them: of one problem."""
+"""Result types shared by several targets, per problem, for `native_call`."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def _assignment_fields(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
 
 
 def buffers(sizes: Sequence[int]) -> list[Result]:
-    """Workspaces of so many int32."""
+    """Workspaces of the given numbers of int32."""
     return [Result((words,), jnp.int32) for words in sizes]

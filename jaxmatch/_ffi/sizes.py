@@ -1,4 +1,4 @@
-"""Numbers that belong to the native libraries: sizes of buffers, words of a state, limits."""
+"""Constants of the native libraries: sizes of buffers, words of a state, limits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jaxmatch._ffi.libraries import any_library
 
 @lru_cache(maxsize=4096)
 def size(name: str, *arguments: int) -> int:
-    """What a library answers; the names and their arguments stand in the `kSizes` tables of ffi/.
+    """Looks up a constant in a library. Names and arguments: see the `kSizes` tables of ffi/.
 
-    Sizes of buffers are numbers of int32.
+    Sizes of buffers are in int32 words.
     """
     library = any_library()
     if library is None:
@@ -27,5 +27,5 @@ def size(name: str, *arguments: int) -> int:
 
 
 def most(name: str, *arguments: int) -> float:
-    """A limit, which nothing has where there is no library."""
+    """A limit of the native solvers; infinite without a native library."""
     return float("inf") if any_library() is None else size(name, *arguments)

@@ -1,7 +1,7 @@
-"""Proofs that a flow is maximum, checked without trusting the solver that returned it.
+"""`check_flow`: verifies a maximum flow by its cut.
 
-Nothing here is shared with a solver: a mistake would have to be made twice. Only the edges as they
-were given are looked at, no arcs.
+Shares no code with the solvers: an error would have to be made twice. Reads only the edges of the
+network, not its arcs.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ C = TypeVar("C", bound=Check)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class FlowCheck(Check):
-    """What [`check_flow`][jaxmatch.check_flow] found; leading `...` is batch.
+    """The result of [`check_flow`][jaxmatch.check_flow]; leading `...` is batch.
 
-    - `valid`: `bool[...]`, this is a flow from source to sink, of the value that the result states.
-    - `optimal`: `bool[...]`, its cut proves that no flow has a greater one.
+    - `valid`: `bool[...]`, the result is a flow from source to sink of the stated value.
+    - `optimal`: `bool[...]`, its cut proves that no flow has a greater value.
     """
 
     valid: Bool[Array, "..."]
@@ -55,7 +55,7 @@ def check_flow(
 ) -> FlowCheck:
     """Verify a result of `maximum_flow`, in jit or out of it.
 
-    Costs a few passes over the edges and trusts nobody: `result` may come from any solver.
+    Makes a few passes over the edges. `result` may come from any solver.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
@@ -66,36 +66,36 @@ def check_flow(
     >>> jm.check_flow(network, capacity, 0, 2, res.replace(flow=jnp.array([3, 2])))
     FlowCheck(valid=Array(False, dtype=bool), optimal=Array(False, dtype=bool))
 
-    **Arguments:** those of `maximum_flow`, and what it returned; `status` is not looked at. Only
-    `senders`, `receivers` and the number of nodes of `network` are.
+    **Arguments:** those of `maximum_flow`, and its result; `status` is ignored. Only `senders`,
+    `receivers` and the number of nodes of `network` are read.
 
     **Returns:**
 
     A [`FlowCheck`][jaxmatch.FlowCheck].
 
-    - `valid`: the capacities are at least 0, source and sink are two nodes, the flow on each edge
-      is between 0 and its capacity and 0 on self-loops, what flows into each node but source and
-      sink flows out of it, and `value` is what leaves the source and what reaches the sink.
-    - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the edges that
-      leave it have capacities of `value` in all. No flow can be more than the capacity of a cut.
+    - `valid`: capacities are at least 0, source and sink are different nodes, the flow on each edge
+      is between 0 and its capacity and 0 on self-loops, it is conserved at each node except source
+      and sink, and `value` is the net flow out of the source and into the sink.
+    - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the capacities of
+      the edges that leave it sum to `value`. No flow can exceed the capacity of a cut.
 
-    Sums of integers are exact, however long. Floats are added up in float64 under x64 and for
-    64-bit NumPy arrays, else in 32 bits. Of them, eps being the spacing of their dtype:
+    Sums of integers are exact, however long. Floats are summed in float64 under x64 and for 64-bit
+    NumPy arrays, else in 32 bits, with these tolerances (eps: the spacing of their dtype):
 
-    - what flows into a node and out of it may differ by eps times both, as flows are rounded, and
-      in 32 bits by as much again for each edge of the node, as the sums here are rounded too;
+    - inflow and outflow of a node may differ by eps times their sum, as flows are rounded; in 32
+      bits by as much again for each edge of the node, as the sums are rounded too;
     - `value` and the capacity of the cut may differ by 4 eps times the value;
-    - `value` and what leaves the source or reaches the sink may differ by that, by what the nodes
-      may in all, and for each edge with some capacity by 2^−57 (2^−27 in 32 bits) of what can
-      leave the source or reach the sink: the bound of `maximum_flow` for capacities in units.
+    - `value` and the net flow at source or sink may differ by the same, plus the tolerances of all
+      nodes, plus for each edge with positive capacity 2^−57 (2^−27 in 32 bits) of the capacity at
+      the source or sink: the fixed-point error of `maximum_flow`.
 
-    Denormal numbers count, although XLA takes them for zero elsewhere (but float64 on a TPU).
+    Denormal numbers are included, although XLA flushes them elsewhere (not float64 on a TPU).
 
-    A value of +inf is valid and optimal where all flows are NaN and edges without bound lead from
-    the source to the sink.
+    A value of +inf is valid and optimal if all flows are NaN and unbounded edges lead from the
+    source to the sink.
 
     **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers; for a value of
-    +inf a pass over the edges for each level of a breadth-first search.
+    +inf one pass over the edges per level of a breadth-first search.
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for dtypes that do not.
     """
@@ -110,7 +110,7 @@ def check_flow(
     is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
     require_kind("capacity", c, "result.flow", is_float)
     require_kind("result.value", result.value, "result.flow", is_float)
-    if not is_float:  # in the wider dtype: a flow that does not fit the capacities is wrong
+    if not is_float:  # in the wider dtype, so that flows above all capacities are found
         wide = common_dtype(result.flow, c, jnp.int32)
         result = result.replace(flow=result.flow.astype(wide))
     like = "result.value"
@@ -131,7 +131,7 @@ def as_capacity(capacity: ArrayLike, network: FlowNetwork) -> Num[Array, "... e"
 
 
 def require_kind(name: str, x: Array, other: str, is_float: bool) -> None:
-    """That x, or capacities, are floats or integers as another array is."""
+    """An error unless x is of floats or integers, as the array `other` is."""
     kind = jnp.floating if is_float else jnp.integer
     if not (jnp.issubdtype(x.dtype, kind) or (name == "capacity" and x.dtype == jnp.bool_)):
         raise TypeError(
@@ -231,16 +231,16 @@ def is_sane(
     head: Int[Array, " e"],
     n: int,
 ) -> Bool[Array, ""]:
-    """Whether source and sink are two nodes, edges lead from node to node, and no capacity is
-    negative or NaN."""
+    """Whether source and sink are different nodes, edges join nodes, and no capacity is negative or
+    NaN."""
     sane = (source >= 0) & (source < n) & (sink >= 0) & (sink < n) & (source != sink)
     sane &= ((tail >= 0) & (tail < n) & (head >= 0) & (head < n)).all()
     return sane & in_order(jnp.zeros_like(capacity), capacity).all()
 
 
 def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]:
-    """Whether a finite `value` is the sum of at least one number: exactly that of integers, within
-    4 eps of it of floats."""
+    """Whether a finite `value` is the sum of the entries (at least one): exactly for integers,
+    within 4 eps for floats."""
     if jnp.issubdtype(cut.dtype, jnp.integer):
         wide = common_dtype(value, cut)
         digits = partial(_digits, dtype=wide, width=_width(wide, cut.size))
@@ -254,7 +254,7 @@ def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]
 
 
 # ---------------------------------------------------------------------------------------------
-# Integers: sums of digits, which are never long enough to wrap around
+# Integers: sums by digits, which cannot wrap around
 
 
 def _conserves_integers(
@@ -266,7 +266,7 @@ def _conserves_integers(
     sink: Int[Array, ""],
     n: int,
 ) -> Bool[Array, ""]:
-    """Whether flow is conserved, and `value` in all."""
+    """Whether the flow is conserved and its value is `value`."""
     wide = common_dtype(value, flow)
     width = _width(wide, flow.size)
     digits = partial(_digits, dtype=wide, width=width)
@@ -278,19 +278,19 @@ def _conserves_integers(
 
 
 def _width(dtype: np.dtype, count: int) -> int:
-    """As many bits of a number as can be added up count + 1 times, beside a sign."""
+    """The width of digits of which `count + 1` can be added, with a sign, without overflow."""
     return jnp.iinfo(dtype).bits - 2 - (count + 1).bit_length()
 
 
 def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> Int[Array, "d ..."]:
-    """Numbers from 0 on, in digits of so many bits, the lowest first."""
+    """The digits of non-negative numbers, of `width` bits each, lowest first."""
     x = x.astype(dtype)
     shifts = range(0, jnp.iinfo(dtype).bits, width)
     return jnp.stack([x >> shift & (1 << width) - 1 for shift in shifts])
 
 
 def _is_zero(digits: Int[Array, "d ..."], width: int) -> Bool[Array, "..."]:
-    """Whether digits of any sign and size stand for 0: carried on, nothing is left in any."""
+    """Whether digits of any sign and size represent 0: after carrying all are 0."""
     zero, carry = jnp.ones_like(digits[0], bool), jnp.zeros_like(digits[0])
     for digit in digits:
         carry += digit
@@ -313,7 +313,7 @@ def _conserves_floats(
     sink: Int[Array, ""],
     n: int,
 ) -> Bool[Array, ""]:
-    """The same for floats, with the bounds that `check_flow` documents."""
+    """The same for floats, with the tolerances that `check_flow` documents."""
     real = jax.dtypes.canonicalize_dtype(np.float64)
     eps, wide = float(jnp.finfo(flow.dtype).eps), real.itemsize == 8
     flows, capacities, total = (Parts.of(widen(x, real)) for x in (flow, capacity, value))
@@ -326,12 +326,12 @@ def _conserves_floats(
     inner = (node != source) & (node != sink)
     conserved = (~inner | net.within(allowed)).all()
 
-    def along(at: Array, x: Parts) -> Parts:
+    def sum_at(at: Array, x: Parts) -> Parts:
         return x.map(lambda x: _sum(jnp.where(at, x, 0)))
 
-    leaving = along(tail == source, flows).minus(along(head == source, flows))
-    arriving = along(head == sink, flows).minus(along(tail == sink, flows))
-    can_leave, can_arrive = along(tail == source, capacities), along(head == sink, capacities)
+    leaving = sum_at(tail == source, flows).minus(sum_at(head == source, flows))
+    arriving = sum_at(head == sink, flows).minus(sum_at(tail == sink, flows))
+    can_leave, can_arrive = sum_at(tail == source, capacities), sum_at(head == sink, capacities)
     fewer = can_leave.at_most(can_arrive)
     least = choose(fewer, can_leave, can_arrive)
     finite = capacities.map(lambda x: _sum(jnp.where(x < jnp.inf, x, 0)))
@@ -341,11 +341,11 @@ def _conserves_floats(
     rounded = total.map(lambda x: 4 * eps * x)
     slack = rounded.plus(allowed.map(_sum)).plus(least.map(lambda x: x * unit * used))
     conserved &= leaving.minus(total).within(slack) & arriving.minus(total).within(slack)
-    return conserved & (value < jnp.inf)  # within an infinite slack is everything
+    return conserved & (value < jnp.inf)  # an infinite slack would admit any value
 
 
 def _sum(x: Float[Array, " k"]) -> Float[Array, ""]:
-    """The sum with the rounding errors of its additions added up beside it (Knuth)."""
+    """Compensated pairwise sum: adds the rounding errors of all additions (Knuth)."""
     rest = jnp.zeros_like(x)
     while x.size > 1:
         odd = (0, x.size % 2)
@@ -365,7 +365,7 @@ def _reached(
     source: Int[Array, ""],
     n: int,
 ) -> Bool[Array, " n"]:
-    """The nodes to which edges without bound lead from the source; looked for where wanted."""
+    """The nodes that unbounded edges reach from the source; none unless wanted."""
     endless = capacity == jnp.inf
 
     def step(state: tuple[Array, Array]) -> tuple[Array, Array]:

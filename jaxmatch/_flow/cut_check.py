@@ -1,7 +1,7 @@
-"""Proofs that a cut is minimum, by a flow of the same value (weak duality).
+"""`check_minimum_cut`: verifies a minimum cut by a flow of the same value (weak duality).
 
-The flow is computed, by whatever solver: only what the independent code of `check_flow` finds of it
-is believed, that it is feasible and as large as the cut.
+The flow is computed by a solver, but not trusted: the independent code of `check_flow` verifies
+that it is feasible and as large as the cut.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ ADVICE = "`MinimumCut(value, source_side, status)` makes one"
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class MinimumCutCheck(Check):
-    """What [`check_minimum_cut`][jaxmatch.check_minimum_cut] or
-    [`check_grid_cut`][jaxmatch.check_grid_cut] found; leading `...` is batch.
+    """The result of [`check_minimum_cut`][jaxmatch.check_minimum_cut] or
+    [`check_grid_cut`][jaxmatch.check_grid_cut]; leading `...` is batch.
 
-    - `valid`: `bool[...]`, this is a cut, of the capacity that the result states.
+    - `valid`: `bool[...]`, the result is a cut of the stated capacity.
     - `optimal`: `bool[...]`, a flow of that value proves that no cut has a smaller capacity.
     """
 
@@ -64,8 +64,8 @@ def check_minimum_cut(
 ) -> MinimumCutCheck:
     """Verify a result of `minimum_cut`, in jit or out of it.
 
-    Trusts nobody: `cut` may come from any solver. A flow of its value is computed to prove it, and
-    that flow is verified as [`check_flow`][jaxmatch.check_flow] does.
+    `cut` may come from any solver. A flow of the same value is computed as a proof, and verified as
+    in [`check_flow`][jaxmatch.check_flow].
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
@@ -74,22 +74,22 @@ def check_minimum_cut(
     >>> jm.check_minimum_cut(network, capacity, 0, 2, cut)
     MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
     >>> other = cut.replace(value=jnp.array(5), source_side=jnp.array([True, False, False]))
-    >>> jm.check_minimum_cut(network, capacity, 0, 2, other)  # a cut too, but not the least
+    >>> jm.check_minimum_cut(network, capacity, 0, 2, other)  # also a cut, but not minimum
     MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(False, dtype=bool))
 
-    **Arguments:** those of `minimum_cut`, and what it returned; `status` is not looked at, and
-    `nearest` makes no difference.
+    **Arguments:** those of `minimum_cut`, and its result; `status` is ignored, and `nearest` makes
+    no difference.
 
     **Returns:**
 
     A [`MinimumCutCheck`][jaxmatch.MinimumCutCheck].
 
-    - `valid`: the capacities are at least 0, source and sink are two nodes, the source is in
-      `source_side` and the sink is not, and the edges that leave it have capacities of `value` in
-      all. Of integers the sum is exact, of floats within 4 eps of `value`. +inf is that of a cut
-      with an edge without bound.
+    - `valid`: capacities are at least 0, source and sink are different nodes, the source is in
+      `source_side` and the sink is not, and the capacities of the edges that leave it sum to
+      `value`: exactly for integers, within 4 eps for floats. It is +inf for a cut with an unbounded
+      edge.
     - `optimal`: `valid`, and there is a flow of that `value`, with the tolerances of `check_flow`.
-      Where `value` is +inf, edges without bound lead from the source to the sink.
+      If `value` is +inf, unbounded edges lead from the source to the sink.
 
     **Time and memory:** those of `maximum_flow` and of `check_flow`.
 
@@ -112,7 +112,7 @@ def check_cut(
     sink: Int[Array, "..."],
     cut: MinimumCut,
 ) -> MinimumCutCheck:
-    """The same for arguments of the shapes and kinds that it takes."""
+    """`check_minimum_cut` for checked arguments."""
     batch, like = cut.value.shape, "cut.value"
     is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
     require_kind("cut.value", cut.value, "capacity", is_float)
@@ -122,8 +122,8 @@ def check_cut(
     sink = broadcast("sink", sink, batch, like)
     valid = over_networks(_check_one, network, c, source, sink, cut).valid
     found = maximum_flow(network, c, source, sink)
-    claim = Flow(cut.value, found.flow, cut.source_side, found.status)
-    proof = check_flow(network, c, source, sink, claim)
+    candidate = Flow(cut.value, found.flow, cut.source_side, found.status)
+    proof = check_flow(network, c, source, sink, candidate)
     return MinimumCutCheck(valid=valid, optimal=valid & proof.optimal)
 
 
@@ -137,7 +137,7 @@ def _check_one(
     *,
     n: int,
 ) -> MinimumCutCheck:
-    """Whether the cut is valid; nothing is said of the minimum."""
+    """Whether the cut is valid. `optimal` is not decided here."""
     value, source_side = result.value, result.source_side
     valid = is_sane(capacity, source, sink, tail, head, n)
     if n < 2:

@@ -1,4 +1,4 @@
-"""Capacities as whole numbers of units, and sums of them that stop instead of wrapping around."""
+"""Fixed-point capacities, and saturating sums of them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ if TYPE_CHECKING:
 
 
 def integer_and_most() -> tuple[np.dtype, int]:
-    """The dtype of flows inside of the twin, and what sums and capacities stop at."""
+    """The integer dtype of flows in the twin, and `most`, at which sums saturate."""
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
     return dtype, 2**61 if dtype.itemsize == 8 else 2**31 - 1
 
 
 def bits_of_bound() -> int:
-    """Fixed point: so many bits for the bound of a flow, the others for what roundings add."""
+    """The number of bits of a flow's bound; the others are headroom for roundings."""
     return 60 if integer_and_most()[0].itemsize == 8 else 30
 
 
 def stopping_sum(a: Array, b: Array | int) -> tuple[Array, Array]:
-    """a + b for numbers from 0 to `most`, or `most`, and whether it is more."""
+    """a + b for numbers from 0 to `most`, saturating at `most`; and whether it saturated."""
     _, most = integer_and_most()
     beyond = a > most - b
     return jnp.where(beyond, most, a + b), beyond
 
 
 def running_sums(position: Int[Array, " k"], x: Int[Array, " k"]) -> tuple[Array, Array]:
-    """For each entry the sum of its segment up to it, or `most`, and whether it is more.
+    """Inclusive segmented prefix sum, saturating at `most`; also returns which entries saturated.
 
-    `position` is an entry's place in its segment. By doubling: a sum of so many entries takes what
-    the entry that far before it has summed. Each time for all, as often as the longest segment
-    needs it.
+    `position` is the position of an entry in its segment. Computed by doubling: in round k each
+    entry adds the sum of the entry 2^k places before it, until the longest segment is covered.
     """
     size, longest = x.size, position.max() + 1
 
@@ -58,12 +57,12 @@ def running_sums(position: Int[Array, " k"], x: Int[Array, " k"]) -> tuple[Array
 
 
 def before(position: Int[Array, " k"], sums: Int[Array, " k"]) -> Int[Array, " k"]:
-    """From sums up to each entry those of what stands before it in its segment."""
+    """Converts inclusive segmented prefix sums to exclusive ones."""
     return jnp.where(position == 0, 0, jnp.roll(sums, 1))
 
 
 def totals(x: Int[Array, "m k"]) -> Int[Array, " m"]:
-    """The sum of each row, or `most`."""
+    """The sum of each row, saturating at `most`."""
     while x.shape[-1] > 1:
         x = jnp.pad(x, ((0, 0), (0, x.shape[-1] % 2)))
         x, _ = stopping_sum(x[:, ::2], x[:, 1::2])
@@ -75,7 +74,7 @@ def totals(x: Int[Array, "m k"]) -> Int[Array, " m"]:
 
 
 def times_power(x: Float[Array, "..."], exponent: Int[Array, "..."]) -> Float[Array, "..."]:
-    """x · 2^exponent. By three exact factors, since 2^exponent alone may leave the range."""
+    """x · 2^exponent, by three exact factors: 2^exponent alone may overflow."""
     info = jnp.finfo(x.dtype)
     third = exponent // 3
     for part in (third, third, exponent - 2 * third):
@@ -91,9 +90,9 @@ def _power(exponent: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-    """An exponent k for which the finite entries add up to 2^k at most, and whether all are 0.
+    """An exponent k such that the finite entries sum to at most 2^k, and whether all are 0.
 
-    Up to a few roundings. Never leaves the range, as the sum itself might.
+    Accurate to a few roundings. Does not overflow, unlike the sum itself.
     """
     x = jnp.where(x < jnp.inf, x, 0)
     _, high = jnp.frexp(x.max())
@@ -102,22 +101,22 @@ def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, 
 
 
 def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"]:
-    """x / 2^exponent rounded down, so that no flow exceeds a capacity; at most what sums allow."""
+    """x / 2^exponent, rounded down so that no flow exceeds a capacity, and saturated."""
     integer, most = integer_and_most()
-    # The largest float that `most` is not below.
+    # The largest float that is at most `most`.
     top = np.nextafter(np.asarray(most + 1, x.dtype), np.asarray(0, x.dtype))
     return jnp.minimum(jnp.floor(times_power(x, -exponent)), top).astype(integer)
 
 
 def is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
-    """Whether no capacity is NaN or below 0."""
+    """Whether no capacity is NaN or negative."""
     dtype = capacity.dtype
     if not jnp.issubdtype(dtype, jnp.floating):
         return (capacity >= 0).all(-1)
     bits = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
 
     def by_bits(x: Array) -> Array:
-        """By sign and size, for XLA takes denormal numbers for zero; of all others NaN is last."""
+        """Compares bits, as XLA flushes denormal numbers to zero. NaN sorts after infinity."""
         sign = lax.bitcast_convert_type(x, bits)
         size = sign & jnp.iinfo(bits).max
         infinite = lax.bitcast_convert_type(jnp.asarray(jnp.inf, dtype), bits)
@@ -125,5 +124,5 @@ def is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
 
     if dtype != jnp.float64:
         return by_bits(capacity)
-    # A TPU has no bits of float64.
+    # TPUs cannot bitcast float64.
     return lax.platform_dependent(capacity, tpu=lambda x: (x >= 0).all(-1), default=by_bits)

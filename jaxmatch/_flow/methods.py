@@ -1,4 +1,4 @@
-"""Which solver finds maximum flows on which platform, and how a batch of problems reaches it."""
+"""The methods for maximum flows: solvers by platform, and the dispatch of a batch to them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ METHODS = {
     "xla": Method(cpu=None, cuda=None),
 }
 
-# The values of options that are no numbers.
+# The values of options that are not numbers.
 CHOICES = {"tile": ("degree", 4, 8, 16, 32)}
-# What a GPU solver takes, and what it takes where nothing is given. `cycle` is a number, 0 where
-# the kernel decides.
+# The options of GPU solvers and their defaults. `cycle` is a number; 0: the kernel decides.
 OPTIONS = {
     "thread_centric": {"cycle": 0},
     "two_level": {"tile": "degree", "cycle": 0},
@@ -40,14 +39,14 @@ OPTIONS = {
 
 
 def _in_one_call(
-    network: FlowNetwork, capacity: Array, source: Array, sink: Array, **how: Any
+    network: FlowNetwork, capacity: Array, source: Array, sink: Array, **parameters: Any
 ) -> Flow:
-    return native.flow(network, capacity, source, sink, steps=0, **how)[0]
+    return native.flow(network, capacity, source, sink, steps=0, **parameters)[0]
 
 
-def _in_steps(*problem: Any, steps: int, **how: Any) -> Flow:
+def _in_steps(*problem: Any, steps: int, **parameters: Any) -> Flow:
     return until_done(
-        lambda state: native.flow(*problem, state=state, steps=steps, **how),
+        lambda state: native.flow(*problem, state=state, steps=steps, **parameters),
         native.empty_flow_buffers(*problem),
         lambda state: state.done,
     )
@@ -57,8 +56,7 @@ def solve_here(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array, *, method: str
 ) -> Flow:
     """One native call on NumPy arrays, outside of a trace."""
-    how: dict[str, Any] = {"platform": "cpu", "method": method, "options": {}}
-    return _in_one_call(network, capacity, source, sink, **how)
+    return _in_one_call(network, capacity, source, sink, platform="cpu", method=method, options={})
 
 
 def solve_flow(
@@ -68,23 +66,23 @@ def solve_flow(
     sink: Array,
     *,
     method: str,
-    given: tuple[tuple[str, Any], ...] = (),
+    options: tuple[tuple[str, Any], ...] = (),
     steps: int = 0,
 ) -> Flow:
-    """One call for a batch, also under `vmap`, where a network that is not mapped is not copied.
+    """Solves a batch in one call, also under `vmap`; a network that is not mapped is not copied.
 
-    The network has the batch dimensions of all others, or none.
+    The network has the batch dimensions of the other arguments, or none.
     """
     cpu, cuda = METHODS[method]
     on_cpu = on_cuda = None
     if cpu is not None:
         on_cpu = partial(_in_one_call, platform="cpu", method=cpu, options={})
     if cuda is not None:
-        options = {}
+        of_kernel: dict[str, Any] = {}
         if cuda in OPTIONS:
-            options = {**OPTIONS[cuda], **dict(given), "layout": network.layout}
-        how: dict[str, Any] = {"platform": "cuda", "method": cuda, "options": options}
-        on_cuda = partial(_in_steps, steps=steps, **how) if steps else partial(_in_one_call, **how)
+            of_kernel = {**OPTIONS[cuda], **dict(options), "layout": network.layout}
+        call = partial(_in_steps, steps=steps) if steps else _in_one_call
+        on_cuda = partial(call, platform="cuda", method=cuda, options=of_kernel)
 
     def solve(*problem: Any) -> Flow:
         return by_platform(_xla_flow.solve, *problem, cpu=on_cpu, cuda=on_cuda)
@@ -98,12 +96,12 @@ def _aligned(size: int, mapped: tuple[Any, ...], problem: tuple[Any, ...]) -> tu
         mapped_first(x, is_mapped, size) for x, is_mapped in zip(others, of_others, strict=True)
     )
 
-    def like_the_rest(x: Array, is_mapped: bool) -> Array:
+    def with_batch(x: Array, is_mapped: bool) -> Array:
         x = mapped_first(x, is_mapped, size)
         inner = (1,) * (capacity.ndim - x.ndim)
         x = x.reshape(size, *inner, *x.shape[1:])
         return jnp.broadcast_to(x, (*capacity.shape[:-1], x.shape[-1]))
 
     if any(jax.tree.leaves(of_network)) or network.batch_shape:
-        network = jax.tree.map(like_the_rest, network, of_network)
+        network = jax.tree.map(with_batch, network, of_network)
     return network, capacity, source, sink

@@ -1,4 +1,4 @@
-"""The target that finds maximum flows."""
+"""The target for maximum flows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class FlowBuffers(NamedTuple):
-    """What the CUDA kernels keep between two steps."""
+    """The state of the CUDA kernels between two native calls."""
 
     control: Int[Array, "... c"]
     scratch: Int[Array, "... s"]
 
     @property
     def done(self) -> Bool[Array, "..."]:
-        """Whether the result that came with this is final."""
+        """Whether the result of this call is final."""
         return self.control[..., size("flow.control.done")] != 0
 
     def spent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cycles `[..., 6]` in parts of the solve, searches `[..., 2]` of it; outside of `jit`.
+        """Clock cycles `[..., 6]` by phase, and numbers of searches `[..., 2]`; outside of `jit`.
 
-        Parts: searches and pushes to a maximum preflow, searches and pushes back to the root, flow
-        taken back where it came from before these, and the search for the cut.
+        Phases: searches and pushes to a maximum preflow; searches and pushes back to the root; the
+        cancelling of flow along its way before these; the search for the cut.
         """
         control = np.asarray(self.control)
         cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
@@ -57,8 +57,8 @@ def _arrays(network: FlowNetwork) -> list[Array]:
 def empty_flow_buffers(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array
 ) -> FlowBuffers:
-    """A state in which nothing has been done."""
-    # Like the operands, to vary over the same axes of a surrounding `shard_map` as a step's result.
+    """The initial state."""
+    # Derived from the operands: it must have the varying axes of its successors in a `shard_map`.
     like = sum((x.sum(-1, dtype=jnp.int32) for x in _arrays(network)), source + sink)
     like += (capacity < 0).sum(-1, dtype=jnp.int32)
     shapes = [(*like.shape, words) for words in _buffer_sizes(network)]
@@ -77,10 +77,10 @@ def flow(
     platform: Literal["cpu", "cuda"],
     state: FlowBuffers | None = None,
 ) -> tuple[Flow, FlowBuffers | None]:
-    """Every problem of the batch in one native call; arguments are checked already.
+    """Solves every problem of the batch in one native call. Arguments must be checked.
 
-    The network has the batch dimensions of all, or none. CUDA kernels stop after so many steps,
-    from `state` on; 0 means to the end.
+    The network has the batch dimensions of the others, or none. CUDA kernels take `steps` steps
+    from `state`; 0: all.
     """
     operands, aliases = [*_arrays(network), capacity, source, sink], {}
     core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
@@ -100,14 +100,14 @@ def flow(
         operands,
         [*results, *buffers(_buffer_sizes(network) if platform == "cuda" else [])],
         core_dims=core_dims,
-        shared=() if network.batch_shape else range(5),  # not copied
+        shared=() if network.batch_shape else range(5),  # a shared network is not copied
         aliases=aliases,
         method=method,
         options=as_text(options),
         steps=steps,
     )
     if jnp.issubdtype(value.dtype, jnp.floating):
-        # Where every cut is infinite, the one with the fewest nodes is the source alone.
+        # If every cut is infinite, the one with the fewest nodes is the source alone.
         xp: Any = np if isinstance(value, np.ndarray) else jnp
         node = xp.arange(network.num_nodes, dtype=source.dtype)
         node = node.reshape((1,) * source.ndim + (network.num_nodes,))

@@ -1,4 +1,4 @@
-"""Flow networks as the solvers take them: paired arcs in CSR, checked once when they are built."""
+"""`FlowNetwork`: paired arcs in CSR form, checked when it is built."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LAYOUTS = ("csr", "rcsr", "bcsr")
 
 _MOST_NODES = (1 << 30) - 1
-MOST_EDGES = (1 << 30) - 1025  # two arcs for each; kernels step beyond the last in 32 bits
-_LOOP = (1 << 63) - 1  # sorts self-loops behind all arcs
+MOST_EDGES = (1 << 30) - 1025  # two arcs per edge; kernels index beyond the last arc in 32 bits
+_LOOP = (1 << 63) - 1  # sorts self-loops after all arcs
 
 _ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
 
@@ -36,10 +36,10 @@ _ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_p
 class FlowNetwork:
     """A directed network of n nodes and e edges, without capacities.
 
-    Built on the host by [`from_edges`][jaxmatch.FlowNetwork.from_edges] or `from_scipy`, which
-    check everything. From then on it is a pytree of device arrays that passes through `jit`,
-    `vmap` and `shard_map`. Capacities come with each call, so they change without a rebuild, and a
-    batch of them shares one network.
+    Built and checked on the host by [`from_edges`][jaxmatch.FlowNetwork.from_edges] or
+    `from_scipy`. It is a pytree of device arrays, for `jit`, `vmap` and `shard_map`. Capacities are
+    passed with each call: they can change without a rebuild, and a batch of them can share one
+    network.
 
     >>> import jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 0, 1, 2], [1, 2, 2, 1], num_nodes=3)
@@ -48,19 +48,19 @@ class FlowNetwork:
     >>> network.arc_ptr, network.arc_head
     (Array([0, 2, 4, 6], dtype=int32), Array([1, 2, 0, 2, 0, 1], dtype=int32))
 
-    Two nodes that any edge joins are a pair, with an arc each way; parallel and antiparallel edges
-    share it. What a solver moves is the net flow of a pair. All arrays are int32; leading `...`,
+    Any two adjacent nodes have a pair of opposite arcs, shared by all parallel and antiparallel
+    edges between them. Solvers move the net flow of a pair. All arrays are int32; leading `...`,
     usually absent, is batch.
 
-    - `senders`, `receivers`: `[..., e]`, the edges as they were given.
-    - `arc_ptr`: `[..., n + 1]`, where the arcs of each node begin; `arc_head`: `[..., a]`, where
-      they lead, in increasing order; `arc_partner`: `[..., a]`, the same arc the other way.
+    - `senders`, `receivers`: `[..., e]`, the ends of the edges in the given order.
+    - `arc_ptr`: `[..., n + 1]`, where the arcs of each node begin; `arc_head`: `[..., a]`, their
+      heads, in increasing order; `arc_partner`: `[..., a]`, the opposite arc of each.
     - `edge_ptr`: `[..., a + 1]`, where the edges of each arc begin in `arc_edge` `[..., e]`, which
-      holds their numbers in increasing order. Behind all others are the self-loops.
-    - `layout`: how GPU methods find the arc back, see `from_edges`.
+      holds edge numbers in increasing order. Self-loops come last.
+    - `layout`: how GPU methods find the opposite arc, see `from_edges`.
 
-    A network whose arrays were put together or changed by hand is safe to solve as well: where they
-    make no sense, the result's status is `INVALID_GRAPH`.
+    A network whose arrays were built or changed by hand is safe to solve, too: if they are
+    inconsistent, the status of the result is `INVALID_GRAPH`.
     """
 
     senders: Int[Array, "... e"]
@@ -76,11 +76,11 @@ class FlowNetwork:
     def from_edges(
         senders: ArrayLike, receivers: ArrayLike, num_nodes: int, *, layout: str = "rcsr"
     ) -> FlowNetwork:
-        """The network in which edge k leads from node `senders[k]` to node `receivers[k]`.
+        """Build the network in which edge k leads from node `senders[k]` to node `receivers[k]`.
 
-        Edges keep their order and number: capacities and flows have one entry for each. Parallel
-        edges, antiparallel edges and self-loops are allowed; a self-loop never carries flow. Takes
-        a few seconds for ten million edges.
+        Edges keep their order: capacities and flows have one entry per edge. Parallel edges,
+        antiparallel edges and self-loops are allowed; a self-loop never carries flow. Takes a few
+        seconds for ten million edges.
 
         >>> import jaxmatch as jm
         >>> jm.FlowNetwork.from_edges([0, 1, 1], [1, 2, 2], num_nodes=3, layout="bcsr")
@@ -90,15 +90,15 @@ class FlowNetwork:
 
         - `senders`, `receivers`: integers of one length, from 0 to `num_nodes` − 1.
         - `num_nodes`: n, below 2^30.
-        - `layout`: how the GPU methods `"thread_centric"` and `"two_level"` find the arc that leads
-          back, with the names of their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary
-          search among the arcs of the other node; `"csr"`: by looking at these one after another.
-          No other method looks at it, and results do not depend on it.
+        - `layout`: how the GPU methods `"thread_centric"` and `"two_level"` find the opposite arc,
+          with the names of their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary search in
+          the arcs of the head; `"csr"`: by linear search there. Other methods ignore it, and
+          results do not depend on it.
 
-        **Raises:** `ValueError` for nodes out of range, with the first such edge; for lengths that
-        differ, numbers that are no integers, an unknown layout, a number of nodes that is negative
-        or too large, and 2^30 edges or more. `TypeError` for traced arrays: networks are built on
-        the host.
+        **Raises:** `ValueError` for nodes out of range (naming the first such edge), different
+        lengths, numbers that are not integers, an unknown layout, a negative or too large number of
+        nodes, and 2^30 edges or more. `TypeError` for traced arrays: networks are built on the
+        host.
         """
         n = _as_size(num_nodes)
         if layout not in LAYOUTS:
@@ -113,11 +113,11 @@ class FlowNetwork:
 
     @staticmethod
     def from_scipy(matrix: Any, *, layout: str = "rcsr") -> tuple[FlowNetwork, np.ndarray]:
-        """The network of a square `scipy.sparse` matrix or array, and its capacities.
+        """Build the network of a square `scipy.sparse` matrix or array, and return its capacities.
 
         As for `scipy.sparse.csgraph.maximum_flow`: entry (u, v) is the capacity of an edge from u
-        to v. Edges are the stored entries of `matrix.tocsr()` in their order, explicit zeros and
-        entries that are stored twice included.
+        to v. Edges are the stored entries of `matrix.tocsr()` in their order, including explicit
+        zeros and duplicate entries.
 
         >>> import jaxmatch as jm, scipy.sparse as sp
         >>> network, capacity = jm.FlowNetwork.from_scipy(sp.csr_array([[0, 7], [0, 0]]))
@@ -127,7 +127,7 @@ class FlowNetwork:
         **Returns:** the network, and the entries as a NumPy array `[e]` of the matrix's dtype.
 
         **Raises:** `TypeError` for anything else; `ValueError` for a matrix that is not square or
-        whose pointers make no sense, and as [`from_edges`][jaxmatch.FlowNetwork.from_edges] does.
+        has invalid pointers, and as [`from_edges`][jaxmatch.FlowNetwork.from_edges] does.
         """
         if not hasattr(matrix, "tocsr"):
             raise TypeError(
@@ -153,11 +153,11 @@ class FlowNetwork:
         num_edges: int | None = None,
         num_arcs: int | None = None,
     ) -> FlowNetwork:
-        """A batch of networks, padded to one size: a new leading dimension.
+        """Stack networks along a new leading dimension, padded to one size.
 
-        What is added are nodes without edges, self-loops at node 0 behind the edges of a network,
-        and arcs without edges. None of them carries flow; capacities of the self-loops, which are
-        edges, may be anything that is valid, 0 for one.
+        Padding consists of nodes without edges, self-loops at node 0 after the edges of a network,
+        and arcs without edges. None of it carries flow. The self-loops are edges and need a valid
+        capacity, for instance 0.
 
         >>> import jax.numpy as jnp, jaxmatch as jm
         >>> small = jm.FlowNetwork.from_edges([0], [1], num_nodes=2)
@@ -171,11 +171,11 @@ class FlowNetwork:
         **Arguments:**
 
         - `networks`: at least one, of one batch shape (usually none) and one layout.
-        - `num_nodes`, `num_edges`, `num_arcs`: the sizes to pad to, if the largest of `networks` is
-          not enough: where batches differ in size, a few fixed ones save compilations.
+        - `num_nodes`, `num_edges`, `num_arcs`: the sizes to pad to; by default the largest of
+          `networks`. A few fixed sizes avoid a compilation for each batch.
 
-        **Raises:** `ValueError` for an empty list, batch shapes or layouts that differ, and sizes
-        to pad to that are too small or too large; `TypeError` for traced networks.
+        **Raises:** `ValueError` for an empty list, different batch shapes or layouts, and sizes
+        that are too small or too large; `TypeError` for traced networks.
         """
         advice = "`from_edges` and `from_scipy` make one"
         networks = to_stack("networks", networks, FlowNetwork, "network", advice)
@@ -201,12 +201,12 @@ class FlowNetwork:
 
     @property
     def num_edges(self) -> int:
-        """The length of capacities and flows; padding by `stack` counts."""
+        """The length of capacities and flows; includes padding by `stack`."""
         return self.senders.shape[-1]
 
     @property
     def num_arcs(self) -> int:
-        """Two for each pair of nodes that an edge joins; padding by `stack` counts."""
+        """Two for each pair of adjacent nodes; includes padding by `stack`."""
         return self.arc_head.shape[-1]
 
     @property
@@ -222,7 +222,7 @@ class FlowNetwork:
 
 
 def check_network(network: FlowNetwork) -> None:
-    """Shapes and dtypes of a network as an argument; the values are checked where they are used."""
+    """Checks shapes and dtypes of a network argument. Solvers check the values."""
     if not isinstance(network, FlowNetwork):
         raise TypeError(
             f"`network` must be a FlowNetwork, got {type(network).__name__}; build one with "
@@ -257,22 +257,21 @@ def check_network(network: FlowNetwork) -> None:
 
 
 def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
-    """As int32, -1 for what is no node, of NumPy or JAX as it came."""
+    """A NumPy or JAX array of nodes as int32, -1 for invalid nodes."""
     x = typed(name, node, INTEGERS, "be the number of a node, an integer", "")
     return x if x.dtype == np.int32 else existing(x, network.num_nodes)
 
 
-def turned_network(network: FlowNetwork) -> FlowNetwork:
-    """The network with every edge in the other direction, in which they keep their numbers.
+def reversed_network(network: FlowNetwork) -> FlowNetwork:
+    """The network with all edges reversed, in the same order. Takes NumPy or JAX arrays.
 
-    Its arcs are the same, but each has the edges of its partner. Arrays of NumPy or JAX; those that
-    make no sense stay so.
+    The arcs are the same, but each has the edges of its opposite arc. Invalid arrays stay invalid.
     """
     xp = np if isinstance(network.edge_ptr, np.ndarray) else jnp
-    turn = partial(_turned_edges, xp=xp)
+    reverse = partial(_reversed_edges, xp=xp)
     types: dict[str, Any] = {"otypes": [np.int32] * 2} if xp is np else {}
-    turn = xp.vectorize(turn, signature="(a),(p),(e)->(p),(e)", **types)
-    edge_ptr, arc_edge = turn(network.arc_partner, network.edge_ptr, network.arc_edge)
+    reverse = xp.vectorize(reverse, signature="(a),(p),(e)->(p),(e)", **types)
+    edge_ptr, arc_edge = reverse(network.arc_partner, network.edge_ptr, network.arc_edge)
     return dataclasses.replace(
         network,
         senders=network.receivers,
@@ -282,7 +281,7 @@ def turned_network(network: FlowNetwork) -> FlowNetwork:
     )
 
 
-def _turned_edges(
+def _reversed_edges(
     partner: Int[Array, " a"], edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"], xp: Any
 ) -> tuple[Int[Array, " a+1"], Int[Array, " e"]]:
     a, e = len(partner), len(arc_edge)
@@ -290,13 +289,13 @@ def _turned_edges(
         return edge_ptr, arc_edge
     partner = partner.clip(0, a - 1)
     count = (edge_ptr[1:] - edge_ptr[:-1])[partner]
-    turned_ptr = xp.concatenate([edge_ptr[:1], edge_ptr[0] + xp.cumsum(count, dtype=np.int32)])
-    # What comes to each place: an edge of the partner, in order. Self-loops stay behind all others.
+    reversed_ptr = xp.concatenate([edge_ptr[:1], edge_ptr[0] + xp.cumsum(count, dtype=np.int32)])
+    # The edge at each place: those of the opposite arc in order. Self-loops stay last.
     place = xp.arange(e, dtype=np.int32)
-    arc = xp.searchsorted(turned_ptr[1:], place, side="right").clip(0, a - 1)
-    origin = edge_ptr[partner[arc]] + place - turned_ptr[arc]
+    arc = xp.searchsorted(reversed_ptr[1:], place, side="right").clip(0, a - 1)
+    origin = edge_ptr[partner[arc]] + place - reversed_ptr[arc]
     origin = xp.where(place < edge_ptr[-1], origin, place)
-    return turned_ptr, arc_edge[origin.clip(0, e - 1)]
+    return reversed_ptr, arc_edge[origin.clip(0, e - 1)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -323,7 +322,7 @@ def _as_nodes(name: str, x: Any, n: int) -> np.ndarray:
 def network_on_host(
     tail: np.ndarray, head: np.ndarray, n: int, layout: str = "rcsr"
 ) -> FlowNetwork:
-    """Of NumPy arrays, from nodes in range."""
+    """A network of NumPy arrays. All nodes must be in range."""
     if len(tail) > MOST_EDGES:
         raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
     arrays: dict[str, Any] = _build(tail, head, n)
@@ -331,7 +330,7 @@ def network_on_host(
 
 
 def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.ndarray]:
-    """The arrays of a network with so many nodes, edges and pairs of nodes that arcs join."""
+    """The arrays of a network, padded to the given numbers of nodes, edges and pairs of arcs."""
     if (network.num_nodes, network.num_edges, network.num_arcs) == (n, e, 2 * pairs):
         return {name: getattr(network, name) for name in _ARRAYS}
     if network.batch_shape:
@@ -349,8 +348,7 @@ def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.nd
 
 
 def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
-    """Arcs u -> v, u < v, for so many pairs, as integers like those of `_build`: no node has many
-    more than others."""
+    """`count` arcs u -> v, u < v, spread evenly over the nodes, as sort keys of `_build`."""
     found, total = [np.zeros(0, np.int64)], 0
     for apart in range(1, n):
         if total >= count:
@@ -364,16 +362,16 @@ def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
 def _build(
     tail: np.ndarray, head: np.ndarray, n: int, pairs: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of a network; with `pairs`, arcs without edges are added up to so many."""
+    """The arrays of a network; with `pairs`, padded by arcs without edges to that many pairs."""
     # An arc is one 64-bit integer with the tail on top: plain integers sort by (tail, head).
     key = np.where(tail != head, tail << 32 | head, _LOOP)
     by_arc = np.argsort(key, kind="stable")
     forward, count = _runs(key[by_arc][: np.count_nonzero(tail != head)])
-    arcs, _ = _runs(np.sort(np.concatenate([forward, _turned(forward)])))
+    arcs, _ = _runs(np.sort(np.concatenate([forward, _opposite(forward)])))
     if pairs is not None and 2 * pairs > len(arcs):
-        # Of as many pairs as there shall be, enough are new.
+        # Among `pairs` different pairs, enough are not in the network yet.
         new = np.setdiff1d(_pairs_of_near_nodes(n, pairs), arcs)[: pairs - len(arcs) // 2]
-        arcs = np.sort(np.concatenate([arcs, new, _turned(new)]))
+        arcs = np.sort(np.concatenate([arcs, new, _opposite(new)]))
     edges_of_arc = np.zeros(len(arcs), np.int64)
     edges_of_arc[np.searchsorted(arcs, forward)] = count
     arrays = {
@@ -381,24 +379,24 @@ def _build(
         "receivers": head,
         "arc_ptr": _pointers(np.bincount(arcs >> 32, minlength=n)),
         "arc_head": arcs & 0xFFFFFFFF,
-        # Sorted by (head, tail), the arcs are their partners in the order of the arcs.
-        "arc_partner": np.argsort(_turned(arcs)),
+        # The k-th arc by (head, tail) is the opposite of the k-th arc by (tail, head).
+        "arc_partner": np.argsort(_opposite(arcs)),
         "edge_ptr": _pointers(edges_of_arc),
         "arc_edge": by_arc,
     }
     return {name: x.astype(np.int32) for name, x in arrays.items()}
 
 
-def _turned(arcs: np.ndarray) -> np.ndarray:
+def _opposite(arcs: np.ndarray) -> np.ndarray:
     return (arcs & 0xFFFFFFFF) << 32 | arcs >> 32
 
 
 def _runs(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different ones of sorted keys, and how often each is there."""
+    """The unique values of sorted keys, and their counts."""
     first = np.flatnonzero(np.diff(keys, prepend=-1))
     return keys[first], np.diff(first, append=len(keys))
 
 
 def _pointers(counts: np.ndarray) -> np.ndarray:
-    """Where the entries of each place begin."""
+    """The CSR pointers of segments with these counts."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -1,4 +1,4 @@
-"""Maximum flow and minimum cut: the public functions, which solver runs where, and the gradient."""
+"""Maximum flow and minimum cut: the public functions, dispatch, and the gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._flow.methods import CHOICES, METHODS, OPTIONS, solve_flow, solve_here
-from jaxmatch._flow.network import FlowNetwork, as_node, check_network, turned_network
+from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
 
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def maximum_flow(
 ) -> Flow:
     """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
 
-    Sends as much as possible from source to sink, on no edge more than its capacity, and proves by
-    a cut that no more is possible. All leading dimensions are batch, solved by one native call.
+    Sends as much as possible from source to sink without exceeding the capacity of an edge, and
+    proves the maximum by a cut. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 0, 1, 1, 2], [1, 2, 2, 3, 3], num_nodes=4)
@@ -58,107 +58,106 @@ def maximum_flow(
 
     **Arguments:**
 
-    - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. Under `vmap` over the other arguments, and
-      beside a batch of them, one network serves all and is not copied.
-    - `capacity`: `[..., e]`, of each edge, at least 0; int32, int64, float32 or float64 (bool and
-      8- and 16-bit integers are widened to int32, bfloat16 and float16 to float32). +inf means an
-      edge without a bound.
+    - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. One network can be shared by a batch of
+      the other arguments, also under `vmap`; it is not copied.
+    - `capacity`: `[..., e]`, one per edge, at least 0; int32, int64, float32 or float64 (bool and
+      8- and 16-bit integers are widened to int32, bfloat16 and float16 to float32). +inf: an
+      unbounded edge.
     - `source`, `sink`: nodes, integers that may be traced. Their shapes, that of `capacity` without
       its last dimension and the network's batch dimensions broadcast together.
-    - `method`: `"auto"`, or one of the algorithms of the table below. A name is accepted
-      everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
-    - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
-      are accepted and ignored.
-    - `steps_per_call`: on CUDA, so many steps in each native call, all calls in a
-      `jax.lax.while_loop`, instead of all in one call; [`jaxmatch.stepping`][jaxmatch.stepping]
-      says what a step is. On the CPU and in the twin the whole solve is one call in any case.
+    - `method`: `"auto"`, or a name of the table below. Every name is accepted on every platform;
+      without a kernel for it, a related one runs, or the pure-JAX twin.
+    - `options`: a dict for the GPU kernels of one method, see below. Ignored if no such kernel
+      runs.
+    - `steps_per_call`: on CUDA, the number of steps in each native call, in a
+      `jax.lax.while_loop`. By default one call takes all steps.
+      [`jaxmatch.stepping`][jaxmatch.stepping] defines a step. On the CPU and in the twin the solve
+      is always one call.
 
     **Methods:**
 
     | `method` | CPU (C++) | CUDA |
     | --- | --- | --- |
-    | `"auto"` | the fastest combination found | likewise |
+    | `"auto"` | the fastest combination found | the fastest combination found |
     | `"augment"` | augmenting paths from both ends | `"auto"` |
-    | `"push_relabel"` | highest label, gaps, global relabelling | `"auto"` |
+    | `"push_relabel"` | highest label, gap heuristic, global relabelling | `"auto"` |
     | `"pseudoflow"` | Hochbaum's pseudoflow | `"auto"` |
-    | `"thread_centric"` | `"push_relabel"` | a thread for each node |
-    | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads for each |
+    | `"thread_centric"` | `"push_relabel"` | one thread per node |
+    | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads per node |
     | `"xla"` | the pure-JAX twin | the twin |
 
-    `"auto"` on the CPU: augmenting paths as long as each costs little or few can be left, then
-    pseudoflow for the rest. On CUDA: push-relabel in rounds, see below. It chooses as it goes, from
-    what searches meet, and looks at no statistics of the network beforehand: levels of few arcs are
-    searched by one block and large ones by all, nodes of up to 16 arcs are discharged by a thread
-    and others by a warp, and pushes last as long as the search before them.
+    `"auto"` on the CPU: augmenting paths while each is cheap or few can be left, then pseudoflow
+    for the rest. On CUDA: push-relabel in rounds, see below. It adapts during the solve, without
+    statistics of the network: search levels with few arcs are processed by one block and large ones
+    by all, nodes of up to 16 arcs are discharged by a thread and others by a warp, and pushes take
+    as long as the search before them.
 
-    **Options:** of `"two_level"`, `tile`, the threads for a node, 4, 8, 16, 32 or `"degree"`, by
-    its number of arcs (the default). Of `"two_level"` and `"thread_centric"`: `cycle`, the rounds
-    between two global relabellings.
+    **Options:** of `"two_level"`, `tile`, the number of threads per node: 4, 8, 16, 32 or
+    `"degree"`, by its number of arcs (the default). Of `"two_level"` and `"thread_centric"`,
+    `cycle`, the number of rounds between two global relabellings.
 
     **Returns:**
 
-    A [`Flow`][jaxmatch.Flow]. `value` is int64 under x64 for integer capacities, else it has the
-    dtype of `capacity`, as `flow` has. 64-bit NumPy capacities count as under x64; outside of a
-    trace, on the CPU, NumPy arrays come out where they went in. Flow is between 0 and the capacity
-    on each edge and conserved at each node but source and sink. Of parallel edges the first fill up
-    first, of antiparallel ones one side is 0, on self-loops the flow is 0.
+    A [`Flow`][jaxmatch.Flow]. `flow` has the dtype of `capacity`. So has `value`, except that it is
+    int64 for integer capacities under x64. 64-bit NumPy capacities are treated as under x64. On the
+    CPU, outside of a trace, NumPy arguments give NumPy results. The flow on each edge is between 0
+    and its capacity, and it is conserved at each node except source and sink. Of parallel edges the
+    first are filled first, of antiparallel ones at most one carries flow, self-loops carry none.
 
-    **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `INVALID_GRAPH`
-    where source or sink is no node, both are the same, or the arrays of the network make no sense.
-    `OVERFLOW` where the value does not fit its dtype (a finite cut beyond all floats, too), or the
-    integer capacities at the source and at the sink both add up to 2^61. Value and flow are NaN
-    there, −1 if they are integers, and `source_side` False. Where edges without bound lead from
+    **Status:** `OPTIMAL`. `INVALID_CAPACITY` if a capacity is negative or NaN. `INVALID_GRAPH` if
+    source or sink is not a node, both are the same, or the arrays of the network are inconsistent.
+    `OVERFLOW` if the value does not fit its dtype (including a finite cut beyond all floats), or if
+    the integer capacities at the source and those at the sink both sum to 2^61 or more. Value and
+    flow are then NaN (−1 for integers), and `source_side` False. If unbounded edges lead from
     source to sink, the status is `OPTIMAL`, the value +inf, every flow NaN, and the source is alone
-    on its side. Never an exception, and the other problems of the batch are not touched.
+    on its side. No exception is raised, and the rest of the batch is unaffected.
 
-    **Certificate:** the edges from `source_side` to the other nodes have capacities of `value` in
-    all, and the flow fills them. [`check_flow`][jaxmatch.check_flow] verifies this.
+    **Certificate:** the capacities of the edges from `source_side` to the other nodes sum to
+    `value`, and the flow saturates them. [`check_flow`][jaxmatch.check_flow] verifies this.
 
-    **Exact:** integers are, to 64 bits. Floats are counted in units of q, a power of two that is
-    small enough for capacities to be whole numbers of it or for all that can leave the source or
-    reach the sink to be 2^59 q (2^28 q in the twin without x64): capacities are rounded down to
-    units, the flow is computed in integers and conserved up to the rounding to its dtype, and
-    `value` is the capacity of the cut that was found, added up as given. It is at most e·q above
-    the maximum, and equal to it where capacities are multiples of q.
+    **Exact:** integers, to 64 bits. Floats are solved in fixed point with a unit q, a power of two.
+    It is so small that all capacities are multiples of q, or that the capacity at the source or at
+    the sink sums to 2^59 q (2^28 q in the twin without x64). Capacities are rounded down to
+    multiples of q, the flow is computed in integers, and it is conserved up to its rounding to the
+    dtype. `value` is the sum of the given capacities of the cut. It is at most e·q above the
+    maximum, and equal to it if capacities are multiples of q.
 
-    **Deterministic:** value, source side and status are, and the same for every method but for
-    roundings of float capacities. A network can have many maximum flows: the CPU methods and the
-    twin return the same one each time, GPU kernels may return any.
+    **Deterministic:** value, source side and status, which are also the same for every method up to
+    rounding of float capacities. A network can have many maximum flows: the CPU methods and the
+    twin always return the same one, GPU kernels may return any.
 
     **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
-    side, 0 for all others. Where several cuts are minimum, the value has no gradient; this is then
-    the superdifferential's element for the cut nearest to the source, the same for every method.
-    The gradient is 0 where the status is not `OPTIMAL` or the value is infinite, and none flows
-    through `flow`.
+    side, 0 for all others. If several cuts are minimum, the value is not differentiable; this is
+    then the supergradient of the cut nearest to the source, the same for every method. The gradient
+    is 0 if the status is not `OPTIMAL` or the value is infinite. None flows through `flow`.
 
     **Time and memory:** on the CPU O(n²√a) operations at worst for push-relabel with the highest
     label, O(n²·a) for the others, in practice a few passes over the arcs for most networks.
-    O(n + a + e) memory for each problem that is being solved. The twin ends after O(n²) rounds,
-    each a pass over all arcs.
+    O(n + a + e) memory for each problem that is being solved. The twin needs O(n²) rounds, each a
+    pass over all arcs.
 
-    On CUDA, `"auto"`: small networks (nodes and arcs up to 4096 together, 32,768 in a batch) have a
-    block each, all in one launch. Larger ones, and those of every other method, are solved one
-    after another by the whole GPU. Beside the arguments there are 24 a + 36 n + 4 e bytes for each
-    problem of a batch. A round is a global relabelling, exact distances by breadth-first search,
-    and pushes until these no longer pay. Its time is that of dependent steps more than of work: a
-    level of a search takes 1 to 10 microseconds. Ahead of our CPU methods on one core on 19 of the
-    20 networks of `benchmarks/flow`, from images to random levels; behind on one of
-    Goldfarb and Grigoriadis', where the CPU's pseudoflow takes six tenths of the time. The
-    fastest CPU codes known, HPF and hi_pr, are ahead on one like these of 110,000 nodes and on long
-    random levels.
+    On CUDA, `"auto"`: small networks (nodes and arcs up to 4096 in total, 32,768 in a batch) have
+    one block each, all in one launch. Larger ones, and those of all other methods, are solved one
+    at a time by the whole GPU, with 24 a + 36 n + 4 e bytes for each problem of a batch besides the
+    arguments. A round is a global relabelling (exact distances by breadth-first search), and pushes
+    as long as these pay. Latency dominates: a search level takes 1 to 10 microseconds. It is faster
+    than our CPU methods on one core on 19 of the 20 networks of `benchmarks/flow`, from images to
+    random levels. It is slower on one of Goldfarb and Grigoriadis', where the CPU's pseudoflow
+    takes six tenths of the time. The fastest CPU codes known, HPF and hi_pr, are faster on a
+    network like that of 110,000 nodes, and on long random levels.
 
-    *It ends.* Whatever pushes race, only the owner of a node takes from its excess and its arcs,
-    so there is always a preflow; and a stage is over only when a search says that no excess reaches
-    the target. Pushes end when they have taken as long as the search, or after `cycle` rounds.
-    After 4096 rounds of a stage nodes are no longer relabelled between searches: pushes then lead
-    from a distance D to D − 1, the arcs they open from D − 1 to D, so nobody's distance falls. A
-    round ends when no excess can move, and then those nodes have a greater distance in the next
-    search. Distances are at most n, so at most n² more rounds follow, in each of the two stages,
-    out to the target and back to the root.
+    *Termination.* Pushes race, but only the owner of a node takes from its excess and its arcs, so
+    there is always a preflow. A stage ends only when a search finds that no excess reaches the
+    target. Pushes end after the time of the search, or after `cycle` rounds. After 4096 rounds of a
+    stage nodes are no longer relabelled between searches. From then on pushes lead from a distance
+    D to D − 1 and open arcs from D − 1 to D, so no distance falls. A round ends when no excess can
+    move; the nodes that hold it have a greater distance in the next search. Distances are at most
+    n, so at most n² more rounds follow in each of the two stages, to the target and back to the
+    root.
 
-    **Raises:** `TypeError` if `network` is no `FlowNetwork`, `capacity` has another dtype, `source`
-    or `sink` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,
-    and for unknown methods and options.
+    **Raises:** `TypeError` if `network` is not a `FlowNetwork`, `capacity` has another dtype,
+    `source` or `sink` are not integers or `options` is not a dict; `ValueError` for shapes that do
+    not fit, and for unknown methods and options.
 
     **Source:** Goldberg and Tarjan, *A new approach to the maximum-flow problem*, JACM 35 (1988);
     Cherkassky and Goldberg, *On implementing the push-relabel method for the maximum flow problem*,
@@ -171,10 +170,11 @@ def maximum_flow(
     """
     check_network(network)
     check_name("method", method, METHODS)
-    given = as_options(method, options, OPTIONS.get(method, {}), CHOICES, as_count)
+    checked = as_options(method, options, OPTIONS.get(method, {}), CHOICES, as_count)
     steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
-    how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
-    return _solve_in_place(network, capacity, source, sink, how)
+    return _solve_in_place(
+        network, capacity, source, sink, method=method, options=checked, steps=steps
+    )
 
 
 @unchecked
@@ -197,9 +197,9 @@ def minimum_cut(
 
     **Arguments:** those of `maximum_flow`, and
 
-    - `nearest`: of several minimum cuts, `"source"` is the one with the fewest nodes on the source
-      side and `"sink"` the one with the most. Every other minimum cut lies between these two, and
-      where they are the same there is no other.
+    - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest nodes on the
+      source side and `"sink"` the one with the most. All other minimum cuts lie between these two;
+      if they are equal, there is no other.
 
     >>> ties = jnp.array([2, 2])
     >>> for nearest in ("source", "sink"):
@@ -207,12 +207,12 @@ def minimum_cut(
     [ True False False]
     [ True  True False]
 
-    **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of edges that
-    lead from one side to the other where the source is on one side and the sink on the other;
-    `source_side`, `bool[..., n]`; and `status`. [`check_minimum_cut`][jaxmatch.check_minimum_cut]
-    verifies it. Status, exactness, gradient and everything else are those of `maximum_flow`; with
-    `nearest="sink"`, of the network with all edges turned round, for which the flow is computed
-    from the sink. Where the value is +inf, the sink is then alone on its side.
+    **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut]: `value`, the least capacity of a cut between
+    source and sink; `source_side`, `bool[..., n]`; and `status`.
+    [`check_minimum_cut`][jaxmatch.check_minimum_cut] verifies it. Status, exactness, gradient and
+    everything else are as for `maximum_flow`. With `nearest="sink"` the flow is computed from the
+    sink in the network with all edges reversed; if the value is +inf, the sink is then alone on its
+    side.
     """
     if nearest not in ("source", "sink"):
         raise ValueError(f"`nearest` must be 'source' or 'sink', got {nearest!r}.")
@@ -221,8 +221,7 @@ def minimum_cut(
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
     check_name("method", method, METHODS)
-    how: dict[str, Any] = {"method": method, "given": (), "steps": 0}
-    res = _solve_in_place(network, capacity, source, sink, how, turned=True)
+    res = _solve_in_place(network, capacity, source, sink, method=method, reverse=True)
     solved = (res.status == Status.OPTIMAL)[..., None]
     return MinimumCut(res.value, ~res.source_side & solved, res.status)
 
@@ -234,7 +233,7 @@ def minimum_cut(
 def _as_problem(
     network: FlowNetwork, capacity: ArrayLike, source: Array, sink: Array, place: Place
 ) -> tuple[FlowNetwork, Num[Array, "... e"], Int[Array, "..."], Int[Array, "..."]]:
-    """All with the batch dimensions of the whole; a network without any stays without."""
+    """Broadcasts all arguments to one batch shape; an unbatched network stays unbatched."""
     xp = place.xp
     if place.native:
         network = jax.tree.map(np.asarray, network)
@@ -269,34 +268,43 @@ def _solve_in_place(
     capacity: ArrayLike,
     source: ArrayLike,
     sink: ArrayLike,
-    how: dict[str, Any],
-    turned: bool = False,
+    *,
+    method: str,
+    options: tuple[tuple[str, Any], ...] = (),
+    steps: int = 0,
+    reverse: bool = False,
 ) -> Flow:
-    """By JAX or at once; `turned`: from the sink to the source, with all edges turned round."""
+    """Solves by JAX or on this host. `reverse`: from sink to source, with reversed edges."""
     capacity = as_given("capacity", capacity)
     source, sink = as_node("source", source, network), as_node("sink", sink, network)
     leaves = jax.tree.leaves(network)
-    options = (network.layout, turned, *how.values())
-    place = place_of(capacity, source, sink, *leaves, options=options)
-    solver = METHODS[how["method"]].cpu
+    place = place_of(
+        capacity,
+        source,
+        sink,
+        *leaves,
+        options=(network.layout, reverse, method, options, steps),
+    )
+    solver = METHODS[method].cpu
     if solver is None:
         place = place.by_jax()
     with place.precision():
         problem = _as_problem(network, capacity, source, sink, place)
         if place.native and solver is not None:
-            problem = _turned(problem) if turned else problem
+            problem = _reversed(problem) if reverse else problem
             return place.bring_home(solve_here(*problem, method=solver))
-        return place.bring_home(_solve(*problem, turned=turned, **how))
+        res = _solve(*problem, method=method, options=options, steps=steps, reverse=reverse)
+        return place.bring_home(res)
 
 
-def _turned(
+def _reversed(
     problem: tuple[FlowNetwork, Array, Array, Array],
 ) -> tuple[FlowNetwork, Array, Array, Array]:
     network, capacity, source, sink = problem
-    return turned_network(network), capacity, sink, source
+    return reversed_network(network), capacity, sink, source
 
 
-@compiled(static_argnames=("method", "given", "steps", "turned"))
+@compiled(static_argnames=("method", "options", "steps", "reverse"))
 def _solve(
     network: FlowNetwork,
     capacity: Num[Array, "... e"],
@@ -304,22 +312,21 @@ def _solve(
     sink: Int[Array, "..."],
     *,
     method: str,
-    given: tuple[tuple[str, Any], ...],
+    options: tuple[tuple[str, Any], ...],
     steps: int,
-    turned: bool,
+    reverse: bool,
 ) -> Flow:
-    if turned:
-        network, capacity, source, sink = _turned((network, capacity, source, sink))
+    if reverse:
+        network, capacity, source, sink = _reversed((network, capacity, source, sink))
 
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
         fixed = lax.stop_gradient(capacity)
-        how: dict[str, Any] = {"method": method, "given": given, "steps": steps}
-        res = solve_flow(network, fixed, source, sink, **how)
+        res = solve_flow(network, fixed, source, sink, method=method, options=options, steps=steps)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
         cut = _cut(network, res.source_side) & counts[..., None]
-        return res.replace(value=envelope_value(res.value, capacity, cut, _slope))
+        return res.replace(value=envelope_value(res.value, capacity, cut, _value_jvp))
 
     if network.batch_shape:
         return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
@@ -331,7 +338,7 @@ def _solve(
 
 
 def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array, "... e"]:
-    """The edges that lead from the source side to the other."""
+    """The edges that lead from the source side to the sink side."""
     n = network.num_nodes
     if n == 0 or network.num_edges == 0:
         return jnp.zeros_like(source_side, shape=(*source_side.shape[:-1], network.num_edges))
@@ -345,5 +352,5 @@ def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array,
     return side(network.senders) & ~side(network.receivers)
 
 
-def _slope(capacity: Array, tangent: Array, cut: Bool[Array, "... e"]) -> Float[Array, "..."]:
+def _value_jvp(capacity: Array, tangent: Array, cut: Bool[Array, "... e"]) -> Float[Array, "..."]:
     return sum_where(cut, tangent)

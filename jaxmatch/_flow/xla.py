@@ -1,19 +1,20 @@
 """The pure-JAX solver for maximum flow on any platform: synchronous push-relabel.
 
-Goldberg and Tarjan (JACM 35, 1988, section 5). In each round all active nodes push at once, along
-all of their admissible arcs, and those that could not get rid of their excess are relabelled at
-once. Heights are exact distances again and again (global relabelling): to the sink where a residual
-path leads there, else n and the distance to the source, so that what cannot reach the sink flows
-back and a flow remains, not a preflow.
+Goldberg and Tarjan (JACM 35, 1988, section 5). In each round all active nodes push simultaneously
+along all of their admissible arcs; then all nodes with remaining excess are relabelled. At
+intervals heights are set to exact distances (global relabelling): to the sink if a residual path
+leads there, else n plus the distance to the source. So excess that cannot reach the sink flows
+back, and a flow remains instead of a preflow.
 
-The source is a node like the others below height n: it begins with as much excess as could leave it
-or reach the sink, and keeps what it cannot push. So no excess is ever more than that bound.
+Below height n the source is an ordinary node: its initial excess is a bound on the flow, and it
+keeps what it cannot push. So no excess ever exceeds that bound.
 
-It ends: heights never fall and stay below 2n. A round in which none rises empties every active node
-into lower ones, so the highest active node gets lower, which happens at most 2n times in a row.
+Termination: heights never fall and stay below 2n. A round in which no height rises moves the excess
+of every active node to lower ones, so the highest active node gets lower, which happens at most 2n
+times in a row.
 
-Everything is counted in integers, float capacities in units of a power of two (fixed point), so
-nothing is rounded on the way. Each round looks at all arcs.
+Arithmetic is in integers, for float capacities in fixed point, so nothing is rounded during the
+solve. Each round is a pass over all arcs.
 """
 
 from __future__ import annotations
@@ -38,38 +39,38 @@ if TYPE_CHECKING:
 
 
 class _Arcs(NamedTuple):
-    """Tail, head and partner of each arc, in range whatever the network holds."""
+    """Tail, head and opposite of each arc, in range even for an invalid network."""
 
     tail: Int[Array, " a"]
     head: Int[Array, " a"]
     partner: Int[Array, " a"]
-    position: Int[Array, " a"]  # among those of its node
+    position: Int[Array, " a"]  # among the arcs of its node
 
 
 class _Slots(NamedTuple):
-    """The edges in the order of their arcs, in range; self-loops, which have none, are not live."""
+    """The edges in the order of their arcs, in range. Self-loops have no arc and are not live."""
 
     edge: Int[Array, " e"]
     arc: Int[Array, " e"]
     live: Bool[Array, " e"]
-    position: Int[Array, " e"]  # among those of its arc
+    position: Int[Array, " e"]  # among the edges of its arc
 
 
 class _Capacities(NamedTuple):
-    """In units. What is `beyond` has more than its number says, and no flow can use it up."""
+    """Capacities in fixed point."""
 
     slot: Int[Array, " e"]
-    before: Int[Array, " e"]  # of the slots of its arc that come first
+    before: Int[Array, " e"]  # sum of the earlier slots of the same arc
     arc: Int[Array, " a"]
-    beyond: Bool[Array, " a"]
-    bound: Int[Array, ""]  # on the flow: what the source sends out, or less
+    beyond: Bool[Array, " a"]  # the sum saturated: more than any flow can use
+    bound: Int[Array, ""]  # upper bound on the flow, the initial excess of the source
     unbounded: Bool[Array, ""]  # a flow that reaches `bound` is infinite
-    overflow: Bool[Array, ""]  # too much even for that
+    overflow: Bool[Array, ""]  # the bound saturated
     exponent: Int[Array, ""]  # of a unit, as a power of two
 
 
 class _State(NamedTuple):
-    flow: Int[Array, " a"]  # net, that of an arc and of its partner cancel
+    flow: Int[Array, " a"]  # net flow: that of the opposite arc is its negative
     excess: Int[Array, " n"]
     height: Int[Array, " n"]
 
@@ -80,18 +81,17 @@ def solve(
     source: Int[Array, "..."],
     sink: Int[Array, "..."],
 ) -> Flow:
-    """As documented in `maximum_flow`; the network has the batch dimensions of all, or none."""
+    """As documented in `maximum_flow`. The network has the batch dimensions of all, or none."""
     arrays = (network.arc_ptr, network.arc_head, network.arc_partner)
     arrays += (network.edge_ptr, network.arc_edge)
-    # All of them, and so the states of all loops, vary over the same axes of a surrounding
-    # `shard_map`.
-    given = (*arrays, source, sink, (capacity < 0).astype(jnp.int32))
-    zero = 0 * sum((x.sum(dtype=jnp.int32) for x in given), jnp.int32(0))
+    # In a surrounding `shard_map` all arrays, and so all loop states, get the same varying axes.
+    inputs = (*arrays, source, sink, (capacity < 0).astype(jnp.int32))
+    zero = 0 * sum((x.sum(dtype=jnp.int32) for x in inputs), jnp.int32(0))
     shared = None if network.batch_shape == () else 0
     one = _solve_one
     for _ in capacity.shape[:-1]:
         one = jax.vmap(one, in_axes=(0, 0, 0, 0, *[shared] * len(arrays)))
-    # First: a sum takes denormal numbers for zero.
+    # Before the sum below, which flushes denormal numbers to zero.
     usable = fixed_point.is_usable(capacity) & (zero == 0)
     capacity += zero.astype(capacity.dtype)
     return one(capacity, usable, source + zero, sink + zero, *(x + zero for x in arrays))
@@ -119,7 +119,7 @@ def _solve_one(
     if min(n, a) > 0:
         arcs, consistent = _arcs(arc_ptr, arc_head, arc_partner)
         makes_sense &= consistent
-        # What the terminals' arcs bring is counted by arc: none is there twice.
+        # Flow at the terminals is summed by arc, so their arcs must be unique.
         tail = arc_head[arc_partner.clip(0, a - 1)]
         again = (tail[1:] == tail[:-1]) & (arc_head[1:] <= arc_head[:-1])
         makes_sense &= ~(again & ((tail[1:] == source) | (tail[1:] == sink))).any()
@@ -145,7 +145,7 @@ def _solve_one(
 
 
 def value_dtype(capacity: np.dtype) -> np.dtype:
-    """Of the value of a flow: integers in 64 bits where JAX has them."""
+    """The dtype of the value of a flow: 64 bits for integers, under x64."""
     if jnp.issubdtype(capacity, jnp.integer):
         return np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
     return capacity
@@ -160,9 +160,9 @@ def _solve_valid(
     source_side: Bool[Array, " n"],
     valid: Bool[Array, ""],
 ) -> tuple[Array, Array, Array, Array]:
-    """Value, flow, source side, and whether that was too much; anything where not valid.
+    """Value, flow, source side, and whether it overflowed; meaningless if not valid.
 
-    `source_side` is at first the source alone.
+    The argument `source_side` marks the source alone.
     """
     alone = source_side
     of_slot = jnp.where(valid & slots.live, capacity[slots.edge], 0)
@@ -175,12 +175,12 @@ def _solve_valid(
     source_side = distance < 2 * n
     sent = state.excess[sink]
 
-    net = jnp.maximum(state.flow[slots.arc], 0)  # fills up the edges of an arc in their order
+    net = jnp.maximum(state.flow[slots.arc], 0)  # fills the edges of an arc in order
     units = (net - capacities.before).clip(0, capacities.slot)
     units = jnp.where(slots.live, units, 0)
     if jnp.issubdtype(capacity.dtype, jnp.integer):
         flow = jnp.zeros_like(capacity).at[slots.edge].set(units.astype(capacity.dtype))
-        # Only what the source did not have could still reach the sink.
+        # A residual path to the sink remains only if the excess of the source was too small.
         return (
             sent.astype(value_dtype(capacity.dtype)),
             flow,
@@ -189,7 +189,7 @@ def _solve_valid(
         )
 
     infinite = capacities.unbounded & (sent == capacities.bound)
-    # Every cut is infinite then, and the one with the fewest nodes is the source alone.
+    # Then every cut is infinite, and the one with the fewest nodes is the source alone.
     source_side = jnp.where(infinite, alone, source_side)
     amount = fixed_point.times_power(units.astype(of_slot.dtype), capacities.exponent)
     flow = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(infinite, jnp.nan, amount))
@@ -204,12 +204,12 @@ def _solve_valid(
 
 
 def _rises(ptr: Int[Array, " k+1"], most: int) -> Bool[Array, ""]:
-    """Whether pointers rise from 0 to at most so many."""
+    """Whether pointers rise from 0 to at most `most`."""
     return (ptr[0] == 0) & (ptr[1:] >= ptr[:-1]).all() & (ptr[-1] <= most)
 
 
 def _owner(ptr: Int[Array, " k+1"], size: int) -> Int[Array, " size"]:
-    """For each entry the place whose entries these are: how many places end at it or before."""
+    """The segment of each entry: the number of segments that end at it or before."""
     ends = jnp.zeros_like(ptr, shape=(size,)).at[ptr[1:]].add(1, mode="drop")
     return ends.cumsum(dtype=jnp.int32)
 
@@ -217,7 +217,7 @@ def _owner(ptr: Int[Array, " k+1"], size: int) -> Int[Array, " size"]:
 def _arcs(
     arc_ptr: Int[Array, " n+1"], arc_head: Int[Array, " a"], arc_partner: Int[Array, " a"]
 ) -> tuple[_Arcs, Bool[Array, ""]]:
-    """The arcs, and whether heads and partners make sense."""
+    """The arcs, and whether heads and opposite arcs are consistent."""
     n, a = len(arc_ptr) - 1, len(arc_head)
     index = jnp.arange(a, dtype=jnp.int32)
     tail = _owner(arc_ptr, a).clip(0, n - 1)
@@ -245,7 +245,7 @@ def _capacities(
     source: Int[Array, ""],
     sink: Int[Array, ""],
 ) -> _Capacities:
-    """Everything in units, and a bound on the flow: what leaves the source or reaches the sink."""
+    """Converts to fixed point, with a bound on the flow: the capacity at the source or sink."""
     a = len(arcs.tail)
     integer, most = fixed_point.integer_and_most()
     leaves, reaches = arcs.tail[slots.arc] == source, arcs.head[slots.arc] == sink
@@ -287,7 +287,7 @@ def _capacities(
 def _unit(
     of_slot: Num[Array, " e"], out_of: Num[Array, " e"], into: Num[Array, " e"]
 ) -> tuple[Array, Array, Array]:
-    """The exponent of a unit, whether no flow is possible, and whether nothing bounds it."""
+    """The exponent of the unit, whether no flow is possible, and whether none bounds it."""
     sums = [fixed_point.exponent_of_sum(x) for x in (out_of, into)]
     infinite = [(x == jnp.inf).any() for x in (out_of, into)]
     unbounded = infinite[0] & infinite[1]
@@ -296,7 +296,7 @@ def _unit(
     bounds = (jnp.where(inf, far, k) for (k, _), inf in zip(sums, infinite, strict=True))
     finite = fixed_point.exponent_of_sum(of_slot)[0]
     exponent = jnp.where(unbounded, finite, jnp.minimum(*bounds))
-    # Room for one unit more: the sum of all finite capacities is not itself a flow's bound.
+    # One more unit: the bound is the sum of all finite capacities plus 1.
     exponent += unbounded.astype(exponent.dtype) - fixed_point.bits_of_bound()
     return exponent, nothing, unbounded
 
@@ -306,7 +306,7 @@ def _unit(
 
 
 def _residual(capacities: _Capacities, flow: Int[Array, " a"]) -> Int[Array, " a"]:
-    """How much more each arc takes, or `most`, beyond which there is no excess anyway."""
+    """Residual capacities, saturating at `most`, which no excess exceeds."""
     _, most = fixed_point.integer_and_most()
     too_much = (flow < 0) & (capacities.arc > most + flow)
     return jnp.where(too_much, most, capacities.arc - flow)
@@ -315,7 +315,7 @@ def _residual(capacities: _Capacities, flow: Int[Array, " a"]) -> Int[Array, " a
 def _route(
     arcs: _Arcs, capacities: _Capacities, source: Int[Array, ""], sink: Int[Array, ""], n: int
 ) -> _State:
-    """A maximum flow; `excess` says what arrived at the sink, and what stayed at the source."""
+    """A maximum flow; `excess` holds the amounts at the sink and at the source."""
     node = jnp.arange(n, dtype=jnp.int32)
     at_source, at_sink = node == source, node == sink
     state = _State(
@@ -349,7 +349,7 @@ def _route(
         state = state._replace(
             flow=state.flow + change, excess=state.excess.at[arcs.tail].add(-change)
         )
-        # The lowest place to push to. By validity nobody has one two levels below.
+        # Relabel above the lowest residual neighbour. Valid heights have none two levels below.
         is_open = _residual(capacities, state.flow) > 0
         above = jnp.where(is_open, state.height[arcs.head] + 1, jnp.int32(2 * n))
         lowest = jnp.full_like(state.height, 2 * n).at[arcs.tail].min(above)
@@ -357,7 +357,7 @@ def _route(
         return state._replace(height=jnp.where(active(state), lowest, state.height))
 
     def phase(state: _State) -> _State:
-        """As many rounds as the search had levels: neither costs more than the other."""
+        """As many rounds of pushes as the search had levels, which balances their costs."""
         state, levels = relabel_globally(state)
         return lax.while_loop(
             lambda carry: (carry[1] > 0) & active(carry[0]).any(),
@@ -371,10 +371,10 @@ def _route(
 def _breadth_first(
     arcs: _Arcs, is_open: Bool[Array, " a"], height: Int[Array, " n"], seeds: Bool[Array, " n"]
 ) -> tuple[Array, Array]:
-    """Heights of all from which open arcs lead to the seeds, and the number of levels.
+    """Sets heights to that of the seeds plus the distance to them, and counts the levels.
 
-    The seeds have one height; each open arc on the shortest way adds one. Only heights of 2n, for
-    unknown, are replaced.
+    All seeds have the same height. Distances are along open arcs. Only heights of 2n, which stand
+    for unknown, are replaced.
     """
     unknown = 2 * height.size
 

@@ -1,6 +1,6 @@
-"""Proofs that a cut of a grid is minimum, by a flow in the network of the grid.
+"""`check_grid_cut`: verifies a minimum cut of a grid by a flow in the network of the grid.
 
-Nothing here is shared with a solver of grids, not even the order of the directions.
+Shares no code with the solvers of grids, not even the order of the directions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Int
 
-# As in the table of `grid_cut`; each is followed by its opposites.
+# The first half of the directions in the table of `grid_cut`.
 _DIRECTIONS = {
     4: ((0, 1), (1, 0)),
     8: ((0, 1), (1, 0), (1, 1), (1, -1)),
@@ -46,7 +46,7 @@ def check_grid_cut(
 ) -> MinimumCutCheck:
     """Verify a result of [`grid_cut`][jaxmatch.grid_cut], in jit or out of it.
 
-    As [`check_minimum_cut`][jaxmatch.check_minimum_cut] does, in the network of the grid.
+    As in [`check_minimum_cut`][jaxmatch.check_minimum_cut], on the network of the grid.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> image, smooth = jnp.array([[9, 8, 1], [9, 2, 1]]), jnp.full((2, 2, 3), 3)
@@ -54,18 +54,19 @@ def check_grid_cut(
     >>> jm.check_grid_cut(image, 10 - image, smooth, cut)
     MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
 
-    **Arguments:** those of `grid_cut`, and what it returned; `status` is not looked at.
+    **Arguments:** those of `grid_cut`, and its result; `status` is ignored.
 
     **Returns:** a [`MinimumCutCheck`][jaxmatch.MinimumCutCheck].
 
-    **Time and memory:** those of `maximum_flow` with two edges for each cell and one for each arc
-    between cells, about 10 times those of `grid_cut`; the network is built on the host.
+    **Time and memory:** those of `maximum_flow` with two edges per cell and one per arc between
+    cells, about 10 times those of `grid_cut`. The network is built on the host.
 
-    **Raises:** as `grid_cut`; `ValueError` where the network has 2^30 edges or more.
+    **Raises:** as `grid_cut`, and `ValueError` if the network has 2^30 edges or more.
     """
     connectivity = as_connectivity(connectivity)
-    given = as_capacities(source_capacity, sink_capacity, pairwise, connectivity, BY_JAX)
-    source, sink, pairs = given
+    source, sink, pairs = as_capacities(
+        source_capacity, sink_capacity, pairwise, connectivity, BY_JAX
+    )
     rank = len(_DIRECTIONS[connectivity][0])
     batch, grid = source.shape[:-rank], source.shape[-rank:]
     require("cut", cut, MinimumCut, ADVICE)
@@ -112,7 +113,7 @@ def _check(
 
 class _GridNetwork(NamedTuple):
     network: FlowNetwork
-    entry: Any  # `i64[a]`: of the flattened `pairwise`, for each edge between cells
+    entry: Any  # `i64[a]`: the index into the flattened `pairwise` of each edge between cells
 
 
 @lru_cache(maxsize=4)
@@ -130,9 +131,9 @@ def _network(grid: tuple[int, ...], connectivity: int, arcs: int) -> _GridNetwor
 
     half = _DIRECTIONS[connectivity]
     for k, step in enumerate(half):
-        along = [*zip(step, grid, strict=True)]
-        one = cells[tuple(slice(max(0, -d), size - max(0, d)) for d, size in along)]
-        other = cells[tuple(slice(max(0, d), size - max(0, -d)) for d, size in along)]
+        axes = [*zip(step, grid, strict=True)]
+        one = cells[tuple(slice(max(0, -d), size - max(0, d)) for d, size in axes)]
+        other = cells[tuple(slice(max(0, d), size - max(0, -d)) for d, size in axes)]
         add(one, other, k * n + one)
         add(other, one, k * n + one if arcs == len(half) else (k + len(half)) * n + other)
     every = cells.ravel()

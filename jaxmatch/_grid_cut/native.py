@@ -1,4 +1,4 @@
-"""The target that finds minimum cuts of grids."""
+"""The target for minimum cuts of grids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def grid_cut(
     method: str,
     platform: Literal["cpu", "cuda"],
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."], Int[Array, "..."]]:
-    """Value, source side and status of every problem of the batch, by one native call."""
+    """Value, source side and status of every problem of the batch, in one native call."""
     rank = 3 if connectivity == 6 else 2
     grid = source.shape[source.ndim - rank :]
     integral = jnp.issubdtype(source.dtype, jnp.integer)

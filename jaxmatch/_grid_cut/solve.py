@@ -1,10 +1,10 @@
-"""Minimum cuts of images and volumes: the public function, and which solver runs where."""
+"""Minimum cuts of images and volumes: the public function, dispatch, and the gradient."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jax import lax
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool
 
 
-# The native solver of each method, None: the pure-JAX twin.
+# The native solver of each method. None: the pure-JAX twin.
 _METHODS = {"auto": "auto", "augment": "auto", "push_relabel": "push_relabel", "xla": None}
 
 
@@ -44,11 +44,11 @@ def grid_cut(
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 
     Every pixel or voxel is a cell. Arcs lead from a source to each cell, from each cell to a sink,
-    and between neighbours. The cut puts each cell on the source's or on the sink's side, so that
-    the capacities of all arcs from the source's side to the sink's side have the least sum: a cell
-    on the sink's side costs its `source_capacity`, one on the source's side its `sink_capacity`,
-    and neighbours on different sides cost what `pairwise` has for the arc from the one on the
-    source's side to the other. All further leading dimensions are batch, solved by one native call.
+    and between neighbours. The cut puts each cell on the source side or the sink side, so that the
+    total capacity of arcs from the source side to the sink side is least. A cell on the sink side
+    costs its `source_capacity`, a cell on the source side its `sink_capacity`. Neighbours on
+    different sides cost the `pairwise` capacity of the arc from the source side to the sink side.
+    All other leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> image = jnp.array([[9, 8, 1], [9, 2, 1]])
@@ -62,20 +62,22 @@ def grid_cut(
 
     **Arguments:**
 
-    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6:
-      of the arcs from the source and to the sink. +inf pins a cell to a side (a hard seed).
-    - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`: of the arcs to neighbours. Entry
-      `pairwise[..., k, i]` is the arc from cell i to its neighbour in direction k. With K =
-      `connectivity` there is an entry for each direction; with K = `connectivity` / 2 for the first
-      half of the directions, and it holds for both ways. What leads out of the grid is ignored,
-      whatever it holds.
-    - `connectivity`: 4 (the default) or 8 neighbours in grids of two dimensions, 6 in grids of
-      three. It alone says which dimensions are the grid; the others are batch, and broadcast.
-    - `method`: `"auto"`, `"augment"` (growing forests, the CPU's way), `"push_relabel"` (the GPU's
-      way) or `"xla"` (the pure-JAX twin). A name is accepted everywhere; each native solver has one
-      way, whatever the name.
+    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6,
+      the capacities of the arcs from the source and to the sink. +inf fixes a cell to a side (a
+      hard seed).
+    - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`, the capacities of the arcs to neighbours.
+      `pairwise[..., k, i]` is that of the arc from cell i to its neighbour in direction k. With K =
+      `connectivity` there is an entry for each direction. With K = `connectivity` / 2 there are
+      entries for the first half of the directions, each for both arcs. Entries of arcs that leave
+      the grid are ignored.
+    - `connectivity`: 4 (the default) or 8 neighbours in two-dimensional grids, 6 in
+      three-dimensional ones. It determines which dimensions are the grid; the others are batch, and
+      broadcast.
+    - `method`: `"auto"`, `"augment"` (incremental breadth-first search, on CPUs), `"push_relabel"`
+      (on GPUs) or `"xla"` (the pure-JAX twin). Every name is accepted on every platform; each
+      platform has one native solver, which runs for any name but `"xla"`.
 
-    Directions, as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
+    Directions as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
 
     | `connectivity` | first half | second half |
     | --- | --- | --- |
@@ -93,51 +95,50 @@ def grid_cut(
     | float32 | float32 | float32 |
     | float64 | – | float64 |
 
-    64-bit NumPy arrays count as under x64; outside of a trace, on the CPU, NumPy arrays come out
-    where they went in.
+    64-bit NumPy arrays are treated as under x64. On the CPU, outside of a trace, NumPy arguments
+    give NumPy results.
 
     **Returns:**
 
     A [`MinimumCut`][jaxmatch.MinimumCut], which [`check_grid_cut`][jaxmatch.check_grid_cut]
-    verifies. Of several minimum cuts it is the one with the fewest cells on the source's side:
-    those that residual arcs reach from the source. It is unique, so it is the same for every
+    verifies. Among several minimum cuts it is the one with the fewest cells on the source side,
+    those that residual arcs reach from the source. This cut is unique, so it is the same for every
     method, backend and batch.
 
-    **Status:** `OPTIMAL`. `INVALID_CAPACITY` where a capacity is negative or NaN. `OVERFLOW` for
-    integers where both Σ source_capacity and Σ sink_capacity reach 2^59, and where the value does
-    not fit its dtype (a finite cut beyond all floats, too). Never an exception, and the other
-    problems of the batch are not touched. Empty grids have value 0.
+    **Status:** `OPTIMAL`. `INVALID_CAPACITY` if a capacity is negative or NaN. `OVERFLOW` for
+    integers if both Σ source_capacity and Σ sink_capacity reach 2^59, or if the value does not fit
+    its dtype (including a finite cut beyond all floats). No exception is raised, and the rest of
+    the batch is unaffected. Empty grids have value 0.
 
-    **Exact:** integers are. Floats are solved in fixed point, with a unit of about 2^-59 of the
-    largest sum of the capacities around a cell, those that no flow can fill left aside. If every
-    capacity is a multiple of the unit, as integers are, the cut is a minimum cut of the very
-    numbers passed in; otherwise capacities are rounded down to units, and the cut's is above the
-    minimum by at most the number of arcs times the unit. That holds from the least denormal number
-    to the greatest double, also beside +inf. The value is the capacity of the cut in the given
-    numbers, summed in float64 (in an order that may differ between a grid alone and in a batch).
-    Where no finite cut exists the value is +inf and the status `OPTIMAL`. The twin without x64 has
-    32-bit integers alone: a unit of 2^-29, sums in float32, and `OVERFLOW` where the integer
-    capacities around a cell reach 2^30; it reads denormal numbers, and differences that are, as
-    zero.
+    **Exact:** integers. Floats are solved in fixed point, with a unit of about 2^-59 of the largest
+    sum of the capacities around a cell, without those that no flow can fill. If every capacity is a
+    multiple of the unit, as integers are, the cut is exactly minimum. Otherwise capacities are
+    rounded down to units, and the cut exceeds the minimum by at most the number of arcs times the
+    unit. This holds from the smallest denormal to the largest double, also with +inf. The value is
+    the sum of the given capacities in float64 (in an order that may differ between a single grid
+    and a batch). If no finite cut exists, the value is +inf and the status `OPTIMAL`. The twin
+    without x64 has 32-bit integers only: a unit of 2^-29, sums in float32, and `OVERFLOW` if the
+    integer capacities around a cell reach 2^30. Denormal numbers, and denormal
+    differences, are read as zero.
 
-    **Deterministic:** yes, in all of the result.
+    **Deterministic:** yes, the entire result.
 
-    **Gradient:** forward and reverse, of `value` by each of the three: 1 for an arc of the cut and
-    0 otherwise. Where several cuts are minimum this is one element of the superdifferential. 0
-    where the status is not `OPTIMAL`.
+    **Gradient:** of `value`, forward and reverse, with respect to all three: 1 for an arc of the
+    cut and 0 otherwise. If several cuts are minimum, this is one of the supergradients. 0 if the
+    status is not `OPTIMAL`.
 
-    **Time and memory:** on the CPU a problem has one thread and a batch all of them; the worst case
-    is polynomial (n²·arcs, Goldberg et al.), in practice a few looks at each cell. On CUDA tiles of
-    the grid lie in the shared memory of all multiprocessors, and push and relabel there; what
-    crosses their borders goes through global memory. Grids of up to 1024 cells that fit one tile,
-    and in a batch all that fit one multiprocessor, have a block each, in one launch; larger ones
-    are solved one after another, with about 80 bytes a cell (110 with 6 neighbours, 170 with 8) for
-    each problem of the batch beside the arguments. It ends, too: after 1024 relabellings, more than
-    any grid we know needs, heights stay valid between them, and push-relabel's polynomial bound
-    holds. The twin looks at all cells in every one of its steps.
+    **Time and memory:** on the CPU each problem has one thread, and a batch uses all of them. The
+    worst case is polynomial (n²·arcs, Goldberg et al.); in practice a few visits per cell. On CUDA
+    tiles of the grid push and relabel in the shared memory of all multiprocessors, and exchange
+    border flow through global memory. Grids of up to 1024 cells that fit one tile, and in a batch
+    all that fit one multiprocessor, have one block each, in one launch. Larger ones are solved one
+    at a time, with about 80 bytes per cell (110 with 6 neighbours, 170 with 8) for each problem of
+    the batch besides the arguments. Termination: after 1024 relabellings, more than any grid we
+    know needs, heights stay valid between them, and push-relabel's polynomial bound holds. Each
+    step of the twin is a pass over all cells.
 
-    **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, grids of 2^28
-    cells or more, integers that JAX would cut, an unknown `connectivity` or `method`.
+    **Raises:** `TypeError` for other dtypes; `ValueError` for shapes that do not fit, grids of 2^28
+    cells or more, integers that JAX would truncate, and an unknown `connectivity` or `method`.
 
     **Source:** Boykov and Jolly, *Interactive graph cuts for optimal boundary and region
     segmentation of objects in N-D images*, ICCV 2001 (the model). Goldberg, Hed, Kaplan, Tarjan and
@@ -148,22 +149,20 @@ def grid_cut(
     """
     connectivity = as_connectivity(connectivity)
     check_name("method", method, _METHODS)
-    given = (
+    capacities = (
         as_given("source_capacity", source_capacity),
         as_given("sink_capacity", sink_capacity),
         as_given("pairwise", pairwise),
     )
-    place = place_of(*given, options=(connectivity, method))
+    place = place_of(*capacities, options=(connectivity, method))
     solver = _METHODS[method]
     if solver is None:
         place = place.by_jax()
     with place.precision():
-        arrays = as_capacities(*given, connectivity, place)
-        if place.native:
-            how: dict[str, Any] = {"method": solver, "platform": "cpu"}
-            return place.bring_home(
-                MinimumCut(*native.grid_cut(*arrays, connectivity=connectivity, **how))
-            )
+        arrays = as_capacities(*capacities, connectivity, place)
+        if place.native and solver is not None:
+            cut = native.grid_cut(*arrays, connectivity=connectivity, method=solver, platform="cpu")
+            return place.bring_home(MinimumCut(*cut))
         return place.bring_home(_solve(*arrays, connectivity=connectivity, method=method))
 
 
@@ -188,10 +187,10 @@ def as_capacities(
     connectivity: int,
     place: Place,
 ) -> tuple[Array, Array, Array]:
-    """All three in one dtype and with one batch shape."""
+    """Converts all three to one dtype and one batch shape."""
     names = ("source_capacity", "sink_capacity", "pairwise")
-    given = (source_capacity, sink_capacity, pairwise)
-    arrays = [as_array(name, x, place) for name, x in zip(names, given, strict=True)]
+    inputs = (source_capacity, sink_capacity, pairwise)
+    arrays = [as_array(name, x, place) for name, x in zip(names, inputs, strict=True)]
     dtype = solved_dtype(common_dtype(*arrays))
     source, sink, pairs = (x.astype(dtype) for x in arrays)
 
@@ -261,15 +260,15 @@ def _solve(
         cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
         if not jnp.issubdtype(source.dtype, jnp.floating):
             return cut
-        slope = partial(_slope, connectivity)
-        value = envelope_value(cut.value, (source, sink, pairwise), cut, slope)
+        jvp = partial(_value_jvp, connectivity)
+        value = envelope_value(cut.value, (source, sink, pairwise), cut, jvp)
         return cut.replace(value=value)
 
     rank = 3 if connectivity == 6 else 2
     return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)
 
 
-def _slope(
+def _value_jvp(
     connectivity: int, capacities: tuple[Array, ...], tangents: tuple[Array, ...], cut: MinimumCut
 ) -> Array:
     source, sink, pairwise = tangents
@@ -284,10 +283,10 @@ def _slope(
 
 
 def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
-    """Which entries of `pairwise`, `arcs` for each cell, belong to the cut."""
+    """Which entries of `pairwise`, with `arcs` per cell, belong to the cut."""
     crossing = []
     for step in _xla_grid_cut.steps(connectivity)[:arcs]:
-        # Where there is no neighbour nothing crosses.
+        # A missing neighbour is on neither side.
         on_sink_side = _xla_grid_cut.neighbours(~side, step)
         differ = side & on_sink_side
         if arcs < connectivity:

@@ -1,14 +1,14 @@
 """The pure-JAX solver for minimum cuts of grids on any platform.
 
 Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays: all cells with
-excess push along one direction after the other, then all that still have some raise their heights,
-and now and then every height is set to the exact distance. The flow runs backwards, from the sink
-to the source: what can still reach the source in the end, in a residual graph that is turned
-around, is what residual arcs reach from the source: the source-most cut.
+excess push along one direction after the other, then all that still have excess are relabelled, and
+at intervals every height is set to the exact distance. The flow runs backwards, from the sink to
+the source. In the reversed residual graph, the cells that can still reach the source in the end are
+those that residual arcs reach from the source: the source side of the source-most cut.
 
 Invariant: heights are valid (no residual arc leads down by more than one) and only rise. A push
-keeps them valid since nothing else moves in its direction; raising a cell does since neighbours
-only rise meanwhile. So there are O(n²) rounds (their theorem 6.2).
+keeps them valid, as nothing else moves in its direction at the same time. Relabelling a cell keeps
+them valid, as neighbours only rise meanwhile. So there are O(n²) rounds (their theorem 6.2).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FIRST_HALF = {
     6: [(0, 0, 1), (0, 1, 0), (1, 0, 0)],
     8: [(0, 1), (1, 0), (1, 1), (1, -1)],
 }
-_ROUNDS = 24  # between two times that all heights are made exact
-_FAR = 1 << 30  # the height of cells that reach nothing
+_ROUNDS = 24  # between two global relabellings
+_FAR = 1 << 30  # the height of cells that cannot reach a deficit
 
 
 def steps(connectivity: int) -> list[tuple[int, ...]]:
@@ -44,7 +44,7 @@ def steps(connectivity: int) -> list[tuple[int, ...]]:
 
 
 def neighbours(x: Array, step: Sequence[int] | Array, fill: float = 0) -> Array:
-    """The entry of each cell's neighbour, `fill` where there is none. The grid comes last."""
+    """The entry of each cell's neighbour, `fill` for a missing one. Grid dimensions are last."""
     rank, batch = len(step), x.ndim - len(step)
     padded = jnp.pad(x, [(0, 0)] * batch + [(1, 1)] * rank, constant_values=fill)
     return lax.dynamic_slice(padded, [0] * batch + [1 + step[k] for k in range(rank)], x.shape)
@@ -58,8 +58,7 @@ def solve(
     solve_one = partial(_solve_one, connectivity=connectivity)
     for _ in source.shape[: -len(steps(connectivity)[0])]:
         solve_one = jax.vmap(solve_one)
-    # All three, and so the states of all loops, vary over the same axes of a surrounding
-    # `shard_map`.
+    # In a surrounding `shard_map` all three, and so all loop states, get the same varying axes.
     zero = jnp.where(False, sum(x.sum(dtype=x.dtype) for x in (source, sink, pairwise)), 0)
     return solve_one(*(x + zero.astype(x.dtype) for x in (source, sink, pairwise)))
 
@@ -71,7 +70,7 @@ def _solve_one(
     moves = steps(connectivity)
     half = len(moves) // 2
     exists = [neighbours(jnp.ones_like(source, bool), step) for step in moves]
-    # Of the arc from each cell in direction k; what the grid does not have is 0, NaN included.
+    # The arc from each cell in direction k; arcs that leave the grid are 0, even if NaN was given.
     arcs = [jnp.where(exists[k], pairwise[k], 0) for k in range(len(pairwise))]
     if len(arcs) == half:
         arcs += [neighbours(arcs[k], moves[k + half]) for k in range(half)]
@@ -81,7 +80,7 @@ def _solve_one(
     to_integers = _fixed_point if jnp.issubdtype(source.dtype, jnp.floating) else _integers
     excess, units, overflow = to_integers(source, sink, arcs, moves)
     usable = valid & ~overflow
-    # Turned around: the arc of a cell is that of its neighbour, and the sink gives.
+    # Reversed: the arc of a cell is that of its neighbour, and the sink supplies the excess.
     residual = jnp.where(usable, jnp.stack(_into(units, moves)), 0)
     height = _push_relabel(jnp.where(usable, -excess, 0), residual, jnp.array(moves))
     side = usable & (height < _FAR)
@@ -107,9 +106,9 @@ def _widest(kind: type) -> jnp.dtype:
 
 
 def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
-    """The sum of integers, and whether it is below the limit, which the dtype holds."""
+    """The sum of integers, and whether it is below the limit, which must fit the dtype."""
     bits = 8 * terms[0].dtype.itemsize
-    # Digits so narrow that no sum of them overflows, for 2^23 or 2^31 terms.
+    # Digits are narrow enough that sums of up to 2^23 or 2^31 of them do not overflow.
     width = 8 if bits == 32 else 32
     total = jnp.stack([x.sum(dtype=x.dtype) for x in terms]).sum(dtype=terms[0].dtype)
     carry, digits = jnp.zeros_like(total), []
@@ -117,7 +116,7 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
         digit = sum(((x >> low) & ((1 << width) - 1)).sum(dtype=x.dtype) for x in terms) + carry
         digits.append(digit & ((1 << width) - 1))
         carry = digit >> width
-    # Compared from the most significant digit on.
+    # Comparison from the most significant digit.
     fits, equal = jnp.zeros_like(total, bool), carry == 0
     for at in range(len(digits) - 1, -1, -1):
         of_limit = limit >> (width * at) & ((1 << width) - 1)
@@ -130,7 +129,7 @@ def _integers(
     source: Int[Array, "..."], sink: Int[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
-    """Excess, capacities, and whether sums would overflow."""
+    """Excess, capacities, and whether sums could overflow."""
     integer = _widest(int)
     source, sink = source.astype(integer), sink.astype(integer)
     units = [arc.astype(integer) for arc in arcs]
@@ -155,16 +154,16 @@ def _fixed_point(
     source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
-    """As ffi/grid_cut/fixed_point.h: rounded down to units, what is above the bound of
-    all flow is one unit more. No sum leaves the range, since numbers, of which those that matter
-    are of the order of the bound, are divided by its power of two at first.
+    """As ffi/grid_cut/fixed_point.h: capacities are rounded down to units; those above the bound of
+    all flow become the bound plus one unit. Numbers are first scaled by the power of two of the
+    bound. Relevant ones are of that order, so no sum overflows.
     """
     real, integer = _widest(float), _widest(int)
     bits = 59 if integer == jnp.int64 else 29
     source, sink = (x.astype(real) for x in (source, sink))
     arcs = [arc.astype(real) for arc in arcs]
     surplus = jnp.where(source == sink, 0, source - sink)
-    # What is left of its size, which is rounded (Dekker).
+    # The rounding error of its magnitude (Dekker).
     more, less = jnp.maximum(source, sink), jnp.minimum(source, sink)
     rest = jnp.where(more < jnp.inf, (more - jnp.abs(surplus)) - less, 0)
 
@@ -198,7 +197,7 @@ def _fixed_point(
 
     beyond = whole(in_units(bound)) + 1
     units = [jnp.where(arc > bound, beyond, whole(in_units(arc))) for arc in arcs]
-    # What the difference of two floats rounds away can be many units.
+    # The rounding error of the difference can be many units.
     size = in_units(jnp.abs(surplus))
     left = size - jnp.floor(size) + times_power(rest, -unit)
     size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
@@ -207,7 +206,7 @@ def _fixed_point(
 
 
 def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:
-    """Of the arcs that lead to each cell."""
+    """The capacities of the arcs that lead to each cell."""
     half = len(moves) // 2
     return [neighbours(arcs[k - half], step) for k, step in enumerate(moves)]
 
@@ -216,7 +215,7 @@ def _capacity(
     side: Bool[Array, "..."], source: Array, sink: Array, arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, Bool[Array, ""]]:  # fmt: skip
-    """Of a cut in the given numbers, and whether it fits the dtype of values."""
+    """The capacity of a cut in the given numbers, and whether it fits the dtype of values."""
     terms = [jnp.where(side, sink, source)]
     terms += [
         jnp.where(side & ~neighbours(side, step), arc, 0)
@@ -238,15 +237,15 @@ def _capacity(
 def _push_relabel(
     excess: Int[Array, "..."], residual: Int[Array, "k ..."], moves: Int[Array, "k rank"]
 ) -> Int[Array, "..."]:  # fmt: skip
-    """The distance of each cell to a deficit, in the residual graph of a maximum preflow."""
+    """The distance of each cell to a deficit in the residual graph of a maximum preflow."""
     count = len(moves)
 
     def one_above_lowest(height: Array, residual: Array) -> Array:
-        """One more than the lowest neighbour at the end of a residual arc."""
+        """One more than the height of the lowest neighbour that a residual arc reaches."""
 
         def by_direction(k: Array, least: Array) -> Array:
-            there = neighbours(height, moves[k], _FAR) + 1
-            return jnp.minimum(least, jnp.where(residual[k] > 0, there, _FAR))
+            above = neighbours(height, moves[k], _FAR) + 1
+            return jnp.minimum(least, jnp.where(residual[k] > 0, above, _FAR))
 
         return lax.fori_loop(0, count, by_direction, jnp.full_like(height, _FAR))
 

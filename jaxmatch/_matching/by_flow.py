@@ -1,11 +1,11 @@
-"""A matching through a maximum flow, as Hsieh, Lin and Kuo (HPEC 2025, section IV) find it.
+"""Matching by maximum flow (Hsieh, Lin and Kuo, HPEC 2025, section IV).
 
-A source sends one unit to each row, each edge takes one unit from its row to its column, and each
-column sends one to a sink. The minimum cut nearest to the source separates no matched pair, so rows
-on its other side and columns on its own cover all edges (Kőnig).
+The network has unit capacities: from a source to each row, from each row to its columns, and from
+each column to a sink. The minimum cut nearest to the source separates no matched pair, so the rows
+on the sink side and the columns on the source side cover all edges (Kőnig).
 
-The network is put together from the arrays of the graph on the device: their orders make it a sum
-of known offsets but for one sort, of the edges by column.
+The network is built on the device from the arrays of the graph. Their order gives all offsets in
+closed form, except for one sort of the edges by column.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from jaxmatch._matching.graph import BipartiteGraph
 
 
-def solve_by_flow(graph: BipartiteGraph, start: Int[Array, "... n"] | None = None) -> Matching:
-    """As documented in `maximum_bipartite_matching`; there is no use for a start."""
-    del start
+def solve_by_flow(graph: BipartiteGraph, warm_start: Int[Array, "... n"] | None = None) -> Matching:
+    """As documented in `maximum_bipartite_matching`. A warm start is ignored."""
+    del warm_start
     n, m = graph.shape
     size = graph.max_edges + n + m
     if size > MOST_EDGES:
@@ -72,12 +72,12 @@ def _pair(
 
 
 def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Bool[Array, ""]]:
-    """The network, which edges of the graph are there, and whether the graph makes sense.
+    """The network, which edges of the graph are live, and whether the graph is valid.
 
-    Nodes: n rows, m columns, source, sink, and two between which all that is padding lies, with a
-    capacity of 0. Edges: e of the graph, n from the source, m to the sink. Arcs, by tail: those of
-    a row to its columns and to the source, those of a column to its rows and to the sink, and so
-    on. With k edges before it, row r begins at k + r, since each row before it has one arc more.
+    Nodes: n rows, m columns, source, sink, and two spare nodes that padding edges of capacity 0
+    join. Edges: e of the graph, n from the source, m to the sink. Arcs, by tail: those of a row to
+    its columns and to the source, those of a column to its rows and to the sink, and so on. The
+    arcs of row r begin at k + r if k edges precede it, as each row has one more arc than edges.
     """
     (n, m), e = graph.shape, graph.max_edges
     valid = is_csr(graph.row_ptr, graph.col_ind, m) & is_csr(graph.col_ptr, graph.row_ind, n)
@@ -87,7 +87,7 @@ def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Boo
     cols = jnp.arange(m, dtype=jnp.int32)
     live = index < count
     row_ptr = jnp.where(valid, graph.row_ptr, 0)
-    # The row of an edge: how many rows end at it or before.
+    # The row of an edge: the number of rows that end at it or before.
     row = jnp.zeros_like(index).at[row_ptr[1:]].add(1, mode="drop").cumsum(dtype=jnp.int32)
     col = jnp.where(live, graph.col_ind, m)
     by_col = jnp.argsort(col, stable=True)

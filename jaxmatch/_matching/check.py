@@ -1,6 +1,6 @@
-"""Proofs that a matching is maximum, checked without trusting the solver that returned it.
+"""`check_matching`: verifies a maximum matching by its vertex cover.
 
-Nothing here is shared with a solver: a mistake would have to be made twice.
+Shares no code with the solvers: an error would have to be made twice.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchingCheck(Check):
-    """What [`check_matching`][jaxmatch.check_matching] found; leading `...` is batch.
+    """The result of [`check_matching`][jaxmatch.check_matching]; leading `...` is batch.
 
-    - `valid`: `bool[...]`, this is a matching of the graph.
+    - `valid`: `bool[...]`, the result is a matching of the graph.
     - `optimal`: `bool[...]`, its cover proves that no matching has more pairs.
     """
 
@@ -39,7 +39,7 @@ class MatchingCheck(Check):
 def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     """Verify a result of `maximum_bipartite_matching`, in jit or out of it.
 
-    Costs a few passes over the edges and trusts nobody: `result` may come from any solver.
+    Makes a few passes over the edges. `result` may come from any solver.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 1, 0], shape=(2, 2))
@@ -52,25 +52,25 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     **Arguments:**
 
     - `graph`: as it was passed to the solver.
-    - `result`: what it returned; `status` is not looked at.
+    - `result`: the solver's result; `status` is ignored.
 
     **Returns:**
 
     A [`MatchingCheck`][jaxmatch.MatchingCheck].
 
-    - `valid`: `col4row` and `row4col` are one and the same matching, its pairs are edges of the
-      graph, and `cardinality` is their number. False where the arrays of the graph make no sense.
+    - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges of the graph,
+      and `cardinality` is their number. False if the arrays of the graph are inconsistent.
     - `optimal`: `valid`, every edge has its row in `row_cover` or its column in `col_cover`, and
-      the two hold `cardinality` vertices. Each pair of a matching needs a vertex of its own in any
-      cover, so no matching has more pairs than a cover has vertices (Kőnig).
+      these contain `cardinality` vertices in total. Any cover needs a separate vertex for each pair
+      of a matching, so no matching has more pairs than a cover has vertices (Kőnig).
 
-    The graph is read by its rows, `row_ptr` and `col_ind`; of the other direction only that its
-    pointers and indices make sense.
+    The edges are read from `row_ptr` and `col_ind`. Of `col_ptr` and `row_ind` only the ranges are
+    checked.
 
     **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
 
-    **Raises:** `ValueError` for shapes that do not fit, `TypeError` if `graph` is no
-    `BipartiteGraph`, the covers are not boolean or the others not integers.
+    **Raises:** `ValueError` for shapes that do not fit; `TypeError` if `graph` is not a
+    `BipartiteGraph`, a cover is not boolean or another field not an integer.
     """
     check_graph(graph)
     n, m = graph.shape
@@ -111,7 +111,7 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
             jnp.arange(n, dtype=jnp.int32), degrees, total_repeat_length=graph.max_edges
         )
         col = graph.col_ind.clip(0, m - 1)
-        # A row is joined to its column where it has an edge there.
+        # Whether the matched pair of each row is an edge.
         joined = jnp.zeros((n,), bool).at[row].max(exists & (col4row[row] == col))
         valid &= (joined | (col4row < 0)).all()
         touched = ~exists | result.row_cover[row] | result.col_cover[col]

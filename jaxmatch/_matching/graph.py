@@ -1,4 +1,4 @@
-"""Bipartite graphs as the solvers take them: CSR both ways, checked once when they are built."""
+"""`BipartiteGraph`: CSR form in both directions, checked when it is built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BUILDERS = "`from_edges` and its siblings make one"
 _MOST_VERTICES = (1 << 30) - 1
-_MOST_EDGES = (1 << 31) - 2049  # kernels step beyond the last in 32 bits
+_MOST_EDGES = (1 << 31) - 2049  # kernels index beyond the last edge in 32 bits
 
 
 @jax.tree_util.register_dataclass
@@ -30,9 +30,9 @@ _MOST_EDGES = (1 << 31) - 2049  # kernels step beyond the last in 32 bits
 class BipartiteGraph:
     """A bipartite graph of n rows and m columns, or a batch of them; leading `...` is batch.
 
-    Built on the host by [`from_edges`][jaxmatch.BipartiteGraph.from_edges], `from_scipy`,
-    `from_dense` or `from_bcoo`, which check everything; `stack` makes a batch. From then on it is
-    a pytree of device arrays that passes through `jit`, `vmap` and `shard_map`.
+    Built and checked on the host by [`from_edges`][jaxmatch.BipartiteGraph.from_edges],
+    `from_scipy`, `from_dense` or `from_bcoo`; `stack` makes a batch. It is a pytree of device
+    arrays, for `jit`, `vmap` and `shard_map`.
 
     >>> import jaxmatch as jm
     >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 2, 2], shape=(2, 3))
@@ -44,11 +44,12 @@ class BipartiteGraph:
     - `row_ptr`: `i32[..., n + 1]`, where the edges of each row begin in `col_ind`.
     - `col_ind`: `i32[..., e]`, the columns of each row, in increasing order.
     - `col_ptr`, `row_ind`: `i32[..., m + 1]`, `i32[..., e]`, the same for each column.
-    - `num_rows`, `num_cols`: `i32[...]`, each graph's own counts: n and m unless it was stacked.
+    - `num_rows`, `num_cols`: `i32[...]`, the unpadded sides of each graph: n and m unless it was
+      stacked.
 
     Entries of `col_ind` and `row_ind` beyond the last pointer are padding. A graph whose arrays
-    were put together or changed by hand is safe to solve as well: where they make no sense, the
-    result's status is `INVALID_GRAPH`.
+    were built or changed by hand is safe to solve, too: if they are inconsistent, the status of the
+    result is `INVALID_GRAPH`.
     """
 
     row_ptr: Int[Array, "... n+1"]
@@ -60,10 +61,10 @@ class BipartiteGraph:
 
     @staticmethod
     def from_edges(rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]) -> BipartiteGraph:
-        """The graph of `shape` (n, m) in which row `rows[k]` is joined to column `cols[k]`.
+        """Build the graph of `shape` (n, m) with edges from row `rows[k]` to column `cols[k]`.
 
-        An edge that is named several times is one edge. Takes about three seconds for 25 million
-        edges, less if they are sorted.
+        Duplicate edges are merged. Takes about three seconds for 25 million edges, less if they are
+        sorted.
 
         >>> import jaxmatch as jm
         >>> jm.BipartiteGraph.from_edges([1, 0, 1], [2, 0, 2], shape=(2, 3)).num_edges
@@ -74,9 +75,9 @@ class BipartiteGraph:
         - `rows`, `cols`: integers, of one length, from 0 to n − 1 and from 0 to m − 1.
         - `shape`: the number of rows and of columns, each below 2^30.
 
-        **Raises:** `ValueError` for indices out of range, with the first such edge; for lengths
-        that differ, numbers that are no integers, and shapes that are negative or too large; for
-        2^31 - 2048 or more edges. `TypeError` for traced arrays: graphs are built on the host.
+        **Raises:** `ValueError` for indices out of range (naming the first such edge), different
+        lengths, numbers that are not integers, negative or too large shapes, and 2^31 - 2048 or
+        more edges. `TypeError` for traced arrays: graphs are built on the host.
         """
         n, m = _as_shape(shape)
         rows, cols = _as_indices("rows", rows, n), _as_indices("cols", cols, m)
@@ -89,11 +90,11 @@ class BipartiteGraph:
 
     @staticmethod
     def from_scipy(A: Any) -> BipartiteGraph:
-        """The graph of a `scipy.sparse` matrix or array of any format: rows against columns.
+        """Build the graph of a `scipy.sparse` matrix or array of any format.
 
         As for `scipy.sparse.csgraph.maximum_bipartite_matching`, every stored entry of `A.tocsr()`
-        is an edge, explicit zeros included; `A.eliminate_zeros()` removes those. Entries that are
-        stored twice are one edge.
+        is an edge, including explicit zeros; `A.eliminate_zeros()` removes those. Duplicate entries
+        are merged.
 
         >>> import jaxmatch as jm, scipy.sparse as sp
         >>> jm.BipartiteGraph.from_scipy(sp.eye_array(4, 6))
@@ -114,7 +115,7 @@ class BipartiteGraph:
 
     @staticmethod
     def from_dense(A: ArrayLike) -> BipartiteGraph:
-        """The graph of a matrix `[n, m]` of any dtype: an edge where an entry is not 0 (or True).
+        """Build the graph of a matrix `[n, m]` of any dtype: an edge for each entry that is not 0.
 
         >>> import jaxmatch as jm, numpy as np
         >>> jm.BipartiteGraph.from_dense(np.tri(3)).col_ind
@@ -134,10 +135,10 @@ class BipartiteGraph:
 
     @staticmethod
     def from_bcoo(A: Any) -> BipartiteGraph:
-        """The graph of a `jax.experimental.sparse.BCOO` matrix.
+        """Build the graph of a `jax.experimental.sparse.BCOO` matrix.
 
-        Every stored entry is an edge, explicit zeros included. Entries whose row or column is n or
-        m or more are BCOO's padding and left out.
+        Every stored entry is an edge, including explicit zeros. Entries out of range are BCOO's
+        padding and are dropped.
 
         >>> import jax.numpy as jnp, jaxmatch as jm
         >>> from jax.experimental import sparse
@@ -170,10 +171,10 @@ class BipartiteGraph:
         num_cols: int | None = None,
         num_edges: int | None = None,
     ) -> BipartiteGraph:
-        """A batch of graphs, padded to one size: a new leading dimension.
+        """Stack graphs along a new leading dimension, padded to one size.
 
-        What is added are rows and columns without edges, which are never matched and never in a
-        cover; `num_rows` and `num_cols` keep each graph's own counts.
+        Padding consists of rows and columns without edges, which are never matched and never in a
+        cover. `num_rows` and `num_cols` keep the unpadded sides.
 
         >>> import jaxmatch as jm
         >>> small = jm.BipartiteGraph.from_edges([0], [0], shape=(1, 2))
@@ -187,11 +188,11 @@ class BipartiteGraph:
         **Arguments:**
 
         - `graphs`: at least one, of one batch shape (usually none).
-        - `num_rows`, `num_cols`, `num_edges`: the sizes to pad to, if the largest of `graphs` is
-          not enough: where batches differ in size, a few fixed ones save compilations.
+        - `num_rows`, `num_cols`, `num_edges`: the sizes to pad to; by default the largest of
+          `graphs`. A few fixed sizes avoid a compilation for each batch.
 
-        **Raises:** `ValueError` for an empty list, batch shapes that differ, and sizes to pad to
-        that are too small or too large; `TypeError` for traced graphs.
+        **Raises:** `ValueError` for an empty list, different batch shapes, and sizes that are too
+        small or too large; `TypeError` for traced graphs.
         """
         graphs = to_stack("graphs", graphs, BipartiteGraph, "graph", _BUILDERS)
         n = padded_size("num_rows", num_rows, [g.shape[0] for g in graphs], _MOST_VERTICES)
@@ -209,7 +210,7 @@ class BipartiteGraph:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, m), for a batch what its graphs were padded to."""
+        """(n, m), including padding by `stack`."""
         return self.row_ptr.shape[-1] - 1, self.col_ptr.shape[-1] - 1
 
     @property
@@ -218,12 +219,12 @@ class BipartiteGraph:
 
     @property
     def max_edges(self) -> int:
-        """The length of `col_ind` and `row_ind`: the number of edges, or what it was padded to."""
+        """The length of `col_ind` and `row_ind`; includes padding."""
         return self.col_ind.shape[-1]
 
     @property
     def num_edges(self) -> Int[Array, "..."]:
-        """Each graph's own number of edges."""
+        """The number of edges of each graph, without padding."""
         return self.row_ptr[..., -1]
 
     def __repr__(self) -> str:
@@ -238,7 +239,7 @@ class BipartiteGraph:
 
 
 def check_graph(graph: BipartiteGraph) -> None:
-    """Shapes and dtypes of a graph as an argument; the values are checked where they are used."""
+    """Checks shapes and dtypes of a graph argument. Solvers check the values."""
     if not isinstance(graph, BipartiteGraph):
         raise TypeError(
             f"`graph` must be a BipartiteGraph, got {type(graph).__name__}; build one with "
@@ -296,8 +297,8 @@ def _as_indices(name: str, x: Any, size: int) -> np.ndarray:
 
 
 def _build(rows: np.ndarray, cols: np.ndarray, n: int, m: int) -> BipartiteGraph:
-    """From indices in range, in any order, with or without duplicates."""
-    # A pair is one 64-bit integer with the row on top: one sort of plain integers orders them.
+    """A graph from indices in range, in any order, maybe with duplicates."""
+    # A pair is one 64-bit integer with the row in the high bits: plain integers sort fast.
     by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
     if len(by_row) > _MOST_EDGES:
         raise ValueError(f"A graph has at most {_MOST_EDGES} edges, got {len(by_row)}.")
@@ -314,14 +315,14 @@ def _sorted_and_unique(pairs: np.ndarray) -> np.ndarray:
 
 
 def _csr(pairs: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pointers and indices of sorted pairs."""
+    """CSR pointers and indices of sorted pairs."""
     pointers = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(pairs >> 32, minlength=size), out=pointers[1:])
     return pointers, (pairs & 0xFFFFFFFF).astype(np.int32)
 
 
 def _pad_and_stack(parts: list[Any], length: int, *, repeat_last: bool = False) -> np.ndarray:
-    """Stacks along a new first axis and pads the last one, with 0 or with its last entry."""
+    """Stacks along a new first axis and pads the last one with 0 or its last entry."""
     stacked = np.zeros((len(parts), *parts[0].shape[:-1], length), np.int32)
     for one, part in zip(stacked, parts, strict=True):
         one[..., : part.shape[-1]] = part

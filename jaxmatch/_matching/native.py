@@ -1,4 +1,4 @@
-"""The target that finds maximum matchings of bipartite graphs."""
+"""The target for maximum bipartite matchings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class MatchingBuffers(NamedTuple):
-    """What the CUDA kernels keep between two steps."""
+    """The state of the CUDA kernels between two native calls."""
 
     control: Int[Array, "... c"]
     scratch: Int[Array, "... s"]
 
     @property
     def done(self) -> Bool[Array, "..."]:
-        """Whether the result that came with this is final."""
+        """Whether the result of this call is final."""
         return self.control[..., size("matching.control.done")] != 0
 
 
@@ -43,8 +43,8 @@ def _operands(graph: BipartiteGraph, start: Array | None) -> list[Array]:
 def empty_matching_buffers(
     graph: BipartiteGraph, start: Int[Array, "... n"] | None
 ) -> MatchingBuffers:
-    """A state in which nothing has been done."""
-    # Like the operands, to vary over the same axes of a surrounding `shard_map` as a step's result.
+    """The initial state."""
+    # Derived from the operands: it must have the varying axes of its successors in a `shard_map`.
     like = sum((x.sum(-1, dtype=jnp.int32) for x in _operands(graph, start)), jnp.int32(0))
     shapes = [(*like.shape, words) for words in _buffer_sizes(graph)]
     return MatchingBuffers(*(jnp.zeros_like(like, shape=s, dtype=jnp.int32) for s in shapes))
@@ -61,9 +61,9 @@ def matching(
     platform: Literal["cpu", "cuda"],
     state: MatchingBuffers | None = None,
 ) -> tuple[Matching, MatchingBuffers | None]:
-    """Every graph of the batch in one native call; arguments are checked already.
+    """Solves every graph of the batch in one native call. Arguments must be checked.
 
-    CUDA kernels stop after so many steps, from `state` on; 0 means to the end.
+    CUDA kernels take `steps` steps from `state`; 0: all.
     """
     operands = _operands(graph, start)
     aliases = {}

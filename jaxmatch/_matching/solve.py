@@ -1,4 +1,4 @@
-"""Maximum bipartite matching: the public function, and which solver runs where."""
+"""Maximum bipartite matching: the public function, methods and dispatch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _METHODS = {
 }
 
 _INITS = ("auto", "none", "cheap", "karp_sipser")
-# The values of options that are no numbers.
+# The values of options that are not numbers.
 _CHOICES = {
     "variant": ("first", "active", "shrink"),
     "relabel": ("adaptive", "fixed"),
@@ -55,14 +55,14 @@ _CHOICES = {
     "threads": ("ct", "mt"),
     "alternate": ("paths", "roots"),
 }
-# What a GPU solver takes, and what it takes where nothing is given: the best of the papers.
+# The options of GPU solvers and their defaults, the best of the papers.
 _OPTIONS = {
     "push_relabel": {"variant": "shrink", "relabel": "adaptive", "k": 0.7},
     "apsb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "roots"},
     "apfb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "paths"},
 }
-# Defaults that another option changes.
-_OPTIONS_BESIDE = {
+# Defaults that depend on another option.
+_DEPENDENT_DEFAULTS = {
     ("relabel", "fixed"): {"k": 10.0},
     ("kernel", "gpubfs"): {"alternate": "paths"},
 }
@@ -80,8 +80,8 @@ def maximum_bipartite_matching(
 ) -> Matching:
     """Find maximum matchings of bipartite graphs, inside or outside of `jax.jit`.
 
-    Chooses as many edges as possible of which no two share a row or a column, and proves that
-    there are not more. All leading dimensions are batch, solved by one native call.
+    Finds as many edges as possible such that no two share a row or a column, and proves the
+    maximum. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jaxmatch as jm
     >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1, 2, 2], [0, 1, 0, 0, 1], shape=(3, 3))
@@ -97,100 +97,100 @@ def maximum_bipartite_matching(
 
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], or a batch of them from its `stack`
       or under `vmap`.
-    - `method`: `"auto"`, or one of the algorithms of the table below. A name is accepted
-      everywhere; where it has no kernel, a relative of it runs, or the pure-JAX twin.
-    - `init`: the matching to begin with. `"none"`; `"cheap"`, each row takes a free column;
-      `"karp_sipser"`, vertices with a single free neighbour first; `"auto"`, which is `"cheap"` for
-      the named methods, and for method `"auto"` what was measured to be fastest.
+    - `method`: `"auto"`, or a name of the table below. Every name is accepted on every platform;
+      without a kernel for it, a related one runs, or the pure-JAX twin.
+    - `init`: the initial matching. `"none"`; `"cheap"`: each row takes a free column;
+      `"karp_sipser"`: vertices with a single free neighbour first; `"auto"`: `"cheap"` for the
+      named methods, and the fastest one measured for method `"auto"`.
     - `warm_start`: an earlier [`Matching`][jaxmatch.Matching], or the column of each row, integers
-      that broadcast to `[..., n]`. Pairs that are edges of the graph are kept, of several rows with
-      one column the first; any other numbers (−1 by convention) leave the row free. `init` goes on
-      from there. The cardinality stays the same, and the better the start the less is left to do.
-    - `options`: a dict for the GPU kernels of one method, see below. Where no such kernel runs they
-      are accepted, and ignored if they mean nothing there.
-    - `steps_per_call`: on CUDA, so many steps in each native call, all calls in a
-      `jax.lax.while_loop`, instead of all in one call; [`jaxmatch.stepping`][jaxmatch.stepping]
-      says what a step is. On the CPU and in the twin the whole solve is one call in any case.
+      that broadcast to `[..., n]`. Pairs that are edges of the graph are kept; of several rows with
+      the same column, the first. Any other number (−1 by convention) leaves a row free. `init`
+      continues from there. The cardinality stays the same; a better start saves time.
+    - `options`: a dict for the GPU kernels of one method, see below. On other platforms options are
+      accepted, and ignored if they have no meaning there.
+    - `steps_per_call`: on CUDA, the number of steps in each native call, in a
+      `jax.lax.while_loop`. By default one call takes all steps.
+      [`jaxmatch.stepping`][jaxmatch.stepping] defines a step. On the CPU and in the twin the solve
+      is always one call.
 
     **Methods:**
 
     | `method` | CPU (C++) | CUDA |
     | --- | --- | --- |
-    | `"auto"` | the fastest combination found, with threads | likewise |
+    | `"auto"` | the fastest combination found, with threads | the fastest combination found |
     | `"hopcroft_karp"` | shortest paths, phase by phase | `"apsb"` |
-    | `"hkdw"` | likewise, then from all columns left (Duff, Wiberg) | `"apfb"` |
+    | `"hkdw"` | as before, then from all free columns (Duff, Wiberg) | `"apfb"` |
     | `"pothen_fan"` | depth-first with lookahead and fairness | the twin |
     | `"push_relabel"` | FIFO, with global relabelling | G-PR |
     | `"p_dbfs"` | disjoint breadth-first searches, threads | `"auto"` |
     | `"p_pfp"` | Pothen and Fan, threads | the twin |
     | `"p_hk"` | Hopcroft and Karp, threads | `"apsb"` |
-    | `"apsb"` | `"hopcroft_karp"` | breadth-first, to the first level with a free column |
-    | `"apfb"` | `"hkdw"` | breadth-first, to the last level |
-    | `"init_only"` | the matching of `init` and nothing more | likewise |
-    | `"flow"` | [`maximum_flow`][jaxmatch.maximum_flow] with unit capacities | likewise |
+    | `"apsb"` | `"hopcroft_karp"` | breadth-first search, to the first level with a free column |
+    | `"apfb"` | `"hkdw"` | breadth-first search, to the last level |
+    | `"init_only"` | only the matching of `init` | only the matching of `init` |
+    | `"flow"` | [`maximum_flow`][jaxmatch.maximum_flow] with unit capacities | the same |
     | `"xla"` | the pure-JAX twin | the twin |
 
-    `"auto"` on CUDA: graphs of which a batch has several, or with up to 1024 vertices, whose state
-    fits a multiprocessor (about 1700 vertices a side), have a block each, all in one launch. Larger
-    ones, and batches of every other method, are solved one after another by the whole GPU: a
-    greedy matching from vertices of few neighbours on, short paths by pushing, then disjoint trees
-    from all free vertices of the side that has fewer, with push-relabel in between where trees get
-    in each other's way. On the CPU a search from each free row, up to a bound that grows, then
-    forests, at last Hopcroft and Karp.
+    `"auto"` on CUDA: graphs whose state fits one multiprocessor (about 1700 vertices per side) have
+    one block each, all in one launch, if they have up to 1024 vertices or come in a batch. Larger
+    ones, and batches of all other methods, are solved one at a time by the whole GPU: a greedy
+    matching from low degrees on, short paths by pushes, then disjoint search trees from all free
+    vertices of the side with fewer, alternating with push-relabel where trees block each other. On
+    the CPU: a search from each free row up to a growing bound, then search forests, finally
+    Hopcroft-Karp.
 
-    `"flow"` has no use for `init`, `warm_start` and `steps_per_call`. It takes graphs whose edges,
-    rows and columns are below 2^30 together.
+    `"flow"` ignores `init`, `warm_start` and `steps_per_call`. It takes graphs with fewer than 2^30
+    edges, rows and columns in total.
 
     **Options:** of `"push_relabel"`:
 
-    - `variant`: the paper's three steps, `"first"` (a thread for each vertex), `"active"` (a list
-      of active ones) and `"shrink"` (a list that shrinks; the default).
-    - `relabel`: global relabelling each `k` times the deepest level, `"adaptive"` (the default),
-      or each `k` rounds, `"fixed"`.
-    - `k`: by default 0.7, and 10 with `"fixed"`. The CPU relabels each k·(n + m) pushes, by default
-      and with `"fixed"` for k = 0.5.
+    - `variant`: the paper's three versions: `"first"` (one thread per vertex), `"active"` (a list
+      of active vertices), `"shrink"` (a shrinking list; the default).
+    - `relabel`: global relabelling every `k` times the deepest level, `"adaptive"` (the default),
+      or every `k` rounds, `"fixed"`.
+    - `k`: by default 0.7, and 10 with `"fixed"`. The CPU relabels every k·(n + m) pushes, by
+      default and with `"fixed"` with k = 0.5.
 
     Of `"apsb"` and `"apfb"`:
 
-    - `kernel`: `"gpubfs"`, or `"gpubfs_wr"` (the default), which knows the root of each tree and
-      stops where it has found its path.
-    - `threads`: `"ct"`, a constant number (the default), or `"mt"`, one for each vertex.
-    - `alternate`: along all `"paths"` that were found, or along one for each of the `"roots"`,
-      which needs `"gpubfs_wr"` and is the default of `"apsb"` with it.
+    - `kernel`: `"gpubfs"`, or `"gpubfs_wr"` (the default), which stores the root of each tree and
+      stops a tree once it has found its path.
+    - `threads`: `"ct"`, a constant number (the default), or `"mt"`, one per vertex.
+    - `alternate`: along all `"paths"` found, or along one path per root, `"roots"`. The latter
+      needs `"gpubfs_wr"` and is then the default of `"apsb"`.
 
     **Returns:**
 
-    A [`Matching`][jaxmatch.Matching]; everything in it is int32 or bool.
+    A [`Matching`][jaxmatch.Matching] of int32 and bool arrays.
 
     **Status:** `OPTIMAL`. `UNFINISHED` for method `"init_only"`, which proves nothing: the covers
-    are False. `INVALID_GRAPH` where the arrays of the graph make no sense: pointers that fall, do
-    not begin at 0 or lead beyond the edges, indices of no vertex, another number of edges by row
-    than by column; indices and cardinality are −1 there, covers False. Never an exception, and the
-    other graphs of the batch are not touched. No array is read outside of its bounds. Rows against
-    columns and columns against rows are not compared edge by edge: where they differ, the result is
-    some status and some pairs.
+    are False. `INVALID_GRAPH` if the arrays of the graph are inconsistent: pointers that decrease,
+    do not begin at 0 or exceed the edges, indices out of range, or different numbers of edges by
+    row and by column. Indices and cardinality are then −1, covers False. No exception is raised,
+    and the rest of the batch is unaffected. No array is read out of bounds. The two directions are
+    not compared edge by edge: if they differ, status and pairs are unspecified.
 
-    **Certificate:** `row_cover` and `col_cover` hold `cardinality` vertices in all, and touch every
-    edge, so no matching has more pairs (Kőnig's theorem).
+    **Certificate:** `row_cover` and `col_cover` contain `cardinality` vertices in total and cover
+    every edge, so no matching has more pairs (Kőnig's theorem).
     [`check_matching`][jaxmatch.check_matching] verifies this.
 
-    **Deterministic:** cardinality and status are, but for method `"init_only"` on CUDA, where
-    threads race for the initial matching. A graph can have many maximum matchings and covers:
-    `"xla"` and the CPU methods that use one thread (`"hopcroft_karp"`, `"hkdw"`, `"pothen_fan"`,
-    `"push_relabel"`, `"init_only"`) return the same one each time, the GPU kernels and the CPU
-    methods with threads (`"auto"` on large graphs too) may return any.
+    **Deterministic:** cardinality and status, except for method `"init_only"` on CUDA, where
+    threads race for the initial matching. A graph can have many maximum matchings and covers.
+    `"xla"` and the single-threaded CPU methods (`"hopcroft_karp"`, `"hkdw"`, `"pothen_fan"`,
+    `"push_relabel"`, `"init_only"`) always return the same one. GPU kernels and CPU methods with
+    threads (including `"auto"` on large graphs) may return any.
 
-    **Gradient:** none flows through the result; costs at the chosen pairs are a gather,
-    `cost[i, res.col4row[i]]`, with its own.
+    **Gradient:** none flows through the result. The costs of chosen pairs are a gather,
+    `cost[i, res.col4row[i]]`, with its own gradient.
 
     **Time and memory:** at worst O(√n·e) operations for `"auto"`, `"hopcroft_karp"` and `"hkdw"` on
-    the CPU, O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory beside
-    the graph, on CUDA O(n + m + e). The twin passes over all edges for each level of its searches,
-    which is slow where augmenting paths are long.
+    the CPU, O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory besides
+    the graph, on CUDA O(n + m + e). The twin makes a pass over all edges for each search level,
+    which is slow for long augmenting paths.
 
-    **Raises:** `TypeError` if `graph` is no `BipartiteGraph`, its arrays are not int32,
-    `warm_start` holds no integers or `options` is no dict; `ValueError` for shapes that do not fit,
-    and for unknown methods, inits and options.
+    **Raises:** `TypeError` if `graph` is not a `BipartiteGraph`, its arrays are not int32,
+    `warm_start` is not of integers or `options` is not a dict; `ValueError` for shapes that do not
+    fit, and for unknown methods, inits and options.
 
     **Source:** Deveci, Kaya, Uçar and Çatalyürek, *A push-relabel-based maximum cardinality
     bipartite matching algorithm on GPUs*, ICPP 2013 (`"push_relabel"`), and *GPU accelerated
@@ -206,8 +206,8 @@ def maximum_bipartite_matching(
     check_name("method", method, _METHODS)
     check_name("init", init, _INITS)
     known = _OPTIONS.get(method, {})
-    given = as_options(method, options, known, _CHOICES, _as_positive)
-    if {("kernel", "gpubfs"), ("alternate", "roots")} <= {*given}:
+    checked = as_options(method, options, known, _CHOICES, _as_positive)
+    if {("kernel", "gpubfs"), ("alternate", "roots")} <= {*checked}:
         raise ValueError(
             "`options`: alternate='roots' needs kernel='gpubfs_wr', the one that knows the roots, "
             "got kernel='gpubfs'."
@@ -217,12 +217,18 @@ def maximum_bipartite_matching(
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
-    place = place_of(*arrays, options=(graph.shape, method, init, given))
+    place = place_of(*arrays, options=(graph.shape, method, init, checked))
     solver = _METHODS[method].cpu
     if not place.native or solver is None:
-        how: dict[str, Any] = {"method": method, "init": init, "given": given, "steps": steps}
-        return _solve(graph, _as_start(start, graph), **how)
-    solve = _native_solver("cpu", solver, init, given, 0)
+        return _solve(
+            graph,
+            _as_start(start, graph),
+            method=method,
+            init=init,
+            options=checked,
+            steps=steps,
+        )
+    solve = _native_solver("cpu", solver, init, checked, 0)
     graph = jax.tree.map(np.asarray, graph)
     return place.bring_home(solve(graph, _as_start(start, graph, place)))
 
@@ -231,31 +237,31 @@ def maximum_bipartite_matching(
 # Arguments
 
 
-def _as_positive(name: str, given: Any) -> float:
-    if not (isinstance(given, numbers.Real) and 0 < float(given) < math.inf):
-        raise ValueError(f"`{name}` must be a positive finite number, got {given!r}.")
-    return float(given)
+def _as_positive(name: str, x: Any) -> float:
+    if not (isinstance(x, numbers.Real) and 0 < float(x) < math.inf):
+        raise ValueError(f"`{name}` must be a positive finite number, got {x!r}.")
+    return float(x)
 
 
-def _with_defaults(solver: str, given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The options of a GPU solver."""
-    options: dict[str, Any] = dict(_OPTIONS.get(solver, {}))
-    for item in given:
-        options |= _OPTIONS_BESIDE.get(item, {})
-    return options | dict(given)
+def _with_defaults(solver: str, options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The options of a GPU solver, with defaults for those that are not given."""
+    defaults: dict[str, Any] = dict(_OPTIONS.get(solver, {}))
+    for item in options:
+        defaults |= _DEPENDENT_DEFAULTS.get(item, {})
+    return defaults | dict(options)
 
 
 def _as_start(
-    given: ArrayLike | None, graph: BipartiteGraph, place: Place = BY_JAX
+    warm_start: ArrayLike | None, graph: BipartiteGraph, place: Place = BY_JAX
 ) -> Int[Array, "... n"] | None:
-    if given is None:
+    if warm_start is None:
         return None
-    if np.size(given) == 0 and not isinstance(given, jax.Array):
-        given = np.asarray(given, np.int32)  # an empty list has no dtype to speak of
+    if np.size(warm_start) == 0 and not isinstance(warm_start, jax.Array):
+        warm_start = np.asarray(warm_start, np.int32)  # NumPy makes floats of an empty list
     must = "be a Matching or the column of each row as integers"
-    start = typed("warm_start", given, INTEGERS, must, "")
+    start = typed("warm_start", warm_start, INTEGERS, must, "")
     if start.dtype != np.int32:
-        start = existing(start, graph.shape[1])  # JAX may cut what is wider than 32 bits
+        start = existing(start, graph.shape[1])  # before JAX may truncate 64 bits
     start = place.xp.asarray(start)
     shape = (*graph.batch_shape, graph.shape[0])
     try:
@@ -271,20 +277,20 @@ def _as_start(
 # Solving
 
 
-@compiled(static_argnames=("method", "init", "given", "steps"))
+@compiled(static_argnames=("method", "init", "options", "steps"))
 def _solve(
     graph: BipartiteGraph,
     start: Int[Array, "... n"] | None,
     *,
     method: str,
     init: str,
-    given: tuple[tuple[str, Any], ...],
+    options: tuple[tuple[str, Any], ...],
     steps: int,
 ) -> Matching:
-    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
+    """The native solver if the platform has one, chosen at lowering; else the twin."""
     cpu, cuda = _METHODS[method]
-    on_cpu = None if cpu is None else _native_solver("cpu", cpu, init, given, steps)
-    on_cuda = None if cuda is None else _native_solver("cuda", cuda, init, given, steps)
+    on_cpu = None if cpu is None else _native_solver("cpu", cpu, init, options, steps)
+    on_cuda = None if cuda is None else _native_solver("cuda", cuda, init, options, steps)
     twin = partial(_xla_matching.solve, init=init, search=method != "init_only")
     if method == "flow":
         twin = solve_by_flow
@@ -299,19 +305,23 @@ def _native_solver(
     platform: Literal["cpu", "cuda"],
     solver: str,
     init: str,
-    given: tuple[tuple[str, Any], ...],
+    options: tuple[tuple[str, Any], ...],
     steps: int,
 ) -> Callable[..., Matching]:
-    options = _with_defaults(solver, given) if platform == "cuda" else dict(given)
-    how: dict[str, Any] = {"method": solver, "init": init, "options": options}
-    how["platform"] = platform
+    call = partial(
+        native.matching,
+        method=solver,
+        init=init,
+        options=_with_defaults(solver, options) if platform == "cuda" else dict(options),
+        platform=platform,
+    )
 
     def in_one_call(graph: BipartiteGraph, start: Array | None) -> Matching:
-        return native.matching(graph, start, steps=0, **how)[0]
+        return call(graph, start, steps=0)[0]
 
     def in_steps(graph: BipartiteGraph, start: Array | None) -> Matching:
         return until_done(
-            lambda state: native.matching(graph, start, state=state, steps=steps, **how),
+            lambda state: call(graph, start, state=state, steps=steps),
             native.empty_matching_buffers(graph, start),
             lambda state: state.done,
         )

@@ -1,13 +1,13 @@
 """The pure-JAX solver for maximum bipartite matching on any platform.
 
-Multi-source breadth-first search from all free rows at once. Each search grows a forest of
-alternating trees, one for each free row; a tree that reaches a free column stops growing, and the
-path to it is flipped. Trees are disjoint, so all these paths are flipped together. A search that
-reaches no free column proves the matching maximum: with K the columns it reached and Z the rows,
-K and the rows outside of Z cover every edge (Kőnig).
+Multi-source breadth-first search from all free rows. Each search grows a forest of alternating
+trees, one per free row. A tree that reaches a free column stops growing, and the path to it is
+flipped; trees are disjoint, so all these paths are flipped together. A search that reaches no free
+column proves that the matching is maximum: with K the columns and Z the rows that it reached, K and
+the rows outside of Z cover every edge (Kőnig).
 
-Every race is decided by `min`, so the result is the same each time. Each level of a search looks
-at all edges.
+Conflicts are resolved by `min`, so the result is deterministic. Each level of a search is a pass
+over all edges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Edges(NamedTuple):
-    """Row and column of each edge; what is not live is padding, of indices in range."""
+    """Row and column of each edge, in range; edges that are not live are padding."""
 
     row: Int[Array, " e"]
     col: Int[Array, " e"]
@@ -45,23 +45,22 @@ class _Pairs(NamedTuple):
 
 
 class _Forest(NamedTuple):
-    """The trees of one search. n and m stand for no row and no column, so that `min` claims."""
+    """The trees of one search. n and m stand for no row and no column, for use with `min`."""
 
-    root: Int[Array, " n"]  # of the tree that a row is in
+    root: Int[Array, " n"]  # the root of the tree of each row
     parent: Int[Array, " m"]  # the row from which a column was reached
-    end: Int[Array, " n"]  # by root: the free column that its tree has reached
+    end: Int[Array, " n"]  # by root, the free column that its tree has reached
     frontier: Bool[Array, " n"]
 
 
 def solve(
     graph: BipartiteGraph, start: Int[Array, "... n"] | None = None, *, init: str, search: bool
 ) -> Matching:
-    """As documented in `maximum_bipartite_matching`; without `search`, the initial matching."""
+    """As documented in `maximum_bipartite_matching`; without `search` only the initial matching."""
     if start is None:
         start = jnp.full_like(graph.row_ptr[..., 1:], -1)
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
-    # All of them, and so the states of all loops, vary over the same axes of a surrounding
-    # `shard_map`.
+    # In a surrounding `shard_map` all arrays, and so all loop states, get the same varying axes.
     zero = 0 * sum((x.sum(dtype=jnp.int32) for x in arrays), jnp.int32(0))
     one = partial(_solve_one, init=init, search=search)
     for _ in graph.batch_shape:
@@ -118,7 +117,7 @@ def is_csr(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Ar
 def _edges(
     row_ptr: Int[Array, " n+1"], col_ind: Int[Array, " e"], m: int, valid: Bool[Array, ""]
 ) -> _Edges:
-    """All edges of a valid graph, none of another one."""
+    """All edges of a valid graph, none of an invalid one."""
     n, e = len(row_ptr) - 1, len(col_ind)
     # The row of edge k is the number of rows that end at k or before.
     ends = jnp.zeros_like(col_ind).at[row_ptr[1:-1]].add(1, mode="drop")
@@ -128,17 +127,17 @@ def _edges(
 
 
 def _least(where: Bool[Array, " e"], at: Array, value: Array, size: int, none: int) -> Array:
-    """For each of `size` places the least `value` among those at it, `none` where there is none."""
+    """Scatter-min: the least `value` at each of `size` places, `none` without any."""
     nothing = jnp.full_like(value, none, shape=(size,))
     return nothing.at[at].min(jnp.where(where, value, none))
 
 
 # ---------------------------------------------------------------------------------------------
-# To begin with
+# The initial matching
 
 
 def _keep(edges: _Edges, start: Int[Array, " n"], free: _Pairs) -> _Pairs:
-    """The pairs of `start` that are edges, of several rows with one column the first."""
+    """The pairs of `start` that are edges; of several rows with the same column, the first."""
     n, m = len(free.col4row), len(free.row4col)
     is_edge = edges.live & (edges.col == start[edges.row])
     row4col = _least(is_edge, edges.col, edges.row, m, n)
@@ -146,7 +145,7 @@ def _keep(edges: _Edges, start: Int[Array, " n"], free: _Pairs) -> _Pairs:
 
 
 def _take(pairs: _Pairs, row: Int[Array, " m"]) -> _Pairs:
-    """Adds the pair of each free column and a free row; n means none, no row stands twice."""
+    """Adds the pairs of columns with the given free rows, n for none. Rows must be unique."""
     n, m = len(pairs.col4row), len(pairs.row4col)
     col = jnp.arange(m, dtype=jnp.int32)
     return _Pairs(
@@ -155,20 +154,20 @@ def _take(pairs: _Pairs, row: Int[Array, " m"]) -> _Pairs:
 
 
 def _propose(edges: _Edges, pairs: _Pairs, eligible: Bool[Array, " e"]) -> _Pairs:
-    """Each row with an eligible edge asks for one column, each column takes one of who asks.
+    """Each row with an eligible edge proposes to one column; each column accepts one proposal.
 
-    A row asks for the first column in cyclic order from its own number on: were it from 0 on, the
-    rows of a dense graph would all ask for the same.
+    A row proposes to the first column in cyclic order from its own index: from 0, all rows of a
+    dense graph would propose to the same column.
     """
     n, m = len(pairs.col4row), len(pairs.row4col)
     distance = (edges.col - edges.row) % m
     nearest = _least(eligible, edges.row, distance, n, m)
-    asked = eligible & (distance == nearest[edges.row])
-    return _take(pairs, _least(asked, edges.col, edges.row, m, n))
+    proposed = eligible & (distance == nearest[edges.row])
+    return _take(pairs, _least(proposed, edges.col, edges.row, m, n))
 
 
 def _free(edges: _Edges, pairs: _Pairs) -> Bool[Array, " e"]:
-    """The edges that could be added."""
+    """The edges between free vertices."""
     return edges.live & (pairs.col4row[edges.row] < 0) & (pairs.row4col[edges.col] < 0)
 
 
@@ -182,7 +181,7 @@ def _cheap(edges: _Edges, pairs: _Pairs) -> _Pairs:
 
 
 def _karp_sipser(edges: _Edges, pairs: _Pairs) -> _Pairs:
-    """The same, where edges at a vertex with a single free neighbour have precedence."""
+    """As `_cheap`, but edges at a vertex with a single free neighbour have priority."""
 
     def round_of_proposals(pairs: _Pairs) -> _Pairs:
         free = _free(edges, pairs)
@@ -207,7 +206,7 @@ _INITS = {
 
 
 def _augment_until_maximum(edges: _Edges, pairs: _Pairs) -> tuple[_Pairs, _Forest]:
-    """Searches until one finds nothing; its forest is the last."""
+    """Searches and augments until a search finds no path; returns its forest."""
     m = len(pairs.row4col)
     return lax.while_loop(
         lambda state: (state[1].end < m).any(),
@@ -217,7 +216,7 @@ def _augment_until_maximum(edges: _Edges, pairs: _Pairs) -> tuple[_Pairs, _Fores
 
 
 def _search(edges: _Edges, pairs: _Pairs) -> tuple[_Pairs, _Forest]:
-    """Level by level from all free rows, until no tree grows any more."""
+    """Breadth-first search from all free rows, until no tree grows."""
     n, m = len(pairs.col4row), len(pairs.row4col)
     row, col = jnp.arange(n, dtype=jnp.int32), jnp.arange(m, dtype=jnp.int32)
     free = pairs.col4row < 0
@@ -229,8 +228,8 @@ def _search(edges: _Edges, pairs: _Pairs) -> tuple[_Pairs, _Forest]:
     )
 
     def level(forest: _Forest) -> _Forest:
-        asks = edges.live & forest.frontier[edges.row] & (forest.parent[edges.col] == n)
-        claim = _least(asks, edges.col, edges.row, m, n)
+        proposes = edges.live & forest.frontier[edges.row] & (forest.parent[edges.col] == n)
+        claim = _least(proposes, edges.col, edges.row, m, n)
         new = claim < n
         parent = jnp.where(new, claim, forest.parent)
         root_of_col = forest.root[claim.clip(0, n - 1)]
@@ -246,13 +245,13 @@ def _search(edges: _Edges, pairs: _Pairs) -> tuple[_Pairs, _Forest]:
 
 
 def _flip(pairs: _Pairs, forest: _Forest) -> _Pairs:
-    """Flips the path of every tree that has one, one edge of each at a time, from its end."""
+    """Flips the augmenting path of each tree that has one, edge by edge from its end."""
     n, m = len(pairs.col4row), len(pairs.row4col)
 
     def step(state: tuple[_Pairs, Array]) -> tuple[_Pairs, Array]:
         pairs, col = state
         row = jnp.where(col < m, forest.parent[col.clip(0, m - 1)], n)
-        left = pairs.col4row[row.clip(0, n - 1)]  # by its row; −1 at the root
+        left = pairs.col4row[row.clip(0, n - 1)]  # the old column of the row; −1 at the root
         flipped = _Pairs(
             pairs.col4row.at[row].set(col, mode="drop"),
             pairs.row4col.at[col].set(row, mode="drop"),

@@ -1,4 +1,4 @@
-"""The entropic rule: solutions under a penalty of the entropy, differentiated exactly."""
+"""The entropic rule: entropy-regularised solutions with exact derivatives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
-from jaxmatch.estimators._base import Estimator, estimator, static, stretch
+from jaxmatch.estimators._base import Estimator, estimator, per_problem, static
 from jaxmatch.estimators._oracle import LinearOracle
 
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @estimator
 class Entropic(Estimator):
-    """The assignment under a penalty of its entropy, `argmin_P <C, P> + ε Σ P log P`: Sinkhorn's
-    fixed point (Cuturi, *Sinkhorn distances*, NeurIPS 2013), by OTT-JAX.
+    """The entropy-regularised assignment `argmin_P <C, P> + ε Σ P log P`, the fixed point of
+    Sinkhorn's algorithm (Cuturi, *Sinkhorn distances*, NeurIPS 2013), by OTT-JAX.
 
-    Forward a matrix with entries between 0 and 1, which is smooth in the costs and comes to the
-    assignment as ε falls; its derivative is the exact one, by implicit differentiation. No noise,
-    so no `key`. For [`assignment_oracle`][jaxmatch.estimators.assignment_oracle] alone. Needs
+    Forward: a matrix with entries between 0 and 1, smooth in the costs, which tends to the
+    assignment as ε falls. Backward: its exact derivative, by implicit differentiation. Needs no
+    `key`. Only for [`assignment_oracle`][jaxmatch.estimators.assignment_oracle]. Requires
     `pip install 'jaxmatch[ott]'`.
 
     >>> import jax, jax.numpy as jnp, numpy as np, jaxmatch as jm
@@ -45,30 +45,30 @@ class Entropic(Estimator):
     [[ 0.119 -0.119]
      [-0.119  0.119]]
 
-    - `strength`: ε > 0, a number or one for each problem. To be compared with costs.
-    - `max_iterations`: of Sinkhorn's algorithm, after those that cool down to ε (at most 150).
-      Costs of 100 rows, random between 0 and 1, take 10 where ε = 0.1 and some 500 where ε = 0.001.
-      They depend on the costs more than on their number: of 64 problems of 20 rows all end where
-      ε = 0.01, 57 where ε = 0.003.
-    - `threshold`: a problem counts as solved where columns miss their sums by less, in the mean;
-      rows are exact to rounding. float32 reaches about 1e-6.
+    - `strength`: ε > 0, a number or one per problem, in units of the costs.
+    - `max_iterations`: the limit of Sinkhorn iterations, after those that cool down to ε (at most
+      150). Random costs in [0, 1] with 100 rows take 10 at ε = 0.1 and some 500 at ε = 0.001. The
+      number depends more on the costs than on the size: of 64 problems of 20 rows all converge at
+      ε = 0.01, 57 at ε = 0.003.
+    - `threshold`: a problem is solved if the mean error of its column sums is below; row sums are
+      exact to rounding. float32 reaches about 1e-6.
 
-    Problems that are not square: where a row or a column may be left, what is left of it is an
-    entry too: `s_j = 1 − Σ_i P_ij` for columns of which there are more than rows, likewise for
-    rows. Its cost is 0, and its entropy counts. It is as if dummy agents made the problem square,
-    and were not shown: the shorter side sums to one, the longer one to at most one. With
-    `may_stay_unmatched` rows sum to one with the last column, which has no bound, and all other
-    columns leave something. Forbidden pairs, and pairs that no solution can hold, are exactly 0.
+    In rectangular problems the slack of a row or column that may stay unmatched is an entry too:
+    `s_j = 1 − Σ_i P_ij` if there are more columns than rows, likewise for rows. Its cost is 0 and
+    its entropy counts. This is the same as padding to a square problem by dummies: the shorter side
+    sums to one, the longer one to at most one. With `may_stay_unmatched` rows sum to one including
+    the last column, which has no bound, and all other columns have slack. Forbidden pairs, and
+    pairs that occur in no solution, are exactly 0.
 
-    **Status:** where there is no solution, costs are not valid, ε is not above 0, or the
-    iterations end too early (more of them, a larger ε or threshold help), the solution and its
-    gradient are 0, and `value` is NaN.
+    **Status:** if there is no solution, costs are invalid, ε is not positive, or the iterations do
+    not converge (use more, a larger ε or a larger threshold), the solution and its gradient are 0
+    and `value` is NaN.
 
     **Gradient:** all orders, forward and reverse mode.
 
-    **Time and memory:** one exact solve, for prices to start from; Sinkhorn iterations of nm
-    exponentials, which go on for the whole batch until its slowest problem is done; with forbidden
-    pairs O(n³ log n) more. A derivative factors a matrix of the shorter side.
+    **Time and memory:** one exact solve for initial prices; Sinkhorn iterations of nm exponentials,
+    until the slowest problem of the batch has converged; O(n³ log n) more with forbidden pairs. A
+    derivative factors a matrix of the shorter side.
     """
 
     strength: ArrayLike = 1.0
@@ -89,24 +89,24 @@ class Entropic(Estimator):
     def value(
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None
     ) -> Float[Array, "..."]:
-        """The smoothed optimum `min_P <C, P> + ε Σ P log P` of each problem, NaN where it was not
-        solved; at most the optimum.
+        """The smoothed optimum `min_P <C, P> + ε Σ P log P` of each problem, NaN if it was not
+        solved. At most the optimum.
 
-        Its gradient is `solution`, its second derivative the one of this rule.
+        Its gradient is `solution`, its second derivative that of this rule.
         """
-        rule, given, oracle = self._take(oracle, cost, key)
-        return _value(rule, oracle, given)
+        rule, prepared, oracle = self._prepare(oracle, cost, key)
+        return _value(rule, oracle, prepared)
 
-    def _take(
+    def _prepare(
         self, oracle: LinearOracle, cost: ArrayLike, key: Any, state: Any = None
     ) -> tuple[Self, Array, LinearOracle]:
-        rule, given, oracle = super()._take(oracle, cost, key, state)
+        rule, prepared, oracle = super()._prepare(oracle, cost, key, state)
         if oracle.assignments is None:
             raise ValueError(
                 "Entropic needs an oracle of assignments, `assignment_oracle(...)`; for others, "
                 "`Perturbed` smooths."
             )
-        return rule, given, oracle
+        return rule, prepared, oracle
 
 
 def _sinkhorn() -> Any:
@@ -139,7 +139,7 @@ def _with_slack(oracle: LinearOracle, x: Array, value: ArrayLike = 0) -> Array:
 
 @jax.custom_jvp
 def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "... n+1 m+1"]:
-    """0 for problems that were not solved. The corner, which is nobody's, is 1 for others."""
+    """The plan with slack; the corner is 1 if the problem was solved, else all entries are 0."""
     sinkhorn = _sinkhorn()
     *batch, _, _ = cost.shape
     cost, strength = lax.stop_gradient(cost), _strength(rule, oracle, cost)
@@ -147,8 +147,8 @@ def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "..
     exact = oracle.assignments.solve(oracle.data, cost)
     solved = (exact.status == Status.OPTIMAL)[..., None, None] & sound
     cost, vertex, allowed, excess = _reduced(oracle, cost, exact)
-    # Pairs have two prices and slack one: of the derivative of x log x, which is log x + 1, half
-    # of the one goes to each price.
+    # The derivative of x log x is log x + 1. The 1 is split over the prices of an entry: pairs have
+    # two prices, slack has one.
     slack = jnp.zeros(cost.shape[-2:], cost.dtype).at[-1, :].set(0.5).at[:, -1].set(0.5)
     scaled, slack = same_rank(cost / jnp.where(sound, strength, 1), slack)
     cost = scaled + slack
@@ -177,15 +177,15 @@ def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "..
 
 
 def _strength(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "... 1 1"]:
-    strength = lax.stop_gradient(stretch(oracle, rule.strength, cost))
+    strength = lax.stop_gradient(per_problem(oracle, rule.strength, cost))
     return jnp.broadcast_to(strength, (*cost.shape[:-2], 1, 1))
 
 
 def _reduced(
     oracle: LinearOracle, cost: Array, exact: Assignment
 ) -> tuple[Array, Bool[Array, "..."], Bool[Array, "..."], Array]:
-    """Costs with slack less exact prices, the exact solution, which entries there are, and how many
-    more rows than columns there are."""
+    """Costs with slack, reduced by exact prices; the exact solution; the allowed entries; and the
+    number of rows minus that of columns."""
     row_mask, col_mask = oracle.data
     u, v = exact.row_dual, exact.col_dual
     rows = jnp.broadcast_to(True if row_mask is None else row_mask, u.shape)
@@ -204,7 +204,7 @@ def _reduced(
     rows = _and_slack(rows, may_leave | (excess < 0)[..., None])
     cols = _and_slack(cols, may_leave | (excess > 0)[..., None])
     allowed = (rows[..., :, None] & cols[..., None, :]).at[..., -1, -1].set(False)
-    # Prices are rounded.
+    # Prices are rounded, so reduced costs may be slightly off.
     reduced = jnp.where(vertex, 0, jnp.maximum(reduced, 0))
     return reduced.astype(cost.dtype), vertex, allowed, excess.astype(cost.dtype)
 
@@ -216,8 +216,10 @@ def _and_slack(x: Array, last: ArrayLike) -> Array:
 
 @_plan.defjvp
 def _plan_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """`dP = P (dc_i + dr_j − dC) / ε`, with the changes of the prices for which the sums of rows
-    and columns do not change. Built of the plan, so that the next derivative is right too."""
+    """`dP = P (du_i + dv_j − dC) / ε`, where the changes of prices du, dv preserve all sums.
+
+    Written in terms of the plan, so that higher derivatives are exact too.
+    """
     rule, oracle, cost = primals
     plan = _plan(rule, oracle, cost)
     strength = jnp.where(plan[..., -1:, -1:] > 0, _strength(rule, oracle, cost), 1)
@@ -230,19 +232,19 @@ def _plan_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def _prices(plan: Array, product: Array) -> tuple[Array, Array]:
-    """For a plan with no more rows than columns; 0 for slack."""
+    """The changes of prices, for a plan with no more rows than columns; 0 for slack."""
     real, row_slack, col_slack = plan[..., :-1, :-1], plan[..., :-1, -1], plan[..., -1, :-1]
     of_rows, of_cols = product[..., :-1, :].sum(-1), product[..., :, :-1].sum(-2)
     mass = real.sum(-2) + col_slack
     share = real / jnp.where(mass == 0, 1, mass)[..., None, :]
-    # Of the columns' prices nothing is left but a Laplacian between rows, plus what leads to slack.
-    # Its diagonal is the sum of the rest, which does not cancel where plans are almost 0 and 1.
+    # Eliminating the column prices leaves a Laplacian between rows, plus terms for slack. Its
+    # diagonal is a sum of positive numbers: no cancellation, even if the plan is almost 0 or 1.
     weight = jnp.einsum("...ij,...kj->...ik", share, real, precision="highest")
     n = weight.shape[-1]
     weight = jnp.where(jnp.eye(n, dtype=bool), 0, weight)
     to_slack = row_slack + jnp.einsum("...ij,...j->...i", share, col_slack, precision="highest")
-    # Rows may be connected by next to nothing: then how they move together does not matter, and
-    # all may move together against all columns. A little more makes both definite.
+    # The Laplacian is singular, or nearly: in a connected component a constant can be added to the
+    # row prices and subtracted from the column prices. A small diagonal term makes it definite.
     absent = (real.sum(-1) == 0).astype(plan.dtype)
     little = (n + 8) * jnp.finfo(plan.dtype).eps + absent
     diagonal = weight.sum(-1) + to_slack + little
@@ -272,6 +274,6 @@ def _value(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, ".
 def _value_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     rule, oracle, cost = primals
     value = _value(rule, oracle, cost)
-    slope = (_solution(rule, oracle, cost) * tangents[2]).sum((-2, -1))
-    # `where` stops a NaN that a loss sends back.
-    return value, jnp.where(jnp.isnan(value), 0, slope)
+    dot = (_solution(rule, oracle, cost) * tangents[2]).sum((-2, -1))
+    # `where` blocks NaN cotangents.
+    return value, jnp.where(jnp.isnan(value), 0, dot)

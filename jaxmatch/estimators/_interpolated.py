@@ -1,5 +1,7 @@
-"""Rules that solve again where the loss points: not linear in the direction, so reverse mode only,
-and `estimator.jvp` for the other."""
+"""Rules that solve again at costs moved along the loss's gradient.
+
+They are not linear in the tangent: reverse mode only, and `estimator.jvp` for forward mode.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.switches import unchecked
-from jaxmatch.estimators._base import Estimator, estimator, once, static, stretch
+from jaxmatch.estimators._base import (
+    Estimator,
+    estimator,
+    forbid_second_derivative,
+    per_problem,
+    static,
+)
 from jaxmatch.estimators._noise import NOISES, noise_like
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
@@ -22,20 +30,24 @@ if TYPE_CHECKING:
 
 
 def _moved(oracle: LinearOracle, cost: Array, found: Solution, step: Array) -> Solution:
-    """The solution for `cost + step`; the old one where that is still as good, so that ties, which
-    may fall differently in another solve, give no gradient."""
+    """The solution for `cost + step`, or `found` if it is as good: ties give no gradient."""
     moved = oracle.solve(cost + step, found.start)
     return oracle.better(cost + step, found, moved)
 
 
-def _slope(
-    oracle: LinearOracle, cost: Array, found: Solution, strength: Array, along: Array, central: bool
+def _interpolated_jvp(
+    oracle: LinearOracle,
+    cost: Array,
+    found: Solution,
+    strength: Array,
+    tangent: Array,
+    central: bool,
 ) -> Array:
-    """Of the interpolated solution: how it changes on the way to `cost + strength * along`."""
-    ahead = _moved(oracle, cost, found, strength * along)
+    """The difference quotient of the solution between `cost` and `cost + strength * tangent`."""
+    ahead = _moved(oracle, cost, found, strength * tangent)
     behind, width = found, strength
     if central:
-        behind, width = _moved(oracle, cost, found, -strength * along), 2 * strength
+        behind, width = _moved(oracle, cost, found, -strength * tangent), 2 * strength
     solved = found.solved & ahead.solved & behind.solved
     usable = oracle.per_problem(solved) & (width > 0)
     return jnp.where(usable, (ahead.y - behind.y) / jnp.where(width > 0, width, 1), 0)
@@ -43,14 +55,15 @@ def _slope(
 
 @estimator
 class Blackbox(Estimator):
-    """The slope of the solution on a step of length `strength` along the loss's gradient
-    (Vlastelica et al., *Differentiation of blackbox combinatorial solvers*, ICLR 2020).
+    """Difference quotient of the solution along the loss's gradient (Vlastelica et al.,
+    *Differentiation of blackbox combinatorial solvers*, ICLR 2020).
 
-    Forward the exact solution y(C); backward `(y(C + λd) − y(C)) / λ`, one more solve, which starts
-    from the duals of the first. Exact for a piecewise affine interpolation of the loss. λ is to be
-    large: about the size of costs divided by that of the loss's gradient d.
+    Forward: the exact solution y(C). Backward: `(y(C + λd) − y(C)) / λ`, d being the gradient of
+    the loss by the solution. That is one more solve, started from the duals of the first. It is the
+    exact gradient of a piecewise affine interpolation of the loss. Choose a large λ, about the size
+    of the costs divided by that of d.
 
-    - `strength`: λ, a number or one for each problem.
+    - `strength`: λ, a number or one per problem.
     - `central`: `(y(C + λd) − y(C − λd)) / 2λ`, two solves.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
@@ -70,8 +83,8 @@ class Blackbox(Estimator):
 
     def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
         found = oracle.solve(cost)
-        strength = stretch(oracle, self.strength, cost)
-        return found.y, _slope(oracle, cost, found, strength, tangent, self.central)
+        strength = per_problem(oracle, self.strength, cost)
+        return found.y, _interpolated_jvp(oracle, cost, found, strength, tangent, self.central)
 
 
 @jax.custom_vjp
@@ -87,8 +100,9 @@ def _blackbox_forward(rule: Blackbox, oracle: LinearOracle, cost: Array) -> tupl
 @unchecked
 def _blackbox_backward(residuals: Any, d: Array) -> tuple[None, None, Array]:
     rule, oracle, cost, found = residuals
-    strength = stretch(oracle, rule.strength, cost)
-    return None, None, _slope(oracle, once(cost), found, strength, once(d), rule.central)
+    cost, d = forbid_second_derivative(cost), forbid_second_derivative(d)
+    strength = per_problem(oracle, rule.strength, cost)
+    return None, None, _interpolated_jvp(oracle, cost, found, strength, d, rule.central)
 
 
 _blackbox.defvjp(_blackbox_forward, _blackbox_backward)
@@ -100,18 +114,18 @@ _blackbox.defvjp(_blackbox_forward, _blackbox_backward)
 
 @estimator
 class ImplicitMLE(Estimator):
-    """Differences of perturbed solutions (Niepert, Minervini and Franceschi, *Implicit MLE*,
-    NeurIPS 2021).
+    """Difference quotients of perturbed solutions (Niepert, Minervini and Franceschi, *Implicit
+    MLE*, NeurIPS 2021).
 
-    Forward the mean of `y(C + σε)` over samples of noise; backward
+    Forward: the mean of `y(C + σε)` over samples of the noise ε. Backward:
     `(y(C + σε + λd) − y(C + σε)) / λ`, averaged over the same samples.
 
     - `strength`: λ, the step along the loss's gradient d.
     - `noise_strength`: σ.
-    - `num_samples`: how many samples.
+    - `num_samples`: the number of samples.
     - `noise`: `"sum_of_gamma"`, as in the paper, with `kappa` and ten terms; `"gumbel"`;
-      `"normal"`. The paper adds the first two to scores, so costs have them with a minus.
-    - `central`: steps both ways.
+      `"normal"`. The paper adds the first two to scores, so they are subtracted from costs.
+    - `central`: central differences, with steps both ways.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, key = jm.estimators.ImplicitMLE(4.0, num_samples=100), jax.random.key(0)
@@ -144,21 +158,21 @@ class ImplicitMLE(Estimator):
 
     def _jvp(self, oracle: LinearOracle, cost: Array, tangent: Array, key: Any, state: Any) -> Any:
         y, residuals = _implicit_forward(self, oracle, cost, key, state)
-        return y, _implicit_slope(residuals, tangent)
+        return y, _implicit_jvp(residuals, tangent)
 
-    def _step(self, oracle: LinearOracle, cost: Array, along: Array, state: Any) -> Array:
-        del along, state
-        return stretch(oracle, self.strength, cost)
+    def _step(self, oracle: LinearOracle, cost: Array, tangent: Array, state: Any) -> Array:
+        del tangent, state
+        return per_problem(oracle, self.strength, cost)
 
     def _noisy(self, oracle: LinearOracle, cost: Array, key: Any) -> Array:
-        """Costs by sample. Noise is made anew for the way back instead of being kept."""
+        """The noisy costs of each sample. The backward pass draws the noise again."""
 
-        def negative(u: Array) -> Array:  # as with Gumbel noise
+        def negative(u: Array) -> Array:  # negated, as Gumbel noise is
             return -sum_of_gamma(u, self.kappa)
 
         kind = negative if self.noise == "sum_of_gamma" else self.noise
         noise = noise_like(key, self.num_samples, cost, oracle.core_dims, kind)
-        strength = jnp.broadcast_to(stretch(oracle, self.noise_strength, cost), cost.shape)
+        strength = jnp.broadcast_to(per_problem(oracle, self.noise_strength, cost), cost.shape)
         return cost[None] + strength[None] * noise
 
 
@@ -175,30 +189,34 @@ def _implicit_forward(
     return jnp.where(solved, found.y, 0).mean(0), (rule, oracle, cost, key, state, found)
 
 
-def _implicit_slope(residuals: Any, along: Array) -> Array:
+def _implicit_jvp(residuals: Any, tangent: Array) -> Array:
     rule, oracle, cost, key, state, found = residuals
-    step = rule._step(oracle, cost, along, state)
+    step = rule._step(oracle, cost, tangent, state)
 
-    def slope(cost: Array, found: Solution) -> Array:
-        return _slope(oracle, cost, found, step, along, rule.central)
+    def jvp(cost: Array, found: Solution) -> Array:
+        return _interpolated_jvp(oracle, cost, found, step, tangent, rule.central)
 
-    slopes = jax.vmap(slope)(rule._noisy(oracle, cost, key), found)
-    return jnp.where(oracle.per_problem(found.solved.all(0)), slopes, 0).mean(0)
+    dots = jax.vmap(jvp)(rule._noisy(oracle, cost, key), found)
+    return jnp.where(oracle.per_problem(found.solved.all(0)), dots, 0).mean(0)
 
 
 @unchecked
 def _implicit_backward(residuals: Any, d: Array) -> tuple[None, None, Array, None, None]:
     rule, oracle, cost, key, state, found = residuals
-    slope = _implicit_slope((rule, oracle, once(cost), key, state, found), once(d))
-    return None, None, slope, None, None
+    cost, d = forbid_second_derivative(cost), forbid_second_derivative(d)
+    dot = _implicit_jvp((rule, oracle, cost, key, state, found), d)
+    return None, None, dot, None, None
 
 
 _implicit.defvjp(_implicit_forward, _implicit_backward)
 
 
 class AdaptiveState(NamedTuple):
-    """Of [`AdaptiveImplicitMLE`][jaxmatch.estimators.AdaptiveImplicitMLE]: `alpha`, and a running
-    mean of how many entries of a problem's gradient are not 0."""
+    """The state of [`AdaptiveImplicitMLE`][jaxmatch.estimators.AdaptiveImplicitMLE].
+
+    `alpha` scales the step. `density` is a running mean of the number of non-zero entries in the
+    gradient of a problem.
+    """
 
     alpha: Float[Array, ""]
     density: Float[Array, ""]
@@ -206,10 +224,10 @@ class AdaptiveState(NamedTuple):
 
 @estimator
 class AdaptiveImplicitMLE(ImplicitMLE):
-    """Implicit MLE whose step follows the density of its gradients (Minervini, Franceschi and
-    Niepert, *Adaptive perturbation-based gradient estimation*, AAAI 2023).
+    """Implicit MLE with a step size adapted to the density of the gradients (Minervini, Franceschi
+    and Niepert, *Adaptive perturbation-based gradient estimation*, AAAI 2023).
 
-    The step is `α|C| / |d|`. α is state, not a side effect, and so goes through `jit` and `scan`:
+    The step is `α|C| / |d|`. α is explicit state, for use in `jit` and `scan`:
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule = jm.estimators.AdaptiveImplicitMLE(num_samples=3)
@@ -221,10 +239,10 @@ class AdaptiveImplicitMLE(ImplicitMLE):
     >>> gradient = jax.grad(loss)(cost, state)
     >>> state = rule.update(state, gradient)
 
-    - `update_step`: by how much α rises where the running mean is below `target`, or falls.
-    - `decay`: of the running mean.
-    - `target`: entries of a problem's gradient that are to be other than 0.
-    - the others: as in [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE]; `strength` has no use.
+    - `update_step`: the increase of α while the running mean is below `target`, else its decrease.
+    - `decay`: the decay of the running mean.
+    - `target`: the wanted number of non-zero entries in the gradient of a problem.
+    - the others: as in [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE]; `strength` is ignored.
     """
 
     update_step: float = static(default=1e-3)
@@ -232,14 +250,15 @@ class AdaptiveImplicitMLE(ImplicitMLE):
     target: float = static(default=1.0)
 
     def init(self, alpha: float = 0.0) -> AdaptiveState:
-        """State to begin with. With α = 0 the first gradient is 0."""
+        """The initial state. With α = 0 the first gradient is 0."""
         return AdaptiveState(jnp.float32(alpha), jnp.float32(1.0))
 
     @unchecked
     def update(self, state: AdaptiveState, cost_gradient: Array, core_dims: int = 2) -> Any:
         """The next state, from the gradient with respect to the costs `[..., *problem]`.
 
-        `core_dims`: how many trailing dimensions are one problem, 2 for assignments, 1 for cuts.
+        `core_dims`: the number of trailing dimensions of one problem, 2 for assignments, 1 for
+        cuts.
         """
         problems = max(1, math.prod(cost_gradient.shape[: cost_gradient.ndim - core_dims]))
         count = jnp.count_nonzero(cost_gradient) / problems
@@ -247,17 +266,18 @@ class AdaptiveImplicitMLE(ImplicitMLE):
         up = jnp.where(density < self.target, self.update_step, -self.update_step)
         return AdaptiveState(jnp.maximum(state.alpha + up, 0), density.astype(jnp.float32))
 
-    def _step(self, oracle: LinearOracle, cost: Array, along: Array, state: Any) -> Array:
+    def _step(self, oracle: LinearOracle, cost: Array, tangent: Array, state: Any) -> Array:
         finite = jnp.where(jnp.isfinite(cost), cost, 0)
-        length, of_along = (
-            jnp.sqrt((x**2).sum(oracle.axes, keepdims=True)) for x in (finite, along)
+        length, tangent_length = (
+            jnp.sqrt((x**2).sum(oracle.axes, keepdims=True)) for x in (finite, tangent)
         )
         alpha = jnp.asarray(state.alpha, cost.dtype)
-        return jnp.where(of_along > 0, alpha * length / jnp.where(of_along > 0, of_along, 1), 0)
+        usable = tangent_length > 0
+        return jnp.where(usable, alpha * length / jnp.where(usable, tangent_length, 1), 0)
 
-    def _take(self, oracle: LinearOracle, cost: Any, key: Any, state: Any = None) -> Any:
+    def _prepare(self, oracle: LinearOracle, cost: Any, key: Any, state: Any = None) -> Any:
         _check_state(state)
-        return super()._take(oracle, cost, key, state)
+        return super()._prepare(oracle, cost, key, state)
 
 
 def _check_state(state: Any) -> None:

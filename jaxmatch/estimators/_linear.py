@@ -1,4 +1,4 @@
-"""Rules that are linear in the direction, so that one rule serves forward and reverse mode."""
+"""Rules that are linear in the tangent, for forward and reverse mode."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from jaxmatch.estimators._base import (
     Estimator,
     depending_on,
     estimator,
-    once,
+    forbid_second_derivative,
+    per_problem,
     static,
-    stretch,
 )
 from jaxmatch.estimators._noise import NOISES
 from jaxmatch.estimators._oracle import LinearOracle
-from jaxmatch.estimators._samples import Noisy, slope_of_mean, solve_samples
+from jaxmatch.estimators._samples import Noisy, jvp_of_mean, solve_samples
 
 
 if TYPE_CHECKING:
@@ -32,39 +32,39 @@ if TYPE_CHECKING:
 # Identity
 
 
-def _keep(oracle: LinearOracle, cost: Array, along: Array) -> Array:
-    return along
+def _keep(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
+    return tangent
 
 
-def _double_centering(oracle: LinearOracle, cost: Array, along: Array) -> Array:
+def _double_centering(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
     if oracle.project is None:
         raise ValueError(
             "`projection='invariant'` needs an oracle that knows what changes no solution; this "
             "one does not. Use 'none', 'mean', 'norm' or 'std'."
         )
-    return oracle.project(oracle.data, along)
+    return oracle.project(oracle.data, tangent)
 
 
-def _mean(oracle: LinearOracle, cost: Array, along: Array) -> Array:
-    return along - along.mean(oracle.axes, keepdims=True)
+def _mean(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
+    return tangent - tangent.mean(oracle.axes, keepdims=True)
 
 
-def _norm(oracle: LinearOracle, cost: Array, along: Array) -> Array:
+def _norm(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
     """The derivative of cost / |cost|."""
     cost = jnp.where(jnp.isfinite(cost), cost, 0)
     norm = jnp.sqrt((cost**2).sum(oracle.axes, keepdims=True))
     safe = jnp.where(norm == 0, 1, norm)
     unit = cost / safe
-    along = along - unit * (unit * along).sum(oracle.axes, keepdims=True)
-    return jnp.where(norm == 0, 0, along / safe)
+    tangent = tangent - unit * (unit * tangent).sum(oracle.axes, keepdims=True)
+    return jnp.where(norm == 0, 0, tangent / safe)
 
 
-def _std(oracle: LinearOracle, cost: Array, along: Array) -> Array:
+def _std(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
     centered = _mean(oracle, cost, jnp.where(jnp.isfinite(cost), cost, 0))
-    return _mean(oracle, cost, _norm(oracle, centered, _mean(oracle, cost, along)))
+    return _mean(oracle, cost, _norm(oracle, centered, _mean(oracle, cost, tangent)))
 
 
-# The derivative of a map of the costs that changes no solution, along a direction.
+# The jvp of maps of the costs that change no solution.
 PROJECTIONS = {
     "invariant": _double_centering,
     "none": _keep,
@@ -79,10 +79,10 @@ class Identity(Estimator):
     """Minus the identity in place of the Jacobian (Sahoo et al., *Backpropagation through
     combinatorial algorithms: identity with projection works*, ICLR 2023).
 
-    Forward the exact solution, no further solve backward: where the loss wants more of an entry,
-    its cost falls. `projection` leaves out directions that change no solution: `"invariant"` those
-    of the oracle (of an assignment constants along rows and columns), `"mean"` a constant, `"norm"`
-    the length, `"std"` both, `"none"` nothing.
+    Forward: the exact solution. Backward: no further solve; where the loss asks for more of an
+    entry, its cost falls. `projection` removes directions that change no solution: `"invariant"`
+    those of the oracle (for assignments, constants on rows and columns), `"mean"` a constant,
+    `"norm"` the length, `"std"` both, `"none"` nothing.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, cost = jm.estimators.Identity(), jnp.array([[1.0, 2.0], [1.5, 1.0]])
@@ -116,13 +116,12 @@ def _identity(projection: str, oracle: LinearOracle, cost: Array) -> Array:
 @_identity.defjvp
 def _identity_jvp(projection: str, primals: Any, tangents: Any) -> tuple[Array, Array]:
     oracle, cost = primals
-    along = tangents[1]
     found = oracle.solve(cost)
-    cost = once(cost)
-    allowed = jnp.isfinite(cost)  # no solution depends on the rest
-    along = PROJECTIONS[projection](oracle, cost, jnp.where(allowed, -along, 0))
+    cost = forbid_second_derivative(cost)
+    allowed = jnp.isfinite(cost)  # no solution depends on forbidden entries
+    dot = PROJECTIONS[projection](oracle, cost, jnp.where(allowed, -tangents[1], 0))
     usable = oracle.per_problem(found.solved) & allowed
-    return found.y, depending_on(jnp.where(usable, along, 0), cost)
+    return found.y, depending_on(jnp.where(usable, dot, 0), cost)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -134,9 +133,9 @@ class Perturbed(Estimator):
     """The mean solution under noise (Berthet et al., *Learning with differentiable perturbed
     optimizers*, NeurIPS 2020).
 
-    Forward `y = E[y(C + σZ)]`, which is smooth in the costs; its Jacobian is estimated from the
-    same samples, as `E[y gᵀ] / σ` with g the score of the noise. With Gumbel noise (negative, as
-    costs are minimised) a choice of one of several is a softmax of `-cost / strength`.
+    Forward: `y = E[y(C + σZ)]`, which is smooth in the costs. Its Jacobian `E[y gᵀ] / σ`, with the
+    score g of the noise, is estimated from the same samples. With Gumbel noise (negated, as costs
+    are minimised) the choice of one entry out of several is a softmax of `-cost / strength`.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, key = jm.estimators.Perturbed(0.5, num_samples=1000), jax.random.key(0)
@@ -145,30 +144,29 @@ class Perturbed(Estimator):
     >>> bool(jnp.abs(mean[0, 0] - 0.933) < 0.03)  # Φ(1.5), as the noise of four costs adds up
     True
 
-    - `strength`: σ, a number or one for each problem. With 0 the solution is exact, and there is no
-      gradient.
-    - `num_samples`: M. Among ties the choice may depend on it.
+    - `strength`: σ, a number or one per problem. With 0 the solution is exact and the gradient 0.
+    - `num_samples`: M. The choice among ties may depend on it.
     - `noise`: `"normal"` or `"gumbel"`.
-    - `control_variate`: what each sample's solution is compared with in the derivative, whose mean
-      it does not change: `"others"`, the mean of the other samples (Kool, van Hoof and Welling,
-      *Buy 4 REINFORCE samples, get a baseline for free!*, 2019; with one sample none);
-      `"solution"`, that without noise, one more solve, for noise that is weak beside the costs; or
-      `"none"`.
-    - `symmetric`: the Jacobian is symmetric, and so is the mean of its estimate and the transpose,
-      which has about half the variance. Not where the loss's gradient is large at what no solution
-      holds: without this such entries have no part, with it they are noise.
+    - `control_variate`: a baseline that is subtracted from each sample's solution in the
+      derivative; it reduces the variance and keeps the mean. `"others"`: the mean of the other
+      samples (Kool, van Hoof and Welling, *Buy 4 REINFORCE samples, get a baseline for free!*,
+      2019), if there are any. `"solution"`: the solution without noise, one more solve, for noise
+      that is weak compared with the costs. `"none"`: no baseline.
+    - `symmetric`: average the estimate of the Jacobian, which is symmetric, with its transpose.
+      The mean of both has about half the variance. Do not use it if the loss's gradient is large
+      at entries that no solution contains: without it they have no effect, with it they add noise.
 
-    The estimate of a derivative is mostly noise beyond a few rows (its variance grows with the
-    number of costs and falls with M): the mean itself and its value are not, so prefer
-    [`fenchel_young_loss`][jaxmatch.losses.fenchel_young_loss] where solutions to learn from are
-    known, and central [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE] elsewhere.
+    The estimated derivative is mostly noise beyond a few rows: its variance grows with the number
+    of costs and falls with M. The mean and its value are accurate. So prefer
+    [`fenchel_young_loss`][jaxmatch.losses.fenchel_young_loss] if target solutions are known, and
+    central [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE] otherwise.
 
-    One key makes different noise for each problem of a batch, but the same for all problems under
+    One key gives each problem of a batch different noise, but the same noise to all problems under
     `vmap`: split it there.
 
     **Time and memory:** M solves. Assignments of float32 costs take one native call, and one more
-    for the derivative: O(n(m + M)) memory a problem, and on a GPU up to half a gigabyte for samples
-    that are solved at a time. Others are composed of several steps.
+    for the derivative, with O(n(m + M)) memory per problem; a GPU solves samples in groups of up to
+    half a gigabyte. Other problems are composed of JAX operations.
 
     Linear: forward and reverse mode. A second derivative is an error, but
     [`value`][jaxmatch.estimators.Perturbed.value] has two.
@@ -201,15 +199,15 @@ class Perturbed(Estimator):
 
     @unchecked
     def value(self, oracle: LinearOracle, cost: ArrayLike, *, key: Any) -> Float[Array, "..."]:
-        """The smoothed optimum `E[min_y <C + σZ, y>]` of each problem, NaN where it was not solved.
+        """The smoothed optimum `E[min_y <C + σZ, y>]` of each problem, NaN if it was not solved.
 
-        Its gradient is `solution`, its second derivative the one of this rule.
+        Its gradient is `solution`, its second derivative that of this rule.
         """
-        rule, given, oracle = self._take(oracle, cost, key)
-        return _perturbed_value(rule, oracle, given, key)
+        rule, prepared, oracle = self._prepare(oracle, cost, key)
+        return _perturbed_value(rule, oracle, prepared, key)
 
     def _noisy(self, oracle: LinearOracle, cost: Array, key: Any) -> Noisy:
-        strength = stretch(oracle, self.strength, cost)
+        strength = per_problem(oracle, self.strength, cost)
         return Noisy(key, strength, self.num_samples, self.noise, self.symmetric)
 
 
@@ -222,18 +220,18 @@ def _perturbed(rule: Perturbed, oracle: LinearOracle, cost: Array, key: Any) -> 
 @_perturbed.defjvp
 def _perturbed_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     rule, oracle, cost, key = primals
-    cost = once(cost)
+    cost = forbid_second_derivative(cost)
     noisy = rule._noisy(oracle, cost, key)
     exact = oracle.solve(cost) if rule.control_variate == "solution" else None
     found = solve_samples(oracle, cost, noisy, None if exact is None else exact.start)
     others = rule.control_variate == "others" and rule.num_samples > 1
     baseline = found.mean if others else None if exact is None else exact.y
-    # No solution depends on what is forbidden: its noise says nothing, and it has no slope.
+    # No solution depends on forbidden entries: their derivative is 0, their noise is ignored.
     allowed = jnp.isfinite(cost)
-    along = jnp.where(allowed, tangents[2], 0)
-    slope = jnp.where(allowed, slope_of_mean(oracle, noisy, found, baseline, along), 0)
-    # y - (mean of the others) is M / (M - 1) times y - (mean of all).
-    return found.mean, slope * (rule.num_samples / (rule.num_samples - 1) if others else 1)
+    tangent = jnp.where(allowed, tangents[2], 0)
+    dot = jnp.where(allowed, jvp_of_mean(oracle, noisy, found, baseline, tangent), 0)
+    # y - (mean of the others) = M / (M - 1) * (y - (mean of all)).
+    return found.mean, dot * (rule.num_samples / (rule.num_samples - 1) if others else 1)
 
 
 @jax.custom_jvp
@@ -248,5 +246,5 @@ def _perturbed_value_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     rule, oracle, cost, key = primals
     y = _perturbed(rule, oracle, cost, key)
     value = _perturbed_value(rule, oracle, cost, key)
-    # `where` stops a NaN that a loss sends back.
+    # `where` blocks NaN cotangents.
     return value, jnp.where(jnp.isnan(value), 0, (y * tangents[2]).sum(oracle.axes))

@@ -1,4 +1,4 @@
-"""Linear maps whose transpose is given, computed by whatever JAX can run but not transpose."""
+"""Linear maps with an explicit transpose, for functions that JAX cannot transpose itself."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ _linear_map = Primitive("jaxmatch_linear_map")
 def linear_map(
     apply: Callable[..., Array], transposed: Callable[..., Array], x: Array, *data: Array
 ) -> Array:
-    """`apply(x, *data)`, linear in x and of its shape and dtype, for forward and reverse mode.
+    """`apply(x, *data)`, linear in x and of the same shape and dtype, for forward and reverse mode.
 
-    `transposed` is the transpose. Both are hashable and take any leading batch dimensions, which
-    all arguments have alike. No derivative with respect to `data` exists; to ask for one is an
-    error.
+    `transposed` is its transpose. Both are hashable and take arguments with common leading batch
+    dimensions. A derivative with respect to `data` is an error.
     """
     return _linear_map.bind(x, *data, apply=apply, transposed=transposed)
 
@@ -46,7 +45,7 @@ def _abstract(x: Any, *data: Any, apply: Any, transposed: Any) -> Any:
 
 def _jvp(primals: Any, tangents: Any, **functions: Any) -> Any:
     if not all(isinstance(t, ad.Zero) for t in tangents[1:]):
-        raise TypeError("A linear map was differentiated by what it is made of.")
+        raise TypeError("A linear map was differentiated with respect to its data.")
     y = _linear_map.bind(*primals, **functions)
     if isinstance(tangents[0], ad.Zero):
         return y, tangents[0]

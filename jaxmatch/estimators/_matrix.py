@@ -1,4 +1,4 @@
-"""The assignment as a matrix that a loss can be a function of."""
+"""`assignment_matrix`: the assignment as a differentiable matrix."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def assignment_matrix(
 ) -> Float[Array, "... n m"]:
     """The assignment of least cost as a matrix, with a gradient of your choice.
 
-    A solution jumps from one matrix to another, so its derivative is 0 wherever there is one. An
-    estimator replaces it by something that training can follow; see
+    The solution is piecewise constant in the costs, so its derivative is 0 or undefined. An
+    estimator replaces it by one that is useful in training; see
     [`jaxmatch.estimators`][jaxmatch.estimators].
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
@@ -49,31 +49,31 @@ def assignment_matrix(
     **Arguments:**
 
     - `cost`: `[..., n, m]`; +inf forbids a pair (−inf when maximising).
-    - `estimator`: the rule, and with `Perturbed` and `ImplicitMLE` also what is computed forward:
+    - `estimator`: the gradient rule. `Perturbed` and `ImplicitMLE` also change the forward pass, to
       the mean of several solutions.
-    - `key`: of `jax.random`, for rules that draw noise.
-    - `state`: of `AdaptiveImplicitMLE`.
-    - `maximize`: the assignment of the greatest total instead. Gradients turn round with it: they
-      are those of the costs' negatives.
+    - `key`: a `jax.random` key, for rules that draw noise.
+    - `state`: the state of `AdaptiveImplicitMLE`.
+    - `maximize`: the assignment of the greatest total instead. The rule is applied to the negated
+      costs, and the gradient is negated accordingly.
     - `row_mask`, `col_mask`, `unmatched_cost`: as in
-      [`solve_assignment`][jaxmatch.solve_assignment]. Unmatched costs are costs like others: rules
-      perturb them too, and give them a gradient.
+      [`solve_assignment`][jaxmatch.solve_assignment]. Rules treat unmatched costs as costs: they
+      perturb them, and give them a gradient.
 
-    **Returns:** `[..., n, m]` in the dtype of the costs (float32 for integers). A problem that has
-    no solution (see the status of `solve_assignment`) has a matrix of zeros and a gradient of 0.
+    **Returns:** `[..., n, m]` in the dtype of the costs (float32 for integers). A problem without a
+    solution (see the status of `solve_assignment`) has a matrix of zeros and a gradient of 0.
 
     **Deterministic:** the same key gives the same bits on the same kind of processor.
 
-    **Gradient:** those of the rule. Forward mode too where it is linear (`Identity`,
-    `Perturbed`, `Entropic`); for the others `estimator.jvp`. A second derivative is an error, but
-    with `Entropic`.
+    **Gradient:** that of the rule. Reverse mode for all rules; forward mode for the linear ones
+    (`Identity`, `Perturbed`, `Entropic`), and `estimator.jvp` for the others. A second derivative
+    is an error, except with `Entropic`.
 
-    **Time and memory:** one solve and, for the gradient, one or two that start from its duals
-    (`Blackbox`), none (`Identity`), or as many as there are samples. Time and memory of a solve are
-    those of `solve_assignment`; matrices by sample are held by `ImplicitMLE` alone.
+    **Time and memory:** one solve, or one per sample. For the gradient: one or two more that start
+    from its duals (`Blackbox`), none (`Identity`), or as many as there are samples. A solve is that
+    of `solve_assignment`. Only `ImplicitMLE` stores a matrix per sample.
 
-    **Raises:** TypeError where `estimator` is something else or dtypes do not fit, ValueError where
-    shapes do not, or `key` or `state` is missing.
+    **Raises:** `TypeError` if `estimator` is not an estimator or dtypes do not fit; `ValueError` if
+    shapes do not fit, or `key` or `state` is missing.
     """
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
     cost, row_mask, col_mask, unmatched_cost, _ = problem

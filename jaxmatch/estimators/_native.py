@@ -1,5 +1,5 @@
-"""The targets that make noise from a counter: runs of it, assignments solved under it, and the
-derivative of their mean."""
+"""The targets with counter-based noise: noise itself, perturbed assignments, and the derivative of
+their mean."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, UInt
 
 
-_MOST_BYTES = 1 << 29  # of noisy costs at a time, or as many as there are problems
+_MOST_BYTES = 1 << 29  # of noisy costs in the workspace, but at least one sample per problem
 
 
 class PerturbedAssignments(NamedTuple):
-    """Of each problem: how often each pair was chosen, and each sample's columns, optimum and
-    status. A row that is left has the last column."""
+    """The perturbed solutions of each problem."""
 
-    total: Float[Array, "... n m"]
-    col4row: Int[Array, "... samples n"]
+    total: Float[Array, "... n m"]  # how often each pair was chosen
+    col4row: Int[Array, "... samples n"]  # the last column for an unmatched row
     value: Float[Array, "... samples"]
     status: Int[Array, "... samples"]
 
 
 def noise(stream: UInt[Array, "... 4"], samples: int, entries: int, kind: str) -> Array:
-    """`f32[..., samples, entries]`, on the CPU; where code for other platforms is compiled by XLA,
-    it needs no native one. `stream`, of each problem: key, first sample, place in the batch."""
+    """Noise `f32[..., samples, entries]` on the CPU; on other platforms XLA compiles fast code.
+
+    `stream`: for each problem two key words, the first sample, and its position in the batch.
+    """
     result = Result((samples, entries), jnp.float32)
     return native_call("jaxmatch_noise", [stream], [result], core_dims=[1], noise=kind)[0]
 
@@ -55,15 +56,17 @@ def perturbed_assignment(
     may_leave: bool,
     platform: Literal["cpu", "cuda"],
 ) -> PerturbedAssignments:
-    """Solves `samples` of each problem under noise; arguments are checked already. With
-    `may_leave` the last column is what leaving a row costs."""
+    """Solves `samples` noisy copies of each problem. Arguments must be checked.
+
+    With `may_leave` the last column holds the costs of leaving rows unmatched.
+    """
     masks = [x for x in (row_mask, col_mask) if x is not None]
     sizes, by_batch = [], {}
     n, m = cost.shape[-2:]
     if platform == "cuda":
         by_batch["at_once"] = at_once = _at_once(cost, samples)
-        there = (row_mask is not None, col_mask is not None, may_leave)
-        sizes.append(size("perturbed.workspace", n, m - may_leave, *there, at_once))
+        present = (row_mask is not None, col_mask is not None, may_leave)
+        sizes.append(size("perturbed.workspace", n, m - may_leave, *present, at_once))
     results = [
         Result((n, m), jnp.float32),
         Result((samples, n), jnp.int32),
@@ -83,8 +86,8 @@ def perturbed_assignment(
     return PerturbedAssignments(*out[:4])
 
 
-def perturbed_slope(
-    along: Float[Array, "... n m"],
+def perturbed_jvp(
+    tangent: Float[Array, "... n m"],
     stream: UInt[Array, "... 4"],
     col4row: Int[Array, "... samples n"],
     reference: Float[Array, "... n m"],
@@ -93,25 +96,27 @@ def perturbed_slope(
     by_solutions: float,
     by_scores: float,
 ) -> Float[Array, "... n m"]:
-    """`Σ_s by_solutions (y_s − r) <g_s, d> + by_scores g_s <y_s − r, d>`: y_s is the matrix of a
-    sample's columns, g_s the score of its noise, r the reference, d the direction."""
+    """`Σ_s by_solutions (y_s − r) <g_s, d> + by_scores g_s <y_s − r, d>` for a tangent d.
+
+    y_s: the matrix of sample s; g_s: the score of its noise; r: the reference.
+    """
     samples = col4row.shape[-2]
-    slope, _ = native_call(
+    dot, _ = native_call(
         "jaxmatch_perturbed_slope",
-        [stream, along, reference, col4row],
-        [Result(along.shape[-2:], jnp.float32), Result((samples, 2), jnp.float32)],
+        [stream, tangent, reference, col4row],
+        [Result(tangent.shape[-2:], jnp.float32), Result((samples, 2), jnp.float32)],
         core_dims=[1, 2, 2, 2],
         noise=kind,
         by_solutions=float(by_solutions),
         by_scores=float(by_scores),
     )
-    return slope
+    return dot
 
 
 def _at_once(cost: Array, samples: int) -> int:
-    """How many samples of each problem lie in the workspace at once.
+    """The number of samples per problem in the workspace at a time.
 
-    As many as keep a GPU busy, 2,048 or more if they are small, but not more than memory for it.
+    Enough to fill a GPU, 2,048 samples or more if they are small, within the memory limit.
     """
     *batch, n, m = cost.shape
     bytes_each = 4 * n * m

@@ -1,11 +1,11 @@
-"""The noise of perturbed estimators: a documented function of key, sample and place.
+"""Counter-based noise of perturbed estimators: a function of key, sample and position.
 
-A problem of E entries takes its numbers in H = ⌈E/2⌉ pairs: pair k is entries k and H + k. Those of
-sample s of the problem at place b of the batch are made from the two words of Threefry-2x32 with 13
-rounds (Salmon et al., SC 2011) under the two words of the key and the counter (s, b H + k). The
-upper 23 bits of each word w give u and v = (⌊w / 2^9⌋ + ½) / 2^23, and these the noise. So noise
-can be made anywhere in any order, a problem's does not depend on how many follow it in the batch,
-and a kernel that makes it on the fly agrees with this to rounding (ffi/perturbed/noise.h).
+A problem of E entries draws H = ⌈E/2⌉ pairs of numbers: pair k belongs to entries k and H + k. For
+sample s of problem b of the batch, Threefry-2x32 with 13 rounds (Salmon et al., SC 2011) is applied
+to the counter (s, b H + k) under the two words of the key. The upper 23 bits of each output word w
+give uniform numbers u, v = (⌊w / 2^9⌋ + ½) / 2^23, which are mapped to noise. So noise can be
+generated anywhere and in any order, it does not depend on the problems that follow in the batch,
+and a kernel that generates it on the fly agrees to rounding (ffi/perturbed/noise.h).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def _negative_gumbels(u: Array, v: Array) -> tuple[Array, Array]:
 
 
 class Noise(NamedTuple):
-    """How two numbers come from u and v in (0, 1), and the slope of −log of their density at z."""
+    """A kind of noise: its map from u and v in (0, 1), and its score, −d log p(z) / dz."""
 
     of_uniforms: Callable[[Array, Array], tuple[Array, Array]]
     score: Callable[[Array], Array]
 
 
-# Added to costs, of which the least wins, Gumbel noise has the other sign than beside scores. The
-# native code counts them in this order.
+# Gumbel noise is negated: costs are minimised, scores are maximised. Native code numbers the kinds
+# in this order.
 NOISES = {
     "normal": Noise(_normals, lambda z: z),
     "gumbel": Noise(_negative_gumbels, jnp.expm1),
@@ -54,26 +54,25 @@ NOISES = {
 
 
 def noise_streams(key: Any, batch: tuple[int, ...], entries: int) -> UInt[Array, "... 4"]:
-    """For each problem what its noise is made from: the key, the first sample, and its place in the
-    batch."""
+    """The stream of each problem: two key words, first sample, position in the batch."""
     size = math.prod(batch)
     if size * entries >= 2**32:
         raise ValueError(f"Noise is made for fewer than 2^32 costs, got {size} times {entries}.")
     place = lax.iota(jnp.uint32, size).reshape(*batch, 1)
     shape = (*batch, 2)
-    start = jnp.zeros((*batch, 1), jnp.uint32)
-    return jnp.concatenate([jnp.broadcast_to(key_words(key), shape), start, place], -1)
+    first_sample = jnp.zeros((*batch, 1), jnp.uint32)
+    return jnp.concatenate([jnp.broadcast_to(key_words(key), shape), first_sample, place], -1)
 
 
 def later_samples(streams: Array, first: Any) -> Array:
-    """The streams from sample number `first` on."""
+    """The streams advanced by `first` samples."""
     return streams.at[..., 2].add(jnp.asarray(first, jnp.uint32))
 
 
 def noise_of(
     streams: UInt[Array, "... 4"], samples: int, entries: int, name: str
 ) -> Float[Array, "... samples entries"]:
-    """Noise of the next samples of each problem, float32."""
+    """The noise of the next samples of each problem, in float32."""
 
     def by_xla(streams: Array) -> Array:
         return _made(streams, samples, entries, NOISES[name].of_uniforms)
@@ -87,8 +86,10 @@ def noise_of(
 def noise_like(
     key: Any, samples: int, cost: Array, core_dims: int, kind: str | Callable[[Array], Array]
 ) -> Float[Array, "samples ..."]:
-    """Noise for each sample, in the shape and dtype of the costs; `kind` is one of `NOISES`, or how
-    it comes from u."""
+    """Noise for each sample, in the shape and dtype of the costs.
+
+    `kind`: a name of `NOISES`, or a function of a uniform number.
+    """
     split = cost.ndim - core_dims
     batch, problem = cost.shape[:split], cost.shape[split:]
     entries = math.prod(problem)
@@ -101,7 +102,7 @@ def noise_like(
 
 
 def key_words(key: Any) -> UInt[Array, "2"]:
-    """The two words of a key, of one with more (`rbg`) the first two."""
+    """The first two words of a key (`rbg` keys have four)."""
     dtype = getattr(key, "dtype", None)
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     words = jax.random.key_data(key) if typed else jnp.asarray(key)
@@ -121,7 +122,7 @@ def _made(
     pairs = -(-entries // 2)
     sample = first + last_iota(jnp.uint32, samples, first.ndim).swapaxes(-1, -2)
     pair = problem * jnp.uint32(pairs) + last_iota(jnp.uint32, pairs, problem.ndim)
-    # Exact in float32: 24 bits.
+    # Exact in float32, which has 24 bits.
     u, v = (
         ((word >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)
         for word in threefry(key0, key1, sample, pair)
@@ -130,8 +131,8 @@ def _made(
 
 
 def threefry(key0: Array, key1: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """With 13 rounds. Made of single steps, which XLA fuses with what uses the noise; `jax.random`
-    holds its bits in memory."""
+    """Threefry-2x32 with 13 rounds, from elementwise operations that XLA fuses with the consumer;
+    `jax.random` would store its bits in memory."""
     keys = (key0, key1, key0 ^ key1 ^ jnp.uint32(0x1BD11BDA))
     x, y = x + keys[0], y + keys[1]
     for step in range(13):

@@ -1,9 +1,10 @@
-"""What estimators differentiate through: solvers that minimise a linear function."""
+"""Linear oracles: solvers that minimise a linear function over a finite set."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
 
 class Solution(NamedTuple):
-    """What an oracle found. `y` has the shape of the costs and is 0 where `solved` is False;
-    `start` is whatever helps to solve similar costs again. Of assignments, `columns` is the column
-    of each row, -1 for none: what `y` says in less room."""
+    """The result of an oracle.
+
+    `y` has the shape of the costs and is 0 where `solved` is False. `start` is a warm start for
+    similar costs. For assignments, `columns` is the column of each row, −1 for none.
+    """
 
     y: Float[Array, "..."]
     solved: Bool[Array, "..."]
@@ -38,21 +41,22 @@ class Solution(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LinearOracle:
-    """A solver of `argmin_y <cost, y>` over some finite set, `...` batch dimensions in front.
+    """A solver of `argmin_y <cost, y>` over a finite set, with leading batch dimensions.
 
     Made by [`assignment_oracle`][jaxmatch.estimators.assignment_oracle],
     [`cut_oracle`][jaxmatch.estimators.cut_oracle],
     [`labelling_oracle`][jaxmatch.estimators.labelling_oracle] or, from any jittable function, by
     [`oracle_of`][jaxmatch.estimators.oracle_of]. A pytree: `data` may be traced.
 
-    - `data`: arrays that belong to the problem and carry no gradient.
-    - `find(data, cost, start)`: a [`Solution`][jaxmatch.estimators.Solution]; `start` is None or
-      that of an earlier one.
-    - `core_dims`: how many trailing dimensions of the costs are one problem.
-    - `project(data, direction)`: the direction without what changes no solution; None: all of it.
-    - `clean(data, cost)`: the costs, 0 where they do not matter; None: as they are.
-    - `beyond(data, y)`: what the solver minimises beside the linear function; None: nothing.
-    - `assignments`: how to keep assignments as columns, for oracles that have these.
+    - `data`: arrays of the problem, without gradient.
+    - `find(data, cost, start)`: returns a [`Solution`][jaxmatch.estimators.Solution]; `start` is
+      None or that of an earlier solution.
+    - `core_dims`: the number of trailing dimensions of the costs that form one problem.
+    - `project(data, direction)`: removes from a direction its part that changes no solution. None:
+      no such part.
+    - `clean(data, cost)`: sets the costs of masked entries to 0. None: no masks.
+    - `beyond(data, y)`: a term of the objective besides the linear function. None: no such term.
+    - `assignments`: how assignments are stored as columns, for oracles of assignments.
     """
 
     data: Any
@@ -71,8 +75,10 @@ class LinearOracle:
 
     @unchecked
     def closed(self, cost: Array) -> LinearOracle:
-        """What a user's solver refers to from outside becomes data: a gradient rule must not refer
-        to what is being differentiated."""
+        """Moves arrays that a user's solver closes over into `data`.
+
+        A gradient rule must not close over a tracer that is being differentiated.
+        """
         if not isinstance(self.find, _FindByCall):
             return self
         solve, constants = jax.closure_convert(self.find.solve, cost, *self.data)
@@ -81,7 +87,7 @@ class LinearOracle:
 
     @unchecked
     def solve(self, cost: Num[Array, "..."], start: Any = None) -> Solution:
-        """Without gradient."""
+        """The solution for the costs, without gradient."""
         data, cost, start = lax.stop_gradient((self.data, cost, start))
         found = self.find(data, cost, start)
         if found.columns is not None:
@@ -91,7 +97,7 @@ class LinearOracle:
         return found._replace(y=jnp.where(solved, found.y, 0).astype(cost.dtype))
 
     def per_problem(self, x: ArrayLike) -> Array:
-        """One number for each problem, so shaped that it broadcasts against the costs."""
+        """One number per problem, in a shape that broadcasts against the costs."""
         x = jnp.asarray(x)
         return x.reshape(x.shape + (1,) * self.core_dims) if x.ndim else x
 
@@ -102,19 +108,19 @@ class LinearOracle:
 
     @unchecked
     def dot(self, x: Array, y: Array) -> Float[Array, "..."]:
-        """Of each problem. Infinite costs of what is not chosen do not count."""
+        """`<x, y>` of each problem; infinite costs at y = 0 do not count."""
         product = jnp.where(y == 0, 0, x * jnp.where(y == 0, 0, y))
         return product.sum(self.axes)
 
     @unchecked
     def objective(self, cost: Array, y: Array) -> Float[Array, "..."]:
-        """What the solver minimises."""
+        """The objective that the solver minimises."""
         linear = self.dot(cost, y)
         return linear if self.beyond is None else linear + self.beyond(self.data, y)
 
     @unchecked
     def better(self, cost: Array, found: Solution, other: Solution) -> Solution:
-        """Of two solutions the one that costs less, the first if both do."""
+        """The cheaper of two solutions, the first if they cost the same."""
         if found.columns is None or other.columns is None:
             stays = self.objective(cost, found.y) <= self.objective(cost, other.y)
             return other._replace(y=jnp.where(self.per_problem(stays), found.y, other.y))
@@ -125,7 +131,7 @@ class LinearOracle:
 
 @unchecked
 def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
-    """The oracle of a user's own solver.
+    """Make an oracle of your own solver.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> from jaxmatch import estimators
@@ -136,10 +142,10 @@ def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
 
     **Arguments:**
 
-    - `solve`: a function of costs `[..., *problem]` that JAX can trace. Returns the minimiser, of
-      the same shape. NaN anywhere in a problem says that it was not solved: then its result counts
-      as 0, and no gradient flows.
-    - `core_dims`: how many trailing dimensions are one problem.
+    - `solve`: a function of costs `[..., *problem]` that JAX can trace. Returns the minimiser, in
+      the same shape. A NaN anywhere in a problem marks it as not solved: its solution is then 0,
+      without gradient.
+    - `core_dims`: the number of trailing dimensions of one problem.
     """
 
     return LinearOracle((), _FindByCall(solve, core_dims), core_dims)
@@ -150,8 +156,8 @@ class _FindByCall:
     solve: Callable[..., Array]
     core_dims: int
 
-    def __call__(self, data: Any, cost: Array, start: None) -> Solution:
-        del start
+    def __call__(self, data: Any, cost: Array, warm_start: None) -> Solution:
+        del warm_start
         y = jnp.asarray(self.solve(cost, *data))
         if y.shape != cost.shape:
             raise ValueError(
@@ -173,58 +179,62 @@ def assignment_oracle(
     col_mask: ArrayLike | None = None,
     may_stay_unmatched: bool = False,
 ) -> LinearOracle:
-    """Assignments, as 0-1 matrices of costs `[..., n, m]`.
+    """Make an oracle of assignments, as 0-1 matrices for costs `[..., n, m]`.
 
-    With `may_stay_unmatched` the costs are `[..., n, m + 1]`, whose last column holds what leaving
-    a row unmatched costs; so does the solution's.
+    With `may_stay_unmatched` costs and solutions are `[..., n, m + 1]`. Their last column is for
+    leaving a row unmatched.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> jm.estimators.assignment_oracle().solve(jnp.array([[4.0, 1.0], [2.0, 0.5]])).y
     Array([[0., 1.],
            [1., 0.]], dtype=float32)
 
-    - `row_mask`, `col_mask`: `bool[..., n]`, `bool[..., m]`, False where there is none.
+    - `row_mask`, `col_mask`: `bool[..., n]`, `bool[..., m]`; False: the row or column is absent.
     """
     data = tuple(None if x is None else jnp.asarray(x, bool) for x in (row_mask, col_mask))
     find = _find_unmatched if may_stay_unmatched else _find_assignment
     project = _center_rows if may_stay_unmatched else _center_twice
-    clean = _clean_unmatched if may_stay_unmatched else _clean_assignment
+    sanitize = _sanitize_unmatched if may_stay_unmatched else _sanitize_assignment
     columns = Columns(may_stay_unmatched)
-    return LinearOracle(data, find, 2, project, clean, assignments=columns)
+    return LinearOracle(data, find, 2, project, sanitize, assignments=columns)
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Assignments by the column of each row. With `may_leave` the last column of the costs is what
-    leaving a row costs."""
+    """Assignments as the column of each row.
+
+    With `may_leave` the last column of the costs is for leaving a row unmatched.
+    """
 
     may_leave: bool
 
-    def solve(self, masks: Any, cost: Array, start: Any = None) -> Assignment:
-        """Whose `col4row` is the last column for a row that is left."""
+    def solve(self, masks: Any, cost: Array, warm_start: Any = None) -> Assignment:
+        """An assignment whose `col4row` is the last column for an unmatched row."""
         from jaxmatch._assignment.solve import solve_assignment
 
         row_mask, col_mask = masks
-        given = {"row_mask": row_mask, "col_mask": col_mask, "warm_start": start}
+        solve = partial(
+            solve_assignment, row_mask=row_mask, col_mask=col_mask, warm_start=warm_start
+        )
         if not self.may_leave:
-            return solve_assignment(cost, **given)
-        res = solve_assignment(cost[..., :-1], unmatched_cost=cost[..., -1], **given)
+            return solve(cost)
+        res = solve(cost[..., :-1], unmatched_cost=cost[..., -1])
         alone = (res.col4row < 0) & (res.status == Status.OPTIMAL)[..., None]
         if row_mask is not None:
             alone = alone & row_mask
         return res.replace(col4row=jnp.where(alone, cost.shape[-1] - 1, res.col4row))
 
 
-def _find_assignment(masks: Any, cost: Array, start: Any) -> Solution:
-    return _find(Columns(False), masks, cost, start)
+def _find_assignment(masks: Any, cost: Array, warm_start: Any) -> Solution:
+    return _find(Columns(False), masks, cost, warm_start)
 
 
-def _find_unmatched(masks: Any, cost: Array, start: Any) -> Solution:
-    return _find(Columns(True), masks, cost, start)
+def _find_unmatched(masks: Any, cost: Array, warm_start: Any) -> Solution:
+    return _find(Columns(True), masks, cost, warm_start)
 
 
-def _find(columns: Columns, masks: Any, cost: Array, start: Any) -> Solution:
-    res = columns.solve(masks, cost, start)
+def _find(columns: Columns, masks: Any, cost: Array, warm_start: Any) -> Solution:
+    res = columns.solve(masks, cost, warm_start)
     y = _matrix(res.col4row, cost)
     return Solution(y, res.status == Status.OPTIMAL, res.col_dual, res.col4row)
 
@@ -250,17 +260,19 @@ def _exists(masks: Any, x: Array, extra: int = 0) -> Bool[Array, "... n m"]:
     return jnp.broadcast_to(exists, x.shape)
 
 
-def _clean_assignment(masks: Any, cost: Array) -> Array:
+def _sanitize_assignment(masks: Any, cost: Array) -> Array:
     return jnp.where(_exists(masks, cost), cost, 0)
 
 
-def _clean_unmatched(masks: Any, cost: Array) -> Array:
+def _sanitize_unmatched(masks: Any, cost: Array) -> Array:
     return jnp.where(_exists(masks, cost, 1), cost, 0)
 
 
 def _center_twice(masks: Any, x: Array) -> Array:
-    """Without what is constant along rows or columns of which all are matched: of the side that is
-    shorter, or of both. Sahoo et al. (ICLR 2023), section 3.2, for the group of assignments."""
+    """Subtracts the means of rows, columns or both: of each side that is fully matched.
+
+    Sahoo et al. (ICLR 2023), section 3.2, for the symmetries of assignments.
+    """
     exists = _exists(masks, x)
     x = jnp.where(exists, x, 0)
     rows, cols = exists.any(-1).sum(-1), exists.any(-2).sum(-1)
@@ -273,7 +285,7 @@ def _center_twice(masks: Any, x: Array) -> Array:
 
 
 def _center_rows(masks: Any, x: Array) -> Array:
-    """Rows are matched or counted as unmatched, columns may be left."""
+    """Subtracts the means of rows: a row is matched or uses its last entry, columns are free."""
     exists = _exists(masks, x, 1)
     x = jnp.where(exists, x, 0)
     count = jnp.maximum(exists.sum(-1, keepdims=True), 1).astype(x.dtype)
@@ -287,9 +299,9 @@ def _center_rows(masks: Any, x: Array) -> Array:
 
 @unchecked
 def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> LinearOracle:
-    """Minimum cuts, as indicators of their edges; costs are capacities `[..., num_edges]`.
+    """Make an oracle of minimum cuts, as indicators of edges, for capacities `[..., num_edges]`.
 
-    A capacity that noise or a step makes negative counts as 0.
+    A capacity that becomes negative by noise or a step counts as 0.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 0, 1], [1, 2, 2], num_nodes=3)
@@ -299,32 +311,31 @@ def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> Line
     return LinearOracle((network, jnp.asarray(source), jnp.asarray(sink)), _find_cut, 1)
 
 
-def _find_cut(data: Any, cost: Array, start: None) -> Solution:
+def _find_cut(data: Any, cost: Array, warm_start: None) -> Solution:
     from jaxmatch._flow.solve import minimum_cut
 
-    del start
+    del warm_start
     network, source, sink = data
     cut = minimum_cut(network, jnp.where(cost < 0, 0, cost), source, sink)
     side = cut.source_side
-    there = side[..., network.senders] & ~side[..., network.receivers]
-    return Solution(there.astype(cost.dtype), cut.status == Status.OPTIMAL)
+    in_cut = side[..., network.senders] & ~side[..., network.receivers]
+    return Solution(in_cut.astype(cost.dtype), cut.status == Status.OPTIMAL)
 
 
 @unchecked
 def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) -> LinearOracle:
-    """Labellings x of a grid's cells by 0 and 1 that minimise `<cost, x> + smoothness(x)`.
+    """Make an oracle of 0-1 labellings x of a grid that minimise `<cost, x> + smoothness(x)`.
 
-    `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6), what label 1 costs more than
-    label 0, of either sign; `pairwise` what neighbours of different labels cost, as
-    [`grid_cut`][jaxmatch.grid_cut] takes it.
+    `cost`: `[..., h, w]` (`[..., d, h, w]` with connectivity 6), the cost of label 1 minus that of
+    label 0, of either sign. `pairwise`: the cost of different labels at neighbours, as in
+    [`grid_cut`][jaxmatch.grid_cut].
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.labelling_oracle(jnp.full((2, 1, 3), 2.0))
     >>> oracle.solve(jnp.array([[-3.0, 1.0, -3.0]])).y  # smoothness outvotes the middle
     Array([[1., 1., 1.]], dtype=float32)
 
-    The smoothness is no part of `oracle.dot`, but of
-    `oracle.objective`.
+    The smoothness is part of `oracle.objective`, but not of `oracle.dot`.
     """
     dims = 3 if connectivity == 6 else 2
     pairwise = as_array("pairwise", pairwise)
@@ -341,18 +352,18 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
 class _FindLabelling:
     connectivity: int | None
 
-    def __call__(self, pairwise: Array, cost: Array, start: None) -> Solution:
+    def __call__(self, pairwise: Array, cost: Array, warm_start: None) -> Solution:
         from jaxmatch._grid_cut.solve import grid_cut
 
-        del start
-        # On the source's side is label 1: it pays the sink's capacity.
+        del warm_start
+        # Label 1 is the source side: it pays the sink capacity.
         source, sink = jnp.maximum(-cost, 0), jnp.maximum(cost, 0)
         pairwise = pairwise.astype(cost.dtype)
         cut = grid_cut(source, sink, pairwise, connectivity=self.connectivity)
         return Solution(cut.source_side.astype(cost.dtype), cut.status == Status.OPTIMAL)
 
     def smoothness(self, pairwise: Array, y: Array) -> Float[Array, "..."]:
-        """What neighbours of different labels cost."""
+        """The total cost of neighbours with different labels."""
         from jaxmatch._grid_cut.solve import cut_arcs
 
         connectivity = 4 if self.connectivity is None else self.connectivity

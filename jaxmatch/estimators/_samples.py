@@ -1,11 +1,11 @@
-"""Solutions under noise: their mean, and the derivative of it that the score of the noise gives.
+"""The mean of perturbed solutions, and its derivative by the score of the noise.
 
-Assignments are solved by one native call that makes the noise where it is needed and keeps nothing
-but each sample's columns, and one more makes it again for the derivative. Solutions of other
-oracles are kept as they are.
+Assignments are solved by one native call. It generates the noise on the fly and stores only the
+columns of each sample; the call for the derivative generates the same noise again. For other
+oracles all solutions are stored.
 
-The Jacobian of the mean is `E[y gᵀ] / σ` with g the score of the noise, and symmetric: a direction
-is multiplied by this estimate, or by the mean of it and its transpose.
+The Jacobian of the mean is `E[y gᵀ] / σ` with g the score of the noise. It is symmetric, so a
+tangent is multiplied by its estimate, or by the mean of the estimate and its transpose.
 """
 
 from __future__ import annotations
@@ -38,82 +38,83 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float
 
 
-_MOST_NOISE = 2**24  # numbers at a time, or those of one sample
+_MOST_NOISE = 2**24  # numbers generated at a time, but at least those of one sample
 
 
 class Noisy(NamedTuple):
-    """The noise on the costs: `strength` times numbers of a kind from `key`, by sample."""
+    """The noise on the costs: in each sample `strength` times noise of a `kind`, drawn by `key`."""
 
     key: Any
     strength: Array  # broadcasts against the costs
     samples: int
     kind: str
-    symmetric: bool  # whether the estimate of the Jacobian is
+    symmetric: bool  # symmetrise the estimate of the Jacobian
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Of `y <g, along>` and `g <y, along>` in the derivative along a direction."""
+        """The weights of `y <g, tangent>` and of `g <y, tangent>` in the jvp."""
         return (0.5, 0.5) if self.symmetric else (1.0, 0.0)
 
 
 class Samples(NamedTuple):
-    """`mean`: of the solutions; `value`: of the optima; `solved`: all of them; `kept`: what
-    `slope_of_mean` needs of them."""
+    """Statistics of the samples of each problem."""
 
-    mean: Float[Array, "..."]
-    value: Float[Array, "..."]
-    solved: Bool[Array, "..."]
-    kept: Any
+    mean: Float[Array, "..."]  # of the solutions
+    value: Float[Array, "..."]  # mean of the optima
+    solved: Bool[Array, "..."]  # whether all samples were solved
+    residuals: Any  # for `jvp_of_mean`
 
 
-def solve_samples(oracle: LinearOracle, cost: Array, noisy: Noisy, start: Any) -> Samples:
-    """`start`: of a solution without noise, or None."""
+def solve_samples(oracle: LinearOracle, cost: Array, noisy: Noisy, warm_start: Any) -> Samples:
+    """Solves all samples. `warm_start`: the `start` of the solution without noise, or None."""
     if oracle.assignments is not None:
         return _solve_columns(oracle, cost, noisy)
     z = noise_like(noisy.key, noisy.samples, cost, oracle.core_dims, noisy.kind)
-    found = jax.vmap(lambda z: oracle.solve(cost + noisy.strength * z, start))(z)
+    found = jax.vmap(lambda z: oracle.solve(cost + noisy.strength * z, warm_start))(z)
     each = jax.vmap(lambda z, y: oracle.objective(cost + noisy.strength * z, y))(z, found.y)
     solved = found.solved.all(0)
     mean = jnp.where(oracle.per_problem(solved), found.y.mean(0), 0)
     return Samples(mean, each.mean(0), solved, found.y)
 
 
-def slope_of_mean(
-    oracle: LinearOracle, noisy: Noisy, found: Samples, baseline: Array | None, along: Array
+def jvp_of_mean(
+    oracle: LinearOracle, noisy: Noisy, found: Samples, baseline: Array | None, tangent: Array
 ) -> Array:
-    """Of the mean, along a direction, in which it is linear. `baseline`: a control variate, taken
-    from each solution."""
+    """The derivative of the mean along a tangent, linear in it.
+
+    `baseline`: a control variate, subtracted from each solution.
+    """
     reference = jnp.zeros_like(found.mean) if baseline is None else baseline
-    by = _slope_by_solutions if oracle.assignments is None else _slope_by_columns
-    total = by(oracle, noisy, found.kept, reference, along)
+    by = _jvp_by_solutions if oracle.assignments is None else _jvp_by_columns
+    total = by(oracle, noisy, found.residuals, reference, tangent)
     has_strength = noisy.strength != 0
     usable = oracle.per_problem(found.solved) & has_strength
     strength = jnp.where(has_strength, noisy.strength, 1)
     return jnp.where(usable, total / (noisy.samples * strength), 0)
 
 
-def _slope_by_solutions(
-    oracle: LinearOracle, noisy: Noisy, y: Array, reference: Array, along: Array
+def _jvp_by_solutions(
+    oracle: LinearOracle, noisy: Noisy, y: Array, reference: Array, tangent: Array
 ) -> Array:
-    @jax.checkpoint  # noise is made again instead of being kept
-    def slope(y: Array, key: Any, along: Array) -> Array:
-        z = noise_like(key, noisy.samples, along, oracle.core_dims, noisy.kind)
+    @jax.checkpoint  # noise is generated again instead of being stored
+    def jvp(y: Array, key: Any, tangent: Array) -> Array:
+        z = noise_like(key, noisy.samples, tangent, oracle.core_dims, noisy.kind)
         score = NOISES[noisy.kind].score(z)
         apart = y - reference[None]
-        return _product(noisy.shares, oracle.core_dims, score, apart, along[None]).sum(0)
+        return _product(noisy.shares, oracle.core_dims, score, apart, tangent[None]).sum(0)
 
-    return slope(y, noisy.key, along)
+    return jvp(y, noisy.key, tangent)
 
 
 def _product(
-    shares: tuple[float, float], core_dims: int, score: Array, y: Array, along: Array
+    shares: tuple[float, float], core_dims: int, score: Array, y: Array, tangent: Array
 ) -> Array:
-    """`y <score, along>` and `score <y, along>`, by their shares."""
+    """The sum of `y <score, tangent>` and `score <y, tangent>`, weighted by `shares`."""
     axes = tuple(range(-core_dims, 0))
     total = jnp.zeros_like(y)
     for share, (one, other) in zip(shares, ((y, score), (score, y)), strict=True):
         if share:
-            total = total + share * one * (other * along).sum(axes, keepdims=True)
+            total = total + share * one * (other * tangent).sum(axes, keepdims=True)
     return total
 
 
@@ -140,7 +141,7 @@ def _solve_columns(oracle: LinearOracle, cost: Array, noisy: Noisy) -> Samples:
 def _perturbed_assignments(
     assignments: Columns, samples: int, kind: str, *problem: Any
 ) -> _native.PerturbedAssignments:
-    """Of costs, streams, strength and masks; one call, whose workspace knows the whole batch."""
+    """Solves (costs, streams, strength, masks) in one call per batch, also under `vmap`."""
 
     def solve(cost: Array, streams: Array, strength: Array, *masks: Any) -> Any:
         native = partial(
@@ -167,7 +168,7 @@ def _compose(
     row_mask: Array | None,
     col_mask: Array | None,
 ) -> _native.PerturbedAssignments:
-    """The same, one step after another: for costs and platforms without a native target."""
+    """Pure-JAX composition, for costs and platforms without a native target."""
     n, m = cost.shape[-2:]
     z = noise_of(streams, samples, n * m, kind).astype(cost.dtype)
     noisy = cost[..., None, :, :] + strength[..., None, None, None] * z.reshape(*z.shape[:-1], n, m)
@@ -179,56 +180,57 @@ def _compose(
     return _native.PerturbedAssignments(total, found.col4row, value, found.status)
 
 
-def _slope_by_columns(
-    oracle: LinearOracle, noisy: Noisy, kept: Any, reference: Array, along: Array
+def _jvp_by_columns(
+    oracle: LinearOracle, noisy: Noisy, residuals: Any, reference: Array, tangent: Array
 ) -> Array:
-    forward, backward = (_Slope(noisy.kind, *s) for s in (noisy.shares, noisy.shares[::-1]))
+    forward, backward = (_MeanJvp(noisy.kind, *s) for s in (noisy.shares, noisy.shares[::-1]))
     apply = partial(linear_map, forward, backward)
-    along = vary_alike(along, (kept, reference))
-    return over_batch_shards(apply, along, *kept, reference, core_dims=2)
+    tangent = vary_alike(tangent, (residuals, reference))
+    return over_batch_shards(apply, tangent, *residuals, reference, core_dims=2)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Slope:
-    """A linear map of the direction; see `_native.perturbed_slope`."""
+class _MeanJvp:
+    """A linear map of the tangent; see `_native.perturbed_jvp`."""
 
     kind: str
     by_solutions: float
     by_scores: float
 
-    def __call__(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
-        fits = _native.fits_perturbed(along)
+    def __call__(self, tangent: Array, streams: Array, col4row: Array, reference: Array) -> Array:
+        fits = _native.fits_perturbed(tangent)
         native = partial(
-            _native.perturbed_slope,
+            _native.perturbed_jvp,
             kind=self.kind,
             by_solutions=self.by_solutions,
             by_scores=self.by_scores,
         )
-        given = (along, streams, col4row, reference)
         native = native if fits else None
-        return by_platform(self._by_steps, *given, cpu=native, cuda=native)
+        return by_platform(
+            self._by_steps, tangent, streams, col4row, reference, cpu=native, cuda=native
+        )
 
-    def _by_steps(self, along: Array, streams: Array, col4row: Array, reference: Array) -> Array:
-        """Some samples after others, as many as have no more noise than `_MOST_NOISE`."""
-        (n, m), samples = along.shape[-2:], col4row.shape[-2]
-        steps = max(1, min(samples, -(-samples * along.size // _MOST_NOISE)))
+    def _by_steps(self, tangent: Array, streams: Array, col4row: Array, reference: Array) -> Array:
+        """A scan over groups of samples, each with at most `_MOST_NOISE` random numbers."""
+        (n, m), samples = tangent.shape[-2:], col4row.shape[-2]
+        steps = max(1, min(samples, -(-samples * tangent.size // _MOST_NOISE)))
         each = -(-samples // steps)
 
         def step(total: Array, of_step: Any) -> tuple[Array, None]:
             first, columns = of_step
             z = noise_of(later_samples(streams, first), each, n * m, self.kind)
-            score = NOISES[self.kind].score(z.reshape(*z.shape[:-1], n, m)).astype(along.dtype)
+            score = NOISES[self.kind].score(z.reshape(*z.shape[:-1], n, m)).astype(tangent.dtype)
             chosen = columns[..., None] == last_iota(jnp.int32, m, columns.ndim + 1)
-            y = chosen.astype(along.dtype) - reference[..., None, :, :]
+            y = chosen.astype(tangent.dtype) - reference[..., None, :, :]
             shares = self.by_solutions, self.by_scores
-            product = _product(shares, 2, score, y, along[..., None, :, :])
-            there = first + lax.iota(jnp.uint32, each) < samples
-            return total + jnp.where(there[:, None, None], product, 0).sum(-3), None
+            product = _product(shares, 2, score, y, tangent[..., None, :, :])
+            exists = first + lax.iota(jnp.uint32, each) < samples
+            return total + jnp.where(exists[:, None, None], product, 0).sum(-3), None
 
         padding = [(0, 0)] * col4row.ndim
         padding[-2] = (0, steps * each - samples)
         columns = jnp.pad(col4row, padding, constant_values=-1)
         columns = columns.reshape(*columns.shape[:-2], steps, each, n)
         firsts = each * lax.iota(jnp.uint32, steps)
-        start = along * 0 + reference * 0
-        return lax.scan(step, start, (firsts, jnp.moveaxis(columns, -3, 0)))[0]
+        zero = tangent * 0 + reference * 0
+        return lax.scan(step, zero, (firsts, jnp.moveaxis(columns, -3, 0)))[0]

@@ -1,7 +1,7 @@
 """Entropic plans by OTT-JAX's Sinkhorn iterations. The only file that imports `ott`.
 
-A problem is a matrix `[n + 1, m + 1]` with slack: the last column holds what leaves a row, the last
-row what leaves a column, so that rows and columns sum to one and the slack to what it will.
+A problem is a matrix `[n + 1, m + 1]`. The last column is the slack of rows, the last row that of
+columns. Rows and columns sum to one with their slack; the total slack is free.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ if TYPE_CHECKING:
 
 _COOLING = 0.9
 _COOLING_STEPS = 150  # from 0.9^-150 = 7e6 times the strength
-_COOLED = 0.01  # mean error of a column where cooling may end
+_COOLED = 0.01  # cooling may end at this mean error of a column
 _STEPS_PER_CHECK = 10
 
 
 @compiled()
 @jax.vmap
 def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array, "b n+1 m+1"]:
-    """The allowed entries that some solution holds, given one, `vertex`: those on a cycle that
-    alternates between them and the solution's.
+    """The total support: allowed entries that occur in some solution, i.e. lie on a cycle that
+    alternates with the solution `vertex`.
 
-    The others are 0 in every plan. Potentials would have to be infinite there, and Sinkhorn
-    iterations would take for ever to get nearer (Sinkhorn and Knopp, Pacific J. Math. 21, 1967:
-    total support).
+    All other entries are 0 in every plan. Their potentials diverge, and Sinkhorn iterations do not
+    converge in finite time (Sinkhorn and Knopp, Pacific J. Math. 21, 1967).
     """
-    # What leaves a row and what leaves a column meet in the corner.
+    # The corner joins the slack of rows and of columns.
     allowed, vertex = (x.at[-1, -1].set(True).astype(jnp.float32) for x in (allowed, vertex))
 
     def product(x: Array, y: Array) -> Array:
         return (jnp.matmul(x, y, precision="highest") > 0).astype(jnp.float32)
 
-    # reach[i, k]: row i may take the place that row k has in the solution, and so on.
+    # reach[i, k]: an alternating path leads from row i to the column of row k.
     reach = jnp.maximum(product(allowed, vertex.T), jnp.eye(len(allowed), dtype=jnp.float32))
     for _ in range(max(1, math.ceil(math.log2(len(allowed))))):
         reach = product(reach, reach)
@@ -57,16 +56,15 @@ def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array
 def entropic_plans(
     cost: Float[Array, "b n+1 m+1"], excess: Array, threshold: Array, max_iterations: int
 ) -> tuple[Float[Array, "b n+1 m+1"], Bool[Array, " b"]]:
-    """The plan x of least `<cost, x> + <x, log x>`, and whether the mean error of a column is below
-    `threshold`. Rows have none.
+    """The plan x that minimises `<cost, x> + <x, log x>`, and whether it converged.
 
-    `cost`: of strength 1, +inf for what is 0 in every plan; reduced by exact prices, so that none
-    is less than 0. `excess`: how many more rows there are than columns.
+    Converged: the mean error of the column sums is below `threshold`; row sums are exact. `cost`:
+    scaled to strength 1, +inf for pairs that are 0 in every plan, reduced by exact prices so that
+    no cost is negative. `excess`: the number of rows minus that of columns.
 
-    Exact prices are at the edge of those that are nearly optimal, and iterations leave an edge
-    slowly. So the first ones begin with a large strength, which keeps prices in the middle, and
-    cool down. The second ones see costs reduced by these prices, so that they round only what is
-    left.
+    Exact prices lie on the boundary of the nearly optimal ones, which Sinkhorn iterations leave
+    slowly. So a first run starts at a large strength, where prices are central, and cools down. A
+    second run solves costs reduced by these prices, so that only the remainder is rounded.
     """
     # OTT-JAX promotes.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -77,7 +75,7 @@ def _plan(
     max_iterations: int, cost: Array, excess: Array, threshold: Array
 ) -> tuple[Array, Bool[Array, ""]]:
     finite = jnp.where(jnp.isfinite(cost), cost, 0)
-    excess = excess + 0 * finite.max()  # inside of `shard_map` all is to vary as the costs do
+    excess = excess + 0 * finite.max()  # gives it the varying axes of the costs in `shard_map`
     warm = _WithSlack(cost, finite.max(), excess)
     columns = jnp.maximum(warm.exists(0).sum(), 1)
     f, g = _iterate(warm, _COOLED * columns, _COOLING_STEPS).potentials
@@ -88,7 +86,7 @@ def _plan(
 
 
 def _iterate(geom: _WithSlack, threshold: Any, steps: int, relax_from: int = 0) -> Any:
-    """With steps that reach further after `relax_from`, if that is not 0."""
+    """Sinkhorn iterations, over-relaxed from iteration `relax_from` on if that is not 0."""
     steps = _STEPS_PER_CHECK * -(-steps // _STEPS_PER_CHECK)
     solver = _Solver(
         threshold=threshold,
@@ -102,7 +100,7 @@ def _iterate(geom: _WithSlack, threshold: Any, steps: int, relax_from: int = 0) 
 
 @jax.tree_util.register_pytree_node_class
 class _Solver(sinkhorn.Sinkhorn):
-    """With one type in all branches and steps, inside of `shard_map` and where 64 bits are on."""
+    """A solver whose carry has one type in all steps, also in `shard_map` and under x64."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -127,7 +125,7 @@ class _Solver(sinkhorn.Sinkhorn):
 
 
 class _Momentum(acceleration.Momentum):
-    """Overrelaxation after `start` iterations, by how much the last ones helped (Lehmann et al.,
+    """Over-relaxation after `start` iterations, adapted to the convergence rate (Lehmann et al.,
     Optimization Letters 16, 2022)."""
 
     def weight(self, state: Any, iteration: Any) -> Any:
@@ -138,11 +136,11 @@ class _Momentum(acceleration.Momentum):
 
 @jax.tree_util.register_pytree_node_class
 class _WithSlack(geometry.Geometry):
-    """Costs of strength 1 whose last row and column are slack, which is as large as it will.
+    """Costs of strength 1 whose last row and column are free slack.
 
-    There is no price for slack: the potentials of its row and column are opposite numbers. Which
-    ones does not matter in the end, as they may be added to all other potentials; but the right
-    ones on the way, those for which rows and columns have the same sum, are found at once.
+    Slack has no price: the potentials of its row and column are opposite numbers ±x. Any x is
+    allowed in the end, as it can be added to all other potentials. During the iterations x is
+    chosen so that the total slack of rows and columns balances, which has a closed form.
     """
 
     def __init__(self, cost_matrix: Array, heat: Array, excess: Array) -> None:
@@ -157,11 +155,11 @@ class _WithSlack(geometry.Geometry):
         return cls(*children)
 
     def exists(self, axis: int) -> Bool[Array, " side"]:
-        """Columns (axis 0) or rows whose sum is one."""
+        """Which columns (axis 0) or rows (axis 1) exist, and so must sum to one."""
         return jnp.isfinite(self.cost_matrix).any(axis).at[-1].set(False)
 
     def plan(self, f: Array, g: Array) -> Float[Array, "n+1 m+1"]:
-        """With rows that sum to one."""
+        """The plan with exact row sums."""
         f = self.update_potential(f, g, jnp.zeros_like(f), axis=1)
         return jnp.exp(self._center(f, g))
 
@@ -175,20 +173,22 @@ class _WithSlack(geometry.Geometry):
         new = jnp.where(self.exists(axis), heat * log_marginal - change, 0)
         if axis == 1:
             return new.at[-1].set(-g[-1])
-        # The same of f less its mean: what may be added to f and taken from g stays small.
+        # Normalise f to mean 0: adding a constant to f and subtracting it from g changes nothing.
         mean = f[:-1].sum() / jnp.maximum(self.exists(1).sum(), 1)
         new = jnp.where(self.exists(0), new + mean, 0)
         return new.at[-1].set(heat * self._balance((f - mean) / heat, new / heat, heat))
 
     def marginal_from_potentials(self, f: Array, g: Array, axis: int = 0) -> Array:
-        """What the iterations' error is made of: of the plan, and 1 where any sum is right. While
-        they cool, f counts too, which is wrong as long as it is hot."""
+        """The sums from which the error is computed; 1 for slack, whose sum is free.
+
+        During cooling they include the error of f, which has not converged then.
+        """
         plan = jnp.where(self.heat > 1, jnp.exp(self._center(f, g)), self.plan(f, g))
         return jnp.where(self.exists(axis), plan.sum(axis), 1)
 
     def _balance(self, f: Array, g: Array, heat: Array) -> Array:
-        """The x for which what leaves rows, R exp(x), less what leaves columns, C exp(-x), is the
-        excess of rows; in logarithms, as R and C may be very small."""
+        """The x for which the slack of rows minus that of columns, R exp(x) − C exp(−x), equals the
+        excess of rows. Computed in logarithms, as R and C may be very small."""
         cost = self.cost_matrix / heat
         rows = jax.scipy.special.logsumexp(f[:-1] - cost[:-1, -1])
         cols = jax.scipy.special.logsumexp(g[:-1] - cost[-1, :-1])

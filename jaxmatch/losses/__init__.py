@@ -1,4 +1,4 @@
-"""Losses between sets and of decisions, with the solver inside of the compiled step."""
+"""Losses between sets and decision-focused losses, with the solver inside the compiled step."""
 
 from jaxmatch.losses.boxes import box_area as box_area
 from jaxmatch.losses.boxes import box_cxcywh_to_xyxy as box_cxcywh_to_xyxy

@@ -1,4 +1,4 @@
-"""What decision-focused losses share: their result, sums over problems, derivatives."""
+"""Shared by the decision-focused losses: their result, objectives and derivatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch.estimators._base import once
+from jaxmatch.estimators._base import forbid_second_derivative
 from jaxmatch.estimators._oracle import LinearOracle
 
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class StructuredLoss:
     """The result of a decision-focused loss; `...` is batch.
 
-    - `loss`: `f[...]`, of each problem, 0 where it was left out.
-    - `used`: `bool[...]`, False where the problem was left out.
-    - `num_unsolved`: `i32[]`, how many were left out; worth a line in the training log.
+    - `loss`: `f[...]`, the loss of each problem, 0 if it was left out.
+    - `used`: `bool[...]`, False for a problem that was left out.
+    - `num_unsolved`: `i32[]`, the number of problems left out. Log it during training.
     """
 
     loss: Float[Array, "..."]
@@ -35,7 +35,7 @@ class StructuredLoss:
 
 
 def over_allowed(cost: Array, *others: Array) -> Array:
-    """Costs with +inf wherever others have it: without it, steps would lead to −inf or NaN."""
+    """Costs with +inf where any of the others is +inf, as differences would be −inf or NaN."""
     forbidden = partial(jnp.equal, jnp.inf)
     for other in others:
         cost = jnp.where(forbidden(other), jnp.inf, cost)
@@ -43,17 +43,19 @@ def over_allowed(cost: Array, *others: Array) -> Array:
 
 
 def objective(oracle: LinearOracle, cost: Array, y: Array) -> Float[Array, "..."]:
-    """`oracle.objective`, of which no gradient flows to the oracle's own data."""
-    return oracle.dot(cost, y) + beyond(oracle, y)
+    """`oracle.objective`, without gradient to the data of the oracle."""
+    return oracle.dot(cost, y) + extra_objective(oracle, y)
 
 
 def difference(oracle: LinearOracle, cost: Array, y: Array, other: Array) -> Float[Array, "..."]:
-    """`objective(y) − objective(other)`, in which the costs of what both share do not cancel."""
-    return oracle.dot(cost, y - other) + (beyond(oracle, y) - beyond(oracle, other))
+    """`objective(y) − objective(other)`, without cancellation of entries that both share."""
+    return oracle.dot(cost, y - other) + (
+        extra_objective(oracle, y) - extra_objective(oracle, other)
+    )
 
 
-def beyond(oracle: LinearOracle, y: Array) -> Array:
-    """What the solver minimises beside `<cost, y>`."""
+def extra_objective(oracle: LinearOracle, y: Array) -> Array:
+    """The term of the objective besides `<cost, y>`."""
     if oracle.beyond is None:
         return jnp.zeros((), y.dtype)
     return lax.stop_gradient(oracle.beyond(oracle.data, y))
@@ -72,13 +74,13 @@ def counted(loss: Array) -> StructuredLoss:
 def piecewise_linear(
     rule: Callable[..., tuple[Array, Array]], oracle: LinearOracle, cost: Array, rest: Any
 ) -> Array:
-    """A loss, NaN where a solve failed, that comes with its derivative."""
+    """A loss, NaN if a solve failed. `rule` returns the loss and its gradient."""
     return rule(oracle, cost, *rest)[0]
 
 
 @piecewise_linear.defjvp
 def _piecewise_linear_jvp(rule: Any, primals: Any, tangents: Any) -> tuple[Array, Array]:
     oracle, cost, rest = primals
-    loss, slope = rule(oracle, once(cost), *rest)
-    slope = jnp.where(oracle.per_problem(jnp.isfinite(loss)), slope, 0)
-    return loss, (slope * tangents[1]).sum(oracle.axes)
+    loss, gradient = rule(oracle, forbid_second_derivative(cost), *rest)
+    gradient = jnp.where(oracle.per_problem(jnp.isfinite(loss)), gradient, 0)
+    return loss, (gradient * tangents[1]).sum(oracle.axes)

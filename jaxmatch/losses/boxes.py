@@ -46,7 +46,7 @@ def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
 
 @unchecked
 def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
-    """Area of `xyxy` boxes; a box whose corners are swapped along an axis is empty, area 0.
+    """Area of `xyxy` boxes; a box with swapped corners along an axis is empty and has area 0.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> jm.losses.box_area(jnp.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.0, 0.0, 1.0]])).tolist()
@@ -68,8 +68,8 @@ def elementwise_box_iou(
 
     **Returns:**
 
-    `[...]` in [0, 1]. Where the union is empty (two boxes without area) IoU is 0. The gradient is
-    finite for every finite box.
+    `[...]` in [0, 1]. The IoU is 0 if the union is empty (two boxes without area). The gradient is
+    finite for finite boxes.
     """
     intersection, union = _intersection_union(boxes1, boxes2)
     return _ratio(intersection, union)
@@ -94,9 +94,9 @@ def elementwise_generalized_box_iou(
 
     **Returns:**
 
-    `[...]` in [−1, 1]. A ratio with an empty denominator counts as 0, so two boxes without area,
-    at the same place or on one axis-parallel line, have generalised IoU 0. The gradient is finite
-    for every finite box.
+    `[...]` in [−1, 1]. A ratio with denominator 0 counts as 0: two boxes without area, at the same
+    place or on one axis-parallel line, have generalised IoU 0. The gradient is finite for finite
+    boxes.
 
     **Source:** Rezatofighi et al., *Generalized intersection over union*, CVPR 2019.
     """
@@ -152,7 +152,7 @@ def generalized_box_iou(
 
 
 def _as_floats(*boxes: Array) -> list[Array]:
-    """All of one dtype; integers become the shortest float that JAX makes of them."""
+    """Casts all boxes to one float dtype; integers promote with float32."""
     dtype = common_dtype(*boxes)
     if not jnp.issubdtype(dtype, jnp.floating):
         dtype = common_dtype(dtype, jnp.float32)
@@ -176,7 +176,7 @@ def _intersection_union(
 
 
 def _ratio(part: Float[Array, "..."], whole: Float[Array, "..."]) -> Float[Array, "..."]:
-    """part / whole, and 0 where the whole is empty, in value and gradient."""
+    """part / whole; 0 for an empty whole, in value and gradient."""
     empty = whole <= 0
-    # Two selects: the inner one keeps 0/0 out of the gradient, the outer one out of the value.
+    # The inner select keeps 0/0 out of the gradient, the outer one out of the value.
     return jnp.where(empty, 0, part / jnp.where(empty, 1, whole))

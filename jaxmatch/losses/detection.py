@@ -1,4 +1,4 @@
-"""The set criterion of DETR and its descendants: classification, L1 and generalised IoU."""
+"""The set criterion of DETR and its successors: classification, L1 and generalised IoU."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class DetectionLoss:
     """The result of a [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion].
 
     - `total`: `f[]`, the weighted sum of all parts and layers: the number to differentiate.
-    - `classification`, `l1`, `giou`: `f[layers...]`, the parts before their weights; scalars where
-      the predictions have no layer axis.
-    - `num_targets`: `i32[layers...]`, targets in the images that were used.
-    - `used`: `bool[layers..., images...]`, False where an image was left out.
-    - `num_unsolved`: `i32[]`, how many were left out, summed over layers; worth a line in the log.
+    - `classification`, `l1`, `giou`: `f[layers...]`, the unweighted parts; scalars if the
+      predictions have no layer axis.
+    - `num_targets`: `i32[layers...]`, the number of targets in the images that were used.
+    - `used`: `bool[layers..., images...]`, False for an image that was left out.
+    - `num_unsolved`: `i32[]`, the number of images left out, summed over layers. Log it.
     - `matching`: the [`Assignment`][jaxmatch.Assignment] `[layers..., images...]`, queries as rows.
     """
 
@@ -105,10 +105,10 @@ class DetectionCriterion:
         labels: Int[Array, "... m"],
         target_boxes: Float[Array, "... m 4"],
     ) -> Float[Array, "... n m"]:
-        """What it costs to give target j to query i; arguments as in `__call__`, no gradient.
+        """The cost of assigning target j to query i; arguments as in `__call__`, no gradient.
 
-        A label that is no class costs NaN, which makes its image `INVALID_COST` unless the mask
-        says that it is padding.
+        A label that is not a class costs NaN, which makes its image `INVALID_COST` unless the
+        target is masked.
         """
         logits, boxes, target_boxes = lax.stop_gradient((logits, boxes, target_boxes))
         logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
@@ -145,9 +145,8 @@ class DetectionCriterion:
     ) -> DetectionLoss:
         """The loss of one batch.
 
-        Leading axes that the predictions have and the targets have not are decoder layers: each
-        is matched on its own, all in one native call, and their losses are added, as DETR does
-        with its auxiliary losses.
+        Leading axes that only the predictions have are decoder layers. Each layer is matched
+        separately, all in one native call, and their losses are added, as DETR's auxiliary losses.
 
         **Arguments:**
 
@@ -157,9 +156,9 @@ class DetectionCriterion:
         - `labels`: `i32[images..., m]`.
         - `target_boxes`: `[images..., m, 4]`, `cxcywh`, normalised.
         - `target_mask`: `bool[images..., m]`; False is padding, which may hold anything.
-        - `matching`: an assignment of queries to targets to use in place of the least-cost one.
-        - `num_targets`: the divisor of L1, generalised IoU and focal loss, if not the number of
-          targets in this batch: for instance its mean over devices.
+        - `matching`: an assignment of queries to targets, instead of the least-cost one.
+        - `num_targets`: the divisor of L1, generalised IoU and focal loss, for instance a mean over
+          devices. Default: the number of targets in this batch.
         - `method`: as in [`solve_assignment`][jaxmatch.solve_assignment].
 
         **Returns:**
@@ -168,11 +167,11 @@ class DetectionCriterion:
         focal loss are sums divided by the number of targets (at least 1); cross-entropy is the
         mean over queries, weighted with `no_object_weight`.
 
-        **Status:** an image whose status is not `OPTIMAL` (a target with NaN or with a
-        label that is no class), or whose predictions are not all finite, adds nothing to the loss,
-        gets a gradient of 0, and is counted in `num_unsolved`, layer by layer; the others are not
-        touched. An image without targets is a good one: all its queries learn "no object". Of
-        more targets than queries, some go unmatched and add no box loss.
+        **Status:** an image whose status is not `OPTIMAL` (a target with NaN, or with a label that
+        is not a class), or whose predictions are not all finite, has loss 0 and gradient 0, and is
+        counted in `num_unsolved` for each layer; the others are unaffected. An image without
+        targets is valid: all its queries learn "no object". With more targets than queries, some
+        targets stay unmatched and add no box loss.
         """
         logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
         if target_mask is None:
@@ -187,8 +186,8 @@ class DetectionCriterion:
             cost = self.matching_cost(logits, boxes, labels, target_boxes)
             matching = hungarian_matching(cost, target_mask, method=method)
 
-        # What cannot be used is replaced by zeros on the way in, which stops NaN on the way back,
-        # and not counted on the way out.
+        # Unusable images are masked twice: their inputs are replaced by zeros, which keeps NaN out
+        # of the gradient, and their losses are not counted.
         finite = jnp.isfinite(logits).all((-2, -1)) & jnp.isfinite(boxes).all((-2, -1))
         used = (matching.status == Status.OPTIMAL) & finite
         logits = jnp.where(used[..., None, None], logits, 0)
@@ -264,7 +263,7 @@ def sigmoid_focal_loss(
     - `logits`: any shape.
     - `targets`: bool, or numbers between 0 and 1, of a shape that broadcasts with `logits`.
     - `alpha`: the weight of positives; negatives have 1 − alpha.
-    - `gamma`: at least 1; how fast well-classified entries lose weight.
+    - `gamma`: at least 1; the exponent that lowers the weight of well-classified entries.
 
     **Returns:**
 
@@ -279,7 +278,7 @@ def sigmoid_focal_loss(
 
 
 def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Array]:
-    """The focal loss of an entry whose target is 0, and of one whose target is 1."""
+    """The focal loss of each entry for target 0, and for target 1."""
     p = jax.nn.sigmoid(logits)
     negative = (1 - alpha) * p**gamma * -jax.nn.log_sigmoid(-logits)
     positive = alpha * (1 - p) ** gamma * -jax.nn.log_sigmoid(logits)
@@ -287,12 +286,12 @@ def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Arra
 
 
 def _as_floats(*arrays: Array) -> list[Array]:
-    """All of one dtype, float32 at least."""
+    """Casts all arrays to one dtype, at least float32."""
     dtype = common_dtype(*arrays, jnp.float32)
     return [jnp.asarray(x, dtype) for x in arrays]
 
 
 def _lead(x: Array, lead: tuple[int, ...], features: int = 1) -> Array:
-    """Repeat targets `[images..., *features]` over the layer axes."""
+    """Repeats targets `[images..., *features]` over the layer axes."""
     x = jnp.asarray(x)
     return jnp.broadcast_to(x, (*lead, *x.shape[x.ndim - features :]))

@@ -1,7 +1,7 @@
-"""Several predictions for each target while training: groups of queries, and repeated targets.
+"""One-to-many training: several predictions per target, by query groups or repeated targets.
 
-For decoders whose extra queries exist in training alone. Matching stays one to one: groups are one
-more leading axis of the predictions, as decoder layers are, and repeated targets are more targets.
+For decoders with extra queries during training. Matching stays one-to-one: groups are one more
+leading axis of the predictions, like decoder layers, and repeated targets are additional targets.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @unchecked
 def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2) -> PyTree[Array]:
-    """Groups of queries as a leading axis: each is matched to all targets on its own.
+    """Split queries into groups along a new leading axis; each group is matched to all targets.
 
-    Group DETR: for a batch of `images`, `groups * n` queries become `n` queries in `groups` layers,
-    all matched in one native call.
+    As in Group DETR: `groups * n` queries become `n` queries in `groups` layers, all matched in one
+    native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> images, groups, n, classes = 2, 3, 5, 4
@@ -42,8 +42,8 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
 
     - `outputs`: a pytree of arrays `[..., groups * n, features]`, one group after the other; with
       decoder layers `[layers, images, groups * n, features]`.
-    - `num_groups`: how many groups.
-    - `axis`: that of the queries.
+    - `num_groups`: the number of groups.
+    - `axis`: the axis of the queries.
 
     **Returns:**
 
@@ -51,7 +51,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
     [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion] and
     [`hungarian_loss`][jaxmatch.losses.hungarian_loss] take them.
 
-    **Raises:** ValueError where an axis has no `num_groups` equal parts.
+    **Raises:** `ValueError` if an axis cannot be split into `num_groups` equal parts.
 
     **Source:** Chen et al., *Group DETR: fast DETR training with group-wise one-to-many
     assignment*, ICCV 2023.
@@ -73,7 +73,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
 
 @unchecked
 def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> PyTree[Array]:
-    """Every target `repeats` times, so that as many queries learn it: the hybrid branch of H-DETR.
+    """Repeat every target, so that several queries learn it: the hybrid branch of H-DETR.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> labels, mask = jnp.array([[7, 8]]), jnp.array([[True, False]])
@@ -82,20 +82,19 @@ def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> P
     >>> labels.tolist(), boxes.shape, mask.tolist()
     ([[7, 8, 7, 8, 7, 8]], (1, 6, 4), [[True, False, True, False, True, False]])
 
-    The second branch's loss is then that of its own queries, beside the usual one:
+    The loss of the second branch, for its own queries, is added to the usual one:
     `criterion(logits, boxes, *one_to_many((labels, target_boxes, target_mask), 6))`.
 
     **Arguments:**
 
-    - `targets`: a pytree of arrays `[images, m, *features]`: labels, boxes, and the mask too, if
-      there is one.
-    - `repeats`: how often.
-    - `axis`: that of the targets: 1 behind one batch axis, 0 for a single image.
+    - `targets`: a pytree of arrays `[images, m, *features]`: labels, boxes, and the mask, if any.
+    - `repeats`: the number of copies.
+    - `axis`: the axis of the targets: 1 after one batch axis, 0 for a single image.
 
-    **Returns:** the same pytree of arrays `[images, repeats * m, *features]`, one copy of all
-    targets after the other.
+    **Returns:** the same pytree of arrays `[images, repeats * m, *features]`, all targets in each
+    copy.
 
-    **Raises:** ValueError where `repeats` is below 1 or an array lacks the axis.
+    **Raises:** `ValueError` if `repeats` is below 1 or an array lacks the axis.
 
     **Source:** Jia et al., *DETRs with hybrid matching*, CVPR 2023.
     """

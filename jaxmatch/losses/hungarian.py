@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class HungarianLoss:
     """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` is batch.
 
-    - `loss`: `f[...]`, the loss of each problem, 0 where it was left out.
-    - `num_matched`: `i32[...]`, pairs in it: the divisor for a mean over pairs.
-    - `used`: `bool[...]`, False where the problem was left out.
-    - `num_unsolved`: `i32[]`, how many were left out; worth a line in the training log.
+    - `loss`: `f[...]`, the loss of each problem, 0 if it was left out.
+    - `num_matched`: `i32[...]`, the number of pairs, the divisor for a mean over pairs.
+    - `used`: `bool[...]`, False for a problem that was left out.
+    - `num_unsolved`: `i32[]`, the number of problems left out. Log it during training.
     - `matching`: the [`Assignment`][jaxmatch.Assignment], predictions as rows, targets as columns.
     """
 
@@ -52,8 +52,8 @@ def hungarian_matching(
 ) -> Assignment:
     """Match predictions (rows) to targets (columns) at least total cost, without gradient.
 
-    [`solve_assignment`][jaxmatch.solve_assignment] under `stop_gradient`, in the words of set
-    losses: all leading axes (images, decoder layers) are one batch, solved by one native call.
+    [`solve_assignment`][jaxmatch.solve_assignment] under `stop_gradient`, in the terms of set
+    losses. All leading axes (images, decoder layers) are one batch, solved by one native call.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[3.0, 1.0, 0.0], [1.0, 3.0, 0.0], [2.0, 2.0, 0.0]])
@@ -71,8 +71,8 @@ def hungarian_matching(
     **Returns:**
 
     An [`Assignment`][jaxmatch.Assignment]: `row4col` is the prediction of each target, `col4row`
-    the target of each prediction, −1 for none. Where there are more targets than predictions,
-    some targets go without. Where `status` is not `OPTIMAL`, all indices of that problem are −1.
+    the target of each prediction, −1 for none. With more targets than predictions, some targets
+    stay unmatched. If `status` is not `OPTIMAL`, all indices of that problem are −1.
     """
     cost = lax.stop_gradient(jnp.asarray(cost))
     if unmatched_cost is not None:
@@ -89,7 +89,7 @@ def hungarian_matching(
 
 @unchecked
 def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyTree[Array]:
-    """Pick along the axis that was matched; where the index is −1, zeros without gradient.
+    """Gather along the matched axis; an index of −1 gives zeros without gradient.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> labels = jnp.array([7, 8, 9])
@@ -99,9 +99,9 @@ def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyT
     **Arguments:**
 
     - `values`: a pytree of arrays `[..., n, *features]`.
-    - `index`: `i32[..., k]` into the axis n, or −1: the `row4col` of a matching gathers
-      predictions per target, its `col4row` targets per prediction. Leading axes are those of
-      `values`, or broadcast against them.
+    - `index`: `i32[..., k]`, indices into the axis n, or −1. The `row4col` of a matching gathers
+      the prediction of each target, `col4row` the target of each prediction. Leading axes
+      broadcast against those of `values`.
 
     **Returns:**
 
@@ -136,9 +136,9 @@ def matched_loss(
     unmatched_loss: Callable[[Any], Float[Array, "... n"]] | None = None,
     output_mask: ArrayLike | None = None,
 ) -> HungarianLoss:
-    """The loss of a matching that is already there: the second half of `hungarian_loss`.
+    """The loss of a given matching: the second half of `hungarian_loss`.
 
-    For matchings from elsewhere: a warm start, another solver, another set of costs.
+    For matchings of another solver, of other costs, or with a warm start.
 
     **Arguments:**
 
@@ -161,10 +161,10 @@ def matched_loss(
     if output_mask is not None:
         exists &= jnp.broadcast_to(jnp.asarray(output_mask), exists.shape)
 
-    # A problem that cannot be used is cut off twice: zeros go into the losses in place of its
-    # outputs, which stops NaN on the way back, and its loss is not counted.
-    clean = [~_nan_anywhere(x, exists) for x in jax.tree.leaves(outputs)]
-    used = (matching.status == Status.OPTIMAL) & jnp.all(jnp.array(clean), axis=0)
+    # An unusable problem is masked twice: its outputs are replaced by zeros, which keeps NaN out of
+    # the gradient, and its loss is not counted.
+    without_nan = [~_nan_anywhere(x, exists) for x in jax.tree.leaves(outputs)]
+    used = (matching.status == Status.OPTIMAL) & jnp.all(jnp.array(without_nan), axis=0)
     outputs = jax.tree.map(lambda x: _keep(x, exists & used[..., None]), outputs)
 
     row4col = jnp.where(used[..., None], row4col, -1)
@@ -195,13 +195,13 @@ def hungarian_loss(
     output_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> HungarianLoss:
-    r"""The loss between two sets: match at least cost, then sum `pair_loss` over the pairs.
+    r"""A loss between two sets: match at least cost, then sum `pair_loss` over the pairs.
 
     $$\ell = \sum_{j} \mathrm{pair\_loss}(o_{\sigma(j)}, t_j), \qquad
       \sigma = \mathop{\mathrm{argmin}} \sum_j \mathrm{matching\_cost}(o_{\sigma(j)}, t_j)$$
 
-    The matching is a constant for the gradient, as in DETR. Where cost and loss are one function
-    this is the exact gradient of the optimum (the envelope theorem).
+    The matching is constant in the gradient, as in DETR. If cost and loss are the same function,
+    this is the exact gradient of the optimum (envelope theorem).
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> outputs = jnp.array([[0.9, 0.1], [0.0, 1.2], [5.0, 5.0]])
@@ -220,12 +220,13 @@ def hungarian_loss(
     **Arguments:**
 
     - `outputs`: predictions, a pytree of arrays `[..., n, *features]`.
-    - `targets`: any pytree; arrays `[..., m, *features]` as a rule.
-    - `matching_cost(outputs, targets)`: `[..., n, m]`, any dtype that `solve_assignment` takes;
+    - `targets`: any pytree, usually of arrays `[..., m, *features]`.
+    - `matching_cost(outputs, targets)`: returns `[..., n, m]` in a dtype of `solve_assignment`;
       +inf forbids a pair. Its leading axes are the batch, solved by one native call.
-    - `pair_loss(outputs, targets)`: `[..., m]`, where `outputs` are now those matched to each
-      target, `[..., m, *features]`. Targets without a partner get zeros, and are not counted.
-    - `unmatched_loss(outputs)`: `[..., n]`, counted for outputs without a target; none by default.
+    - `pair_loss(outputs, targets)`: returns `[..., m]`. Here `outputs` are those matched to each
+      target, `[..., m, *features]`. Unmatched targets get zeros and are not counted.
+    - `unmatched_loss(outputs)`: returns `[..., n]`, counted for outputs without a target. Default:
+      no such loss.
     - `target_mask`: bool, broadcasts to `[..., m]`; False is padding.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
     - `method`: as in `solve_assignment`.
@@ -238,11 +239,10 @@ def hungarian_loss(
     A [`HungarianLoss`][jaxmatch.losses.HungarianLoss]: the loss per problem, the number of pairs
     to normalise by, and the matching.
 
-    **Status:** one whose status is not `OPTIMAL` (a cost of NaN or −inf, too many
-    forbidden pairs), or with NaN in an existing output, has loss 0, sends back a gradient of 0,
-    and is counted in `num_unsolved`; the others are not touched. Padding may hold NaN. What a
-    network does with a gradient of 0 is its own affair: if its activations are NaN too, 0·NaN
-    inside of its backward pass is NaN.
+    **Status:** a problem whose status is not `OPTIMAL` (a cost of NaN or −inf, too many forbidden
+    pairs), or with NaN in an existing output, has loss 0 and gradient 0, and is counted in
+    `num_unsolved`; the others are unaffected. Padding may hold NaN. If the activations of a network
+    are NaN, its own backward pass may still turn a gradient of 0 into NaN, as 0·NaN.
     """
     cost = matching_cost(*lax.stop_gradient((outputs, targets)))
     matching = hungarian_matching(cost, target_mask, output_mask=output_mask, method=method)
@@ -265,7 +265,7 @@ def _keep(x: Array, mask: Bool[Array, "... n"]) -> Array:
 
 
 def _nan_anywhere(x: Array, exists: Bool[Array, "... n"]) -> Bool[Array, "..."]:
-    """Per problem: is there a NaN in an output that exists?"""
+    """Whether an existing output of each problem is NaN."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return jnp.zeros(exists.shape[:-1], bool)
     nan = jnp.isnan(x) & _expand(exists, x)

@@ -1,4 +1,4 @@
-"""Permutation-invariant training: outputs that may come in any order, as in speech separation."""
+"""Permutation-invariant training (PIT): outputs in any order, as in speech separation."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def permutation_invariant_loss(
 
     $$\ell = \min_\sigma \frac1k \sum_j \mathrm{pair\_cost}(o_{\sigma(j)}, t_j)$$
 
-    Exact for any number of speakers, where trying all orders ends at about six. Cost and loss are
-    one function, so the gradient is exactly that of the minimum (the envelope theorem); where
-    several orders are equally good, that of one of them, always the same.
+    Exact for any number of speakers; enumerating all orders is practical up to about six. Cost and
+    loss are the same function, so the gradient is exactly that of the minimum (envelope theorem).
+    Among equally good orders one is chosen, always the same.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> time = jnp.arange(8000) / 8000
@@ -50,24 +50,24 @@ def permutation_invariant_loss(
 
     - `outputs`: `[..., n, time]`; `time` may be any features.
     - `targets`: `[..., m, time]`, with the same leading axes or fewer.
-    - `pair_cost(outputs, targets)`: `[..., n, m]`, the loss of each output against each target, for
-      any leading axes: [`negative_si_snr`][jaxmatch.losses.negative_si_snr] or your own. It is
-      called for all pairs to match them, and, with n = m = 1 and one more leading axis, for the
-      matched pairs alone, so that the way back costs nothing for the others.
-    - `target_mask`: bool, broadcasts to `[..., m]`; False is padding: utterances with fewer
+    - `pair_cost(outputs, targets)`: returns `[..., n, m]`, the loss of each output against each
+      target, for any leading axes: [`negative_si_snr`][jaxmatch.losses.negative_si_snr] or your
+      own. It is called on all pairs for the matching. For the loss it is called on matched pairs
+      only, with n = m = 1 and one more leading axis, so other pairs have no backward pass.
+    - `target_mask`: bool, broadcasts to `[..., m]`; False is padding, for utterances with fewer
       speakers.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
 
     **Returns:**
 
     A [`HungarianLoss`][jaxmatch.losses.HungarianLoss] whose `loss` is the mean over `num_matched`
-    pairs, 0 where there is none. With more outputs than targets the best ones are matched, with
-    fewer some targets go without.
+    pairs, 0 if there are none. With more outputs than targets the best ones are matched; with fewer
+    some targets stay unmatched.
 
-    **Status:** as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss]: loss 0, gradient
-    0, and counted in `num_unsolved`. Padding may hold NaN.
+    **Status:** as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss]: loss 0, gradient 0, and
+    counted in `num_unsolved`. Padding may hold NaN.
 
-    **Raises:** ValueError where shapes do not fit.
+    **Raises:** `ValueError` for shapes that do not fit.
 
     **Source:** Yu et al., *Permutation invariant training of deep models for speaker-independent
     multi-talker speech separation*, ICASSP 2017; Kolbæk et al., *Multitalker speech separation with
@@ -81,7 +81,7 @@ def permutation_invariant_loss(
         )
 
     if target_mask is not None:
-        # So that no derivative meets what padding holds.
+        # Keeps the contents of padding out of the derivative.
         targets = jnp.where(jnp.asarray(target_mask)[..., None], targets, 0)
 
     def matching_cost(o: Array, t: Array) -> Array:
@@ -118,8 +118,8 @@ def negative_si_snr(
 ) -> Float[Array, "... n m"]:
     r"""Minus the scale-invariant signal-to-noise ratio of every output to every target, in dB.
 
-    Of an output $o$ the part along the target, $s = \langle o, t \rangle t / |t|^2$, is signal, the
-    rest $o - s$ noise: $-10 \log_{10} (|s|^2 / |o - s|^2)$.
+    The projection of an output $o$ on the target, $s = \langle o, t \rangle t / |t|^2$, is signal,
+    the rest $o - s$ is noise: $-10 \log_{10} (|s|^2 / |o - s|^2)$.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> target = jnp.array([[1.0, -1.0, 1.0, -1.0]])
@@ -132,13 +132,13 @@ def negative_si_snr(
     - `outputs`: `[..., n, time]`. Half precision is computed in float32.
     - `targets`: `[..., m, time]`; leading axes broadcast against those of `outputs`.
     - `zero_mean`: subtract the mean over time from both first.
-    - `epsilon`: counted as noise and as signal, times the energy of the output: what bounds the
-      ratio to 80 dB either way and keeps it invariant to scale.
+    - `epsilon`: this fraction of the output's energy is added to noise and signal. It limits the
+      ratio to ±80 dB and keeps it invariant to scale.
 
     **Returns:**
 
-    `[..., n, m]`, finite for finite inputs whose squares can be summed. A silent signal (of energy
-    0) has nothing in common with any other: 80 dB, with a gradient of 0.
+    `[..., n, m]`, finite for finite inputs if their energy does not overflow. For a silent signal
+    (energy 0) the result is 80 dB, with a gradient of 0.
 
     **Time and memory:** O(n·m·time); the forward pass alone needs no array of that size.
 
@@ -148,7 +148,7 @@ def negative_si_snr(
     dtype = common_dtype(o, t, jnp.float32)
     o, t = same_rank(*(_unit(x.astype(dtype), zero_mean) for x in (o, t)))
     cosine = jnp.matmul(o, t.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)
-    # 1 - cosine^2 is the same noise, but cancels where an output is good.
+    # 1 - cosine^2 is the same noise, but suffers from cancellation for good outputs.
     rest = o[..., :, None, :] - cosine[..., None] * t[..., None, :, :]
     silent = (o == 0).all(-1)[..., :, None] | (t == 0).all(-1)[..., None, :]
     noise = jnp.where(silent, 1, (rest**2).sum(-1))
@@ -156,7 +156,7 @@ def negative_si_snr(
 
 
 def _unit(x: Float[Array, "... time"], zero_mean: bool) -> Float[Array, "... time"]:
-    """Of length 1, or 0 where the signal is silent."""
+    """Normalises signals to length 1; silent ones stay 0."""
     if zero_mean:
         x = x - x.mean(-1, keepdims=True)
     energy = (x**2).sum(-1, keepdims=True)

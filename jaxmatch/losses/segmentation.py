@@ -1,7 +1,7 @@
-"""Masks: the matching costs and losses of mask prediction, under MaskFormer's formulas.
+"""Matching costs and losses of mask prediction, with MaskFormer's formulas.
 
-A mask is its last axis of p points: the pixels of an image in one row (`x.reshape(n, h * w)`), or
-points sampled from it, the same ones for all masks. Logits above 0 are inside.
+The last axis of a mask holds its p points: all pixels of an image (`x.reshape(n, h * w)`), or
+sampled points, the same for all masks. Logits above 0 are inside.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def sigmoid_mask_cost(
 
     **Returns:**
 
-    `[..., n, m]`, exact to rounding for finite logits of any size. A target with NaN, padding, does
-    not touch the values of the others; for gradients put 0 in its place.
+    `[..., n, m]`, exact to rounding for finite logits of any size. NaN in a target
+    (padding) does not affect the values of other targets; replace it by 0 for gradients.
 
     **Time and memory:** two matrix products; nothing of size n·m·p.
 
@@ -87,7 +87,7 @@ def sigmoid_mask_cost(
     not all you need for semantic segmentation* (MaskFormer), NeurIPS 2021.
     """
     logits, masks = _as_floats(logits, masks)
-    # All terms are positive: the shorter `softplus(x) - x t` cancels where logits are large.
+    # All terms are positive: `softplus(x) - x t` would cancel for large logits.
     inside, outside = jax.nn.softplus(-logits), jax.nn.softplus(logits)
     total = _product(inside, masks) + _product(outside, 1 - masks)
     return total / max(logits.shape[-1], 1)
@@ -100,8 +100,7 @@ def dice_cost(
     *,
     smooth: float = 1.0,
 ) -> Float[Array, "... n m"]:
-    """Dice loss of every predicted mask against every target: 1 minus twice their overlap by their
-    sizes.
+    """Dice loss of every predicted mask against every target: 1 − 2 overlap / (sum of sizes).
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> logits = jnp.array([[9.0, 9.0, -9.0, -9.0], [-9.0, -9.0, 9.0, 9.0]])
@@ -112,7 +111,8 @@ def dice_cost(
     **Arguments:**
 
     - `logits`, `masks`: as in [`sigmoid_mask_cost`][jaxmatch.losses.sigmoid_mask_cost].
-    - `smooth`: added to overlap (doubled) and sizes, so that empty masks agree; 1 as in MaskFormer.
+    - `smooth`: added to the doubled overlap and to the sizes, so that empty masks agree. MaskFormer
+      uses 1.
 
     **Returns:** `[..., n, m]`, between 0 and 1.
 
@@ -177,7 +177,7 @@ def dice_loss(
 
 
 def _as_floats(logits: Array, masks: Array) -> list[Array]:
-    """Both of one dtype and rank."""
+    """Casts both to one dtype and rank."""
     logits, masks = jnp.asarray(logits), jnp.asarray(masks)
     if not jnp.issubdtype(logits.dtype, jnp.floating):
         raise TypeError(f"`logits` must be floats, got {logits.dtype}.")
@@ -191,5 +191,5 @@ def _as_floats(logits: Array, masks: Array) -> list[Array]:
 
 
 def _product(x: Float[Array, "... n p"], y: Float[Array, "... m p"]) -> Float[Array, "... n m"]:
-    """In full precision: GPUs and TPUs round what they multiply to 10 bits or fewer otherwise."""
+    """x yᵀ in full precision: by default GPUs and TPUs round factors to 10 bits or fewer."""
     return jnp.matmul(x, y.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)

@@ -1,9 +1,9 @@
-"""Decision-focused losses: how good is what a solver decides by predicted costs?
+"""Decision-focused losses: the quality of decisions that a solver makes with predicted costs.
 
 All are for problems `min_y <cost, y>` over a finite set, given by a
 [`LinearOracle`][jaxmatch.estimators.LinearOracle]. y(C) is the solution for costs C,
-z(C) = <C, y(C)> the optimum, and Ĉ the prediction. What an oracle minimises beside `<cost, y>`, the
-smoothness of `labelling_oracle`, is part of `<·, y>` in the formulas.
+z(C) = <C, y(C)> the optimum, and Ĉ the prediction. In the formulas `<·, y>` includes the other
+terms of an objective, such as the smoothness of `labelling_oracle`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.switches import unchecked
-from jaxmatch.estimators._base import Estimator, stretch, take
+from jaxmatch.estimators._base import Estimator, per_problem, prepare
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.losses._structured import StructuredLoss as StructuredLoss
 from jaxmatch.losses._structured import (
-    beyond,
     counted,
     difference,
+    extra_objective,
     objective,
     over_allowed,
     piecewise_linear,
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 class Regret:
     """The result of [`regret`][jaxmatch.losses.regret]; `...` is batch.
 
-    - `regret`: `f[...]`, of each problem, at least 0; 0 where it was left out.
-    - `optimum`: `f[...]`, z(C), what the best decision costs; 0 where the problem was left out.
-    - `used`: `bool[...]`, False where the problem was left out.
-    - `num_unsolved`: `i32[]`, how many were left out.
+    - `regret`: `f[...]`, the regret of each problem, at least 0; 0 if it was left out.
+    - `optimum`: `f[...]`, z(C), the cost of the best decision; 0 if the problem was left out.
+    - `used`: `bool[...]`, False for a problem that was left out.
+    - `num_unsolved`: `i32[]`, the number of problems left out.
     """
 
     regret: Float[Array, "..."]
@@ -55,10 +55,10 @@ class Regret:
 def fenchel_young_loss(
     oracle: LinearOracle, cost: ArrayLike, target: ArrayLike, *, estimator: Any, key: Any = None
 ) -> StructuredLoss:
-    """How much the target costs more than the smoothed optimum: `<Ĉ, y*> − z_σ(Ĉ)`.
+    """The cost of the target minus the smoothed optimum: `<Ĉ, y*> − z_σ(Ĉ)`.
 
-    Needs solutions to learn from, but no true costs. Convex in the costs; its gradient is exactly
-    `y* − y_σ(Ĉ)`, the target minus the smoothed solution, with the samples of the value.
+    Needs target solutions, but no true costs. Convex in the costs. Its gradient is exactly
+    `y* − y_σ(Ĉ)`, the target minus the smoothed solution, from the same samples as the value.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -75,31 +75,30 @@ def fenchel_young_loss(
     **Arguments:**
 
     - `oracle`: solves the problem.
-    - `cost`: `[..., *problem]`, the prediction Ĉ; +inf forbids what it is the cost of.
-    - `target`: `[..., *problem]`, the solution y* that is wanted, or a mean of several. No gradient
-      flows to it. `labelling_oracle` has no smoothness of a mean but that of the labels which it is
-      rounded to, 1 above 0.5: the loss is then off by a constant, and may be less than 0; its
-      gradient is right.
-    - `estimator`: what smooths: an object with `value(oracle, cost, key=key)`, for instance
+    - `cost`: `[..., *problem]`, the prediction Ĉ; +inf forbids an entry.
+    - `target`: `[..., *problem]`, the wanted solution y*, or a mean of several. No gradient flows
+      to it. For `labelling_oracle` the smoothness of a mean is that of its rounded labels, 1 above
+      0.5: the loss is then off by a constant and may be negative; its gradient is right.
+    - `estimator`: the smoothing: an object with `value(oracle, cost, key=key)`, for instance
       [`Perturbed`][jaxmatch.estimators.Perturbed], or for assignments
       [`Entropic`][jaxmatch.estimators.Entropic].
-    - `key`: of `jax.random`, if the estimator draws noise.
+    - `key`: a `jax.random` key, if the estimator draws noise.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
-    float32 for 16-bit floats and integers. It lacks a constant, the convex conjugate of −z_σ at
-    −y*. With noise of mean 0 it is at least 0 in the mean, and can be less than 0 for few samples;
-    with `Entropic` and a solution as target nothing is lacking: it is at least 0, to `threshold`.
+    float32 for 16-bit floats and integers. It omits a constant, the convex conjugate of −z_σ at
+    −y*. With noise of mean 0 its expectation is at least 0, but few samples can give less. With
+    `Entropic` and a solution as target the constant is 0: the loss is at least 0, to `threshold`.
 
-    **Status:** where a solve fails, or the target is not finite or holds what is
-    forbidden, loss and gradient are 0, and `num_unsolved` counts.
+    **Status:** if a solve fails, or the target is not finite or contains a forbidden entry, loss
+    and gradient are 0, and `num_unsolved` counts it.
 
     **Gradient:** forward and reverse mode; the second derivative is minus the estimator's.
 
-    **Time and memory:** the solves of one `estimator.value`, which give the gradient too: XLA
+    **Time and memory:** the solves of one `estimator.value`. The gradient uses the same solves: XLA
     merges the two native calls.
 
-    **Raises:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
-    do not fit.
+    **Raises:** `TypeError` if `oracle` or `estimator` has another type, `ValueError` for shapes
+    that do not fit.
 
     **Source:** Berthet et al., *Learning with differentiable perturbed optimizers*, NeurIPS 2020;
     Blondel, Martins and Niculae, *Learning with Fenchel-Young losses*, JMLR 21 (2020).
@@ -109,12 +108,12 @@ def fenchel_young_loss(
             f"`estimator` must have a smoothed `value`, got {type(estimator).__name__}; "
             "`jaxmatch.estimators.Perturbed()` has one."
         )
-    closed, (cost, target) = take(oracle, cost=cost, target=target)
+    converted, (cost, target) = prepare(oracle, cost=cost, target=target)
     target = lax.stop_gradient(target)
-    sound = jnp.isfinite(target).all(closed.axes)
-    target = jnp.where(closed.per_problem(sound), target, 0)
+    sound = jnp.isfinite(target).all(converted.axes)
+    target = jnp.where(converted.per_problem(sound), target, 0)
     smoothed = estimator.value(oracle, cost, key=key)
-    return counted(jnp.where(sound, objective(closed, cost, target) - smoothed, jnp.nan))
+    return counted(jnp.where(sound, objective(converted, cost, target) - smoothed, jnp.nan))
 
 
 @unchecked
@@ -125,10 +124,10 @@ def spo_plus_loss(
     *,
     true_solution: ArrayLike | None = None,
 ) -> StructuredLoss:
-    """The convex bound of regret "smart predict, then optimize +".
+    """The SPO+ loss ("smart predict, then optimize"), a convex upper bound on the regret.
 
-    `−z(2Ĉ − C) + 2<Ĉ, y(C)> − z(C)`, with the subgradient `2 (y(C) − y(2Ĉ − C))`: at least the
-    [`regret`][jaxmatch.losses.regret], convex in Ĉ, and 0 where Ĉ = C.
+    `−z(2Ĉ − C) + 2<Ĉ, y(C)> − z(C)`, with the subgradient `2 (y(C) − y(2Ĉ − C))`. It is at least
+    the [`regret`][jaxmatch.losses.regret], convex in Ĉ, and 0 for Ĉ = C.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -142,35 +141,35 @@ def spo_plus_loss(
 
     **Arguments:**
 
-    - `oracle`: solves the problem, for costs of either sign. `cut_oracle` takes negative ones as
-      0: then the loss is no bound.
+    - `oracle`: solves the problem, for costs of either sign. `cut_oracle` replaces negative costs
+      by 0; the loss is then not a bound.
     - `cost`: `[..., *problem]`, the prediction Ĉ.
     - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
-    - `true_solution`: `[..., *problem]`, y(C) if it is known, which spares a solve.
+    - `true_solution`: `[..., *problem]`, y(C) if it is known, which saves a solve.
 
-    What has +inf in one of the two costs is forbidden in both.
+    An entry that is +inf in one of the two costs is forbidden in both.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
     float32 for 16-bit floats and integers.
 
-    **Status:** where one of the solves fails, or the known solution is not finite or holds
-    what is forbidden, loss and gradient are 0, and `num_unsolved` counts.
+    **Status:** if a solve fails, or the given solution is not finite or contains a forbidden entry,
+    loss and gradient are 0, and `num_unsolved` counts it.
 
     **Gradient:** forward and reverse mode; a second derivative is an error.
 
-    **Time and memory:** two solves, the second of which starts from what the first one found, or
-    one with `true_solution`; none for the gradient. The same costs give the same choice among ties.
+    **Time and memory:** two solves, the second with a warm start from the first, or one with
+    `true_solution`; none for the gradient. The same costs give the same choice among ties.
 
-    **Raises:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
+    **Raises:** `TypeError` if `oracle` has another type, `ValueError` for shapes that do not fit.
 
     **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
     (2022).
     """
     if true_solution is None:
-        oracle, (cost, true_cost) = take(oracle, cost=cost, true_cost=true_cost)
+        oracle, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
         best = oracle.solve(over_allowed(true_cost, cost))
     else:
-        oracle, (cost, true_cost, y) = take(
+        oracle, (cost, true_cost, y) = prepare(
             oracle, cost=cost, true_cost=true_cost, true_solution=true_solution
         )
         sound = jnp.isfinite(y).all(oracle.axes)
@@ -198,11 +197,11 @@ def perturbation_gradient_loss(
     strength: ArrayLike,
     central: bool = False,
 ) -> StructuredLoss:
-    """The slope of the optimum towards the true costs: what the decision costs, made continuous.
+    """The difference quotient of the optimum towards the true costs: a continuous decision cost.
 
-    `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. As σ falls it comes down
-    to `<C, y(Ĉ)>`, what the decision truly costs; without smoothness, which no step changes. Not
-    convex.
+    `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. As σ falls it decreases to
+    `<C, y(Ĉ)>`, the true cost of the decision (without the smoothness of `labelling_oracle`, which
+    no step changes). Not convex.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -220,29 +219,29 @@ def perturbation_gradient_loss(
     - `oracle`: solves the problem, for costs of either sign.
     - `cost`: `[..., *problem]`, the prediction Ĉ.
     - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
-    - `strength`: σ > 0, a number or one for each problem; may be traced. No gradient flows to it.
-    - `central`: `(z(Ĉ + σC) − z(Ĉ − σC)) / 2σ` instead, closer to what the decision costs, but no
-      bound of it; its gradient accordingly.
+    - `strength`: σ > 0, a number or one per problem; may be traced. No gradient flows to it.
+    - `central`: `(z(Ĉ + σC) − z(Ĉ − σC)) / 2σ` instead, closer to the decision cost, but not a
+      bound on it; with the corresponding gradient.
 
-    What has +inf in one of the two costs is forbidden in both.
+    An entry that is +inf in one of the two costs is forbidden in both.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
     float32 for 16-bit floats and integers.
 
-    **Status:** where one of the solves fails or σ is not above 0, loss and gradient are 0,
-    and `num_unsolved` counts.
+    **Status:** if a solve fails or σ is not positive, loss and gradient are 0, and `num_unsolved`
+    counts it.
 
     **Gradient:** forward and reverse mode; a second derivative is an error.
 
-    **Time and memory:** two solves, the second of which starts from what the first one found; none
-    for the gradient. Where the first solution is as good in the second solve, there is no gradient.
+    **Time and memory:** two solves, the second with a warm start from the first; none for the
+    gradient. If the first solution is also optimal in the second solve, the gradient is 0.
 
-    **Raises:** TypeError where `oracle` is something else, ValueError where shapes do not fit.
+    **Raises:** `TypeError` if `oracle` has another type, `ValueError` for shapes that do not fit.
 
     **Source:** Gupta and Huang, *Decision-focused learning with directional gradients*, NeurIPS
     2024.
     """
-    oracle, (cost, true_cost) = take(oracle, cost=cost, true_cost=true_cost)
+    oracle, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
     batch, sigma = cost.shape[: cost.ndim - oracle.core_dims], jnp.asarray(strength, cost.dtype)
     if sigma.shape != () and sigma.shape != batch:
         raise ValueError(
@@ -271,24 +270,24 @@ def _difference(
     """`(z(Ĉ + ahead C) − z(Ĉ − behind C)) / (ahead + behind)` and its derivative."""
 
     def moved(step: Array) -> Array:
-        return over_allowed(cost + stretch(oracle, step, cost) * true_cost, cost, true_cost)
+        return over_allowed(cost + per_problem(oracle, step, cost) * true_cost, cost, true_cost)
 
     first = oracle.solve(moved(ahead))
     last = oracle.solve(moved(-behind), first.start)
-    # Ties may fall differently in another solve, which says nothing about the optimum.
+    # The second solve may break ties differently; keep the first solution if it is as good.
     stays = difference(oracle, moved(-behind), first.y, last.y) <= 0
     y, far = first.y, jnp.where(oracle.per_problem(stays), first.y, last.y)
     width = ahead + behind
     usable = first.solved & last.solved & (width > 0)
     width = jnp.where(width > 0, width, 1)
-    slope = (y - far) / stretch(oracle, width, cost)
-    # Written out so that what both solutions share does not cancel, however small the width.
-    mean = (stretch(oracle, ahead, cost) * y + stretch(oracle, behind, cost) * far) / stretch(
-        oracle, width, cost
-    )
-    loss = oracle.dot(cost, slope) + oracle.dot(true_cost, mean)
-    loss = loss + (beyond(oracle, y) - beyond(oracle, far)) / width
-    return jnp.where(usable, loss, jnp.nan), slope
+    gradient = (y - far) / per_problem(oracle, width, cost)
+    # Expanded to avoid cancellation of entries that both solutions share, for any width.
+    mean = (
+        per_problem(oracle, ahead, cost) * y + per_problem(oracle, behind, cost) * far
+    ) / per_problem(oracle, width, cost)
+    loss = oracle.dot(cost, gradient) + oracle.dot(true_cost, mean)
+    loss = loss + (extra_objective(oracle, y) - extra_objective(oracle, far)) / width
+    return jnp.where(usable, loss, jnp.nan), gradient
 
 
 @unchecked
@@ -301,10 +300,10 @@ def regret(
     key: Any = None,
     state: Any = None,
 ) -> Regret:
-    """What is lost by deciding with the predicted costs: `<C, y(Ĉ)> − z(C)`.
+    """The loss in true cost by deciding with predicted costs: `<C, y(Ĉ)> − z(C)`.
 
-    The measure of decision-focused learning. With an estimator it is a loss as well, whose gradient
-    is the estimator's; without one it has no gradient.
+    The standard measure of decision-focused learning. With an estimator it is a training loss with
+    the estimator's gradient; without one it has no gradient.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -321,28 +320,26 @@ def regret(
     - `oracle`: solves the problem.
     - `cost`: `[..., *problem]`, the prediction Ĉ.
     - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
-    - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]; y(Ĉ) is then what it
-      computes: for some the mean of several solutions. `labelling_oracle` has no smoothness of a
-      mean but that of the labels which it is rounded to.
+    - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]; its solution is used as
+      y(Ĉ), for some estimators a mean of several solutions. For `labelling_oracle` the smoothness
+      of a mean is that of its rounded labels.
     - `key`, `state`: as in [`Estimator.solution`][jaxmatch.estimators.Estimator.solution].
 
-    What has +inf in one of the two costs is forbidden in both.
+    An entry that is +inf in one of the two costs is forbidden in both.
 
     **Returns:** a [`Regret`][jaxmatch.losses.Regret] in the dtype of the costs, float32 for 16-bit
-    floats and integers. What rounding makes less than 0 is 0.
+    floats and integers. Negative values by rounding are replaced by 0.
 
-    **Status:** where one of the solves fails, regret, optimum and gradient are 0, and
-    `num_unsolved` counts.
+    **Status:** if a solve fails, regret, optimum and gradient are 0, and `num_unsolved` counts it.
 
-    **Gradient:** as those of the estimator, which is given the true costs: `Identity("none")`
-    passes minus the true costs on as they are, unprojected, also where the decision is the best.
-    Smoothness has no derivative.
+    **Gradient:** the estimator's, with the true costs as cotangent. `Identity("none")` returns
+    minus the true costs unchanged, even if the decision is optimal. Smoothness has no derivative.
 
-    **Time and memory:** two solves, and those of the estimator. An estimator whose solution is the
-    exact one needs none more in a compiled step: XLA merges equal native calls.
+    **Time and memory:** two solves, and those of the estimator. If the estimator's solution is the
+    exact one, a compiled step has no further solve: XLA merges equal native calls.
 
-    **Raises:** TypeError where `oracle` or `estimator` is something else, ValueError where shapes
-    do not fit, or what the estimator needs is missing.
+    **Raises:** `TypeError` if `oracle` or `estimator` has another type; `ValueError` for shapes
+    that do not fit, or if an argument of the estimator is missing.
 
     **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
     (2022).
@@ -352,22 +349,22 @@ def regret(
             f"`estimator` must be one of jaxmatch.estimators or None, got "
             f"{type(estimator).__name__}."
         )
-    closed, (cost, true_cost) = take(oracle, cost=cost, true_cost=true_cost)
+    converted, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
     true_cost = lax.stop_gradient(true_cost)
-    # In front of the estimator, so that no gradient comes back to what is forbidden.
+    # Before the estimator, so that forbidden entries get no gradient.
     cost, true_cost = (over_allowed(x, cost, true_cost) for x in (cost, true_cost))
-    best, found = closed.solve(true_cost), closed.solve(cost)
+    best, found = converted.solve(true_cost), converted.solve(cost)
     if estimator is None:
         y = found.y
     else:
         y = estimator.solution(oracle, cost, key=key, state=state)
-    optimum = objective(closed, true_cost, best.y)
-    lost = difference(closed, true_cost, lax.stop_gradient(y), best.y)
+    optimum = objective(converted, true_cost, best.y)
+    lost = difference(converted, true_cost, lax.stop_gradient(y), best.y)
     used = best.solved & found.solved & jnp.isfinite(optimum) & jnp.isfinite(lost)
-    # `dot` passes over what is not chosen, in its derivative too; that of <C, y> is all of C.
-    counts = closed.per_problem(used) & jnp.isfinite(true_cost)
+    # The derivative of <C, y> by y is all of C, but `dot` ignores entries where y is 0.
+    counts = converted.per_problem(used) & jnp.isfinite(true_cost)
     through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
-    value = jnp.where(used, jnp.maximum(lost, 0), 0) + through.sum(closed.axes)
+    value = jnp.where(used, jnp.maximum(lost, 0), 0) + through.sum(converted.axes)
     return Regret(
         regret=value,
         optimum=jnp.where(used, optimum, 0),

@@ -11,8 +11,8 @@ import time
 import jax
 import numpy as np
 import pytest
-from divided_helpers import divided
 from extreme_helpers import LARGE, METHODS, Kind, judge, problems
+from sharded_helpers import sharded
 
 import jaxmatch as jm
 
@@ -71,11 +71,11 @@ def test_denormal_unmatched_costs_count():
 
 @pytest.mark.parametrize("method", LARGE)
 @pytest.mark.parametrize("by", ["row_axis", "col_axis"])
-def test_divided(method, by):
+def test_sharded(method, by):
     kind = Kind(method, "float64", True, (4, 4))
 
     def solve(kind: Kind, given: dict[str, np.ndarray]) -> jm.Assignment:
-        results = [divided(cost, by, 2, method=kind.method) for cost in given["cost"]]
+        results = [sharded(cost, by, 2, method=kind.method) for cost in given["cost"]]
         return jax.tree.map(lambda *x: np.stack(x), *results)
 
     judge(kind, problems(kind, 60, seed=0), solve)

@@ -36,7 +36,7 @@ for k, dtype in enumerate(["bfloat16", "float16", "float32", "float64", "int32"]
     # Half of the classes for each device.
     place = jax.sharding.NamedSharding(mesh, spec(None, "x"))
     res = jm.solve_assignment(jax.device_put(cost.T[:, :122], place), col_axis="x")
-    tell(f"{dtype} divided", res)
+    tell(f"{dtype} sharded", res)
 for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
     for dtype in ("float32", "float64"):
         x, y = np.random.default_rng(0).normal(size=(2, 150, 3)).astype(dtype)

@@ -239,7 +239,7 @@ def test_gradient_where_points_coincide():
 
 
 @pytest.mark.parametrize("count, rows", [(1, True), (4, True), (2, False), (4, False)])
-def test_divided_over_devices(count, rows):
+def test_sharded_over_devices(count, rows):
     x, y = points(48, 64, 2)
     axis = {"row_axis" if rows else "col_axis": "i"}
     spread = NamedSharding(mesh_of(count), PartitionSpec("i"))

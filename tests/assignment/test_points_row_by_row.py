@@ -141,7 +141,7 @@ def test_under_vmap_and_jit():
         np.testing.assert_array_equal(res.cost[k], row_by_row(x[k], y[k]).cost)
 
 
-def test_not_of_points_that_are_divided():
+def test_not_of_sharded_points():
     x, y = clouds(8, 8, 2)
     mesh = Mesh(np.array(jax.devices()[:1]), ("i",))
     with jax.set_mesh(mesh), pytest.raises(ValueError, match="`method` must be 'auto' or one of"):

@@ -56,7 +56,7 @@ def collectives(program):
     return [(x, name) for x, name in found if name != "all-reduce" or not few.fullmatch(x)]
 
 
-def assert_divided(f, arguments, mesh, *, shared=0, exact=True):
+def assert_sharded(f, arguments, mesh, *, shared=0, exact=True):
     """No device has to do with the problems of others. Of the arguments, the first so many belong
     to all problems."""
     arguments = jax.tree.map(jnp.asarray, arguments)
@@ -178,13 +178,13 @@ RULES = (
 @pytest.mark.parametrize("name", SOLVERS)
 def test_solvers(name, devices):
     f, *arguments = SOLVERS[name]
-    assert_divided(f, arguments, mesh_of(devices))
+    assert_sharded(f, arguments, mesh_of(devices))
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name, devices):
     f, *arguments = GRADIENTS[name]
-    assert_divided(f, arguments, mesh_of(devices))
+    assert_sharded(f, arguments, mesh_of(devices))
 
 
 def matrix_and_gradient(rule, cost, along):
@@ -194,16 +194,16 @@ def matrix_and_gradient(rule, cost, along):
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_estimators(rule, devices):
-    assert_divided(partial(matrix_and_gradient, rule), [COST, OTHER], mesh_of(devices))
+    assert_sharded(partial(matrix_and_gradient, rule), [COST, OTHER], mesh_of(devices))
 
 
 def test_entropic(devices):
     pytest.importorskip("ott")
     f = partial(matrix_and_gradient, Entropic(0.5, 20))
-    assert_divided(f, [COST, OTHER], mesh_of(devices), exact=False)
+    assert_sharded(f, [COST, OTHER], mesh_of(devices), exact=False)
 
 
-# On a mesh with explicit axes the dimension that is mapped is divided, but the solver's types do
+# On a mesh with explicit axes the mapped dimension is sharded, but the solver's types do
 # not show it.
 MAPPED = ("scipy, tall", "auto", "steps", "masks", "matching", "flow", "grid")
 
@@ -212,7 +212,7 @@ MAPPED = ("scipy, tall", "auto", "steps", "masks", "matching", "flow", "grid")
 @pytest.mark.parametrize("name", MAPPED)
 def test_vmap(name, kind, devices):
     f, *arguments = SOLVERS[name]
-    assert_divided(jax.vmap(f), arguments, mesh_of(devices, kind))
+    assert_sharded(jax.vmap(f), arguments, mesh_of(devices, kind))
 
 
 @pytest.mark.parametrize("kind", [AUTO, EXPLICIT], ids=str)
@@ -222,21 +222,21 @@ def test_vmap_of_gradients(kind, devices):
         y, back = jax.vjp(jax.vmap(partial(matrix, Perturbed(0.5, 6))), cost)
         return each, y, back(along)
 
-    assert_divided(f, [COST, OTHER], mesh_of(devices, kind))
+    assert_sharded(f, [COST, OTHER], mesh_of(devices, kind))
 
 
 def test_vmap_over_another_axis(devices):
-    """Problems of a batch that is divided, each with three matrices of costs."""
+    """Problems of a sharded batch, each with three matrices of costs."""
     costs = np.stack([COST, OTHER, COST[::-1]], 1)
-    assert_divided(jax.vmap(jm.solve_assignment), [costs], mesh_of(devices))
-    assert_divided(jax.vmap(jm.solve_assignment, 1, 1), [costs], mesh_of(devices))
-    assert_divided(jm.solve_assignment, [costs], mesh_of(devices))
+    assert_sharded(jax.vmap(jm.solve_assignment), [costs], mesh_of(devices))
+    assert_sharded(jax.vmap(jm.solve_assignment, 1, 1), [costs], mesh_of(devices))
+    assert_sharded(jm.solve_assignment, [costs], mesh_of(devices))
 
 
 def test_a_network_that_all_share_stays_whole(devices):
-    assert_divided(cut, [NETWORK, CAPACITY], mesh_of(devices), shared=1)
+    assert_sharded(cut, [NETWORK, CAPACITY], mesh_of(devices), shared=1)
     over_capacities = jax.vmap(cut, (None, 0))
-    assert_divided(over_capacities, [NETWORK, CAPACITY], mesh_of(devices), shared=1)
+    assert_sharded(over_capacities, [NETWORK, CAPACITY], mesh_of(devices), shared=1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ LOSSES = {
 def test_losses(name, devices):
     loss, *arguments = LOSSES[name]
     value_and_grad = jax.value_and_grad(lambda *x: loss(*x).sum())
-    assert_divided(value_and_grad, arguments, mesh_of(devices), exact=False)
+    assert_sharded(value_and_grad, arguments, mesh_of(devices), exact=False)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def test_some_axes_taken_by_shard_map(devices):
 
 
 @pytest.mark.parametrize("how", [{}, {"method": "core", "steps_per_call": 1}], ids=str)
-def test_batches_that_do_not_divide_and_problems_that_are_divided(how, devices):
+def test_batches_that_do_not_divide_and_problems_that_are_sharded(how, devices):
     """The first is padded with anything, the second gathered."""
     first = jax.jit(lambda c: jm.solve_assignment((2 * c)[: BATCH - 1], **how))
     mesh = mesh_of(devices)
@@ -341,7 +341,7 @@ def test_steps_keep_their_state_in_place(devices):
     run = solve(method="core", steps_per_call=1)
     mapped = jax.shard_map(run, mesh=mesh, in_specs=OVER, out_specs=OVER)
     assert_same_bits(jax.jit(mapped)(cost), state.result)
-    assert_divided(run, [COST], mesh_of(devices, EXPLICIT))
+    assert_sharded(run, [COST], mesh_of(devices, EXPLICIT))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // The kernels for one sharded large assignment, run on the CPU: one C function for
-// tests/emulation/test_divided_emulated.py, which is one call on one device. Accesses to memory
-// that other threads share yield at random, so that missing synchronisation shows.
+// tests/emulation/test_sharded_costs_emulated.py, which is one call on one device. Accesses to
+// memory that other threads share yield at random, so that missing synchronisation shows.
 #include "large_emulator.h"
 // The emulator comes first.
 #include "assignment/large/cuda/team.cuh"

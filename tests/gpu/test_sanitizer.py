@@ -1,7 +1,7 @@
 """compute-sanitizer finds nothing to complain about in the CUDA kernels.
 
 Best one at a time (`-n 0`): kernels that take the whole GPU wait for others' time slices. racecheck
-where races are not by design: the kernels for matchings and flows race. Those for divided problems
+where races are not by design: the kernels for matchings and flows race. Those for sharded costs
 do not, but are the functions of large ones, which take racecheck long enough.
 """
 
@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import sweep_divided_gpu
 import sweep_flow_gpu
 import sweep_matching_gpu
+import sweep_sharded_costs_gpu
 
 
 METHODS = ("core", "classical", "tree")
@@ -27,7 +27,7 @@ SWEEPS = [
     ("racecheck", "assignment", "all-search"),
     *(("memcheck", "assignment_large", method) for method in METHODS),
     *(("racecheck", "assignment_large", f"{method} few") for method in METHODS),
-    *(("memcheck", "divided", part) for part in sweep_divided_gpu.PARTS),
+    *(("memcheck", "sharded_costs", part) for part in sweep_sharded_costs_gpu.PARTS),
     ("memcheck", "perturbed", ""),
     ("racecheck", "perturbed", "all-search"),
     *(("memcheck", "matching", part) for part in sweep_matching_gpu.PARTS),

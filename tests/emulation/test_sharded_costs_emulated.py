@@ -1,4 +1,4 @@
-"""The kernel for an assignment that is divided over devices, emulated on the CPU.
+"""The kernel for an assignment that is sharded over devices, emulated on the CPU.
 
 All blocks of a grid run at once, as in test_core_emulated.py; devices run one after another, and
 NumPy exchanges what they say. Whatever the order, the grid, the room in shared memory and what
@@ -13,15 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from divided_helpers import SIDES, divided
 from helpers import assert_same_bits, to_numpy, x64
 from scipy.optimize import linear_sum_assignment
+from sharded_helpers import SIDES, sharded
 from test_core_emulated import KINDS, METHODS, costs
 from test_core_structured import moved_classes
-from test_divided import beyond_the_grid
+from test_sharded_costs import beyond_the_grid
 
 import jaxmatch as jm
-from jaxmatch._assignment.native_sharded import METRICS, Kept, begin_divided
+from jaxmatch._assignment.native_sharded import METRICS, DeviceState, empty_state
 from jaxmatch._assignment.points import _directions
 
 
@@ -89,7 +89,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
     masks = [None if x is None else np.ascontiguousarray(x, np.uint8) for x in masks]
     how = {"method": method, "rows": rows, "devices": count}
     masked = any(x is not None for x in masks)
-    kept, _ = jax.eval_shape(lambda: begin_divided(n, m, masked=masked, **how))
+    kept, _ = jax.eval_shape(lambda: empty_state(n, m, masked=masked, **how))
     sizes = [x.size for x in kept]
     maximize = ctypes.c_bool(given.get("maximize", False))
     metric = given.get("metric", "sqeuclidean").encode()
@@ -120,9 +120,9 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
                 *map(at, (*device.indices, *device.reals)),
             )  # fmt: skip
             assert all(map(wall_stands, device.kept))
-        states = [Kept(*(x.view(np.int32) for x in device.kept)) for device in devices]
+        states = [DeviceState(*(x.view(np.int32) for x in device.kept)) for device in devices]
         asked = {
-            tuple(bool(state.asks_for(what)) for what in ("mail", "cores", "lists"))
+            tuple(bool(state.requests(what)) for what in ("mail", "cores", "lists"))
             for state in states
         }
         assert len(asked) == 1, "they all ask for the same at the same time"
@@ -145,7 +145,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
 def assert_as_on_cpu(library, cost, by, count, method, schedules, **given):
     """Returns what a device keeps, and the result."""
     with x64(True):
-        expected = to_numpy(divided(cost, by, count, method=method, **given))
+        expected = to_numpy(sharded(cost, by, count, method=method, **given))
     for schedule in schedules:
         devices = solve(library, cost, by, count, method, **schedule, **given)
         for device in devices:

@@ -1,10 +1,10 @@
-"""The kernels for divided problems, by each method and side, for tools that watch memory:
+"""The kernels for sharded costs, by each method and side, for tools that watch memory:
 
     PYTHONPATH=tests/support compute-sanitizer --tool memcheck python \
-        tests/gpu/sweep_divided_gpu.py PART
+        tests/gpu/sweep_sharded_costs_gpu.py PART
 
 test_sanitizer.py runs it, a process for each of `PARTS`. On one GPU, which takes the same steps and
-hears from itself.
+gathers from itself.
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""One assignment on a mesh of one GPU and of all: the same bits as on the CPU, and not divided."""
+"""One assignment on a mesh of one GPU and of all: the same bits as on the CPU, and not sharded."""
 
 import jax
 import numpy as np
 import pytest
-from divided_helpers import METHODS
 from helpers import assert_same_bits, to_numpy
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from sharded_helpers import METHODS
 
 import jaxmatch as jm
 

@@ -1,4 +1,4 @@
-"""Divided costs inside everything that JAX does: meshes, gradients, what is exchanged; errors."""
+"""Sharded costs inside everything that JAX does: meshes, gradients, what is exchanged; errors."""
 
 import math
 import re
@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from divided_helpers import (
+from helpers import assert_same_bits, native_calls, to_numpy, x64
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from sharded_helpers import (
     by_each_side,
-    divided,
     each_method,
     mesh_of,
     place,
+    sharded,
     some_of_both,
     spec_of,
 )
-from helpers import assert_same_bits, native_calls, to_numpy, x64
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
 from jaxmatch._ffi import libraries
@@ -35,8 +35,8 @@ def test_meshes(by):
     """Automatic and explicit axes, of one mesh or several dimensions, concrete and traced."""
     cost = np.random.default_rng(4).integers(0, 99, (24, 16)).astype(np.float32)
     spec = spec_of(by)
-    expected = divided(cost, by, 4)
-    assert_same_bits(divided(cost, by, 4, method="core"), expected)  # what "auto" is
+    expected = sharded(cost, by, 4)
+    assert_same_bits(sharded(cost, by, 4, method="core"), expected)  # what "auto" is
     assert expected.col4row.sharding.is_fully_replicated
 
     def solve(cost):
@@ -49,12 +49,12 @@ def test_meshes(by):
         with jax.set_mesh(mesh):
             for program in (solve, jax.jit(solve)):
                 assert_same_bits(program(placed), expected)
-            assert_same_bits(jax.jit(solve)(cost), expected)  # it is divided here
+            assert_same_bits(jax.jit(solve)(cost), expected)  # it is sharded here
         res = jax.jit(lambda c: solve(2 * c), in_shardings=NamedSharding(mesh, spec))
         with jax.set_mesh(mesh):
             np.testing.assert_array_equal(res(placed).col4row, expected.col4row)
     two = Mesh(np.array(jax.devices("cpu")[:4]).reshape(2, 2), ("x", "y"))
-    over_two = divided(cost, by, 2)
+    over_two = sharded(cost, by, 2)
     assert_same_bits(solve(jax.device_put(cost, NamedSharding(two, spec))), over_two)
     crossed = jax.device_put(cost, NamedSharding(two, PartitionSpec("y", "x")))
     assert_same_bits(solve(crossed), over_two)  # gathered along the other axis
@@ -65,7 +65,7 @@ def test_within_a_shard_map(method, by):
     """The cost is the device's own part, masks are those of the whole problem."""
     cost = np.random.default_rng(5).random((24, 16), np.float32)
     row_mask = np.arange(24) % 5 != 0
-    expected = divided(cost, by, 4, method=method, row_mask=row_mask)
+    expected = sharded(cost, by, 4, method=method, row_mask=row_mask)
 
     def solve(part, row_mask):
         return jm.solve_assignment(part, method=method, row_mask=row_mask, **{by: "x"})
@@ -90,7 +90,7 @@ def test_gradient(method, by):
     def value(cost, scale=1):
         return scale * jm.solve_assignment(cost, method=method, **{by: "x"}).cost
 
-    expected = permutation_matrix(divided(np.array(cost), by, 4, method=method), cost.shape)
+    expected = permutation_matrix(sharded(np.array(cost), by, 4, method=method), cost.shape)
     with jax.set_mesh(mesh):
         differentiate = jax.grad(value)
         for gradient in (differentiate(cost), jax.jit(differentiate)(cost)):
@@ -247,7 +247,7 @@ def test_sides_are_those_of_the_whole_problem(by):
 
 @by_each_side
 @pytest.mark.parametrize("n, m", [(16, 24), (24, 16)])
-def test_check_of_divided_costs(by, n, m, monkeypatch):
+def test_check_of_sharded_costs(by, n, m, monkeypatch):
     """The same as of costs that are not, also by blocks of rows of which the last ones overlap."""
     monkeypatch.setattr("jaxmatch._assignment.sharded_check._MOST_ENTRIES", 5 * m)
     cost = (np.random.default_rng(0).random((n, m)) * 2**28).astype(np.float32)

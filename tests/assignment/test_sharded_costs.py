@@ -1,11 +1,10 @@
-"""One assignment whose costs are divided over devices: exact arithmetic, scipy, and one device."""
+"""One assignment whose costs are sharded over devices: exact arithmetic, scipy, and one device."""
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import jax
 import numpy as np
 import pytest
-from divided_helpers import METHODS, SIDES, by_each_side, divided, each_method, some_of_both
 from exact import prove
 from helpers import (
     assert_checked,
@@ -18,6 +17,7 @@ from helpers import (
 )
 from hypothesis import given, settings
 from oracles import brute_force, scipy_optimum
+from sharded_helpers import METHODS, SIDES, by_each_side, each_method, sharded, some_of_both
 from test_assignment_families import batch, families, few_roundings, hidden
 from test_assignment_features import hide
 from test_core_structured import KINDS, assert_optimal, costs, moved_classes, solved_in_steps
@@ -48,7 +48,7 @@ def test_family(dtype, wide, method, by):
         problems = batch(family, dtype, shape, maximize)
         provable = is_exact and wide
         with x64(wide):
-            each = [divided(c, by, devices, method=method, maximize=maximize) for c in problems]
+            each = [sharded(c, by, devices, method=method, maximize=maximize) for c in problems]
             res = jax.tree.map(lambda *x: np.stack(x), *to_numpy(each))
             assert res.cost.dtype == (np.float64 if wide else np.float32)
             assert_proved(problems, res, exact=provable, maximize=maximize)
@@ -86,7 +86,7 @@ def test_masks(devices, method, by):
         cost = rng.integers(-40, 40, shape).astype(np.float32)
         cost[rng.random(shape) < 0.2] = -np.inf if maximize else np.inf
         cost = hide(rng, cost, row_mask, col_mask)
-        res = divided(cost, by, devices, method=method, maximize=maximize, **given)
+        res = sharded(cost, by, devices, method=method, maximize=maximize, **given)
         optimum = scipy_optimum(cost, maximize, **given)
         if optimum is None:
             assert_failed(res, jm.Status.INFEASIBLE)
@@ -104,7 +104,7 @@ def test_statuses(method, by):
 
     def status(cost, expected, devices=4):
         for sign, maximize in ((1, False), (-1, True)):
-            res = divided(sign * cost, by, devices, method=method, maximize=maximize)
+            res = sharded(sign * cost, by, devices, method=method, maximize=maximize)
             assert int(res.status) == expected
             if expected != jm.Status.OPTIMAL:
                 assert_failed(res, expected)
@@ -144,18 +144,18 @@ def test_walls_do_not_blunt_the_rest(method, by):
     for wall in (1e9, 1e30):
         walled = np.where(rng.random((40, 40)) < 0.5, wall, rng.random((40, 40))).astype("f4")
         other = to_numpy(jm.solve_assignment(walled, method="jonker_volgenant"))
-        res = to_numpy(divided(walled, by, 4, method=method))
+        res = to_numpy(sharded(walled, by, 4, method=method))
         assert (res.status, res.gap, res.cost) == (jm.Status.OPTIMAL, 0, other.cost)
         walled[3] = wall  # now somebody has to
         other = to_numpy(jm.solve_assignment(walled, method="jonker_volgenant"))
-        res = to_numpy(divided(walled, by, 4, method=method))
+        res = to_numpy(sharded(walled, by, 4, method=method))
         assert res.status == jm.Status.OPTIMAL and res.gap <= 1e-10 * wall
         assert abs(res.cost - other.cost) <= res.gap + other.gap
     most = np.finfo(np.float64).max
     wide = [most / 64 * rng.random((40, 40)), np.full((40, 40), 5e-324), most * np.eye(40)]
     for cost in (*wide, beyond_the_grid()):
         with x64(True):
-            res = to_numpy(divided(cost, by, 4, method=method))
+            res = to_numpy(sharded(cost, by, 4, method=method))
             assert res.status == jm.Status.OPTIMAL
             np.testing.assert_allclose(res.cost, float(scipy_optimum(cost)), rtol=1e-12)
 
@@ -169,10 +169,10 @@ def test_structured_costs(shape, method, by):
             if method == "classical" and "products" in kind:
                 continue  # it tells of all zeros again for each of n² / 2 updates
             cost = costs(kind, *shape)
-            assert_optimal(cost, divided(cost, by, 4, method=method))
+            assert_optimal(cost, sharded(cost, by, 4, method=method))
         for seed in (2, 4, 16) if method == "core" and shape == (132, 132) else ():
             cost = moved_classes(seed).astype(np.int32)
-            assert_optimal(cost, divided(cost, by, 4))
+            assert_optimal(cost, sharded(cost, by, 4))
 
 
 @by_each_side
@@ -181,7 +181,7 @@ def test_integers_that_a_float_does_not_hold(by):
     cost[range(8), range(8)] = 2**24 + 1
     with x64(True):
         for method in METHODS:
-            res = divided(cost, by, 4, method=method)
+            res = sharded(cost, by, 4, method=method)
             assert (float(res.cost), float(res.gap)) == (8 * (2**24 + 1), 0)
 
 
@@ -198,7 +198,7 @@ shapes = st.sampled_from([(4, 4), (4, 8), (8, 4)])
     st.sampled_from(METHODS), st.sampled_from(SIDES), st.sampled_from([2, 4]),
 )  # fmt: skip
 def test_agrees_with_exhaustive_search(cost, method, by, devices):
-    res = to_numpy(divided(cost, by, devices, method=method))
+    res = to_numpy(sharded(cost, by, devices, method=method))
     optimum = brute_force(cost) if max(cost.shape) < 8 else scipy_optimum(cost)
     if optimum is None:
         assert_failed(res, jm.Status.INFEASIBLE)
@@ -215,7 +215,7 @@ def test_agrees_with_exhaustive_search(cost, method, by, devices):
 @each_method
 @pytest.mark.parametrize("shape", [(132, 132), (84, 156)], ids=str)
 def test_same_bits_as_on_one_device(shape, method):
-    """Where rows are divided and are not the longer side."""
+    """With sharded rows that are not the longer side."""
     rng = np.random.default_rng(3)
     many = [costs(kind, *shape) for kind in KINDS]
     many += [rng.integers(-(2**31), 2**31, shape).astype(np.int32), rng.random(shape, np.float32)]
@@ -227,7 +227,7 @@ def test_same_bits_as_on_one_device(shape, method):
         if method == "classical" and k < len(KINDS) and "products" in KINDS[k]:
             continue
         one = jm.solve_assignment(cost, method=method)
-        assert_same_bits(divided(cost, "row_axis", 2 + k % 3, method=method), one)
+        assert_same_bits(sharded(cost, "row_axis", 2 + k % 3, method=method), one)
 
 
 def test_trees_end_what_cores_cannot():
@@ -235,12 +235,12 @@ def test_trees_end_what_cores_cannot():
     cost = costs("products", 132, 140)
     state = solved_in_steps(cost)
     assert int(state.dense_steps) > 0
-    assert_same_bits(divided(cost, "row_axis", 4), state.result)
+    assert_same_bits(sharded(cost, "row_axis", 4), state.result)
 
 
 @some_of_both
 def test_same_bits_again(method, by):
     cost = costs("random products" if method == "core" else "clusters", 132, 140)
-    first = divided(cost, by, 4, method=method)
+    first = sharded(cost, by, 4, method=method)
     for _ in range(3):
-        assert_same_bits(divided(cost, by, 4, method=method), first)
+        assert_same_bits(sharded(cost, by, 4, method=method), first)

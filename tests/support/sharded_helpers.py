@@ -1,4 +1,4 @@
-"""What the tests of divided costs share: methods, meshes, and how costs lie on them."""
+"""Shared by the tests of sharded costs: methods, meshes, and the placement of costs."""
 
 import jax
 import numpy as np
@@ -30,5 +30,5 @@ def place(cost, by, mesh):
     return jax.device_put(cost, NamedSharding(mesh, spec_of(by)))
 
 
-def divided(cost, by, devices, **how):
+def sharded(cost, by, devices, **how):
     return jm.solve_assignment(place(cost, by, mesh_of(devices)), **{by: "x"}, **how)
