@@ -64,16 +64,16 @@ def most_devices() -> float:
     return most("large.most_devices")
 
 
-def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> DeviceState:
+def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> list[int]:
     problem = (n, m, masked, rows, devices)
     has_cores = method == "core"
-    return DeviceState(  # type: ignore[arg-type]
+    return [
         size("large.control"),
         size("sharded.scratch.core" if has_cores else "sharded.scratch", *problem),
         size("sharded.cores", *problem) if has_cores else 0,
         size("sharded.lists", *problem),
         size("sharded.mail", *problem),
-    )
+    ]
 
 
 def empty_state(
@@ -82,7 +82,7 @@ def empty_state(
     """The initial state of a device, and empty gathered blocks."""
     sizes = _sizes(n, m, masked, method, rows, devices)
     state = DeviceState(*(jnp.zeros(size, jnp.int32) for size in sizes))
-    gathered = (jnp.zeros((devices, size), jnp.int32) for size in (sizes.mail, *sizes[2:4]))
+    gathered = (jnp.zeros((devices, size), jnp.int32) for size in (sizes[4], *sizes[2:4]))
     return state, GatheredBlocks(*gathered)
 
 
@@ -105,8 +105,8 @@ def sharded_assignment(
     `costs` is this device's shard of the matrix. With a metric it is a pair of point sets `[d, k]`:
     this device's shard of the sharded side, and all points of the other side.
     """
-    optional = {"row_mask": masks[0], "col_mask": masks[1]}
-    optional |= {"other_points": costs[1] if len(costs) > 1 else None, "device": device}
+    optional: dict[str, Array | None] = {"row_mask": masks[0], "col_mask": masks[1]}
+    optional |= {"other_points": costs[-1] if metric is not None else None, "device": device}
     optional |= gathered._asdict()
     operands = [costs[0], *(x for x in optional.values() if x is not None)]
     first = len(operands)

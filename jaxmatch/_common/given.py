@@ -71,7 +71,7 @@ def typed(
 ) -> Any:
     """An array of one of the dtypes; `must` describes these in the error."""
     x = as_given(name, x)
-    array = np.asarray(x) if type(x) in _PYTHON_NUMBERS else x
+    array: Any = np.asarray(x) if type(x) in _PYTHON_NUMBERS else x
     if array.dtype in dtypes:
         return array
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
