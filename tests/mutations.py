@@ -71,8 +71,8 @@ FAULTS = {
     ),
     "assignment-masks-swapped": Fault(
         "ffi/assignment/decode.h",
-        "const auto row_mask = take(given & kRowMask), col_mask = take(given & kColMask);",
-        "const auto col_mask = take(given & kRowMask), row_mask = take(given & kColMask);",
+        'const auto row_mask = optional_operand(args, given, "row_mask");',
+        'const auto row_mask = optional_operand(args, given, "col_mask");',
         "tests/assignment/test_assignment_features.py",
     ),
     "core-gap-without-rounding": Fault(
@@ -149,15 +149,15 @@ FAULTS = {
         _MATCHING,
     ),
     "cuda-flow-tally-cleared-too-early": Fault(
-        "ffi/flow/cuda/grid.cuh",
+        "ffi/common/cuda/grid.cuh",
         "ring_[(step_ + 2) % kTallies]",
         "ring_[(step_ + 1) % kTallies]",
         _FLOW,
     ),
     "cuda-flow-sum-of-one-block": Fault(
-        "ffi/flow/cuda/grid.cuh",
-        "return int(blockDim.x) * blocks_; }",
-        "return int(blockDim.x) * blocks_ + 1; }",
+        "ffi/common/cuda/grid.cuh",
+        "return int(blockDim.x) * blocks(); }",
+        "return int(blockDim.x) * blocks() + 1; }",
         _FLOW,
     ),
     "cuda-grid-cut-last-tile": Fault(
@@ -200,8 +200,8 @@ FAULTS = {
     ),
     "gradient-of-masked-rows": Fault(
         "jaxmatch/_assignment/solve.py",
-        "exists &= row_mask",
-        "exists &= True",
+        "alone &= problem.row_mask",
+        "alone &= True",
         "tests/assignment/test_gradients.py",
     ),
     "perturbed-scale-of-others": Fault(
