@@ -64,16 +64,17 @@ def most_devices() -> float:
     return most("large.most_devices")
 
 
-def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> list[int]:
+def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) -> dict[str, int]:
+    """The lengths of the arrays of a `DeviceState`."""
     problem = (n, m, masked, rows, devices)
     has_cores = method == "core"
-    return [
-        size("large.control"),
-        size("sharded.scratch.core" if has_cores else "sharded.scratch", *problem),
-        size("sharded.cores", *problem) if has_cores else 0,
-        size("sharded.lists", *problem),
-        size("sharded.mail", *problem),
-    ]
+    return {
+        "control": size("large.control"),
+        "scratch": size("sharded.scratch.core" if has_cores else "sharded.scratch", *problem),
+        "cores": size("sharded.cores", *problem) if has_cores else 0,
+        "lists": size("sharded.lists", *problem),
+        "mail": size("sharded.mail", *problem),
+    }
 
 
 def empty_state(
@@ -81,9 +82,11 @@ def empty_state(
 ) -> tuple[DeviceState, GatheredBlocks]:
     """The initial state of a device, and empty gathered blocks."""
     sizes = _sizes(n, m, masked, method, rows, devices)
-    state = DeviceState(*(jnp.zeros(size, jnp.int32) for size in sizes))
-    gathered = (jnp.zeros((devices, size), jnp.int32) for size in (sizes[4], *sizes[2:4]))
-    return state, GatheredBlocks(*gathered)
+    state = {name: jnp.zeros(size, jnp.int32) for name, size in sizes.items()}
+    gathered = {
+        name: jnp.zeros((devices, sizes[name]), jnp.int32) for name in GatheredBlocks._fields
+    }
+    return DeviceState(**state), GatheredBlocks(**gathered)
 
 
 def sharded_assignment(
@@ -105,10 +108,11 @@ def sharded_assignment(
     `costs` is this device's shard of the matrix. With a metric it is a pair of point sets `[d, k]`:
     this device's shard of the sharded side, and all points of the other side.
     """
-    optional: dict[str, Array | None] = {"row_mask": masks[0], "col_mask": masks[1]}
-    optional |= {"other_points": costs[-1] if metric is not None else None, "device": device}
+    optional = {"row_mask": masks[0], "col_mask": masks[1]}
+    shard, *others = costs
+    optional |= {"other_points": others[0] if others else None, "device": device}
     optional |= gathered._asdict()
-    operands = [costs[0], *(x for x in optional.values() if x is not None)]
+    operands = [shard, *(x for x in optional.values() if x is not None)]
     first = len(operands)
     operands += state[:4]  # updated in place by aliases; the mail is written anew
     results = [*assignment_fields(*sides), *buffers([x.size for x in state])]

@@ -70,8 +70,8 @@ def typed(
     name: str, x: ArrayLike, dtypes: frozenset[np.dtype], must: str, advice: str = "; cast it"
 ) -> Any:
     """An array of one of the dtypes; `must` describes these in the error."""
-    x = as_given(name, x)
-    array: Any = np.asarray(x) if type(x) in _PYTHON_NUMBERS else x
+    value = as_given(name, x)
+    array = np.asarray(value) if type(value) in _PYTHON_NUMBERS else value
     if array.dtype in dtypes:
         return array
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
