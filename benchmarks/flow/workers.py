@@ -45,14 +45,14 @@ class Bench(workers.Bench):
         import jax
 
         from jaxmatch._flow import native
-        from jaxmatch._flow.methods import METHODS, choice_and_k
+        from jaxmatch._flow.methods import METHODS, cuda_options
 
         if job.form != "network":
             return {}
         arguments = self.loaded[job.instance, job.layout]
         solver = METHODS[job.method].cuda
-        choice, k = choice_and_k(solver, job.layout, job.options)
-        how = {"method": solver, "choice": choice, "k": k, "rounds": 0, "platform": "cuda"}
+        options = cuda_options(solver, job.layout, dict(job.options))
+        how = {"method": solver, "options": options, "steps": 0, "platform": "cuda"}
         ends = [jax.numpy.int32(x) for x in arguments[2:]]
         _, buffers = jax.jit(lambda *given: native.flow(*given, **how))(*arguments[:2], *ends)
         cycles, searches = buffers.spent()

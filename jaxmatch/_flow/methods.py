@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,11 @@ def solve_here(
     return _in_one_call(network, capacity, source, sink, platform="cpu", method=method, options={})
 
 
+def cuda_options(solver: str, layout: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a GPU solver, with its defaults."""
+    return {**OPTIONS[solver], **options, "layout": layout} if solver in OPTIONS else {}
+
+
 def solve_flow(
     network: FlowNetwork,
     capacity: Array,
@@ -78,9 +84,7 @@ def solve_flow(
     if cpu is not None:
         on_cpu = partial(_in_one_call, platform="cpu", method=cpu, options={})
     if cuda is not None:
-        of_kernel: dict[str, Any] = {}
-        if cuda in OPTIONS:
-            of_kernel = {**OPTIONS[cuda], **dict(options), "layout": network.layout}
+        of_kernel = cuda_options(cuda, network.layout, dict(options))
         call = partial(_in_steps, steps=steps) if steps else _in_one_call
         on_cuda = partial(call, platform="cuda", method=cuda, options=of_kernel)
 
