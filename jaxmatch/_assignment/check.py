@@ -77,9 +77,10 @@ def check_assignment(
 
     **Exact:** the bound holds for the numbers passed in. Each difference is an exact sum of a float
     and its rounding error; all other roundings are upwards, so a gap of 0 is exact. The duals of a
-    result are rounded to its dtype. If the exact duals do not fit, as in float32 with costs of many
-    digits, the gap grows by up to one rounding of a dual per row and column; `result.gap` uses the
-    solver's own, longer duals. In float64 both agree in all but extreme cases. XLA flushes denormal
+    result are rounded to its dtype. If that dtype cannot represent the exact duals, as
+    float32 with costs of many digits, rounding them increases the gap by at most one rounding error
+    per row and per column. `result.gap` is not affected: the solver computes it from duals of
+    higher precision. In float64 both agree in all but extreme cases. XLA flushes denormal
     numbers to zero. If a cost or a dual is small enough to cause one (non-zero and below 1e-30 in
     float32, 1e-290 in float64), the gap is widened by the possible error, at most 1e-36 (1e-305)
     per row and column. On a TPU, denormal float64 costs are read as zero.

@@ -110,8 +110,8 @@ def solve_assignment_points(
 
     **Time and memory:** for `"core"` a few passes over all pairs, each O(n·m·d), and on one device
     7 KB per row; more passes if it switches to trees, see `"core"` in `solve_assignment`.
-    Jonker-Volgenant takes at most O(n·m·min(n, m)) steps, O((n + m)·d) memory, and a cache of up to
-    16 MB for computed rows, or of 32 rows if these need more.
+    Jonker-Volgenant takes at most O(n·m·min(n, m)) steps, O((n + m)·d) memory and a cache of
+    computed rows, of at most 16 MB or 32 rows, whichever is larger.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
@@ -160,9 +160,9 @@ def check_assignment_points(
 
     **Arguments:** those of the solver, and its result.
 
-    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck], with the bound of
-    [`check_assignment`][jaxmatch.check_assignment], in pure JAX. Distances are recomputed. Under
-    `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64 and rounded, as in
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
+    [`check_assignment`][jaxmatch.check_assignment], also computed in pure JAX. Distances are
+    recomputed. Under `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64 and rounded, as in
     the solver. Otherwise they are computed in float32 and differ by a few roundings. The gap then
     grows by as much for each row and is seldom 0: verify `gap <= tolerance` instead of `optimal`.
 

@@ -56,8 +56,9 @@ class Entropic(Estimator):
     In rectangular problems the slack of a row or column that may stay unmatched is an entry too:
     `s_j = 1 − Σ_i P_ij` if there are more columns than rows, likewise for rows. Its cost is 0 and
     its entropy counts. This is the same as padding to a square problem by dummies: the shorter side
-    sums to one, the longer one to at most one. With `may_stay_unmatched` rows sum to one including
-    the last column, which has no bound, and all other columns have slack. Forbidden pairs, and
+    sums to one, the longer one to at most one. With `may_stay_unmatched` each row sums to one, the
+    entry of the last column included. The last column may have any sum, every other column a sum
+    of at most one. Forbidden pairs, and
     pairs that occur in no solution, are exactly 0.
 
     **Status:** if there is no solution, costs are invalid, ε is not positive, or the iterations do

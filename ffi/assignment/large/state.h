@@ -102,7 +102,7 @@ struct LargeState {
   int64_t* horizon;             // of rows: a lower bound on reduced costs outside the core
   int64_t* label;               // of columns: see Search; or the least slack
   int64_t* label_by_position;   // [n + m]: labels during a search, see LabelLayout
-  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); and bids
+  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); the best bid
   int64_t* nearest;             // of free rows: the label of the nearest end of their tree
   int32_t* end;                 // of free rows: that end
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up

@@ -58,8 +58,8 @@ __attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl"))) void with_avx
 }
 #endif
 
-// Runs f, compiled for the instruction set in use. This needs inlining of f and of all functions
-// that it calls in its loops: pass an `[&]() JAXMATCH_VECTORIZED {...}`.
+// Runs f, compiled for the instruction set in use. The compiler must inline f and each function
+// that the loops of f call: pass an `[&]() JAXMATCH_VECTORIZED {...}`.
 #define JAXMATCH_VECTORIZED __attribute__((always_inline))
 template <class F>
 void vectorized(const F& f) {

@@ -103,8 +103,8 @@ class FixedPoint {
     return exact || !kMustBeExact;
   }
 
-  // The capacity of the cut from the given numbers, summed row by row; none if it is finite and
-  // exceeds T.
+  // The capacity of the cut: the sum of the given capacities, row by row. No value if all of them
+  // are finite and the sum exceeds the range of T.
   template <class IsSource>
   std::optional<T> cut(const IsSource& is_source) const {
     double total = 0, most = 0;

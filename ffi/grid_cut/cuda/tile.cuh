@@ -1,8 +1,8 @@
 // One tile of a grid in shared memory: push-relabel and distances by sweeps over all of its cells.
 //
 // Flow runs backwards, from the sink to the source: a cell has excess if its sink capacity exceeds
-// its source capacity, and a deficit in the opposite case. So the cells that still reach a deficit
-// in the end are those that residual arcs reach from the source.
+// its source capacity, and a deficit in the opposite case. At the end, a cell
+// can still send flow to a deficit exactly if a residual path leads from the source to it.
 #ifndef JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 

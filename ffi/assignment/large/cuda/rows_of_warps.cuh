@@ -1,4 +1,4 @@
-// Mapping of rows to warps during label correcting, and to the blocks that cache their arcs.
+// Maps each row to the warp that corrects its labels, and to the block that caches its arcs.
 #ifndef JAXMATCH_LARGE_CUDA_ROWS_OF_WARPS_CUH_
 #define JAXMATCH_LARGE_CUDA_ROWS_OF_WARPS_CUH_
 
