@@ -162,9 +162,10 @@ def check_assignment_points(
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
     [`check_assignment`][jaxmatch.check_assignment], also computed in pure JAX. Distances are
-    recomputed. Under `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64 and rounded, as in
-    the solver. Otherwise they are computed in float32 and differ by a few roundings. The gap then
-    grows by as much for each row and is seldom 0: verify `gap <= tolerance` instead of `optimal`.
+    recomputed. Under `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64
+    and rounded, as in the solver. Otherwise they are computed in float32 and differ by a few
+    roundings. The gap then grows by as much for each row and is seldom 0: verify `gap <= tolerance`
+    instead of `optimal`.
 
     **Time and memory:** one pass over all pairs, in blocks of 4 million. Each device reads its own
     shard of the points.

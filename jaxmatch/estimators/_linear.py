@@ -150,8 +150,8 @@ class Perturbed(Estimator):
     - `control_variate`: a baseline that is subtracted from each sample's solution in the
       derivative; it reduces the variance and keeps the mean. `"others"`: the mean of the other
       samples, and no baseline for a single sample (Kool, van Hoof and Welling, *Buy 4 REINFORCE
-      samples, get a baseline for free!*, 2019). `"solution"`: the solution without noise, one more solve, for noise
-      that is weak compared with the costs. `"none"`: no baseline.
+      samples, get a baseline for free!*, 2019). `"solution"`: the solution without noise, one more
+      solve, for noise that is weak compared with the costs. `"none"`: no baseline.
     - `symmetric`: average the estimate of the Jacobian, which is symmetric, with its transpose.
       The mean of both has about half the variance. Do not use it if the loss's gradient is large
       at entries that no solution contains: without it they have no effect, with it they add noise.

@@ -52,8 +52,9 @@ def permutation_invariant_loss(
     - `targets`: `[..., m, time]`, with the same leading axes or fewer.
     - `pair_cost(outputs, targets)`: a function that returns `[..., n, m]`, the loss of each output
       against each target, for any leading axes, such as
-      [`negative_si_snr`][jaxmatch.losses.negative_si_snr] or your own. It is called on all pairs for the matching. For the loss it is called on matched pairs
-      only, with n = m = 1 and one more leading axis, so other pairs have no backward pass.
+      [`negative_si_snr`][jaxmatch.losses.negative_si_snr] or your own. It is called on all pairs
+      for the matching. For the loss it is called on matched pairs only, with n = m = 1 and one more
+      leading axis, so other pairs have no backward pass.
     - `target_mask`: bool, broadcasts to `[..., m]`; False is padding, for utterances with fewer
       speakers.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
