@@ -117,7 +117,7 @@ def sharded_assignment(
     operands += state[:4]  # updated in place by aliases; the mail is written anew
     results = [*assignment_fields(*sides), *buffers([x.size for x in state])]
     out = native_call(
-        "jaxmatch_assignment_divided",
+        "jaxmatch_assignment_sharded",
         operands,
         results,
         core_dims=[x.ndim for x in operands],

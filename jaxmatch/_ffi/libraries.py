@@ -17,7 +17,7 @@ from jaxmatch._ffi.abi import ABI
 _IN_BOTH = (
     "jaxmatch_assignment",
     "jaxmatch_assignment_core",
-    "jaxmatch_assignment_divided",
+    "jaxmatch_assignment_sharded",
     "jaxmatch_flow",
     "jaxmatch_grid_cut",
     "jaxmatch_matching",

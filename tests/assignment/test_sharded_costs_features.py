@@ -165,7 +165,7 @@ def test_lowers_for_cuda(method, monkeypatch):
 
     with jax.set_mesh(sharding.mesh):
         text = solve.trace(cost).lower(lowering_platforms=("cuda",)).as_text()
-    assert set(re.findall(r"custom_call @(jaxmatch_\w+)", text)) == {"jaxmatch_assignment_divided"}
+    assert set(re.findall(r"custom_call @(jaxmatch_\w+)", text)) == {"jaxmatch_assignment_sharded"}
     for call in native_calls(text):
         assert call["present"] == "col_mask device mail cores lists"
         assert call["method"] == method and int(call["devices"]) == DEVICES

@@ -1,4 +1,4 @@
-// Handler of the target jaxmatch_assignment_divided on CPU: one step of this device's shard.
+// Handler of the target jaxmatch_assignment_sharded on CPU: one step of this device's shard.
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/sharded/operands.h"
 
@@ -26,5 +26,5 @@ ffi::Error AssignmentSharded(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi:
 }  // namespace jaxmatch::assignment::large
 
 JAXMATCH_HANDLER(
-    jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentSharded,
+    jaxmatch_assignment_sharded, jaxmatch::assignment::large::AssignmentSharded,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

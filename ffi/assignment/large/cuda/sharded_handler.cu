@@ -1,4 +1,4 @@
-// Handler of the target jaxmatch_assignment_divided on CUDA: one step of this GPU's shard. It is
+// Handler of the target jaxmatch_assignment_sharded on CUDA: one step of this GPU's shard. It is
 // one cooperative launch, or three with the core method, whose searches have a kernel of their own.
 #include "assignment/large/cuda/launch.h"
 #include "assignment/large/sharded/operands.h"
@@ -36,7 +36,7 @@ const void* SearchKernel() {
 
 }  // namespace jaxmatch::assignment::large
 
-JAXMATCH_HANDLER(jaxmatch_assignment_divided, jaxmatch::assignment::large::AssignmentSharded,
+JAXMATCH_HANDLER(jaxmatch_assignment_sharded, jaxmatch::assignment::large::AssignmentSharded,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .RemainingArgs()

@@ -1,4 +1,4 @@
-// Decodes the operands of the target jaxmatch_assignment_divided, for both platforms.
+// Decodes the operands of the target jaxmatch_assignment_sharded, for both platforms.
 #ifndef JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 #define JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 
@@ -105,7 +105,7 @@ struct ShardedOperands {
       case Dtype::kF64:
         return solve(Points<double>{});
       default:
-        return ffi::Error::InvalidArgument("jaxmatch_assignment_divided: unsupported dtype");
+        return ffi::Error::InvalidArgument("jaxmatch_assignment_sharded: unsupported dtype");
     }
   }
 };
@@ -114,7 +114,7 @@ struct ShardedOperands {
 // other side, the device index, the gathered data of all devices, and this device's state.
 inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                    const ffi::Dictionary& attributes) {
-  Attributes given("jaxmatch_assignment_divided", attributes);
+  Attributes given("jaxmatch_assignment_sharded", attributes);
   const auto fail = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto shard = decode_assignment(args, rets, given);
   if (!shard.has_value()) return ffi::Unexpected(shard.error());
