@@ -13,9 +13,11 @@ _DEVICES = "--xla_force_host_platform_device_count"
 if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}=4".strip()
 
-# Nor optimise what runs once or twice, nor compile it again in another process or in the next run:
-# JAX knows a program by its text, its options and the version of XLA. A program that calls our
-# library holds the handler's name alone. Processes that tests start inherit all of this.
+# Compilation takes most of the time of the tests. So XLA optimises only what asks for it (the
+# fixture `optimised`), and compiled programs are kept for other processes and for the next run: JAX
+# finds a program by its text, its options and XLA's version. A program that calls our library
+# contains the handler's name alone, so a new library needs no new programs. Processes that tests
+# start inherit all of this.
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "build" / "programs"
 _MOST_BYTES_OF_PROGRAMS = 2 * 10**9
@@ -44,7 +46,7 @@ _LARGE_BYTES = 16 * 10**9
 
 
 def pytest_sessionstart(session):
-    """Programs of long ago are in nobody's way, but for the room they take."""
+    """Compiled programs are removed once they take too much room."""
     if hasattr(session.config, "workerinput") or not PROGRAMS.exists():
         return
     if sum(file.stat().st_size for file in PROGRAMS.iterdir()) > _MOST_BYTES_OF_PROGRAMS:
@@ -100,6 +102,16 @@ def forget_programs():
 
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def optimised():
+    """For tests of rounding: XLA may fuse, reassociate and contract as it does for users."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -7,6 +7,7 @@ is over the limit.
 
 from __future__ import annotations
 
+import abc
 import multiprocessing
 import os
 import statistics
@@ -74,7 +75,7 @@ class Solver(NamedTuple):
 # In the worker: no jax before the process has its cores and its platform
 
 
-class Bench:
+class Bench(abc.ABC):
     """Runs in the process: made there once, then asked again and again. Keeps what a subclass
     loads; repeats a solve for `budget` seconds."""
 
@@ -84,8 +85,8 @@ class Bench:
         self.cache, self.budget = cache, budget
         self.loaded: dict[Any, Any] = {}
 
-    def solver(self, job: Any) -> Solver:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def solver(self, job: Any) -> Solver: ...
 
     def inside(self, job: Any) -> dict[str, Any]:
         """Counters that the kernels keep, of one more solve on a GPU."""

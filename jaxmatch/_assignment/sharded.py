@@ -22,6 +22,7 @@ from jaxmatch._common.sharding import vary_alike, varying_axes
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._ffi.dispatch import by_platform
+from jaxmatch._ffi.sizes import most
 
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def check_partition(
     where = f" where `{name}` is given" if partition.axis is not None else ""
     if method not in [*methods]:  # a list: an unhashable name must not raise a TypeError
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
-    most = native_sharded.most_devices()
-    if size > most:
-        raise ValueError(f"`{name}` must be an axis of at most {most} devices, got {size}.")
+    most_devices = native_sharded.most_devices()
+    if size > most_devices:
+        raise ValueError(f"`{name}` must be an axis of at most {most_devices} devices, got {size}.")
     if dtype == jnp.int64:
         raise ValueError(f"the costs must not be int64{where}; cast them to int32 or a float.")
-    if min(n, m) == 0 or max(n, m) >= 1 << 18:
+    if min(n, m) == 0 or max(n, m) > most("large.longest_side"):
         raise ValueError(
             f"the problem must have sides from 1 to 2^18 - 1{where}, got {n} rows and {m} columns; "
             "solve a part."

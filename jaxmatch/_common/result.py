@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +25,7 @@ def result_float() -> jnp.dtype:
     return jax.dtypes.canonicalize_dtype(float)
 
 
-class Batched:
+class Batched(abc.ABC):
     """Base of dataclasses whose fields share leading batch dimensions."""
 
     # `__getitem__` alone would make iteration yield problems, but users expect unpacking to yield
@@ -32,9 +33,9 @@ class Batched:
     __iter__: Any = None
 
     @property
+    @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
         """The leading dimensions that all fields share; () for a single problem."""
-        raise NotImplementedError
 
     @unchecked
     def __getitem__(self, index: Any) -> Self:

@@ -39,9 +39,10 @@ class FlowBuffers(NamedTuple):
         cancelling of flow along its way before these; the search for the cut.
         """
         control = np.asarray(self.control)
-        cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
-        spent = control[..., cycles : cycles + 12].copy().view(np.int64)
-        return spent, control[..., searches : searches + 2]
+        cycles, searches, ring = map(
+            size, ("flow.control.cycles", "flow.control.searches", "flow.control.ring")
+        )
+        return control[..., cycles:searches].copy().view(np.int64), control[..., searches:ring]
 
 
 def _buffer_sizes(network: FlowNetwork) -> list[int]:

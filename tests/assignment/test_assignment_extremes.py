@@ -17,6 +17,9 @@ from sharded_helpers import sharded
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
+
 DTYPES = [("float64", True), ("float32", False), ("float32", True), ("bfloat16", True)]
 DTYPES += [("float16", False)]
 SHAPES = [(1, 1), (2, 2), (3, 3), (4, 4), (2, 4), (4, 2), (3, 4), (1, 3), (3, 1)]

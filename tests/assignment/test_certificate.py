@@ -17,6 +17,9 @@ import jaxmatch as jm
 from jaxmatch import Assignment, Status
 
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
+
 BATCH = 32
 
 

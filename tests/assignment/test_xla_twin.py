@@ -18,6 +18,9 @@ import jaxmatch as jm
 from jaxmatch import Status
 
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
+
 # Compiling takes the time here, so problems of one shape share one call.
 BATCH = 64
 

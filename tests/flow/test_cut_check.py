@@ -13,7 +13,7 @@ from helpers import assert_same_bits, to_numpy, x64
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("platform")
+pytestmark = pytest.mark.usefixtures("platform", "optimised")
 
 N, EDGES, BATCH = 5, 16, 12
 DTYPES = [("int32", False), ("float32", False), ("bfloat16", False), ("uint8", False)]

@@ -10,6 +10,9 @@ from helpers import x64
 import jaxmatch as jm
 
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
+
 DTYPES = [("float32", False), ("float32", True), ("float64", True)]
 each_dtype = pytest.mark.parametrize("dtype, wide", DTYPES)
 

@@ -12,7 +12,7 @@ from helpers import assert_same_bits, to_numpy, x64
 import jaxmatch as jm
 
 
-pytestmark = pytest.mark.usefixtures("platform")
+pytestmark = pytest.mark.usefixtures("platform", "optimised")
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
 
 

@@ -17,7 +17,7 @@ from jaxmatch.estimators import Perturbed, _native, _samples, assignment_oracle
 from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
 
 
-pytestmark = pytest.mark.usefixtures("platform")
+pytestmark = pytest.mark.usefixtures("platform", "optimised")
 
 
 KEY = jax.random.key(11)

@@ -131,6 +131,7 @@ constexpr Size kSizes[] = {
     {"flow.control.done", constant<offsetof(FlowControl, done) / 4>},
     {"flow.control.cycles", constant<offsetof(FlowControl, cycles) / 4>},
     {"flow.control.searches", constant<offsetof(FlowControl, searches) / 4>},
+    {"flow.control.ring", constant<offsetof(FlowControl, ring) / 4>},
     {"flow.scratch",  // of nodes, arcs and edges
      [](const int64_t* a) {
        FlowState s{};
