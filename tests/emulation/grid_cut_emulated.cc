@@ -26,13 +26,6 @@ inline unsigned long long atomicMax(unsigned long long* at, unsigned long long x
   return emulator::exchanged(at, std::max(*at, x));
 }
 
-namespace jaxmatch::grid_cut {
-inline int poll_arrivals(const int* at) {
-  emulator::yield();
-  return *at;
-}
-}  // namespace jaxmatch::grid_cut
-
 #include "grid_cut/cuda/kernel.cuh"
 
 namespace jaxmatch::grid_cut {

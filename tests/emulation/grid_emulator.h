@@ -41,3 +41,11 @@ T __reduce_add_sync(unsigned, T x) {
 inline uint32_t __reduce_or_sync(unsigned, uint32_t x) {
   return emulator::reduce(kReduceOr, x, [](uint32_t a, uint32_t b) { return a | b; });
 }
+
+namespace jaxmatch {
+template <class T>
+T load_acquire(const T* at) {
+  emulator::yield();
+  return *at;
+}
+}  // namespace jaxmatch

@@ -27,10 +27,6 @@ inline void __threadfence_block() { emulator::perhaps_yield(); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 namespace jaxmatch {
 inline void atomic_add_release(uint64_t* at, uint64_t x) { *at += x; }
-inline uint64_t load_acquire(const uint64_t* at) {
-  emulator::yield();
-  return *at;
-}
 template <class T>
 void atomic_min_relaxed(T* at, T x) {
   atomicMin(at, x);

@@ -170,14 +170,14 @@ struct Format {  // integers
   static constexpr int kDigits = 0, kLowest = 0;
 };
 template <>
-struct Format<BF16> {
+struct Format<BFloat16> {
   static constexpr bool kInteger = false;
   using Bits = uint16_t;
   static constexpr Bits kInfinityBits = 0x7f80;
   static constexpr int kDigits = 8, kLowest = -133;  // significand bits, smallest denormal 2^-133
 };
 template <>
-struct Format<F16> {
+struct Format<Float16> {
   static constexpr bool kInteger = false;
   using Bits = uint16_t;
   static constexpr Bits kInfinityBits = 0x7c00;

@@ -6,35 +6,8 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-struct BF16 {
-  uint16_t bits;
-};
-struct F16 {
-  uint16_t bits;
-};
-
-inline double double_from_bits(uint64_t bits) {
-  double x;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
-inline float float_from_bits(uint32_t bits) {
-  float x;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-inline double widen(BF16 x) { return float_from_bits(uint32_t(x.bits) << 16); }
-inline double widen(F16 x) {
-  const uint64_t sign = uint64_t(x.bits & 0x8000) << 48, exponent = (x.bits >> 10) & 31;
-  const uint64_t fraction = x.bits & 1023;
-  if (exponent == 0) {  // zero or denormal: a multiple of 2^-24
-    const double magnitude = double(fraction) * 0x1p-24;
-    return sign ? -magnitude : magnitude;
-  }
-  const uint64_t wide = exponent == 31 ? 0x7ff : exponent + 1008;
-  return double_from_bits(sign | wide << 52 | fraction << 42);
-}
+inline double widen(BFloat16 x) { return single(x); }
+inline double widen(Float16 x) { return single(x); }
 inline double widen(float x) { return x; }
 inline double widen(double x) { return x; }
 inline int64_t widen(int32_t x) { return x; }
@@ -118,8 +91,8 @@ struct Avx512Lanes {
     return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
   static Reg load_cost(const int64_t* p) { return _mm512_cvtepi64_pd(_mm512_loadu_si512(p)); }
-  static Reg load_cost(const F16* p) { return from_f16(_mm_loadu_epi16(p)); }
-  static Reg load_cost(const BF16* p) { return from_bf16(_mm_loadu_epi16(p)); }
+  static Reg load_cost(const Float16* p) { return from_f16(_mm_loadu_epi16(p)); }
+  static Reg load_cost(const BFloat16* p) { return from_bf16(_mm_loadu_epi16(p)); }
   static Reg load_cost(const double* p, int n) { return _mm512_maskz_loadu_pd(first(n), p); }
   static Reg load_cost(const float* p, int n) {
     return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(first(n), p));
@@ -130,8 +103,10 @@ struct Avx512Lanes {
   static Reg load_cost(const int64_t* p, int n) {
     return _mm512_cvtepi64_pd(_mm512_maskz_loadu_epi64(first(n), p));
   }
-  static Reg load_cost(const F16* p, int n) { return from_f16(_mm_maskz_loadu_epi16(first(n), p)); }
-  static Reg load_cost(const BF16* p, int n) {
+  static Reg load_cost(const Float16* p, int n) {
+    return from_f16(_mm_maskz_loadu_epi16(first(n), p));
+  }
+  static Reg load_cost(const BFloat16* p, int n) {
     return from_bf16(_mm_maskz_loadu_epi16(first(n), p));
   }
   static Reg from_f16(__m128i x) { return _mm512_cvtps_pd(_mm256_cvtph_ps(x)); }
@@ -196,8 +171,8 @@ struct Avx2Lanes {
   static Reg load_cost(const int64_t* p) {
     return from_int64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
-  static Reg load_cost(const F16* p) { return from_f16(load64bits(p)); }
-  static Reg load_cost(const BF16* p) { return from_bf16(load64bits(p)); }
+  static Reg load_cost(const Float16* p) { return from_f16(load64bits(p)); }
+  static Reg load_cost(const BFloat16* p) { return from_bf16(load64bits(p)); }
   static Reg load_cost(const double* p, int n) { return _mm256_maskload_pd(p, first64(n)); }
   static Reg load_cost(const float* p, int n) {
     return _mm256_cvtps_pd(_mm_maskload_ps(p, first32(n)));
@@ -208,8 +183,8 @@ struct Avx2Lanes {
   static Reg load_cost(const int64_t* p, int n) {
     return from_int64(_mm256_maskload_epi64(reinterpret_cast<const long long*>(p), first64(n)));
   }
-  static Reg load_cost(const F16* p, int n) { return from_f16(first16(p, n)); }
-  static Reg load_cost(const BF16* p, int n) { return from_bf16(first16(p, n)); }
+  static Reg load_cost(const Float16* p, int n) { return from_f16(first16(p, n)); }
+  static Reg load_cost(const BFloat16* p, int n) { return from_bf16(first16(p, n)); }
   static Reg from_f16(__m128i x) { return _mm256_cvtps_pd(_mm_cvtph_ps(x)); }
   static Reg from_bf16(__m128i x) {
     return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(x), 16)));

@@ -48,7 +48,8 @@ struct AssignmentProblem {
   int32_t* status;     // scalar
 };
 
-// Memory of one thread, reused for successive problems. It only grows.
+// Memory of one thread, reused for successive problems. It only grows. HostArena cannot take its
+// place: it uses the standard library.
 struct Arena {
   char* base;
   size_t capacity;

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(JAXMATCH_AVX2) || defined(JAXMATCH_AVX512)
 #include <immintrin.h>
@@ -20,6 +21,7 @@ namespace {
 
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
+#include "common/float16.inc.h"
 #include "assignment/cpu/lanes.h"
 #include "assignment/cpu/state.h"
 #include "assignment/cpu/canonical.h"
@@ -310,9 +312,9 @@ bool solve_assignment(const AssignmentProblem& p, Arena* arena) {
   }
   switch (p.cost_dtype) {
     case Dtype::kBF16:
-      return solve_as<BF16>(p, arena);
+      return solve_as<BFloat16>(p, arena);
     case Dtype::kF16:
-      return solve_as<F16>(p, arena);
+      return solve_as<Float16>(p, arena);
     case Dtype::kF32:
       return solve_as<float>(p, arena);
     case Dtype::kF64:

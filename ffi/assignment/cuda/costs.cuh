@@ -2,12 +2,11 @@
 #ifndef JAXMATCH_CUDA_COSTS_CUH_
 #define JAXMATCH_CUDA_COSTS_CUH_
 
-#include <cuda_fp16.h>
-
 #include <cstdint>
 
 #include "assignment/cuda/group.cuh"
 #include "common/dtype.h"
+#include "common/float16.h"
 
 namespace jaxmatch::assignment {
 
@@ -40,9 +39,9 @@ struct Floats {
 
   __device__ static Raw load(const void* array, int64_t k, Dtype dtype) {
     if (dtype == Dtype::kF32) return static_cast<const uint32_t*>(array)[k];
-    const uint16_t half = static_cast<const uint16_t*>(array)[k];
-    return dtype == Dtype::kBF16 ? uint32_t(half) << 16
-                                 : __float_as_uint(__half2float(__ushort_as_half(half)));
+    return __float_as_uint(dtype == Dtype::kBF16
+                               ? jaxmatch::single(static_cast<const BFloat16*>(array)[k])
+                               : jaxmatch::single(static_cast<const Float16*>(array)[k]));
   }
   __device__ static float single(Raw raw) { return __uint_as_float(raw); }
   __device__ static double real(Raw raw) { return double(__uint_as_float(raw)); }

@@ -7,6 +7,7 @@
 #include "assignment/cuda/plan.h"
 #include "assignment/decode.h"
 #include "common/cuda/check.h"
+#include "common/cuda/cooperative_launch.h"
 
 namespace jaxmatch::assignment {
 
@@ -19,10 +20,9 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   if (b.workspace_costs > 0 && b.workspace_costs < copied_costs(b)) {
     return ffi::Error::InvalidArgument("jaxmatch_assignment: the workspace is too small");
   }
-  int device, most_bytes;
-  JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
-  JAXMATCH_CUDA_CHECK(
-      cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  GpuLimits gpu;
+  JAXMATCH_CUDA_CHECK(gpu.query());
+  const int most_bytes = gpu.shared_bytes;
   const Plan plan = make_plan(b, std::getenv("JAXMATCH_CUDA_KERNEL"), most_bytes);
   if (plan.bytes > most_bytes) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
@@ -38,9 +38,7 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
                                                 : block_kernel(plan.threads / 32, b.cost_dtype);
   constexpr int kAlwaysThere = 48 << 10;  // bytes that every kernel may use
   if (plan.bytes > kAlwaysThere) {
-    // Always the same value, since another thread may launch the same kernel.
-    JAXMATCH_CUDA_CHECK(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
+    JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_bytes));
   }
   kernel<<<unsigned(plan.blocks), plan.threads, plan.bytes, stream>>>(b);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "assignment/large/device_api.h"
+#include "common/float16.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -39,30 +40,7 @@ inline int trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 
 JAXMATCH_DEVICE inline double infinity() { return real_of(uint64_t{0x7ff} << 52); }
 
-// 16-bit floats, as bits.
-struct BFloat16 {
-  uint16_t bits;
-};
-struct Float16 {
-  uint16_t bits;
-};
-
-// Conversion of 16-bit floats to float.
-JAXMATCH_DEVICE inline float single(BFloat16 x) {
-  const uint32_t bits = uint32_t(x.bits) << 16;
-  float single;
-  memcpy(&single, &bits, sizeof single);
-  return single;
-}
-JAXMATCH_DEVICE inline float single(Float16 x) {
-  const uint32_t sign = uint32_t(x.bits >> 15) << 31, exponent = x.bits >> 10 & 31,
-                 fraction = x.bits & 1023;
-  const uint32_t bits =
-      sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
-  float single;
-  memcpy(&single, &bits, sizeof single);
-  return exponent ? single : (sign ? -0x1p-24f : 0x1p-24f) * float(fraction);
-}
+// Costs as floats.
 JAXMATCH_DEVICE inline float single(float x) { return x; }
 JAXMATCH_DEVICE inline double single(double x) { return x; }  // doubles stay doubles
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "common/cuda/memory_order.cuh"
 #include "common/tally.h"
 
 #ifndef JAXMATCH_EMULATED
@@ -18,17 +19,6 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 #ifndef JAXMATCH_EMULATED
 __device__ inline void grid_barrier() { cooperative_groups::this_grid().sync(); }
 
-// Polls two words that other blocks write. A volatile load: the compiler may move a plain load,
-// even __ldcg(), out of the polling loop.
-__device__ inline int2 poll(const void* at) {
-  int2 x;
-  asm volatile("ld.relaxed.gpu.global.v2.s32 {%0, %1}, [%2];"
-               : "=r"(x.x), "=r"(x.y)
-               : "l"(at)
-               : "memory");
-  return x;
-}
-
 // Reserves a place for each calling lane, with one atomic operation for all lanes that call
 // together.
 __device__ inline int32_t take_place(int32_t* count) {
@@ -36,10 +26,6 @@ __device__ inline int32_t take_place(int32_t* count) {
   int at = 0;
   if (lanes.thread_rank() == 0) at = atomicAdd(count, int(lanes.size()));
   return lanes.shfl(at, 0) + int(lanes.thread_rank());
-}
-
-__device__ inline void prefetch(const void* at) {
-  asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 #endif
 
@@ -63,7 +49,9 @@ class Grid {
   __device__ bool leader() const { return block() == 0 && threadIdx.x == 0; }
 
   __device__ Tally* tally() const { return ring_ + step_ % kTallies; }
-  // A barrier for all threads. Returns the sums of their tallies since the previous barrier.
+  // A barrier for all threads. Returns the sums of their tallies since the previous barrier. Many
+  // threads add to a tally between two barriers, so a sum cannot travel with the arrival of a
+  // block, as it does in assignment/large/cuda/team.cuh and grid_cut/cuda/barrier.cuh.
   __device__ Tally barrier_reduce() {
     if (leader()) ring_[(step_ + 2) % kTallies] = Tally{};
     if (is_alone()) {

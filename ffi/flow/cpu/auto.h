@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "flow/cpu/arena.h"
+#include "common/cpu/host_arena.h"
 #include "flow/cpu/ibfs.h"
 #include "flow/cpu/pseudoflow.h"
 #include "flow/cpu/residual.h"
@@ -30,7 +30,7 @@ double most_paths(const Residual<T>& g) {
 // excess bounds the number of remaining paths, and a few expensive ones do not justify a restart.
 // After 20 scans per arc the switch is made in any case.
 template <class T>
-void solve_auto(const Residual<T>& g, FlowMemory& memory) {
+void solve_auto(const Residual<T>& g, HostArena& memory) {
   constexpr int kQuarters = 80, kFewPaths = 4;
   constexpr int64_t kScansPerPath = 200, kDeep = 64;
   constexpr double kFewScans = 16;

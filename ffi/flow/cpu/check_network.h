@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "common/cpu/host_arena.h"
 #include "common/cpu/index_checks.h"
 #include "common/cpu/parallel_for.h"
-#include "flow/cpu/arena.h"
 #include "flow/operands.h"
 
 namespace jaxmatch::flow {
@@ -35,7 +35,7 @@ inline bool heads_rise(const FlowNetworkCsr& g, int32_t node) {
   return true;
 }
 
-inline bool are_distinct(const int32_t* index, int64_t count, FlowMemory& memory) {
+inline bool are_distinct(const int32_t* index, int64_t count, HostArena& memory) {
   uint64_t* const seen = memory.take<uint64_t>((count + 63) / 64, 0);
   uint64_t twice = 0;
   for (int64_t k = 0; k < count; ++k) {
@@ -49,7 +49,7 @@ inline bool are_distinct(const int32_t* index, int64_t count, FlowMemory& memory
 
 // True if the network satisfies FlowNetworkCsr, except for the order of arcs, which matters at the
 // terminals only. Allocates from `memory`.
-inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, FlowMemory& memory) {
+inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, HostArena& memory) {
   if (g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0 ||
       g.edge_ptr[g.arcs] < 0 || g.edge_ptr[g.arcs] > g.edges) {
     return false;

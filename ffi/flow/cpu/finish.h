@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "common/compensated_sum.h"
+#include "common/cpu/host_arena.h"
 #include "common/cpu/parallel_for.h"
 #include "common/status.h"
-#include "flow/cpu/arena.h"
 #include "flow/cpu/fixed_point.h"
 #include "flow/cpu/setup.h"
 #include "flow/operands.h"
@@ -22,7 +22,7 @@ namespace jaxmatch::flow {
 // excesses that reach no deficit. These nodes stay on this side when their excess returns to the
 // source, and every node reachable from the source in the final flow is reachable from them.
 template <class T>
-void find_source_side(const FlowProblem<T>& p, FlowMemory& memory, bool* side) {
+void find_source_side(const FlowProblem<T>& p, HostArena& memory, bool* side) {
   const Residual<T>& g = p.residual;
   int32_t* const queue = memory.take<int32_t>(g.n);
   int32_t found = 0;
@@ -88,7 +88,7 @@ int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<
 // Capacity of the cut, summed in the order of edges.
 template <class C>
 double cut_capacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
-                    FlowMemory& memory) {
+                    HostArena& memory) {
   const int64_t words = (int64_t(g.edges) + 63) / 64;
   uint64_t* const in_cut = memory.take<uint64_t>(words, 0);
   for (int32_t u = 0; u < g.nodes; ++u) {
@@ -122,7 +122,7 @@ void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status
 // Requires a maximum pseudoflow in the residual network.
 template <class T, class C, class V>
 void write_results(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
-                   const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+                   const Spread& spread, HostArena& memory, const FlowResults<C, V>& out) {
   const int64_t value = write_flow(p, capacity, units, spread, out.flow);
   *out.status = kOptimal;
   if constexpr (std::is_integral_v<C>) {

@@ -7,10 +7,10 @@
 #include <new>
 #include <optional>
 
+#include "common/cpu/host_arena.h"
 #include "common/cpu/parallel_for.h"
 #include "common/cpu/thread_pool.h"
 #include "common/status.h"
-#include "flow/cpu/arena.h"
 #include "flow/cpu/auto.h"
 #include "flow/cpu/check_network.h"
 #include "flow/cpu/finish.h"
@@ -26,7 +26,7 @@ namespace jaxmatch::flow {
 namespace {
 
 template <class T>
-void solve_residual(FlowMethod method, const Residual<T>& g, FlowMemory& memory) {
+void solve_residual(FlowMethod method, const Residual<T>& g, HostArena& memory) {
   switch (method) {
     case FlowMethod::kAugment:
       return Ibfs<T>(g, memory).solve();
@@ -44,7 +44,7 @@ void solve_residual(FlowMethod method, const Residual<T>& g, FlowMemory& memory)
 template <class T, class C, class V>
 void solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
               const FixedPoint<C>& units, int32_t source, int32_t sink, bool keeps_terminals,
-              const Spread& spread, FlowMemory& memory, const FlowResults<C, V>& out) {
+              const Spread& spread, HostArena& memory, const FlowResults<C, V>& out) {
   const auto p = set_up_flow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
   solve_residual(method, p.residual, memory);
   find_source_side(p, memory, out.source_side);
@@ -55,7 +55,7 @@ void solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
 // `is_sound`: the result of checking the network, if it has been checked already.
 template <class C, class V>
 void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
-                   const Spread& spread, FlowMemory& memory) {
+                   const Spread& spread, HostArena& memory) {
   memory.reset();
   const FlowNetworkCsr g = o.network(b);
   const C* const capacity = o.capacity<C>(b);
@@ -85,20 +85,20 @@ bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
   const Spread over_all(&pool), in_place(nullptr);
   if (o.batch == 1) {
     ExactFloats mode;
-    FlowMemory memory;
+    HostArena memory;
     solve_problem<C, V>(o, 0, std::nullopt, over_all, memory);
     return true;
   }
   std::optional<bool> is_sound;
   if (o.shares_network()) {
-    FlowMemory memory;
+    HostArena memory;
     is_sound = is_sound_network(o.network(0), over_all, memory);
   }
   std::atomic<bool> out_of_memory{false};
   const double size = double(o.first.nodes) + o.first.arcs;
   for_each_range(pool, o.batch, 1000 + 20 * size, [&](int64_t first, int64_t last) {
     try {
-      FlowMemory memory;
+      HostArena memory;
       for (int64_t b = first; b < last; ++b) {
         solve_problem<C, V>(o, b, is_sound, in_place, memory);
       }

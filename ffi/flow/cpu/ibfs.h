@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "flow/cpu/arena.h"
+#include "common/cpu/host_arena.h"
 #include "flow/cpu/residual.h"
 
 namespace jaxmatch::flow {
@@ -29,7 +29,7 @@ namespace jaxmatch::flow {
 template <class T>
 class Ibfs {
  public:
-  Ibfs(const Residual<T>& g, FlowMemory& memory)
+  Ibfs(const Residual<T>& g, HostArena& memory)
       : g_(g),
         level_(memory.take<int32_t>(g.n, 0)),
         parent_(memory.take<int32_t>(g.n)),

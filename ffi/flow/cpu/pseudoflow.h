@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "flow/cpu/arena.h"
+#include "common/cpu/host_arena.h"
 #include "flow/cpu/residual.h"
 
 namespace jaxmatch::flow {
@@ -29,7 +29,7 @@ namespace jaxmatch::flow {
 template <class T>
 class Pseudoflow {
  public:
-  Pseudoflow(const Residual<T>& g, FlowMemory& memory)
+  Pseudoflow(const Residual<T>& g, HostArena& memory)
       : g_(g),
         node_(memory.take<Node>(g.n)),
         label_(memory.take<int32_t>(g.n, 0)),

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "flow/cpu/arena.h"
+#include "common/cpu/host_arena.h"
 #include "flow/cpu/residual.h"
 
 namespace jaxmatch::flow {
@@ -27,7 +27,7 @@ namespace jaxmatch::flow {
 template <class T>
 class PushRelabel {
  public:
-  PushRelabel(const Residual<T>& g, FlowMemory& memory)
+  PushRelabel(const Residual<T>& g, HostArena& memory)
       : g_(g),
         label_(memory.take<int32_t>(g.n)),
         current_(memory.take<int32_t>(g.n)),

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "flow/cpu/arena.h"
+#include "common/cpu/host_arena.h"
 #include "flow/cpu/setup.h"
 
 namespace jaxmatch::flow {
@@ -21,7 +21,7 @@ namespace jaxmatch::flow {
 template <class T>
 class ExcessReturn {
  public:
-  ExcessReturn(const FlowProblem<T>& problem, FlowMemory& memory)
+  ExcessReturn(const FlowProblem<T>& problem, HostArena& memory)
       : p_(problem), g_(problem.residual), memory_(memory) {}
 
   void run() {
@@ -109,7 +109,7 @@ class ExcessReturn {
 
   const FlowProblem<T>& p_;
   const Residual<T>& g_;
-  FlowMemory& memory_;
+  HostArena& memory_;
   State* state_ = nullptr;
   int32_t* current_ = nullptr;  // [n], the current arc of the search; no arc before it is usable
   int32_t* path_ = nullptr;     // [n]

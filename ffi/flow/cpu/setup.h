@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "common/cpu/host_arena.h"
 #include "common/cpu/parallel_for.h"
-#include "flow/cpu/arena.h"
 #include "flow/cpu/fixed_point.h"
 #include "flow/cpu/residual.h"
 #include "flow/operands.h"
@@ -66,7 +66,7 @@ T units_of_arc(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& 
 template <class T, class C>
 FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units,
                            int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
-                           FlowMemory& memory) {
+                           HostArena& memory) {
   T* const arc_units = memory.take<T>(g.arcs);
   spread(g.arcs, 2, [&](int64_t first, int64_t last) {
     for (int64_t a = first; a < last; ++a) {

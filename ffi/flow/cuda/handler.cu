@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/cuda/check.h"
+#include "common/cuda/cooperative_launch.h"
 #include "flow/cuda/kernels.cuh"
 
 namespace jaxmatch::flow {
@@ -143,9 +144,7 @@ class Launch {
       JAXMATCH_CUDA_CHECK(cudaMemsetAsync(batch_.control, 0, bytes, stream_));
     }
     if (is_small()) return small();
-    int device = 0;
-    JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
-    JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks_, cudaDevAttrMultiProcessorCount, device));
+    JAXMATCH_CUDA_CHECK(gpu_.query());
     for (int64_t b = 0; b < o.batch; ++b) {
       const ffi::Error error = large(b);
       if (error.failure()) return error;
@@ -155,11 +154,6 @@ class Launch {
 
  private:
   int shared_bytes() const { return flow_shared_bytes(batch_.operands.first.nodes); }
-  // Always the same value: another thread may launch the same kernel.
-  static cudaError_t allow_shared(const void* kernel) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                flow_shared_bytes(kKnownNodes));
-  }
   // On a small network one block is nearly as fast as the whole grid, and a batch runs many blocks
   // at once.
   bool is_small() const {
@@ -196,9 +190,9 @@ class Launch {
     void* arguments[] = {&s, &plan_};
     for (void* kernel : {kernels_.begin, solve[0], solve[1], kernels_.finish}) {
       if (kernel == nullptr) continue;
-      JAXMATCH_CUDA_CHECK(allow_shared(kernel));
-      JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks_, kFlowThreads, arguments,
-                                                      size_t(shared_bytes()), stream_));
+      JAXMATCH_CUDA_CHECK(launch_cooperative(stream_, kernel, gpu_.multiprocessors, kFlowThreads,
+                                             arguments, shared_bytes(),
+                                             flow_shared_bytes(kKnownNodes)));
     }
     return ffi::Error::Success();
   }
@@ -208,7 +202,7 @@ class Launch {
   FlowPlan plan_;
   FlowKernels kernels_;
   bool resumed_, is_two_level_;
-  int blocks_ = 0;
+  GpuLimits gpu_;
 };
 
 ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head,

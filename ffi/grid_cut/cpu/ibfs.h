@@ -34,7 +34,8 @@
 namespace jaxmatch::grid_cut {
 
 // Memory for one problem, initially zero. A search touches little of it, at random: mapping small
-// pages would take longer than many searches, so large memory requests huge pages. Throws
+// pages would take longer than many searches, so large memory requests huge pages. Pages come from
+// the system zeroed when they are touched; HostArena would have to write all of them. Throws
 // std::bad_alloc.
 class GridMemory {
  public:

@@ -4,25 +4,20 @@
 
 #include <cstdint>
 
+#include "common/cuda/memory_order.cuh"
 #include "grid_cut/cuda/sizes.h"
 
 namespace jaxmatch::grid_cut {
-
-#ifndef JAXMATCH_EMULATED
-__device__ inline int poll_arrivals(const int* at) {
-  int x;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
-  return x;
-}
-#endif
 
 // Two flags, reduced by "or" at a barrier.
 struct GridVote {
   bool any, other;
 };
 
-// A word holds the number of arrivals in its lower bits, above them two counts of set flags. The
-// words are used in turn; the next but one is cleared while no block can use it.
+// A word holds the number of arrivals in its lower bits, above them two counts of set flags: one
+// atomic addition announces both. The words are used in turn; the next but one is cleared while no
+// block can use it. GridTeam (assignment/large/cuda/team.cuh) instead never clears its words, which
+// count the rounds of termination detection too.
 class GridBarrier {
  public:
   static constexpr int kWords = 4;
@@ -42,7 +37,7 @@ class GridBarrier {
       int* const word = words_ + turn_ % kWords;
       atomicAdd(word, (mine.other << 2 * kBits) + (mine.any << kBits) + 1);
       int arrived = 0;
-      while (((arrived = poll_arrivals(word)) & kMostBlocks) < blocks_) {
+      while (((arrived = load_acquire(word)) & kMostBlocks) < blocks_) {
       }
       *left_ = arrived >> kBits;
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "common/cuda/check.h"
+#include "common/cuda/cooperative_launch.h"
 #include "grid_cut/cuda/kernel.cuh"
 
 namespace jaxmatch::grid_cut {
@@ -56,21 +57,14 @@ class Launch {
       JAXMATCH_CUDA_CHECK(cudaGetLastError());
       return ffi::Error::Success();
     }
-    int device = 0, blocks = 0, most_shared = 0;
-    JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
-    JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device));
-    JAXMATCH_CUDA_CHECK(
-        cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    // Always the same value: another thread may launch the same kernel.
-    JAXMATCH_CUDA_CHECK(
-        cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared));
-    const int64_t room = most_shared - int64_t(sizeof(GridCutShared));
+    JAXMATCH_CUDA_CHECK(gpu_.query());
+    const int64_t room = gpu_.shared_bytes - int64_t(sizeof(GridCutShared));
     // A small grid runs on one block, a large one on the whole GPU.
     const GridTiling single = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
-    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024))
-      return small(single, blocks);
+    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= 1024)) return small(single);
+    const int blocks = std::min(gpu_.multiprocessors, GridBarrier::kMostBlocks);
     for (int64_t b = 0; b < o_.batch; ++b) {
-      const ffi::Error error = large(b, std::min(blocks, GridBarrier::kMostBlocks), room);
+      const ffi::Error error = large(b, blocks, room);
       if (error.failure()) return error;
     }
     return ffi::Error::Success();
@@ -81,17 +75,18 @@ class Launch {
     return reinterpret_cast<const void*>(grid_cut_kernel<kArcs, G, V>);
   }
 
-  ffi::Error small(const GridTiling& tiling, int multiprocessors) {
+  ffi::Error small(const GridTiling& tiling) {
     GridCutTuning tuning;
     // With a single block exact distances need no exchange.
     tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
     GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
     // With two cells per thread more blocks are resident.
-    const int cells_of_thread = o_.batch > 2 * multiprocessors ? 2 : 1;
+    const int cells_of_thread = o_.batch > 2 * gpu_.multiprocessors ? 2 : 1;
     const int threads = std::min(
         kGridCutThreads,
         std::max(64, (tiling.cells() + 32 * cells_of_thread - 1) / (32 * cells_of_thread) * 32));
     const int64_t shared = int64_t(sizeof(GridCutShared)) + tiling.bytes(8);
+    JAXMATCH_CUDA_CHECK(allow_shared_memory(kernel(), gpu_.shared_bytes));
     grid_cut_kernel<kArcs, G, V>
         <<<unsigned(o_.batch), threads, size_t(shared), stream_>>>(o_, plan, -1);
     JAXMATCH_CUDA_CHECK(cudaGetLastError());
@@ -113,13 +108,12 @@ class Launch {
                      reinterpret_cast<GridCutControl*>(control_) + problem,
                      reinterpret_cast<double*>(memory),
                      tuning};
-    const size_t shared =
-        sizeof(GridCutShared) + size_t(std::max(plan.narrow.bytes(4), plan.wide.bytes(8)));
+    const int64_t shared =
+        int64_t(sizeof(GridCutShared)) + std::max(plan.narrow.bytes(4), plan.wide.bytes(8));
     GridCutOperands o = o_;
     void* arguments[] = {&o, &plan, &problem};
-    JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel(), dim3(unsigned(layout.blocks)),
-                                                    dim3(kGridCutThreads), arguments, shared,
-                                                    stream_));
+    JAXMATCH_CUDA_CHECK(launch_cooperative(stream_, kernel(), layout.blocks, kGridCutThreads,
+                                           arguments, shared, gpu_.shared_bytes));
     return ffi::Error::Success();
   }
 
@@ -128,6 +122,7 @@ class Launch {
   char* control_;
   char* scratch_;
   int64_t scratch_bytes_;
+  GpuLimits gpu_;
 };
 
 template <class G, class V>

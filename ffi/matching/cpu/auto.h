@@ -22,13 +22,13 @@ namespace jaxmatch::matching {
 // Karp's algorithm takes over.
 class AutoSearch {
  public:
-  AutoSearch(MatchingState& s, Scratch& scratch)
+  AutoSearch(MatchingState& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
-        free_rows_(scratch.take(s.n)),
-        queue_(scratch.take(s.n)),
-        origin_(scratch.take(s.n)),
-        seen_(scratch.take_bitmap(s.m)) {}
+        free_rows_(scratch.take<int32_t>(s.n)),
+        queue_(scratch.take<int32_t>(s.n)),
+        origin_(scratch.take<int32_t>(s.n)),
+        seen_(s.m, scratch) {}
 
   // Returns the set of columns that a search from all free rows reaches.
   Bitmap run() {
@@ -127,10 +127,10 @@ class AutoSearch {
   // limit on phases is reached before.
   bool search_together() {
     constexpr int kMaxPhases = 100;
-    Bitmap gone = scratch_.take_bitmap(s_.m);
+    Bitmap gone(s_.m, scratch_);
     gone.copy(seen_, s_.m);
-    path_end_ = reinterpret_cast<PathEnd*>(scratch_.take(2 * int64_t(num_free_)));
-    tree_ = scratch_.take(s_.n);
+    path_end_ = scratch_.take<PathEnd>(num_free_);
+    tree_ = scratch_.take<int32_t>(s_.n);
     for (int phase = 0; phase < kMaxPhases; ++phase) {
       if (!grow_forest()) return true;
       int32_t left = 0;
@@ -186,7 +186,7 @@ class AutoSearch {
   }
 
   MatchingState& s_;
-  Scratch& scratch_;
+  HostArena& scratch_;
   int32_t* free_rows_;  // [n], free rows with edges that may have a path
   int32_t* queue_;      // [n], rows in the order of the search
   int32_t* origin_;     // [n], queue position of the row from which a queued row was reached

@@ -23,20 +23,20 @@ class ParallelAutoSearch {
     return spread.threads() >= 4 && s.edges() >= 1 << 18;
   }
 
-  ParallelAutoSearch(MatchingState& s, Scratch& scratch, const Spread& spread)
+  ParallelAutoSearch(MatchingState& s, HostArena& scratch, const Spread& spread)
       : s_(s),
         scratch_(scratch),
         spread_(spread),
         free_rows_(s, scratch),
-        after_(scratch.take(s.n)),
-        parent_(scratch.take(s.m)),
-        owner_(scratch.take(s.m, kNoOwner)) {}
+        after_(scratch.take<int32_t>(s.n)),
+        parent_(scratch.take<int32_t>(s.m)),
+        owner_(scratch.take<int32_t>(s.m, kNoOwner)) {}
 
   // Returns the columns that alternating paths from free rows reach.
   Bitmap run() {
     search_alone();
     if (!search_together()) return HopcroftKarp(s_, scratch_).run(false);
-    Bitmap reached = scratch_.take_bitmap(s_.m);
+    Bitmap reached(s_.m, scratch_);
     for (int32_t j = 0; j < s_.m; ++j) {
       if (owner_[j] != kNoOwner) reached.set(j);
     }
@@ -64,7 +64,7 @@ class ParallelAutoSearch {
 
   void search_alone() {
     SearchBudget budget(s_.edges(), free_rows_.count());
-    bool* settled = reinterpret_cast<bool*>(scratch_.take(s_.n / int32_t(sizeof(int32_t)) + 1));
+    bool* settled = scratch_.take<bool>(s_.n);
     bool another = free_rows_.count() > 0;
     while (another) {
       Progress progress;
@@ -158,9 +158,9 @@ class ParallelAutoSearch {
   // limit on phases is reached before.
   bool search_together() {
     constexpr int kMaxPhases = 100;
-    path_end_ = scratch_.take(free_rows_.count());
-    leaves_ = reinterpret_cast<Leaf*>(scratch_.take(2 * int64_t(s_.n)));
-    next_leaves_ = reinterpret_cast<Leaf*>(scratch_.take(2 * int64_t(s_.n)));
+    path_end_ = scratch_.take<int32_t>(free_rows_.count());
+    leaves_ = scratch_.take<Leaf>(s_.n);
+    next_leaves_ = scratch_.take<Leaf>(s_.n);
     for (int phase = 0; phase < kMaxPhases; ++phase) {
       if (!grow_forest()) return true;
       spread_(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
@@ -230,7 +230,7 @@ class ParallelAutoSearch {
   static constexpr double kLeafNs = 20;
 
   MatchingState& s_;
-  Scratch& scratch_;
+  HostArena& scratch_;
   const Spread& spread_;
   FreeRows free_rows_;           // rows that may have a path
   int32_t* after_;               // [n], the next row of a search's queue

@@ -11,9 +11,9 @@ namespace jaxmatch::matching {
 
 // The columns reachable from free rows by alternating paths. None of them is free if the matching
 // is maximum.
-inline Bitmap reach_from_free_rows(const MatchingState& s, Scratch& scratch) {
-  Bitmap reached = scratch.take_bitmap(s.m);
-  int32_t* queue = scratch.take(s.n);
+inline Bitmap reach_from_free_rows(const MatchingState& s, HostArena& scratch) {
+  Bitmap reached(s.m, scratch);
+  int32_t* queue = scratch.take<int32_t>(s.n);
   int32_t end = 0;
   for (int32_t i = 0; i < s.n; ++i) {
     if (s.col4row[i] < 0) queue[end++] = i;

@@ -19,15 +19,15 @@ namespace jaxmatch::matching {
 // still has more levels than this one, and the bound on the phases holds.
 class HopcroftKarp {
  public:
-  HopcroftKarp(MatchingState& s, Scratch& scratch)
+  HopcroftKarp(MatchingState& s, HostArena& scratch)
       : s_(s),
-        level_(scratch.take(s.n)),
-        queue_(scratch.take(s.n)),
-        next_(scratch.take(s.m)),
-        from_(scratch.take(s.n)),
-        ends_(scratch.take(s.m)),
-        seen_(scratch.take_bitmap(s.m)),
-        entered_(scratch.take_bitmap(s.n)) {}
+        level_(scratch.take<int32_t>(s.n)),
+        queue_(scratch.take<int32_t>(s.n)),
+        next_(scratch.take<int32_t>(s.m)),
+        from_(scratch.take<int32_t>(s.n)),
+        ends_(scratch.take<int32_t>(s.m)),
+        seen_(s.m, scratch),
+        entered_(s.n, scratch) {}
 
   // Returns the columns reached by the last search, which found no path.
   Bitmap run(bool duff_wiberg) {

@@ -15,12 +15,12 @@ namespace jaxmatch::matching {
 // claimed columns are all that can be reached: every claimed row was scanned to its end. O(n e).
 class PDbfs {
  public:
-  PDbfs(MatchingState& s, Scratch& scratch)
+  PDbfs(MatchingState& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(s, scratch),
-        after_(scratch.take(s.n)),
-        parent_(scratch.take(s.m)),
+        after_(scratch.take<int32_t>(s.n)),
+        parent_(scratch.take<int32_t>(s.m)),
         taken_(s.m, scratch) {}
 
   // Returns the columns reached by the last phase, which found no path.
@@ -58,7 +58,7 @@ class PDbfs {
   }
 
   MatchingState& s_;
-  Scratch& scratch_;
+  HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* after_;   // [n], the next row of a search's queue
   int32_t* parent_;  // [m], the row from which a column was reached

@@ -20,15 +20,15 @@ namespace jaxmatch::matching {
 // that the levels reach.
 class PHopcroftKarp {
  public:
-  PHopcroftKarp(MatchingState& s, Scratch& scratch)
+  PHopcroftKarp(MatchingState& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(s, scratch),
-        level_(scratch.take(s.n)),
-        frontier_(scratch.take(s.n)),
-        found_rows_(scratch.take(s.n)),
-        next_(scratch.take(s.n)),
-        parent_(scratch.take(s.m)),
+        level_(scratch.take<int32_t>(s.n)),
+        frontier_(scratch.take<int32_t>(s.n)),
+        found_rows_(scratch.take<int32_t>(s.n)),
+        next_(scratch.take<int32_t>(s.n)),
+        parent_(scratch.take<int32_t>(s.m)),
         taken_(s.m, scratch) {}
 
   // Returns the columns reached by the last search, which found no path.
@@ -129,7 +129,7 @@ class PHopcroftKarp {
   }
 
   MatchingState& s_;
-  Scratch& scratch_;
+  HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* level_;       // [n], of the rows
   int32_t* frontier_;    // [n], the rows of a level

@@ -14,7 +14,7 @@ namespace jaxmatch::matching {
 // The columns claimed in a phase, for one thread.
 class Marks {
  public:
-  Marks(int32_t count, Scratch& scratch) : count_(count), bits_(scratch.take_bitmap(count)) {}
+  Marks(int32_t count, HostArena& scratch) : count_(count), bits_(count, scratch) {}
   void next_phase() { bits_.clear_all(count_); }
   // True for the first claim in a phase: its search then owns the column, its row and their
   // entries.
@@ -23,7 +23,7 @@ class Marks {
     bits_.set(j);
     return true;
   }
-  Bitmap taken_columns(Scratch&) const { return bits_; }
+  Bitmap taken_columns(HostArena&) const { return bits_; }
 
  private:
   int32_t count_;
@@ -34,12 +34,13 @@ class Marks {
 // relaxed order suffices.
 class Claims {
  public:
-  Claims(int32_t count, Scratch& scratch) : count_(count), phase_of_(scratch.take(count, 0)) {}
+  Claims(int32_t count, HostArena& scratch)
+      : count_(count), phase_of_(scratch.take<int32_t>(count, 0)) {}
   void next_phase() { ++phase_; }
   bool taken(int32_t j) const { return load_relaxed(phase_of_ + j) == phase_; }
   bool claim(int32_t j) { return !taken(j) && exchange_relaxed(phase_of_ + j, phase_) != phase_; }
-  Bitmap taken_columns(Scratch& scratch) const {
-    Bitmap bits = scratch.take_bitmap(count_);
+  Bitmap taken_columns(HostArena& scratch) const {
+    Bitmap bits(count_, scratch);
     for (int32_t j = 0; j < count_; ++j) {
       if (phase_of_[j] == phase_) bits.set(j);
     }
@@ -55,7 +56,7 @@ class Claims {
 // The free rows of the current matching.
 class FreeRows {
  public:
-  FreeRows(const MatchingState& s, Scratch& scratch) : s_(s), rows_(scratch.take(s.n)) {
+  FreeRows(const MatchingState& s, HostArena& scratch) : s_(s), rows_(scratch.take<int32_t>(s.n)) {
     for (int32_t i = 0; i < s.n; ++i) {
       if (s.col4row[i] < 0 && s.row_ptr[i] < s.row_ptr[i + 1]) rows_[count_++] = i;
     }

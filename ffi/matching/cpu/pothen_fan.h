@@ -19,13 +19,13 @@ namespace jaxmatch::matching {
 template <class Taken>
 class PothenFan {
  public:
-  PothenFan(MatchingState& s, Scratch& scratch)
+  PothenFan(MatchingState& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(s, scratch),
-        ahead_(scratch.take(s.n)),
-        next_(scratch.take(s.n)),
-        parent_(scratch.take(s.m)),
+        ahead_(scratch.take<int32_t>(s.n)),
+        next_(scratch.take<int32_t>(s.n)),
+        parent_(scratch.take<int32_t>(s.m)),
         taken_(s.m, scratch) {}
 
   // Returns the columns reached by the last phase, which found no path.
@@ -102,7 +102,7 @@ class PothenFan {
   }
 
   MatchingState& s_;
-  Scratch& scratch_;
+  HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* ahead_;   // [n], the next edge of the lookahead
   int32_t* next_;    // [n], the next edge of the search; its end if backwards

@@ -17,17 +17,17 @@ namespace jaxmatch::matching {
 // search from the free columns makes all labels exact; a row without any path is then dropped.
 class PushRelabel {
  public:
-  PushRelabel(MatchingState& s, Scratch& scratch, double k)
+  PushRelabel(MatchingState& s, HostArena& scratch, double k)
       : s_(s),
         scratch_(scratch),
         unreachable_(s.n + s.m),
         interval_(std::max<int64_t>(
             1, int64_t((k > 0 ? std::min(k, kMost) : kUsual) * (double(s.n) + s.m)))),
-        row_label_(scratch.take(s.n, 0)),
-        col_label_(scratch.take(s.m, 0)),
-        active_(scratch.take(int64_t(s.n) + 1)),
-        queue_(scratch.take(s.m)),
-        old_label_(scratch.take(s.m)) {}
+        row_label_(scratch.take<int32_t>(s.n, 0)),
+        col_label_(scratch.take<int32_t>(s.m, 0)),
+        active_(scratch.take<int32_t>(int64_t(s.n) + 1)),
+        queue_(scratch.take<int32_t>(s.m)),
+        old_label_(scratch.take<int32_t>(s.m)) {}
 
   // Returns the columns reached by the last search if another method had to finish; else null.
   Bitmap run() {
@@ -115,7 +115,7 @@ class PushRelabel {
   }
 
   MatchingState& s_;
-  Scratch& scratch_;
+  HostArena& scratch_;
   const int32_t unreachable_;  // exceeds the length of any path
   const int64_t interval_;     // pushes from one global relabelling to the next
   int32_t* row_label_;         // [n]

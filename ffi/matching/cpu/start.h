@@ -47,11 +47,11 @@ inline void cheap_matching(MatchingState& s) {
 // is optimal; when there is no such vertex, the next row takes its first free column.
 class KarpSipser {
  public:
-  KarpSipser(MatchingState& s, Scratch& scratch)
+  KarpSipser(MatchingState& s, HostArena& scratch)
       : s_(s),
-        row_degree_(scratch.take(s.n)),
-        col_degree_(scratch.take(s.m)),
-        waiting_(scratch.take(int64_t(s.n) + s.m)) {}
+        row_degree_(scratch.take<int32_t>(s.n)),
+        col_degree_(scratch.take<int32_t>(s.m)),
+        waiting_(scratch.take<int32_t>(int64_t(s.n) + s.m)) {}
 
   void run() {
     count_degrees(s_.n, s_.row_ptr, s_.col_ind, s_.col4row, s_.row4col, row_degree_);

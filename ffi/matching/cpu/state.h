@@ -1,12 +1,12 @@
 // The state of all matching algorithms on the CPU: a checked graph, seen from the side that
-// searches, the current matching, and scratch memory.
+// searches, and the current matching.
 #ifndef JAXMATCH_MATCHING_CPU_STATE_H_
 #define JAXMATCH_MATCHING_CPU_STATE_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
+#include "common/cpu/host_arena.h"
 #include "matching/operands.h"
 
 namespace jaxmatch::matching {
@@ -64,7 +64,8 @@ struct MatchingState {
 class Bitmap {
  public:
   Bitmap() = default;
-  explicit Bitmap(uint64_t* words) : words_(words) {}
+  // Without any bit set.
+  Bitmap(int64_t count, HostArena& scratch) : words_(scratch.take<uint64_t>(words_for(count), 0)) {}
   static int64_t words_for(int64_t count) { return (count + 63) / 64; }
 
   bool operator[](int32_t i) const { return words_[i >> 6] >> (i & 63) & 1; }
@@ -87,50 +88,6 @@ class Bitmap {
 
  private:
   uint64_t* words_ = nullptr;
-};
-
-// Scratch memory for one graph, reused for the next. Untouched pages cost nothing, so it is sized
-// for the algorithm that needs most.
-class Scratch {
- public:
-  Scratch() = default;
-  ~Scratch() { std::free(base_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  // Releases all arrays and makes room for a graph of n + m vertices. False if memory runs out.
-  bool reset(int64_t n, int64_t m) {
-    const int64_t words = kArrays * (n + m + 64);
-    used_ = 0;
-    if (words <= words_) return true;
-    std::free(base_);
-    base_ = static_cast<int32_t*>(std::malloc(size_t(words) * sizeof(int32_t)));
-    words_ = base_ ? words : 0;
-    return base_ != nullptr;
-  }
-  // Uninitialised.
-  int32_t* take(int64_t count) {
-    int32_t* array = base_ + used_;
-    used_ += (count + 15) / 16 * 16;
-    return array;
-  }
-  int32_t* take(int64_t count, int32_t value) {
-    int32_t* array = take(count);
-    std::fill_n(array, count, value);
-    return array;
-  }
-  Bitmap take_bitmap(int64_t count) {
-    Bitmap bits(reinterpret_cast<uint64_t*>(take(2 * Bitmap::words_for(count))));
-    bits.clear_all(count);
-    return bits;
-  }
-
- private:
-  // More than an initial matching, a search and its fallback method need together.
-  static constexpr int64_t kArrays = 16;
-  int32_t* base_ = nullptr;
-  int64_t words_ = 0;
-  int64_t used_ = 0;
 };
 
 }  // namespace jaxmatch::matching

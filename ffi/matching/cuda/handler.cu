@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/cuda/check.h"
+#include "common/cuda/cooperative_launch.h"
 #include "matching/cuda/apsb_apfb.cuh"
 #include "matching/cuda/auto.cuh"
 #include "matching/cuda/g_pr.cuh"
@@ -78,8 +79,7 @@ class Launch {
   ffi::Error run() {
     if (o_.batch == 0) return ffi::Error::Success();
     if (is_small()) return small();
-    JAXMATCH_CUDA_CHECK(cudaGetDevice(&device_));
-    JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks_, cudaDevAttrMultiProcessorCount, device_));
+    JAXMATCH_CUDA_CHECK(gpu_.query());
     for (int64_t b = 0; b < o_.batch; ++b) {
       const ffi::Error error = large(b);
       if (error.failure()) return error;
@@ -149,11 +149,9 @@ class Launch {
     }
   }
   ffi::Error cooperative(void* kernel, void** arguments) {
-    // Always the same value: another thread may launch the same kernel.
-    JAXMATCH_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             int(kMatchingSharedBytes)));
-    JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks_, kMatchingThreads, arguments,
-                                                    size_t(kMatchingSharedBytes), stream_));
+    JAXMATCH_CUDA_CHECK(launch_cooperative(stream_, kernel, gpu_.multiprocessors, kMatchingThreads,
+                                           arguments, kMatchingSharedBytes,
+                                           int(kMatchingSharedBytes)));
     return ffi::Error::Success();
   }
 
@@ -162,7 +160,7 @@ class Launch {
   int32_t* control_;
   char* scratch_;
   int64_t scratch_bytes_;
-  int device_ = 0, blocks_ = 0;
+  GpuLimits gpu_;
 };
 
 ffi::Error Matching(cudaStream_t stream, Indices row_ptr, Indices col_ind, Indices col_ptr,

@@ -7,6 +7,7 @@
 
 #include "assignment/large/cuda/team.cuh"
 #include "common/cuda/check.h"
+#include "common/cuda/cooperative_launch.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace jaxmatch::assignment::large {
@@ -18,11 +19,9 @@ constexpr int kGridThreads = 512;
 inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* control,
                              int64_t side, bool has_core, ArcCacheSize* cache_size,
                              void** arguments) {
-  int device, blocks, most_bytes;
-  JAXMATCH_CUDA_CHECK(cudaGetDevice(&device));
-  JAXMATCH_CUDA_CHECK(cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device));
-  JAXMATCH_CUDA_CHECK(
-      cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  GpuLimits gpu;
+  JAXMATCH_CUDA_CHECK(gpu.query());
+  const int blocks = gpu.multiprocessors, most_bytes = gpu.shared_bytes;
   if (const int64_t most = GridTeam::most_rows(blocks * kGridThreads / 32); side > most) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch: a side of " + std::to_string(side) +
@@ -32,11 +31,8 @@ inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* c
   *cache_size = ArcCacheSize::of(has_core ? side : 0, blocks, most_bytes - GridTeam::kBytesOfTeam);
   JAXMATCH_CUDA_CHECK(
       cudaMemsetAsync(GridTeam::barrier_of(control), 0, sizeof(BarrierState), stream));
-  // Always the same value, because other threads may launch the same kernel.
-  JAXMATCH_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
-  JAXMATCH_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, blocks, kGridThreads, arguments,
-                                                  GridTeam::bytes(*cache_size), stream));
+  JAXMATCH_CUDA_CHECK(launch_cooperative(stream, kernel, blocks, kGridThreads, arguments,
+                                         GridTeam::bytes(*cache_size), most_bytes));
   return ffi::Error::Success();
 }
 

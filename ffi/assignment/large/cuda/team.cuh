@@ -323,7 +323,9 @@ class GridTeam {
 
   // Barrier of all blocks; returns the sum over all warps, modulo 2^32. Two words alternate: a
   // block that arrives early at the next barrier does not disturb blocks that have not yet loaded
-  // this sum. One word holds both the number of blocks that have arrived and the sum.
+  // this sum. One word holds both the number of blocks that have arrived and the sum. The
+  // words are never cleared, unlike those of GridBarrier (grid_cut/cuda/barrier.cuh), because
+  // relax_to_fixed_point() counts idle blocks in them between two barriers.
   __device__ uint32_t barrier_reduce(int part_of_warp) {
     Shared& s = shared();
     const int parity = epoch_ & 1;

@@ -1,6 +1,6 @@
-// An arena for the arrays of one flow problem, reused for the next problem.
-#ifndef JAXMATCH_FLOW_CPU_ARENA_H_
-#define JAXMATCH_FLOW_CPU_ARENA_H_
+// An arena for the arrays of one problem, reused for the next problem.
+#ifndef JAXMATCH_CPU_HOST_ARENA_H_
+#define JAXMATCH_CPU_HOST_ARENA_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -15,17 +15,17 @@
 #include <sys/mman.h>
 #endif
 
-namespace jaxmatch::flow {
+namespace jaxmatch {
 
-// A large network is accessed at random: with pages of 4 KiB most accesses miss the TLB, and the
+// A large graph is accessed at random: with pages of 4 KiB most accesses miss the TLB, and the
 // first touch of each page costs more than some whole solves. Large blocks therefore request huge
-// pages where the system has them.
-class FlowMemory {
+// pages where the system has them. Used by one thread at a time.
+class HostArena {
  public:
-  FlowMemory() = default;
-  ~FlowMemory() { free_all(); }
-  FlowMemory(const FlowMemory&) = delete;
-  FlowMemory& operator=(const FlowMemory&) = delete;
+  HostArena() = default;
+  ~HostArena() { free_all(); }
+  HostArena(const HostArena&) = delete;
+  HostArena& operator=(const HostArena&) = delete;
 
   // Uninitialised; for types without a constructor. Throws std::bad_alloc.
   template <class T>
@@ -44,14 +44,13 @@ class FlowMemory {
     return array;
   }
 
-  // Releases all arrays. If they needed several blocks, the next problem gets one block of that
-  // size.
-  void reset() {
-    if (blocks_.size() > 1) {
-      size_t bytes = 0;
-      for (const Block& block : blocks_) bytes += block.second;
+  // Releases all arrays. The next problem gets one block, of `least_bytes` or what the last problem
+  // needed.
+  void reset(size_t least_bytes = 0) {
+    const size_t had = total_bytes();
+    if (blocks_.size() > 1 || had < least_bytes) {
       free_all();
-      grow(bytes);
+      grow(std::max(had, least_bytes));
     }
     if (!blocks_.empty()) std::tie(next_, left_) = blocks_.front();
   }
@@ -63,9 +62,7 @@ class FlowMemory {
 
   void grow(size_t bytes) {
     // Untouched memory costs nothing, and many arrays in one block share huge pages.
-    size_t taken = 0;
-    for (const Block& block : blocks_) taken += block.second;
-    bytes = std::max(bytes, std::min(std::max(taken / 2, kLeastBlock), kMostAhead));
+    bytes = std::max(bytes, std::min(std::max(total_bytes() / 2, kLeastBlock), kMostAhead));
     const bool is_large = bytes >= 2 * kHugePage;
     const size_t alignment = is_large ? kHugePage : kLine;
     bytes = (bytes + alignment - 1) / alignment * alignment;
@@ -77,6 +74,11 @@ class FlowMemory {
 #endif
     blocks_.emplace_back(static_cast<std::byte*>(base), bytes);
     std::tie(next_, left_) = blocks_.back();
+  }
+  size_t total_bytes() const {
+    size_t sum = 0;
+    for (const Block& block : blocks_) sum += block.second;
+    return sum;
   }
   void free_all() {
     for (const Block& block : blocks_) std::free(block.first);
@@ -90,6 +92,6 @@ class FlowMemory {
   size_t left_ = 0;
 };
 
-}  // namespace jaxmatch::flow
+}  // namespace jaxmatch
 
-#endif  // JAXMATCH_FLOW_CPU_ARENA_H_
+#endif  // JAXMATCH_CPU_HOST_ARENA_H_
