@@ -39,10 +39,9 @@ class FlowBuffers(NamedTuple):
         cancelling of flow along its way before these; the search for the cut.
         """
         control = np.asarray(self.control)
-        cycles, searches, ring = map(
-            size, ("flow.control.cycles", "flow.control.searches", "flow.control.ring")
-        )
-        return control[..., cycles:searches].copy().view(np.int64), control[..., searches:ring]
+        cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
+        end = searches + size("flow.control.searches.count")
+        return control[..., cycles:searches].copy().view(np.int64), control[..., searches:end]
 
 
 def _buffer_sizes(network: FlowNetwork) -> list[int]:

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "common/device_arena.h"
 #include "common/sizes.h"
@@ -131,7 +132,7 @@ constexpr Size kSizes[] = {
     {"flow.control.done", constant<offsetof(FlowControl, done) / 4>},
     {"flow.control.cycles", constant<offsetof(FlowControl, cycles) / 4>},
     {"flow.control.searches", constant<offsetof(FlowControl, searches) / 4>},
-    {"flow.control.ring", constant<offsetof(FlowControl, ring) / 4>},
+    {"flow.control.searches.count", constant<std::extent_v<decltype(FlowControl::searches)>>},
     {"flow.scratch",  // of nodes, arcs and edges
      [](const int64_t* a) {
        FlowState s{};
