@@ -13,20 +13,19 @@ from jax import lax
 from jaxmatch._assignment import native, native_large
 from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._assignment.problem import AssignmentProblem
-from jaxmatch._assignment.stepping import Progress, has_trees, is_done, solve_in_steps
+from jaxmatch._assignment.stepping import Progress, is_done, solve_in_steps
 from jaxmatch._common.result import Assignment
 from jaxmatch._ffi.dispatch import by_platform, rebatch
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool
+    from jaxtyping import Array
 
-# Steps of `"core"` in its first native call and in each later one. Where the core method converges
-# it rarely needs 40. After 64 steps with little progress (`kLeastPatience` of
-# ffi/assignment/large/core/solve.h) it continues with trees over all costs, which take 2 to 5 times
-# as long as searches by one block (benchmarks/results/assignment_auto.json).
-_FIRST_STEPS, _MORE_STEPS = 64, 8
-_FITS_EVERY_GPU = 1800  # rows or columns that fit the shared memory of one block on any GPU
+# Steps of `"core"` before Jonker-Volgenant takes its place. On uniform costs and on features the
+# core method needs fewer than 16; on point clouds that move far it needs hundreds.
+_CORE_STEPS = 16
+# Bytes of shared memory that a block needs for each row, and those that it has on any GPU.
+_BYTES_PER_ROW, _BYTES_ON_EVERY_GPU = 48, 99 << 10
 
 
 def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
@@ -38,8 +37,7 @@ def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
         """Decides again: under `vmap` the batch is larger than it was outside."""
         if not _prefers_core(problem):
             return _jonker_volgenant(problem, maximize=maximize)
-        fits = max(problem.cost.shape[-2:]) <= _FITS_EVERY_GPU
-        cuda = _core_without_trees if fits else partial(_on_large, method="core")
+        cuda = _core_then_searches if _fits_a_block(problem) else partial(_on_large, method="core")
         return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -83,18 +81,21 @@ def _large(
     return _by_platform(problem, cpu=solve, cuda=solve, maximize=maximize)
 
 
-def _core_without_trees(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """`"core"` until it would switch to trees over all costs, then Jonker-Volgenant."""
-    cost, masks = problem.cost, problem.masks
-    solve = partial(native_large.large, cost, *masks, maximize=maximize, method="core")
+def _fits_a_block(problem: AssignmentProblem) -> bool:
+    """Whether the state of a problem surely fits the shared memory of a block."""
+    try:
+        gpus = jax.local_devices(backend="cuda")
+        shared = min(gpu.shared_memory_per_block_optin for gpu in gpus)
+    except (RuntimeError, AttributeError, ValueError):  # compiled elsewhere
+        shared = _BYTES_ON_EVERY_GPU
+    rows = max(problem.cost.shape[-2:])
+    return native.fits_cuda(problem.cost) and rows * _BYTES_PER_ROW <= shared
 
-    def goes_on(state: tuple[Assignment, native_large.Buffers]) -> Bool[Array, ""]:
-        return (~is_done(state[1]) & ~has_trees(state[1])).any()
 
-    result, buffers = lax.while_loop(
-        goes_on,
-        lambda state: solve(buffers=state[1], steps=_MORE_STEPS),
-        solve(steps=_FIRST_STEPS),
+def _core_then_searches(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
+    """`"core"` for a few steps; if they do not suffice, Jonker-Volgenant."""
+    result, buffers = native_large.large(
+        problem.cost, *problem.masks, maximize=maximize, method="core", steps=_CORE_STEPS
     )
     return lax.cond(
         is_done(buffers).all(), lambda: result, lambda: _on_cuda(problem, maximize=maximize)

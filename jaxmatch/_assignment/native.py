@@ -41,7 +41,10 @@ def assignment(
     results = assignment_fields(n, m)
     if platform == "cuda":
         present = [x is not None for x in (row_mask, col_mask, unmatched_cost)]
-        results += buffers([size("assignment.workspace", n, m, cost.dtype.itemsize, *present)])
+        no_auction = unmatched_cost is not None or col_dual is not None
+        words = size("assignment.workspace", n, m, cost.dtype.itemsize, *present)
+        prices = size("assignment.prices", n, m, cost.dtype.itemsize, no_auction)
+        results += buffers([words, prices])
     out = native_call(
         "jaxmatch_assignment",
         [cost, *operands],

@@ -80,13 +80,12 @@ def solve_assignment(
       and for non-finite duals a cold start is used. No gradient flows through it.
     - `method`: a name of this table. `"auto"` is `"jonker_volgenant"` on CPU. On CUDA:
       `"jonker_volgenant"` for batches with sides up to 4096 (2048 for int64); `"core"` for longer
-      sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`. Up
-      to a side of 1800 it falls back to `"jonker_volgenant"` if the core method stalls, as for
-      point clouds of different shape.
+      sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`.
+      Where `"jonker_volgenant"` takes the problem, `"core"` leaves it to it after 16 steps.
 
       | `method` | algorithm | parallelism |
       | --- | --- | --- |
-      | `"jonker_volgenant"` | shortest augmenting paths | CUDA: a warp or block per problem |
+      | `"jonker_volgenant"` | shortest augmenting paths, on square problems where they would be many after an auction with ε-scaling | CUDA: a warp, a block or a cluster per problem |
       | `"core"` | augmentation on a core of candidate pairs | the whole GPU, or all CPU threads |
       | `"classical"`, `"tree"` | Hungarian algorithms of Date and Nagi | as `"core"` |
       | `"xla"` | the pure-JAX twin, for any platform | `vmap` |

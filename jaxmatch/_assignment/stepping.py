@@ -104,11 +104,6 @@ def is_done(buffers: Buffers) -> Bool[Array, "..."]:
     return buffers.word("stage") == size("large.stage.done")
 
 
-def has_trees(buffers: Buffers) -> Bool[Array, "..."]:
-    """Whether `"core"` has switched from cores to trees over all costs."""
-    return buffers.word("dense_steps") > 0
-
-
 @unchecked
 def init(
     cost: ArrayLike,

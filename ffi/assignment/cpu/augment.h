@@ -196,17 +196,21 @@ void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
   }
 }
 
-// Matches every free row along a shortest path. Returns false if a row that must be matched cannot
-// be.
+enum class Searched { kAll, kInfeasible, kOverBudget };
+
+// Matches every free row along a shortest path, until searches have scanned `budget` rows.
+// Infeasible: a row that must be matched cannot be.
 template <class S>
-bool augment_rows(S& s, int32_t free_count) {
+Searched augment_rows(S& s, int32_t free_count, int64_t budget) {
   Search<typename S::Acc> search;
   for (int32_t k = 0; k < free_count; ++k) {
+    if (budget <= 0) return Searched::kOverBudget;
     const int32_t root = s.free_rows[k];
     begin_search(s, search, root);
-    if (!search_path(s, search)) return false;
+    if (!search_path(s, search)) return Searched::kInfeasible;
+    budget -= 1 + search.settled;
     close_search(s, search);
     augment(s, search, root);
   }
-  return true;
+  return Searched::kAll;
 }

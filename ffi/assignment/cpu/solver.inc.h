@@ -28,6 +28,7 @@ namespace {
 #include "assignment/cpu/start.h"
 #include "assignment/cpu/augment.h"
 #include "assignment/cpu/warm_start.h"
+#include "assignment/cpu/auction.h"
 #include "assignment/cpu/points.h"
 #include "assignment/cpu/finish.h"
 // clang-format on
@@ -36,6 +37,11 @@ namespace {
 // rows with nearly continuous costs bid for ever smaller gains.
 constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
+// Searches give way to an auction (assignment/cpu/auction.h) once they have scanned this many rows
+// for each row of the problem, or at once if more than this part of the rows is free: an auction
+// scans about 35, searches between none and several hundred. Small problems are not worth it.
+constexpr int64_t kScansPerRow = 48, kFewestBidders = 64;
+constexpr int32_t kMostFreePart = 4;
 
 template <class S>
 void allocate_state(S* s, Stack* stack) {
@@ -71,9 +77,10 @@ void clear_state(S& s) {
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
 }
 
-// Computes the matching and its duals. Returns false if the problem is infeasible.
+// Matches rows by bids, from the column minima or, with `warm`, from the duals that are there.
+// Returns the number of rows that are still free, or kNone if one has no allowed column.
 template <class S>
-bool solve_canonical(S& s, bool warm) {
+int32_t start_rows(S& s, bool warm) {
   using Acc = typename S::Acc;
   int32_t free_count = 0;
   if (!warm && !s.cols_optional) {
@@ -88,12 +95,32 @@ bool solve_canonical(S& s, bool warm) {
   }
   for (int pass = 0; pass < kRowReductions && free_count > 0; ++pass) {
     free_count = reduce_rows(s, free_count, kRebidsPerRow * s.rows);
-    if (free_count == kNone) return false;
+    if (free_count == kNone) return kNone;
   }
   for (int64_t j = 0; j < s.cols; ++j) {
     s.barrier[j] = s.row4col[j] == kNone ? Acc(0) : kNever<Acc>;
   }
-  if (!augment_rows(s, free_count)) return false;
+  return free_count;
+}
+
+// Computes the matching and its duals. `limit`: duals farther apart would let sums round; `unit`:
+// see auction(). Returns false if the problem is infeasible.
+template <class S>
+bool solve_canonical(S& s, bool warm, double limit, double unit) {
+  int32_t free_count = start_rows(s, warm);
+  if (free_count == kNone) return false;
+  const bool may_bid = !s.cols_optional && s.rows >= kFewestBidders;
+  Searched searched = Searched::kOverBudget;
+  if (!may_bid || free_count <= s.rows / kMostFreePart) {
+    searched = augment_rows(s, free_count, may_bid ? kScansPerRow * s.rows : INT64_MAX);
+  }
+  if (searched == Searched::kOverBudget) {
+    auction(s, unit);
+    free_count = start_rows(s, shift_duals(s, limit));
+    if (free_count == kNone) return false;
+    searched = augment_rows(s, free_count, INT64_MAX);
+  }
+  if (searched == Searched::kInfeasible) return false;
   if (warm && s.cols_optional) settle_free_columns(s);
   return true;
 }
@@ -272,7 +299,9 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
     s.unmatched = unmatched;
   }
   const bool warm = warm_start(s, f, found.max_abs, found.granule);
-  if (!solve_canonical(s, warm)) {
+  // The unit of all costs, as in warm_start().
+  const double unit = found.granule > -1000 ? ldexp(fabs(double(s.scale)), found.granule) : 0;
+  if (!solve_canonical(s, warm, 16 * (found.max_abs * fabs(double(s.scale))), unit)) {
     write_failure(p, kInfeasible);
     return Outcome::kDone;
   }

@@ -68,24 +68,12 @@ bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, dou
   return true;
 }
 
-// Starts from given duals, or from those that points suggest. Returns false with v = 0, for a cold
-// start, if there are no duals, or if they exceed the costs by so much that sums with them would
-// round. The same if a warm start gains nothing: with spare columns, or rows that may stay
-// unmatched, a cold start needs little more than one scan of each row, while every spare column
-// whose dual is too low costs a search.
+// Adds a constant to all duals. Columns that stay unmatched must end with a dual of 0. The constant
+// puts as many columns at 0 as will stay unmatched, so that few have to be moved there. Returns
+// false with v = 0 if the duals are so far apart that sums with them would round.
 template <class S>
-bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
+bool shift_duals(S& s, double limit) {
   using Acc = typename S::Acc;
-  if (s.rows == 0 || s.unmatched) return false;
-  if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
-  const double scale = double(s.scale), limit = 16 * (max_abs * fabs(scale));
-  // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
-  const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
-  if (!start_duals(s, f, 16 * limit, unit)) return false;
-
-  // A constant may be added to all duals. Columns that stay unmatched must end with a dual of 0.
-  // The constant puts as many columns at 0 as will stay unmatched, so that few have to be moved
-  // there.
   for (int64_t j = 0; j < s.cols; ++j) s.label[j] = s.v[j];
   const Acc top = select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
   bool fits = top < kInfinity<Acc>;
@@ -96,6 +84,23 @@ bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   }
   for (int64_t j = 0; !fits && j < s.cols; ++j) s.v[j] = 0;
   return fits;
+}
+
+// Starts from given duals, or from those that points suggest. Returns false with v = 0, for a cold
+// start, if there are no duals, or if they exceed the costs by so much that sums with them would
+// round. The same if a warm start gains nothing: with spare columns, or rows that may stay
+// unmatched, a cold start needs little more than one scan of each row, while every spare column
+// whose dual is too low costs a search.
+template <class S>
+bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
+  if (s.rows == 0 || s.unmatched) return false;
+  if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
+  const double scale = double(s.scale), limit = 16 * (max_abs * fabs(scale));
+  // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
+  const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
+  if (!start_duals(s, f, 16 * limit, unit)) return false;
+
+  return shift_duals(s, limit);
 }
 
 // Restores v_j = 0 for unmatched columns, which a warm start may have put lower. Conceptually, each

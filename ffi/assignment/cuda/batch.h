@@ -65,7 +65,8 @@ struct AssignmentBatch : AssignmentOperands {
   int64_t workspace_costs;  // number of costs in it, for one problem
   SharedLayout shared;
   Effort effort;
-  bool all_search;  // all warps of a block search, not only those that have columns
+  bool all_search;      // all warps of a block search, not only those that have columns
+  const float* prices;  // [batch, m] of an auction, NaN where it was not held; may be null
 };
 
 }  // namespace jaxmatch::assignment

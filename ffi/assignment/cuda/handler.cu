@@ -11,6 +11,33 @@
 
 namespace jaxmatch::assignment {
 
+namespace {
+
+// Starts the auction of every problem; its prices are ready for a later kernel of the stream.
+ffi::Error launch_auction(const AssignmentOperands& o, float* prices, const GpuLimits& gpu,
+                          const char* asked, cudaStream_t stream) {
+  const int blocks = auction_blocks(o.batch, o.n, gpu.multiprocessors, gpu.most_cluster, asked);
+  AuctionBatch b = make_auction(o, prices, blocks);
+  b.always = asks_for(asked, "auction");
+  const AuctionKernel kernel = auction_kernel(b.cost_dtype);
+  JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), gpu.shared_bytes));
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = unsigned(blocks);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(b.batch * blocks));
+  config.blockDim = dim3(unsigned(auction_threads(b.n)));
+  config.dynamicSmemBytes = size_t(b.shared.bytes);
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = blocks > 1 ? 1 : 0;
+  JAXMATCH_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, b));
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
 ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   if (b.batch == 0) return ffi::Error::Success();
   if (const int64_t longest = longest_side(b.cost_dtype); std::max(b.n, b.m) > longest) {
@@ -23,7 +50,8 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   GpuLimits gpu;
   JAXMATCH_CUDA_CHECK(gpu.query());
   const int most_bytes = gpu.shared_bytes;
-  const Plan plan = make_plan(b, std::getenv("JAXMATCH_CUDA_KERNEL"), most_bytes);
+  const char* asked = std::getenv("JAXMATCH_CUDA_KERNEL");
+  const Plan plan = make_plan(b, asked, most_bytes);
   if (plan.bytes > most_bytes) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_assignment: problems of " + std::to_string(b.n) + " x " +
@@ -40,6 +68,13 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   if (plan.bytes > kAlwaysThere) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_bytes));
   }
+  if (b.prices && lay_out_auction(b.n, 1).bytes > gpu.shared_bytes) b.prices = nullptr;
+  if (b.prices) {
+    if (ffi::Error error = launch_auction(b, const_cast<float*>(b.prices), gpu, asked, stream);
+        error.failure()) {
+      return error;
+    }
+  }
   kernel<<<unsigned(plan.blocks), plan.threads, plan.bytes, stream>>>(b);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
@@ -54,10 +89,18 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remaini
   if (!decoded.has_value()) return decoded.error();
   const auto workspace = result_at(rets, kNumResults);
   if (!workspace) return given.error("a result for the workspace is missing");
-  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false};
+  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false, nullptr};
   if (b.batch == 0) return ffi::Error::Success();
   const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
   b.workspace_costs = int64_t(workspace->size_bytes()) / b.batch / word;
+  const auto prices = result_at(rets, kNumResults + 1);
+  if (!prices) return given.error("a result for the prices is missing");
+  if (has_auction(b) && has_auction(b, std::getenv("JAXMATCH_CUDA_KERNEL"))) {
+    if (int64_t(prices->size_bytes()) < b.batch * b.m * 4) {
+      return given.error("the result for the prices is too small");
+    }
+    b.prices = static_cast<const float*>(prices->untyped_data());
+  }
   return launch_assignment(b, stream);
 }
 

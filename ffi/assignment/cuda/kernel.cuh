@@ -161,7 +161,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
     // Start duals may be 16 times as large as costs.
-    const double most = f.b.start_dual ? 0x1p1011 : 0x1p1017;
+    const double most = f.b.start_dual || f.b.prices ? 0x1p1011 : 0x1p1017;
     if (found.max_abs * fabs(factor) > most / double(f.rows + 1)) return false;
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
       return false;

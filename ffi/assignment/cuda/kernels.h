@@ -3,11 +3,13 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_KERNELS_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_KERNELS_H_
 
+#include "assignment/cuda/auction_plan.h"
 #include "assignment/cuda/batch.h"
 
 namespace jaxmatch::assignment {
 
 using AssignmentKernel = void (*)(AssignmentBatch);
+using AuctionKernel = void (*)(AuctionBatch);
 
 struct Floats;
 struct Doubles;
@@ -20,6 +22,9 @@ AssignmentKernel pick_warp_kernel(int columns_per_lane);
 // Kernel with one block for each problem, chosen by warps of a block.
 template <class Costs>
 AssignmentKernel pick_block_kernel(int warps);
+// Kernel with one cluster of blocks for each problem.
+template <class Costs>
+AuctionKernel pick_auction_kernel();
 
 }  // namespace jaxmatch::assignment
 

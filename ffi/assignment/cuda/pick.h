@@ -30,6 +30,19 @@ inline AssignmentKernel block_kernel(int warps, Dtype dtype) {
   }
 }
 
+inline AuctionKernel auction_kernel(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kS32:
+      return pick_auction_kernel<Integers>();
+    case Dtype::kF64:
+      return pick_auction_kernel<Doubles>();
+    case Dtype::kS64:
+      return pick_auction_kernel<LongIntegers>();
+    default:
+      return pick_auction_kernel<Floats>();
+  }
+}
+
 }  // namespace jaxmatch::assignment
 
 #endif  // JAXMATCH_CUDA_ASSIGNMENT_PICK_H_

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "assignment/cuda/auction_plan.h"
 #include "assignment/cuda/plan.h"
 #include "common/sizes.h"
 
@@ -50,6 +51,12 @@ constexpr Size kSizes[] = {
      [](const int64_t* a) {
        const Dtype dtype = dtype_of_bytes(a[2], false);
        return workspace_words(example(a[0], a[1], dtype, a[3] != 0, a[4] != 0, a[5] != 0));
+     }},
+    {"assignment.prices",  // arguments: n, m, bytes of a cost, whether there is an unmatched cost
+                           // or a start dual
+     [](const int64_t* a) {
+       const Dtype dtype = dtype_of_bytes(a[2], false);
+       return has_auction(example(a[0], a[1], dtype, false, false, a[3] != 0)) ? a[1] : int64_t(0);
      }},
 };
 

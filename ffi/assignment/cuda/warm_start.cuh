@@ -15,8 +15,9 @@ struct WarmStart {
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
-  const double x =
-      read_real(f.b.start_dual, f.b.result_dtype, f.problem * f.b.m + f.col_id(j)) * s.scale.factor;
+  const int64_t at = f.problem * f.b.m + f.col_id(j);
+  const double x = f.b.prices ? f.b.prices[at] * fabs(s.scale.factor)
+                              : read_real(f.b.start_dual, f.b.result_dtype, at) * s.scale.factor;
   return unit > 0 ? rint(x / unit) * unit : x;
 }
 
@@ -28,7 +29,7 @@ template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
   WarmStart start{false, 0, 0};
-  if (!f.b.start_dual || s.cols_optional || f.rows == 0) return start;
+  if (!(f.b.start_dual || f.b.prices) || s.cols_optional || f.rows == 0) return start;
   const double factor = fabs(s.scale.factor);
   // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;

@@ -1,0 +1,45 @@
+// The blocks that work on one problem: a cluster, whose blocks read and write each other's shared
+// memory, or a single block.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_CLUSTER_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_CLUSTER_CUH_
+
+#include <cstdint>
+
+#include "assignment/cuda/group.cuh"
+
+namespace jaxmatch::assignment {
+
+struct Cluster {
+  int blocks, rank;
+
+  // Writes before it are seen by all blocks after it.
+  __device__ void sync() const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (blocks > 1) {
+      asm volatile(
+          "barrier.cluster.arrive.release.aligned;\n"
+          "barrier.cluster.wait.acquire.aligned;" ::
+              : "memory");
+      return;
+    }
+#endif
+    __barrier_sync_count(1, blockDim.x);
+  }
+
+  // The address in the shared memory of block `of` that `here` has in that of this block.
+  template <class T>
+  __device__ T* in_block(T* here, int of) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (blocks > 1) {
+      uint64_t there;
+      asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(of));
+      return reinterpret_cast<T*>(there);
+    }
+#endif
+    return here;
+  }
+};
+
+}  // namespace jaxmatch::assignment
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_CLUSTER_CUH_
