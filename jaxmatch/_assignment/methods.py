@@ -19,7 +19,7 @@ from jaxmatch._ffi.dispatch import by_platform, rebatch
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array
+    pass
 
 # Steps of `"core"` before Jonker-Volgenant takes its place. On uniform costs and on features the
 # core method needs fewer than 16; on point clouds that move far it needs hundreds.

@@ -33,14 +33,15 @@ _TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), 
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")
 _FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
 
-_WORD = "(?:warp|block|all-search|)"
+_WORD = "(?:warp|block|all-search|auction|no-auction|cluster-[12]|)"
 
 # Environment variables that select kernels: a pattern for their values, and its description.
 _CHOICES = {
     "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
     "JAXMATCH_CUDA_KERNEL": (
         rf"{_WORD}(?:,{_WORD})*",
-        "warp, block, all-search, or some of them with commas",
+        "warp, block, all-search, auction, no-auction, cluster-1, cluster-2, or some of them with "
+        "commas",
     ),
 }
 

@@ -12,6 +12,7 @@ from helpers import assert_same_bits, numpy_dtype, x64
 from test_assignment_families import batch, families, hidden
 
 import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
@@ -226,3 +227,45 @@ def test_hostile_numbers(kernel, dtype, wide):
         Kind("", dtype, wide, (3, 4), unmatched=True),
     ]:
         judge(kind, problems(kind, 60, seed=2), solve)
+
+
+@pytest.mark.parametrize("given", ["", "maximize", "masks"])
+@pytest.mark.parametrize("dtype", DTYPES_OF_FEATURES)
+def test_auction(dtype, given):
+    """Prices of an auction change nothing but the way to the optimum, and the pairs of ties."""
+    rng = np.random.default_rng(len(given))
+    n = 130 if given == "maximize" else 70
+    costs = np.stack([FAMILIES[name](n, 3) for name in ("20 clusters", "sphere to shape", "near")])
+    costs = (costs * 1e5 if dtype.startswith("int") else costs).astype(numpy_dtype(dtype))
+    args = {"maximize": "maximize" in given}
+    if "masks" in given:  # as many rows as columns
+        for mask in ("row_mask", "col_mask"):
+            args[mask] = np.stack([rng.permutation(n) < 50 for _ in costs])
+        if costs.dtype.kind != "i":
+            costs = np.where(args["row_mask"][..., None] & args["col_mask"][:, None], costs, np.nan)
+    assert_agree(costs, "block,auction", wide=dtype in ("float64", "int64"), **args)
+
+
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "cube 3-D", "uniform"])
+def test_rounds_of_an_auction(family):
+    """Far fewer than the n^2 steps that searches take on such costs."""
+    n = 256
+    prices, counts = emulated.auction(FAMILIES[family](n, 5).astype(np.float32)[None], seed=1)
+    again, _ = emulated.auction(FAMILIES[family](n, 5).astype(np.float32)[None], seed=2)
+    np.testing.assert_array_equal(prices, again)
+    rounds, scanned = counts[0]
+    assert rounds < 4 * n and scanned < 90 * n
+
+
+def test_auction_on_infeasible_costs():
+    costs = np.random.default_rng(0).random((2, 64, 64)).astype(np.float32)
+    costs[0, :20, 19:] = np.inf
+    costs[1, 5] = np.inf
+    assert assert_agree(costs, "block,auction").status.tolist() == [jm.Status.INFEASIBLE] * 2
+
+
+def test_auction_is_not_held_for_ties_or_constants():
+    costs = np.random.default_rng(0).integers(0, 9, (2, 64, 64)).astype(np.float32)
+    costs[1] = 7
+    prices, _ = emulated.auction(costs, seed=1)
+    assert np.isnan(prices).all()

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from helpers import DTYPES, assert_inverse, assert_same_bits, numpy_dtype, to_numpy, x64
 from jax import lax
+from scipy.optimize import linear_sum_assignment
 from test_assignment_emulated import EDGES, one_of_each_status
 from test_assignment_families import batch, families, few_roundings
 
 import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES
 
 
 pytestmark = pytest.mark.gpu
@@ -263,3 +265,33 @@ def test_a_good_start_changes_nothing_but_the_time():
         duals = cold.col_dual.copy()
         duals[:, 3] = bad
         np.testing.assert_array_equal(solve_on("cuda", near, warm_start=duals).cost, warm.cost)
+
+
+@pytest.mark.parametrize("n", [300, 1030, 2048])
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
+def test_auctions_of_all_clusters_give_the_same_bits(family, n, monkeypatch):
+    """One block for each problem, two, and as many as the GPU has multiprocessors for."""
+    costs = FAMILIES[family](n, 1).astype(np.float32)[None]
+    results = []
+    for asked in ("no-auction", "auction,cluster-1", "auction,cluster-2", "auction"):
+        monkeypatch.setenv("JAXMATCH_CUDA_KERNEL", f"block,{asked}")
+        results.append(solve_on("cuda", costs))
+    plain, *with_auction = results
+    assert plain.status[0] == jm.Status.OPTIMAL
+    for res in with_auction:
+        assert_same_bits(res, with_auction[0])
+    apart = abs(with_auction[0].cost - plain.cost)
+    assert (apart <= with_auction[0].gap + plain.gap + 1e-6 * abs(plain.cost)).all()
+
+
+@pytest.mark.parametrize("n", [1024, 1500])
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform", "near"])
+def test_auto_on_one_problem(family, n):
+    """The core method, and where that stalls searches after an auction."""
+    cost = FAMILIES[family](n, 2).astype(np.float32)
+    with jax.default_device(jax.devices("cuda")[0]):
+        res = jm.solve_assignment(cost)
+        check = jm.check_assignment(cost, res)
+    best = cost[linear_sum_assignment(cost)].sum(dtype=np.float64)
+    assert int(res.status) == jm.Status.OPTIMAL and bool(check.valid)
+    assert abs(float(res.cost) - best) <= float(res.gap) + 1e-6 * abs(best)

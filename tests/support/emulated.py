@@ -189,4 +189,17 @@ def solve(
     return jm.Assignment(**results)
 
 
+def auction(costs: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The prices `[b, n]` of a batch `[b, n, n]`, and its numbers `[b, 2]` of rounds and scans."""
+    costs = guarded(np.ascontiguousarray(costs))
+    b, n, _ = costs.shape
+    prices, counts = np.empty((b, n), np.float32), np.zeros((b, 2), np.int32)
+    dtype = _DTYPES.index(costs.dtype.name)
+    operands = _Operands(batch=b, n=n, m=n, cost=costs.ctypes.data, cost_dtype=dtype)
+    _assignment().emulate_auction(
+        ctypes.byref(operands), _ptr(prices.ctypes.data), _ptr(counts.ctypes.data), seed
+    )
+    return prices, counts
+
+
 assert ml_dtypes.bfloat16  # gives numpy the name

@@ -42,7 +42,9 @@ constexpr Choice kChoices[] = {
 };
 
 // `asked`: requests of tests and measurements, separated by commas, or null. "block": a block even
-// where a warp would do. "all-search": no warp waits while others search. This is for racecheck of
+// where a warp would do. "auction": an auction for every
+// square problem; "no-auction": for none; "cluster-1", "cluster-2": with so many blocks for each.
+// "all-search": no warp waits while others search. This is for racecheck of
 // compute-sanitizer, which reports hazards across a barrier of the whole block once a part of it
 // has used another barrier, in any program.
 inline bool asks_for(const char* asked, std::string_view what) {

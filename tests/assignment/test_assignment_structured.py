@@ -1,0 +1,161 @@
+"""Costs as people have them, and those that defeat auctions, against scipy and the certificate."""
+
+import jax
+import numpy as np
+import pytest
+from helpers import assert_same_bits, numpy_dtype, x64
+from scipy.optimize import linear_sum_assignment
+
+import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES, squared_distances
+
+
+pytestmark = pytest.mark.usefixtures("platform")
+
+
+def outlier(g, n):
+    """One row and one column cost far more than all others."""
+    cost = squared_distances(g.random((n, 3)), g.random((n, 3)))
+    cost[0] += 1e4
+    cost[:, 3] *= 1e3
+    return cost
+
+
+def far_clusters(g, n):
+    """Two clusters far apart, with other populations on each side."""
+    x, y = g.normal(0, 0.01, (2, n, 2))
+    x[: n // 2] += [1, 0]
+    y[: n // 2 + n // 8] += [1, 0]
+    return squared_distances(x, y)
+
+
+def forbidden_blocks(g, n):
+    """Half of the rows may only take half of the columns."""
+    cost = squared_distances(g.random((n, 2)), g.random((n, 2)))
+    cost[: n // 2, n // 2 :] = np.inf
+    return cost
+
+
+HOSTILE = {
+    "products": lambda g, n: np.outer(np.arange(n), np.arange(n)) + 0.0,
+    "negative products": lambda g, n: -np.outer(np.arange(n), np.arange(n)) + 0.0,
+    "|x - y^4|": lambda g, n: abs(g.random((n, 1)) - g.random(n) ** 4),
+    "squares on a line": lambda g, n: (g.random((n, 1)) - g.random(n)) ** 2,
+    "exp(20 u)": lambda g, n: np.exp(20 * g.random((n, n))),
+    "integers 0 to 9": lambda g, n: g.integers(0, 10, (n, n)) + 0.0,
+    "all equal": lambda g, n: np.full((n, n), 3.0),
+    "outlier": outlier,
+    "far clusters": far_clusters,
+    "offset": lambda g, n: 1e4 + far_clusters(g, n),
+    "forbidden blocks": forbidden_blocks,
+    "mixed magnitudes": lambda g, n: 10.0 ** g.uniform(-12, 12, (n, n)),
+}
+WIDE = ["float64", "int64"]
+
+
+def assert_optimal(cost, res, **given):
+    """Against scipy, and by the duals."""
+    sign = -1 if given.get("maximize") else 1
+    for c, r in zip(cost, [res[k] for k in range(len(cost))], strict=True):
+        assert int(r.status) == jm.Status.OPTIMAL
+        c = c.astype(np.float64)
+        best = c[linear_sum_assignment(sign * c)].sum()
+        apart = abs(c[np.arange(len(c)), np.asarray(r.col4row)].sum() - best)
+        assert apart <= float(r.gap) + 1e-12 * len(c) * max(abs(best), 1e-300)
+        assert float(r.gap) <= 1e-6 * abs(best) + 1e-30
+    check = jm.check_assignment(cost, res, **given)
+    eps = np.finfo(np.asarray(res.cost).dtype).eps
+    scale = np.abs(np.asarray(res.col_dual)).max(-1) + np.abs(np.asarray(res.row_dual)).max(-1)
+    assert np.asarray(check.valid).all()
+    assert (np.asarray(check.gap) <= np.asarray(res.gap) + 8 * cost.shape[-1] * eps * scale).all()
+
+
+def rounded(cost, dtype):
+    """Costs of this dtype: integers are hundred thousandths of the greatest cost."""
+    if dtype.startswith("int"):
+        finite = np.where(np.isfinite(cost), cost, 0)
+        return np.rint(finite / np.abs(finite).max() * 1e5).astype(dtype)
+    return cost.astype(numpy_dtype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families(family, dtype):
+    n = 200
+    cost = np.stack([rounded(FAMILIES[family](n, seed), dtype) for seed in (1, 2)])
+    with x64(dtype in WIDE):
+        assert_optimal(cost, jm.solve_assignment(cost))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("family", HOSTILE)
+def test_hostile(family, dtype):
+    if dtype == "int32" and family == "forbidden blocks":
+        pytest.skip("integers forbid nothing")
+    cost = HOSTILE[family](np.random.default_rng(5), 260)
+    with x64(dtype == "float64"):
+        cost = rounded(cost, dtype)[None]
+        assert_optimal(cost, jm.solve_assignment(cost))
+
+
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
+def test_larger(family):
+    """With enough rows for a cluster of blocks for one problem."""
+    cost = FAMILIES[family](1500, 3).astype(np.float32)[None]
+    assert_optimal(cost, jm.solve_assignment(cost))
+
+
+@pytest.mark.parametrize("n, m", [(300, 300), (290, 300), (300, 290)])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_masks_and_orientations(n, m, maximize):
+    """Masked entries hold NaN. The used part is square, wide and tall in turn."""
+    random = np.random.default_rng(n + m)
+    cost = FAMILIES["20 clusters"](340, 4)[:330].astype(np.float32)
+    rows, cols = np.zeros(330, bool), np.zeros(340, bool)
+    rows[random.permutation(330)[:n]] = True
+    cols[random.permutation(340)[:m]] = True
+    given = {"row_mask": rows, "col_mask": cols, "maximize": maximize}
+    used = np.where(rows[:, None] & cols, cost, np.nan)
+    res = jm.solve_assignment(used, **given)
+    part = cost[np.ix_(rows, cols)].astype(np.float64)
+    best = part[linear_sum_assignment(part, maximize=maximize)].sum()
+    assert int(res.status) == jm.Status.OPTIMAL
+    np.testing.assert_allclose(float(res.cost), best, rtol=1e-6)
+    assert bool(jm.check_assignment(used, res, **given).valid)
+
+
+@pytest.mark.parametrize("columns", [100, 129])
+def test_infeasible(columns):
+    """130 rows may only take so many columns: found, however rows bid."""
+    cost = FAMILIES["cube 3-D"](260, 6).astype(np.float32)
+    cost[:130, columns:] = np.inf
+    assert int(jm.solve_assignment(cost).status) == jm.Status.INFEASIBLE
+
+
+def test_almost_infeasible():
+    """Only one assignment is allowed besides a diagonal band."""
+    n = 260
+    cost = FAMILIES["cube 3-D"](n, 7).astype(np.float32)[None]
+    apart = np.abs(np.arange(n)[:, None] - np.arange(n))
+    cost[:, apart > 2] = np.inf
+    cost[:, apart == 2] *= 1e3
+    assert_optimal(cost, jm.solve_assignment(cost))
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e30, -1e30, "spread"])
+def test_poisoned_start(poison):
+    cost = FAMILIES["sphere to shape"](220, 8).astype(np.float32)[None]
+    start = np.zeros((1, 220), np.float32)
+    start[0, ::3] = 1e3 * np.arange(74) if poison == "spread" else poison
+    assert_optimal(cost, jm.solve_assignment(cost, warm_start=start))
+
+
+def test_same_bits_in_every_run_and_batch():
+    cost = np.stack([FAMILIES["20 clusters"](300, seed) for seed in range(5)]).astype(np.float32)
+    solve = jax.jit(lambda c: jm.solve_assignment(c, method="jonker_volgenant"))
+    first = solve(cost)
+    for _ in range(20):
+        assert_same_bits(solve(cost), first)
+    for k in range(5):
+        assert_same_bits(jax.tree.map(lambda x: x[0], solve(cost[k : k + 1])), first[k])
+    assert_same_bits(jax.vmap(solve)(cost), first)
