@@ -183,7 +183,7 @@ FAULTS = {
         "jaxmatch/_flow/check.py",
         "jnp.where(tail != head, capacity, nothing)",
         "capacity",
-        "tests/flow/test_flow_features.py tests/flow/test_flow.py tests/flow/test_flow_network.py",
+        "tests/flow/test_flow_check.py",
     ),
     "check-matching-of-padding": Fault(
         "jaxmatch/_matching/check.py",
@@ -214,7 +214,7 @@ FAULTS = {
         "jaxmatch/estimators/_linear.py",
         "dot = jnp.where(allowed, jvp_of_mean(oracle, noisy, found, baseline, tangent), 0)",
         "dot = jvp_of_mean(oracle, noisy, found, baseline, tangent)",
-        _PERTURBED,
+        _ESTIMATORS,
     ),
     "box-hull-less-intersection": Fault(
         "jaxmatch/losses/boxes.py",
