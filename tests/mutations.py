@@ -148,10 +148,10 @@ FAULTS = {
         "claimed &= same != 0;",
         _MATCHING,
     ),
-    "cuda-flow-tally-cleared-too-early": Fault(
+    "cuda-flow-tally-cleared-while-read": Fault(
         "ffi/common/cuda/grid.cuh",
         "ring_[(step_ + 2) % kTallies]",
-        "ring_[(step_ + 1) % kTallies]",
+        "ring_[(step_ + 3) % kTallies]",
         _FLOW,
     ),
     "cuda-flow-sum-of-one-block": Fault(
