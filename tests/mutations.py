@@ -63,11 +63,11 @@ FAULTS = {
         "",
         _GAPS,
     ),
-    "assignment-gap-without-unmatched-columns": Fault(
+    "assignment-gap-of-matched-columns": Fault(
         "ffi/assignment/cpu/finish.h",
         "if (s.row4col[j] == kNone) gap.add(-s.v[j]);",
-        "if (s.row4col[j] == kNone) gap.add(0.0);",
-        _GAPS,
+        "gap.add(-s.v[j]);",
+        "tests/assignment/test_assignment_features.py",
     ),
     "assignment-masks-swapped": Fault(
         "ffi/assignment/decode.h",
@@ -148,10 +148,10 @@ FAULTS = {
         "claimed &= same != 0;",
         _MATCHING,
     ),
-    "cuda-flow-tally-cleared-too-early": Fault(
+    "cuda-flow-tally-cleared-while-read": Fault(
         "ffi/common/cuda/grid.cuh",
         "ring_[(step_ + 2) % kTallies]",
-        "ring_[(step_ + 1) % kTallies]",
+        "ring_[(step_ + 3) % kTallies]",
         _FLOW,
     ),
     "cuda-flow-sum-of-one-block": Fault(
@@ -183,7 +183,7 @@ FAULTS = {
         "jaxmatch/_flow/check.py",
         "jnp.where(tail != head, capacity, nothing)",
         "capacity",
-        "tests/flow/test_flow_features.py tests/flow/test_flow.py tests/flow/test_flow_network.py",
+        "tests/flow/test_flow_check.py",
     ),
     "check-matching-of-padding": Fault(
         "jaxmatch/_matching/check.py",
@@ -214,7 +214,7 @@ FAULTS = {
         "jaxmatch/estimators/_linear.py",
         "dot = jnp.where(allowed, jvp_of_mean(oracle, noisy, found, baseline, tangent), 0)",
         "dot = jvp_of_mean(oracle, noisy, found, baseline, tangent)",
-        _PERTURBED,
+        _ESTIMATORS,
     ),
     "box-hull-less-intersection": Fault(
         "jaxmatch/losses/boxes.py",
