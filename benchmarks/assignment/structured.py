@@ -1,0 +1,153 @@
+"""Square assignments with costs as people have them, beside uniform ones.
+
+    python -m benchmarks.assignment.structured [--quick] [--out FOLDER]
+
+Families of `assignment/families.py` in float32. Every answer is compared with scipy's optimum of
+the same float32 costs, and proved by its duals.
+
+On a GPU: batches and single problems by `method="auto"` and by the methods that it chooses from;
+wall milliseconds of a call, and scipy on all threads of the host. Writes
+`assignment_structured_gpu.json` and `.png`.
+
+Without one: `method="auto"` on one core beside scipy, lapx (`lapjvx`) and the network simplex of
+POT (`ot.emd`), as far as they are installed. Absolute times on a CPU mean little elsewhere: read
+the ratios. Writes `assignment_structured_cpu.json` and `.png`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from tqdm import tqdm
+
+import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES
+from benchmarks.common import options, plots, record
+from benchmarks.common.record import Row
+from benchmarks.common.timing import median_ms
+
+
+SQUARE = [name for name in FAMILIES if name != "uniform, m = 2n"]
+FEW = ["sphere to shape", "20 clusters", "uniform"]
+METHODS = ("auto", "jonker_volgenant", "core")
+# (problems, n, families): scipy takes a minute for the largest.
+GPU_CASES = [(32, 1024, SQUARE), (1, 1024, SQUARE), (256, 256, FEW), (32, 512, FEW)]
+GPU_CASES += [(256, 512, FEW), (1, 2048, FEW)]
+# scipy takes a minute for each.
+SLOW_GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW)]
+SLOW_METHODS = ("auto", "jonker_volgenant", "core")
+GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW)]
+CPU_CASES = [(256, SQUARE), (1024, SQUARE)]
+SLOW_CPU_CASES = [(2048, SQUARE), (4096, FEW)]
+
+
+def best_of(cost: np.ndarray) -> float:
+    return float(cost[linear_sum_assignment(cost)].sum(dtype=np.float64))
+
+
+_check = jax.jit(jm.check_assignment)
+
+
+def prove(cost: np.ndarray, best: np.ndarray, res: jm.Assignment) -> None:
+    """Raises an AssertionError unless every problem is solved to scipy's optimum."""
+    rows = np.arange(cost.shape[-1])
+    for c, known, cols, gap in zip(cost, best, np.asarray(res.col4row), np.asarray(res.gap)):  # noqa: B905
+        apart = abs(c[rows, cols].sum(dtype=np.float64) - known)
+        assert apart <= 1e-9 * max(1, abs(known)) + gap, (apart, known)
+    assert np.asarray(_check(jnp.asarray(cost), res).valid).all()
+
+
+def gpu_rows(quick: bool) -> Iterator[Row]:
+    solvers = {m: jax.jit(partial(jm.solve_assignment, method=m)) for m in METHODS}
+    every = GPU_CASES + ([] if quick else SLOW_GPU_CASES)
+    for b, n, name in tqdm([(b, n, name) for b, n, names in every for name in names]):
+        # Few different problems: scipy has to solve each.
+        some = np.stack([FAMILIES[name](n, seed) for seed in range(min(b, 8))]).astype(np.float32)
+        start = time.perf_counter()
+        with ThreadPoolExecutor() as pool:  # scipy releases the GIL
+            known = np.array([*pool.map(best_of, some)])
+        scipy_ms = (time.perf_counter() - start) * 1e3 * max(1, b / 8)
+        cost = jnp.asarray(np.tile(some, (b // len(some), 1, 1)))
+        cost = cost if b > 1 else cost[0]
+        row: Row = {"problems": b, "n": n, "costs": name}
+        methods = METHODS[: 3 if b == 1 and n <= 1024 else 2]
+        for method in methods:
+            res = solvers[method](cost)
+            prove(some, known, res[: len(some)] if b > 1 else jax.tree.map(lambda x: x[None], res))
+            row[f"{method}_ms"] = median_ms(solvers[method], cost, budget=0.1)
+        row["auto_by_best"] = row["auto_ms"] / min(row[f"{m}_ms"] for m in methods[1:])
+        yield row | {"scipy_threads_ms": scipy_ms, "speedup": scipy_ms / row["auto_ms"]}
+
+
+def peers() -> dict[str, Callable[[np.ndarray], Any]]:
+    found: dict[str, Callable[[np.ndarray], Any]] = {"scipy": linear_sum_assignment}
+    try:
+        import lap
+
+        found["lapx"] = lap.lapjvx
+    except ImportError:
+        pass
+    try:
+        import ot
+
+        found["POT"] = lambda cost: ot.emd([], [], cost, numItermax=10**9)
+    except ImportError:
+        pass
+    return found
+
+
+def cpu_rows(quick: bool) -> Iterator[Row]:
+    solve = jax.jit(jm.solve_assignment)
+    for n, names in tqdm(CPU_CASES + ([] if quick else SLOW_CPU_CASES)):
+        for name in names:
+            cost = FAMILIES[name](n, 0).astype(np.float32)
+            res = solve(jnp.asarray(cost))
+            prove(cost[None], np.array([best_of(cost)]), jax.tree.map(lambda x: x[None], res))
+            row: Row = {"n": n, "costs": name}
+            row["jaxmatch_ms"] = median_ms(solve, jnp.asarray(cost), budget=0.5)
+            double = cost.astype(np.float64)  # what the peers take without a copy
+            for peer, call in peers().items():
+                row[f"{peer}_ms"] = median_ms(call, double, budget=0.2, least=1)
+                row[f"by_{peer}"] = row["jaxmatch_ms"] / row[f"{peer}_ms"]
+            yield row
+
+
+def plot(rows: list[Row], value: str, label: str, path: Any) -> None:
+    figure, axes = plots.plt.subplots(figsize=(7, 4), layout="constrained")
+    for name in SQUARE:
+        mine = [row for row in rows if row["costs"] == name and row.get("problems", 1) == 1]
+        if mine:
+            axes.loglog([r["n"] for r in mine], [r[value] for r in mine], "o-", label=name)
+    axes.set_xlabel("rows and columns")
+    axes.set_ylabel(label)
+    axes.legend(fontsize=8)
+    print(plots.save(figure, path))
+
+
+def main() -> None:
+    args = options.parse(options.parser(__doc__, "fewer and smaller problems"))
+    on_gpu = jax.default_backend() == "gpu"
+    name = f"assignment_structured_{'gpu' if on_gpu else 'cpu'}"
+    content = record.gpu() if on_gpu else {"cores": os.cpu_count()}
+    content |= record.environment(["jax", "jaxlib", "numpy", "scipy", "lapx", "POT"])
+    content["rows"] = rows = []
+    for row in (gpu_rows if on_gpu else cpu_rows)(args.quick):
+        rows.append(row)
+        record.write_json(args.out, name, content)  # a run may be cut off
+    record.print_table("square assignments, float32, ms", rows)
+    value, label = ("auto_ms", "ms") if on_gpu else ("by_POT", "time, in times that of POT")
+    if all(value in row for row in rows):
+        plot(rows, value, label, args.out / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
