@@ -44,8 +44,6 @@ GPU_CASES = [(32, 1024, SQUARE), (1, 1024, SQUARE), (256, 256, FEW), (32, 512, F
 GPU_CASES += [(256, 512, FEW), (1, 2048, FEW)]
 # scipy takes a minute for each.
 SLOW_GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW)]
-SLOW_METHODS = ("auto", "jonker_volgenant", "core")
-GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW)]
 CPU_CASES = [(256, SQUARE), (1024, SQUARE)]
 SLOW_CPU_CASES = [(2048, SQUARE), (4096, FEW)]
 
