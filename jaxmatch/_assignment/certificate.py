@@ -119,8 +119,8 @@ class DualBound(NamedTuple):
         row4col: Int[Array, "... m"],
         col_dual: Float[Array, "... m"],
     ) -> AssignmentCheck:
-        rows, cols, v, r, r_rest = self[:5]
         """Compares the bound with the cost of an assignment, which must be feasible."""
+        rows, cols, v, r, r_rest = self[:5]
         # A matching of existing pairs that leaves out no mandatory row or column.
         matched, used = col4row >= 0, row4col >= 0
         pairs = _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)

@@ -30,6 +30,10 @@ class AssignmentProblem(NamedTuple):
     col_dual: Float[Array, "... m"] | None = None  # for a warm start
 
     @property
+    def has_masks(self) -> bool:
+        return self.row_mask is not None or self.col_mask is not None
+
+    @property
     def masks(self) -> tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]:
         return self.row_mask, self.col_mask
 

@@ -115,8 +115,9 @@ def init(
 ) -> AssignmentState:
     """The initial state of a solve. Pass the same masks to every `step`."""
     check_name("method", method, native_large.LARGE_METHODS)
+    _check_libraries()
     problem = as_problem(cost, row_mask, col_mask)
-    cost, masked = problem.cost, problem.masks != (None, None)
+    cost, masked = problem.cost, problem.has_masks
     if not native_large.fits_large(cost, None):
         raise ValueError(
             f"`cost` must have sides from 1 to 2^18 - 1 and no 64-bit integers, got "
@@ -161,11 +162,15 @@ def step(
     return dataclasses.replace(state, result=result, buffers=buffers)
 
 
+def _check_libraries() -> None:
+    if not (libraries.has_cpu_library() or libraries.has_cuda_library()):
+        raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
+
+
 def _step(
     problem: AssignmentProblem, buffers: Buffers, *, maximize: bool, method: str, steps: int
 ) -> tuple[Assignment, Buffers]:
-    if not (libraries.has_cpu_library() or libraries.has_cuda_library()):
-        raise RuntimeError("Stepping needs the native libraries; reinstall jaxmatch.")
+    _check_libraries()
 
     def solve(problem: AssignmentProblem, buffers: Buffers) -> tuple[Assignment, Buffers]:
         return native_large.large(
@@ -189,12 +194,13 @@ def solve_in_steps(
     progress: Progress | None,
 ) -> Assignment:
     """A `while_loop` of native calls, until all problems of the batch are done."""
+    _check_libraries()
 
     def report(result: Assignment, buffers: Buffers) -> None:
         if progress is not None:
             state = AssignmentState(result, buffers, maximize, method)
             jax.debug.callback(progress, state.matched_rows, state.rows)
 
-    start = native_large.empty_buffers(problem.cost, problem.masks != (None, None), method)
+    start = native_large.empty_buffers(problem.cost, problem.has_masks, method)
     call = partial(_step, problem, method=method, maximize=maximize, steps=steps)
     return until_done(call, vary_alike(start, problem), is_done, report)

@@ -156,7 +156,8 @@ class Assignment(Result):
       if the bound overflows its dtype, which happens only near the limits of float64.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN.
+    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN. If it is `UNFINISHED`,
+    `col4row` and `row4col` are the pairs so far.
     """
 
     col4row: Int[Array, "... n"]

@@ -52,7 +52,7 @@ _ADVICE = {
     Status.OVERFLOW: (
         "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. Or the value "
         "of a flow does not fit its dtype, or the integer capacities at its source and at its sink "
-        "add up to 2**61. Scale the numbers down, or set `jax_enable_x64`."
+        "add up to 2**61 (2**59 in a grid). Scale the numbers down, or set `jax_enable_x64`."
     ),
     Status.UNFINISHED: (
         "The solver was not asked to finish: this is a state on its way (`stepping`), the initial "

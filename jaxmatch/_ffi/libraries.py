@@ -95,6 +95,7 @@ def load() -> None:
             f"`{_LIBRARIES['cpu']}`, got {override!r}, where there is none. Unset it, or set it to "
             f"{_NO_LIBRARIES!r} to run without native libraries."
         )
+    _check_builds({paths[name] or Path(): library for name, library in libraries.items()})
     for platform, library in libraries.items():
         _register(platform, library)
     if override != _NO_LIBRARIES and not has_cpu_library():
@@ -162,6 +163,17 @@ def _open(platform: str, path: Path) -> ctypes.CDLL:
             f"ABI {abi}, these Python files need {ABI}. {_REINSTALL}"
         )
     return library
+
+
+def _check_builds(libraries: dict[Path, ctypes.CDLL]) -> None:
+    """Raises an error if the libraries are not of one build: sizes come from either of them."""
+    builds = {}
+    for path, library in libraries.items():
+        library.jaxmatch_build.restype = ctypes.c_char_p
+        builds[path] = library.jaxmatch_build().decode()
+    if len(set(builds.values())) > 1:
+        listed = ", ".join(f"`{path}` of build {build}" for path, build in builds.items())
+        raise ImportError(f"The native libraries are of different builds: {listed}. {_REINSTALL}")
 
 
 def _register(platform: str, library: ctypes.CDLL) -> None:

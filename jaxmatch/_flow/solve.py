@@ -325,7 +325,7 @@ def _solve(
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
-        cut = _cut(network, res.source_side) & counts[..., None]
+        cut = edges_across(network, res.source_side) & counts[..., None]
         return res.replace(value=envelope_value(res.value, capacity, cut, _value_jvp))
 
     if network.batch_shape:
@@ -337,7 +337,7 @@ def _solve(
 # Gradient
 
 
-def _cut(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array, "... e"]:
+def edges_across(network: FlowNetwork, source_side: Bool[Array, "... n"]) -> Bool[Array, "... e"]:
     """The edges that lead from the source side to the sink side."""
     n = network.num_nodes
     if n == 0 or network.num_edges == 0:

@@ -128,9 +128,9 @@ def prepare(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, li
         )
     dtype = common_dtype(jnp.float32, *map(_dtype_of, inputs.values()))
     prepared = [jnp.broadcast_to(x.astype(dtype), shape) for x in inputs.values()]
-    if oracle.clean is not None:
-        prepared = [oracle.clean(oracle.data, x) for x in prepared]
-    return oracle.closed(prepared[0]), prepared
+    if oracle.sanitize is not None:
+        prepared = [oracle.sanitize(oracle.data, x) for x in prepared]
+    return oracle.convert_closures(prepared[0]), prepared
 
 
 def _dtype_of(cost: ArrayLike) -> jnp.dtype:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._common.arguments import check_name
 from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import (
     Estimator,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def _moved(oracle: LinearOracle, cost: Array, found: Solution, step: Array) -> Solution:
     """The solution for `cost + step`, or `found` if it is as good: ties give no gradient."""
-    moved = oracle.solve(cost + step, found.start)
+    moved = oracle.solve(cost + step, found.warm_start)
     return oracle.better(cost + step, found, moved)
 
 
@@ -146,10 +147,7 @@ class ImplicitMLE(Estimator):
     needs_key = True
 
     def __post_init__(self) -> None:
-        if self.noise not in ("sum_of_gamma", *NOISES):
-            raise ValueError(
-                f"`noise` must be one of {['sum_of_gamma', *NOISES]}, got {self.noise!r}."
-            )
+        check_name("noise", self.noise, ["sum_of_gamma", *NOISES])
         if isinstance(self.num_samples, int) and self.num_samples < 1:
             raise ValueError(f"`num_samples` must be at least 1, got {self.num_samples}.")
 

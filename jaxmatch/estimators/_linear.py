@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.arguments import check_name
 from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import (
     Estimator,
@@ -96,10 +97,7 @@ class Identity(Estimator):
     projection: Literal["invariant", "none", "mean", "norm", "std"] = static(default="invariant")
 
     def __post_init__(self) -> None:
-        if self.projection not in PROJECTIONS:
-            raise ValueError(
-                f"`projection` must be one of {[*PROJECTIONS]}, got {self.projection!r}."
-            )
+        check_name("projection", self.projection, PROJECTIONS)
 
     def _solution(self, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
         return _identity(self.projection, oracle, cost)
@@ -181,13 +179,8 @@ class Perturbed(Estimator):
     needs_key = True
 
     def __post_init__(self) -> None:
-        if self.noise not in NOISES:
-            raise ValueError(f"`noise` must be one of {[*NOISES]}, got {self.noise!r}.")
-        if self.control_variate not in ("others", "solution", "none"):
-            raise ValueError(
-                "`control_variate` must be one of ['others', 'solution', 'none'], got "
-                f"{self.control_variate!r}."
-            )
+        check_name("noise", self.noise, NOISES)
+        check_name("control_variate", self.control_variate, ["others", "solution", "none"])
         if isinstance(self.num_samples, int) and self.num_samples < 1:
             raise ValueError(f"`num_samples` must be at least 1, got {self.num_samples}.")
 
@@ -223,7 +216,7 @@ def _perturbed_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     cost = forbid_second_derivative(cost)
     noisy = rule._noisy(oracle, cost, key)
     exact = oracle.solve(cost) if rule.control_variate == "solution" else None
-    found = solve_samples(oracle, cost, noisy, None if exact is None else exact.start)
+    found = solve_samples(oracle, cost, noisy, None if exact is None else exact.warm_start)
     others = rule.control_variate == "others" and rule.num_samples > 1
     baseline = found.mean if others else None if exact is None else exact.y
     # No solution depends on forbidden entries: their derivative is 0, their noise is ignored.

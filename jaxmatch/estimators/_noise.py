@@ -45,8 +45,7 @@ class Noise(NamedTuple):
     score: Callable[[Array], Array]
 
 
-# Gumbel noise is negated: costs are minimised, scores are maximised. Native code numbers the kinds
-# in this order.
+# Gumbel noise is negated: costs are minimised, scores are maximised.
 NOISES = {
     "normal": Noise(_normals, lambda z: z),
     "gumbel": Noise(_negative_gumbels, jnp.expm1),

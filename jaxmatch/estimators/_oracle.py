@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 class Solution(NamedTuple):
     """The result of an oracle.
 
-    `y` has the shape of the costs and is 0 where `solved` is False. `start` is a warm start for
+    `y` has the shape of the costs and is 0 where `solved` is False. `warm_start` is one for
     similar costs. For assignments, `columns` is the column of each row, −1 for none.
     """
 
     y: Float[Array, "..."]
     solved: Bool[Array, "..."]
-    start: Any = None
+    warm_start: Any = None
     columns: Int[Array, "... n"] | None = None
 
 
@@ -49,13 +49,14 @@ class LinearOracle:
     [`oracle_of`][jaxmatch.estimators.oracle_of]. A pytree: `data` may be traced.
 
     - `data`: arrays of the problem, without gradient.
-    - `find(data, cost, start)`: returns a [`Solution`][jaxmatch.estimators.Solution]; `start` is
-      None or that of an earlier solution.
+    - `find(data, cost, warm_start)`: returns a [`Solution`][jaxmatch.estimators.Solution];
+      `warm_start` is None or that of an earlier solution.
     - `core_dims`: the number of trailing dimensions of the costs that form one problem.
     - `project(data, direction)`: removes from a direction its part that changes no solution. None:
       no such part.
-    - `clean(data, cost)`: sets the costs of masked entries to 0. None: no masks.
-    - `beyond(data, y)`: a term of the objective besides the linear function. None: no such term.
+    - `sanitize(data, cost)`: sets the costs of masked entries to 0. None: no masks.
+    - `extra_objective(data, y)`: a term of the objective besides the linear function. None: no
+      such term.
     - `assignments`: how assignments are stored as columns, for oracles of assignments.
     """
 
@@ -65,16 +66,16 @@ class LinearOracle:
     project: Callable[[Any, Array], Array] | None = dataclasses.field(
         default=None, metadata={"static": True}
     )
-    clean: Callable[[Any, Array], Array] | None = dataclasses.field(
+    sanitize: Callable[[Any, Array], Array] | None = dataclasses.field(
         default=None, metadata={"static": True}
     )
-    beyond: Callable[[Any, Array], Array] | None = dataclasses.field(
+    extra_objective: Callable[[Any, Array], Array] | None = dataclasses.field(
         default=None, metadata={"static": True}
     )
     assignments: Any = dataclasses.field(default=None, metadata={"static": True})
 
     @unchecked
-    def closed(self, cost: Array) -> LinearOracle:
+    def convert_closures(self, cost: Array) -> LinearOracle:
         """Moves arrays that a user's solver closes over into `data`.
 
         A gradient rule must not close over a tracer that is being differentiated.
@@ -86,10 +87,10 @@ class LinearOracle:
         return dataclasses.replace(self, find=find, data=(*self.data, *constants))
 
     @unchecked
-    def solve(self, cost: Num[Array, "..."], start: Any = None) -> Solution:
+    def solve(self, cost: Num[Array, "..."], warm_start: Any = None) -> Solution:
         """The solution for the costs, without gradient."""
-        data, cost, start = lax.stop_gradient((self.data, cost, start))
-        found = self.find(data, cost, start)
+        data, cost, warm_start = lax.stop_gradient((self.data, cost, warm_start))
+        found = self.find(data, cost, warm_start)
         if found.columns is not None:
             columns = jnp.where(found.solved[..., None], found.columns, -1)
             return found._replace(y=_matrix(columns, cost), columns=columns)
@@ -116,7 +117,9 @@ class LinearOracle:
     def objective(self, cost: Array, y: Array) -> Float[Array, "..."]:
         """The objective that the solver minimises."""
         linear = self.dot(cost, y)
-        return linear if self.beyond is None else linear + self.beyond(self.data, y)
+        return (
+            linear if self.extra_objective is None else linear + self.extra_objective(self.data, y)
+        )
 
     @unchecked
     def better(self, cost: Array, found: Solution, other: Solution) -> Solution:
@@ -312,13 +315,12 @@ def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> Line
 
 
 def _find_cut(data: Any, cost: Array, warm_start: None) -> Solution:
-    from jaxmatch._flow.solve import minimum_cut
+    from jaxmatch._flow.solve import edges_across, minimum_cut
 
     del warm_start
     network, source, sink = data
     cut = minimum_cut(network, jnp.where(cost < 0, 0, cost), source, sink)
-    side = cut.source_side
-    in_cut = side[..., network.senders] & ~side[..., network.receivers]
+    in_cut = edges_across(network, cut.source_side)
     return Solution(in_cut.astype(cost.dtype), cut.status == Status.OPTIMAL)
 
 
@@ -345,7 +347,7 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
             f"{[*pairwise.shape]}."
         )
     find = _FindLabelling(connectivity)
-    return LinearOracle(pairwise, find, dims, beyond=find.smoothness)
+    return LinearOracle(pairwise, find, dims, extra_objective=find.smoothness)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -56,9 +56,9 @@ def difference(oracle: LinearOracle, cost: Array, y: Array, other: Array) -> Flo
 
 def extra_objective(oracle: LinearOracle, y: Array) -> Array:
     """The term of the objective besides `<cost, y>`."""
-    if oracle.beyond is None:
+    if oracle.extra_objective is None:
         return jnp.zeros((), y.dtype)
-    return lax.stop_gradient(oracle.beyond(oracle.data, y))
+    return lax.stop_gradient(oracle.extra_objective(oracle.data, y))
 
 
 def counted(loss: Array) -> StructuredLoss:

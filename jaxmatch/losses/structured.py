@@ -182,7 +182,7 @@ def _spo_plus(
     oracle: LinearOracle, cost: Array, true_cost: Array, best: Solution
 ) -> tuple[Array, Array]:
     reflected = over_allowed(2 * cost - true_cost, cost, true_cost)
-    found = oracle.solve(reflected, best.start)
+    found = oracle.solve(reflected, best.warm_start)
     # The formula's last two terms are <2Ĉ − C, y(C)>.
     loss = difference(oracle, reflected, best.y, found.y)
     return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * (best.y - found.y)
@@ -273,7 +273,7 @@ def _difference(
         return over_allowed(cost + per_problem(oracle, step, cost) * true_cost, cost, true_cost)
 
     first = oracle.solve(moved(ahead))
-    last = oracle.solve(moved(-behind), first.start)
+    last = oracle.solve(moved(-behind), first.warm_start)
     # The second solve may break ties differently; keep the first solution if it is as good.
     stays = difference(oracle, moved(-behind), first.y, last.y) <= 0
     y, far = first.y, jnp.where(oracle.per_problem(stays), first.y, last.y)

@@ -548,11 +548,15 @@ def ones_where_least(cost):
     return jax.nn.one_hot(cost.argmin(-1), cost.shape[-1])
 
 
-@case("oracle_of", "LinearOracle.closed", inputs=lambda: (jnp.array([[3.0, 1, 2], [NAN, 1, 2]]),))
+@case(
+    "oracle_of",
+    "LinearOracle.convert_closures",
+    inputs=lambda: (jnp.array([[3.0, 1, 2], [NAN, 1, 2]]),),
+)
 def own_solver(cost):
     oracle = jm.estimators.oracle_of(ones_where_least, core_dims=1)
     key = jax.random.key(0)
-    found = [oracle.closed(cost).solve(cost).y]
+    found = [oracle.convert_closures(cost).solve(cost).y]
     for name in ("Identity", "Blackbox", "Perturbed", "ImplicitMLE"):
         rule = RULES[name][-1]
         rest = {"key": key if rule.needs_key else None}
@@ -574,7 +578,7 @@ def own_solver(cost):
 def oracle(cost):
     oracle = jm.estimators.assignment_oracle(col_mask=np.array([True, True, True, False]))
     found = oracle.solve(cost)
-    other = oracle.solve(cost, found.start)
+    other = oracle.solve(cost, found.warm_start)
     better = oracle.better(cost, found, other)
     value = oracle.dot(cost, found.y), oracle.objective(cost, found.y)
     return found, better, value, oracle.per_problem(found.solved)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 import warnings
 from functools import partial
 from pathlib import Path
@@ -270,5 +271,28 @@ def test_stepping_needs_a_native_library(monkeypatch):
     state = jaxmatch.stepping.init(cost)
     for name in ("has_cpu_library", "has_cuda_library"):
         monkeypatch.setattr(libraries, name, lambda: False)
-    with pytest.raises(RuntimeError, match="reinstall jaxmatch"):
-        jaxmatch.stepping.step(cost, state)
+    for call in (
+        lambda: jaxmatch.stepping.step(cost, state),
+        lambda: jaxmatch.stepping.init(cost),
+        lambda: jaxmatch.solve_assignment(cost, method="core", steps_per_call=1),
+    ):
+        with pytest.raises(RuntimeError, match="reinstall jaxmatch"):
+            call()
+
+
+def test_libraries_of_different_builds_are_rejected():
+    class Function:
+        restype = None
+
+        def __init__(self, build):
+            self.build = build
+
+        def __call__(self):
+            return self.build
+
+    def library(build):
+        return types.SimpleNamespace(jaxmatch_build=Function(build))
+
+    libraries._check_builds({"a.so": library(b"1+x"), "b.so": library(b"1+x")})
+    with pytest.raises(ImportError, match=r"`a\.so` of build 1\+x, `b\.so` of build 1\+y"):
+        libraries._check_builds({"a.so": library(b"1+x"), "b.so": library(b"1+y")})

@@ -71,7 +71,7 @@ def test_moved_nodes(batch, nearest, dtype):
         check = jm.check_minimum_cut(*given, cut.replace(source_side=side))
         crosses = side[np.arange(BATCH)[:, None], network.senders]
         crosses = crosses & ~side[np.arange(BATCH)[:, None], network.receivers]
-        same = np.where(crosses, capacity, 0).sum(-1) == cut.value
+        same = np.where(crosses, capacity, 0).sum(-1) == np.asarray(cut.value)
         same &= (source != node) & (sink != node)
         np.testing.assert_array_equal(check.valid, same)
         np.testing.assert_array_equal(check.optimal, same)

@@ -639,3 +639,16 @@ def test_arguments_are_checked():
 def test_nothing(shape, rule):
     cost = jnp.zeros(shape)
     assert matrix(cost, rule).shape == gradient(cost, cost, rule).shape == shape
+
+
+def test_cut_oracle_of_stacked_networks():
+    """Each network's own edges: as one after the other."""
+    edges = [([0, 0, 1], [1, 2, 2]), ([0, 1, 2], [2, 2, 1]), ([0, 0], [2, 1])]
+    networks = [jm.FlowNetwork.from_edges(*pair, num_nodes=3) for pair in edges]
+    stacked = jm.FlowNetwork.stack(networks)
+    cost = jnp.asarray(np.random.default_rng(0).random((3, 3)), jnp.float32)
+    found = jm.estimators.cut_oracle(stacked, 0, 2).solve(cost)
+    assert found.y.shape == (3, 3)
+    for k, network in enumerate(networks):
+        alone = jm.estimators.cut_oracle(network, 0, 2).solve(cost[k, : network.num_edges])
+        np.testing.assert_array_equal(found.y[k, : network.num_edges], alone.y)

@@ -15,7 +15,7 @@ namespace jaxmatch::flow {
 
 enum class FlowStage : int32_t { kBegin, kPreflow, kCancel, kReturn, kCut, kEnd, kBad };
 
-// Control words, shared by all threads of a problem. Python reads the first word.
+// Control words, shared by all threads of a problem. Python asks kSizes for the places of words.
 struct FlowControl {
   int32_t done, stage, status;
   int32_t step;          // step of the ring, kept between launches

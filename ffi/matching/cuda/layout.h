@@ -14,7 +14,7 @@ namespace jaxmatch::matching {
 
 constexpr int kMatchingThreads = 1024;  // per block; one block per multiprocessor
 
-// Control words, shared by all threads of a problem. Python reads the first word.
+// Control words, shared by all threads of a problem. Python asks kSizes for the places of words.
 struct MatchingControl {
   int32_t done, stage, roots_are_cols;
   int32_t phases, levels;
