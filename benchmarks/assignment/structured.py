@@ -121,15 +121,17 @@ def cpu_rows(quick: bool) -> Iterator[Row]:
             yield row
 
 
-def plot(rows: list[Row], value: str, label: str, path: Any) -> None:
-    figure, axes = plots.plt.subplots(figsize=(7, 4), layout="constrained")
-    for name in SQUARE:
-        mine = [row for row in rows if row["costs"] == name and row.get("problems", 1) == 1]
-        if mine:
-            axes.loglog([r["n"] for r in mine], [r[value] for r in mine], "o-", label=name)
-    axes.set_xlabel("rows and columns")
-    axes.set_ylabel(label)
-    axes.legend(fontsize=8)
+def plot(rows: list[Row], peers: dict[str, str], title: str, path: Any) -> None:
+    """Bars of times on a logarithmic axis, one group for each family."""
+    figure, axes = plots.plt.subplots(figsize=(9, 3.6))
+    labels = [row["costs"] for row in rows]
+    series = {peer: [row.get(value) for row in rows] for peer, value in peers.items()}
+    plots.grouped_bars(axes, labels, series)
+    axes.set_yscale("log")
+    axes.set_ylabel("ms")
+    axes.set_title(title, loc="left", fontsize=9)
+    plots.legend(axes)
+    axes.tick_params(axis="x", labelsize=7)
     print(plots.save(figure, path))
 
 
@@ -144,9 +146,15 @@ def main() -> None:
         rows.append(row)
         record.write_json(args.out, name, content)  # a run may be cut off
     record.print_table("square assignments, float32, ms", rows)
-    value, label = ("auto_ms", "ms") if on_gpu else ("by_POT", "time, in times that of POT")
-    if all(value in row for row in rows):
-        plot(rows, value, label, args.out / f"{name}.png")
+    if on_gpu:
+        drawn = [row for row in rows if (row["problems"], row["n"]) == (32, 1024)]
+        values = {"jaxmatch": "auto_ms", "scipy, all threads": "scipy_threads_ms"}
+        title = f"32 problems of 1024 × 1024, float32, one {content['gpu']}"
+    else:
+        drawn = [row for row in rows if row["n"] == 1024]
+        values = {"jaxmatch": "jaxmatch_ms"} | {peer: f"{peer}_ms" for peer in peers()}
+        title = "one problem of 1024 × 1024 on one core"
+    plot(drawn, values, title, args.out / f"{name}.png")
 
 
 if __name__ == "__main__":
