@@ -155,9 +155,9 @@ class FlowNetwork:
     ) -> FlowNetwork:
         """Stack networks along a new leading dimension, padded to one size.
 
-        Padding consists of nodes without edges, self-loops at node 0 after the edges of a network,
-        and arcs without edges. None of it carries flow. The self-loops are edges and need a valid
-        capacity, for instance 0.
+        Padding adds isolated nodes, self-loops at node 0, which follow a network's own edges, and
+        arcs that stand for no edge. None of it carries flow. The self-loops are edges and need a
+        valid capacity, for instance 0.
 
         >>> import jax.numpy as jnp, jaxmatch as jm
         >>> small = jm.FlowNetwork.from_edges([0], [1], num_nodes=2)
@@ -265,7 +265,8 @@ def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "...
 def reversed_network(network: FlowNetwork) -> FlowNetwork:
     """The network with all edges reversed, in the same order. Takes NumPy or JAX arrays.
 
-    The arcs are the same, but each has the edges of its opposite arc. Invalid arrays stay invalid.
+    The arcs stay the same. The edges of an arc become those of its opposite arc. Invalid arrays
+    stay invalid.
     """
     xp = np if isinstance(network.edge_ptr, np.ndarray) else jnp
     reverse = partial(_reversed_edges, xp=xp)

@@ -1,4 +1,4 @@
-"""The target for minimum cuts of grids."""
+"""The native call for minimum cuts of grids."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def hungarian_matching(
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
 ) -> Assignment:
-    """Match predictions (rows) to targets (columns) at least total cost, without gradient.
+    """Match predictions (rows) to targets (columns) so that the total cost is least; no gradient.
 
     [`solve_assignment`][jaxmatch.solve_assignment] under `stop_gradient`, in the terms of set
     losses. All leading axes (images, decoder layers) are one batch, solved by one native call.

@@ -30,7 +30,7 @@ struct CanonicalForm {
   const int base;  // of this problem in shared memory
   int rows, cols;
   bool transposed, copied;
-  bool whole;        // a copy is the unchanged problem, in aligned chunks of 16 bytes
+  bool whole;        // the problem is copied unchanged, in aligned chunks of 16 bytes
   const Raw* dense;  // the first cost if each row is contiguous, else null
   const Raw* costs;  // the costs in canonical form
   int stride;        // between rows of `costs`

@@ -22,8 +22,8 @@ struct Forest {
   const int words;  // of bits, for each row
   uint32_t* const tight;
   uint32_t* const visited;  // columns in trees
-  int* const claim;         // [cols] the least row that reaches the column
-  int* const end;           // [rows] by root: the least free column of its tree
+  int* const claim;         // [cols] the lowest index of a row that reaches the column
+  int* const end;           // [rows] by root: the lowest free column of its tree
   Index* const root;        // [rows]
   Index* const frontiers;   // two of [rows], alternating
   int* const counter;       // sizes of the frontiers, the number of paths, the least slack

@@ -70,7 +70,7 @@ class Pseudoflow {
     int32_t parent, way;  // to the parent
     int32_t first_child, next, previous;
     int32_t scan;   // the next child to visit, while its tree is searched
-    int32_t begin;  // of its usable arcs, in fillable_
+    int32_t begin;  // its usable arcs are fillable_[begin, end)
     int32_t end;
     int32_t current;    // no arc before it leads to the label one below
     int32_t next_root;  // in the same bucket

@@ -22,8 +22,9 @@ struct FlowArc {
 // flow that reached deficits is then maximum: the nodes reachable from excesses form a minimum cut.
 // Remaining excess returns to the source (flow/cpu/return_excess.h).
 //
-// Where the sums at the source or the sink might overflow, both terminals stay ordinary nodes, the
-// source with all excess and the sink with all deficit. Solvers are the same for both forms.
+// If the sums at the source or the sink might overflow, both terminals are kept as ordinary nodes
+// instead: all excess starts at the source, and all deficit at the sink. Solvers are the same for
+// both forms.
 template <class T>
 struct Residual {
   int32_t n;

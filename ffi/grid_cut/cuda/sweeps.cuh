@@ -183,7 +183,7 @@ __device__ __noinline__ bool run_sweeps(const GridTiling& tiling, T* memory, int
   return GridSweeps<kArcs, T, kLogX>(tiling, memory).sweep_to_fixed_point(sweeps);
 }
 
-// f(std::integral_constant of the logarithm of the width), for the widths of plan_grid_tiles().
+// Calls f with the binary logarithm of the width of the tiles, as a std::integral_constant.
 template <int kArcs, class F>
 __device__ inline bool with_width(const GridTiling& tiling, F f) {
 #ifdef JAXMATCH_EMULATED

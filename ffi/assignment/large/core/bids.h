@@ -63,8 +63,8 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
     const int e = ((chosen & (kCandidates - 1)) - int(i)) & (kCandidates - 1);
     const int32_t j =
         s.core_col[i * kColumnClasses + e / kCandidatesPerClass].x[e % kCandidatesPerClass];
-    // A row without a second choice could raise without bound. Its raise is zero instead: it may
-    // bid for a free column, otherwise a search matches it.
+    // A row with only one candidate could lower that column's dual without bound. It does not lower
+    // it at all: the row may bid for a free column, otherwise a search matches it.
     const int64_t raise = next < kFar ? next - least : 0;
     const bool bids = raise > 0 || chosen < kCandidates;
     if (g.lane == 0 && bids) atomic_min(s.bid + j, pack_bid(raise, i));
