@@ -77,7 +77,7 @@ def gpu_rows(quick: bool) -> Iterator[Row]:
         cost = jnp.asarray(np.tile(some, (b // len(some), 1, 1)))
         cost = cost if b > 1 else cost[0]
         row: Row = {"problems": b, "n": n, "costs": name}
-        methods = METHODS[: 3 if b == 1 and n <= 1024 else 2]
+        methods = METHODS[: 3 if b == 1 else 2]
         for method in methods:
             res = solvers[method](cost)
             prove(some, known, res[: len(some)] if b > 1 else jax.tree.map(lambda x: x[None], res))

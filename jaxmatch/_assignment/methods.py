@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 from jax import lax
@@ -17,9 +16,6 @@ from jaxmatch._assignment.stepping import Progress, is_done, solve_in_steps
 from jaxmatch._common.result import Assignment
 from jaxmatch._ffi.dispatch import by_platform, rebatch
 
-
-if TYPE_CHECKING:
-    pass
 
 # Steps of `"core"` before Jonker-Volgenant takes its place. On uniform costs and on features the
 # core method needs fewer than 16; on point clouds that move far it needs hundreds.

@@ -92,8 +92,8 @@ def solve_assignment(
 
       Where searches for paths would be long, as for point clouds that move far,
       `"jonker_volgenant"` starts them from the prices of an auction with ε-scaling. This is for
-      problems with as many rows as columns (unmasked ones are counted) and no `unmatched_cost`: on
-      CPU from 64 rows on, on CUDA from 192.
+      square problems without `unmatched_cost`: on CPU from 64 unmasked rows on; on CUDA for arrays
+      of 192 rows and more, without `warm_start`.
 
       `"core"`, `"classical"` and `"tree"` solve one problem at a time; they take no int64 and no
       `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is solved by the

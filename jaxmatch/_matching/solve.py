@@ -163,12 +163,13 @@ def maximum_bipartite_matching(
 
     A [`Matching`][jaxmatch.Matching] of int32 and bool arrays.
 
-    **Status:** `OPTIMAL`. `UNFINISHED` for method `"init_only"`, whose matching is not proved to
-    be maximum; all entries of the covers are then False. `INVALID_GRAPH` if the arrays of the graph are inconsistent: pointers that decrease,
-    do not begin at 0 or exceed the edges, indices out of range, or different numbers of edges by
-    row and by column. Indices and cardinality are then −1, covers False. No exception is raised,
-    and the rest of the batch is unaffected. No array is read out of bounds. The two directions are
-    not compared edge by edge: if they differ, status and pairs are unspecified.
+    **Status:** `OPTIMAL`. `UNFINISHED` for method `"init_only"`, whose matching is not proved to be
+    maximum; all entries of the covers are then False. `INVALID_GRAPH` if the arrays of the graph
+    are inconsistent: pointers that decrease, do not begin at 0 or exceed the edges, indices out of
+    range, or different numbers of edges by row and by column. Indices and cardinality are then −1,
+    covers False. No exception is raised, and the rest of the batch is unaffected. No array is read
+    out of bounds. The two directions are not compared edge by edge: if they differ, status and
+    pairs are unspecified.
 
     **Certificate:** `row_cover` and `col_cover` contain `cardinality` vertices in total and cover
     every edge, so no matching has more pairs (Kőnig's theorem).

@@ -159,3 +159,39 @@ def test_same_bits_in_every_run_and_batch():
     for k in range(5):
         assert_same_bits(jax.tree.map(lambda x: x[0], solve(cost[k : k + 1])), first[k])
     assert_same_bits(jax.vmap(solve)(cost), first)
+
+
+def test_integers_that_doubles_would_round():
+    """128-bit sums decide."""
+    cost = FAMILIES["20 clusters"](200, 9)
+    with x64(True):
+        exact = np.rint(cost / cost.max() * 2**50).astype(np.int64)[None]
+        res = jm.solve_assignment(exact)
+        assert int(res.status[0]) == jm.Status.OPTIMAL and float(res.gap[0]) == 0
+        assert bool(jm.check_assignment(exact, res).valid[0])
+        coarse = (exact >> 20).astype(np.float64)  # whose sums scipy does not round
+        rows, cols = linear_sum_assignment(coarse[0])
+        mine = int(exact[0][np.arange(200), np.asarray(res.col4row[0])].astype(object).sum())
+        assert mine <= int(exact[0][rows, cols].astype(object).sum())
+
+
+def test_square_part_under_masks_gives_the_same_as_alone():
+    cost = FAMILIES["sphere to shape"](330, 10).astype(np.float32)
+    used = np.sort(np.random.default_rng(0).permutation(330)[:300])
+    mask = np.isin(np.arange(330), used)
+    res = jm.solve_assignment(cost, row_mask=mask, col_mask=mask)
+    alone = jm.solve_assignment(cost[np.ix_(used, used)])
+    np.testing.assert_allclose(float(res.cost), float(alone.cost), rtol=1e-6)
+    assert int(res.status) == jm.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("problems", [1, 20, 140])
+def test_any_number_of_problems_at_once(problems):
+    """On a GPU the number of blocks of a problem depends on the number of problems."""
+    n = 1025 if problems < 140 else 257
+    cost = FAMILIES["sphere to shape"](n, 11).astype(np.float32)
+    solve = jax.jit(lambda c: jm.solve_assignment(c, method="jonker_volgenant"))
+    alone = solve(cost[None])
+    together = solve(np.broadcast_to(cost, (problems, n, n)))
+    for k in {0, problems - 1}:
+        assert_same_bits(together[k], alone[0])

@@ -267,7 +267,7 @@ def test_a_good_start_changes_nothing_but_the_time():
         np.testing.assert_array_equal(solve_on("cuda", near, warm_start=duals).cost, warm.cost)
 
 
-@pytest.mark.parametrize("n", [300, 1030, 2048])
+@pytest.mark.parametrize("n", [300, 1025, 1281, 2049])
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
 def test_auctions_of_all_clusters_give_the_same_bits(family, n, monkeypatch):
     """One block for each problem, two, and as many as the GPU has multiprocessors for."""

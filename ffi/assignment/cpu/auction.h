@@ -79,7 +79,9 @@ void auction(S& s, double unit) {
   const double spread = double(reduced_spread(s));
   const double last = spread * kLast > unit / 2 ? spread * kLast : unit / 2;
   for (double size = spread * kFirst; spread < __builtin_inf(); size *= kFactor) {
-    const Acc epsilon = Acc(unit > 0 ? ceil(size / unit) * unit : size);
+    // From 2^53 units on every double is a multiple of the unit.
+    const bool rounds = unit > 0 && size / unit < 0x1p53;
+    const Acc epsilon = Acc(rounds ? ceil(size / unit) * unit : size);
     if (!(epsilon > 0) || !bid_at_scale(s, epsilon) || size <= last) break;
   }
   for (int32_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;

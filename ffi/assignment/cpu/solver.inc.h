@@ -37,9 +37,9 @@ namespace {
 // rows with nearly continuous costs bid for ever smaller gains.
 constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
-// Searches give way to an auction (assignment/cpu/auction.h) once they have scanned this many rows
-// for each row of the problem, or at once if more than this part of the rows is free: an auction
-// scans about 35, searches between none and several hundred. Small problems are not worth it.
+// Searches give way to an auction (assignment/cpu/auction.h) once they have scanned kScansPerRow
+// rows for each row of the problem, or at once if more than 1 / kMostFreePart of the rows are free:
+// an auction scans about 35, searches between none and several hundred. Small problems have none.
 constexpr int64_t kScansPerRow = 48, kFewestBidders = 64;
 constexpr int32_t kMostFreePart = 4;
 

@@ -135,7 +135,7 @@ struct Auction {
   __device__ Offer find_offer(int i, int first, int last) const {
     Offer o{kFar, kFar, INT32_MAX};
     for_columns(i, first, last, [&](int j, Raw raw, float p) {
-      const float x = value(raw) - p;
+      const float x = (value(raw) - p) + 0.0f;  // a negative zero becomes positive, as bits decide
       const float higher = x < o.least ? o.least : x;
       o.next = higher < o.next ? higher : o.next;
       o.col = x < o.least ? j : o.col;
@@ -249,15 +249,11 @@ struct Auction {
     base = least;
     double unit = 1;
     if constexpr (!Costs::kIntegral) {
-      if constexpr (sizeof(Raw) == 4) {
-        range.word[1] = uint32_t(words[2]);
-        unit = range.lowest_bit();
-      } else {
-        unit = 0;
-      }
+      range.word[1] = typename Costs::Word(words[2]);
+      unit = range.lowest_bit();
     }
     const double spread = most - least;
-    return {float(spread), float(unit), spread > 0 && spread < 1e37};
+    return {float(spread), float(unit), spread > 1e-30 && spread < 1e37};
   }
 
   // Frees the rows whose column costs them more than epsilon above the least, and lists them.
@@ -320,7 +316,7 @@ struct Auction {
       return;
     }
     const int part = warp() % shares, k = warp() / shares;
-    const int width = (n / shares + 127) / 128 * 128;
+    const int width = ((n + shares - 1) / shares + 127) / 128 * 128;
     Offer* partial = shared<Offer>(b.shared.partial);
     if (k < count) {
       const Offer o = find_offer(rows[k], part * width, min((part + 1) * width, n));
@@ -333,7 +329,7 @@ struct Auction {
     }
   }
 
-  // One round of bids. Returns false if nothing is left to be done in this scale.
+  // One round of bids.
   __device__ void play_round(float epsilon, int turn) {
     const int count = control[turn ? kMine1 : kMine0];
     int* next_count = &control[turn ? kMine0 : kMine1];
@@ -408,7 +404,7 @@ struct Auction {
   __device__ void run() {
     // Limits in parts of the spread of the costs, of rows, and in rounds.
     constexpr float kFirst = 1.0f / 32, kFactor = 0.25f, kLast = 1e-6f;
-    constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 16;
+    constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4;
     const int rows = read_masks();
     cluster.sync();  // every block has begun, so that its memory may be written
     if (rows <= kFewest) return write_prices(false);
@@ -417,10 +413,11 @@ struct Auction {
     if (!costs.usable || tied) return write_prices(false);
     const int stop = max(kFewest, rows / kStopPart);
     const float last = fmaxf(costs.spread * kLast, costs.unit / 2);
-    const int most_rounds = kRoundsPerRow * rows;
     for (float epsilon = costs.spread * kFirst;; epsilon *= kFactor) {
       const bool first = rounds == 0;
       begin_scale(epsilon, first);
+      // If the problem is infeasible, rows bid without end.
+      const int most_rounds = rounds + kRoundsPerRow * rows;
       for (int turn = 0; free_rows > stop && rounds < most_rounds; turn ^= 1) {
         play_round(epsilon, turn);
         if (first && rounds == 2 && !b.always && is_easy(rows)) return write_prices(false);
@@ -429,7 +426,6 @@ struct Auction {
       sync();
     }
     write_prices(true);
-    cluster.sync();  // a block's memory stays until nobody writes to it
   }
 };
 

@@ -11,7 +11,7 @@
 
 namespace jaxmatch::assignment {
 
-constexpr int kMostAuctionWarps = 32, kMostCluster = 16, kRangeWords = 8;
+constexpr int kMostAuctionWarps = 32, kRangeWords = 8;
 
 // Byte offsets in the shared memory of each block.
 struct AuctionLayout {
@@ -49,7 +49,7 @@ inline AuctionLayout lay_out_auction(int64_t n, int blocks) {
   SharedStack stack;
   AuctionLayout s{};
   s.price = stack.take(width * 4);
-  s.best = stack.take(n * 8);
+  s.best = stack.take(std::max<int64_t>(n * 8, 3 * 32 * 8));  // room for find_bounds(), too
   s.row4col = stack.take(n * 2);
   s.col4row = stack.take(n * 2);
   s.mine = stack.take(2 * mine * 2);

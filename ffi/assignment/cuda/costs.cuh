@@ -173,14 +173,16 @@ struct Doubles {
       const double bit = __longlong_as_double(int64_t(magnitude)) - rest;
       word[1] = max(word[1], 0 - uint64_t(__double_as_longlong(bit)));
     }
-    template <class G>
-    __device__ bool combine(const G& group, Word* slots, CostRange& found) {
+    __device__ double lowest_bit() const {
       constexpr uint64_t kExponent = uint64_t(0x7ff) << 52;
-      group.all_max(word, slots);
       uint64_t lowest = 0 - word[1];
       if (lowest & kExponent) lowest &= kExponent;
-      found = {__longlong_as_double(int64_t(word[0])), __longlong_as_double(int64_t(lowest)),
-               word[2] != 0, 0};
+      return __longlong_as_double(int64_t(lowest));
+    }
+    template <class G>
+    __device__ bool combine(const G& group, Word* slots, CostRange& found) {
+      group.all_max(word, slots);
+      found = {__longlong_as_double(int64_t(word[0])), lowest_bit(), word[2] != 0, 0};
       return true;
     }
   };

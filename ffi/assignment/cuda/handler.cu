@@ -16,11 +16,16 @@ namespace {
 // Starts the auction of every problem; its prices are ready for a later kernel of the stream.
 ffi::Error launch_auction(const AssignmentOperands& o, float* prices, const GpuLimits& gpu,
                           const char* asked, cudaStream_t stream) {
-  const int blocks = auction_blocks(o.batch, o.n, gpu.multiprocessors, gpu.most_cluster, asked);
+  const AuctionKernel kernel = auction_kernel(o.cost_dtype);
+  const void* address = reinterpret_cast<const void*>(kernel);
+  // Code for older GPUs, which a driver has translated for this one, knows no clusters.
+  cudaFuncAttributes code;
+  JAXMATCH_CUDA_CHECK(cudaFuncGetAttributes(&code, address));
+  const int most_blocks = code.ptxVersion >= 90 ? 8 : 1;  // 8 is the portable size
+  const int blocks = auction_blocks(o.batch, o.n, gpu.multiprocessors, most_blocks, asked);
   AuctionBatch b = make_auction(o, prices, blocks);
   b.always = asks_for(asked, "auction");
-  const AuctionKernel kernel = auction_kernel(b.cost_dtype);
-  JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), gpu.shared_bytes));
+  JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = unsigned(blocks);

@@ -41,12 +41,13 @@ constexpr Choice kChoices[] = {
     {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one for every 256 columns
 };
 
-// `asked`: requests of tests and measurements, separated by commas, or null. "block": a block even
-// where a warp would do. "auction": an auction for every
-// square problem; "no-auction": for none; "cluster-1", "cluster-2": with so many blocks for each.
-// "all-search": no warp waits while others search. This is for racecheck of
-// compute-sanitizer, which reports hazards across a barrier of the whole block once a part of it
-// has used another barrier, in any program.
+// `asked`: requests of tests and measurements, separated by commas, or null.
+// - "block": a block even where a warp would do.
+// - "auction": an auction for every square problem of 192 rows and more, "no-auction": for none;
+//   "cluster-1", "cluster-2": with so many blocks for each.
+// - "all-search": no warp waits while others search. This is for racecheck of compute-sanitizer,
+//   which reports hazards across a barrier of the whole block once a part of it has used another
+//   barrier, in any program.
 inline bool asks_for(const char* asked, std::string_view what) {
   return asked != nullptr && std::string_view(asked).find(what) != std::string_view::npos;
 }

@@ -9,10 +9,9 @@
 
 namespace jaxmatch {
 
-// The GPU that the calling thread uses. A block may have `shared_bytes` of shared memory, and a
-// cluster `most_cluster` blocks.
+// The GPU that the calling thread uses. A block may have `shared_bytes` of shared memory.
 struct GpuLimits {
-  int multiprocessors = 0, shared_bytes = 0, most_cluster = 1;
+  int multiprocessors = 0, shared_bytes = 0;
 
   cudaError_t query() {
     int device = 0;
@@ -20,10 +19,6 @@ struct GpuLimits {
     if (status != cudaSuccess) return status;
     status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     if (status != cudaSuccess) return status;
-    int has_clusters = 0;
-    status = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device);
-    if (status != cudaSuccess) return status;
-    if (has_clusters) most_cluster = 8;  // the portable size
     return cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   }
 };
