@@ -55,7 +55,7 @@ def test_paths_are_the_shortest():
     assert found.solved.all()
     np.testing.assert_array_equal(found.y, shortest(paths, cost))
     moved = cost + 0.3 * rng.normal(size=cost.shape).astype(np.float32)
-    again = jax.jit(PATHS.solve)(moved, found.start)
+    again = jax.jit(PATHS.solve)(moved, found.warm_start)
     np.testing.assert_array_equal(again.y, shortest(paths, moved))
 
     cost[0, 0, 7] = np.nan
