@@ -199,9 +199,9 @@ def perturbation_gradient_loss(
 ) -> StructuredLoss:
     """The difference quotient of the optimum towards the true costs: a continuous decision cost.
 
-    `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. With a
-    smaller σ the loss is smaller, and its limit is `<C, y(Ĉ)>`, the true cost of the decision. The
-    smoothness term of `labelling_oracle` is not part of it. Not convex.
+    `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. With a smaller σ the loss
+    is smaller, and its limit is `<C, y(Ĉ)>`, the true cost of the decision. The smoothness term of
+    `labelling_oracle` is not part of it. Not convex.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
