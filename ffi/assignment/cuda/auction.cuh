@@ -6,22 +6,12 @@
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 
 #include "assignment/cuda/auction_plan.h"
+#include "assignment/cuda/canonical.cuh"
 #include "assignment/cuda/cluster.cuh"
 #include "assignment/cuda/costs.cuh"
 #include "assignment/cuda/kernels.h"
 
 namespace jaxmatch::assignment {
-
-using Index = int16_t;
-
-// Floats as integers of the same order.
-__device__ inline uint32_t ordered_bits(float x) {
-  const uint32_t bits = __float_as_uint(x);
-  return bits ^ (bits >> 31 ? ~0u : 1u << 31);
-}
-__device__ inline float from_ordered_bits(uint32_t x) {
-  return __uint_as_float(x ^ (x >> 31 ? 1u << 31 : ~0u));
-}
 
 // The blocks of a cluster hold the same prices and the same matching. A row belongs to block i %
 // blocks, which bids for it. Bids go to all blocks, and every block resolves all of them. The
@@ -223,14 +213,7 @@ struct Auction {
         most = x > most ? x : most;
       });
     }
-    const auto ordered = [](double x) {
-      const int64_t bits = __double_as_longlong(x);
-      return uint64_t(bits ^ ((bits >> 63) | INT64_MIN));
-    };
-    const auto number = [](uint64_t x) {
-      return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
-    };
-    uint64_t words[3] = {ordered(most), ordered(-least), 0};
+    uint64_t words[3] = {ordered_bits(most), ordered_bits(-least), 0};
     if constexpr (!Costs::kIntegral) words[2] = range.word[1];
     const Group<false> group{thread, size};
     group.all_max(words, shared<uint64_t>(b.shared.best));
@@ -245,7 +228,7 @@ struct Auction {
     }
     for (int j = thread; j < n; j += size) best[j] = ~uint64_t(0);
     sync();
-    most = number(words[0]), least = -number(words[1]);
+    most = from_ordered_bits(words[0]), least = -from_ordered_bits(words[1]);
     base = least;
     double unit = 1;
     if constexpr (!Costs::kIntegral) {

@@ -34,6 +34,22 @@ __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
 }
 #endif
 
+// Floats as integers of the same order, and back.
+__device__ inline uint32_t ordered_bits(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return bits ^ (bits >> 31 ? ~0u : 1u << 31);
+}
+__device__ inline float from_ordered_bits(uint32_t x) {
+  return __uint_as_float(x ^ (x >> 31 ? 1u << 31 : ~0u));
+}
+__device__ inline uint64_t ordered_bits(double x) {
+  const int64_t bits = __double_as_longlong(x);
+  return uint64_t(bits ^ ((bits >> 63) | INT64_MIN));
+}
+__device__ inline double from_ordered_bits(uint64_t x) {
+  return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
+}
+
 template <bool kOneWarp>
 struct Group {
   int thread, size;

@@ -43,17 +43,10 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
     least = fmin(least, x);
     most = fmax(most, x);
   }
-  const auto ordered = [](double x) {
-    const int64_t bits = __double_as_longlong(x);
-    return uint64_t(bits ^ ((bits >> 63) | INT64_MIN));
-  };
-  const auto number = [](uint64_t x) {
-    return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
-  };
-  uint64_t ends[3] = {ordered(most), ordered(-least), uint64_t(!fits)};
+  uint64_t ends[3] = {ordered_bits(most), ordered_bits(-least), uint64_t(!fits)};
   f.group.all_max(ends, f.template shared<uint64_t>(f.b.shared.slots));
-  start.top = number(ends[0]);
-  start.use = ends[2] == 0 && start.top + number(ends[1]) <= limit;
+  start.top = from_ordered_bits(ends[0]);
+  start.use = ends[2] == 0 && start.top + from_ordered_bits(ends[1]) <= limit;
   return start;
 }
 
