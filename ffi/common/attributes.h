@@ -99,7 +99,7 @@ class Attributes {
   bool failed() const { return !message_.empty(); }
   ffi::Error error() const { return ffi::Error::InvalidArgument(message_); }
   // An error of the call for another reason.
-  ffi::Error error(const char* what) const {
+  ffi::Error error(const std::string& what) const {
     return ffi::Error::InvalidArgument(std::string(target_) + ": " + what);
   }
 

@@ -11,6 +11,7 @@
 #include "common/dtype.h"
 #include "common/handler.h"
 #include "common/host_device.h"
+#include "common/limits.h"
 
 namespace jaxmatch::flow {
 
@@ -111,8 +112,8 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
     const NetworkArray& source, const NetworkArray& sink, ffi::Result<ffi::AnyBuffer> value,
     ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
     ffi::Result<NetworkArray> status, const ffi::Dictionary& attributes) {
-  const auto wrong = [](const char* what) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_flow: ") + what));
+  const auto wrong = [](const std::string& what) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_flow: " + what));
   };
   const auto last = [](const auto& buffer) { return int64_t(buffer.dimensions().back()); };
   for (const NetworkArray* x : {&arc_ptr, &arc_head, &reverse_arc, &edge_ptr, &arc_edge}) {
@@ -122,9 +123,9 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
   const int64_t batch = batch_size(capacity.dimensions(), 1);
   const int64_t nodes = last(arc_ptr) - 1, arcs = last(arc_head), edges = last(capacity);
   if (nodes < 0) return wrong("arc_ptr holds at least one entry");
-  constexpr int64_t kMost = INT32_MAX - 2048;  // so that loop counters may exceed the length
-  if (nodes > kMost || arcs > kMost || edges > kMost) {
-    return wrong("about 2^31 nodes, arcs or edges, or more");
+  if (nodes > kMostVertices || arcs > 2 * kMostNetworkEdges || edges > kMostNetworkEdges) {
+    return wrong("more than " + std::to_string(kMostVertices) + " nodes or " +
+                 std::to_string(kMostNetworkEdges) + " edges, or two arcs for each of these");
   }
 
   // Offset between problems: 0 if one array serves all, else its length. False if neither fits.

@@ -13,6 +13,7 @@
 #include "common/dtype.h"
 #include "common/handler.h"
 #include "common/host_device.h"
+#include "common/limits.h"
 
 namespace jaxmatch::grid_cut {
 
@@ -111,8 +112,8 @@ inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi:
                                                      ffi::Result<GridSides> side,
                                                      ffi::Result<GridStatus> status,
                                                      const ffi::Dictionary& attributes) {
-  const auto wrong = [](const char* what) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_grid_cut: ") + what));
+  const auto wrong = [](const std::string& what) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_grid_cut: " + what));
   };
   Attributes call("jaxmatch_grid_cut", attributes);
   const int64_t connectivity = call.integer("connectivity");
@@ -127,10 +128,9 @@ inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi:
   if (dims.size() < rank || arc_dims.size() < rank + 1) return wrong("too few dimensions");
   const int64_t width = dims[dims.size() - 1], height = dims[dims.size() - 2];
   const int64_t depth = rank == 3 ? dims[dims.size() - 3] : 1;
-  constexpr int64_t kMostCells = int64_t{1} << 28;
-  if (width >= kMostCells || height >= kMostCells || depth >= kMostCells ||
-      width * height >= kMostCells || width * height * depth >= kMostCells) {
-    return wrong("a grid of 2^28 cells or more");
+  if (width > kMostCells || height > kMostCells || depth > kMostCells ||
+      width * height > kMostCells || width * height * depth > kMostCells) {
+    return wrong("a grid of more than " + std::to_string(kMostCells) + " cells");
   }
   const auto dtype = capacity_dtype_of(source.element_type());
   const auto value_dtype = capacity_dtype_of(value->element_type());

@@ -10,6 +10,7 @@
 #include "common/attributes.h"
 #include "common/handler.h"
 #include "common/host_device.h"
+#include "common/limits.h"
 
 namespace jaxmatch::matching {
 
@@ -108,8 +109,8 @@ inline ffi::ErrorOr<MatchingOperands> decode_matching(
     ffi::RemainingArgs optional, ffi::Result<Indices> col4row, ffi::Result<Indices> row4col,
     ffi::Result<Indices> cardinality, ffi::Result<Flags> row_cover, ffi::Result<Flags> col_cover,
     ffi::Result<Indices> status, const ffi::Dictionary& attributes) {
-  const auto wrong = [](const char* what) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument(std::string("jaxmatch_matching: ") + what));
+  const auto wrong = [](const std::string& what) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument("jaxmatch_matching: " + what));
   };
   Attributes given("jaxmatch_matching", attributes);
   const int start_at = given.operand("start");
@@ -126,9 +127,9 @@ inline ffi::ErrorOr<MatchingOperands> decode_matching(
   const int64_t batch = batch_size(row_ptr.dimensions(), 1);
   const int64_t n = last(row_ptr) - 1, m = last(col_ptr) - 1, capacity = last(col_ind);
   if (n < 0 || m < 0) return wrong("row_ptr and col_ptr hold at least one entry");
-  constexpr int64_t kMostEdges = INT32_MAX - 2048;  // so that loop counters may exceed the length
-  if (n > INT32_MAX / 2 || m > INT32_MAX / 2 || capacity > kMostEdges) {
-    return wrong("a side of 2^30 or more, or about 2^31 edges or more");
+  if (n > kMostVertices || m > kMostVertices || capacity > kMostGraphEdges) {
+    return wrong("a side longer than " + std::to_string(kMostVertices) + ", or more than " +
+                 std::to_string(kMostGraphEdges) + " edges");
   }
   const auto holds = [](const auto& buffer, int64_t count) {
     return int64_t(buffer.element_count()) == count;

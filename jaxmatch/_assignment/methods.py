@@ -102,7 +102,8 @@ def _check_large(problem: AssignmentProblem, method: str) -> None:
     cost, unmatched_cost = problem.cost, problem.unmatched_cost
     if not native_large.fits_large(cost, unmatched_cost):
         raise ValueError(
-            f"`method={method!r}` takes floats and 32-bit integers with sides below 2^18 and "
+            f"`method={method!r}` takes floats and 32-bit integers with sides up to "
+            f"{native_large.longest_side()} and "
             f"no `unmatched_cost`, got {cost.dtype}{[*cost.shape]}"
             f"{' and an unmatched cost' if unmatched_cost is not None else ''}; "
             'use `method="auto"`.'

@@ -38,13 +38,13 @@ def assignment(
     optional |= {"unmatched_cost": unmatched_cost, "col_dual": col_dual}
     operands = [x for x in optional.values() if x is not None]
     n, m = cost.shape[-2:]
-    results = assignment_fields(n, m)
+    results = fields = assignment_fields(n, m)
     if platform == "cuda":
         present = [x is not None for x in (row_mask, col_mask, unmatched_cost)]
         no_auction = unmatched_cost is not None or col_dual is not None
         words = size("assignment.workspace", n, m, cost.dtype.itemsize, *present)
         prices = size("assignment.prices", n, m, cost.dtype.itemsize, no_auction)
-        results += buffers([words, prices])
+        results = [*fields, *buffers([words, prices])]
     out = native_call(
         "jaxmatch_assignment",
         [cost, *operands],
@@ -53,4 +53,4 @@ def assignment(
         present=names_of(**optional),
         maximize=maximize,
     )
-    return Assignment(*out[:7])
+    return Assignment(*out[: len(fields)])

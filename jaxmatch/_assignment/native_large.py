@@ -28,10 +28,14 @@ class Buffers(NamedTuple):
         return self.control[..., size(f"large.control.{name}")]
 
 
+def longest_side() -> float:
+    return most("large.longest_side")
+
+
 def fits_large(cost: Num[Array, "... n m"], unmatched_cost: Array | None) -> bool:
     """Whether the methods for large problems take these costs."""
     *_, n, m = cost.shape
-    fits = 0 < min(n, m) and max(n, m) <= most("large.longest_side")
+    fits = 0 < min(n, m) and max(n, m) <= longest_side()
     return unmatched_cost is None and cost.dtype != jnp.int64 and fits
 
 
@@ -59,15 +63,16 @@ def large(
     *_, n, m = cost.shape
     operands = [x for x in (row_mask, col_mask) if x is not None]
     sizes = _sizes(n, m, bool(operands), method)
+    fields = results.assignment_fields(n, m)
     aliases = {}
     if buffers is not None:
         first = 1 + len(operands)
-        aliases = {first: 7, first + 1: 8}
+        aliases = {first + k: len(fields) + k for k in range(len(buffers))}
         operands += buffers
     out = native_call(
         "jaxmatch_assignment_core",
         [cost, *operands],
-        [*results.assignment_fields(n, m), *results.buffers(sizes)],
+        [*fields, *results.buffers(sizes)],
         core_dims=[2, *(1 for _ in operands)],
         aliases=aliases,
         present=names_of(row_mask=row_mask, col_mask=col_mask, state=buffers),
@@ -75,4 +80,4 @@ def large(
         steps=steps,
         method=method,
     )
-    return Assignment(*out[:7]), Buffers(*out[7:])
+    return Assignment(*out[: len(fields)]), Buffers(*out[len(fields) :])

@@ -115,13 +115,13 @@ def sharded_assignment(
     operands = [shard, *(x for x in optional.values() if x is not None)]
     first = len(operands)
     operands += state[:4]  # updated in place by aliases; the mail is written anew
-    results = [*assignment_fields(*sides), *buffers([x.size for x in state])]
+    fields = assignment_fields(*sides)
     out = native_call(
         "jaxmatch_assignment_sharded",
         operands,
-        results,
+        [*fields, *buffers([x.size for x in state])],
         core_dims=[x.ndim for x in operands],
-        aliases={first + k: 7 + k for k in range(4)},
+        aliases={first + k: len(fields) + k for k in range(4)},
         present=names_of(**optional),
         maximize=maximize,
         method=method,
@@ -129,4 +129,4 @@ def sharded_assignment(
         devices=devices,
         metric=metric or "sqeuclidean",
     )
-    return Assignment(*out[:7]), DeviceState(*out[7:])
+    return Assignment(*out[: len(fields)]), DeviceState(*out[len(fields) :])

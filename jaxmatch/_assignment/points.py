@@ -29,6 +29,7 @@ from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import BY_JAX, in_full_precision
+from jaxmatch._ffi.sizes import most
 
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _JV = "jonker_volgenant"
 # On the CPU, problems above both limits begin with `"core"`. Jonker-Volgenant caches rows, see
 # ffi/assignment/cpu/points.h, and is faster if all fit the cache. Beyond, each scan of a row costs
 # time per coordinate. Measured for 2 to 128 dimensions and 1000 to 10,000 points.
-_KEPT_BYTES, _COORDINATES_OF_A_SIDE = 16 << 20, 15_000
+_COORDINATES_OF_A_SIDE = 15_000
 
 
 @unchecked
@@ -337,7 +338,8 @@ def _solve(
 
 
 def _begins_with_cores(n: int, m: int, itemsize: int, dims: int) -> bool:
-    return n * m * itemsize > _KEPT_BYTES and min(n, m) * dims >= _COORDINATES_OF_A_SIDE
+    cached = most("assignment.points.cached_bytes")
+    return n * m * itemsize > cached and min(n, m) * dims >= _COORDINATES_OF_A_SIDE
 
 
 def _value_jvp(

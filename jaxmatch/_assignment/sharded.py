@@ -22,7 +22,6 @@ from jaxmatch._common.sharding import vary_alike, varying_axes
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.sizes import most
 
 
 if TYPE_CHECKING:
@@ -72,10 +71,11 @@ def check_partition(
         raise ValueError(f"`{name}` must be an axis of at most {most_devices} devices, got {size}.")
     if dtype == jnp.int64:
         raise ValueError(f"the costs must not be int64{where}; cast them to int32 or a float.")
-    if min(n, m) == 0 or max(n, m) > most("large.longest_side"):
+    longest = native_large.longest_side()
+    if min(n, m) == 0 or max(n, m) > longest:
         raise ValueError(
-            f"the problem must have sides from 1 to 2^18 - 1{where}, got {n} rows and {m} columns; "
-            "solve a part."
+            f"the problem must have sides from 1 to {longest}{where}, got {n} rows and {m} "
+            "columns; solve a part."
         )
 
 

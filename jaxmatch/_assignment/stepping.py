@@ -94,9 +94,13 @@ class AssignmentState:
         stages = ("look", "select", "bid", "augment", "price")
         if self.method != "core":
             stages = ("look", "reduce", "compress", "search", "dual_update")
-        first = size("large.control.spent")
-        spent = np.asarray(self.buffers.control)[first : first + 2 * len(stages)].view(np.int64)
-        return {name: float(ns) / 1e6 for name, ns in zip(stages, spent, strict=True)}
+        control = np.asarray(self.buffers.control)
+
+        def spent(stage: str) -> float:
+            at = size(f"large.control.spent.{stage}")
+            return int(control[at : at + 2].view(np.int64)[0]) / 1e6
+
+        return {stage: spent(stage) for stage in stages}
 
 
 def is_done(buffers: Buffers) -> Bool[Array, "..."]:
@@ -120,8 +124,8 @@ def init(
     cost, masked = problem.cost, problem.has_masks
     if not native_large.fits_large(cost, None):
         raise ValueError(
-            f"`cost` must have sides from 1 to 2^18 - 1 and no 64-bit integers, got "
-            f"{cost.dtype}{[*cost.shape]}."
+            f"`cost` must have sides from 1 to {native_large.longest_side()} and no 64-bit "
+            f"integers, got {cost.dtype}{[*cost.shape]}."
         )
     start = (Assignment.empty(cost.shape), native_large.empty_buffers(cost, masked, method))
     # In a surrounding `shard_map` the state must have the type of its successors.

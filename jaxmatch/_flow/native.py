@@ -84,10 +84,6 @@ def flow(
     """
     operands, aliases = [*_arrays(network), capacity, source, sink], {}
     core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
-    if state is not None:
-        aliases = {len(operands): 4, len(operands) + 1: 5}
-        operands += state
-        core_dims += [1, 1]
     integral = jnp.issubdtype(capacity.dtype, jnp.integer)
     results = [
         Result((), jax.dtypes.canonicalize_dtype(int) if integral else capacity.dtype),
@@ -95,6 +91,10 @@ def flow(
         Result((network.num_nodes,), jnp.bool_),
         Result((), jnp.int32),
     ]
+    if state is not None:
+        aliases = {len(operands) + k: len(results) + k for k in range(len(state))}
+        operands += state
+        core_dims += [1, 1]
     value, flow, source_side, status, *state_after = native_call(
         "jaxmatch_flow",
         operands,

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.indices import as_indices, existing, rows_of_csr
+from jaxmatch._common.limits import MOST_NETWORK_EDGES, MOST_VERTICES
 from jaxmatch._common.stacking import padded_size, to_stack
 
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 LAYOUTS = ("csr", "rcsr", "bcsr")
 
-_MOST_NODES = (1 << 30) - 1
-MOST_EDGES = (1 << 30) - 1025  # two arcs per edge; kernels index beyond the last arc in 32 bits
 _LOOP = (1 << 63) - 1  # sorts self-loops after all arcs
 
 _ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
@@ -184,10 +183,10 @@ class FlowNetwork:
             raise ValueError(
                 f"`networks` must have one layout, got {[x.layout for x in networks]}."
             )
-        n = padded_size("num_nodes", num_nodes, [x.num_nodes for x in networks], _MOST_NODES)
-        most = MOST_EDGES if n else 0
+        n = padded_size("num_nodes", num_nodes, [x.num_nodes for x in networks], MOST_VERTICES)
+        most = MOST_NETWORK_EDGES if n else 0
         e = padded_size("num_edges", num_edges, [x.num_edges for x in networks], most)
-        most = min(n * max(n - 1, 0), 2 * MOST_EDGES)
+        most = min(n * max(n - 1, 0), 2 * MOST_NETWORK_EDGES)
         a = padded_size("num_arcs", num_arcs, [x.num_arcs for x in networks], most)
         if a % 2:
             raise ValueError(f"`num_arcs` must be even, two for each pair of nodes, got {a}.")
@@ -310,8 +309,8 @@ def _as_size(num_nodes: Any) -> int:
         raise ValueError(
             f"`num_nodes` must be an integer, the number of nodes, got {num_nodes!r}."
         ) from None
-    if not 0 <= n <= _MOST_NODES:
-        raise ValueError(f"`num_nodes` must be from 0 to 2^30 - 1, got {n}.")
+    if not 0 <= n <= MOST_VERTICES:
+        raise ValueError(f"`num_nodes` must be from 0 to {MOST_VERTICES}, got {n}.")
     return n
 
 
@@ -324,8 +323,8 @@ def network_on_host(
     tail: np.ndarray, head: np.ndarray, n: int, layout: str = "rcsr"
 ) -> FlowNetwork:
     """A network of NumPy arrays. All nodes must be in range."""
-    if len(tail) > MOST_EDGES:
-        raise ValueError(f"A network has at most {MOST_EDGES} edges, got {len(tail)}.")
+    if len(tail) > MOST_NETWORK_EDGES:
+        raise ValueError(f"A network has at most {MOST_NETWORK_EDGES} edges, got {len(tail)}.")
     arrays: dict[str, Any] = _build(tail, head, n)
     return FlowNetwork(**arrays, layout=layout)
 

@@ -12,6 +12,7 @@ from jax import lax
 from jaxmatch._common.arguments import as_array, check_name, solved_dtype
 from jaxmatch._common.given import as_given
 from jaxmatch._common.gradient import envelope_value, sum_where
+from jaxmatch._common.limits import MOST_CELLS
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
@@ -204,8 +205,10 @@ def as_capacities(
                 f"{x.shape}."
             )
     shape = source.shape[-rank:]
-    if math.prod(shape) >= 2**28:
-        raise ValueError(f"Grids must have fewer than 2^28 cells, got {shape}; cut it into parts.")
+    if math.prod(shape) > MOST_CELLS:
+        raise ValueError(
+            f"Grids must have at most {MOST_CELLS} cells, got {shape}; cut it into parts."
+        )
     if sink.shape[-rank:] != shape:
         raise ValueError(
             f"`sink_capacity` must have the grid {shape} of `source_capacity` as its last "

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._common.limits import MOST_NETWORK_EDGES
 from jaxmatch._common.result import Matching
 from jaxmatch._common.status import Status
 from jaxmatch._flow.methods import solve_flow
-from jaxmatch._flow.network import MOST_EDGES, FlowNetwork
+from jaxmatch._flow.network import FlowNetwork
 from jaxmatch._matching.xla import is_csr
 
 
@@ -33,10 +34,10 @@ def solve_by_flow(graph: BipartiteGraph, warm_start: Int[Array, "... n"] | None 
     del warm_start
     n, m = graph.shape
     size = graph.max_edges + n + m
-    if size > MOST_EDGES:
+    if size > MOST_NETWORK_EDGES:
         raise ValueError(
             "`method='flow'` takes graphs whose edges, rows and columns are at most "
-            f"{MOST_EDGES} together, got {size}; use `method='auto'`."
+            f"{MOST_NETWORK_EDGES} together, got {size}; use `method='auto'`."
         )
     build = _network
     for _ in graph.batch_shape:

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxmatch._common.given import on_host
 from jaxmatch._common.indices import as_indices, rows_of_csr
+from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.stacking import padded_size, to_stack
 
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 
 _BUILDERS = "`from_edges` and its siblings make one"
-_MOST_VERTICES = (1 << 30) - 1
-_MOST_EDGES = (1 << 31) - 2049  # kernels index beyond the last edge in 32 bits
 
 
 @jax.tree_util.register_dataclass
@@ -195,9 +194,9 @@ class BipartiteGraph:
         small or too large; `TypeError` for traced graphs.
         """
         graphs = to_stack("graphs", graphs, BipartiteGraph, "graph", _BUILDERS)
-        n = padded_size("num_rows", num_rows, [g.shape[0] for g in graphs], _MOST_VERTICES)
-        m = padded_size("num_cols", num_cols, [g.shape[1] for g in graphs], _MOST_VERTICES)
-        e = padded_size("num_edges", num_edges, [g.max_edges for g in graphs], _MOST_EDGES)
+        n = padded_size("num_rows", num_rows, [g.shape[0] for g in graphs], MOST_VERTICES)
+        m = padded_size("num_cols", num_cols, [g.shape[1] for g in graphs], MOST_VERTICES)
+        e = padded_size("num_edges", num_edges, [g.max_edges for g in graphs], MOST_GRAPH_EDGES)
         arrays = (
             _pad_and_stack([g.row_ptr for g in graphs], n + 1, repeat_last=True),
             _pad_and_stack([g.col_ind for g in graphs], e),
@@ -287,8 +286,8 @@ def _as_shape(shape: Any, name: str = "shape") -> tuple[int, int]:
         raise ValueError(
             f"`{name}` must be two integers, the number of rows and of columns, got {shape!r}."
         ) from None
-    if not (0 <= n <= _MOST_VERTICES and 0 <= m <= _MOST_VERTICES):
-        raise ValueError(f"`{name}` must have sides from 0 to 2^30 - 1, got {(n, m)}.")
+    if not (0 <= n <= MOST_VERTICES and 0 <= m <= MOST_VERTICES):
+        raise ValueError(f"`{name}` must have sides from 0 to {MOST_VERTICES}, got {(n, m)}.")
     return n, m
 
 
@@ -300,8 +299,8 @@ def _build(rows: np.ndarray, cols: np.ndarray, n: int, m: int) -> BipartiteGraph
     """A graph from indices in range, in any order, maybe with duplicates."""
     # A pair is one 64-bit integer with the row in the high bits: plain integers sort fast.
     by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
-    if len(by_row) > _MOST_EDGES:
-        raise ValueError(f"A graph has at most {_MOST_EDGES} edges, got {len(by_row)}.")
+    if len(by_row) > MOST_GRAPH_EDGES:
+        raise ValueError(f"A graph has at most {MOST_GRAPH_EDGES} edges, got {len(by_row)}.")
     by_col = _sorted_and_unique(by_row << 32 | by_row >> 32)
     sizes = (np.int32(n), np.int32(m))
     return BipartiteGraph(*jax.device_put((*_csr(by_row, n), *_csr(by_col, m), *sizes)))

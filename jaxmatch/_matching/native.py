@@ -67,9 +67,6 @@ def matching(
     """
     operands = _operands(graph, start)
     aliases = {}
-    if state is not None:
-        aliases = {len(operands): 6, len(operands) + 1: 7}
-        operands += state
     sizes = _buffer_sizes(graph) if platform == "cuda" else []
     n, m = graph.shape
     results = [
@@ -80,6 +77,9 @@ def matching(
         Result((m,), jnp.bool_),
         Result((), jnp.int32),
     ]
+    if state is not None:
+        aliases = {len(operands) + k: len(results) + k for k in range(len(state))}
+        operands += state
     out = native_call(
         "jaxmatch_matching",
         operands,
@@ -92,4 +92,6 @@ def matching(
         options=as_text(options),
         steps=steps,
     )
-    return Matching(*out[:6]), MatchingBuffers(*out[6:]) if platform == "cuda" else None
+    return Matching(*out[: len(results)]), MatchingBuffers(
+        *out[len(results) :]
+    ) if platform == "cuda" else None

@@ -206,7 +206,7 @@ REFUSED = {
     "floats": (([0.0], [1], 3), ValueError, r"`senders` must hold integers, got float64"),
     "bools": (([0], [True], 3), ValueError, r"`receivers` must hold integers, got bool"),
     "dimensions": (([[0]], [1], 3), ValueError, r"one dimension, got shape \(1, 1\)"),
-    "negative": (([], [], -1), ValueError, r"`num_nodes` must be from 0 to 2\^30 - 1, got -1"),
+    "negative": (([], [], -1), ValueError, r"`num_nodes` must be from 0 to 1073741823, got -1"),
     "too many": (([], [], 2**30), ValueError, r"`num_nodes` must be from 0"),
     "fraction": (([], [], 2.5), ValueError, r"`num_nodes` must be an integer.*got 2.5"),
 }

@@ -113,7 +113,7 @@ REFUSED = {
     "bools": ([0, 1], [True, False], SHAPE, r"`cols` must hold integers, got bool"),
     "dimensions": ([[0, 1]], [0, 1], SHAPE, r"`rows` must have one dimension, got shape \(1, 2\)"),
     "negative shape": ([], [], (-1, 2), r"`shape` must have sides from 0.*got \(-1, 2\)"),
-    "huge shape": ([], [], (2, 2**30), r"`shape` must have sides from 0 to 2\^30 - 1"),
+    "huge shape": ([], [], (2, 2**30), r"`shape` must have sides from 0 to 1073741823"),
     "one side": ([], [], (2,), r"`shape` must be two integers"),
     "fractions": ([], [], (2, 2.5), r"`shape` must be two integers"),
     "no shape": ([], [], None, r"`shape` must be two integers"),

@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 import jaxmatch as jm
+from jaxmatch._common import limits
 from jaxmatch._ffi.sizes import size
 
 
@@ -61,6 +62,8 @@ def library(name: str) -> ctypes.CDLL:
     command = [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off"]
     command += ["-U_FORTIFY_SOURCE"]  # which forbids jumps between stacks
     command += [f"-DJAXMATCH_STATUS_{status.name}={int(status)}" for status in jm.Status]
+    numbers = {name: x for name, x in vars(limits).items() if name.isupper()}
+    command += [f"-DJAXMATCH_LIMIT_{name}={number}" for name, number in numbers.items()]
     include = ["tests/emulation", "tests/emulation/include", "ffi"]
     command += [*(f"-I{ROOT / folder}" for folder in include), f"-I{jax.ffi.include_dir()}"]
     command += [str(ROOT / f"tests/emulation/{name}_emulated.cc")]

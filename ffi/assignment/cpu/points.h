@@ -7,9 +7,9 @@
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 // Computed rows are cached: row i is in slot i modulo the number of slots. The slots take
-// kKeptBytes, or the size of kLeastKept rows if that is more, since reduce_columns alternates
+// kCachedBytes, or the size of kLeastCached rows if that is more, since reduce_columns alternates
 // between 24 rows.
-constexpr int64_t kKeptBytes = int64_t{16} << 20, kLeastKept = 32;
+constexpr int64_t kLeastCached = 32;
 
 // Pairs that mean_gradient samples for each column.
 constexpr int64_t kSampled = 4;
@@ -100,8 +100,8 @@ void allocate_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f, Stack* s
   s->metric = f.p.points->metric;
   s->width = (f.cols + kBlock - 1) / kBlock * kBlock;
   const int64_t bytes = s->width > 0 ? s->width * int64_t(sizeof(Elem)) : 1;
-  s->slots = kKeptBytes / bytes;
-  if (s->slots < kLeastKept) s->slots = kLeastKept;
+  s->slots = kCachedBytes / bytes;
+  if (s->slots < kLeastCached) s->slots = kLeastCached;
   if (s->slots > f.rows) s->slots = f.rows;
   s->row_points = stack->take<double>(f.rows * s->dims);
   s->col_points = stack->take<double>(s->width * s->dims);

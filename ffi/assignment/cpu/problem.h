@@ -24,6 +24,9 @@ struct PointSets {
   Metric metric;
 };
 
+// Bytes of the cache of computed rows, see assignment/cpu/points.h.
+constexpr int64_t kCachedBytes = int64_t{16} << 20;
+
 struct AssignmentProblem {
   const PointSets* points = nullptr;  // null: costs are a matrix
   const void* cost;                   // [n, m] row-major

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "assignment/cpu/problem.h"
 #include "assignment/cuda/auction_plan.h"
 #include "assignment/cuda/plan.h"
 #include "common/sizes.h"
@@ -44,6 +45,7 @@ constexpr Dtype dtype_of_bytes(int64_t bytes, bool integral) {
 }
 
 constexpr Size kSizes[] = {
+    {"assignment.points.cached_bytes", constant<kCachedBytes>},
     {"assignment.longest_side",  // arguments: bytes of a cost, whether it is an integer
      [](const int64_t* a) { return longest_side(dtype_of_bytes(a[0], a[1] != 0)); }},
     {"assignment.workspace",  // arguments: n, m, bytes of a cost, which optional operands are

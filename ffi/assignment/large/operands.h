@@ -3,6 +3,7 @@
 #define JAXMATCH_LARGE_OPERANDS_H_
 
 #include <limits>
+#include <string>
 
 #include "assignment/decode.h"
 #include "assignment/large/core/bids.h"
@@ -29,6 +30,9 @@ inline LargeState lay_out(LargeMethod method, char* base, Control* control, int6
   *bytes = layout.parts.used;
   return layout.s;
 }
+
+constexpr int64_t kLongestSide = kMostRows - 1;
+inline std::string too_long() { return "a side longer than " + std::to_string(kLongestSide); }
 
 // solve(element), with an element of that dtype.
 template <class Solve>
@@ -102,7 +106,7 @@ struct LargeOperands {
 inline ffi::ErrorOr<LargeOperands> DecodeLarge(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_core", attributes);
-  const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
+  const auto wrong = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
   const auto batch = decode_assignment(args, rets, given);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
@@ -117,9 +121,7 @@ inline ffi::ErrorOr<LargeOperands> DecodeLarge(ffi::RemainingArgs args, ffi::Rem
                   steps > 0 ? steps : std::numeric_limits<int64_t>::max()};
   if (given.failed()) return ffi::Unexpected(given.error());
   if (batch->batch == 0) return o;
-  if (std::max(batch->n, batch->m) >= kMostRows) {
-    return wrong("a side of 2^18 or more");
-  }
+  if (std::max(batch->n, batch->m) > kLongestSide) return wrong(too_long());
   o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch;
   int64_t needed;
   lay_out(o.method, nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask,

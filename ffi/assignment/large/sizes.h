@@ -38,6 +38,8 @@ int64_t sharded_scratch_words(const int64_t* a) {
   return words(sharded_example<kHasCores>(a).lay_out(&d));
 }
 
+constexpr int64_t spent_at(Stage stage) { return offsetof(Control, spent) / 4 + 2 * stage; }
+
 constexpr Size kSizes[] = {
     {"large.control", constant<kControlWords>},
     {"large.control.stage", constant<offsetof(Control, stage) / 4>},
@@ -48,14 +50,24 @@ constexpr Size kSizes[] = {
     {"large.control.termination_rounds", constant<offsetof(Control, rounds) / 4>},
     {"large.control.rows", constant<offsetof(Control, rows) / 4>},
     {"large.control.trees", constant<offsetof(Control, trees) / 4>},
-    {"large.control.spent", constant<offsetof(Control, spent) / 4>},
+    // Nanoseconds of each stage, 64 bits. The Hungarian methods count the steps of their iterations
+    // in stages of the core method.
+    {"large.control.spent.look", constant<spent_at(kBegin)>},
+    {"large.control.spent.select", constant<spent_at(kSelect)>},
+    {"large.control.spent.bid", constant<spent_at(kBid)>},
+    {"large.control.spent.augment", constant<spent_at(kAugment)>},
+    {"large.control.spent.price", constant<spent_at(kPrice)>},
+    {"large.control.spent.reduce", constant<spent_at(kReduce)>},
+    {"large.control.spent.compress", constant<spent_at(kCompress)>},
+    {"large.control.spent.search", constant<spent_at(kSearch)>},
+    {"large.control.spent.dual_update", constant<spent_at(kUpdateDuals)>},
     {"large.control.request", constant<kContinuationAt + offsetof(Continuation, request) / 4>},
     {"large.stage.done", constant<kDone>},
     {"large.request.mail", constant<kRequestReduction>},
     {"large.request.cores", constant<kRequestCores>},
     {"large.request.lists", constant<kRequestLists>},
     {"large.most_devices", constant<kColumnClasses>},
-    {"large.longest_side", constant<kMostRows - 1>},
+    {"large.longest_side", constant<kLongestSide>},
     // Arguments: n, m, and whether there are masks.
     {"large.scratch.core", scratch_words<LargeMethod::kCore>},
     {"large.scratch.classical", scratch_words<LargeMethod::kClassical>},

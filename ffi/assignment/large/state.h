@@ -41,6 +41,9 @@ enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
 enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckClamped };
 
+// Where the Hungarian methods count the time of their steps.
+constexpr Stage kReduce = kSelect, kCompress = kBid, kSearch = kAugment, kUpdateDuals = kPrice;
+
 // State handed from one phase of the core method to the next.
 struct Progress {
   int64_t last_reach = 0;   // how far prices moved in the last search that allowed it

@@ -19,9 +19,9 @@ JAXMATCH_DEVICE int hungarian_stage(Team& team, const LargeProblem<T>& p, bool t
     if (first) c.bid_rounds = int32_t(done.paths);  // the initial assignment
     c.pricings += int32_t(done.updates);
     c.stale = done.outdated;
-    c.spent[kBid] += done.compress_ns;
-    c.spent[kPrice] += done.update_ns;
-    c.spent[kAugment] -= done.compress_ns + done.update_ns;
+    c.spent[kCompress] += done.compress_ns;
+    c.spent[kUpdateDuals] += done.update_ns;
+    c.spent[kSearch] -= done.compress_ns + done.update_ns;
   });
   return done.next;
 }

@@ -115,7 +115,7 @@ struct ShardedOperands {
 inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                    const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_sharded", attributes);
-  const auto fail = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
+  const auto fail = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
   const auto shard = decode_assignment(args, rets, given);
   if (!shard.has_value()) return ffi::Unexpected(shard.error());
   const auto operand = [&](const char* name, int64_t bytes) -> void* {
@@ -134,7 +134,7 @@ inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi:
   o.metric = given.named("metric", kMetrics);
   if (given.failed()) return ffi::Unexpected(given.error());
   if (devices < 1 || devices > kColumnClasses || shard->batch != 1) {
-    return fail("one problem, on 1 to 32 devices");
+    return fail("one problem, on 1 to " + std::to_string(kColumnClasses) + " devices");
   }
   if (const auto points = optional_operand(args, given, "other_points")) {
     if (points->dimensions().size() != 2 || points->dimensions()[0] != shard->n ||
@@ -148,9 +148,7 @@ inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi:
     o.whole.m = rows ? others : mine;
   }
   (rows ? o.whole.n : o.whole.m) *= devices;
-  if (std::max(o.whole.n, o.whole.m) >= kMostRows) {
-    return fail("a side of 2^18 or more");
-  }
+  if (std::max(o.whole.n, o.whole.m) > kLongestSide) return fail(too_long());
   const int64_t core_bytes = o.core_count() * GatheredBlocks::kBytesOfClass;
   o.me = static_cast<const int32_t*>(operand("device", 4));
   o.reduction_in = static_cast<const int64_t*>(operand("mail", devices * 8 * o.reduction_words()));
