@@ -83,8 +83,7 @@ extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blo
   using namespace jaxmatch::grid_cut;
   const GridShape s{shape[0], shape[1], shape[2]};
   const int64_t room = shared - int64_t(sizeof(GridCutShared));
-  const GridTiling single = plan_grid_tiles(s, connectivity, 8, 1, room);
-  if (single.tiles() == 1 && s.cells() <= 1024) return 0;
+  if (needs_one_block(s, connectivity, room)) return 0;
   const GridCutLayout layout = GridCutLayout::of(s, connectivity, blocks, room);
   for (const auto& [t, number] : {std::pair(layout.narrow, 4), std::pair(layout.wide, 8)}) {
     if (t.tiles() < 1 || t.bytes(number) > room) return -1;

@@ -188,6 +188,13 @@ inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int 
   return best;
 }
 
+// A grid of at most so many cells that fits one tile is solved by one block. (In a batch, larger
+// ones that fit are, too.) `room` is shared memory for a tile.
+constexpr int64_t kCellsOfBlock = 1024;
+inline bool needs_one_block(const GridShape& s, int arcs, int64_t room) {
+  return s.cells() <= kCellsOfBlock && plan_grid_tiles(s, arcs, 8, 1, room).tiles() == 1;
+}
+
 // Layout of device memory, for tiles with numbers of 32 and 64 bits.
 struct GridCutLayout {
   GridTiling narrow, wide;
@@ -195,16 +202,25 @@ struct GridCutLayout {
   // Offsets in bytes; the partial values of the blocks come first.
   int64_t messages = 0, stored = 0, bytes = 0;
 
+  // For each link two messages of two numbers.
+  static constexpr int64_t message_bytes(int64_t links, int64_t number) {
+    return 2 * links * 2 * number;
+  }
+  // Where tiles take turns: excess, arcs and height of each cell.
+  static constexpr int64_t stored_bytes(int64_t cells, int64_t arcs, int64_t number) {
+    return cells * ((arcs + 1) * number + 4);
+  }
+
   static GridCutLayout of(const GridShape& s, int arcs, int most_blocks, int64_t shared) {
     GridCutLayout l{plan_grid_tiles(s, arcs, 4, most_blocks, shared),
                     plan_grid_tiles(s, arcs, 8, most_blocks, shared)};
     const int tiles = l.narrow.tiles() > l.wide.tiles() ? l.narrow.tiles() : l.wide.tiles();
     l.blocks = tiles < most_blocks ? tiles : most_blocks;
     const auto messages = [&](const GridTiling& t, int64_t number) {
-      return t.tiles() > 1 ? 2 * int64_t(t.tiles()) * t.links() * 2 * number : 0;
+      return t.tiles() > 1 ? message_bytes(int64_t(t.tiles()) * t.links(), number) : 0;
     };
     const auto stored = [&](const GridTiling& t, int64_t number) {
-      return t.tiles() > l.blocks ? s.cells() * ((arcs + 1) * number + 4) : 0;
+      return t.tiles() > l.blocks ? stored_bytes(s.cells(), arcs, number) : 0;
     };
     const auto larger = [](int64_t a, int64_t b) { return ((a > b ? a : b) + 15) / 16 * 16; };
     l.messages = larger(8 * int64_t(l.blocks), 0);
