@@ -92,6 +92,5 @@ def matching(
         options=as_text(options),
         steps=steps,
     )
-    return Matching(*out[: len(results)]), MatchingBuffers(
-        *out[len(results) :]
-    ) if platform == "cuda" else None
+    state_after = MatchingBuffers(*out[len(results) :]) if platform == "cuda" else None
+    return Matching(*out[: len(results)]), state_after

@@ -13,7 +13,7 @@ char shared_memory[64 << 10] __attribute__((aligned(16)));
 namespace {
 
 template <class T>
-void Launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& results, bool resumed,
+void launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& results, bool resumed,
             int64_t phases, unsigned seed, unsigned blocks, int threads, int arcs) {
   Control* const control = problem.s.control;
   std::memset(GridTeam::barrier_of(control), 0, sizeof(BarrierState));
@@ -35,10 +35,10 @@ void Launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& res
 }
 
 template <class T>
-int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
-              const uint8_t* col_mask, bool maximize, LargeMethod method,
-              const LargeResults& results, int64_t phases, unsigned seed, unsigned blocks,
-              int threads, int arcs) {
+int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
+                          const uint8_t* col_mask, bool maximize, LargeMethod method,
+                          const LargeResults& results, int64_t phases, unsigned seed,
+                          unsigned blocks, int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
   std::memset(words, 0xab, sizeof words);  // no memory is zero by chance
@@ -54,7 +54,7 @@ int64_t Solve(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
   p.col_mask = col_mask;
   p.maximize = maximize;
   do {
-    Launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
+    launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
            arcs);
   } while (*results.status == kUnfinished && ++launches < 10'000);
   return launches;
@@ -76,7 +76,9 @@ extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m
   using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
   const LargeResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
-  const auto solve = bits == 0 ? Solve<int32_t> : bits == 32 ? Solve<float> : Solve<double>;
+  const auto solve = bits == 0    ? solve_in_launches<int32_t>
+                     : bits == 32 ? solve_in_launches<float>
+                                  : solve_in_launches<double>;
   return solve(cost, n, m, row_mask, col_mask, maximize, named(kLargeMethods, method), results,
                phases, seed, blocks, threads, arcs);
 }

@@ -13,9 +13,10 @@ char shared_memory[64 << 10] __attribute__((aligned(16)));
 namespace {
 
 template <class T>
-void Launch(const ShardedOperands& o, unsigned seed, unsigned blocks, int threads, int arcs) {
+void run_on_device(const ShardedOperands& o, unsigned seed, unsigned blocks, int threads,
+                   int arcs) {
   const Sharded<T> d = o.problem<T>();
-  const LargeResults results = ResultsOf(o.whole, 0);
+  const LargeResults results = results_of(o.whole, 0);
   const int64_t side = greater(o.whole.n, o.whole.m);
   const ArcCacheSize cache_size{ArcCacheSize::of(side, blocks, 0).rows, arcs};
   emulator::interruptions.seed(seed);
@@ -89,9 +90,10 @@ extern "C" void emulate_sharded(const void* cost, const void* others, int64_t di
   o.cores_out = static_cast<char*>(kept[2]);
   o.lists_out = static_cast<ZeroList*>(kept[3]);
   o.reduction_out = static_cast<int64_t*>(kept[4]);
-  const auto launch = others       ? (dtype == 1 ? Launch<Points<float>> : Launch<Points<double>>)
-                      : dtype == 0 ? Launch<int32_t>
-                      : dtype == 1 ? Launch<float>
-                                   : Launch<double>;
+  const auto launch =
+      others       ? (dtype == 1 ? run_on_device<Points<float>> : run_on_device<Points<double>>)
+      : dtype == 0 ? run_on_device<int32_t>
+      : dtype == 1 ? run_on_device<float>
+                   : run_on_device<double>;
   launch(o, seed, blocks, threads, arcs);
 }

@@ -36,7 +36,7 @@ inline std::string too_long() { return "a side longer than " + std::to_string(kL
 
 // solve(element), with an element of that dtype.
 template <class Solve>
-ffi::Error ForDtype(Dtype dtype, Solve solve) {
+ffi::Error for_dtype(Dtype dtype, Solve solve) {
   switch (dtype) {
     case Dtype::kBF16:
       return solve(BFloat16{});
@@ -54,7 +54,7 @@ ffi::Error ForDtype(Dtype dtype, Solve solve) {
 }
 
 // Destination of the results of problem b.
-inline LargeResults ResultsOf(const AssignmentOperands& batch, int64_t b) {
+inline LargeResults results_of(const AssignmentOperands& batch, int64_t b) {
   const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
   const auto at = [&](void* array, int64_t k) -> void* {
     return static_cast<char*>(array) + k * size;
@@ -96,15 +96,15 @@ struct LargeOperands {
   ffi::Error for_each_problem(Solve solve) const {
     for (int64_t b = 0; b < batch.batch; ++b) {
       const ffi::Error error =
-          ForDtype(batch.cost_dtype, [&](auto element) { return solve(element, b); });
+          for_dtype(batch.cost_dtype, [&](auto element) { return solve(element, b); });
       if (error.failure()) return error;
     }
     return ffi::Error::Success();
   }
 };
 
-inline ffi::ErrorOr<LargeOperands> DecodeLarge(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                               const ffi::Dictionary& attributes) {
+inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                                const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_core", attributes);
   const auto wrong = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
   const auto batch = decode_assignment(args, rets, given);

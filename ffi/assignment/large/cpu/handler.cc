@@ -7,18 +7,18 @@ namespace jaxmatch::assignment::large {
 
 // See solve.h.
 template <class T>
-void SolveLarge(PoolTeam& team, const LargeOperands& o, int64_t b);
+void solve_problem(PoolTeam& team, const LargeOperands& o, int64_t b);
 
 namespace {
 
 ffi::Error AssignmentLarge(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                            ffi::Dictionary attributes) {
-  const auto o = DecodeLarge(args, rets, attributes);
+  const auto o = decode_large(args, rets, attributes);
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
   return o->for_each_problem([&](auto element, int64_t b) {
-    SolveLarge<decltype(element)>(team, *o, b);
+    solve_problem<decltype(element)>(team, *o, b);
     return ffi::Error::Success();
   });
 }

@@ -8,17 +8,17 @@
 namespace jaxmatch::assignment::large {
 
 template <class T>
-void SolveShard(PoolTeam& team, const ShardedOperands& o) {
-  run_shard(team, o.problem<T>(), ResultsOf(o.whole, 0), o.rows, o.each(), o.me, o.cores_out,
+void solve_shard(PoolTeam& team, const ShardedOperands& o) {
+  run_shard(team, o.problem<T>(), results_of(o.whole, 0), o.rows, o.each(), o.me, o.cores_out,
             o.core_count(), o.lists_out);
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                      \
-  namespace jaxmatch::assignment::large {                         \
-  template void SolveShard<T>(PoolTeam&, const ShardedOperands&); \
-  }                                                               \
+#define JAXMATCH_INSTANCE(T)                                       \
+  namespace jaxmatch::assignment::large {                          \
+  template void solve_shard<T>(PoolTeam&, const ShardedOperands&); \
+  }                                                                \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_LARGE_CPU_SHARDED_H_

@@ -6,18 +6,18 @@ namespace jaxmatch::assignment::large {
 
 // See sharded.h.
 template <class T>
-void SolveShard(PoolTeam& team, const ShardedOperands& o);
+void solve_shard(PoolTeam& team, const ShardedOperands& o);
 
 namespace {
 
 ffi::Error AssignmentSharded(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                              ffi::Dictionary attributes) {
-  const auto o = DecodeSharded(args, rets, attributes);
+  const auto o = decode_sharded(args, rets, attributes);
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
   return o->for_costs([&](auto element) {
-    SolveShard<decltype(element)>(team, *o);
+    solve_shard<decltype(element)>(team, *o);
     return ffi::Error::Success();
   });
 }

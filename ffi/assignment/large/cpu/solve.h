@@ -9,20 +9,20 @@
 namespace jaxmatch::assignment::large {
 
 template <class T>
-void SolveLarge(PoolTeam& team, const LargeOperands& o, int64_t b) {
+void solve_problem(PoolTeam& team, const LargeOperands& o, int64_t b) {
   auto p = o.problem<T>(b);
   if (!o.resumed) *p.s.control = Control{};
   orient(team, p);
   solve_large(team, p, o.method, o.budget);
-  write_results(team, p, ResultsOf(o.batch, b));
+  write_results(team, p, results_of(o.batch, b));
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                             \
-  namespace jaxmatch::assignment::large {                                \
-  template void SolveLarge<T>(PoolTeam&, const LargeOperands&, int64_t); \
-  }                                                                      \
+#define JAXMATCH_INSTANCE(T)                                                \
+  namespace jaxmatch::assignment::large {                                   \
+  template void solve_problem<T>(PoolTeam&, const LargeOperands&, int64_t); \
+  }                                                                         \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_LARGE_CPU_SOLVE_H_

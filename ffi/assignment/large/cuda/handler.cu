@@ -7,16 +7,16 @@ namespace jaxmatch::assignment::large {
 
 // See solve.cuh.
 template <class T>
-ffi::Error LaunchLarge(cudaStream_t stream, const LargeOperands& o, int64_t b);
+ffi::Error launch_problem(cudaStream_t stream, const LargeOperands& o, int64_t b);
 
 namespace {
 
 ffi::Error AssignmentLarge(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                            ffi::Dictionary attributes) {
-  const auto o = DecodeLarge(args, rets, attributes);
+  const auto o = decode_large(args, rets, attributes);
   if (!o.has_value()) return o.error();
   return o->for_each_problem(
-      [&](auto element, int64_t b) { return LaunchLarge<decltype(element)>(stream, *o, b); });
+      [&](auto element, int64_t b) { return launch_problem<decltype(element)>(stream, *o, b); });
 }
 
 }  // namespace

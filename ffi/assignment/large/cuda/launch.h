@@ -16,9 +16,9 @@ namespace jaxmatch::assignment::large {
 constexpr int kGridThreads = 512;
 
 // `cache_size` is one of the arguments; it is set here, with arcs if the kernel uses a core.
-inline ffi::Error LaunchGrid(cudaStream_t stream, const void* kernel, Control* control,
-                             int64_t side, bool has_core, ArcCacheSize* cache_size,
-                             void** arguments) {
+inline ffi::Error launch_grid(cudaStream_t stream, const void* kernel, Control* control,
+                              int64_t side, bool has_core, ArcCacheSize* cache_size,
+                              void** arguments) {
   GpuLimits gpu;
   JAXMATCH_CUDA_CHECK(gpu.query());
   const int blocks = gpu.multiprocessors, most_bytes = gpu.shared_bytes;

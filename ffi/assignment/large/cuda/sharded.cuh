@@ -8,7 +8,7 @@
 namespace jaxmatch::assignment::large {
 
 // The kernel for the searches of the core method; its arguments do not depend on the element type.
-const void* SearchKernel();
+const void* search_kernel();
 
 // Arguments that depend on the device and not on the problem.
 struct ShardPlacement {
@@ -30,23 +30,23 @@ __global__ void __launch_bounds__(kGridThreads, 1)
 }
 
 template <class T>
-ffi::Error LaunchSharded(cudaStream_t stream, const ShardedOperands& o) {
+ffi::Error launch_shard(cudaStream_t stream, const ShardedOperands& o) {
   auto d = o.problem<T>();
-  auto results = ResultsOf(o.whole, 0);
+  auto results = results_of(o.whole, 0);
   ShardPlacement placement{o.rows, o.each(), o.me, o.cores_out, o.core_count(), o.lists_out};
   ArcCacheSize cache_size;
   bool again = false;
   void* arguments[] = {&d, &results, &placement, &cache_size, &again};
   const auto launch = [&](const void* kernel, void** its_arguments) {
-    return LaunchGrid(stream, kernel, d.p.s.control, std::max(o.whole.n, o.whole.m), d.core,
-                      &cache_size, its_arguments);
+    return launch_grid(stream, kernel, d.p.s.control, std::max(o.whole.n, o.whole.m), d.core,
+                       &cache_size, its_arguments);
   };
   const void* const kernel = reinterpret_cast<const void*>(assignment_sharded_kernel<T>);
   const ffi::Error error = launch(kernel, arguments);
   if (!d.core || error.failure()) return error;
   auto p = o.without_costs();
   void* for_search[] = {&p, &d.continuation, &placement.rows, &cache_size};
-  const ffi::Error search_error = launch(SearchKernel(), for_search);
+  const ffi::Error search_error = launch(search_kernel(), for_search);
   if (search_error.failure()) return search_error;
   again = true;
   return launch(kernel, arguments);
@@ -54,10 +54,10 @@ ffi::Error LaunchSharded(cudaStream_t stream, const ShardedOperands& o) {
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                                  \
-  namespace jaxmatch::assignment::large {                                     \
-  template ffi::Error LaunchSharded<T>(cudaStream_t, const ShardedOperands&); \
-  }                                                                           \
+#define JAXMATCH_INSTANCE(T)                                                 \
+  namespace jaxmatch::assignment::large {                                    \
+  template ffi::Error launch_shard<T>(cudaStream_t, const ShardedOperands&); \
+  }                                                                          \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_LARGE_CUDA_SHARDED_CUH_

@@ -7,8 +7,8 @@ namespace jaxmatch::assignment::large {
 
 // See sharded.cuh.
 template <class T>
-ffi::Error LaunchSharded(cudaStream_t stream, const ShardedOperands& o);
-const void* SearchKernel();
+ffi::Error launch_shard(cudaStream_t stream, const ShardedOperands& o);
+const void* search_kernel();
 
 namespace {
 
@@ -23,14 +23,14 @@ __global__ void __launch_bounds__(kGridThreads, 1)
 
 ffi::Error AssignmentSharded(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                              ffi::Dictionary attributes) {
-  const auto o = DecodeSharded(args, rets, attributes);
+  const auto o = decode_sharded(args, rets, attributes);
   if (!o.has_value()) return o.error();
-  return o->for_costs([&](auto element) { return LaunchSharded<decltype(element)>(stream, *o); });
+  return o->for_costs([&](auto element) { return launch_shard<decltype(element)>(stream, *o); });
 }
 
 }  // namespace
 
-const void* SearchKernel() {
+const void* search_kernel() {
   return reinterpret_cast<const void*>(assignment_sharded_search_kernel);
 }
 

@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(kGridThreads, 1)
 }
 
 template <class T>
-ffi::Error LaunchLarge(cudaStream_t stream, const LargeOperands& o, int64_t b) {
+ffi::Error launch_problem(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   auto p = o.problem<T>(b);
-  auto results = ResultsOf(o.batch, b);
+  auto results = results_of(o.batch, b);
   bool resumed = o.resumed;
   int64_t budget = o.budget;
   LargeMethod method = o.method;
@@ -47,18 +47,18 @@ ffi::Error LaunchLarge(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   ArcCacheSize cache_size;
   void* last = core ? static_cast<void*>(&cache_size) : static_cast<void*>(&method);
   void* arguments[] = {&p, &results, &resumed, &budget, last};
-  return LaunchGrid(stream,
-                    core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
-                         : reinterpret_cast<void*>(assignment_hungarian_kernel<T>),
-                    p.s.control, std::max(o.batch.n, o.batch.m), core, &cache_size, arguments);
+  return launch_grid(stream,
+                     core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
+                          : reinterpret_cast<void*>(assignment_hungarian_kernel<T>),
+                     p.s.control, std::max(o.batch.n, o.batch.m), core, &cache_size, arguments);
 }
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                                       \
-  namespace jaxmatch::assignment::large {                                          \
-  template ffi::Error LaunchLarge<T>(cudaStream_t, const LargeOperands&, int64_t); \
-  }                                                                                \
+#define JAXMATCH_INSTANCE(T)                                                          \
+  namespace jaxmatch::assignment::large {                                             \
+  template ffi::Error launch_problem<T>(cudaStream_t, const LargeOperands&, int64_t); \
+  }                                                                                   \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_LARGE_CUDA_SOLVE_CUH_

@@ -98,7 +98,7 @@ struct ShardedOperands {
   // solve(element of the costs, or Points).
   template <class Solve>
   ffi::Error for_costs(Solve solve) const {
-    if (!other_points) return ForDtype(whole.cost_dtype, solve);
+    if (!other_points) return for_dtype(whole.cost_dtype, solve);
     switch (whole.cost_dtype) {
       case Dtype::kF32:
         return solve(Points<float>{});
@@ -112,8 +112,9 @@ struct ShardedOperands {
 
 // The operands after the costs (or the points of the sharded side) are masks, the points of the
 // other side, the device index, the gathered data of all devices, and this device's state.
-inline ffi::ErrorOr<ShardedOperands> DecodeSharded(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                                   const ffi::Dictionary& attributes) {
+inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
+                                                    ffi::RemainingRets rets,
+                                                    const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_sharded", attributes);
   const auto fail = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
   const auto shard = decode_assignment(args, rets, given);
