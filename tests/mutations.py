@@ -117,8 +117,8 @@ FAULTS = {
         "{13, 15, 26, 6, 17, 29, 24, 16}",
         _PERTURBED,
     ),
-    "slope-batch-offset": Fault(
-        "ffi/perturbed/cpu/slope.cc",
+    "jvp-batch-offset": Fault(
+        "ffi/perturbed/cpu/jvp.cc",
         "const int32_t* col4row = o.col4row + (b * o.samples + s) * o.n;",
         "const int32_t* col4row = o.col4row + s * o.n;",
         _PERTURBED,

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
 # The core method has stalled if more than 1 / `_PART_FREE` of the rows are still free after
-# `_LEAST_PRICINGS` pricings. Where it converges, a tenth are free after the first phase. Where the
+# `_LEAST_PRICINGS` pricings. Where it converges, a tenth are free after the first step. Where the
 # nearest candidates are the wrong ones, as between far clusters, half were free for hundreds of
-# phases.
+# steps.
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
 METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
@@ -27,7 +27,7 @@ METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 class GatheredBlocks(NamedTuple):
     """The all-gathered blocks of all devices."""
 
-    mail: Int[Array, "p a"]  # min-reduction buffers
+    reduction: Int[Array, "p a"]  # min-reduction buffers
     cores: Int[Array, "p b"]  # candidate sets of rows
     lists: Int[Array, "p c"]  # for each row a short list of tight columns (slack 0)
 
@@ -39,7 +39,7 @@ class DeviceState(NamedTuple):
     scratch: Int[Array, " s"]
     cores: Int[Array, " b"]
     lists: Int[Array, " c"]
-    mail: Int[Array, " a"]
+    reduction: Int[Array, " a"]
 
     def _word(self, name: str) -> Int[Array, ""]:
         return self.control[size(f"large.control.{name}")]
@@ -56,7 +56,7 @@ class DeviceState(NamedTuple):
         return ~self.done & ((self._word("trees") != 0) | few_matched)
 
     def requests(self, block: str) -> Bool[Array, ""]:
-        """Whether the next call needs the gathered "mail", "cores" or "lists"."""
+        """Whether the next call needs the gathered "reduction", "cores" or "lists"."""
         return self._word("request") == size(f"large.request.{block}")
 
 
@@ -73,7 +73,7 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
         "scratch": size("sharded.scratch.core" if has_cores else "sharded.scratch", *problem),
         "cores": size("sharded.cores", *problem) if has_cores else 0,
         "lists": size("sharded.lists", *problem),
-        "mail": size("sharded.mail", *problem),
+        "reduction": size("sharded.reduction", *problem),
     }
 
 
@@ -114,7 +114,7 @@ def sharded_assignment(
     optional |= gathered._asdict()
     operands = [shard, *(x for x in optional.values() if x is not None)]
     first = len(operands)
-    operands += state[:4]  # updated in place by aliases; the mail is written anew
+    operands += state[:4]  # updated in place by aliases; the reduction buffer is written anew
     fields = assignment_fields(*sides)
     out = native_call(
         "jaxmatch_assignment_sharded",

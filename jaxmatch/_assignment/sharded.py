@@ -229,12 +229,12 @@ def solve_and_gather(
 
     def call(gathered: GatheredBlocks, state: DeviceState) -> _Carry:
         result, state = solve(state, gathered)
-        return _Carry(result, state, gathered._replace(mail=partition.gather(state.mail)))
+        return _Carry(result, state, gathered._replace(reduction=partition.gather(state.reduction)))
 
     def go_on(carry: _Carry) -> _Carry:
         """Calls until the cores or lists must be gathered, or the solve is done."""
         return lax.while_loop(
-            lambda carry: goes_on(carry.state, ~carry.state.requests("mail")),
+            lambda carry: goes_on(carry.state, ~carry.state.requests("reduction")),
             lambda carry: call(carry.gathered, carry.state),
             call(carry.gathered, carry.state),
         )

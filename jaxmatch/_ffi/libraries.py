@@ -23,7 +23,7 @@ _IN_BOTH = (
     "jaxmatch_matching",
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",
-    "jaxmatch_perturbed_slope",
+    "jaxmatch_perturbed_jvp",
 )
 
 # On a GPU XLA generates noise as fast, and there is no Jonker-Volgenant for points yet.

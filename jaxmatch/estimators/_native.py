@@ -102,7 +102,7 @@ def perturbed_jvp(
     """
     samples = col4row.shape[-2]
     dot, _ = native_call(
-        "jaxmatch_perturbed_slope",
+        "jaxmatch_perturbed_jvp",
         [stream, tangent, reference, col4row],
         [Result(tangent.shape[-2:], jnp.float32), Result((samples, 2), jnp.float32)],
         core_dims=[1, 2, 2, 2],

@@ -135,9 +135,9 @@ def test_costs_stay_where_they_are(method, by):
     def value(cost):
         return jm.solve_assignment(cost, method=method, **{by: "x"}).cost
 
-    mail, lists = 2 * (8 + 2 * SIDE), 16 * SIDE
+    reduction, lists = 2 * (8 + 2 * SIDE), 16 * SIDE
     cores = SIDE // DEVICES * 32 * 12 if method == "core" else 0
-    gathered = {("s32", DEVICES * words) for words in (mail, lists, cores) if words}
+    gathered = {("s32", DEVICES * words) for words in (reduction, lists, cores) if words}
     assert max(size for _, size in gathered) < SIDE * SIDE / 2
     with jax.set_mesh(sharding.mesh):
         for function, reduced in [
@@ -167,7 +167,7 @@ def test_lowers_for_cuda(method, monkeypatch):
         text = solve.trace(cost).lower(lowering_platforms=("cuda",)).as_text()
     assert set(re.findall(r"custom_call @(jaxmatch_\w+)", text)) == {"jaxmatch_assignment_sharded"}
     for call in native_calls(text):
-        assert call["present"] == "col_mask device mail cores lists"
+        assert call["present"] == "col_mask device reduction cores lists"
         assert call["method"] == method and int(call["devices"]) == DEVICES
 
 

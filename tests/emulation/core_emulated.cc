@@ -14,7 +14,7 @@ namespace {
 
 template <class T>
 void launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& results, bool resumed,
-            int64_t phases, unsigned seed, unsigned blocks, int threads, int arcs) {
+            int64_t steps, unsigned seed, unsigned blocks, int threads, int arcs) {
   Control* const control = problem.s.control;
   std::memset(GridTeam::barrier_of(control), 0, sizeof(BarrierState));
   const int64_t side = greater(problem.s.n, problem.s.m);
@@ -29,7 +29,7 @@ void launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& res
                                 team.sync();
                               }
                               orient(team, p);
-                              solve_large(team, p, method, phases > 0 ? phases : INT64_MAX);
+                              solve_large(team, p, method, steps > 0 ? steps : INT64_MAX);
                               write_results(team, p, results);
                             });
 }
@@ -37,7 +37,7 @@ void launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& res
 template <class T>
 int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
                           const uint8_t* col_mask, bool maximize, LargeMethod method,
-                          const LargeResults& results, int64_t phases, unsigned seed,
+                          const LargeResults& results, int64_t steps, unsigned seed,
                           unsigned blocks, int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
@@ -54,7 +54,7 @@ int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t*
   p.col_mask = col_mask;
   p.maximize = maximize;
   do {
-    launch(p, method, results, launches > 0, phases, seed + unsigned(launches), blocks, threads,
+    launch(p, method, results, launches > 0, steps, seed + unsigned(launches), blocks, threads,
            arcs);
   } while (*results.status == kUnfinished && ++launches < 10'000);
   return launches;
@@ -64,11 +64,11 @@ int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t*
 }  // namespace jaxmatch::assignment::large
 
 // Solves one problem on a grid of `blocks` blocks, with room for `arcs` arcs in the shared memory
-// of each, in launches of `phases` phases (0: one launch). `bits` of a cost: 0 for int32. Returns
+// of each, in launches of `steps` steps (0: one launch). `bits` of a cost: 0 for int32. Returns
 // the number of launches, less one.
 extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
-                                const char* method, int64_t phases, unsigned seed, unsigned blocks,
+                                const char* method, int64_t steps, unsigned seed, unsigned blocks,
                                 int threads, int arcs, int32_t* col4row, int32_t* row4col,
                                 int32_t* status, double* value, double* row_dual, double* col_dual,
                                 double* gap) {
@@ -80,5 +80,5 @@ extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m
                      : bits == 32 ? solve_in_launches<float>
                                   : solve_in_launches<double>;
   return solve(cost, n, m, row_mask, col_mask, maximize, named(kLargeMethods, method), results,
-               phases, seed, blocks, threads, arcs);
+               steps, seed, blocks, threads, arcs);
 }

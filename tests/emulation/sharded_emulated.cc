@@ -82,13 +82,13 @@ extern "C" void emulate_sharded(const void* cost, const void* others, int64_t di
   o.me = &me;
   o.reduction_in = static_cast<const int64_t*>(gathered[0]);
   o.gathered.cores = static_cast<const char*>(gathered[1]);
-  o.gathered.lists = static_cast<const ZeroList*>(gathered[2]);
+  o.gathered.lists = static_cast<const TightList*>(gathered[2]);
   o.gathered.core_count = o.core_count();
   o.gathered.list_count = o.list_count();
   o.control = static_cast<int32_t*>(kept[0]);
   o.scratch = static_cast<char*>(kept[1]);
   o.cores_out = static_cast<char*>(kept[2]);
-  o.lists_out = static_cast<ZeroList*>(kept[3]);
+  o.lists_out = static_cast<TightList*>(kept[3]);
   o.reduction_out = static_cast<int64_t*>(kept[4]);
   const auto launch =
       others       ? (dtype == 1 ? run_on_device<Points<float>> : run_on_device<Points<double>>)

@@ -30,7 +30,7 @@ def library():
     return loaded
 
 
-def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, phases=0, **given):
+def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, steps=0, **given):
     n, m = cost.shape
     cost = np.ascontiguousarray(cost)
     masks = [given.get(name) for name in ("row_mask", "col_mask")]
@@ -45,7 +45,7 @@ def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, phases=0, **
     library.emulate_core(
         at(cost), ctypes.c_int(bits), *map(ctypes.c_int64, (n, m)), *map(at, masks),
         ctypes.c_bool(given.get("maximize", False)), method.encode(),
-        ctypes.c_int64(phases), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
+        ctypes.c_int64(steps), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
         ctypes.c_int(grid[1]), ctypes.c_int(arcs),
         *map(at, (col4row, row4col, status, value, row_dual, col_dual, gap)),
     )  # fmt: skip
@@ -62,7 +62,7 @@ def assert_as_on_cpu(library, cost, method, schedules, **given):
 
 SCHEDULES = [
     {"seed": 1}, {"seed": 2, "grid": (1, 96), "arcs": 0},
-    {"seed": 3, "grid": (4, 32), "arcs": 90, "phases": 1},
+    {"seed": 3, "grid": (4, 32), "arcs": 90, "steps": 1},
     {"seed": 4, "grid": (2, 64), "arcs": 5000},
 ]  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_more_rows_than_threads(library, kind, shape):
     """Labels are kept by rows, and neighbouring rows belong to the same warp."""
     schedules = [
         {"seed": 5, "grid": (1, 32), "arcs": 3000},
-        {"seed": 6, "grid": (2, 32), "arcs": 200, "phases": 1},
+        {"seed": 6, "grid": (2, 32), "arcs": 200, "steps": 1},
     ]
     assert_as_on_cpu(library, costs(kind, *shape), "core", schedules)
 

@@ -105,7 +105,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
     for launch in range(100_000):
         for k in random.permutation(count):
             device = devices[k]
-            device.kept[4] = buffer(sizes[4])  # mail is not kept
+            device.kept[4] = buffer(sizes[4])  # the reduction buffer is not kept
             pointers = [
                 (ctypes.c_void_p * len(x))(*(y.ctypes.data for y in x))
                 for x in (heard, device.kept)
@@ -122,15 +122,15 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
             assert all(map(wall_stands, device.kept))
         states = [DeviceState(*(x.view(np.int32) for x in device.kept)) for device in devices]
         asked = {
-            tuple(bool(state.requests(what)) for what in ("mail", "cores", "lists"))
+            tuple(bool(state.requests(what)) for what in ("reduction", "cores", "lists"))
             for state in states
         }
         assert len(asked) == 1, "they all ask for the same at the same time"
-        (mail, cores, lists) = asked.pop()
+        (reduction, cores, lists) = asked.pop()
         for device in devices:
             device.next_steps.add(device.control(RELAY_STEP))
         if all(state.done for state in states):
-            assert not (mail or cores or lists)
+            assert not (reduction or cores or lists)
             return devices
         hear(0, 4)
         if cores:
@@ -138,7 +138,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
         elif lists:
             hear(2, 3)
         else:
-            assert mail
+            assert reduction
     raise AssertionError("this does not end")
 
 

@@ -236,7 +236,7 @@ def test_derivatives_lower_for_cuda(monkeypatch, platform):
     rule, like = Perturbed(0.5, 7), jax.ShapeDtypeStruct((3, 5, 6), jnp.float32)
     program = jax.jit(partial(slopes, rule)).trace(like, like).lower(lowering_platforms=("cuda",))
     text = program.as_text()
-    assert "@jaxmatch_perturbed_assignment(" in text and "@jaxmatch_perturbed_slope(" in text
+    assert "@jaxmatch_perturbed_assignment(" in text and "@jaxmatch_perturbed_jvp(" in text
     assert text.count("custom_call @jaxmatch_") == text.count("custom_call @jaxmatch_perturbed_")
 
 

@@ -43,7 +43,7 @@ inline void lay_out_core(Layout& l) {
 }
 
 inline void lay_out_classical(Layout& l) {
-  l.s.zeros = l.parts.take<uint32_t>(l.rows * ((l.cols + 31) / 32));
+  l.s.tight = l.parts.take<uint32_t>(l.rows * ((l.cols + 31) / 32));
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -71,7 +71,7 @@ struct LargeOperands {
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
   bool resumed;    // control and scratch come from an earlier step
-  int64_t budget;  // in phases
+  int64_t budget;  // in steps
 
   Control* control_of(int64_t b) const {
     return reinterpret_cast<Control*>(control + b * kControlWords);

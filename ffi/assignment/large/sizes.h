@@ -44,9 +44,9 @@ constexpr Size kSizes[] = {
     {"large.control", constant<kControlWords>},
     {"large.control.stage", constant<offsetof(Control, stage) / 4>},
     {"large.control.free_rows", constant<offsetof(Control, free_rows) / 4>},
-    {"large.control.steps", constant<offsetof(Control, phases) / 4>},
+    {"large.control.steps", constant<offsetof(Control, steps) / 4>},
     {"large.control.pricings", constant<offsetof(Control, pricings) / 4>},
-    {"large.control.dense_steps", constant<offsetof(Control, dense_phases) / 4>},
+    {"large.control.dense_steps", constant<offsetof(Control, dense_steps) / 4>},
     {"large.control.termination_rounds", constant<offsetof(Control, rounds) / 4>},
     {"large.control.rows", constant<offsetof(Control, rows) / 4>},
     {"large.control.trees", constant<offsetof(Control, trees) / 4>},
@@ -63,7 +63,7 @@ constexpr Size kSizes[] = {
     {"large.control.spent.dual_update", constant<spent_at(kUpdateDuals)>},
     {"large.control.request", constant<kContinuationAt + offsetof(Continuation, request) / 4>},
     {"large.stage.done", constant<kDone>},
-    {"large.request.mail", constant<kRequestReduction>},
+    {"large.request.reduction", constant<kRequestReduction>},
     {"large.request.cores", constant<kRequestCores>},
     {"large.request.lists", constant<kRequestLists>},
     {"large.most_devices", constant<kColumnClasses>},
@@ -81,9 +81,9 @@ constexpr Size kSizes[] = {
      }},
     {"sharded.lists",
      [](const int64_t* a) {
-       return words(sharded_example<false>(a).list_count() * int64_t(sizeof(ZeroList)));
+       return words(sharded_example<false>(a).list_count() * int64_t(sizeof(TightList)));
      }},
-    {"sharded.mail",
+    {"sharded.reduction",
      [](const int64_t* a) { return words(8 * sharded_example<false>(a).reduction_words()); }},
 };
 

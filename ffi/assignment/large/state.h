@@ -44,7 +44,7 @@ enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, 
 // Where the Hungarian methods count the time of their steps.
 constexpr Stage kReduce = kSelect, kCompress = kBid, kSearch = kAugment, kUpdateDuals = kPrice;
 
-// State handed from one phase of the core method to the next.
+// State handed from one step of the core method to the next.
 struct Progress {
   int64_t last_reach = 0;   // how far prices moved in the last search that allowed it
   int64_t usual_reach = 0;  // the same, of the last search that moved them; 0: none
@@ -52,13 +52,13 @@ struct Progress {
   bool split = false;       // labels have no bits for hops
   bool limited = false;     // prices could not move as far as necessary
   int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon
-  int16_t slow = 0;         // phases that found few paths
+  int16_t slow = 0;         // steps that found few paths
 };
 
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
 // which a search polls.
 struct Control {
-  int32_t stage = kBegin, status = 0, free_rows = 0, phases = 0, pricings = 0, dense_phases = 0,
+  int32_t stage = kBegin, status = 0, free_rows = 0, steps = 0, pricings = 0, dense_steps = 0,
           bid_rounds = 0, rounds = 0;
   int32_t rows = 0;             // unmasked canonical rows
   int64_t spent[kFinish] = {};  // nanoseconds per stage
@@ -69,7 +69,7 @@ struct Control {
   int32_t exact = 0;            // costs are multiples of the unit
   int32_t recent_pricings = 0;  // with this unit
   int32_t too_wide = 0;
-  int32_t trees = 0;  // the core method gave up: phases grow trees over all costs
+  int32_t trees = 0;  // the core method gave up: steps grow trees over all costs
   Progress progress;
   QuantRange range;
   double factor = 1, boost = 1;
@@ -111,7 +111,7 @@ struct LargeState {
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
   int32_t* on_path;             // of columns
   int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
-  uint32_t* zeros;              // of the classical method: [n, m / 32], pairs without slack
+  uint32_t* tight;              // of the classical method: [n, m / 32], tight pairs as bits
   int64_t n, m;
 };
 

@@ -111,7 +111,7 @@ JAXMATCH_DEVICE inline void assign_row(const LargeState& s, const Search& search
   if (row != kSpareRow) store_relaxed(s.col4row + row, int32_t(j));
 }
 
-// Result of a phase.
+// Result of a step.
 struct Found {
   int64_t paths, reach;
   bool limited;   // there were paths longer than prices may move

@@ -22,7 +22,7 @@
 namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
-// The core method gives up after patience() pricings, or after patience() phases that find paths
+// The core method gives up after patience() pricings, or after patience() steps that find paths
 // for less than 1 / kPartFound of the free rows. Large problems have more patience: trees read all
 // costs, and with points may need a dual update per column.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
@@ -56,16 +56,16 @@ JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
   return sum > 0 ? greater(sum / rows / 2, int64_t{1}) : -1;
 }
 
-// One phase: a search and its augmentations.
+// One step: a search and its augmentations.
 //
 // The search is bounded by first_bound(); the bound grows while fewer than half as many free
 // columns are reached as there are free rows, since most arcs are longer than any path. The team
 // caches the usable arcs before the search, unless `gathered` says that they are cached;
 // augment_stage() clears it when prices move, or when pairs change and labels are stored by row.
 template <class Team, class T>
-JAXMATCH_DEVICE Found run_phase(Team& team, const LargeProblem<T>& p, Search& search,
-                                const Progress& progress, int64_t free_rows, ArcForm& gathered,
-                                int64_t& rounds) {
+JAXMATCH_DEVICE Found run_step(Team& team, const LargeProblem<T>& p, Search& search,
+                               const Progress& progress, int64_t free_rows, ArcForm& gathered,
+                               int64_t& rounds) {
   int64_t far = search.tight ? 0 : first_bound(team, p, progress);
   begin_phase(team, p);
   for (int widened = 0;; ++widened) {
@@ -155,7 +155,7 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
   return kAugment;
 }
 
-// Runs phases until another stage must follow or the budget is spent. Every thread keeps its own
+// Runs steps until another stage must follow or the budget is spent. Every thread keeps its own
 // copy of the progress, which needs no barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
@@ -166,17 +166,17 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   bool stale = c.stale, gives_up = false;
   const bool spares = c.rows < c.cols;
   const int most_slow = patience(c.rows);
-  int phases = 0, next = kAugment;
+  int steps = 0, next = kAugment;
   int64_t rounds = 0;
   ArcForm gathered;
-  for (; next == kAugment; ++phases, --budget) {
+  for (; next == kAugment; ++steps, --budget) {
     if (free_rows == 0) next = stale ? kPrice : kCheckClamped;
     if (next != kAugment || budget == 0) break;
     Search search{progress.tight, spares, 0};
     if (search.tight || !progress.split) {
       for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++search.hop_bits;
     }
-    const Found found = run_phase(team, p, search, progress, free_rows, gathered, rounds);
+    const Found found = run_step(team, p, search, progress, free_rows, gathered, rounds);
     if (!search.tight) {
       progress.slow += kPartFound * found.paths < free_rows;
       progress.last_reach = found.reach;
@@ -199,20 +199,20 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
     c.free_rows = int32_t(free_rows);
     c.stale = stale;
     c.trees = gives_up;
-    c.phases += phases;
+    c.steps += steps;
     c.rounds += int32_t(rounds);
     c.progress = progress;
   });
   return next;
 }
 
-// One phase over all costs.
+// One step over all costs.
 template <class Team, class T>
 JAXMATCH_DEVICE int tree_stage(Team& team, const LargeProblem<T>& p) {
   const Iteration done = iterate(team, p, true, false);
   team.leader([&] {
     done.add_to(*p.s.control);
-    p.s.control->dense_phases += done.next != kCheckClamped;
+    p.s.control->dense_steps += done.next != kCheckClamped;
   });
   return done.next;
 }
@@ -318,7 +318,7 @@ JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, co
 }
 
 // Runs `run_stage`, which returns the next stage, until the problem is solved or the budget of
-// phases is spent.
+// steps is spent.
 template <class Team, class T, class RunStage>
 JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
                                 RunStage run_stage) {

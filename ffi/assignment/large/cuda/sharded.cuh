@@ -17,7 +17,7 @@ struct ShardPlacement {
   const int32_t* me;
   char* cores_out;
   int64_t core_count;
-  ZeroList* lists_out;
+  TightList* lists_out;
 };
 
 template <class T>

@@ -17,7 +17,7 @@ struct Iteration {
 
   JAXMATCH_DEVICE void add_to(Control& c) const {
     c.free_rows = int32_t(free_rows - paths);
-    c.phases += next != kCheckClamped;
+    c.steps += next != kCheckClamped;
     c.rounds += int32_t(levels);
     if (next == kFinish) c.status = kInfeasible;
   }
@@ -25,7 +25,7 @@ struct Iteration {
 
 // Grows trees from all free rows until there are paths to augment along. After each dual update the
 // classical variant restarts its forward pass, and the tree variant continues. `outdated`: the
-// zeros of the classical variant must be recomputed.
+// tight pairs of the classical variant must be recomputed.
 template <class Team, class T>
 JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tree, bool outdated) {
   const LargeState& s = p.s;
@@ -39,7 +39,7 @@ JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tre
     });
     const int64_t start = team.now();
     if (!tree && outdated) {
-      compress_zeros(team, p);
+      compress_tight(team, p);
       result.compress_ns += team.now() - start;
     }
     outdated = false;

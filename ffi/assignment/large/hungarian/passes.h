@@ -111,23 +111,23 @@ JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f)
   });
 }
 
-// keep(problem, row, word, bits) for the zeros in the words of a stripe.
+// keep(problem, row, word, bits) for the tight columns in the words of a stripe.
 template <class P, class Keep>
-JAXMATCH_NOINLINE void find_zeros_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
+JAXMATCH_NOINLINE void find_tight_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
   using Rows = ZeroWindow<P>;
   const P p = problem;
   const auto everywhere = [](int64_t) { return true; };
   const Rows rows(p, stripe.rows, [&](int a) { return stripe.first_row + a; });
   for (int64_t word = stripe.first_word; word < stripe.last_word; word += Rows::kWords) {
     rows.scan(p, g, word, everywhere, [&](int a, const double (&slack)[Rows::kCols]) {
-      uint32_t zeros[Rows::kWords] = {}, mine = 0;
+      uint32_t tight[Rows::kWords] = {}, mine = 0;
       JAXMATCH_UNROLL
       for (int c = 0; c < Rows::kCols; ++c) {
-        zeros[c / Rows::kShare] |= uint32_t(slack[c] == 0) << Rows::bit_of(g, c);
+        tight[c / Rows::kShare] |= uint32_t(slack[c] == 0) << Rows::bit_of(g, c);
       }
       JAXMATCH_UNROLL
       for (int w = 0; w < Rows::kWords; ++w) {
-        const uint32_t of_all = g.bit_or(zeros[w]);
+        const uint32_t of_all = g.bit_or(tight[w]);
         if (g.lane == w) mine = of_all;
       }
       if (a < stripe.rows && g.lane < Rows::kWords && word + g.lane < stripe.last_word) {
@@ -139,18 +139,18 @@ JAXMATCH_NOINLINE void find_zeros_of_stripe(const P& problem, Lanes g, Stripe st
 
 // The same for all costs. Leaves prices in v_real, valid for other passes until duals change.
 template <class Team, class P, class Keep>
-JAXMATCH_DEVICE void find_zeros(Team& team, const P& p, Keep keep) {
+JAXMATCH_DEVICE void find_tight(Team& team, const P& p, Keep keep) {
   publish_prices(team, p);  // ends with a barrier
   for_each_stripe<ZeroWindow<P>>(
-      team, p, p.s.n, [&](Lanes g, Stripe stripe) { find_zeros_of_stripe(p, g, stripe, keep); });
+      team, p, p.s.n, [&](Lanes g, Stripe stripe) { find_tight_of_stripe(p, g, stripe, keep); });
   team.sync();
 }
 
-// Stores the zeros as a bit per pair, valid until duals change.
+// Stores tight pairs as a bit each, valid until duals change.
 template <class Team, class P>
-JAXMATCH_DEVICE void compress_zeros(Team& team, const P& p) {
-  find_zeros(team, p, [](const P& its, int64_t i, int64_t word, uint32_t zeros) {
-    its.s.zeros[i * ((its.s.m + kWordBits - 1) / kWordBits) + word] = zeros;
+JAXMATCH_DEVICE void compress_tight(Team& team, const P& p) {
+  find_tight(team, p, [](const P& its, int64_t i, int64_t word, uint32_t tight) {
+    its.s.tight[i * ((its.s.m + kWordBits - 1) / kWordBits) + word] = tight;
   });
 }
 

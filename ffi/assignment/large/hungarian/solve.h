@@ -10,7 +10,7 @@ namespace jaxmatch::assignment::large {
 
 template <class Team, class T>
 JAXMATCH_DEVICE int hungarian_stage(Team& team, const LargeProblem<T>& p, bool tree) {
-  const bool first = load_relaxed(&p.s.control->phases) == 0,
+  const bool first = load_relaxed(&p.s.control->steps) == 0,
              outdated = load_relaxed(&p.s.control->stale);
   const Iteration done = iterate(team, p, tree, outdated);
   team.leader([&] {

@@ -96,8 +96,8 @@ JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t l
   });
 }
 
-// Algorithm 3, expansion of the classical variant: along the zeros of the rows of the frontier.
-// Several groups of lanes share a row if there are few rows.
+// Algorithm 3, expansion of the classical variant: along the tight columns of the rows of the
+// frontier. Several groups of lanes share a row if there are few rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int64_t level,
                                       int64_t count) {
@@ -107,10 +107,10 @@ JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int6
   const int64_t shares = team.shares(count, (words + Lanes::kCount - 1) / Lanes::kCount);
   team.rows(count * shares, [&](Lanes g, int64_t k) {
     const int64_t i = load_relaxed(frontier + k / shares), first = k % shares * g.kCount + g.lane;
-    for_each_word(s.zeros + i * words, words, first, shares * g.kCount,
-                  [&](int64_t word, uint32_t zeros) {
-                    for (; zeros; zeros &= zeros - 1) {
-                      const int64_t j = word * kWordBits + trailing_zeros(zeros);
+    for_each_word(s.tight + i * words, words, first, shares * g.kCount,
+                  [&](int64_t word, uint32_t tight) {
+                    for (; tight; tight &= tight - 1) {
+                      const int64_t j = word * kWordBits + trailing_zeros(tight);
                       if (load_relaxed(s.on_path + j) != kInactive) continue;
                       atomic_min(s.parent + j, uint64_t(place_of_row(i, j)));
                     }

@@ -255,7 +255,7 @@ JAXMATCH_DEVICE Next renew_cores(Team& team, Sharded<T>& d) {
   return {Step(load_relaxed(&d.continuation->after))};
 }
 
-// Runs phases on the cores until costs must be read.
+// Runs steps on the cores until costs must be read.
 template <class Team, class T>
 JAXMATCH_DEVICE Next search_cores(Team& team, const LargeProblem<T>& p) {
   if (load_relaxed(&p.s.control->trees)) return {kBeginTrees};

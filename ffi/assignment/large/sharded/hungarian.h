@@ -1,14 +1,15 @@
 // The Hungarian algorithms of Date and Nagi (2016) for sharded costs, as in their section 5, but
 // with few, large exchanges.
 //
-// Each device finds the zeros of its own reduced costs, and all devices gather a short list of
-// zeros per row. All devices then run the whole forward pass on these lists, level after level
-// without communication. Only if a row of the frontier has more zeros than fit a list, devices
-// reduce the least slack that such rows offer each column outside the trees; columns offered zero
-// belong to this level. If the pass ends without a path, duals move by the least slack of any row
-// of the trees. The classical variant then finds zeros anew. The tree variant continues: pairs of
-// rows and columns outside the trees are unchanged, so their zeros are still valid, and a column
-// made tight by the dual update gets the row of its least offer as parent.
+// Each device finds the tight pairs of its own costs, and all devices gather a short list of
+// tight columns per row. All devices then run the whole forward pass on these lists, level after
+// level without communication. Only if a row of the frontier has more tight columns than fit a
+// list, devices reduce the least slack that such rows offer each column outside the trees; columns
+// offered zero belong to this level. If the pass ends without a path, duals move by the least slack
+// of any row of the trees. The classical variant then finds tight pairs anew. The tree variant
+// continues: pairs of rows and columns outside the trees are unchanged, so their tight pairs are
+// still valid, and a column made tight by the dual update gets the row of its least offer as
+// parent.
 #ifndef JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 #define JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 
@@ -73,21 +74,22 @@ JAXMATCH_DEVICE Next load_prices(Team& team, Sharded<T>& d) {
   return {kBeginTrees};
 }
 
-// Appends the zeros of a row in a word of columns to its list, as far as they fit. Their order is
+// Appends the tight columns of a row in a word to its list, as far as they fit. Their order is
 // irrelevant.
 template <class T>
-JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, uint32_t zeros) {
-  if (zeros == 0 || !shard.has_row(i)) return;
-  ZeroList& list = shard.lists[i];
-  if (load_relaxed(&list.count) > ZeroList::kCapacity) return;
-  for (int at = atomic_add(&list.count, bit_count(zeros)); zeros && at < ZeroList::kCapacity;
+JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, uint32_t tight) {
+  if (tight == 0 || !shard.has_row(i)) return;
+  TightList& list = shard.lists[i];
+  if (load_relaxed(&list.count) > TightList::kCapacity) return;
+  for (int at = atomic_add(&list.count, bit_count(tight)); tight && at < TightList::kCapacity;
        ++at) {
-    store_relaxed(list.col + at, int32_t(shard.col_id(word * kWordBits + trailing_zeros(zeros))));
-    zeros &= zeros - 1;
+    store_relaxed(list.col + at, int32_t(shard.col_id(word * kWordBits + trailing_zeros(tight))));
+    tight &= tight - 1;
   }
 }
 
-// Algorithm 2. Ends if there are no free rows; otherwise their trees begin, along valid zeros.
+// Algorithm 2. Ends if there are no free rows; otherwise their trees begin, along valid tight
+// pairs.
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -102,18 +104,18 @@ JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   if (count > 0 && !hold) {
     const Shard<T>& shard = d.shard;
     team.each(shard.s.n, [&](int64_t i) { store_relaxed(&shard.lists[i].count, 0); });
-    find_zeros(team, shard, [](const Shard<T>& its, int64_t i, int64_t word, uint32_t zeros) {
-      list_word(its, i, word, zeros);
+    find_tight(team, shard, [](const Shard<T>& its, int64_t i, int64_t word, uint32_t tight) {
+      list_word(its, i, word, tight);
     });
   }
   team.sync();
   team.leader([&] { d.continuation->lists_hold = 1; });
   if (count == 0) return {kCheckPrices};
-  if (hold) return {kSearchZeros};
+  if (hold) return {kSearchTight};
   return {kMergeLists, kRequestLists};
 }
 
-// Merges the lists of all shards into one list per row, if the zeros fit.
+// Merges the lists of all shards into one list per row, if the columns fit.
 template <class Team, class T>
 JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
   const bool by_rows = d.partition.by_rows;
@@ -123,25 +125,25 @@ JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
     int64_t all = 0;
     const int64_t first = by_rows ? i / d.partition.each : 0;
     for (int64_t k = first; k <= (by_rows ? first : d.partition.devices - 1); ++k) {
-      const ZeroList& list = d.gathered.lists[k * d.gathered.list_count + i];
+      const TightList& list = d.gathered.lists[k * d.gathered.list_count + i];
       const int32_t count = load_relaxed(&list.count);
       JAXMATCH_UNROLL
-      for (int a = 0; a < ZeroList::kCapacity; ++a) {
+      for (int a = 0; a < TightList::kCapacity; ++a) {
         const int32_t j = load_relaxed(list.col + a);
-        if (a < count && all + a < ZeroList::kCapacity) store_relaxed(listed + all + a, j);
+        if (a < count && all + a < TightList::kCapacity) store_relaxed(listed + all + a, j);
       }
       all += count;
     }
-    const bool fits = all <= ZeroList::kCapacity;
+    const bool fits = all <= TightList::kCapacity;
     for (int64_t a = fits ? all : 0; a < d.kListed; ++a)
-      store_relaxed(listed + a, fits ? -1 : d.kTooManyZeros);
+      store_relaxed(listed + a, fits ? -1 : d.kTooManyTight);
   });
   team.sync();
-  return {kSearchZeros};
+  return {kSearchTight};
 }
 
-// Algorithm 3, of both variants: along the listed zeros of the rows of the frontier. Returns
-// whether there are rows with more zeros than fit.
+// Algorithm 3, of both variants: along the listed tight columns of the rows of the frontier.
+// Returns whether there are rows with more tight columns than fit.
 template <class Team, class T>
 JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level, int64_t count) {
   const LargeState& s = d.p.s;
@@ -152,7 +154,7 @@ JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level
     if (j >= 0 && load_relaxed(s.on_path + j) == kInactive) {
       atomic_min(s.parent + j, uint64_t(place_of_row(i, j)));
     }
-    return j == d.kTooManyZeros;
+    return j == d.kTooManyTight;
   }) != 0;
 }
 
@@ -164,7 +166,7 @@ JAXMATCH_DEVICE int64_t offer_least(Team& team, const Sharded<T>& d, int64_t lev
   const LargeState& s = d.p.s;
   const auto offers = [&](int64_t i) {  // indexed by rows of the whole problem
     return load_relaxed(s.in_tree + i) == 1 &&
-           !(unlisted && load_relaxed(d.listed + i * d.kListed) != d.kTooManyZeros);
+           !(unlisted && load_relaxed(d.listed + i * d.kListed) != d.kTooManyTight);
   };
   Shard<T> rows = d.shard;
   rows.s.frontier = s.frontier + (level & 1) * s.n;  // no longer needed
@@ -191,13 +193,13 @@ JAXMATCH_DEVICE int64_t offer_least(Team& team, const Sharded<T>& d, int64_t lev
 // Runs the forward pass as far as the lists allow. Then Algorithms 5 and 6, or the least slack
 // outside the trees.
 template <class Team, class T>
-JAXMATCH_DEVICE Next search_zeros(Team& team, Sharded<T>& d) {
+JAXMATCH_DEVICE Next search_tight(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
   Control& c = *s.control;
   int64_t level = load_relaxed(&d.continuation->level),
           count = load_relaxed(&d.continuation->count);
   const int64_t start = level;
-  const bool first = load_relaxed(&c.phases) == 0;
+  const bool first = load_relaxed(&c.steps) == 0;
   bool has_unlisted = false;
   team.sync();
   for (; count > 0; ++level) {
@@ -209,8 +211,8 @@ JAXMATCH_DEVICE Next search_zeros(Team& team, Sharded<T>& d) {
   if (!has_unlisted && load_relaxed(&c.ends) != 0) {
     const int64_t paths = reverse_and_augment(team, d.p);
     team.leader([&] {
-      c.phases += 1;
-      c.dense_phases += d.core;
+      c.steps += 1;
+      c.dense_steps += d.core;
       c.rounds += int32_t(level - start);
       if (first) c.bid_rounds = int32_t(paths);  // the initial assignment
     });
@@ -311,7 +313,7 @@ JAXMATCH_DEVICE Next move_sharded_duals(Team& team, Sharded<T>& d) {
     d.continuation->count = int32_t(count);
   });
   team.sync();
-  return {kSearchZeros};
+  return {kSearchTight};
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -23,7 +23,7 @@ struct ShardedOperands {
   int32_t* control;
   char* scratch;
   char* cores_out;
-  ZeroList* lists_out;
+  TightList* lists_out;
   int64_t* reduction_out;
 
   // Words of the gathered blocks, valid whichever side becomes the canonical rows.
@@ -152,15 +152,16 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   if (std::max(o.whole.n, o.whole.m) > kLongestSide) return fail(too_long());
   const int64_t core_bytes = o.core_count() * GatheredBlocks::kBytesOfClass;
   o.me = static_cast<const int32_t*>(operand("device", 4));
-  o.reduction_in = static_cast<const int64_t*>(operand("mail", devices * 8 * o.reduction_words()));
+  o.reduction_in =
+      static_cast<const int64_t*>(operand("reduction", devices * 8 * o.reduction_words()));
   o.gathered.core_count = o.core_count();
   o.gathered.list_count = o.list_count();
   o.gathered.cores = static_cast<const char*>(operand("cores", devices * core_bytes));
-  o.gathered.lists = static_cast<const ZeroList*>(
-      operand("lists", devices * o.list_count() * int64_t(sizeof(ZeroList))));
+  o.gathered.lists = static_cast<const TightList*>(
+      operand("lists", devices * o.list_count() * int64_t(sizeof(TightList))));
   o.control = static_cast<int32_t*>(control->untyped_data());
   o.cores_out = static_cast<char*>(cores->untyped_data());
-  o.lists_out = static_cast<ZeroList*>(lists->untyped_data());
+  o.lists_out = static_cast<TightList*>(lists->untyped_data());
   o.reduction_out = static_cast<int64_t*>(reduction->untyped_data());
   Sharded<float> measured;
   const auto count = [&](size_t at) { return int64_t(result_at(rets, at)->element_count()); };
@@ -171,7 +172,7 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
       int64_t(control->size_bytes()) < 4 * kControlWords ||
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
       int64_t(cores->size_bytes()) < core_bytes ||
-      int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(ZeroList)) ||
+      int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(TightList)) ||
       int64_t(reduction->size_bytes()) < 8 * o.reduction_words()) {
     return fail("a buffer is too small");
   }

@@ -116,8 +116,8 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
       return begin_trees(team, d);
     case kMergeLists:
       return merge_lists(team, d);
-    case kSearchZeros:
-      return search_zeros(team, d);
+    case kSearchTight:
+      return search_tight(team, d);
     case kMoveDuals:
       return move_sharded_duals(team, d);
     case kCheckPrices:
@@ -166,7 +166,7 @@ JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& 
 // Sets up the shard, once the canonical rows are known.
 template <class T>
 JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_t me,
-                                  char* cores_out, int64_t core_count, ZeroList* lists_out) {
+                                  char* cores_out, int64_t core_count, TightList* lists_out) {
   const bool flip = load_relaxed(&d.p.s.control->flip);
   const bool by_rows = rows != flip;
   d.partition = {by_rows, d.reduction.devices, me, each, d.p.s.n, d.p.s.m};
@@ -200,7 +200,7 @@ JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_
 template <class Team, class T>
 JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& results, bool rows,
                                int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
-                               ZeroList* lists_out, bool again = false) {
+                               TightList* lists_out, bool again = false) {
   if (again && (load_relaxed(&d.continuation->request) != kRequestNothing ||
                 load_relaxed(&d.continuation->step) == kEnd))
     return;

@@ -30,7 +30,7 @@ enum Step : int32_t {
   kLoadPrices,
   kBeginTrees,
   kMergeLists,
-  kSearchZeros,
+  kSearchTight,
   kMoveDuals,
   kCheckPrices,
   kCheckPaid,
@@ -78,10 +78,10 @@ struct ReductionBuffer {
   JAXMATCH_DEVICE int64_t second(int64_t k) const { return kHeaderWords + side + k; }
 };
 
-// The columns of a row's zeros in one shard.
-struct ZeroList {
+// A row's tight columns in one shard.
+struct TightList {
   static constexpr int kCapacity = 15;
-  int32_t count;  // of all zeros, also of those that do not fit
+  int32_t count;  // of all tight columns, also of those that do not fit
   int32_t col[kCapacity];
 };
 
@@ -100,7 +100,7 @@ template <class T>
 struct Shard : LargeProblem<T> {
   int64_t row0, col0;
   int number_of_classes;
-  ZeroList* lists;
+  TightList* lists;
 
   JAXMATCH_DEVICE int classes() const { return number_of_classes; }
   JAXMATCH_DEVICE int64_t row_id(int64_t i) const { return row0 + i; }
@@ -122,7 +122,7 @@ struct Partition {
 // Candidate sets and lists, gathered from all devices: a block from each.
 struct GatheredBlocks {
   const char* cores;
-  const ZeroList* lists;
+  const TightList* lists;
   int64_t core_count, list_count;  // per block: row classes, and lists
 
   JAXMATCH_DEVICE const ClassKeys* keys(int64_t device) const {
@@ -143,15 +143,15 @@ struct Sharded {
   GatheredBlocks gathered;
   Continuation* continuation;
   uint64_t* offer;  // of columns: the place of the row that gave the label
-  // [n, kListed]: the columns of all zeros of a row, then -1; or kTooManyZeros.
+  // [n, kListed]: all tight columns of a row, then -1; or kTooManyTight.
   int32_t* listed;
   // Per row, at the end: the cost paid, and the least reduced cost, as order_of() encodes them.
   // Before, `paid` holds the bits of row duals as doubles, for the offers of trees.
   int64_t *paid, *least;
   bool core, tree;  // the method; `tree` also ends what cores could not
 
-  static constexpr int kListed = ZeroList::kCapacity + 1;
-  static constexpr int32_t kTooManyZeros = -2;
+  static constexpr int kListed = TightList::kCapacity + 1;
+  static constexpr int32_t kTooManyTight = -2;
 };
 
 }  // namespace jaxmatch::assignment::large

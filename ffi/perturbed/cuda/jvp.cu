@@ -1,16 +1,16 @@
-// The target jaxmatch_perturbed_slope on CUDA: the derivative of a mean of assignments under noise.
+// The target jaxmatch_perturbed_jvp on CUDA: the derivative of a mean of assignments under noise.
 // The noise is generated twice instead of being stored. Sums have a fixed order.
 #include <algorithm>
 
 #include "common/cuda/check.h"
-#include "perturbed/slope_operands.h"
+#include "perturbed/jvp_operands.h"
 
 namespace jaxmatch::perturbed {
 namespace {
 
 constexpr int kThreads = 128;  // of a block
 constexpr int kGroups = 8;     // of threads that share a pair's samples
-constexpr int kPairs = 32;     // of a block of `slope_kernel`
+constexpr int kPairs = 32;     // of a block of `jvp_kernel`
 constexpr unsigned kWarp = 0xffffffff;
 
 // Sum over a block, returned in its first thread.
@@ -28,7 +28,7 @@ __device__ float block_sum(float x) {
 
 // Weights of the samples, by one block for each sample.
 template <Noise kNoise>
-__global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ SlopeOperands o) {
+__global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ JvpOperands o) {
   const int64_t at = blockIdx.x, b = at / o.samples;
   const NoiseStream stream = o.stream[b];
   const uint32_t sample = stream.first_sample + uint32_t(at % o.samples);
@@ -67,7 +67,7 @@ struct PairSums {
 // the partial sums.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kPairs* kGroups)
-    slope_kernel(const __grid_constant__ SlopeOperands o, int tiles) {
+    jvp_kernel(const __grid_constant__ JvpOperands o, int tiles) {
   const int64_t b = blockIdx.x / tiles;
   const int pairs = int(noise_pairs(o.entries)), n = int(o.n), width = int(o.width);
   const int pair = int(blockIdx.x % tiles) * kPairs + int(threadIdx.x);
@@ -105,33 +105,33 @@ __global__ void __launch_bounds__(kPairs* kGroups)
     sums.of_scores += other.of_scores;
   }
   const float* const reference = o.reference + b * o.entries;
-  float* const slope = o.slope + b * o.entries;
-  if (has_first) slope[e0] = sums.first - sums.of_scores * reference[e0];
-  if (has_second) slope[e1] = sums.second - sums.of_scores * reference[e1];
+  float* const jvp = o.jvp + b * o.entries;
+  if (has_first) jvp[e0] = sums.first - sums.of_scores * reference[e0];
+  if (has_second) jvp[e1] = sums.second - sums.of_scores * reference[e1];
 }
 
 template <Noise kNoise>
-ffi::Error launch(const SlopeOperands& o, cudaStream_t stream) {
+ffi::Error launch(const JvpOperands& o, cudaStream_t stream) {
   const int64_t tiles = (noise_pairs(o.entries) + kPairs - 1) / kPairs;
   if (o.batch * o.samples > INT32_MAX || o.batch * tiles > INT32_MAX) {
-    return ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: too many problems");
+    return ffi::Error::InvalidArgument("jaxmatch_perturbed_jvp: too many problems");
   }
   if (o.samples > 0) {
     weight_kernel<kNoise><<<unsigned(o.batch * o.samples), kThreads, 0, stream>>>(o);
     JAXMATCH_CUDA_CHECK(cudaGetLastError());
   }
-  slope_kernel<kNoise>
+  jvp_kernel<kNoise>
       <<<unsigned(o.batch * tiles), dim3(kPairs, kGroups), 0, stream>>>(o, int(tiles));
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
   return ffi::Error::Success();
 }
 
-ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
-                 ffi::Buffer<ffi::F32> tangent, ffi::Buffer<ffi::F32> reference,
-                 ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope,
-                 WeightResult weight, ffi::Dictionary attributes) {
+ffi::Error Jvp(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
+               ffi::Buffer<ffi::F32> tangent, ffi::Buffer<ffi::F32> reference,
+               ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> jvp,
+               WeightResult weight, ffi::Dictionary attributes) {
   const auto decoded =
-      decode_slope(noise_stream, tangent, reference, col4row, slope, weight, attributes);
+      decode_jvp(noise_stream, tangent, reference, col4row, jvp, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
   return decoded->noise == Noise::kNormal ? launch<Noise::kNormal>(*decoded, stream)
                                           : launch<Noise::kGumbel>(*decoded, stream);
@@ -140,7 +140,7 @@ ffi::Error Slope(cudaStream_t stream, ffi::Buffer<ffi::U32> noise_stream,
 }  // namespace
 }  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::perturbed::Slope,
+JAXMATCH_HANDLER(jaxmatch_perturbed_jvp, jaxmatch::perturbed::Jvp,
                  xla::ffi::Ffi::Bind().Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-                     JAXMATCH_SLOPE_BINDING,
+                     JAXMATCH_JVP_BINDING,
                  {xla::ffi::Traits::kCmdBufferCompatible});

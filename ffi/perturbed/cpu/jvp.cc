@@ -1,4 +1,4 @@
-// The target jaxmatch_perturbed_slope on CPU: the derivative of a mean of assignments under noise.
+// The target jaxmatch_perturbed_jvp on CPU: the derivative of a mean of assignments under noise.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include "common/cpu/thread_pool.h"
 #include "perturbed/cpu/noise_fill.h"
-#include "perturbed/slope_operands.h"
+#include "perturbed/jvp_operands.h"
 
 namespace jaxmatch::perturbed {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 struct Parts {
   int64_t count, samples;  // parts of a problem; samples of a part
 
-  explicit Parts(const SlopeOperands& o) {
+  explicit Parts(const JvpOperands& o) {
     const int64_t wanted = std::max<int64_t>(1, std::min(64 / o.batch, o.samples / 8));
     samples = std::max<int64_t>(1, (o.samples + wanted - 1) / wanted);
     count = std::max<int64_t>(1, (o.samples + samples - 1) / samples);
@@ -26,7 +26,7 @@ struct Parts {
 
 // Adds the derivative of samples [first, last) to `sum`, without the term -by_solutions r <g_s, d>,
 // which add_parts adds.
-void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
+void add_samples(const JvpOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
   const NoiseStream& stream = o.stream[b];
@@ -53,34 +53,34 @@ void add_samples(const SlopeOperands& o, int64_t b, int64_t first, int64_t last,
   }
 }
 
-// Adds the partial sums and the term of the reference to the slope.
-void add_parts(const SlopeOperands& o, int64_t b, const Parts& parts, const float* sums) {
-  float* slope = o.slope + b * o.entries;
+// Adds the partial sums and the term of the reference to the jvp.
+void add_parts(const JvpOperands& o, int64_t b, const Parts& parts, const float* sums) {
+  float* jvp = o.jvp + b * o.entries;
   const float* reference = o.reference + b * o.entries;
   const NoiseLoops& loops = noise_loops(o.noise);
   for (int64_t part = 1; part < parts.count; ++part, sums += o.entries) {
-    loops.add_scaled(1, sums, o.entries, slope);
+    loops.add_scaled(1, sums, o.entries, jvp);
   }
   float weight = 0;
   for (int64_t s = 0; s < o.samples; ++s) weight += o.weight[2 * (b * o.samples + s)];
-  loops.add_scaled(-weight, reference, o.entries, slope);
+  loops.add_scaled(-weight, reference, o.entries, jvp);
 }
 
-ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> tangent,
-                 ffi::Buffer<ffi::F32> reference, ffi::Buffer<ffi::S32> col4row,
-                 ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
-                 ffi::Dictionary attributes) {
-  const auto decoded = decode_slope(stream, tangent, reference, col4row, slope, weight, attributes);
+ffi::Error Jvp(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> tangent,
+               ffi::Buffer<ffi::F32> reference, ffi::Buffer<ffi::S32> col4row,
+               ffi::Result<ffi::Buffer<ffi::F32>> jvp, WeightResult weight,
+               ffi::Dictionary attributes) {
+  const auto decoded = decode_jvp(stream, tangent, reference, col4row, jvp, weight, attributes);
   if (!decoded.has_value()) return decoded.error();
-  const SlopeOperands& o = *decoded;
+  const JvpOperands& o = *decoded;
   const Parts parts(o);
-  // The first part of each problem is summed in the slope itself.
+  // The first part of each problem is summed in the jvp itself.
   const int64_t rest = parts.count - 1;
   const std::unique_ptr<float[]> sums(
       new (std::nothrow) float[size_t(std::max<int64_t>(1, o.batch * rest * o.entries))]);
   std::atomic<bool> out_of_memory{sums == nullptr};
   const auto sum_of = [&](int64_t b, int64_t part) {
-    return part == 0 ? o.slope + b * o.entries : sums.get() + (b * rest + part - 1) * o.entries;
+    return part == 0 ? o.jvp + b * o.entries : sums.get() + (b * rest + part - 1) * o.entries;
   };
   const auto add_range = [&](int64_t first, int64_t last) {
     const std::unique_ptr<float[]> scores(new (std::nothrow) float[size_t(o.entries)]);
@@ -100,7 +100,7 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
   }
   if (out_of_memory) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
-                      "jaxmatch_perturbed_slope: no memory for the workspace");
+                      "jaxmatch_perturbed_jvp: no memory for the workspace");
   }
   const auto finish_range = [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b)
@@ -113,5 +113,5 @@ ffi::Error Slope(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer
 }  // namespace
 }  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_slope, jaxmatch::perturbed::Slope,
-                 xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>() JAXMATCH_SLOPE_BINDING);
+JAXMATCH_HANDLER(jaxmatch_perturbed_jvp, jaxmatch::perturbed::Jvp,
+                 xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>() JAXMATCH_JVP_BINDING);

@@ -1,7 +1,7 @@
-// The operands and results of the target jaxmatch_perturbed_slope, and how they are decoded. Python
+// The operands and results of the target jaxmatch_perturbed_jvp, and how they are decoded. Python
 // has checked shapes and dtypes; the checks here are a backstop.
-#ifndef JAXMATCH_SLOPE_OPERANDS_H_
-#define JAXMATCH_SLOPE_OPERANDS_H_
+#ifndef JAXMATCH_JVP_OPERANDS_H_
+#define JAXMATCH_JVP_OPERANDS_H_
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@ namespace jaxmatch::perturbed {
 
 // With y_s the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that solutions
 // are compared with and d the direction:
-//   slope = sum over s of  by_solutions (y_s - r) <g_s, d>  +  by_scores g_s <y_s - r, d>.
+//   jvp = sum over s of  by_solutions (y_s - r) <g_s, d>  +  by_scores g_s <y_s - r, d>.
 // Both sums estimate the same symmetric matrix times d, and one matrix is the other's transpose.
-struct SlopeOperands {
+struct JvpOperands {
   float by_solutions, by_scores;
   int64_t batch, samples, n, width, entries;
   Noise noise;
@@ -23,19 +23,19 @@ struct SlopeOperands {
   const float* reference;     // [batch, n, width], r
   const int32_t* col4row;     // [batch, samples, n]; below 0 for none
 
-  float* slope;   // [batch, n, width]
+  float* jvp;     // [batch, n, width]
   float* weight;  // [batch, samples, 2]: <g_s, d> and <y_s - r, d>
 };
 
 using WeightResult = ffi::Result<ffi::Buffer<ffi::F32>>;
 
-inline ffi::ErrorOr<SlopeOperands> decode_slope(
+inline ffi::ErrorOr<JvpOperands> decode_jvp(
     ffi::Buffer<ffi::U32> stream, ffi::Buffer<ffi::F32> tangent, ffi::Buffer<ffi::F32> reference,
-    ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> slope, WeightResult weight,
+    ffi::Buffer<ffi::S32> col4row, ffi::Result<ffi::Buffer<ffi::F32>> jvp, WeightResult weight,
     const ffi::Dictionary& attributes) {
-  Attributes given("jaxmatch_perturbed_slope", attributes);
+  Attributes given("jaxmatch_perturbed_jvp", attributes);
   const auto sides = tangent.dimensions(), rows = col4row.dimensions();
-  SlopeOperands o{};
+  JvpOperands o{};
   o.noise = given.named("noise", kNoises);
   o.by_solutions = float(given.real("by_solutions"));
   o.by_scores = float(given.real("by_scores"));
@@ -50,23 +50,23 @@ inline ffi::ErrorOr<SlopeOperands> decode_slope(
   const int64_t size = o.batch * o.entries;
   if (size == 0 || o.entries > INT32_MAX - 64 || batch_size(rows, 2) != o.batch ||
       rows[rows.size() - 1] != o.n || int64_t(reference.element_count()) != size ||
-      int64_t(slope->element_count()) != size || int64_t(stream.element_count()) != 4 * o.batch ||
+      int64_t(jvp->element_count()) != size || int64_t(stream.element_count()) != 4 * o.batch ||
       int64_t(weight->element_count()) != 2 * o.batch * o.samples) {
     return ffi::Unexpected(
-        ffi::Error::InvalidArgument("jaxmatch_perturbed_slope: shapes do not belong together"));
+        ffi::Error::InvalidArgument("jaxmatch_perturbed_jvp: shapes do not belong together"));
   }
   o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
   o.tangent = tangent.typed_data();
   o.reference = reference.typed_data();
   o.col4row = col4row.typed_data();
-  o.slope = slope->typed_data();
+  o.jvp = jvp->typed_data();
   o.weight = weight->typed_data();
   return o;
 }
 
 }  // namespace jaxmatch::perturbed
 
-#define JAXMATCH_SLOPE_BINDING                \
+#define JAXMATCH_JVP_BINDING                  \
   .Arg<xla::ffi::Buffer<xla::ffi::U32>>()     \
       .Arg<xla::ffi::Buffer<xla::ffi::F32>>() \
       .Arg<xla::ffi::Buffer<xla::ffi::F32>>() \
@@ -75,4 +75,4 @@ inline ffi::ErrorOr<SlopeOperands> decode_slope(
       .Ret<xla::ffi::Buffer<xla::ffi::F32>>() \
       .Attrs()
 
-#endif  // JAXMATCH_SLOPE_OPERANDS_H_
+#endif  // JAXMATCH_JVP_OPERANDS_H_
