@@ -22,7 +22,7 @@ namespace jaxmatch::matching {
 // Karp's algorithm takes over.
 class AutoSearch {
  public:
-  AutoSearch(MatchingState& s, HostArena& scratch)
+  AutoSearch(PartialMatching& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(scratch.take<int32_t>(s.n)),
@@ -185,7 +185,7 @@ class AutoSearch {
     return found;
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   HostArena& scratch_;
   int32_t* free_rows_;  // [n], free rows with edges that may have a path
   int32_t* queue_;      // [n], rows in the order of the search

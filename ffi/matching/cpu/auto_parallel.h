@@ -19,11 +19,11 @@ namespace jaxmatch::matching {
 class ParallelAutoSearch {
  public:
   // Atomic claims cost about as much as a second thread gains.
-  static bool pays(const MatchingState& s, const Spread& spread) {
+  static bool pays(const PartialMatching& s, const Spread& spread) {
     return spread.threads() >= 4 && s.edges() >= 1 << 18;
   }
 
-  ParallelAutoSearch(MatchingState& s, HostArena& scratch, const Spread& spread)
+  ParallelAutoSearch(PartialMatching& s, HostArena& scratch, const Spread& spread)
       : s_(s),
         scratch_(scratch),
         spread_(spread),
@@ -229,7 +229,7 @@ class ParallelAutoSearch {
 
   static constexpr double kLeafNs = 20;
 
-  MatchingState& s_;
+  PartialMatching& s_;
   HostArena& scratch_;
   const Spread& spread_;
   FreeRows free_rows_;           // rows that may have a path

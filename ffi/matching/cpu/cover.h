@@ -11,7 +11,7 @@ namespace jaxmatch::matching {
 
 // The columns reachable from free rows by alternating paths. None of them is free if the matching
 // is maximum.
-inline Bitmap reach_from_free_rows(const MatchingState& s, HostArena& scratch) {
+inline Bitmap reach_from_free_rows(const PartialMatching& s, HostArena& scratch) {
   Bitmap reached(s.m, scratch);
   int32_t* queue = scratch.take<int32_t>(s.n);
   int32_t end = 0;
@@ -33,7 +33,8 @@ inline Bitmap reach_from_free_rows(const MatchingState& s, HostArena& scratch) {
 // The cover: the columns reached, and the rows matched to columns not reached. A row outside the
 // cover is reached, so its neighbours are reached columns; each matched pair has exactly one end in
 // the cover.
-inline void write_cover(const MatchingState& s, Bitmap reached, bool* row_cover, bool* col_cover) {
+inline void write_cover(const PartialMatching& s, Bitmap reached, bool* row_cover,
+                        bool* col_cover) {
   std::fill_n(col_cover, s.m, false);
   for (int32_t i = 0; i < s.n; ++i) row_cover[i] = s.col4row[i] >= 0;
   reached.for_each(s.m, [&](int32_t j) {

@@ -42,7 +42,7 @@ double relabel_factor(const Options& options) {
 
 // Makes the matching maximum. Returns the columns reachable from free rows by alternating paths, or
 // null if the algorithm does not compute them.
-Bitmap find_maximum(const MatchingOperands& o, const Spread& spread, MatchingState& s,
+Bitmap find_maximum(const MatchingOperands& o, const Spread& spread, PartialMatching& s,
                     HostArena& scratch) {
   switch (o.method) {
     case MatchingMethod::kAuto:
@@ -93,8 +93,8 @@ bool solve_graph(const MatchingOperands& o, int64_t b, const Spread& spread,
     return true;
   }
   scratch.reset(kScratchBytes * (size_t(g.n) + g.m + 64));
-  MatchingState rows{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
-                     g.row_ind, out.col4row, out.row4col, 0};
+  PartialMatching rows{g.n,       g.m,         g.row_ptr,   g.col_ind, g.col_ptr,
+                       g.row_ind, out.col4row, out.row4col, 0};
   start_from(rows, o.start_of(b));
   if (o.init == MatchingInit::kKarpSipser) {
     KarpSipser(rows, scratch).run();
@@ -102,7 +102,7 @@ bool solve_graph(const MatchingOperands& o, int64_t b, const Spread& spread,
     cheap_matching(rows);
   }
   const bool from_columns = o.method == MatchingMethod::kAuto && auto_searches_from_columns(g);
-  MatchingState s = from_columns ? rows.transposed() : rows;
+  PartialMatching s = from_columns ? rows.transposed() : rows;
   if (o.init == MatchingInit::kAuto) cheap_matching(s);
   bool* const cover = from_columns ? out.col_cover : out.row_cover;
   bool* const other_cover = from_columns ? out.row_cover : out.col_cover;

@@ -19,7 +19,7 @@ namespace jaxmatch::matching {
 // still has more levels than this one, and the bound on the phases holds.
 class HopcroftKarp {
  public:
-  HopcroftKarp(MatchingState& s, HostArena& scratch)
+  HopcroftKarp(PartialMatching& s, HostArena& scratch)
       : s_(s),
         level_(scratch.take<int32_t>(s.n)),
         queue_(scratch.take<int32_t>(s.n)),
@@ -133,7 +133,7 @@ class HopcroftKarp {
     ++s_.cardinality;
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   int32_t* level_;  // [n]
   int32_t* queue_;  // [n], the free rows first
   int32_t* next_;   // [m], the next edge of a column on a climb

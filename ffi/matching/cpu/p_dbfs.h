@@ -15,7 +15,7 @@ namespace jaxmatch::matching {
 // claimed columns are all that can be reached: every claimed row was scanned to its end. O(n e).
 class PDbfs {
  public:
-  PDbfs(MatchingState& s, HostArena& scratch)
+  PDbfs(PartialMatching& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(s, scratch),
@@ -57,7 +57,7 @@ class PDbfs {
     }
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* after_;   // [n], the next row of a search's queue

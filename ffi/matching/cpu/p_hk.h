@@ -20,7 +20,7 @@ namespace jaxmatch::matching {
 // that the levels reach.
 class PHopcroftKarp {
  public:
-  PHopcroftKarp(MatchingState& s, HostArena& scratch)
+  PHopcroftKarp(PartialMatching& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(s, scratch),
@@ -128,7 +128,7 @@ class PHopcroftKarp {
     return -1;
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* level_;       // [n], of the rows

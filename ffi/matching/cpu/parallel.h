@@ -56,7 +56,8 @@ class Claims {
 // The free rows of the current matching.
 class FreeRows {
  public:
-  FreeRows(const MatchingState& s, HostArena& scratch) : s_(s), rows_(scratch.take<int32_t>(s.n)) {
+  FreeRows(const PartialMatching& s, HostArena& scratch)
+      : s_(s), rows_(scratch.take<int32_t>(s.n)) {
     for (int32_t i = 0; i < s.n; ++i) {
       if (s.col4row[i] < 0 && s.row_ptr[i] < s.row_ptr[i + 1]) rows_[count_++] = i;
     }
@@ -81,7 +82,7 @@ class FreeRows {
   }
 
  private:
-  const MatchingState& s_;
+  const PartialMatching& s_;
   int32_t* rows_;
   int32_t count_ = 0;
 };

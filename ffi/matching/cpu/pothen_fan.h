@@ -19,7 +19,7 @@ namespace jaxmatch::matching {
 template <class Taken>
 class PothenFan {
  public:
-  PothenFan(MatchingState& s, HostArena& scratch)
+  PothenFan(PartialMatching& s, HostArena& scratch)
       : s_(s),
         scratch_(scratch),
         free_rows_(s, scratch),
@@ -101,7 +101,7 @@ class PothenFan {
     return -1;
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* ahead_;   // [n], the next edge of the lookahead

@@ -17,7 +17,7 @@ namespace jaxmatch::matching {
 // search from the free columns makes all labels exact; a row without any path is then dropped.
 class PushRelabel {
  public:
-  PushRelabel(MatchingState& s, HostArena& scratch, double k)
+  PushRelabel(PartialMatching& s, HostArena& scratch, double k)
       : s_(s),
         scratch_(scratch),
         unreachable_(s.n + s.m),
@@ -114,7 +114,7 @@ class PushRelabel {
     for (int32_t j = 0; j < s_.m; ++j) col_label_[j] = std::max(col_label_[j], old_label_[j]);
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   HostArena& scratch_;
   const int32_t unreachable_;  // exceeds the length of any path
   const int64_t interval_;     // pushes from one global relabelling to the next

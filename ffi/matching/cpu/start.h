@@ -9,14 +9,14 @@
 
 namespace jaxmatch::matching {
 
-inline bool has_edge(const MatchingState& s, int32_t row, int32_t col) {
+inline bool has_edge(const PartialMatching& s, int32_t row, int32_t col) {
   const int32_t* end = s.col_ind + s.row_ptr[row + 1];
   return std::find(s.col_ind + s.row_ptr[row], end, col) != end;
 }
 
 // Keeps the pairs of the caller's col4row that are edges and form a matching, the lowest row first.
 // `start` may be null and is unchecked.
-inline void start_from(MatchingState& s, const int32_t* start) {
+inline void start_from(PartialMatching& s, const int32_t* start) {
   std::fill_n(s.col4row, s.n, -1);
   std::fill_n(s.row4col, s.m, -1);
   s.cardinality = 0;
@@ -30,7 +30,7 @@ inline void start_from(MatchingState& s, const int32_t* start) {
 }
 
 // Each free row takes its first free column.
-inline void cheap_matching(MatchingState& s) {
+inline void cheap_matching(PartialMatching& s) {
   for (int32_t i = 0; i < s.n; ++i) {
     if (s.col4row[i] >= 0) continue;
     for (int32_t k = s.row_ptr[i]; k < s.row_ptr[i + 1]; ++k) {
@@ -47,7 +47,7 @@ inline void cheap_matching(MatchingState& s) {
 // is optimal; when there is no such vertex, the next row takes its first free column.
 class KarpSipser {
  public:
-  KarpSipser(MatchingState& s, HostArena& scratch)
+  KarpSipser(PartialMatching& s, HostArena& scratch)
       : s_(s),
         row_degree_(scratch.take<int32_t>(s.n)),
         col_degree_(scratch.take<int32_t>(s.m)),
@@ -118,7 +118,7 @@ class KarpSipser {
     }
   }
 
-  MatchingState& s_;
+  PartialMatching& s_;
   int32_t* row_degree_;
   int32_t* col_degree_;
   int32_t* waiting_;  // a row, or the complement of a column

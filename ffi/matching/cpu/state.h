@@ -23,7 +23,7 @@ inline int32_t exchange_relaxed(int32_t* entry, int32_t value) {
 }
 
 // Searches start from rows. To search from columns, use transposed().
-struct MatchingState {
+struct PartialMatching {
   int32_t n, m;
   const int32_t* row_ptr;
   const int32_t* col_ind;
@@ -34,7 +34,7 @@ struct MatchingState {
   int32_t cardinality;
 
   int32_t edges() const { return row_ptr[n]; }
-  MatchingState transposed() const {
+  PartialMatching transposed() const {
     return {m, n, col_ptr, row_ind, row_ptr, col_ind, row4col, col4row, cardinality};
   }
 
