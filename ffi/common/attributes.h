@@ -41,33 +41,79 @@ void for_each_name(std::string_view text, F f) {
   }
 }
 
-// Options of a method, as "name=value name=value". A missing option has its default.
+// "no meaning of the option tile=7; known: degree, 4, 8, 16, 32"
+template <class E, size_t kCount>
+std::string no_meaning(std::string_view kind, std::string_view name, std::string_view value,
+                       const Name<E> (&table)[kCount]) {
+  std::string text = "no meaning of the ";
+  text.append(kind).append(" ").append(name).append("=").append(value).append("; known: ");
+  for (const Name<E>& known : table) {
+    if (&known != table) text += ", ";
+    text += known.name;
+  }
+  return text;
+}
+
+// Options of a method, as "name=value name=value". After reading, error() names the first option
+// that was missing or had an unknown value.
 class Options {
  public:
-  Options() = default;
-  explicit Options(std::string_view text) : text_(text) {}
+  Options(const char* target, std::string_view text) : target_(target), text_(text) {}
 
-  std::string_view word(std::string_view name, std::string_view otherwise) const {
-    std::string_view found = otherwise;
+  bool has(std::string_view name) const { return find(name, nullptr); }
+  template <class E, size_t kCount>
+  E named(std::string_view name, const Name<E> (&table)[kCount]) {
+    E value = table[0].value;
+    const std::string_view given = word(name);
+    if (!failed() && !find_name(table, given, &value)) {
+      message_ = no_meaning("option", name, given, table);
+    }
+    return value;
+  }
+  int64_t integer(std::string_view name) {
+    return number<int64_t>(
+        name, [](const char* text, char** end) { return std::strtoll(text, end, 10); });
+  }
+  double real(std::string_view name) { return number<double>(name, std::strtod); }
+
+  bool failed() const { return !message_.empty(); }
+  ffi::Error error() const {
+    return ffi::Error::InvalidArgument(std::string(target_) + ": " + message_);
+  }
+
+ private:
+  bool find(std::string_view name, std::string_view* value) const {
+    bool found = false;
     for_each_name(text_, [&](std::string_view option, int) {
       if (option.size() > name.size() && option[name.size()] == '=' &&
           option.substr(0, name.size()) == name) {
-        found = option.substr(name.size() + 1);
+        found = true;
+        if (value) *value = option.substr(name.size() + 1);
       }
     });
     return found;
   }
-  double real(std::string_view name, double otherwise) const {
-    const std::string value(word(name, ""));
-    return value.empty() ? otherwise : std::strtod(value.c_str(), nullptr);
+  std::string_view word(std::string_view name) {
+    std::string_view value;
+    if (!find(name, &value) && !failed()) {
+      message_ = "the option " + std::string(name) + " is missing";
+    }
+    return value;
   }
-  int64_t integer(std::string_view name, int64_t otherwise) const {
-    const std::string value(word(name, ""));
-    return value.empty() ? otherwise : std::strtoll(value.c_str(), nullptr, 10);
+  template <class T, class Parse>
+  T number(std::string_view name, Parse parse) {
+    const std::string value(word(name));
+    char* end = nullptr;
+    const T found = parse(value.c_str(), &end);
+    if (!failed() && (value.empty() || *end != 0)) {
+      message_ = "no meaning of the option " + std::string(name) + "=" + value + "; known: numbers";
+    }
+    return found;
   }
 
- private:
+  const char* target_;
   std::string_view text_;
+  std::string message_;
 };
 
 // The attributes of a call of `target`. After reading, error() names the first attribute that was
@@ -84,7 +130,9 @@ class Attributes {
   E named(std::string_view name, const Name<E> (&table)[kCount]) {
     E value = table[0].value;
     const std::string_view given = word(name);
-    if (!find_name(table, given, &value)) fail(name, given);
+    if (!failed() && !find_name(table, given, &value)) {
+      fail(no_meaning("attribute", name, given, table));
+    }
     return value;
   }
   // Index of an optional operand among those that are present; -1 if it is absent.
@@ -96,6 +144,10 @@ class Attributes {
     return found;
   }
 
+  // Records an error of the call, if it is the first.
+  void fail(const std::string& what) {
+    if (!failed()) message_ = std::string(target_) + ": " + what;
+  }
   bool failed() const { return !message_.empty(); }
   ffi::Error error() const { return ffi::Error::InvalidArgument(message_); }
   // An error of the call for another reason.
@@ -108,13 +160,8 @@ class Attributes {
   T get(std::string_view name, T otherwise) {
     const ffi::ErrorOr<T> value = all_.get<T>(name);
     if (value.has_value()) return *value;
-    fail(name, "?");
+    fail("the attribute " + std::string(name) + " is missing or has another type");
     return otherwise;
-  }
-  void fail(std::string_view name, std::string_view given) {
-    if (failed()) return;
-    message_ = std::string(target_) + ": no meaning of the attribute " + std::string(name) + "=" +
-               std::string(given);
   }
 
   const char* target_;

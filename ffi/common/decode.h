@@ -34,6 +34,11 @@ inline std::optional<Dtype> capacity_dtype_of(ffi::DataType dtype) {
   return found && size_of(*found) > 2 ? found : std::nullopt;
 }
 
+// True if values (of flows and cuts) may have this dtype, for capacities of that one.
+inline bool is_value_dtype(Dtype capacity, Dtype value) {
+  return capacity == value || (capacity == Dtype::kS32 && value == Dtype::kS64);
+}
+
 }  // namespace jaxmatch
 
 #endif  // JAXMATCH_DECODE_H_

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "common/attributes.h"
 #include "common/decode.h"
@@ -70,8 +71,8 @@ struct FlowOperands {
   Dtype capacity_dtype;    // of capacities and flows: kS32, kS64, kF32 or kF64
   Dtype value_dtype;       // kS32, kS64, kF32 or kF64
   FlowMethod method;
-  Options options;  // of the method
-  int64_t steps;    // limit of one call; 0: run to the end
+  std::string_view options;  // of the method, see Options
+  int64_t steps;             // limit of one call; 0: run to the end
 
   JAXMATCH_HOST_DEVICE FlowNetworkCsr network(int64_t b) const {
     FlowNetworkCsr g = first;
@@ -97,11 +98,6 @@ struct FlowOperands {
             source_sides + b * first.nodes, statuses + b};
   }
 };
-
-// True if values of type `value` are allowed for capacities of type `capacity`.
-inline bool is_flow_value_type(Dtype capacity, Dtype value) {
-  return capacity == value || (capacity == Dtype::kS32 && value == Dtype::kS64);
-}
 
 using NetworkArray = ffi::Buffer<ffi::S32>;
 using FlowFlags = ffi::Buffer<ffi::PRED>;
@@ -153,7 +149,7 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
   if (flow->element_type() != capacity.element_type()) {
     return wrong("flow has the type of capacity");
   }
-  if (!value_dtype || !is_flow_value_type(*capacity_dtype, *value_dtype)) {
+  if (!value_dtype || !is_value_dtype(*capacity_dtype, *value_dtype)) {
     return wrong("value has the type of capacity, or int64 where that is int32");
   }
   o.capacity_dtype = *capacity_dtype;
@@ -171,7 +167,7 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
   o.statuses = status->typed_data();
   Attributes given("jaxmatch_flow", attributes);
   o.method = given.named("method", kFlowMethods);
-  o.options = Options(given.word("options"));
+  o.options = given.word("options");
   o.steps = given.integer("steps");
   if (given.failed()) return ffi::Unexpected(given.error());
   return o;

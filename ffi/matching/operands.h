@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/attributes.h"
 #include "common/handler.h"
@@ -48,6 +49,9 @@ constexpr Name<MatchingInit> kMatchingInits[] = {
     {"karp_sipser", MatchingInit::kKarpSipser},
 };
 
+// Values of the option "relabel" of push-relabel: whether the number of rounds is fixed.
+constexpr Name<bool> kRelabels[] = {{"adaptive", false}, {"fixed", true}};
+
 // One graph, by rows and by columns. Row i is adjacent to the columns col_ind[row_ptr[i] ..
 // row_ptr[i + 1]), column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). The arrays may hold
 // anything: pointers may fall or leave the arrays, indices may be out of range, and the two
@@ -78,9 +82,9 @@ struct MatchingOperands {
   MatchingResults results;  // of the first graph
   MatchingMethod method;
   MatchingInit init;
-  Options options;  // of the method
-  int64_t steps;    // limit of one call; 0: run to the end
-  bool resumed;     // continues from the state of another call
+  std::string_view options;  // of the method, see Options
+  int64_t steps;             // limit of one call; 0: run to the end
+  bool resumed;              // continues from the state of another call
 
   JAXMATCH_HOST_DEVICE BipartiteCsr graph(int64_t b) const {
     BipartiteCsr g = first;
@@ -142,7 +146,7 @@ inline ffi::ErrorOr<MatchingOperands> decode_matching(
   }
   const MatchingMethod method = given.named("method", kMatchingMethods);
   const MatchingInit init = given.named("init", kMatchingInits);
-  const Options options(given.word("options"));
+  const std::string_view options = given.word("options");
   const int64_t steps = given.integer("steps");
   const bool resumed = given.operand("state") >= 0;
   if (given.failed()) return ffi::Unexpected(given.error());

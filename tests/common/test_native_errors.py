@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,8 @@ import jaxmatch as jm
 from jaxmatch._assignment import native_large
 from jaxmatch._ffi.call import native_call
 from jaxmatch._ffi.libraries import has_cpu_library
+from jaxmatch._ffi.results import assignment_fields
+from jaxmatch._matching import native as _matching
 
 
 ROOT = Path(__file__).parents[2]
@@ -59,5 +62,57 @@ def test_a_method_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler takes no name for granted."""
     call = partial(native_call, present="", maximize=False, steps=0, method="cores")
     monkeypatch.setattr(native_large, "native_call", lambda *args, **_: call(*args, core_dims=[2]))
-    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="method=cores"):
+    with pytest.raises(
+        (jax.errors.JaxRuntimeError, ValueError), match="method=cores; known: core, classical, tree"
+    ):
         jax.block_until_ready(jm.solve_assignment(jnp.ones((5, 17)), method="core"))
+
+
+@pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"relabel": "never"}, "the option relabel=never; known: adaptive, fixed"),
+        ({"k": "7x"}, "the option k=7x; known: numbers"),
+        ({"k": ""}, "the option k=; known: numbers"),
+    ],
+    ids=["word", "number", "nothing"],
+)
+def test_an_option_that_means_nothing(options: dict[str, str], message: str) -> None:
+    """A handler does not guess, even if Python has checked the options."""
+    graph = jm.BipartiteGraph.from_edges([0, 1], [1, 0], shape=(2, 2))
+    call = partial(_matching.matching, graph, None, method="push_relabel", init="cheap", steps=0)
+    assert int(call(options={"k": 0.25}, platform="cpu")[0].cardinality) == 2
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"jaxmatch_matching: .*{message}"):
+        jax.block_until_ready(call(options=options, platform="cpu"))
+
+
+@pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")
+@pytest.mark.parametrize(
+    "masks, results, message",
+    [
+        (0, {}, "the operand row_mask is missing"),
+        (jnp.uint8, {}, "the operand row_mask has another dtype"),
+        (bool, {0: jnp.float32}, "pairs and status must be int32"),
+        (bool, {2: jnp.int32}, "value, duals and gap must"),
+        (bool, {4: jnp.float16}, "value, duals and gap must"),
+    ],
+    ids=["no mask", "mask of integers", "float pairs", "integer value", "narrow dual"],
+)
+def test_buffers_of_another_kind(masks: Any, results: dict[int, Any], message: str) -> None:
+    """Operands that are named but missing, and dtypes that Python never passes."""
+    fields = assignment_fields(3, 4)
+    for at, dtype in results.items():
+        fields[at] = fields[at]._replace(dtype=dtype)
+    operands = [jnp.ones((3, 4)), *([jnp.ones(3, masks)] if masks else [])]
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"jaxmatch_assignment: {message}"):
+        jax.block_until_ready(
+            native_call(
+                "jaxmatch_assignment",
+                operands,
+                fields,
+                core_dims=[2, 1][: len(operands)],
+                present="row_mask",
+                maximize=False,
+            )
+        )

@@ -53,17 +53,17 @@ struct Launches {
 };
 
 // Overrides the library's tuning constants.
-FlowTuning tuned(const Options& given) {
+FlowTuning tuned(Options& given) {
   FlowTuning t;
   const auto set = [&](const char* name, int32_t& field) {
-    field = int32_t(given.integer(name, field));
+    if (given.has(name)) field = int32_t(given.integer(name));
   };
   set("search_alone", t.search_alone), set("push_alone", t.push_alone), set("share", t.share);
   set("rounds", t.rounds), set("rounds_alone", t.rounds_alone), set("scans", t.scans);
   set("hops", t.hops), set("thread_arcs", t.thread_arcs), set("gap", t.gap);
   set("wide", t.wide), set("direction", t.direction), set("least_push", t.least_push);
   set("cancel", t.cancel);
-  t.patience = given.real("patience", t.patience);
+  if (given.has("patience")) t.patience = given.real("patience");
   return t;
 }
 
@@ -135,10 +135,11 @@ extern "C" int64_t emulate_flow(int32_t nodes, int32_t arcs, int32_t edges, cons
   lay_out_flow(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256);
   const FlowMethod method = named(kFlowMethods, method_name);
   const bool two_level = method != FlowMethod::kAuto;
-  const Options given(options_text);
-  FlowPlan plan{tuned(given), TwoLevelOptions::of(given),
-                two_level && TwoLevelOptions::of(given).layout != FlowLayout::kRcsr,
+  Options given("emulate_flow", options_text);
+  const TwoLevelOptions options = TwoLevelOptions::of(method, given);
+  FlowPlan plan{tuned(given), options, two_level && options.layout != FlowLayout::kRcsr,
                 budget > 0 ? budget : -1};
+  if (given.failed()) std::abort();
   if (two_level) plan.tuning.wide = 1;
   if (racing >= 0) plan.tuning.racing = racing;
   const Launches grid{blocks, threads, seed};

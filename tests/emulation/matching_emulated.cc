@@ -84,16 +84,18 @@ extern "C" int64_t emulate_matching(int32_t n, int32_t m, int64_t capacity, cons
   lay_out_matching(s, scratch.data() + 256 - uintptr_t(scratch.data()) % 256, stepped);
   const MatchingMethod method = named(kMatchingMethods, method_name);
   const MatchingInit init = named(kMatchingInits, init_name);
-  const Options given(options_text);
+  Options given("emulate_matching", options_text);
   const auto run = [&](const auto& solver) {
     return run_launches(s, start, init, budget, seed, blocks, threads, solver);
   };
   if (method == MatchingMethod::kPushRelabel) {
     const auto options = PushRelabelOptions::of(given);
+    if (given.failed()) std::abort();
     return run([&](auto& grid, auto& s) { return PushRelabel(grid, s, options); });
   }
   if (method != MatchingMethod::kAuto) {
     const auto options = BfsOptions::of(method, given);
+    if (given.failed()) std::abort();
     return run([&](auto& grid, auto& s) { return BreadthFirst(grid, s, options); });
   }
   AutoTuning tuning;

@@ -51,7 +51,7 @@ def solve(library, arrays, capacity, source, sink, *, variant=VARIANTS[0], seed=
     def at(x):
         return ctypes.c_void_p(x.ctypes.data)
 
-    options = as_text({"layout": layout, "tile": tile} | tuning)
+    options = as_text({"layout": layout, "tile": tile, "cycle": 0} | tuning)
     integers = (ctypes.c_int(x) for x in (n, len(arrays[1]), e))
     launches = library.emulate_flow(
         *integers, *map(at, (*arrays, capacity)), ctypes.c_int(source), ctypes.c_int(sink),

@@ -36,7 +36,9 @@ def solve(library, graph, *, method="auto", init="auto", start=None, seed=0, gri
     def at(x):
         return ctypes.c_void_p(None if x is None else x.ctypes.data)
 
-    text = as_text({"k": k, "kernel": "gpubfs", "alternate": "paths"} | options)
+    defaults = {"variant": "shrink", "relabel": "adaptive", "k": k}
+    defaults |= {"kernel": "gpubfs", "threads": "ct", "alternate": "paths"}
+    text = as_text(defaults | options)
     library.emulate_matching(
         _int(n), _int(m), _long(graph.max_edges), *map(at, (*arrays, start)),
         method.encode(), init.encode(), text.encode(), _long(budget), _int(narrow),

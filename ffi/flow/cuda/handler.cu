@@ -116,12 +116,12 @@ bool is_two_level(FlowMethod method) {
 
 class Launch {
  public:
-  Launch(cudaStream_t stream, const FlowOperands& o, int32_t* control, char* scratch,
-         int64_t scratch_bytes, bool resumed)
+  Launch(cudaStream_t stream, const FlowOperands& o, const TwoLevelOptions& options,
+         int32_t* control, char* scratch, int64_t scratch_bytes, bool resumed)
       : stream_(stream),
         batch_{
             o, control, scratch, scratch_bytes, size_of(o.capacity_dtype), size_of(o.value_dtype)},
-        plan_{FlowTuning(), TwoLevelOptions::of(o.options), false, o.steps > 0 ? o.steps : -1},
+        plan_{FlowTuning(), options, false, o.steps > 0 ? o.steps : -1},
         kernels_(FlowKernels::of(o.capacity_dtype, o.value_dtype)),
         resumed_(resumed),
         is_two_level_(is_two_level(o.method)) {
@@ -222,8 +222,11 @@ ffi::Error Flow(cudaStream_t stream, NetworkArray arc_ptr, NetworkArray arc_head
     return ffi::Error::InvalidArgument("jaxmatch_flow: the control words are too few");
   }
   const int64_t bytes = o->batch > 0 ? int64_t(scratch->size_bytes()) / o->batch : 0;
-  return Launch(stream, *o, control->typed_data(), static_cast<char*>(scratch->untyped_data()),
-                bytes, state.size() > 0)
+  Options given("jaxmatch_flow", o->options);
+  const TwoLevelOptions options = TwoLevelOptions::of(o->method, given);
+  if (given.failed()) return given.error();
+  return Launch(stream, *o, options, control->typed_data(),
+                static_cast<char*>(scratch->untyped_data()), bytes, state.size() > 0)
       .run();
 }
 

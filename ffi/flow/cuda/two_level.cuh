@@ -16,16 +16,20 @@ enum class FlowLayout : int { kRcsr, kBcsr, kCsr };
 constexpr Name<FlowLayout> kFlowLayouts[] = {
     {"rcsr", FlowLayout::kRcsr}, {"bcsr", FlowLayout::kBcsr}, {"csr", FlowLayout::kCsr}};
 
-struct TwoLevelOptions {
-  FlowLayout layout;
-  int tile;       // threads per node: 4, 8, 16 or 32; 0: by the node's degree
-  int64_t cycle;  // rounds between two global relabellings
+constexpr Name<int> kTiles[] = {{"degree", 0}, {"4", 4}, {"8", 8}, {"16", 16}, {"32", 32}};
 
-  static TwoLevelOptions of(const Options& options) {
-    FlowLayout layout = FlowLayout::kRcsr;
-    find_name(kFlowLayouts, options.word("layout", "rcsr"), &layout);
-    const int64_t cycle = options.integer("cycle", 0);
-    return {layout, int(options.integer("tile", 0)), cycle > 0 ? cycle : kCycle};
+// Of the methods "thread_centric", which has no tiles, and "two_level".
+struct TwoLevelOptions {
+  FlowLayout layout = FlowLayout::kRcsr;
+  int tile = 0;            // threads per node; 0: by the node's degree
+  int64_t cycle = kCycle;  // rounds between two global relabellings
+
+  static TwoLevelOptions of(FlowMethod method, Options& options) {
+    if (method != FlowMethod::kThreadCentric && method != FlowMethod::kTwoLevel) return {};
+    const FlowLayout layout = options.named("layout", kFlowLayouts);
+    const int tile = method == FlowMethod::kTwoLevel ? options.named("tile", kTiles) : 0;
+    const int64_t cycle = options.integer("cycle");
+    return {layout, tile, cycle > 0 ? cycle : kCycle};
   }
   static constexpr int64_t kCycle = 1024;
 };

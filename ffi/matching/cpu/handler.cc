@@ -35,16 +35,17 @@ bool auto_searches_from_columns(const BipartiteCsr& g) {
 }
 
 // Relabellings come after k times the edges; "fixed" numbers of rounds apply to GPUs only.
-double relabel_factor(const Options& options) {
-  constexpr double kDefault = 0.5;
-  return options.word("relabel", "") == "fixed" ? kDefault : options.real("k", kDefault);
+double relabel_factor(Options& options) {
+  constexpr double kFactor = 0.5;
+  const bool is_fixed = options.has("relabel") && options.named("relabel", kRelabels);
+  return is_fixed || !options.has("k") ? kFactor : options.real("k");
 }
 
 // Makes the matching maximum. Returns the columns reachable from free rows by alternating paths, or
 // null if the algorithm does not compute them.
-Bitmap find_maximum(const MatchingOperands& o, const Spread& spread, PartialMatching& s,
-                    HostArena& scratch) {
-  switch (o.method) {
+Bitmap find_maximum(MatchingMethod method, double relabel_factor, const Spread& spread,
+                    PartialMatching& s, HostArena& scratch) {
+  switch (method) {
     case MatchingMethod::kAuto:
       return ParallelAutoSearch::pays(s, spread) ? ParallelAutoSearch(s, scratch, spread).run()
                                                  : AutoSearch(s, scratch).run();
@@ -57,7 +58,7 @@ Bitmap find_maximum(const MatchingOperands& o, const Spread& spread, PartialMatc
     case MatchingMethod::kPothenFan:
       return PothenFan<Marks>(s, scratch).run(Spread(nullptr));
     case MatchingMethod::kPushRelabel:
-      return PushRelabel(s, scratch, relabel_factor(o.options)).run();
+      return PushRelabel(s, scratch, relabel_factor).run();
     case MatchingMethod::kPDbfs:
       return PDbfs(s, scratch).run(spread);
     case MatchingMethod::kPPfp:
@@ -84,7 +85,7 @@ void write_invalid(const BipartiteCsr& g, const MatchingResults& out) {
 constexpr size_t kScratchBytes = 16 * sizeof(int32_t);
 
 // Returns false if memory runs out.
-bool solve_graph(const MatchingOperands& o, int64_t b, const Spread& spread,
+bool solve_graph(const MatchingOperands& o, double relabel_factor, int64_t b, const Spread& spread,
                  HostArena& scratch) try {
   const BipartiteCsr g = o.graph(b);
   const MatchingResults out = o.results_of(b);
@@ -111,7 +112,7 @@ bool solve_graph(const MatchingOperands& o, int64_t b, const Spread& spread,
     std::fill_n(other_cover, s.m, false);
     *out.status = kUnfinished;
   } else {
-    Bitmap reached = find_maximum(o, spread, s, scratch);
+    Bitmap reached = find_maximum(o.method, relabel_factor, spread, s, scratch);
     if (!reached) reached = reach_from_free_rows(s, scratch);
     write_cover(s, reached, cover, other_cover);
     *out.status = kOptimal;
@@ -132,16 +133,19 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
                       row_cover, col_cover, status, attributes);
   if (!decoded.has_value()) return decoded.error();
   const MatchingOperands& o = *decoded;
+  Options options("jaxmatch_matching", o.options);
+  const double factor = relabel_factor(options);
+  if (options.failed()) return options.error();
   std::atomic<bool> out_of_memory{false};
   if (o.batch == 1) {
     HostArena scratch;
-    out_of_memory = !solve_graph(o, 0, Spread(&pool), scratch);
+    out_of_memory = !solve_graph(o, factor, 0, Spread(&pool), scratch);
   } else {
     const double vertices = double(o.first.n) + o.first.m, edges = double(o.first.capacity);
     for_each_range(pool, o.batch, 200 + 5 * (vertices + edges), [&](int64_t first, int64_t last) {
       HostArena scratch;
       for (int64_t b = first; b < last; ++b) {
-        if (!solve_graph(o, b, Spread(nullptr), scratch)) out_of_memory = true;
+        if (!solve_graph(o, factor, b, Spread(nullptr), scratch)) out_of_memory = true;
       }
     });
   }

@@ -16,12 +16,16 @@ struct BfsOptions {
   bool constant;    // CT: 256 * 256 threads; else MT: as many as the grid has
   bool by_root;     // ALTERNATE takes one path per root; else every path found
 
-  static BfsOptions of(MatchingMethod method, const Options& options) {
+  static BfsOptions of(MatchingMethod method, Options& options) {
+    constexpr Name<bool> kKernels[] = {{"gpubfs", false}, {"gpubfs_wr", true}};
+    constexpr Name<bool> kThreads[] = {{"mt", false}, {"ct", true}};
+    constexpr Name<bool> kAlternates[] = {{"paths", false}, {"roots", true}};
     const bool shortest = method == MatchingMethod::kApsb ||
                           method == MatchingMethod::kHopcroftKarp || method == MatchingMethod::kPHk;
-    const bool with_roots = options.word("kernel", "gpubfs_wr") == "gpubfs_wr";
-    return {shortest, with_roots, options.word("threads", "ct") == "ct",
-            with_roots && options.word("alternate", "roots") == "roots"};
+    const bool with_roots = options.named("kernel", kKernels);
+    const bool constant = options.named("threads", kThreads);
+    const bool by_root = options.named("alternate", kAlternates);
+    return {shortest, with_roots, constant, with_roots && by_root};
   }
 };
 

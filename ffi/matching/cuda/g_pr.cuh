@@ -15,12 +15,11 @@ struct PushRelabelOptions {
   bool fixed;  // relabel after k rounds; else after k times the deepest level
   double k;
 
-  static PushRelabelOptions of(const Options& options) {
+  static PushRelabelOptions of(Options& options) {
     constexpr Name<Variant> kVariants[] = {
         {"first", kFirst}, {"active", kActive}, {"shrink", kShrink}};
-    Variant variant = kShrink;
-    find_name(kVariants, options.word("variant", "shrink"), &variant);
-    return {variant, options.word("relabel", "adaptive") == "fixed", options.real("k", 0)};
+    return {options.named("variant", kVariants), options.named("relabel", kRelabels),
+            options.real("k")};
   }
 };
 

@@ -120,6 +120,7 @@ class Launch {
     const int32_t* start = o_.start_of(b);
     MatchingInit init = o_.init;
     int64_t budget = stepped ? o_.steps : -1;
+    Options given("jaxmatch_matching", o_.options);
     switch (o_.method) {
       case MatchingMethod::kAuto:
       case MatchingMethod::kPDbfs: {
@@ -127,7 +128,8 @@ class Launch {
         return cooperative(reinterpret_cast<void*>(matching_auto_kernel), arguments);
       }
       case MatchingMethod::kPushRelabel: {
-        PushRelabelOptions options = PushRelabelOptions::of(o_.options);
+        PushRelabelOptions options = PushRelabelOptions::of(given);
+        if (given.failed()) return given.error();
         void* arguments[] = {&s, &start, &init, &budget, &options};
         return cooperative(reinterpret_cast<void*>(matching_push_relabel_kernel), arguments);
       }
@@ -140,7 +142,8 @@ class Launch {
       case MatchingMethod::kHopcroftKarp:
       case MatchingMethod::kHkdw:
       case MatchingMethod::kPHk: {
-        BfsOptions options = BfsOptions::of(o_.method, o_.options);
+        BfsOptions options = BfsOptions::of(o_.method, given);
+        if (given.failed()) return given.error();
         void* arguments[] = {&s, &start, &init, &budget, &options};
         return cooperative(reinterpret_cast<void*>(matching_bfs_kernel), arguments);
       }
