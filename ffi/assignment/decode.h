@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "assignment/operands.h"
 #include "common/attributes.h"
@@ -30,13 +32,24 @@ inline std::optional<ffi::AnyBuffer> result_at(ffi::RemainingRets rets, size_t a
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(**buffer) : std::nullopt;
 }
 
-// The optional operand called `name`, if the call has it. Optional operands follow the costs.
+// The optional operand called `name`, if the call has it; `first` is the index of the first one. An
+// operand that is named but missing, or has another dtype, is an error of the call.
 inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, Attributes& given,
-                                                      std::string_view name) {
+                                                      std::string_view name,
+                                                      std::optional<ffi::DataType> dtype,
+                                                      size_t first = 1) {
   const int at = given.operand(name);
   if (at < 0) return std::nullopt;
-  const auto buffer = args.get<ffi::AnyBuffer>(size_t(at) + 1);
-  return buffer.has_value() ? std::optional<ffi::AnyBuffer>(*buffer) : std::nullopt;
+  const auto buffer = args.get<ffi::AnyBuffer>(size_t(at) + first);
+  if (!buffer.has_value()) {
+    given.fail("the operand " + std::string(name) + " is missing");
+    return std::nullopt;
+  }
+  if (dtype && buffer->element_type() != *dtype) {
+    given.fail("the operand " + std::string(name) + " has another dtype");
+    return std::nullopt;
+  }
+  return *buffer;
 }
 
 inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs args,
@@ -44,16 +57,27 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
                                                           Attributes& given) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto cost = args.get<ffi::AnyBuffer>(0);
-  const auto row_mask = optional_operand(args, given, "row_mask");
-  const auto col_mask = optional_operand(args, given, "col_mask");
-  const auto unmatched = optional_operand(args, given, "unmatched_cost");
-  const auto start = optional_operand(args, given, "col_dual");
+  if (rets.size() < kNumResults) return wrong("too few results");
+  const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
+  const ffi::DataType real = dtype_at(kValue);
+  const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED);
+  const auto col_mask = optional_operand(args, given, "col_mask", ffi::PRED);
+  const auto unmatched = optional_operand(args, given, "unmatched_cost", std::nullopt);
+  const auto start = optional_operand(args, given, "col_dual", real);
+  if (given.failed()) return ffi::Unexpected(given.error());
   if (!cost.has_value() || cost->dimensions().size() < 2) {
     return wrong("costs must have shape [..., n, m]");
   }
-  if (rets.size() < kNumResults) return wrong("too few results");
+  for (size_t at : {kCol4Row, kRow4Col, kStatus}) {
+    if (dtype_at(at) != ffi::S32) return wrong("pairs and status must be int32");
+  }
+  for (size_t at : {kValue, kRowDual, kColDual, kGap}) {
+    if (dtype_at(at) != real || (real != ffi::F32 && real != ffi::F64)) {
+      return wrong("value, duals and gap must all be float32 or all float64");
+    }
+  }
   const auto cost_dtype = dtype_of(cost->element_type());
-  const auto result_dtype = dtype_of(result_at(rets, kValue)->element_type());
+  const auto result_dtype = dtype_of(real);
   const auto unmatched_dtype =
       unmatched ? dtype_of(unmatched->element_type()) : std::optional<Dtype>(Dtype::kF32);
   if (!cost_dtype || !result_dtype || !unmatched_dtype) return wrong("unsupported dtype");

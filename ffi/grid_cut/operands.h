@@ -134,7 +134,8 @@ inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi:
   }
   const auto dtype = capacity_dtype_of(source.element_type());
   const auto value_dtype = capacity_dtype_of(value->element_type());
-  if (!dtype || !value_dtype || sink.element_type() != source.element_type() ||
+  if (!dtype || !value_dtype || !is_value_dtype(*dtype, *value_dtype) ||
+      sink.element_type() != source.element_type() ||
       pairwise.element_type() != source.element_type()) {
     return wrong("unsupported dtypes");
   }

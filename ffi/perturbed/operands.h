@@ -45,7 +45,8 @@ inline ffi::ErrorOr<PerturbedOperands> decode_perturbed(
   const auto rows = col4row->dimensions();
   const Noise noise = given.named("noise", kNoises);
   const bool may_leave = given.flag("may_leave");
-  const int row_mask_at = given.operand("row_mask"), col_mask_at = given.operand("col_mask");
+  const auto row_mask = optional_operand(masks, given, "row_mask", ffi::PRED, 0);
+  const auto col_mask = optional_operand(masks, given, "col_mask", ffi::PRED, 0);
   if (given.failed()) return ffi::Unexpected(given.error());
   if (sides.size() < 2 || rows.size() < 2) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(
@@ -63,13 +64,11 @@ inline ffi::ErrorOr<PerturbedOperands> decode_perturbed(
   o.stream = reinterpret_cast<const NoiseStream*>(stream.typed_data());
   o.strength = strength.typed_data();
   o.cost = cost.typed_data();
-  const auto mask_at = [&](int at) -> const uint8_t* {
-    if (at < 0) return nullptr;
-    const auto buffer = masks.get<ffi::AnyBuffer>(size_t(at));
-    return buffer.has_value() ? static_cast<const uint8_t*>(buffer->untyped_data()) : nullptr;
+  const auto data = [](const auto& mask) {
+    return mask ? static_cast<const uint8_t*>(mask->untyped_data()) : nullptr;
   };
-  o.row_mask = mask_at(row_mask_at);
-  o.col_mask = mask_at(col_mask_at);
+  o.row_mask = data(row_mask);
+  o.col_mask = data(col_mask);
   o.total = total->typed_data();
   o.col4row = col4row->typed_data();
   o.value = value->typed_data();
@@ -77,6 +76,8 @@ inline ffi::ErrorOr<PerturbedOperands> decode_perturbed(
   if (o.m < 0 || o.n > INT32_MAX - 64 || o.width > INT32_MAX - 64 ||
       int64_t(strength.element_count()) != o.batch ||
       int64_t(stream.element_count()) != 4 * o.batch ||
+      (row_mask && int64_t(row_mask->element_count()) != o.batch * o.n) ||
+      (col_mask && int64_t(col_mask->element_count()) != o.batch * o.m) ||
       int64_t(status->element_count()) != o.batch * o.samples) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(
         "jaxmatch_perturbed_assignment: shapes do not belong together"));

@@ -20,7 +20,7 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   const auto decoded = decode_assignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
   const AssignmentOperands& o = *decoded;
-  const auto others = optional_operand(args, given, "col_points");
+  const auto others = optional_operand(args, given, "col_points", std::nullopt);
   const Metric metric = given.named("metric", kMetrics);
   if (given.failed()) return given.error();
   const bool fit = others && dtype_of(others->element_type()) == o.cost_dtype &&

@@ -111,6 +111,9 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
   if (!control || !scratch) return wrong("results for the state are missing");
+  if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
+    return wrong("the state must be int32");
+  }
   const int64_t steps = given.integer("steps");
   LargeOperands o{given.named("method", kLargeMethods),
                   *batch,

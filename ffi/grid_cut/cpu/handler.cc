@@ -127,12 +127,16 @@ void solve_one(const GridCutOperands& o, int64_t b) {
 using SolveFunction = void (*)(const GridCutOperands&, int64_t);
 
 SolveFunction function_for(Dtype given, Dtype value) {
-  if (given == Dtype::kS32 && value == Dtype::kS32) return solve_one<int32_t, int32_t>;
-  if (given == Dtype::kS32 && value == Dtype::kS64) return solve_one<int32_t, int64_t>;
-  if (given == Dtype::kS64 && value == Dtype::kS64) return solve_one<int64_t, int64_t>;
-  if (given == Dtype::kF32 && value == Dtype::kF32) return solve_one<float, float>;
-  if (given == Dtype::kF64 && value == Dtype::kF64) return solve_one<double, double>;
-  return nullptr;
+  switch (given) {
+    case Dtype::kS32:
+      return value == Dtype::kS64 ? solve_one<int32_t, int64_t> : solve_one<int32_t, int32_t>;
+    case Dtype::kS64:
+      return solve_one<int64_t, int64_t>;
+    case Dtype::kF32:
+      return solve_one<float, float>;
+    default:
+      return solve_one<double, double>;
+  }
 }
 
 ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer sink,
@@ -142,9 +146,6 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
   const auto o = decode_grid_cut(source, sink, pairwise, value, side, status, attributes);
   if (!o.has_value()) return o.error();
   const SolveFunction solve = function_for(o->dtype, o->value_dtype);
-  if (solve == nullptr) {
-    return ffi::Error::InvalidArgument("jaxmatch_grid_cut: dtypes of capacity and value");
-  }
   std::atomic<bool> out_of_memory{false};
   for_each_range(pool, o->batch, 500 + 20 * double(o->shape.cells()),
                  [&](int64_t first, int64_t last) {

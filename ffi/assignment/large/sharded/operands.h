@@ -120,13 +120,16 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   const auto shard = decode_assignment(args, rets, given);
   if (!shard.has_value()) return ffi::Unexpected(shard.error());
   const auto operand = [&](const char* name, int64_t bytes) -> void* {
-    const auto buffer = optional_operand(args, given, name);
+    const auto buffer = optional_operand(args, given, name, ffi::S32);
     return buffer && int64_t(buffer->size_bytes()) >= bytes ? buffer->untyped_data() : nullptr;
   };
   const auto kept = [&](size_t at) { return result_at(rets, kNumResults + at); };
   const auto control = kept(0), scratch = kept(1), cores = kept(2), lists = kept(3),
              reduction = kept(4);
   if (!reduction) return fail("results for what the device keeps are missing");
+  for (const auto& result : {control, scratch, cores, lists, reduction}) {
+    if (result->element_type() != ffi::S32) return fail("what the device keeps must be int32");
+  }
   ShardedOperands o{};
   o.method = given.named("method", kLargeMethods);
   o.whole = *shard;
@@ -137,7 +140,7 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   if (devices < 1 || devices > kColumnClasses || shard->batch != 1) {
     return fail("one problem, on 1 to " + std::to_string(kColumnClasses) + " devices");
   }
-  if (const auto points = optional_operand(args, given, "other_points")) {
+  if (const auto points = optional_operand(args, given, "other_points", std::nullopt)) {
     if (points->dimensions().size() != 2 || points->dimensions()[0] != shard->n ||
         dtype_of(points->element_type()) != shard->cost_dtype) {
       return fail("two sets of points that do not go together");
@@ -163,6 +166,7 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   o.cores_out = static_cast<char*>(cores->untyped_data());
   o.lists_out = static_cast<TightList*>(lists->untyped_data());
   o.reduction_out = static_cast<int64_t*>(reduction->untyped_data());
+  if (given.failed()) return ffi::Unexpected(given.error());
   Sharded<float> measured;
   const auto count = [&](size_t at) { return int64_t(result_at(rets, at)->element_count()); };
   if (count(kCol4Row) != o.whole.n || count(kRow4Col) != o.whole.m) {
