@@ -159,7 +159,11 @@ def check_assignment_points(
     >>> bool(check.valid), bool(check.gap < 1e-5)
     (True, True)
 
-    **Arguments:** those of the solver, and its result.
+    **Arguments:**
+
+    - `x`, `y`, `metric`, `maximize`, `row_mask`, `col_mask`, `row_axis`, `col_axis`: as they were
+      passed to the solver.
+    - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
     [`check_assignment`][jaxmatch.check_assignment], also computed in pure JAX. Distances are

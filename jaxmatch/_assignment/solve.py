@@ -170,7 +170,8 @@ def solve_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
     method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and
-    integers that JAX would truncate to 32 bits; `TypeError` for other dtypes.
+    integers that JAX would truncate to 32 bits; `TypeError` for other dtypes, and a `progress` that
+    is no function.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
@@ -199,6 +200,10 @@ def solve_assignment(
     check_name("method", method, METHODS)
     if steps_per_call is not None:
         steps_per_call = as_count("steps_per_call", steps_per_call)
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"`progress` must be a function of (matched rows, rows), got {type(progress).__name__}."
+        )
     in_steps = steps_per_call is not None or progress is not None
     if in_steps and method not in native_large.LARGE_METHODS:
         raise ValueError(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Int
 
+# Takes the number of matched rows and the number of rows to match.
 Progress = Callable[["Array", "Array"], None]
 
 
@@ -117,7 +118,19 @@ def init(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> AssignmentState:
-    """The initial state of a solve. Pass the same masks to every `step`."""
+    """The initial state of a solve.
+
+    **Arguments:**
+
+    - `cost`, `maximize`, `row_mask`, `col_mask`: as in
+      [`solve_assignment`][jaxmatch.solve_assignment].
+    - `method`: `"core"`, `"classical"` or `"tree"`.
+
+    **Returns:** an [`AssignmentState`][jaxmatch.stepping.AssignmentState] without pairs.
+
+    **Raises:** `RuntimeError` if the native libraries are missing; `ValueError` for another method,
+    64-bit integers, and sides that are empty or too long; otherwise as `solve_assignment`.
+    """
     check_name("method", method, native_large.LARGE_METHODS)
     _check_libraries()
     problem = as_problem(cost, row_mask, col_mask)
@@ -146,8 +159,6 @@ def step(
 
     A step is one search and the augmentations along the paths that it finds.
 
-    Raises `RuntimeError` if the native libraries are missing.
-
     >>> import jax, jax.numpy as jnp
     >>> from jaxmatch import stepping
     >>> cost = jax.random.uniform(jax.random.key(0), (50, 50))
@@ -156,6 +167,17 @@ def step(
     ...     state = stepping.step(cost, state)
     >>> int(state.matched_rows), int(state.result.status)
     (50, 0)
+
+    **Arguments:**
+
+    - `cost`, `row_mask`, `col_mask`: as they were passed to `init`.
+    - `state`: from `init` or an earlier step.
+    - `steps`: an integer from 1 to 10^9.
+
+    **Returns:** the [`AssignmentState`][jaxmatch.stepping.AssignmentState] after these steps.
+
+    **Raises:** `RuntimeError` if the native libraries are missing; `TypeError` for a state of
+    another type; `ValueError` for other numbers of steps.
     """
     require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
     problem = as_problem(cost, row_mask, col_mask)

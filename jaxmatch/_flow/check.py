@@ -66,8 +66,11 @@ def check_flow(
     >>> jm.check_flow(network, capacity, 0, 2, res.replace(flow=jnp.array([3, 2])))
     FlowCheck(valid=Array(False, dtype=bool), optimal=Array(False, dtype=bool))
 
-    **Arguments:** those of `maximum_flow`, and its result; `status` is ignored. Only `senders`,
-    `receivers` and the number of nodes of `network` are read.
+    **Arguments:**
+
+    - `network`, `capacity`, `source`, `sink`: as they were passed to `maximum_flow`. Only
+      `senders`, `receivers` and the number of nodes of `network` are read.
+    - `result`: the solver's result; `status` is ignored.
 
     **Returns:**
 

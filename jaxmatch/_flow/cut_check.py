@@ -77,8 +77,10 @@ def check_minimum_cut(
     >>> jm.check_minimum_cut(network, capacity, 0, 2, other)  # also a cut, but not minimum
     MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(False, dtype=bool))
 
-    **Arguments:** those of `minimum_cut`, and its result; `status` is ignored, and `nearest` makes
-    no difference.
+    **Arguments:**
+
+    - `network`, `capacity`, `source`, `sink`: as they were passed to `minimum_cut`.
+    - `cut`: the solver's result for any `nearest`; `status` is ignored.
 
     **Returns:**
 

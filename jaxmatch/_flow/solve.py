@@ -195,8 +195,9 @@ def minimum_cut(
     >>> value, source_side
     (Array(2, dtype=int32), Array([ True,  True, False], dtype=bool))
 
-    **Arguments:** those of `maximum_flow`, and
+    **Arguments:**
 
+    - `network`, `capacity`, `source`, `sink`, `method`: as in `maximum_flow`.
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest nodes on the
       source side and `"sink"` the one with the most. All other minimum cuts lie between these two;
       if they are equal, there is no other.

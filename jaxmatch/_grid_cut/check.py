@@ -54,7 +54,11 @@ def check_grid_cut(
     >>> jm.check_grid_cut(image, 10 - image, smooth, cut)
     MinimumCutCheck(valid=Array(True, dtype=bool), optimal=Array(True, dtype=bool))
 
-    **Arguments:** those of `grid_cut`, and its result; `status` is ignored.
+    **Arguments:**
+
+    - `source_capacity`, `sink_capacity`, `pairwise`, `connectivity`: as they were passed to
+      `grid_cut`.
+    - `cut`: the solver's result; `status` is ignored.
 
     **Returns:** a [`MinimumCutCheck`][jaxmatch.MinimumCutCheck].
 

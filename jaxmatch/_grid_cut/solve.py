@@ -18,7 +18,7 @@ from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi.dispatch import by_platform
+from jaxmatch._ffi.dispatch import Method, by_platform
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool
 
 
-# The native solver of each method. None: the pure-JAX twin.
-_METHODS = {"auto": "auto", "augment": "auto", "push_relabel": "push_relabel", "xla": None}
+_METHODS = {
+    "auto": Method(cpu="auto", cuda="auto"),
+    "augment": Method(cpu="augment", cuda="auto"),
+    "push_relabel": Method(cpu="push_relabel", cuda="push_relabel"),
+    "xla": Method(cpu=None, cuda=None),
+}
 
 
 @unchecked
@@ -156,7 +160,7 @@ def grid_cut(
         as_given("pairwise", pairwise),
     )
     place = place_of(*capacities, options=(connectivity, method))
-    solver = _METHODS[method]
+    solver = _METHODS[method].cpu
     if solver is None:
         place = place.by_jax()
     with place.precision():
@@ -251,12 +255,11 @@ def _solve(
     source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str
 ) -> MinimumCut:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
-    solver = _METHODS[method]
+    cpu, cuda = _METHODS[method]
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
-    on_cpu = on_cuda = None
-    if solver is not None:
-        on = partial(native.grid_cut, connectivity=connectivity, method=solver)
-        on_cpu, on_cuda = partial(on, platform="cpu"), partial(on, platform="cuda")
+    call = partial(native.grid_cut, connectivity=connectivity)
+    on_cpu = None if cpu is None else partial(call, method=cpu, platform="cpu")
+    on_cuda = None if cuda is None else partial(call, method=cuda, platform="cuda")
 
     def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
         capacities = lax.stop_gradient((source, sink, pairwise))

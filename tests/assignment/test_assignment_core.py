@@ -275,6 +275,8 @@ def test_what_is_not_taken_is_said(method):
         jm.solve_assignment(jnp.ones((2, 2)), method=method, steps_per_call=0)
     with pytest.raises(ValueError, match="belong to"):
         jm.solve_assignment(jnp.ones((2, 2)), steps_per_call=2)
+    with pytest.raises(TypeError, match="`progress` must be a function .* got bool"):
+        jm.solve_assignment(jnp.ones((2, 2)), method=method, progress=True)
 
 
 @pytest.mark.parametrize("platform", [pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
