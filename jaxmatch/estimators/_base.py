@@ -13,6 +13,7 @@ from jax import Array, lax
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
+from jaxmatch.estimators._equality import EqualByValue
 from jaxmatch.estimators._oracle import LinearOracle
 
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Estimator(abc.ABC):
+class Estimator(EqualByValue, abc.ABC):
     """A rule that replaces the derivative of a solution by the costs, which is 0 or undefined.
 
     A frozen dataclass and a pytree. Strengths are leaves: they may be traced, and may hold one
@@ -145,7 +146,7 @@ def static(*, default: Any) -> Any:
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
 def estimator(cls: type[T]) -> type[T]:
     """Makes a frozen dataclass and a pytree. Fields marked `static` are not leaves."""
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
+    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, eq=False)(cls))
 
 
 def per_problem(oracle: LinearOracle, strength: ArrayLike, like: Array) -> Array:

@@ -15,6 +15,7 @@ from jaxmatch._common.arguments import as_array
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
+from jaxmatch.estimators._equality import EqualByValue
 
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Solution(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class LinearOracle:
+@dataclasses.dataclass(frozen=True, eq=False)
+class LinearOracle(EqualByValue):
     """A solver of `argmin_y <cost, y>` over a finite set, with leading batch dimensions.
 
     Made by [`assignment_oracle`][jaxmatch.estimators.assignment_oracle],
@@ -346,8 +347,8 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
             f"`pairwise` must have shape [..., k{', d' if dims == 3 else ''}, h, w], got "
             f"{[*pairwise.shape]}."
         )
-    find = _FindLabelling(connectivity)
-    return LinearOracle(pairwise, find, dims, extra_objective=find.smoothness)
+    find, smoothness = _FindLabelling(connectivity), _Smoothness(connectivity)
+    return LinearOracle(pairwise, find, dims, extra_objective=smoothness)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -364,8 +365,14 @@ class _FindLabelling:
         cut = grid_cut(source, sink, pairwise, connectivity=self.connectivity)
         return Solution(cut.source_side.astype(cost.dtype), cut.status == Status.OPTIMAL)
 
-    def smoothness(self, pairwise: Array, y: Array) -> Float[Array, "..."]:
-        """The total cost of neighbours with different labels."""
+
+@dataclasses.dataclass(frozen=True)
+class _Smoothness:
+    """The total cost of neighbours with different labels."""
+
+    connectivity: int | None
+
+    def __call__(self, pairwise: Array, y: Array) -> Float[Array, "..."]:
         from jaxmatch._grid_cut.solve import cut_arcs
 
         connectivity = 4 if self.connectivity is None else self.connectivity

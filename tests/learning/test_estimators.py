@@ -652,3 +652,39 @@ def test_cut_oracle_of_stacked_networks():
     for k, network in enumerate(networks):
         alone = jm.estimators.cut_oracle(network, 0, 2).solve(cost[k, : network.num_edges])
         np.testing.assert_array_equal(found.y[k, : network.num_edges], alone.y)
+
+
+NETWORK = jm.FlowNetwork.from_edges([0, 0, 1], [1, 2, 2], num_nodes=3)
+EACH = {
+    "number": lambda x: Perturbed(float(x)),
+    "scalar": lambda x: Perturbed(jnp.float32(x)),
+    "strengths": lambda x: Blackbox(jnp.full(3, x, jnp.float32)),
+    "of NumPy": lambda x: ImplicitMLE(np.full(3, x)),
+    "assignments": lambda x: assignment_oracle(row_mask=np.arange(3) < x),
+    "cuts": lambda x: cut_oracle(NETWORK, 0, jnp.full(2, x)),
+    "labellings": lambda x: labelling_oracle(jnp.full((2, 3, 3), x)),
+}
+
+
+@pytest.mark.parametrize("make", EACH.values(), ids=EACH)
+def test_equality_is_by_value(make):
+    one, same, other = make(1), make(1), make(2)
+    assert (one == same) is True and hash(one) == hash(same) and {one: 0}[same] == 0
+    assert (one == other) is False and (one != other) is True
+    assert (one == 1) is False and (one == jax.tree.map(lambda x: x, one)) is True
+
+
+def test_equality_of_other_fields_and_of_tracers():
+    strengths, same = jnp.ones(3), jnp.ones(3)
+    assert Blackbox(strengths) != Blackbox(strengths[:2]) != Blackbox(1.0)
+    assert Blackbox(strengths) != Blackbox(strengths, central=True)
+    assert Blackbox(1.0) != Perturbed(1.0)
+
+    @jax.jit
+    def compare(x):
+        rule = Blackbox(x)
+        assert rule == Blackbox(x) and rule != Blackbox(x + 0) and rule != Blackbox(strengths)
+        assert hash(rule) == hash(Blackbox(x)) and Blackbox(strengths) == Blackbox(same)
+        return x
+
+    compare(strengths)
