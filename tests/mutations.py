@@ -71,8 +71,8 @@ FAULTS = {
     ),
     "assignment-masks-swapped": Fault(
         "ffi/assignment/decode.h",
-        'const auto row_mask = optional_operand(args, given, "row_mask");',
-        'const auto row_mask = optional_operand(args, given, "col_mask");',
+        'const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED);',
+        'const auto row_mask = optional_operand(args, given, "col_mask", ffi::PRED);',
         "tests/assignment/test_assignment_features.py",
     ),
     "core-gap-without-rounding": Fault(

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 
 class EqualByValue:
@@ -33,7 +34,7 @@ def _is_array(x: Any) -> bool:
 def _is_same(x: Any, y: Any) -> bool:
     if x is y:
         return True
-    if isinstance(x, jax.core.Tracer) or isinstance(y, jax.core.Tracer):
+    if isinstance(x, Tracer) or isinstance(y, Tracer):
         return False
     if _is_array(x) and _is_array(y):
         same_type = x.shape == y.shape and x.dtype == y.dtype

@@ -61,8 +61,9 @@ class Launch {
     const int64_t room = gpu_.shared_bytes - int64_t(sizeof(GridCutShared));
     // A small grid runs on one block, a large one on the whole GPU.
     const GridTiling single = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
-    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= kCellsOfBlock))
+    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= kCellsOfBlock)) {
       return small(single);
+    }
     const int blocks = std::min(gpu_.multiprocessors, GridBarrier::kMostBlocks);
     for (int64_t b = 0; b < o_.batch; ++b) {
       const ffi::Error error = large(b, blocks, room);
