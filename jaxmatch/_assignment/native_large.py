@@ -15,7 +15,7 @@ from jaxmatch._ffi.sizes import most, size
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int, Num
 
-LARGE_METHODS = ("core", "classical", "tree")
+LARGE_METHODS = ("core", "auction", "classical", "tree")
 
 
 class Buffers(NamedTuple):

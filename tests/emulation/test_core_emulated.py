@@ -20,7 +20,7 @@ from jaxmatch import stepping
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
-METHODS = ["core", "classical", "tree"]
+METHODS = ["core", "auction", "classical", "tree"]
 
 
 @pytest.fixture(scope="session")

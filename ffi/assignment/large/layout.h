@@ -42,6 +42,13 @@ inline void lay_out_core(Layout& l) {
   l.s.ancestor = l.parts.take<int32_t>(l.cols * kLevels);
 }
 
+inline void lay_out_auction(Layout& l) {
+  lay_out_core(l);  // for problems that are not square
+  l.s.seen = l.parts.take<int64_t>(l.cols);
+  l.s.base = l.parts.take<double>(l.rows);
+  l.s.bid_col = l.parts.take<int32_t>(l.rows);
+}
+
 inline void lay_out_classical(Layout& l) {
   l.s.tight = l.parts.take<uint32_t>(l.rows * ((l.cols + 31) / 32));
 }

@@ -13,8 +13,9 @@
 namespace jaxmatch::assignment::large {
 
 // The methods for one large problem.
-enum class LargeMethod { kCore, kClassical, kTree };
+enum class LargeMethod { kCore, kAuction, kClassical, kTree };
 constexpr Name<LargeMethod> kLargeMethods[] = {{"core", LargeMethod::kCore},
+                                               {"auction", LargeMethod::kAuction},
                                                {"classical", LargeMethod::kClassical},
                                                {"tree", LargeMethod::kTree}};
 
@@ -24,6 +25,8 @@ inline LargeState lay_out(LargeMethod method, char* base, Control* control, int6
   Layout layout(base, control, n, m, masked);
   if (method == LargeMethod::kCore) {
     lay_out_core(layout);
+  } else if (method == LargeMethod::kAuction) {
+    lay_out_auction(layout);
   } else if (method == LargeMethod::kClassical) {
     lay_out_classical(layout);
   }

@@ -70,6 +70,7 @@ constexpr Size kSizes[] = {
     {"large.longest_side", constant<kLongestSide>},
     // Arguments: n, m, and whether there are masks.
     {"large.scratch.core", scratch_words<LargeMethod::kCore>},
+    {"large.scratch.auction", scratch_words<LargeMethod::kAuction>},
     {"large.scratch.classical", scratch_words<LargeMethod::kClassical>},
     {"large.scratch.tree", scratch_words<LargeMethod::kTree>},
     // See sharded_example().

@@ -81,6 +81,7 @@ struct Control {
   uint64_t spare_parent = 0;
   int64_t most_hops = 0;                   // of the labels of free columns
   int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
+  int64_t epsilon = 0, last_epsilon = 0;   // of the auction: in the next scale, and in the last
   double sum = 0;                          // result of ordered_sum()
 };
 
@@ -90,7 +91,7 @@ struct BarrierState {
   int64_t sum;
 };
 
-constexpr int64_t kControlWords = 96, kBarrierAt = 64;
+constexpr int64_t kControlWords = 112, kBarrierAt = 80;
 static_assert(sizeof(Control) <= 4 * kBarrierAt, "");
 static_assert(sizeof(BarrierState) <= 4 * (kControlWords - kBarrierAt), "");
 
@@ -111,6 +112,9 @@ struct LargeState {
   int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
   int32_t* on_path;             // of columns
   int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
+  int64_t* seen;                // of columns, in an auction: labels before this round
+  double* base;                 // of rows: added to labels along its arcs, negated
+  int32_t* bid_col;             // of listed rows: the column they bid for, or -1
   uint32_t* tight;              // of the classical method: [n, m / 32], tight pairs as bits
   int64_t n, m;
 };

@@ -333,7 +333,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
   if (stage > kBegin) read_quantizer();
   team.sync();
   while (stage != kFinish && stage != kDone) {
-    if (stage == kAugment && budget == 0) return;
+    if ((stage == kAugment || stage == kBid) && budget == 0) return;
     int next = run_stage(stage);
     // If the solution uses clamped costs, solve again with a higher clamp.
     bool clamp_less = false;

@@ -91,6 +91,13 @@ class PoolTeam {
   void whole_rows(int64_t count, int64_t costs, F f) {
     parallel_for(count, double(costs), f);
   }
+  // publish(lanes, k, find(lanes, k, first, last)), where find() scans columns `first` to `last` of
+  // the k-th row. Here one thread per row.
+  template <class Part, class Find, class Publish>
+  void share_rows(int64_t count, int64_t cols, Find find, Publish publish) {
+    whole_rows(count, cols,
+               [&](int64_t k) { publish(Lanes{}, k, Part(find(Lanes{}, k, int64_t{0}, cols))); });
+  }
   template <class F>
   int64_t sum(int64_t count, F f) {
     return parallel_sum(count, 3, [&](int64_t k) { return int64_t(f(k)); });

@@ -32,7 +32,7 @@ class GridTeam {
   __host__ __device__ static int64_t bytes(ArcCacheSize cache_size) {
     return kBytesOfTeam + cache_size.bytes();
   }
-  static constexpr int kBytesOfTeam = 64;
+  static constexpr int kBytesOfTeam = 1 << 10, kMostWarps = 32;
 
   __device__ void sync() { barrier_reduce(0); }
   __device__ static int64_t now() { return nanoseconds(); }
@@ -123,6 +123,37 @@ class GridTeam {
   // The number of warps per row for `rows` rows, at most `most`.
   __device__ int64_t shares(int64_t rows, int64_t most) const {
     return greater(lesser(warps() / greater(rows, int64_t{1}), most), int64_t{1});
+  }
+  // publish(lanes, k, find(lanes, k, first, last)), where find() scans columns `first` to `last` of
+  // the k-th row. Several warps of a block share a row while rows are few; Part::of_lanes() merges
+  // what they find.
+  template <class Part, class Find, class Publish>
+  __device__ void share_rows(int64_t count, int64_t cols, Find find, Publish publish) {
+    constexpr int64_t kFewestCols = 256;  // of a warp
+    const int warps_of_block = int(blockDim.x) / kWarp;
+    int shares = 1;
+    while (warps_of_block % (2 * shares) == 0 && count * 2 * shares <= warps() &&
+           cols >= 2 * shares * kFewestCols) {
+      shares *= 2;
+    }
+    if (shares == 1) {
+      return rows(count, [&](Lanes g, int64_t k) { publish(g, k, find(g, k, int64_t{0}, cols)); });
+    }
+    static_assert(sizeof(Shared) + kMostWarps * sizeof(Part) <= kBytesOfTeam, "");
+    Part* const parts = reinterpret_cast<Part*>(&shared() + 1);
+    const int mine = int(threadIdx.x) / kWarp, share = mine % shares;
+    const int64_t k = int64_t(mine / shares) * gridDim.x + blockIdx.x;
+    const int64_t width = ((cols + shares - 1) / shares + kWarp - 1) / kWarp * kWarp;
+    if (k < count) {
+      const Part part =
+          find(lanes(), k, lesser(share * width, cols), lesser((share + 1) * width, cols));
+      if (lanes().lane == 0) parts[mine] = part;
+    }
+    __syncthreads();
+    if (k < count && share == 0) {
+      const Part own = lanes().lane < shares ? parts[mine + lanes().lane] : Part{};
+      publish(lanes(), k, Part::of_lanes(lanes(), own));
+    }
   }
   template <class F>
   __device__ int64_t sum(int64_t count, F f) {

@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
 #define JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
 
+#include "assignment/large/auction/solve.h"
 #include "assignment/large/core/solve.h"
 #include "assignment/large/hungarian/iterate.h"
 #include "assignment/large/operands.h"
@@ -49,6 +50,7 @@ template <class Team, class T>
 JAXMATCH_DEVICE void solve_large(Team& team, LargeProblem<T>& p, LargeMethod method,
                                  int64_t budget) {
   if (method == LargeMethod::kCore) return solve_core(team, p, budget);
+  if (method == LargeMethod::kAuction) return solve_auction(team, p, budget);
   solve_hungarian(team, p, method == LargeMethod::kTree, budget);
 }
 

@@ -53,7 +53,7 @@ struct Continuation {
   int32_t all = 0;         // all tree rows have made their offers
   int32_t after = 0;       // the step that follows a pricing
 };
-constexpr int64_t kContinuationAt = 72;
+constexpr int64_t kContinuationAt = 88;
 static_assert(4 * kBarrierAt + sizeof(BarrierState) <= 4 * kContinuationAt, "");
 static_assert(4 * kContinuationAt + sizeof(Continuation) <= 4 * kControlWords, "");
 

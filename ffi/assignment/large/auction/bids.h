@@ -1,0 +1,126 @@
+// An auction with epsilon scaling (Bertsekas and Castanon 1991): in rounds, every free row bids for
+// its best column, all at the same prices. Each scale is cut off once few rows are free, because
+// the last rows would bid against each other for long; forests of shortest paths match them.
+#ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
+#define JAXMATCH_LARGE_AUCTION_BIDS_H_
+
+#include "assignment/large/auction/two_least.h"
+#include "assignment/large/core/bids.h"
+#include "assignment/large/row_minima.h"
+
+namespace jaxmatch::assignment::large {
+
+// Epsilon as parts of the spread of the costs: in the first scale, from one scale to the next, and
+// in the last.
+constexpr int64_t kFirstEpsilon = 32, kScaleFactor = 4, kLastEpsilon = int64_t{1} << 26;
+// A scale ends when a part of the rows is free, or after so many rounds for each row: if the
+// problem is infeasible, rows bid without end.
+constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
+
+// At lower prices it is given up. A bid lowers a price by at most kMostRaise.
+constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
+
+// The greatest difference between finite reduced costs of a row and zero, at prices that leave none
+// negative.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  team.leader([&] { s.control->reach = 0; });
+  team.sync();
+  team.rows(s.n, [&](Lanes g, int64_t i) {
+    if (!p.has_row(i)) return;
+    const int64_t most = greatest_finite(p, g, s.v_real, i);
+    if (g.lane == 0 && most > load_relaxed(&s.control->reach)) {
+      atomic_max(&s.control->reach, most);
+    }
+  });
+  team.sync();
+  return load_relaxed(&s.control->reach);
+}
+
+// Frees the rows whose column costs them more than epsilon above their least, and lists all free
+// rows. Returns their number.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon) {
+  const LargeState& s = p.s;
+  team.leader([&] { s.control->frontier[0] = s.control->frontier[1] = 0; });
+  team.each(s.n, [&](int64_t i) { store_relaxed(s.u + i, kFar); });
+  team.sync();
+  find_least_of_all(team, p, team.prices(s),
+                    [u = s.u](int64_t i, int64_t x) { atomic_min(u + i, x); });
+  team.sync();
+  return list_rows(team, s.n, s.frontier, s.control->frontier, [&](int64_t i) {
+    if (!p.has_row(i)) return false;
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (j < 0) return true;
+    const double slack = p.costs.key_of(p.costs.raw(i, j)) - load_relaxed(s.v_real + j);
+    if (slack <= double(load_relaxed(s.u + i) + epsilon)) return false;
+    store_relaxed(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.col4row + i, int32_t(kFree));
+    return true;
+  });
+}
+
+// One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
+// to that of the first row. Returns the number of rows that are listed for the next round.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t count, int turn,
+                                   int64_t epsilon) {
+  const LargeState& s = p.s;
+  const int32_t* const rows = s.frontier + turn * s.n;
+  int32_t *const next = s.frontier + !turn * s.n, *const length = s.control->frontier + !turn;
+  team.leader([&] { store_relaxed(length, 0); });
+  team.template share_rows<TwoLeast>(
+      count, s.m,
+      [&](Lanes g, int64_t k, int64_t first, int64_t last) {
+        return two_least(p, g, s.v_real, load_relaxed(rows + k), first, last);
+      },
+      [&](Lanes g, int64_t k, const TwoLeast& two) {
+        if (g.lane != 0) return;
+        store_relaxed(s.bid_col + k, two.col);
+        if (two.col < 0) return;
+        const int64_t gain = two.next < infinity() ? int64_t(two.next - two.least) : 0;
+        atomic_min(s.bid + two.col, pack_bid(gain + epsilon, load_relaxed(rows + k)));
+      });
+  team.sync();
+  return team.sum(count, [&](int64_t k) {
+    const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);
+    if (j < 0) return false;  // has no allowed column: the forests find that it is infeasible
+    const auto list = [&](int32_t row) {
+      store_relaxed(next + atomic_add(length), row);
+      return true;
+    };
+    const uint64_t bid = load_relaxed(s.bid + j);
+    if (row_of_bid(bid) != i) return list(i);
+    const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
+    store_relaxed(s.v + j, price);
+    store_relaxed(s.v_real + j, double(price));
+    if (price < kLeastAuctionPrice) store_relaxed(&s.control->too_wide, 1);
+    store_relaxed(s.bid + j, kNoBid);
+    const int32_t owner = load_relaxed(s.row4col + j);
+    store_relaxed(s.row4col + j, i);
+    store_relaxed(s.col4row + i, j);
+    if (owner < 0) return false;
+    store_relaxed(s.col4row + owner, int32_t(kFree));
+    return list(owner);
+  });
+}
+
+// One scale. Returns the number of free rows, or -1 if it was given up.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon,
+                                   int64_t& rounds) {
+  Control& c = *p.s.control;
+  const int64_t rows = load_relaxed(&c.rows), stop = greater(rows / kStopPart, kFewestFree);
+  int64_t count = begin_scale(team, p, epsilon);
+  const int64_t most = rounds + kRoundsPerRow * rows;
+  for (int turn = 0; count > stop; turn ^= 1, ++rounds) {
+    if (rounds == most || load_relaxed(&c.too_wide)) return -1;
+    count = play_round(team, p, count, turn, epsilon);
+  }
+  return count;
+}
+
+}  // namespace jaxmatch::assignment::large
+
+#endif  // JAXMATCH_LARGE_AUCTION_BIDS_H_

@@ -1,0 +1,66 @@
+// Price refinement (Goldberg 1997): makes the pairs of an auction tight, whose slack is at most
+// epsilon, by label correcting. Pairs on a negative cycle cannot be: they are given up.
+#ifndef JAXMATCH_LARGE_AUCTION_REFINE_H_
+#define JAXMATCH_LARGE_AUCTION_REFINE_H_
+
+#include "assignment/large/auction/relax.h"
+#include "assignment/large/row_minima.h"
+
+namespace jaxmatch::assignment::large {
+
+constexpr int kMostRefineRounds = 32;
+
+// Afterwards all pairs are tight, and no reduced cost is negative. Returns the number of free rows.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
+  const LargeState& s = p.s;
+  int32_t* const lengths = s.control->frontier;
+  team.leader([&] { lengths[0] = lengths[1] = 0; });
+  team.each(s.m, [&](int64_t j) { store_relaxed(s.seen + j, load_relaxed(s.v + j)); });
+  team.sync();
+  int64_t count = list_rows(team, s.n, s.frontier, lengths, [&](int64_t i) {
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (j < 0) return false;
+    const double u = p.costs.key_of(p.costs.raw(i, j)) - load_relaxed(s.v_real + j);
+    store_relaxed(s.base + i, u);
+    return true;
+  });
+  // Prices are the labels: v_j falls to the least C_ij - u_i, and the u of its row rises as much.
+  int turn = 0;
+  for (int round = 0; count > 0 && round < kMostRefineRounds; ++round, ++rounds, turn ^= 1) {
+    team.leader([&] { store_relaxed(lengths + !turn, 0); });
+    relax_rows(team, p, s.frontier + turn * s.n, count, s.v, [](int64_t) { return 0.0; });
+    count = list_fallen(team, s, s.v, s.frontier + !turn * s.n, lengths + !turn,
+                        [&](int32_t i, int64_t j, int64_t old, int64_t now) {
+                          store_relaxed(s.v_real + j, double(now));
+                          if (i >= 0) {
+                            store_relaxed(s.base + i, load_relaxed(s.base + i) + double(old - now));
+                          }
+                        });
+  }
+  const int32_t* const left = s.frontier + turn * s.n;
+  team.each(count, [&](int64_t k) {
+    const int32_t i = load_relaxed(left + k), j = load_relaxed(s.col4row + i);
+    store_relaxed(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.col4row + i, int32_t(kFree));
+  });
+  team.sync();
+  team.each(s.n, [&](int64_t i) {
+    const bool matched = load_relaxed(s.col4row + i) >= 0;
+    store_relaxed(s.u + i, matched ? int64_t(load_relaxed(s.base + i)) : kFar);
+  });
+  team.leader([&] { store_relaxed(lengths + !turn, 0); });
+  team.sync();
+  int32_t* const rows = s.frontier + !turn * s.n;
+  const int64_t free_rows = list_rows(team, s.n, rows, lengths + !turn, [&](int64_t i) {
+    return load_relaxed(s.col4row + i) == kFree;
+  });
+  find_least_of_list(team, p, team.prices(s), rows, free_rows,
+                     [u = s.u](int64_t i, int64_t x) { atomic_min(u + i, x); });
+  team.sync();
+  return free_rows;
+}
+
+}  // namespace jaxmatch::assignment::large
+
+#endif  // JAXMATCH_LARGE_AUCTION_REFINE_H_

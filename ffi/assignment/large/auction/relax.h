@@ -1,0 +1,62 @@
+// Rounds of label correcting over all costs: the rows of a list lower the labels of columns.
+#ifndef JAXMATCH_LARGE_AUCTION_RELAX_H_
+#define JAXMATCH_LARGE_AUCTION_RELAX_H_
+
+#include "assignment/large/problem.h"
+
+namespace jaxmatch::assignment::large {
+
+// Lowers the label of every column j to the least C_ij - w_j - base_i of the listed rows i, and
+// sets its parent to the first such row in the column's own order. A parent changes only with its
+// label, so that parents never form a cycle.
+template <class Team, class T, class WeightOf>
+JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, const int32_t* list,
+                                  int64_t count, int64_t* label, WeightOf w_of) {
+  constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // loads in flight together
+  const LargeProblem<T> p = problem;
+  const LargeState& s = p.s;
+  const auto scan = [&](int64_t block, int64_t j, Offer& best) {
+    // The last row is repeated.
+    const auto row = [&](int a) {
+      return load_relaxed(list + lesser(block * kRowsAtOnce + a, count - 1));
+    };
+    int32_t rows[kRowsAtOnce];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) rows[a] = row(a);
+    typename LargeProblem<T>::Element cost[kRowsAtOnce];
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(rows[a], j);
+    const double w = w_of(j), old = slack_of_label(load_relaxed(label + j));
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      const double x = p.costs.key_of(cost[a]) - w - load_relaxed(s.base + rows[a]);
+      if (x >= old || x > best.least) continue;  // almost always
+      best.merge({x, uint64_t(place_of_row(rows[a], j))});
+    }
+  };
+  team.lower_offers(
+      s.m, (count + kRowsAtOnce - 1) / kRowsAtOnce, label, s.parent,
+      [&](int64_t j) { return p.has_col(j); }, scan);
+  team.sync();
+}
+
+// Lists the rows of the columns whose label has fallen since `seen`, which is brought up to date.
+// on_fall(row, column, old label, new label) is called for each. Returns their number.
+template <class Team, class OnFall>
+JAXMATCH_DEVICE int64_t list_fallen(Team& team, const LargeState& s, const int64_t* label,
+                                    int32_t* list, int32_t* length, OnFall on_fall) {
+  return team.sum(s.m, [&](int64_t j) {
+    const int64_t now = load_relaxed(label + j), old = load_relaxed(s.seen + j);
+    if (now >= old) return false;
+    store_relaxed(s.seen + j, now);
+    const int32_t i = load_relaxed(s.row4col + j);
+    on_fall(i, j, old, now);
+    if (i < 0) return false;
+    store_relaxed(list + atomic_add(length), i);
+    return true;
+  });
+}
+
+}  // namespace jaxmatch::assignment::large
+
+#endif  // JAXMATCH_LARGE_AUCTION_RELAX_H_

@@ -1,0 +1,120 @@
+// The least and the second least reduced cost of a row.
+#ifndef JAXMATCH_LARGE_AUCTION_TWO_LEAST_H_
+#define JAXMATCH_LARGE_AUCTION_TWO_LEAST_H_
+
+#include "assignment/large/rows.h"
+
+namespace jaxmatch::assignment::large {
+
+struct TwoLeast {
+  double least = infinity(), next = infinity();
+  int32_t col = -1;  // the first column with the least
+
+  // Columns must come in order.
+  JAXMATCH_INLINE void include(double x, int32_t j) {
+    const bool better = x < least;
+    const double higher = better ? least : x;
+    next = lesser(next, higher);
+    col = better ? j : col;
+    least = better ? x : least;
+  }
+  // The same of the columns of all lanes; every lane gets it.
+  JAXMATCH_DEVICE static TwoLeast of_lanes(Lanes g, const TwoLeast& own) {
+    TwoLeast all;
+    all.least = g.min_real(own.least);
+    all.col = g.min(own.least == all.least ? own.col : INT32_MAX);
+    all.next = g.min_real(own.col == all.col ? own.next : own.least);
+    if (!(all.least < infinity())) all.col = -1;
+    return all;
+  }
+};
+
+#if defined(__CUDACC__)
+
+// Of the columns from `first` to `last` of row i, at prices v.
+template <class P>
+JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v, int64_t i,
+                                     int64_t first, int64_t last) {
+  constexpr int kCols = P::kComputed ? 4 : 8;  // loads in flight together
+  const P p = problem;
+  const int64_t row[1] = {i};
+  TwoLeast own;
+  for (int64_t j = first + g.lane; j < last; j += kCols * g.kCount) {
+    const auto place = [&](int a) { return lesser(j + a * g.kCount, last - 1); };
+    typename P::Element cost[1][kCols];
+    double price[kCols];
+    p.costs.load(row, place, cost);
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) price[a] = load_relaxed(v + place(a));
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) {
+      const double x = p.costs.key_of(cost[0][a]) - price[a];
+      own.include(j + a * g.kCount < last ? x : infinity(), int32_t(j + a * g.kCount));
+    }
+  }
+  return TwoLeast::of_lanes(g, own);
+}
+
+// The greatest finite reduced cost of row i; 0 if there is none.
+template <class P>
+JAXMATCH_NOINLINE int64_t greatest_finite(const P& problem, Lanes g, const double* v, int64_t i) {
+  constexpr int kCols = P::kComputed ? 4 : 8;
+  const P p = problem;
+  const int64_t row[1] = {i};
+  double most = 0;
+  for (int64_t j = g.lane; j < p.s.m; j += kCols * g.kCount) {
+    const auto place = [&](int a) { return lesser(j + a * g.kCount, p.s.m - 1); };
+    typename P::Element cost[1][kCols];
+    p.costs.load(row, place, cost);
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kCols; ++a) {
+      const double x = p.costs.key_of(cost[0][a]) - load_relaxed(v + place(a));
+      most = x < infinity() ? greater(most, x) : most;
+    }
+  }
+  return -g.min(-int64_t(most));
+}
+
+#else
+
+template <class P>
+TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int64_t first, int64_t last) {
+  TwoLeast own;
+  vectorized([&]() JAXMATCH_VECTORIZED {
+    double reduced[kVectorColumns];
+    for (int64_t j = first; j < last; j += kVectorColumns) {
+      const int count = int(lesser(last - j, int64_t{kVectorColumns}));
+      reduce(p, v, i, j, count, reduced);
+      uint32_t lower = 0;
+      for (int a = 0; a < count; ++a) lower |= uint32_t(reduced[a] < own.next) << a;
+      for (; lower != 0; lower &= lower - 1) {
+        const int a = trailing_zeros(lower);
+        own.include(reduced[a], int32_t(j + a));
+      }
+    }
+  });
+  if (!(own.least < infinity())) own.col = -1;
+  return own;
+}
+
+template <class P>
+int64_t greatest_finite(const P& p, Lanes, const double* v, int64_t i) {
+  double most = 0;
+  vectorized([&]() JAXMATCH_VECTORIZED {
+    double reduced[kVectorColumns];
+    for (int64_t j = 0; j < p.s.m; j += kVectorColumns) {
+      const int count = int(lesser(p.s.m - j, int64_t{kVectorColumns}));
+      reduce(p, v, i, j, count, reduced);
+      for (int a = 0; a < count; ++a) {
+        most = reduced[a] < infinity() ? greater(most, reduced[a]) : most;
+      }
+    }
+  });
+  return int64_t(most);
+}
+
+#endif
+
+}  // namespace jaxmatch::assignment::large
+
+#endif  // JAXMATCH_LARGE_AUCTION_TWO_LEAST_H_
