@@ -19,6 +19,11 @@ constexpr Name<LargeMethod> kLargeMethods[] = {{"core", LargeMethod::kCore},
                                                {"classical", LargeMethod::kClassical},
                                                {"tree", LargeMethod::kTree}};
 
+// True if a method has candidate sets.
+constexpr bool has_core(LargeMethod method) {
+  return method == LargeMethod::kCore || method == LargeMethod::kAuction;
+}
+
 // The state of one problem in the buffer `base`; `bytes` receives the size of the buffer.
 inline LargeState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
                           bool masked, int64_t* bytes) {

@@ -30,16 +30,15 @@ JAXMATCH_DEVICE int64_t plant_forest(Team& team, const LargeProblem<T>& p) {
     store_relaxed(s.parent + j, kNoParent);
   });
   team.sync();
-  const int64_t roots =
-      list_rows(team, s.n, s.frontier, s.control->frontier, [&](int64_t i) {
-        const int64_t u = load_relaxed(s.u + i);
-        const bool root = load_relaxed(s.col4row + i) == kFree;
-        if (root && u == kFar) store_relaxed(&s.control->status, int32_t(kInfeasible));
-        store_relaxed(s.base + i, double(u));
-        store_relaxed(s.nearest + i, kFar);
-        store_relaxed(s.end + i, INT32_MAX);
-        return root;
-      });
+  const int64_t roots = list_rows(team, s.n, s.frontier, s.control->frontier, [&](int64_t i) {
+    const int64_t u = load_relaxed(s.u + i);
+    const bool root = load_relaxed(s.col4row + i) == kFree;
+    if (root && u == kFar) store_relaxed(&s.control->status, int32_t(kInfeasible));
+    store_relaxed(s.base + i, double(u));
+    store_relaxed(s.nearest + i, kFar);
+    store_relaxed(s.end + i, INT32_MAX);
+    return root;
+  });
   return load_relaxed(&s.control->status) == kInfeasible ? -1 : roots;
 }
 

@@ -16,22 +16,29 @@ JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, co
   const LargeProblem<T> p = problem;
   const LargeState& s = p.s;
   const auto scan = [&](int64_t block, int64_t j, Offer& best) {
-    // The last row is repeated.
-    const auto row = [&](int a) {
-      return load_relaxed(list + lesser(block * kRowsAtOnce + a, count - 1));
-    };
-    int32_t rows[kRowsAtOnce];
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kRowsAtOnce; ++a) rows[a] = row(a);
+    int32_t row[kRowsAtOnce];  // the last row is repeated
     typename LargeProblem<T>::Element cost[kRowsAtOnce];
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(rows[a], j);
-    const double w = w_of(j), old = slack_of_label(load_relaxed(label + j));
+    double base[kRowsAtOnce];
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
-      const double x = p.costs.key_of(cost[a]) - w - load_relaxed(s.base + rows[a]);
-      if (x >= old || x > best.least) continue;  // almost always
-      best.merge({x, uint64_t(place_of_row(rows[a], j))});
+      row[a] = load_relaxed(list + lesser(block * kRowsAtOnce + a, count - 1));
+    }
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row[a], j);
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) base[a] = load_relaxed(s.base + row[a]);
+    const double w = w_of(j);
+    const double old = slack_of_label(load_relaxed(label + j));
+    double least = infinity();
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      base[a] = p.costs.key_of(cost[a]) - w - base[a];
+      least = lesser(least, base[a]);
+    }
+    if (least >= old || least > best.least) return;  // almost always
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      if (base[a] == least) best.merge({least, uint64_t(place_of_row(row[a], j))});
     }
   };
   team.lower_offers(

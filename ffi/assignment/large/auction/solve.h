@@ -42,7 +42,7 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
     c.bid_rounds += int32_t(rounds);
     c.free_rows = int32_t(greater(free_rows, int64_t{0}));
     c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
-    c.phases += 1;
+    c.steps += 1;
   });
   return last || free_rows < 0 ? kPrice : kBid;
 }
@@ -70,7 +70,7 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
     if (paths == 0) c.status = kInfeasible;
     c.rounds += int32_t(rounds);
     c.free_rows = int32_t(roots - paths);
-    c.phases += 1;
+    c.steps += 1;
   });
   return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }

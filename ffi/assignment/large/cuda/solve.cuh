@@ -8,49 +8,51 @@
 
 namespace jaxmatch::assignment::large {
 
-template <class T>
+// One kernel for each engine; both Hungarian methods have the same.
+enum class Engine { kCore, kAuction, kHungarian };
+
+template <class T, Engine kEngine>
 __global__ void __launch_bounds__(kGridThreads, 1)
-    assignment_core_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,
-                           int64_t budget, ArcCacheSize cache_size) {
+    assignment_large_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,
+                            int64_t budget, bool tree, ArcCacheSize cache_size) {
   GridTeam team(p.s.control, cache_size);
   if (!resumed) {
     team.leader([&] { *p.s.control = Control{}; });
     team.sync();
   }
   orient(team, p);
-  solve_core(team, p, budget);
+  if constexpr (kEngine == Engine::kCore) {
+    solve_core(team, p, budget);
+  } else if constexpr (kEngine == Engine::kAuction) {
+    solve_auction(team, p, budget);
+  } else {
+    solve_hungarian(team, p, tree, budget);
+  }
   write_results(team, p, results);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kGridThreads, 1)
-    assignment_hungarian_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,
-                                int64_t budget, LargeMethod method) {
-  GridTeam team(p.s.control, ArcCacheSize{});
-  if (!resumed) {
-    team.leader([&] { *p.s.control = Control{}; });
-    team.sync();
+const void* large_kernel(LargeMethod method) {
+  switch (method) {
+    case LargeMethod::kCore:
+      return reinterpret_cast<const void*>(assignment_large_kernel<T, Engine::kCore>);
+    case LargeMethod::kAuction:
+      return reinterpret_cast<const void*>(assignment_large_kernel<T, Engine::kAuction>);
+    default:
+      return reinterpret_cast<const void*>(assignment_large_kernel<T, Engine::kHungarian>);
   }
-  orient(team, p);
-  solve_hungarian(team, p, method == LargeMethod::kTree, budget);
-  write_results(team, p, results);
 }
 
 template <class T>
 ffi::Error launch_problem(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   auto p = o.problem<T>(b);
   auto results = results_of(o.batch, b);
-  bool resumed = o.resumed;
+  bool resumed = o.resumed, tree = o.method == LargeMethod::kTree;
   int64_t budget = o.budget;
-  LargeMethod method = o.method;
-  const bool core = method == LargeMethod::kCore;
   ArcCacheSize cache_size;
-  void* last = core ? static_cast<void*>(&cache_size) : static_cast<void*>(&method);
-  void* arguments[] = {&p, &results, &resumed, &budget, last};
-  return launch_grid(stream,
-                     core ? reinterpret_cast<void*>(assignment_core_kernel<T>)
-                          : reinterpret_cast<void*>(assignment_hungarian_kernel<T>),
-                     p.s.control, std::max(o.batch.n, o.batch.m), core, &cache_size, arguments);
+  void* arguments[] = {&p, &results, &resumed, &budget, &tree, &cache_size};
+  return launch_grid(stream, large_kernel<T>(o.method), p.s.control, std::max(o.batch.n, o.batch.m),
+                    has_core(o.method), &cache_size, arguments);
 }
 
 }  // namespace jaxmatch::assignment::large

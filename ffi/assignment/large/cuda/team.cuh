@@ -32,7 +32,7 @@ class GridTeam {
   __host__ __device__ static int64_t bytes(ArcCacheSize cache_size) {
     return kBytesOfTeam + cache_size.bytes();
   }
-  static constexpr int kBytesOfTeam = 1 << 10, kMostWarps = 32;
+  static constexpr int kPartsAt = 64, kBytesOfTeam = 1 << 10, kMostWarps = 32;
 
   __device__ void sync() { barrier_reduce(0); }
   __device__ static int64_t now() { return nanoseconds(); }
@@ -139,8 +139,8 @@ class GridTeam {
     if (shares == 1) {
       return rows(count, [&](Lanes g, int64_t k) { publish(g, k, find(g, k, int64_t{0}, cols)); });
     }
-    static_assert(sizeof(Shared) + kMostWarps * sizeof(Part) <= kBytesOfTeam, "");
-    Part* const parts = reinterpret_cast<Part*>(&shared() + 1);
+    static_assert(kPartsAt + kMostWarps * sizeof(Part) <= kBytesOfTeam, "");
+    Part* const parts = reinterpret_cast<Part*>(shared_memory + kPartsAt);
     const int mine = int(threadIdx.x) / kWarp, share = mine % shares;
     const int64_t k = int64_t(mine / shares) * gridDim.x + blockIdx.x;
     const int64_t width = ((cols + shares - 1) / shares + kWarp - 1) / kWarp * kWarp;
@@ -337,7 +337,7 @@ class GridTeam {
     uint32_t arrived;         // idle warps; in the high half, those that relaxed a row before
     uint32_t outcome;         // the last complete round; in bit 0, whether a warp relaxed a row
   };
-  static_assert(sizeof(Shared) <= kBytesOfTeam, "");
+  static_assert(sizeof(Shared) <= kPartsAt, "");
   __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(shared_memory); }
   __device__ Lanes lanes() const { return {int(threadIdx.x % kWarp)}; }
   // Neighbouring rows belong to different multiprocessors.
