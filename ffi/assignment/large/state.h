@@ -39,7 +39,18 @@ JAXMATCH_DEVICE inline double slack_of_label(int64_t x) {
 // makes a wide problem square, or masked.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
-enum Stage : int32_t { kBegin, kSelect, kBid, kAugment, kPrice, kFinish, kDone, kCheckClamped };
+enum Stage : int32_t {
+  kBegin,
+  kSelect,
+  kBid,
+  kAugment,
+  kPrice,
+  kAuction,
+  kRefine,
+  kFinish,
+  kDone,
+  kCheckClamped
+};
 
 // Where the Hungarian methods count the time of their steps.
 constexpr Stage kReduce = kSelect, kCompress = kBid, kSearch = kAugment, kUpdateDuals = kPrice;

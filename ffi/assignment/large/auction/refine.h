@@ -10,7 +10,8 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostRefineRounds = 32;
 
-// Afterwards all pairs are tight, and no reduced cost is negative. Returns the number of free rows.
+// Afterwards all pairs are tight, if row prices are the least reduced costs. Returns the number of
+// pairs that were given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
   const LargeState& s = p.s;
@@ -45,20 +46,7 @@ JAXMATCH_DEVICE int64_t refine_prices(Team& team, const LargeProblem<T>& p, int6
     store_relaxed(s.col4row + i, int32_t(kFree));
   });
   team.sync();
-  team.each(s.n, [&](int64_t i) {
-    const bool matched = load_relaxed(s.col4row + i) >= 0;
-    store_relaxed(s.u + i, matched ? int64_t(load_relaxed(s.base + i)) : kFar);
-  });
-  team.leader([&] { store_relaxed(lengths + !turn, 0); });
-  team.sync();
-  int32_t* const rows = s.frontier + !turn * s.n;
-  const int64_t free_rows = list_rows(team, s.n, rows, lengths + !turn, [&](int64_t i) {
-    return load_relaxed(s.col4row + i) == kFree;
-  });
-  find_least_of_list(team, p, team.prices(s), rows, free_rows,
-                     [u = s.u](int64_t i, int64_t x) { atomic_min(u + i, x); });
-  team.sync();
-  return free_rows;
+  return count;
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -28,7 +28,7 @@ JAXMATCH_DEVICE int begin_auction(Team& team, LargeProblem<T>& p) {
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
   });
-  return kBid;
+  return kAuction;
 }
 
 template <class Team, class T>
@@ -44,19 +44,17 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
     c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
     c.steps += 1;
   });
-  return last || free_rows < 0 ? kPrice : kBid;
+  return last || free_rows < 0 ? kRefine : kAuction;
 }
 
 template <class Team, class T>
 JAXMATCH_DEVICE int refine_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
   int64_t rounds = 0;
-  const int64_t free_rows = refine_prices(team, p, rounds);
-  team.leader([&] {
-    c.rounds += int32_t(rounds);
-    c.free_rows = int32_t(free_rows);
-  });
-  return kAugment;
+  refine_prices(team, p, rounds);
+  team.leader([&] { c.rounds += int32_t(rounds); });
+  team.sync();
+  return select_stage(team, p);
 }
 
 template <class Team, class T>
@@ -82,11 +80,12 @@ JAXMATCH_DEVICE void solve_auction(Team& team, LargeProblem<T>& p, int64_t budge
   const Control& c = *p.s.control;
   if (load_relaxed(&c.rows) < load_relaxed(&c.cols)) return solve_core(team, p, budget);
   run_stages(team, p, budget, [&](int stage) {
-    if (stage == kBegin) return scan_stage(team, p);
+    const bool over_all = stage == kAugment && load_relaxed(&c.trees);
     if (stage == kSelect) return begin_auction(team, p);
-    if (stage == kPrice) return refine_stage(team, p);
+    if (stage == kRefine) return refine_stage(team, p);
+    if (stage != kAuction && !over_all) return core_stage(team, p, stage, budget);
     --budget;
-    return stage == kBid ? scale_stage(team, p) : forest_stage(team, p);
+    return over_all ? forest_stage(team, p) : scale_stage(team, p);
   });
 }
 

@@ -118,11 +118,10 @@ JAXMATCH_DEVICE int scan_stage(Team& team, LargeProblem<T>& p) {
   return judge_costs(team, p);
 }
 
+// Selects the candidate sets at the prices in v_real.
 template <class Team, class T>
-JAXMATCH_DEVICE int select_stage(Team& team, LargeProblem<T>& p) {
+JAXMATCH_DEVICE int select_stage(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
-  begin(team, p);
-  publish_prices(team, p);
   const auto enter = [u = s.u, horizon = s.horizon, row_mask = p.row_mask,
                       status = &s.control->status](int64_t i, int64_t least, int64_t seen) {
     store_relaxed(u + i, least);
@@ -333,7 +332,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
   if (stage > kBegin) read_quantizer();
   team.sync();
   while (stage != kFinish && stage != kDone) {
-    if ((stage == kAugment || stage == kBid) && budget == 0) return;
+    if ((stage == kAugment || stage == kAuction) && budget == 0) return;
     int next = run_stage(stage);
     // If the solution uses clamped costs, solve again with a higher clamp.
     bool clamp_less = false;
@@ -361,16 +360,24 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
   }
 }
 
+// Runs a stage of the core method.
+template <class Team, class T>
+JAXMATCH_DEVICE int core_stage(Team& team, LargeProblem<T>& p, int stage, int64_t& budget) {
+  if (stage == kSelect) {
+    begin(team, p);
+    publish_prices(team, p);
+    return select_stage(team, p);
+  }
+  return stage == kBegin                      ? scan_stage(team, p)
+         : stage == kBid                      ? bid_stage(team, p)
+         : stage == kPrice                    ? price_stage(team, p)
+         : !load_relaxed(&p.s.control->trees) ? augment_stage(team, p, budget)
+                                              : (--budget, tree_stage(team, p));
+}
+
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_core(Team& team, LargeProblem<T>& p, int64_t budget) {
-  run_stages(team, p, budget, [&](int stage) {
-    return stage == kBegin                      ? scan_stage(team, p)
-           : stage == kSelect                   ? select_stage(team, p)
-           : stage == kBid                      ? bid_stage(team, p)
-           : stage == kPrice                    ? price_stage(team, p)
-           : !load_relaxed(&p.s.control->trees) ? augment_stage(team, p, budget)
-                                                : (--budget, tree_stage(team, p));
-  });
+  run_stages(team, p, budget, [&](int stage) { return core_stage(team, p, stage, budget); });
 }
 
 }  // namespace jaxmatch::assignment::large
