@@ -165,6 +165,11 @@ struct Quantizer {
   // The quantised cost: an integer, at most kMostKey; +inf if forbidden.
   JAXMATCH_DEVICE double key_of(Element cost) const { return key_of(cost, widen(cost)); }
   JAXMATCH_DEVICE double key_of_real(double real) const { return key_of(real, real); }
+  // The cost in units, neither rounded nor clamped.
+  JAXMATCH_DEVICE double real_key_of(Element cost) const {
+    const double x = widen(cost) * factor;
+    return sizeof(Element) == sizeof(double) ? x * boost : x;
+  }
 
  private:
   template <class Cost>
@@ -208,6 +213,19 @@ struct QuantizedCosts : Quantizer<T> {
     } else {
       for (int a = 0; a < count; ++a) cost[a] = from[a * col_stride];
     }
+  }
+  // True if four neighbouring costs can be loaded at once, from a column that is a multiple of
+  // four.
+  JAXMATCH_DEVICE bool has_packs() const {
+    return col_stride == 1 && row_stride % 4 == 0 && reinterpret_cast<uintptr_t>(at) % 16 == 0;
+  }
+  JAXMATCH_DEVICE void load_pack(int64_t i, int64_t j, T (&cost)[4]) const {
+    struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Pack {
+      T x[4];
+    };
+    const Pack pack = *reinterpret_cast<const Pack*>(at + i * row_stride + j);
+    JAXMATCH_UNROLL
+    for (int k = 0; k < 4; ++k) cost[k] = pack.x[k];
   }
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
   JAXMATCH_DEVICE void flip() {

@@ -73,14 +73,16 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
   team.template share_rows<TwoLeast>(
       count, s.m,
       [&](Lanes g, int64_t k, int64_t first, int64_t last) {
-        return two_least(p, g, s.v_real, load_relaxed(rows + k), first, last);
+        return two_least(p, g, s.v_real, load_relaxed(rows + k), int(first), int(last));
       },
       [&](Lanes g, int64_t k, const TwoLeast& two) {
         if (g.lane != 0) return;
         store_relaxed(s.bid_col + k, two.col);
         if (two.col < 0) return;
-        const int64_t gain = two.next < infinity() ? int64_t(two.next - two.least) : 0;
-        atomic_min(s.bid + two.col, pack_bid(gain + epsilon, load_relaxed(rows + k)));
+        // The only allowed column is worth no more than usual: others may need it, too.
+        const double gain = two.next < infinity() ? two.next - two.least : 0;
+        atomic_min(s.bid + two.col, pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon,
+                                             load_relaxed(rows + k)));
       });
   team.sync();
   return team.sum(count, [&](int64_t k) {

@@ -6,6 +6,7 @@
 
 namespace jaxmatch::assignment::large {
 
+// Bids need no exact numbers: costs are neither rounded to units nor clamped.
 struct TwoLeast {
   double least = infinity(), next = infinity();
   int32_t col = -1;  // the first column with the least
@@ -31,25 +32,54 @@ struct TwoLeast {
 
 #if defined(__CUDACC__)
 
-// Of the columns from `first` to `last` of row i, at prices v.
+// Includes the columns from `first` on in steps of `kPacks` packs of neighbouring columns for each
+// lane, as long as all lanes have columns before `last`. Returns the first column that is left.
+template <int kPacks, class P>
+JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t i, int first,
+                                  int last, TwoLeast& own) {
+  constexpr int kPack = 4, kStep = kPacks * kPack * Lanes::kCount;
+  for (; first + kStep <= last; first += kStep) {
+    typename P::Element cost[kPacks][kPack];  // loads in flight together
+    const auto column = [&](int a) { return first + (a * Lanes::kCount + g.lane) * kPack; };
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kPacks; ++a) p.costs.load_pack(i, column(a), cost[a]);
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kPacks; ++a) {
+      JAXMATCH_UNROLL
+      for (int k = 0; k < kPack; ++k) {
+        own.include(p.costs.real_key_of(cost[a][k]) - v[column(a) + k], column(a) + k);
+      }
+    }
+  }
+  return first;
+}
+
+// Of the columns from `first` to `last` of row i, at prices v. `first` is a multiple of four.
 template <class P>
 JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v, int64_t i,
-                                     int64_t first, int64_t last) {
+                                     int first, int last) {
   constexpr int kCols = P::kComputed ? 4 : 8;  // loads in flight together
   const P p = problem;
-  const int64_t row[1] = {i};
   TwoLeast own;
-  for (int64_t j = first + g.lane; j < last; j += kCols * g.kCount) {
+  int j = first;
+  if constexpr (!P::kComputed) {
+    if (p.costs.has_packs()) {
+      j = include_packs<4>(p, g, v, i, j, last, own);
+      j = include_packs<2>(p, g, v, i, j, last, own);
+    }
+  }
+  const int64_t row[1] = {i};
+  for (j += g.lane; j < last; j += kCols * g.kCount) {
     const auto place = [&](int a) { return lesser(j + a * g.kCount, last - 1); };
     typename P::Element cost[1][kCols];
     double price[kCols];
     p.costs.load(row, place, cost);
     JAXMATCH_UNROLL
-    for (int a = 0; a < kCols; ++a) price[a] = load_relaxed(v + place(a));
+    for (int a = 0; a < kCols; ++a) price[a] = v[place(a)];
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
-      const double x = p.costs.key_of(cost[0][a]) - price[a];
-      own.include(j + a * g.kCount < last ? x : infinity(), int32_t(j + a * g.kCount));
+      const double x = p.costs.real_key_of(cost[0][a]) - price[a];
+      own.include(j + a * g.kCount < last ? x : infinity(), j + a * g.kCount);
     }
   }
   return TwoLeast::of_lanes(g, own);
@@ -78,18 +108,20 @@ JAXMATCH_NOINLINE int64_t greatest_finite(const P& problem, Lanes g, const doubl
 #else
 
 template <class P>
-TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int64_t first, int64_t last) {
+TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int last) {
   TwoLeast own;
   vectorized([&]() JAXMATCH_VECTORIZED {
+    typename P::Element cost[kVectorColumns];
     double reduced[kVectorColumns];
-    for (int64_t j = first; j < last; j += kVectorColumns) {
-      const int count = int(lesser(last - j, int64_t{kVectorColumns}));
-      reduce(p, v, i, j, count, reduced);
+    for (int j = first; j < last; j += kVectorColumns) {
+      const int count = lesser(last - j, kVectorColumns);
+      p.costs.load_row(i, j, count, cost);
+      for (int a = 0; a < count; ++a) reduced[a] = p.costs.real_key_of(cost[a]) - v[j + a];
       uint32_t lower = 0;
       for (int a = 0; a < count; ++a) lower |= uint32_t(reduced[a] < own.next) << a;
       for (; lower != 0; lower &= lower - 1) {
         const int a = trailing_zeros(lower);
-        own.include(reduced[a], int32_t(j + a));
+        own.include(reduced[a], j + a);
       }
     }
   });
