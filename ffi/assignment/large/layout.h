@@ -40,10 +40,6 @@ inline void lay_out_core(Layout& l) {
   l.s.bid = l.parts.take<uint64_t>(l.cols);
   l.s.label_by_position = l.parts.take<int64_t>(l.rows + l.cols);
   l.s.ancestor = l.parts.take<int32_t>(l.cols * kLevels);
-}
-
-inline void lay_out_auction(Layout& l) {
-  lay_out_core(l);  // for problems that are not square
   l.s.seen = l.parts.take<int64_t>(l.cols);
   l.s.base = l.parts.take<double>(l.rows);
   l.s.bid_col = l.parts.take<int32_t>(l.rows);

@@ -28,10 +28,8 @@ constexpr bool has_core(LargeMethod method) {
 inline LargeState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
                           bool masked, int64_t* bytes) {
   Layout layout(base, control, n, m, masked);
-  if (method == LargeMethod::kCore) {
+  if (has_core(method)) {
     lay_out_core(layout);
-  } else if (method == LargeMethod::kAuction) {
-    lay_out_auction(layout);
   } else if (method == LargeMethod::kClassical) {
     lay_out_classical(layout);
   }

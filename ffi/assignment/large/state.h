@@ -92,6 +92,7 @@ struct Control {
   uint64_t spare_parent = 0;
   int64_t most_hops = 0;                   // of the labels of free columns
   int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
+  int32_t may_hold_auction = 0;            // until one begins
   int64_t epsilon = 0, last_epsilon = 0;   // of the auction: in the next scale, and in the last
   double sum = 0;                          // result of ordered_sum()
 };

@@ -27,8 +27,10 @@ constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // costs, and with points may need a dual update per column.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kPartFound = 32;
-JAXMATCH_DEVICE inline int patience(int64_t rows) {
-  return int(greater(kLeastPatience, rows / kRowsByPatience));
+constexpr int kPatienceBeforeAuction = 16;
+JAXMATCH_DEVICE inline int patience(const Control& c) {
+  if (load_relaxed(&c.may_hold_auction)) return kPatienceBeforeAuction;
+  return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
 constexpr int kLeastCaution = 1;  // see Progress
 // First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
@@ -164,7 +166,7 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   int64_t free_rows = c.free_rows;
   bool stale = c.stale, gives_up = false;
   const bool spares = c.rows < c.cols;
-  const int most_slow = patience(c.rows);
+  const int most_slow = patience(c);
   int steps = 0, next = kAugment;
   int64_t rounds = 0;
   ArcForm gathered;
@@ -270,7 +272,7 @@ template <class Team, class T>
 JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pricing& pricing,
                                 int64_t freed) {
   Control& c = *p.s.control;
-  const bool gives_up = !pricing.trees && pricing.number == patience(pricing.rows);
+  const bool gives_up = !pricing.trees && pricing.number >= patience(c);
   team.leader([&] {
     c.pricings += 1;
     c.recent_pricings = pricing.number;
@@ -358,26 +360,6 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
     team.sync();
     read_quantizer();
   }
-}
-
-// Runs a stage of the core method.
-template <class Team, class T>
-JAXMATCH_DEVICE int core_stage(Team& team, LargeProblem<T>& p, int stage, int64_t& budget) {
-  if (stage == kSelect) {
-    begin(team, p);
-    publish_prices(team, p);
-    return select_stage(team, p);
-  }
-  return stage == kBegin                      ? scan_stage(team, p)
-         : stage == kBid                      ? bid_stage(team, p)
-         : stage == kPrice                    ? price_stage(team, p)
-         : !load_relaxed(&p.s.control->trees) ? augment_stage(team, p, budget)
-                                              : (--budget, tree_stage(team, p));
-}
-
-template <class Team, class T>
-JAXMATCH_DEVICE void solve_core(Team& team, LargeProblem<T>& p, int64_t budget) {
-  run_stages(team, p, budget, [&](int stage) { return core_stage(team, p, stage, budget); });
 }
 
 }  // namespace jaxmatch::assignment::large

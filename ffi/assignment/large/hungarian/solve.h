@@ -49,8 +49,7 @@ JAXMATCH_DEVICE void solve_hungarian(Team& team, LargeProblem<T>& p, bool tree, 
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_large(Team& team, LargeProblem<T>& p, LargeMethod method,
                                  int64_t budget) {
-  if (method == LargeMethod::kCore) return solve_core(team, p, budget);
-  if (method == LargeMethod::kAuction) return solve_auction(team, p, budget);
+  if (has_core(method)) return solve_core(team, p, method == LargeMethod::kAuction, budget);
   solve_hungarian(team, p, method == LargeMethod::kTree, budget);
 }
 
