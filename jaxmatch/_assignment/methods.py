@@ -12,14 +12,14 @@ from jax import lax
 from jaxmatch._assignment import native, native_large
 from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._assignment.problem import AssignmentProblem
-from jaxmatch._assignment.stepping import Progress, is_done, solve_in_steps
+from jaxmatch._assignment.stepping import Progress, solve_in_steps
 from jaxmatch._common.result import Assignment
 from jaxmatch._ffi.dispatch import by_platform, rebatch
+from jaxmatch._ffi.sizes import size
 
 
-# Steps of `"core"` before Jonker-Volgenant takes its place. On uniform costs and on features the
-# core method needs fewer than 16; on point clouds that move far it needs hundreds.
-_CORE_STEPS = 16
+# Below so many rows a block holds an auction faster than the whole GPU, whose rounds take longer.
+_FEWEST_ROWS_OF_LARGE_AUCTION = 1536
 # Bytes of shared memory that a block needs for each row, and those that it has on any GPU.
 _BYTES_PER_ROW, _BYTES_ON_EVERY_GPU = 48, 99 << 10
 
@@ -33,7 +33,9 @@ def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
         """Decides again: under `vmap` the batch is larger than it was outside."""
         if not _prefers_core(problem):
             return _jonker_volgenant(problem, maximize=maximize)
-        cuda = _core_then_searches if _fits_a_block(problem) else partial(_on_large, method="core")
+        small = min(problem.cost.shape[-2:]) < _FEWEST_ROWS_OF_LARGE_AUCTION
+        small = small and _fits_a_block(problem)
+        cuda = _core_or_block if small else partial(_on_large, method="core")
         return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -88,13 +90,16 @@ def _fits_a_block(problem: AssignmentProblem) -> bool:
     return native.fits_cuda(problem.cost) and rows * _BYTES_PER_ROW <= shared
 
 
-def _core_then_searches(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """`"core"` for a few steps; if they do not suffice, Jonker-Volgenant."""
-    result, buffers = native_large.large(
-        problem.cost, *problem.masks, maximize=maximize, method="core", steps=_CORE_STEPS
+def _core_or_block(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
+    """`"core"`, until it would hold an auction: a block is faster at that."""
+    large = partial(
+        native_large.large, problem.cost, *problem.masks, maximize=maximize, method="core"
     )
+    _, buffers = large(steps=1)
     return lax.cond(
-        is_done(buffers).all(), lambda: result, lambda: _on_cuda(problem, maximize=maximize)
+        (buffers.word("stage") == size("large.stage.auction")).any(),
+        lambda: _on_cuda(problem, maximize=maximize),
+        lambda: large(buffers=buffers)[0],
     )
 
 

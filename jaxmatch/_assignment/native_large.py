@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -13,9 +13,10 @@ from jaxmatch._ffi.sizes import most, size
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int, Num
+    from jaxtyping import Array, Bool, Float, Int, Num
 
 LARGE_METHODS = ("core", "auction", "classical", "tree")
+SHARDED_METHODS = ("core", "classical", "tree")
 
 
 class Buffers(NamedTuple):
@@ -50,7 +51,7 @@ def empty_buffers(cost: Num[Array, "... n m"], masked: bool, method: str) -> Buf
 
 
 def large(
-    cost: Num[Array, "... n m"],
+    cost: Num[Array, "... n m"] | Float[Array, "... d n"],
     row_mask: Bool[Array, "... n"] | None,
     col_mask: Bool[Array, "... m"] | None,
     *,
@@ -58,26 +59,39 @@ def large(
     method: str,
     buffers: Buffers | None = None,
     steps: int = 0,
+    col_points: Float[Array, "... d m"] | None = None,
+    metric: str | None = None,
 ) -> tuple[Assignment, Buffers]:
-    """At most `steps` more steps (0: all) from the state `buffers`. Arguments must be checked."""
+    """At most `steps` more steps (0: all) from the state `buffers`. Arguments must be checked.
+
+    With `col_points`, `cost` holds the points of the rows; distances are computed on each access.
+    """
     *_, n, m = cost.shape
-    operands = [x for x in (row_mask, col_mask) if x is not None]
-    sizes = _sizes(n, m, bool(operands), method)
+    points: dict[str, Any] = {}
+    if col_points is not None:
+        n, m = m, col_points.shape[-1]
+        points = {"metric": metric}
+    given = {"row_mask": row_mask, "col_mask": col_mask, "col_points": col_points}
+    operands = [x for x in given.values() if x is not None]
+    core_dims = [2, *(2 if x is col_points else 1 for x in operands)]
+    sizes = _sizes(n, m, row_mask is not None or col_mask is not None, method)
     fields = results.assignment_fields(n, m)
     aliases = {}
     if buffers is not None:
         first = 1 + len(operands)
         aliases = {first + k: len(fields) + k for k in range(len(buffers))}
         operands += buffers
+        core_dims += [1 for _ in buffers]
     out = native_call(
         "jaxmatch_assignment_core",
         [cost, *operands],
         [*fields, *results.buffers(sizes)],
-        core_dims=[2, *(1 for _ in operands)],
+        core_dims=core_dims,
         aliases=aliases,
-        present=names_of(row_mask=row_mask, col_mask=col_mask, state=buffers),
+        present=names_of(**given, state=buffers),
         maximize=maximize,
         steps=steps,
         method=method,
+        **points,
     )
     return Assignment(*out[: len(fields)]), Buffers(*out[len(fields) :])

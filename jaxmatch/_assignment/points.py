@@ -120,7 +120,7 @@ def solve_assignment_points(
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
     n, m = partition.global_shape(len(rows), len(cols))
     alone = partition.axis is None
-    methods = (*native_large.LARGE_METHODS, *[_JV] * alone)
+    methods = (*native_large.LARGE_METHODS, _JV) if alone else native_large.SHARDED_METHODS
     check_partition(partition, n, m, rows.dtype, "core" if method == "auto" else method, methods)
     row_mask = as_mask("row_mask", row_mask, (n,))
     col_mask = as_mask("col_mask", col_mask, (m,))
@@ -330,13 +330,22 @@ def _solve(
         )
         return lax.cond(state.done, lambda: found, lambda: row_by_row(points, *masks))
 
-    cpu = None
+    def on_one_device(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
+        x, y = points
+        given: dict[str, Any] = {"maximize": maximize, "method": method, "metric": metric}
+        return native_large.large(x, *masks, col_points=y, **given)[0]
+
+    cpu = cuda = None
     if partition.axis is None and method in ("auto", _JV):
         cores = method == "auto" and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
         cpu = core_first if cores else row_by_row
     method = "core" if method == "auto" else method
+    if partition.axis is None and method in native_large.LARGE_METHODS:
+        cpu, cuda = cpu or on_one_device, on_one_device
     operands = points if partition.rows else points[::-1]
-    res = solve_shards(costs, operands, (row_mask, col_mask), **sharding, method=method, cpu=cpu)
+    res = solve_shards(
+        costs, operands, (row_mask, col_mask), **sharding, method=method, cpu=cpu, cuda=cuda
+    )
     jvp = partial(_value_jvp, partition, metric)
     return res.replace(cost=envelope_value(res.cost, (x, y), res, jvp))
 

@@ -59,7 +59,7 @@ def check_partition(
     m: int,
     dtype: Any,
     method: str,
-    methods: Sequence[str] = (*native_large.LARGE_METHODS,),
+    methods: Sequence[str] = native_large.SHARDED_METHODS,
 ) -> None:
     """Raises an error if the native solvers do not take such a problem; `axis` may be None."""
     name, size = partition.name, partition.size
@@ -143,12 +143,13 @@ def solve_shards(
     maximize: bool,
     method: str,
     cpu: Callable[..., Assignment] | None = None,
+    cuda: Callable[..., Assignment] | None = None,
 ) -> Assignment:
     """Solves one sharded problem. Costs are not moved; the result is replicated.
 
     The first operand is sharded, all others are replicated; masks are those of the whole problem.
-    `cpu(operands, row_mask, col_mask)`, if given, replaces `method` on a CPU. A method that only
-    exists on CPUs is the twin elsewhere.
+    `cpu(operands, row_mask, col_mask)`, if given, replaces `method` on a CPU, and `cuda` on a GPU.
+    A method that only exists on CPUs is the twin elsewhere.
     """
     if partition.is_local:
         _check_replicated(partition, (*operands[1:], *masks))
@@ -164,7 +165,8 @@ def solve_shards(
             costs, *arguments, partition=partition, maximize=maximize, method=method
         ).result
 
-    cuda = native if method in native_large.LARGE_METHODS else None
+    if cuda is None and method in native_large.SHARDED_METHODS:
+        cuda = native
 
     @jax.custom_batching.sequential_vmap  # each problem occupies all devices
     def solve(operands: tuple[Array, ...], *masks: Array | None) -> Assignment:

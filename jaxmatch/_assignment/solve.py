@@ -81,26 +81,29 @@ def solve_assignment(
     - `method`: a name of this table. `"auto"` is `"jonker_volgenant"` on CPU. On CUDA:
       `"jonker_volgenant"` for batches with sides up to 4096 (2048 for int64); `"core"` for longer
       sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`.
-      Where `"jonker_volgenant"` takes the problem, `"core"` leaves it to it after 16 steps.
+      Below 1536 rows `"jonker_volgenant"` takes the place of the auction of `"core"`.
 
       | `method` | algorithm | parallelism |
       | --- | --- | --- |
       | `"jonker_volgenant"` | shortest augmenting paths | CUDA: a warp or block per problem |
       | `"core"` | augmentation on a core of candidate pairs | the whole GPU, or all CPU threads |
+      | `"auction"` | the same, after an auction | as `"core"` |
       | `"classical"`, `"tree"` | Hungarian algorithms of Date and Nagi | as `"core"` |
       | `"xla"` | the pure-JAX twin, for any platform | `vmap` |
 
       Where searches for paths would be long, as for point clouds that move far,
-      `"jonker_volgenant"` starts them from the prices of an auction with ε-scaling. This is for
-      square problems without `unmatched_cost`: on CPU from 64 unmasked rows on; on CUDA for arrays
-      of 192 rows and more, without `warm_start`.
+      `"jonker_volgenant"` and `"core"` start them from the prices of an auction with ε-scaling.
+      This is for problems with as many rows as columns, without `unmatched_cost`.
+      `"jonker_volgenant"` does it on CPU from 64 unmasked rows on; on CUDA for square arrays of 192
+      rows and more, without `warm_start`.
 
-      `"core"`, `"classical"` and `"tree"` solve one problem at a time; they take no int64 and no
-      `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is solved by the
-      twin. The side limit of 4096 is that of an H100; an A100 reaches about 3000 and other GPUs
-      about 1900. A larger batch raises an error that says so; use `"core"` or `"xla"` then.
-    - `steps_per_call`: for `"core"`, `"classical"` and `"tree"`, the number of steps in each native
-      call, in a `jax.lax.while_loop`. By default one call takes all steps.
+      `"core"`, `"auction"`, `"classical"` and `"tree"` solve one problem at a time; they take no
+      int64 and no `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is
+      solved by the twin. The side limit of 4096 is that of an H100; an A100 reaches about 3000 and
+      other GPUs about 1900. A larger batch raises an error that says so; use `"core"` or `"xla"`
+      then.
+    - `steps_per_call`: for `"core"`, `"auction"`, `"classical"` and `"tree"`, the number of steps
+      in each native call, in a `jax.lax.while_loop`. By default one call takes all steps.
       [`jaxmatch.stepping`][jaxmatch.stepping] defines a step, and takes single ones.
     - `progress`: a function of (matched rows, rows), called after each native call by
       `jax.debug.callback`. The default of `steps_per_call` is then 1.
@@ -112,8 +115,9 @@ def solve_assignment(
       `shard_map` over the axis, `cost` is the device's own shard, and masks are those of the whole
       problem. Costs are not moved if they are sharded as the axis says; otherwise JAX reshards
       them. On platforms without a native library the twin gathers them. Under `vmap` problems are
-      solved one at a time. `"auto"` means `"core"`. Batches, int64, `"jonker_volgenant"`, `"xla"`,
-      `unmatched_cost`, `warm_start`, `steps_per_call` and `progress` are not supported.
+      solved one at a time. `"auto"` means `"core"`, here without an auction. Batches, int64,
+      `"jonker_volgenant"`, `"xla"`, `unmatched_cost`, `warm_start`, `steps_per_call` and `progress`
+      are not supported.
 
       All devices solve the same core. They gather O(n) numbers a few times, and the candidate sets
       of rows (1.5 KB each) when these change. Other searches follow tight pairs (slack 0): up to 15
@@ -163,10 +167,13 @@ def solve_assignment(
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB per row.
     It solves exactly a core of 128 candidates per row: the best 4 of every 32nd column. Rows whose
     price has risen so far that a column outside of their candidates might be better are priced
-    against all costs, until no candidate set changes. If this stalls (few classes of rows, clusters
-    with more rows than columns, products), the tree variant continues from the current state, and
-    reads all costs up to once per search. `"tree"` needs O(n + m) memory besides the costs,
-    `"classical"` one bit per pair; both read all costs many times.
+    against all costs, until no candidate set changes. If bids leave more than one in 20 rows free,
+    or if this stalls, an auction with ε-scaling supplies prices and most pairs, which price
+    refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 300
+    times. If the method stalls again, searches read all costs: forests of shortest paths from all
+    free rows; trees of the Hungarian method where there are more columns than rows. `"tree"` needs
+    O(n + m) memory besides the costs, `"classical"` one bit per pair; both read all costs many
+    times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
     method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and
@@ -176,6 +183,9 @@ def solve_assignment(
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). `"core"`: Volgenant, *Linear and
     semi-assignment problems: a core oriented approach*, Computers & Operations Research 23 (1996).
+    Auction: Bertsekas and Castañon, *Parallel synchronous and asynchronous implementations of the
+    auction algorithm*, Parallel Computing 17 (1991). Price refinement: Goldberg, *An efficient
+    implementation of a scaling minimum-cost flow algorithm*, Journal of Algorithms 22 (1997).
     `"classical"` and `"tree"`: Date and Nagi, *GPU-accelerated Hungarian algorithms for the linear
     assignment problem*, Parallel Computing 57 (2016).
     """

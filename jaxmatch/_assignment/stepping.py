@@ -68,7 +68,8 @@ class AssignmentState:
 
     @property
     def steps(self) -> Int[Array, "..."]:
-        """The number of searches so far, the paper's iterations. Each may match many rows."""
+        """The number of searches so far, the paper's iterations, each of which may match many rows,
+        and of scales of an auction."""
         return self.buffers.word("steps")
 
     @property
@@ -78,7 +79,7 @@ class AssignmentState:
 
     @property
     def dense_steps(self) -> Int[Array, "..."]:
-        """Steps of `"core"` that searched trees over all costs."""
+        """Steps of `"core"` and `"auction"` that searched over all costs."""
         return self.buffers.word("dense_steps")
 
     @property
@@ -92,8 +93,8 @@ class AssignmentState:
 
     def stage_ms(self) -> dict[str, float]:
         """Milliseconds spent in each stage, for one problem, outside of a trace."""
-        stages = ("look", "select", "bid", "augment", "price")
-        if self.method != "core":
+        stages = ("look", "select", "bid", "auction", "refine", "augment", "price")
+        if self.method in ("classical", "tree"):
             stages = ("look", "reduce", "compress", "search", "dual_update")
         control = np.asarray(self.buffers.control)
 
@@ -157,7 +158,8 @@ def step(
 ) -> AssignmentState:
     """Take up to `steps` more steps; a state that is done is returned unchanged.
 
-    A step is one search and the augmentations along the paths that it finds.
+    A step is one search and the augmentations along the paths that it finds, or one scale of an
+    auction.
 
     >>> import jax, jax.numpy as jnp
     >>> from jaxmatch import stepping

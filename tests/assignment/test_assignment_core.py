@@ -20,7 +20,7 @@ import jaxmatch as jm
 from jaxmatch import stepping
 
 
-METHODS = ["core", "classical", "tree"]
+METHODS = ["core", "auction", "classical", "tree"]
 DTYPES = [("bfloat16", False), ("float16", True), ("float32", False), ("float32", True)]
 DTYPES += [("float64", True), ("int32", False), ("int32", True)]
 

@@ -30,7 +30,7 @@ for k, dtype in enumerate(["bfloat16", "float16", "float32", "float64", "int32"]
             cost[rng.random((n, m)) < 0.2] = np.inf
         cost = jnp.asarray(cost).astype(dtype)
         for mask in (None, np.arange(m) % 7 != 3):
-            for method in ("core", "classical", "tree"):
+            for method in ("core", "auction", "classical", "tree"):
                 res = jm.solve_assignment(cost, col_mask=mask, method=method)
                 tell(f"{dtype} {n} {m} {method}", res)
     # Half of the classes for each device.

@@ -38,7 +38,9 @@ def optimum(costs, maximize=False):
 # Exact for the numbers that the caller passed
 
 
-@pytest.mark.parametrize("method", ["auto", "jonker_volgenant", "core", "tree", "classical", "xla"])
+@pytest.mark.parametrize(
+    "method", ["auto", "jonker_volgenant", "core", "auction", "tree", "classical", "xla"]
+)
 def test_numpy_float64_is_solved_in_float64(method):
     """Rounded to float32, these are 50 times the same number."""
     costs = 1e8 + np.random.default_rng(0).random((50, 50))
@@ -71,7 +73,8 @@ def test_long_integers_are_exact():
     assert res.status == jm.Status.OPTIMAL and res.gap == 0
     assert jm.check_assignment(costs, res).optimal
     np.testing.assert_array_equal(jm.linear_sum_assignment(costs, maximize=True)[1], [0, 1])
-    for method in ("core", "tree", "classical"):  # made for 32 bits, in which these numbers fit
+    # Made for 32 bits, in which these numbers fit.
+    for method in ("core", "auction", "tree", "classical"):
         assert jm.solve_assignment(np.array([[7, 1], [1, 9]]), method=method).cost == 2
 
 

@@ -230,7 +230,7 @@ def solved_integers(cost):
 
 
 @pytest.mark.parametrize("switch", ["disable_jit", "debug_nans", "debug_infs"])
-@pytest.mark.parametrize("method", ["xla", "core", "classical", "tree"])
+@pytest.mark.parametrize("method", ["xla", "core", "auction", "classical", "tree"])
 def test_methods(switch, method):
     (cost,) = costs()
     expected = jm.solve_assignment(cost)

@@ -18,7 +18,7 @@ import sweep_matching_gpu
 import sweep_sharded_costs_gpu
 
 
-METHODS = ("core", "classical", "tree")
+METHODS = ("core", "auction", "classical", "tree")
 # By "" the kernels of small problems and their derivatives take what the library takes. But
 # racecheck does not follow blocks of which a part meets at a barrier of its own, see `asks_for` in
 # ffi/assignment/cuda/plan.h.

@@ -17,7 +17,7 @@ from helpers import numpy_dtype, to_numpy, x64
 import jaxmatch as jm
 
 
-LARGE = ("core", "classical", "tree")
+LARGE = ("core", "auction", "classical", "tree")
 METHODS = ("auto", "jonker_volgenant", *LARGE, "xla")
 UNIT = 1074  # every float64 is a multiple of 2^-1074
 

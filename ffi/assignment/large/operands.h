@@ -9,6 +9,8 @@
 #include "assignment/large/core/bids.h"
 #include "assignment/large/finish.h"
 #include "assignment/large/layout.h"
+#include "assignment/large/point_costs.h"
+#include "assignment/metric_names.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -59,6 +61,20 @@ ffi::Error for_dtype(Dtype dtype, Solve solve) {
   }
 }
 
+// solve(element of that dtype, or Points of that dtype).
+template <class Solve>
+ffi::Error for_costs(Dtype dtype, bool points, Solve solve) {
+  if (!points) return for_dtype(dtype, solve);
+  switch (dtype) {
+    case Dtype::kF32:
+      return solve(Points<float>{});
+    case Dtype::kF64:
+      return solve(Points<double>{});
+    default:
+      return ffi::Error::InvalidArgument("jaxmatch_assignment_core: unsupported dtype of points");
+  }
+}
+
 // Destination of the results of problem b.
 inline LargeResults results_of(const AssignmentOperands& batch, int64_t b) {
   const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
@@ -70,9 +86,17 @@ inline LargeResults results_of(const AssignmentOperands& batch, int64_t b) {
       at(batch.row_dual, b * n), at(batch.col_dual, b * m), at(batch.gap, b), size == 8};
 }
 
+// Points of both sides, in place of costs.
+struct PointOperands {
+  const void *rows = nullptr, *cols = nullptr;  // [batch, dims, n] and [batch, dims, m]
+  int64_t dims = 0;
+  Metric metric = Metric::kSqeuclidean;
+};
+
 struct LargeOperands {
   LargeMethod method;
   AssignmentOperands batch;
+  PointOperands points;
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
@@ -84,25 +108,39 @@ struct LargeOperands {
   }
 
   template <class T>
+  void find(QuantizedCosts<T>& costs, int64_t b) const {
+    costs = {static_cast<const T*>(batch.cost) + b * batch.n * batch.m, batch.m};
+  }
+  template <class T>
+  void find(QuantizedCosts<Points<T>>& costs, int64_t b) const {
+    costs.row_points = static_cast<const T*>(points.rows) + b * points.dims * batch.n;
+    costs.col_points = static_cast<const T*>(points.cols) + b * points.dims * batch.m;
+    costs.rows = batch.n;
+    costs.cols = batch.m;
+    costs.dims = points.dims;
+    costs.metric = points.metric;
+  }
+
+  template <class T>
   LargeProblem<T> problem(int64_t b) const {
     const int64_t n = batch.n, m = batch.m;
     int64_t bytes;
     LargeProblem<T> p;
     p.s = lay_out(method, scratch + b * scratch_bytes, control_of(b), n, m,
                   batch.row_mask || batch.col_mask, &bytes);
-    p.costs = {static_cast<const T*>(batch.cost) + b * n * m, m};
+    find(p.costs, b);
     p.row_mask = batch.row_mask ? batch.row_mask + b * n : nullptr;
     p.col_mask = batch.col_mask ? batch.col_mask + b * m : nullptr;
     p.maximize = batch.maximize;
     return p;
   }
 
-  // solve(element of the costs' dtype, b) for each problem, until one fails.
+  // solve(element of the costs' dtype, or Points, b) for each problem, until one fails.
   template <class Solve>
   ffi::Error for_each_problem(Solve solve) const {
     for (int64_t b = 0; b < batch.batch; ++b) {
-      const ffi::Error error =
-          for_dtype(batch.cost_dtype, [&](auto element) { return solve(element, b); });
+      const ffi::Error error = for_costs(batch.cost_dtype, points.cols != nullptr,
+                                         [&](auto element) { return solve(element, b); });
       if (error.failure()) return error;
     }
     return ffi::Error::Success();
@@ -113,8 +151,24 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
                                                 const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_core", attributes);
   const auto wrong = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
-  const auto batch = decode_assignment(args, rets, given);
+  auto batch = decode_assignment(args, rets, given);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
+  PointOperands points;
+  if (const auto others = optional_operand(args, given, "col_points", std::nullopt)) {
+    points = {batch->cost, others->untyped_data(), batch->n, given.named("metric", kMetrics)};
+    const auto dims = others->dimensions();
+    if (dims.size() < 2 || dims[dims.size() - 2] != points.dims ||
+        dtype_of(others->element_type()) != batch->cost_dtype) {
+      return wrong("two sets of points that do not go together");
+    }
+    batch->n = batch->m;
+    batch->m = dims.back();
+    if (int64_t(others->element_count()) != batch->batch * points.dims * batch->m ||
+        int64_t(result_at(rets, kCol4Row)->element_count()) != batch->batch * batch->n ||
+        int64_t(result_at(rets, kRow4Col)->element_count()) != batch->batch * batch->m) {
+      return wrong("two sets of points that do not go together");
+    }
+  }
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
   if (!control || !scratch) return wrong("results for the state are missing");
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
@@ -123,6 +177,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   const int64_t steps = given.integer("steps");
   LargeOperands o{given.named("method", kLargeMethods),
                   *batch,
+                  points,
                   static_cast<int32_t*>(control->untyped_data()),
                   static_cast<char*>(scratch->untyped_data()),
                   0,

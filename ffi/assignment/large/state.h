@@ -66,6 +66,9 @@ struct Progress {
   int16_t slow = 0;         // steps that found few paths
 };
 
+// Whether the core method may hold an auction, or has held one; one is enough.
+enum AuctionState : int32_t { kNoAuction, kMayHoldAuction, kHeldAuction };
+
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
 // which a search polls.
 struct Control {
@@ -92,9 +95,9 @@ struct Control {
   uint64_t spare_parent = 0;
   int64_t most_hops = 0;                   // of the labels of free columns
   int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
-  int32_t may_hold_auction = 0;            // until one begins
-  int64_t epsilon = 0, last_epsilon = 0;   // of the auction: in the next scale, and in the last
-  double sum = 0;                          // result of ordered_sum()
+  int32_t auction = kNoAuction;
+  int64_t epsilon = 0, last_epsilon = 0;  // of the auction: in the next scale, and in the last
+  double sum = 0;                         // result of ordered_sum()
 };
 
 // State of the grid barrier, behind the control words: see assignment/large/cuda/team.cuh.

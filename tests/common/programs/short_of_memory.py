@@ -29,7 +29,7 @@ def allow(count: int) -> int:
 def assignments() -> Iterator[tuple[str, Callable[..., Any], Any]]:
     rng = np.random.default_rng(0)
     cost = jnp.asarray(rng.random((40, 40), np.float32))
-    for method in ["core", "classical", "tree"]:
+    for method in ["core", "auction", "classical", "tree"]:
         yield method, lambda c, m=method: jm.solve_assignment(c, method=m).cost, cost
     batch = jnp.asarray(rng.random((16, 60, 60), np.float32))
     yield "jonker_volgenant", lambda c: jm.solve_assignment(c).cost, batch

@@ -35,7 +35,7 @@ JAXMATCH_DEVICE void begin_auction(Team& team, const LargeProblem<T>& p) {
     s.control->epsilon = greater(spread / kFirstEpsilon, int64_t{1});
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
-    s.control->may_hold_auction = 0;
+    s.control->auction = kHeldAuction;
   });
   team.sync();
 }
@@ -43,7 +43,7 @@ JAXMATCH_DEVICE void begin_auction(Team& team, const LargeProblem<T>& p) {
 template <class Team, class T>
 JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
-  if (load_relaxed(&c.may_hold_auction)) begin_auction(team, p);
+  if (load_relaxed(&c.auction) == kMayHoldAuction) begin_auction(team, p);
   const int64_t epsilon = load_relaxed(&c.epsilon);
   const bool last = epsilon <= load_relaxed(&c.last_epsilon);
   int64_t rounds = 0;
@@ -91,7 +91,7 @@ JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_fir
   // Where columns stay free, they must keep the greatest price, which an auction at several scales
   // does not ensure.
   const bool square = load_relaxed(&c.rows) == load_relaxed(&c.cols);
-  team.leader([&] { c.may_hold_auction = square; });
+  team.leader([&] { c.auction = square ? kMayHoldAuction : kNoAuction; });
   if (square && auction_first) return kAuction;
   publish_prices(team, p);
   return select_stage(team, p);
@@ -103,7 +103,7 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   Control& c = *p.s.control;
   const int next = bid_stage(team, p);
   team.sync();
-  if (!load_relaxed(&c.may_hold_auction) ||
+  if (load_relaxed(&c.auction) != kMayHoldAuction ||
       kPartFree * load_relaxed(&c.free_rows) <= load_relaxed(&c.rows))
     return next;
   team.leader([&] { c.steps += 1; });
@@ -115,7 +115,7 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   const Control& c = *p.s.control;
-  if (load_relaxed(&c.may_hold_auction)) return kAuction;
+  if (load_relaxed(&c.auction) == kMayHoldAuction) return kAuction;
   --budget;
   return load_relaxed(&c.rows) < load_relaxed(&c.cols) ? tree_stage(team, p)
                                                        : forest_stage(team, p);

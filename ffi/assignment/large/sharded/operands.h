@@ -98,15 +98,7 @@ struct ShardedOperands {
   // solve(element of the costs, or Points).
   template <class Solve>
   ffi::Error for_costs(Solve solve) const {
-    if (!other_points) return for_dtype(whole.cost_dtype, solve);
-    switch (whole.cost_dtype) {
-      case Dtype::kF32:
-        return solve(Points<float>{});
-      case Dtype::kF64:
-        return solve(Points<double>{});
-      default:
-        return ffi::Error::InvalidArgument("jaxmatch_assignment_sharded: unsupported dtype");
-    }
+    return large::for_costs(whole.cost_dtype, other_points != nullptr, solve);
   }
 };
 
