@@ -24,6 +24,12 @@ namespace jaxmatch::assignment::large {
 // must be moved far.
 constexpr int64_t kPartFree = 20;
 
+// True if no cost is more units than there are rows: with so many ties bids decide little.
+JAXMATCH_DEVICE inline bool is_tied(const Control& c) {
+  const double most = real_of(uint64_t(load_relaxed(&c.range.most)));
+  return most * fabs(c.factor) * c.boost <= double(load_relaxed(&c.rows));
+}
+
 // From the present prices and pairs.
 template <class Team, class T>
 JAXMATCH_DEVICE void begin_auction(Team& team, const LargeProblem<T>& p) {
@@ -103,9 +109,8 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   Control& c = *p.s.control;
   const int next = bid_stage(team, p);
   team.sync();
-  if (load_relaxed(&c.auction) != kMayHoldAuction ||
-      kPartFree * load_relaxed(&c.free_rows) <= load_relaxed(&c.rows))
-    return next;
+  const bool few_free = kPartFree * load_relaxed(&c.free_rows) <= load_relaxed(&c.rows);
+  if (load_relaxed(&c.auction) != kMayHoldAuction || few_free || is_tied(c)) return next;
   team.leader([&] { c.steps += 1; });
   --budget;
   return kAuction;

@@ -23,14 +23,14 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // The core method gives up after patience() pricings, or after patience() steps that find paths
-// for less than 1 / kPartFound of the free rows. Auctions and forests then go on. Trees read all
-// costs more often, and with points may need a dual update per column: before these, large problems
-// have more patience.
-constexpr int kPatience = 16;
+// for less than 1 / kPartFound of the free rows. Large problems have more patience: forests and
+// trees read all costs, and with points trees may need a dual update per column. An auction comes
+// sooner.
+constexpr int kPatienceBeforeAuction = 16;
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kPartFound = 32;
 JAXMATCH_DEVICE inline int patience(const Control& c) {
-  if (load_relaxed(&c.auction) != kNoAuction) return kPatience;
+  if (load_relaxed(&c.auction) == kMayHoldAuction) return kPatienceBeforeAuction;
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
 constexpr int kLeastCaution = 1;  // see Progress
