@@ -19,12 +19,15 @@ def _on_sphere(rng: np.random.Generator, n: int) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def sphere_to_shape(n: int, seed: int) -> np.ndarray:
+Points = tuple[np.ndarray, np.ndarray]
+
+
+def sphere_and_shape(n: int, seed: int) -> Points:
     """Points on a sphere against a flat shape, one half of it moved."""
     rng = np.random.default_rng(seed)
     x, y = _on_sphere(rng, n), _on_sphere(rng, n) * [1, 0.3, 0.1]
     y[: n // 2] += [0, 0.5, 0]
-    return squared_distances(x, y + rng.normal(size=(n, 3)) * 0.01)
+    return x, y + rng.normal(size=(n, 3)) * 0.01
 
 
 def shifted(n: int, seed: int) -> np.ndarray:
@@ -33,7 +36,7 @@ def shifted(n: int, seed: int) -> np.ndarray:
     return squared_distances(rng.normal(size=(n, 2)), rng.normal(size=(n, 2)) + 1)
 
 
-def clusters(n: int, seed: int) -> np.ndarray:
+def two_clusterings(n: int, seed: int) -> Points:
     """20 clusters in the plane, with other populations on each side."""
     rng = np.random.default_rng(seed)
     centers = rng.random((20, 2))
@@ -42,7 +45,12 @@ def clusters(n: int, seed: int) -> np.ndarray:
         of_point = rng.choice(20, n, p=rng.dirichlet(np.ones(20)))
         return centers[of_point] + rng.normal(size=(n, 2)) * 0.02
 
-    return squared_distances(cloud(), cloud())
+    return cloud(), cloud()
+
+
+def in_a_plane(n: int, seed: int) -> Points:
+    rng = np.random.default_rng(seed)
+    return rng.random((n, 2)), rng.random((n, 2))
 
 
 def near(n: int, seed: int) -> np.ndarray:
@@ -75,10 +83,46 @@ def wide(n: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).random((n, 2 * n))
 
 
+def few_too_many(n: int, seed: int) -> np.ndarray:
+    """Ten clusters, five of which have three rows more than columns, and five three fewer."""
+    rows = np.repeat(np.arange(10), [n // 10 + 3] * 5 + [n // 10 - 3] * 5)
+    apart = np.abs(rows[:, None] - np.repeat(np.arange(10), n // 10))
+    return 100.0 * apart + np.random.default_rng(seed).random((n, n))
+
+
+def few_zeros(n: int, seed: int) -> np.ndarray:
+    """About three zeros in each row, else ones."""
+    return (np.random.default_rng(seed).random((n, n)) > 3 / n).astype(np.float64)
+
+
+def classes(n: int, seed: int) -> np.ndarray:
+    """Eight classes of rows and of columns."""
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, 50, (8, 8))
+    return table[rng.integers(0, 8, n)][:, rng.integers(0, 8, n)].astype(np.float64)
+
+
+def outer_product(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.outer(rng.integers(0, 99, n), rng.integers(0, 99, n)).astype(np.float64)
+
+
+POINTS: dict[str, Callable[[int, int], Points]] = {
+    "sphere to shape": sphere_and_shape,
+    "20 clusters": two_clusterings,
+    "uniform in the plane": in_a_plane,
+}
+# On these the candidates of `"core"` lead nowhere.
+MISLEADING: dict[str, Callable[[int, int], np.ndarray]] = {
+    "clusters, few rows too many": few_too_many,
+    "three zeros a row": few_zeros,
+    "eight classes": classes,
+    "outer product": outer_product,
+}
 FAMILIES: dict[str, Callable[[int, int], np.ndarray]] = {
-    "sphere to shape": sphere_to_shape,
+    "sphere to shape": lambda n, seed: squared_distances(*sphere_and_shape(n, seed)),
     "shifted clouds": shifted,
-    "20 clusters": clusters,
+    "20 clusters": lambda n, seed: squared_distances(*two_clusterings(n, seed)),
     "near": near,
     "cube 3-D": cube,
     "cube 8-D": lambda n, seed: cube(n, seed, 8),

@@ -84,7 +84,7 @@ class AssignmentState:
 
     @property
     def termination_rounds(self) -> Int[Array, "..."]:
-        """Rounds of termination detection in all searches.
+        """Rounds of termination detection in all searches, and of bids in an auction.
 
         Hungarian methods: levels of breadth-first search. `"core"`: one per search on a CPU; on a
         GPU the search is asynchronous, so the number differs between runs.

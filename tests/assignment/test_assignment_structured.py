@@ -1,6 +1,7 @@
 """Costs as people have them, and those that defeat auctions, against scipy and the certificate."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_same_bits, numpy_dtype, x64
@@ -8,6 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
 from benchmarks.assignment.families import FAMILIES, squared_distances
+from jaxmatch import stepping
 
 
 pytestmark = pytest.mark.usefixtures("platform")
@@ -51,6 +53,7 @@ HOSTILE = {
     "mixed magnitudes": lambda g, n: 10.0 ** g.uniform(-12, 12, (n, n)),
 }
 WIDE = ["float64", "int64"]
+METHODS = ["auto", "auction"]
 
 
 def assert_optimal(cost, res, **given):
@@ -80,34 +83,62 @@ def rounded(cost, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_families(family, dtype):
+@pytest.mark.parametrize("method", METHODS)
+def test_families(family, dtype, method):
+    if method == "auction" and dtype == "int64":
+        pytest.skip("methods for large problems take no int64")
     n = 200
     cost = np.stack([rounded(FAMILIES[family](n, seed), dtype) for seed in (1, 2)])
     with x64(dtype in WIDE):
-        assert_optimal(cost, jm.solve_assignment(cost))
+        assert_optimal(cost, jm.solve_assignment(cost, method=method))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("family", HOSTILE)
-def test_hostile(family, dtype):
+@pytest.mark.parametrize("method", METHODS)
+def test_hostile(family, dtype, method):
     if dtype == "int32" and family == "forbidden blocks":
         pytest.skip("integers forbid nothing")
     cost = HOSTILE[family](np.random.default_rng(5), 260)
     with x64(dtype == "float64"):
         cost = rounded(cost, dtype)[None]
-        assert_optimal(cost, jm.solve_assignment(cost))
+        assert_optimal(cost, jm.solve_assignment(cost, method=method))
+
+
+@pytest.mark.parametrize("method", ["core", "auction"])
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "uniform, m = 2n"])
+def test_rounds_are_few(family, method):
+    """Searches alone would need up to n²/7 dependent steps, here 37,000."""
+    cost = jnp.asarray(FAMILIES[family](512, 8), jnp.float32)
+    state = jax.jit(lambda c: stepping.step(c, stepping.init(c, method=method), steps=10**6))(cost)
+    assert state.done and int(state.steps) < 100 and int(state.termination_rounds) < 3000
+
+
+@pytest.mark.parametrize("method", ["core", "auction"])
+def test_one_scale_at_a_time(method):
+    """Stopped after every step, an auction resumes where it was, to the same bits."""
+    cost = jnp.asarray(FAMILIES["sphere to shape"](300, 9), jnp.float32)
+    whole = jm.solve_assignment(cost, method=method)
+    state, matched = stepping.init(cost, method=method), []
+    while not state.done:
+        state = stepping.step(cost, state)
+        matched.append(int(state.matched_rows))
+    assert len(matched) == int(state.steps) > 10 and matched[-1] == 300
+    assert_same_bits(state.result, whole)
 
 
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
-def test_larger(family):
+@pytest.mark.parametrize("method", METHODS)
+def test_larger(family, method):
     """With enough rows for a cluster of blocks for one problem."""
     cost = FAMILIES[family](1500, 3).astype(np.float32)[None]
-    assert_optimal(cost, jm.solve_assignment(cost))
+    assert_optimal(cost, jm.solve_assignment(cost, method=method))
 
 
 @pytest.mark.parametrize("n, m", [(300, 300), (290, 300), (300, 290)])
 @pytest.mark.parametrize("maximize", [False, True])
-def test_masks_and_orientations(n, m, maximize):
+@pytest.mark.parametrize("method", METHODS)
+def test_masks_and_orientations(n, m, maximize, method):
     """Masked entries hold NaN. The used part is square, wide and tall in turn."""
     random = np.random.default_rng(n + m)
     cost = FAMILIES["20 clusters"](340, 4)[:330].astype(np.float32)
@@ -116,7 +147,7 @@ def test_masks_and_orientations(n, m, maximize):
     cols[random.permutation(340)[:m]] = True
     given = {"row_mask": rows, "col_mask": cols, "maximize": maximize}
     used = np.where(rows[:, None] & cols, cost, np.nan)
-    res = jm.solve_assignment(used, **given)
+    res = jm.solve_assignment(used, method=method, **given)
     part = cost[np.ix_(rows, cols)].astype(np.float64)
     best = part[linear_sum_assignment(part, maximize=maximize)].sum()
     assert int(res.status) == jm.Status.OPTIMAL
@@ -125,11 +156,12 @@ def test_masks_and_orientations(n, m, maximize):
 
 
 @pytest.mark.parametrize("columns", [100, 129])
-def test_infeasible(columns):
+@pytest.mark.parametrize("method", METHODS)
+def test_infeasible(columns, method):
     """130 rows may only take so many columns: found, however rows bid."""
     cost = FAMILIES["cube 3-D"](260, 6).astype(np.float32)
     cost[:130, columns:] = np.inf
-    assert int(jm.solve_assignment(cost).status) == jm.Status.INFEASIBLE
+    assert int(jm.solve_assignment(cost, method=method).status) == jm.Status.INFEASIBLE
 
 
 def test_almost_infeasible():

@@ -284,13 +284,14 @@ def test_auctions_of_all_clusters_give_the_same_bits(family, n, monkeypatch):
     assert (apart <= with_auction[0].gap + plain.gap + 1e-6 * abs(plain.cost)).all()
 
 
-@pytest.mark.parametrize("n", [1024, 1500])
+@pytest.mark.parametrize("n", [600, 1024, 1700])
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform", "near"])
-def test_auto_on_one_problem(family, n):
-    """The core method, and where that stalls searches after an auction."""
+@pytest.mark.parametrize("method", ["auto", "core", "auction"])
+def test_one_problem(family, n, method):
+    """The core method, and an auction where bids leave many rows free, by a block or the GPU."""
     cost = FAMILIES[family](n, 2).astype(np.float32)
     with jax.default_device(jax.devices("cuda")[0]):
-        res = jm.solve_assignment(cost)
+        res = jm.solve_assignment(cost, method=method)
         check = jm.check_assignment(cost, res)
     best = cost[linear_sum_assignment(cost)].sum(dtype=np.float64)
     assert int(res.status) == jm.Status.OPTIMAL and bool(check.valid)

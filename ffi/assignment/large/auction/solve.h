@@ -55,7 +55,7 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   int64_t rounds = 0;
   const int64_t free_rows = play_scale(team, p, epsilon, rounds);
   team.leader([&] {
-    c.bid_rounds += int32_t(rounds);
+    c.rounds += int32_t(rounds);
     c.free_rows = int32_t(greater(free_rows, int64_t{0}));
     c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
     c.steps += 1;
