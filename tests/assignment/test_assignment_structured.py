@@ -123,7 +123,8 @@ def test_one_scale_at_a_time(method):
     while not state.done:
         state = stepping.step(cost, state)
         matched.append(int(state.matched_rows))
-    assert len(matched) == int(state.steps) > 10 and matched[-1] == 300
+    # The last call may only price what the last step has found.
+    assert 10 < int(state.steps) <= len(matched) <= int(state.steps) + 1 and matched[-1] == 300
     assert_same_bits(state.result, whole)
 
 

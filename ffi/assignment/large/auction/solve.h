@@ -24,32 +24,29 @@ namespace jaxmatch::assignment::large {
 // must be moved far.
 constexpr int64_t kPartFree = 20;
 
-// True if no cost is more units than there are rows: with so many ties bids decide little.
-JAXMATCH_DEVICE inline bool is_tied(const Control& c) {
-  const double most = real_of(uint64_t(load_relaxed(&c.range.most)));
-  return most * fabs(c.factor) * c.boost <= double(load_relaxed(&c.rows));
-}
-
-// From the present prices and pairs.
+// Begins an auction at the present prices and pairs, unless costs are tied and it is not asked for:
+// where no cost is more units than there are rows, trees find many paths at once. Returns whether
+// it has begun.
 template <class Team, class T>
-JAXMATCH_DEVICE void begin_auction(Team& team, const LargeProblem<T>& p) {
+JAXMATCH_DEVICE bool begin_auction(Team& team, const LargeProblem<T>& p, bool asked) {
   const LargeState& s = p.s;
   publish_prices(team, p);
   const int64_t spread = find_spread(team, p);  // ends with a barrier
+  const bool begins = asked || spread > load_relaxed(&s.control->rows);
   team.each(s.m, [&](int64_t j) { store_relaxed(s.bid + j, kNoBid); });
   team.leader([&] {
     s.control->epsilon = greater(spread / kFirstEpsilon, int64_t{1});
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
-    s.control->auction = kHeldAuction;
+    s.control->auction = begins ? kHeldAuction : kNoAuction;
   });
   team.sync();
+  return begins;
 }
 
 template <class Team, class T>
 JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
-  if (load_relaxed(&c.auction) == kMayHoldAuction) begin_auction(team, p);
   const int64_t epsilon = load_relaxed(&c.epsilon);
   const bool last = epsilon <= load_relaxed(&c.last_epsilon);
   int64_t rounds = 0;
@@ -98,7 +95,10 @@ JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_fir
   // does not ensure.
   const bool square = load_relaxed(&c.rows) == load_relaxed(&c.cols);
   team.leader([&] { c.auction = square ? kMayHoldAuction : kNoAuction; });
-  if (square && auction_first) return kAuction;
+  if (square && auction_first) {
+    begin_auction(team, p, true);
+    return kAuction;
+  }
   publish_prices(team, p);
   return select_stage(team, p);
 }
@@ -110,7 +110,8 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   const int next = bid_stage(team, p);
   team.sync();
   const bool few_free = kPartFree * load_relaxed(&c.free_rows) <= load_relaxed(&c.rows);
-  if (load_relaxed(&c.auction) != kMayHoldAuction || few_free || is_tied(c)) return next;
+  const bool may_hold = load_relaxed(&c.auction) == kMayHoldAuction;
+  if (!may_hold || few_free || !begin_auction(team, p, false)) return next;
   team.leader([&] { c.steps += 1; });
   --budget;
   return kAuction;
@@ -120,10 +121,9 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   const Control& c = *p.s.control;
-  if (load_relaxed(&c.auction) == kMayHoldAuction) return kAuction;
+  if (load_relaxed(&c.auction) == kMayHoldAuction && begin_auction(team, p, false)) return kAuction;
   --budget;
-  return load_relaxed(&c.rows) < load_relaxed(&c.cols) ? tree_stage(team, p)
-                                                       : forest_stage(team, p);
+  return load_relaxed(&c.auction) == kNoAuction ? tree_stage(team, p) : forest_stage(team, p);
 }
 
 template <class Team, class T>
