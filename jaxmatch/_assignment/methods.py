@@ -91,7 +91,7 @@ def _fits_a_block(problem: AssignmentProblem) -> bool:
 
 
 def _core_or_block(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """`"core"`, until it would hold an auction: a block is faster at that."""
+    """`"core"`, unless its bids call for an auction: a block is faster at that."""
     large = partial(
         native_large.large, problem.cost, *problem.masks, maximize=maximize, method="core"
     )

@@ -81,7 +81,8 @@ def solve_assignment(
     - `method`: a name of this table. `"auto"` is `"jonker_volgenant"` on CPU. On CUDA:
       `"jonker_volgenant"` for batches with sides up to 4096 (2048 for int64); `"core"` for longer
       sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`.
-      Below 1536 rows `"jonker_volgenant"` takes the place of the auction of `"core"`.
+      Below 1536 rows `"jonker_volgenant"` takes over where the bids of `"core"` call for an
+      auction.
 
       | `method` | algorithm | parallelism |
       | --- | --- | --- |
@@ -115,7 +116,7 @@ def solve_assignment(
       `shard_map` over the axis, `cost` is the device's own shard, and masks are those of the whole
       problem. Costs are not moved if they are sharded as the axis says; otherwise JAX reshards
       them. On platforms without a native library the twin gathers them. Under `vmap` problems are
-      solved one at a time. `"auto"` means `"core"`, here without an auction. Batches, int64,
+      solved one at a time. `"auto"` means `"core"`, which holds no auction here. Batches, int64,
       `"jonker_volgenant"`, `"xla"`, `unmatched_cost`, `warm_start`, `steps_per_call` and `progress`
       are not supported.
 

@@ -125,7 +125,7 @@ def init(
 
     - `cost`, `maximize`, `row_mask`, `col_mask`: as in
       [`solve_assignment`][jaxmatch.solve_assignment].
-    - `method`: `"core"`, `"classical"` or `"tree"`.
+    - `method`: `"core"`, `"auction"`, `"classical"` or `"tree"`.
 
     **Returns:** an [`AssignmentState`][jaxmatch.stepping.AssignmentState] without pairs.
 

@@ -11,7 +11,7 @@ import time
 import jax
 import numpy as np
 import pytest
-from extreme_helpers import LARGE, METHODS, Kind, judge, problems
+from extreme_helpers import LARGE, METHODS, SHARDED, Kind, judge, problems
 from sharded_helpers import sharded
 
 import jaxmatch as jm
@@ -72,7 +72,7 @@ def test_denormal_unmatched_costs_count():
     judge(kind, given | {"unmatched_cost": np.full((1, 1), 1.4e-45, np.float32)})
 
 
-@pytest.mark.parametrize("method", LARGE)
+@pytest.mark.parametrize("method", SHARDED)
 @pytest.mark.parametrize("by", ["row_axis", "col_axis"])
 def test_sharded(method, by):
     kind = Kind(method, "float64", True, (4, 4))

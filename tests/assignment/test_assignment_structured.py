@@ -128,6 +128,42 @@ def test_one_scale_at_a_time(method):
     assert_same_bits(state.result, whole)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_no_call_takes_more_steps_than_it_may(seed):
+    """Nor one that begins again, because the solution has used a clamped cost."""
+    random = np.random.default_rng(seed)
+    cost = np.full((64, 64), np.inf)
+    cost[0] = 1 + 2.0**-40
+    for i in range(1, 64):
+        cols = random.choice(64, random.integers(3, 6), replace=False)
+        cost[i, cols] = random.integers(2**20, 2**21, len(cols)) * 2.0**50
+    cost[np.arange(64), random.permutation(64)] = 2.0**70
+    with x64(True):
+        state, steps = stepping.init(cost), 0
+        for _ in range(500):
+            state = stepping.step(cost, state)
+            assert int(state.steps) <= steps + 1
+            steps = int(state.steps)
+            if state.done:
+                break
+        best = cost[linear_sum_assignment(cost)].sum()
+        np.testing.assert_allclose(float(state.result.cost), best, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["core", "auction"])
+@pytest.mark.parametrize("bits", [0, 44])
+def test_offsets_of_rows(bits, method):
+    """They change no optimum, and must not change the scales of an auction."""
+    random = np.random.default_rng(10)
+    cost = np.rint(FAMILIES["shifted clouds"](300, 11) * 2.0**10)
+    cost += random.integers(0, 2**bits, (300, 1))
+    with x64(True):
+        state = stepping.step(cost, stepping.init(cost, method=method), steps=10**6)
+        assert int(state.dense_steps) == 0 and int(state.steps) < 60
+        best = cost[linear_sum_assignment(cost)].sum()
+        assert float(state.result.cost) == best
+
+
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
 @pytest.mark.parametrize("method", METHODS)
 def test_larger(family, method):

@@ -443,7 +443,9 @@ def stepped(cost):
         counts += (state.dense_steps, state.termination_rounds)
         if state.done:
             break
-    assert sorted(state.stage_ms()) == ["augment", "bid", "look", "price", "select"]
+    assert sorted(state.stage_ms()) == [
+        "auction", "augment", "bid", "look", "price", "refine", "select",
+    ]  # fmt: skip
     return state.result, counts
 
 

@@ -63,7 +63,8 @@ def test_a_method_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     call = partial(native_call, present="", maximize=False, steps=0, method="cores")
     monkeypatch.setattr(native_large, "native_call", lambda *args, **_: call(*args, core_dims=[2]))
     with pytest.raises(
-        (jax.errors.JaxRuntimeError, ValueError), match="method=cores; known: core, classical, tree"
+        (jax.errors.JaxRuntimeError, ValueError),
+        match="method=cores; known: core, auction, classical, tree",
     ):
         jax.block_until_ready(jm.solve_assignment(jnp.ones((5, 17)), method="core"))
 

@@ -16,6 +16,7 @@ from extreme_helpers import Kind, problems
 from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES
 from jaxmatch import stepping
 
 
@@ -176,3 +177,11 @@ def test_trees_find_out_that_there_is_no_assignment(library, shape):
     cost[: shape[0] // 2 + 2, shape[1] // 5 :] = np.inf
     expected = assert_as_on_cpu(library, cost, "core", SCHEDULES)
     assert expected.status == jm.Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters"])
+@pytest.mark.parametrize("grid", [(6, 64), (3, 128)], ids=str)
+def test_warps_share_a_row(library, family, grid):
+    """Rows of enough columns for several warps of a block, which read packs of costs."""
+    cost = FAMILIES[family](520, 1).astype(np.float32)
+    assert_as_on_cpu(library, cost, "auction", [{"seed": 5, "grid": grid}])

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from helpers import assert_same_bits, to_numpy, x64
 from scipy.optimize import linear_sum_assignment
-from sharded_helpers import SIDES, sharded
-from test_core_emulated import KINDS, METHODS, costs
+from sharded_helpers import METHODS, SIDES, sharded
+from test_core_emulated import KINDS, costs
 from test_core_structured import moved_classes
 from test_sharded_costs import beyond_the_grid
 
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 RUBBISH = 0xAB  # in memory of which nothing is known: nothing is zero by luck
 DTYPES = ["int32", "float32", "float64"]
 # Words of Control in ffi/assignment/large/state.h.
-PRICINGS, DENSE_PHASES, FLIP, COARSE = 4, 5, 21, 22
+PRICINGS, DENSE_STEPS, FLIP, COARSE = 4, 5, 25, 26
 # Of Continuation and Step in ffi/assignment/large/sharded/state.h.
-RELAY_STEP, HEAR_ZEROS = 73, 15
+RELAY_STEP, HEAR_ZEROS = 89, 15
 
 
 @pytest.fixture(scope="session")
@@ -270,7 +270,7 @@ def test_classes_are_turned(library, by):
     cost[:, good] = np.arange(5) + random.integers(0, 2, (6, 1))
     given = {"row_mask": np.arange(6) < 5}
     device, _ = assert_as_on_cpu(library, cost, by, 2, "core", SCHEDULES[:2], **given)
-    assert device.control(PRICINGS) > 1 and device.control(DENSE_PHASES) == 0
+    assert device.control(PRICINGS) > 1 and device.control(DENSE_STEPS) == 0
 
 
 @both_sides
@@ -278,7 +278,7 @@ def test_trees_take_over(library, by):
     cost = moved_classes(45).astype(np.int32)
     cost = cost if by == "row_axis" else cost.T
     device, _ = assert_as_on_cpu(library, cost, by, 2, "core", SCHEDULES[2:])
-    assert device.control(DENSE_PHASES) > 0
+    assert device.control(DENSE_STEPS) > 0
 
 
 @both_sides

@@ -18,6 +18,7 @@ import jaxmatch as jm
 
 
 LARGE = ("core", "auction", "classical", "tree")
+SHARDED = ("core", "classical", "tree")
 METHODS = ("auto", "jonker_volgenant", *LARGE, "xla")
 UNIT = 1074  # every float64 is a multiple of 2^-1074
 

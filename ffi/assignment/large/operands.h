@@ -88,6 +88,7 @@ inline LargeResults results_of(const AssignmentOperands& batch, int64_t b) {
 
 // Points of both sides, in place of costs.
 struct PointOperands {
+  bool given = false;
   const void *rows = nullptr, *cols = nullptr;  // [batch, dims, n] and [batch, dims, m]
   int64_t dims = 0;
   Metric metric = Metric::kSqeuclidean;
@@ -139,7 +140,7 @@ struct LargeOperands {
   template <class Solve>
   ffi::Error for_each_problem(Solve solve) const {
     for (int64_t b = 0; b < batch.batch; ++b) {
-      const ffi::Error error = for_costs(batch.cost_dtype, points.cols != nullptr,
+      const ffi::Error error = for_costs(batch.cost_dtype, points.given,
                                          [&](auto element) { return solve(element, b); });
       if (error.failure()) return error;
     }
@@ -155,7 +156,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
   PointOperands points;
   if (const auto others = optional_operand(args, given, "col_points", std::nullopt)) {
-    points = {batch->cost, others->untyped_data(), batch->n, given.named("metric", kMetrics)};
+    points = {true, batch->cost, others->untyped_data(), batch->n, given.named("metric", kMetrics)};
     const auto dims = others->dimensions();
     if (dims.size() < 2 || dims[dims.size() - 2] != points.dims ||
         dtype_of(others->element_type()) != batch->cost_dtype) {

@@ -13,25 +13,25 @@ namespace jaxmatch::assignment::large {
 // Epsilon as parts of the spread of the costs: in the first scale, from one scale to the next, and
 // in the last.
 constexpr int64_t kFirstEpsilon = 32, kScaleFactor = 4, kLastEpsilon = int64_t{1} << 26;
-// A scale ends when a part of the rows is free, or after so many rounds for each row: if the
-// problem is infeasible, rows bid without end.
+// A scale ends when at most one in so many rows is free, or after so many rounds for each row: if
+// the problem is infeasible, rows bid without end.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
 
-// At lower prices it is given up. A bid lowers a price by at most kMostRaise.
+// At lower prices it is given up, a few of the greatest bids before doubles would round a price.
 constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
 
-// The greatest difference between finite reduced costs of a row and zero, at prices that leave none
-// negative.
+// The greatest difference between finite reduced costs of a row, at the prices in v_real, among
+// every `step`-th row.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p) {
+JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p, int64_t step) {
   const LargeState& s = p.s;
   team.leader([&] { s.control->reach = 0; });
   team.sync();
-  team.rows(s.n, [&](Lanes g, int64_t i) {
-    if (!p.has_row(i)) return;
-    const int64_t most = greatest_finite(p, g, s.v_real, i);
-    if (g.lane == 0 && most > load_relaxed(&s.control->reach)) {
-      atomic_max(&s.control->reach, most);
+  team.rows((s.n + step - 1) / step, [&](Lanes g, int64_t k) {
+    if (!p.has_row(k * step)) return;
+    const int64_t spread = spread_of_row(p, g, s.v_real, k * step);
+    if (g.lane == 0 && spread > load_relaxed(&s.control->reach)) {
+      atomic_max(&s.control->reach, spread);
     }
   });
   team.sync();
@@ -79,7 +79,8 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
         if (g.lane != 0) return;
         store_relaxed(s.bid_col + k, two.col);
         if (two.col < 0) return;
-        // The only allowed column is worth no more than usual: others may need it, too.
+        // Any raise would do for the only allowed column. It is epsilon, as others may need it,
+        // too.
         const double gain = two.next < infinity() ? two.next - two.least : 0;
         atomic_min(s.bid + two.col, pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon,
                                              load_relaxed(rows + k)));
@@ -87,7 +88,8 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
   team.sync();
   return team.sum(count, [&](int64_t k) {
     const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);
-    if (j < 0) return false;  // has no allowed column: the forests find that it is infeasible
+    // No allowed column has a cost within the range of units: searches over all costs decide.
+    if (j < 0) return false;
     const auto list = [&](int32_t row) {
       store_relaxed(next + atomic_add(length), row);
       return true;

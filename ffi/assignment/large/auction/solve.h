@@ -24,24 +24,21 @@ namespace jaxmatch::assignment::large {
 // must be moved far.
 constexpr int64_t kPartFree = 20;
 
-// Begins an auction at the present prices and pairs, unless costs are tied and it is not asked for:
-// where no cost is more units than there are rows, trees find many paths at once. Returns whether
-// it has begun.
+// Begins an auction, at the present prices and pairs.
 template <class Team, class T>
-JAXMATCH_DEVICE bool begin_auction(Team& team, const LargeProblem<T>& p, bool asked) {
+JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
   publish_prices(team, p);
-  const int64_t spread = find_spread(team, p);  // ends with a barrier
-  const bool begins = asked || spread > load_relaxed(&s.control->rows);
+  const int64_t spread = find_spread(team, p, 1);
   team.each(s.m, [&](int64_t j) { store_relaxed(s.bid + j, kNoBid); });
   team.leader([&] {
     s.control->epsilon = greater(spread / kFirstEpsilon, int64_t{1});
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
-    s.control->auction = begins ? kHeldAuction : kNoAuction;
+    s.control->auction = kHeldAuction;
   });
   team.sync();
-  return begins;
+  return kAuction;
 }
 
 template <class Team, class T>
@@ -87,20 +84,23 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }
 
+// Decides whether an auction may be held. Not where columns stay free: they must keep the greatest
+// price, which an auction at several scales does not ensure. Nor where the costs of a row span no
+// more units than there are rows: then many are equal, and trees find many paths at once.
 template <class Team, class T>
 JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_first) {
   Control& c = *p.s.control;
+  constexpr int64_t kSampledRows = 64;
   begin(team, p);
-  // Where columns stay free, they must keep the greatest price, which an auction at several scales
-  // does not ensure.
-  const bool square = load_relaxed(&c.rows) == load_relaxed(&c.cols);
-  team.leader([&] { c.auction = square ? kMayHoldAuction : kNoAuction; });
-  if (square && auction_first) {
-    begin_auction(team, p, true);
-    return kAuction;
-  }
   publish_prices(team, p);
-  return select_stage(team, p);
+  const int64_t rows = load_relaxed(&c.rows);
+  const bool square = rows == load_relaxed(&c.cols);
+  const bool may_hold =
+      square &&
+      (auction_first || find_spread(team, p, (p.s.n + kSampledRows - 1) / kSampledRows) > rows);
+  team.leader([&] { c.auction = may_hold ? kMayHoldAuction : kNoAuction; });
+  team.sync();
+  return square && auction_first ? begin_auction(team, p) : select_stage(team, p);
 }
 
 // Bids that an auction follows are a step of their own.
@@ -110,20 +110,19 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   const int next = bid_stage(team, p);
   team.sync();
   const bool few_free = kPartFree * load_relaxed(&c.free_rows) <= load_relaxed(&c.rows);
-  const bool may_hold = load_relaxed(&c.auction) == kMayHoldAuction;
-  if (!may_hold || few_free || !begin_auction(team, p, false)) return next;
+  if (load_relaxed(&c.auction) != kMayHoldAuction || few_free) return next;
   team.leader([&] { c.steps += 1; });
   --budget;
-  return kAuction;
+  return begin_auction(team, p);
 }
 
 // Steps over all costs, after the core method has given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
-  const Control& c = *p.s.control;
-  if (load_relaxed(&c.auction) == kMayHoldAuction && begin_auction(team, p, false)) return kAuction;
+  const int auction = load_relaxed(&p.s.control->auction);
+  if (auction == kMayHoldAuction) return begin_auction(team, p);
   --budget;
-  return load_relaxed(&c.auction) == kNoAuction ? tree_stage(team, p) : forest_stage(team, p);
+  return auction == kNoAuction ? tree_stage(team, p) : forest_stage(team, p);
 }
 
 template <class Team, class T>

@@ -30,6 +30,10 @@ struct TwoLeast {
   }
 };
 
+JAXMATCH_DEVICE inline int64_t spread_between(double least, double most) {
+  return least < infinity() ? int64_t(most - least) : 0;
+}
+
 #if defined(__CUDACC__)
 
 // Includes the columns from `first` on in steps of `kPacks` packs of neighbouring columns for each
@@ -85,13 +89,13 @@ JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v,
   return TwoLeast::of_lanes(g, own);
 }
 
-// The greatest finite reduced cost of row i; 0 if there is none.
+// The greatest difference between finite reduced costs of row i; 0 if there are none.
 template <class P>
-JAXMATCH_NOINLINE int64_t greatest_finite(const P& problem, Lanes g, const double* v, int64_t i) {
+JAXMATCH_NOINLINE int64_t spread_of_row(const P& problem, Lanes g, const double* v, int64_t i) {
   constexpr int kCols = P::kComputed ? 4 : 8;
   const P p = problem;
   const int64_t row[1] = {i};
-  double most = 0;
+  double most = -infinity(), least = infinity();
   for (int64_t j = g.lane; j < p.s.m; j += kCols * g.kCount) {
     const auto place = [&](int a) { return lesser(j + a * g.kCount, p.s.m - 1); };
     typename P::Element cost[1][kCols];
@@ -100,9 +104,10 @@ JAXMATCH_NOINLINE int64_t greatest_finite(const P& problem, Lanes g, const doubl
     for (int a = 0; a < kCols; ++a) {
       const double x = p.costs.key_of(cost[0][a]) - load_relaxed(v + place(a));
       most = x < infinity() ? greater(most, x) : most;
+      least = lesser(least, x);
     }
   }
-  return -g.min(-int64_t(most));
+  return spread_between(g.min_real(least), -g.min_real(-most));
 }
 
 #else
@@ -130,8 +135,8 @@ TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int
 }
 
 template <class P>
-int64_t greatest_finite(const P& p, Lanes, const double* v, int64_t i) {
-  double most = 0;
+int64_t spread_of_row(const P& p, Lanes, const double* v, int64_t i) {
+  double most = -infinity(), least = infinity();
   vectorized([&]() JAXMATCH_VECTORIZED {
     double reduced[kVectorColumns];
     for (int64_t j = 0; j < p.s.m; j += kVectorColumns) {
@@ -139,10 +144,11 @@ int64_t greatest_finite(const P& p, Lanes, const double* v, int64_t i) {
       reduce(p, v, i, j, count, reduced);
       for (int a = 0; a < count; ++a) {
         most = reduced[a] < infinity() ? greater(most, reduced[a]) : most;
+        least = lesser(least, reduced[a]);
       }
     }
   });
-  return int64_t(most);
+  return spread_between(least, most);
 }
 
 #endif

@@ -3,11 +3,12 @@
 //
 // Each augmentation on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
 // the duals feasible for all costs and frees the rows whose pair is no longer tight. If the cores
-// contain no path, yield few paths at a time or have changed too often, the tree variant of the
-// Hungarian method continues from the current duals and pairs. Each of its iterations reads every
-// cost at most once, keeps the duals feasible and adds a pair, or proves infeasibility.
-// Termination: at most patience() pricings, then n such iterations; in wide problems also pricings
-// before these iterations, each of which frees a row.
+// contain no path, yield few paths at a time or have changed too often, searches over all costs
+// continue from the current duals and pairs: an auction and then forests
+// (assignment/large/auction), or the tree variant of the Hungarian method. A forest or an iteration
+// of that variant keeps the duals feasible and adds a pair, or proves infeasibility. Termination:
+// at most patience() pricings, once more after an auction, whose rounds are bounded, then n such
+// searches; in wide problems also pricings before these, each of which frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -23,9 +24,9 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // The core method gives up after patience() pricings, or after patience() steps that find paths
-// for less than 1 / kPartFound of the free rows. Large problems have more patience: forests and
-// trees read all costs, and with points trees may need a dual update per column. An auction comes
-// sooner.
+// for less than 1 / kPartFound of the free rows. An auction comes soon. Without one, or after
+// it, large problems have more patience: forests and trees read all costs, and with points trees
+// may need a dual update per column.
 constexpr int kPatienceBeforeAuction = 16;
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kPartFound = 32;
@@ -335,7 +336,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
   if (stage > kBegin) read_quantizer();
   team.sync();
   while (stage != kFinish && stage != kDone) {
-    if ((stage == kAugment || stage == kAuction) && budget == 0) return;
+    if ((stage == kAugment || stage == kAuction) && budget <= 0) return;
     int next = run_stage(stage);
     // If the solution uses clamped costs, solve again with a higher clamp.
     bool clamp_less = false;

@@ -9,7 +9,7 @@
 namespace jaxmatch::assignment::large {
 
 // One kernel for the methods with candidate sets, and one for both Hungarian methods. `variant`:
-// the second one of the two.
+// begin with an auction, or the tree variant.
 template <class T, bool kHasCore>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_large_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,

@@ -9,9 +9,10 @@
 namespace jaxmatch::assignment::large {
 
 // All threads of the grid call all functions in the same order. each() and rows() contain no
-// barrier. prices() and gather_arcs() synchronise the block. lower_offers() may synchronise the
-// grid inside, but not at its end. sync() and every function that returns a sum synchronise the
-// grid. relax_to_fixed_point() ends for all threads in the same round of termination detection.
+// barrier. prices(), gather_arcs() and share_rows() may synchronise the block; a barrier of the
+// grid must separate two calls of share_rows(). lower_offers() may synchronise the grid inside, but
+// not at its end. sync() and every function that returns a sum synchronise the grid.
+// relax_to_fixed_point() ends for all threads in the same round of termination detection.
 class GridTeam {
  public:
   __device__ GridTeam(Control* control, ArcCacheSize cache_size)
