@@ -2,8 +2,8 @@
 
     python -m benchmarks.assignment.structured [--quick] [--out FOLDER]
 
-Families of `assignment/families.py` in float32. Every answer is compared with scipy's optimum of
-the same float32 costs, and proved by its duals.
+Families of `assignment/families.py` in float32. Every answer is held against its duals, and up to
+n = 4096 compared with scipy's optimum of the same float32 costs.
 
 On a GPU: batches and single problems by `method="auto"` and by the methods that it chooses from;
 wall milliseconds of a call, and scipy on all threads of the host. Writes
@@ -46,7 +46,7 @@ GPU_CASES += [(256, 512, FEW), (1, 2048, FEW)]
 SLOW_GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW), (1, 8192, FEW)]
 MISLEADING_CASES = [(name, 1000 if name == "outer product" else 5000) for name in MISLEADING]
 POINT_CASES = [(4000, [*POINTS]), (50_000, ["sphere to shape", "uniform in the plane"])]
-MOST_BY_SCIPY, MOST_IN_A_BLOCK = 4096, 4096  # longer sides are proved by duals alone
+MOST_BY_SCIPY, MOST_IN_A_BLOCK = 4096, 4096  # longer sides are held against duals alone
 CPU_CASES = [(256, SQUARE), (1024, SQUARE)]
 SLOW_CPU_CASES = [(2048, SQUARE), (4096, FEW)]
 
@@ -68,7 +68,7 @@ def prove(cost: np.ndarray, best: np.ndarray | None, res: jm.Assignment) -> None
         assert apart <= 1e-9 * max(1, abs(paid)) + gap and gap <= 1e-6 * abs(paid), (paid, gap)
     check = _check(jnp.asarray(cost), res)  # by the duals, in float32
     assert np.asarray(check.valid).all()
-    assert (np.asarray(check.gap) <= 1e-3 * np.abs(np.asarray(res.cost))).all(), check.gap
+    assert (np.asarray(check.gap) <= 1e-5 * np.abs(np.asarray(res.cost))).all(), check.gap
 
 
 def gpu_rows(quick: bool) -> Iterator[Row]:
@@ -116,7 +116,7 @@ def points_row(n: int, name: str) -> Row:
     res = jax.jit(jm.solve_assignment_points)(x, y)
     assert int(res.status) == jm.Status.OPTIMAL and float(res.gap) <= 1e-6 * float(res.cost)
     check = jm.check_assignment_points(x, y, res)
-    assert bool(check.valid) and float(check.gap) <= 1e-3 * float(res.cost), check.gap
+    assert bool(check.valid) and float(check.gap) <= 1e-5 * float(res.cost), check.gap
     solve = jax.jit(jm.solve_assignment_points)
     return {
         "problems": 1,

@@ -171,10 +171,10 @@ def solve_assignment(
     against all costs, until no candidate set changes. If bids leave more than one in 20 rows free,
     or if this stalls, an auction with ε-scaling supplies prices and most pairs, which price
     refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 300
-    times. If the method stalls again, searches read all costs: forests of shortest paths from all
-    free rows; trees of the Hungarian method where there are more columns than rows. `"tree"` needs
-    O(n + m) memory besides the costs, `"classical"` one bit per pair; both read all costs many
-    times.
+    times. If the method stalls again, forests of shortest paths from all free rows read all costs.
+    Where there are more columns than rows, or few different costs, there is no auction, and the
+    trees of `"tree"` follow instead of forests. `"tree"` needs O(n + m) memory besides the costs,
+    `"classical"` one bit per pair; both read all costs many times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
     method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and

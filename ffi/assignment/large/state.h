@@ -83,7 +83,7 @@ struct Control {
   int32_t exact = 0;            // costs are multiples of the unit
   int32_t recent_pricings = 0;  // with this unit
   int32_t too_wide = 0;
-  int32_t trees = 0;  // the core method gave up: steps grow trees over all costs
+  int32_t trees = 0;  // the core method gave up: an auction, or searches over all costs, follow
   Progress progress;
   QuantRange range;
   double factor = 1, boost = 1;

@@ -1,6 +1,7 @@
 // An auction with epsilon scaling (Bertsekas and Castanon 1991): in rounds, every free row bids for
 // its best column, all at the same prices. Each scale is cut off once few rows are free, because
-// the last rows would bid against each other for long; forests of shortest paths match them.
+// the last rows would bid against each other for long; the core method matches them, from
+// candidates at the prices of the auction.
 #ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
