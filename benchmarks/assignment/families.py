@@ -20,6 +20,7 @@ def _on_sphere(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 Points = tuple[np.ndarray, np.ndarray]
+Family = Callable[[int, int], np.ndarray]
 
 
 def sphere_and_shape(n: int, seed: int) -> Points:
@@ -113,13 +114,13 @@ POINTS: dict[str, Callable[[int, int], Points]] = {
     "uniform in the plane": in_a_plane,
 }
 # On these the candidates of `"core"` lead nowhere.
-MISLEADING: dict[str, Callable[[int, int], np.ndarray]] = {
+MISLEADING: dict[str, Family] = {
     "clusters, few rows too many": few_too_many,
     "three zeros a row": few_zeros,
     "eight classes": classes,
     "outer product": outer_product,
 }
-FAMILIES: dict[str, Callable[[int, int], np.ndarray]] = {
+FAMILIES: dict[str, Family] = {
     "sphere to shape": lambda n, seed: squared_distances(*sphere_and_shape(n, seed)),
     "shifted clouds": shifted,
     "20 clusters": lambda n, seed: squared_distances(*two_clusterings(n, seed)),

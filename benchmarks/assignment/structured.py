@@ -1,4 +1,4 @@
-"""Square assignments with costs as people have them, beside uniform ones.
+"""Assignments with costs as people have them, beside uniform ones.
 
     python -m benchmarks.assignment.structured [--quick] [--out FOLDER]
 
@@ -30,7 +30,7 @@ from scipy.optimize import linear_sum_assignment
 from tqdm import tqdm
 
 import jaxmatch as jm
-from benchmarks.assignment.families import FAMILIES, MISLEADING, POINTS
+from benchmarks.assignment.families import FAMILIES, MISLEADING, POINTS, Family
 from benchmarks.common import options, plots, record
 from benchmarks.common.record import Row
 from benchmarks.common.timing import median_ms
@@ -47,6 +47,9 @@ SLOW_GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW), (1, 8192, FEW)]
 MISLEADING_CASES = [(name, 1000 if name == "outer product" else 5000) for name in MISLEADING]
 POINT_CASES = [(4000, [*POINTS]), (50_000, ["sphere to shape", "uniform in the plane"])]
 MOST_BY_SCIPY, MOST_IN_A_BLOCK = 4096, 4096  # longer sides are held against duals alone
+# (problems, n, part of the rows that is missing)
+MISSING_GPU_CASES = [(32, 1024, 1 / 1024), (32, 1024, 0.1), (1, 4096, 1 / 4096), (1, 4096, 0.1)]
+MISSING_CPU_CASES = [(1024, 1 / 1024), (1024, 0.1), (2048, 0.1)]
 CPU_CASES = [(256, SQUARE), (1024, SQUARE)]
 SLOW_CPU_CASES = [(2048, SQUARE), (4096, FEW)]
 
@@ -55,13 +58,18 @@ def best_of(cost: np.ndarray) -> float:
     return float(cost[linear_sum_assignment(cost)].sum(dtype=np.float64))
 
 
+def without_rows(family: Family, part: float) -> Family:
+    """The family without this part of its rows: columns stay free."""
+    return lambda n, seed: family(n, seed)[: n - int(part * n)]
+
+
 _check = jax.jit(jm.check_assignment)
 SOLVERS = {m: jax.jit(partial(jm.solve_assignment, method=m)) for m in METHODS}
 
 
 def prove(cost: np.ndarray, best: np.ndarray | None, res: jm.Assignment) -> None:
     """Raises an AssertionError unless every problem is solved, to scipy's optimum if known."""
-    rows = np.arange(cost.shape[-1])
+    rows = np.arange(cost.shape[-2])
     for k, (c, cols, gap) in enumerate(zip(cost, np.asarray(res.col4row), np.asarray(res.gap))):  # noqa: B905
         paid = c[rows, cols].sum(dtype=np.float64)
         apart = 0 if best is None else abs(paid - best[k])
@@ -77,15 +85,16 @@ def gpu_rows(quick: bool) -> Iterator[Row]:
         yield one_gpu_row(b, n, name, FAMILIES[name])
     if quick:
         return
+    for b, n, part in tqdm(MISSING_GPU_CASES):
+        for name in FEW:
+            yield one_gpu_row(b, n, name, without_rows(FAMILIES[name], part))
     for name, n in tqdm(MISLEADING_CASES):
         yield one_gpu_row(1, n, name, MISLEADING[name], by_scipy=False)
     for n, name in tqdm([(n, name) for n, names in POINT_CASES for name in names]):
         yield points_row(n, name)
 
 
-def one_gpu_row(
-    b: int, n: int, name: str, family: Callable[[int, int], np.ndarray], by_scipy: bool = True
-) -> Row:
+def one_gpu_row(b: int, n: int, name: str, family: Family, by_scipy: bool = True) -> Row:
     # Few different problems: scipy has to solve each.
     some = np.stack([family(n, seed) for seed in range(min(b, 8))]).astype(np.float32)
     start, known = time.perf_counter(), None
@@ -95,7 +104,7 @@ def one_gpu_row(
     scipy_ms = (time.perf_counter() - start) * 1e3 * max(1, b / 8)
     cost = jnp.asarray(np.tile(some, (b // len(some), 1, 1)))
     cost = cost if b > 1 else cost[0]
-    row: Row = {"problems": b, "n": n, "costs": name}
+    row: Row = {"problems": b, "rows": some.shape[1], "n": n, "costs": name}
     methods = METHODS if b == 1 else METHODS[:2]
     # A single block takes seconds where searches are long.
     methods = [m for m in methods if m != METHODS[1] or (n <= MOST_IN_A_BLOCK and by_scipy)]
@@ -120,6 +129,7 @@ def points_row(n: int, name: str) -> Row:
     solve = jax.jit(jm.solve_assignment_points)
     return {
         "problems": 1,
+        "rows": n,
         "n": n,
         "costs": f"points, {name}",
         "auto_ms": median_ms(solve, x, y, budget=0.1),
@@ -131,7 +141,7 @@ def peers() -> dict[str, Callable[[np.ndarray], Any]]:
     try:
         import lap
 
-        found["lapx"] = lap.lapjvx
+        found["lapx"] = partial(lap.lapjvx, extend_cost=True)
     except ImportError:
         pass
     try:
@@ -144,21 +154,30 @@ def peers() -> dict[str, Callable[[np.ndarray], Any]]:
 
 
 def cpu_rows(quick: bool) -> Iterator[Row]:
-    solve = jax.jit(jm.solve_assignment)
     for n, names in tqdm(CPU_CASES + ([] if quick else SLOW_CPU_CASES)):
         for name in names:
-            cost = FAMILIES[name](n, 0).astype(np.float32)
-            res = solve(jnp.asarray(cost))
-            prove(cost[None], np.array([best_of(cost)]), jax.tree.map(lambda x: x[None], res))
-            row: Row = {"n": n, "costs": name}
-            row["jaxmatch_ms"] = median_ms(solve, jnp.asarray(cost), budget=0.5)
-            double = cost.astype(np.float64)  # what the peers take without a copy
-            for peer, call in peers().items():
-                if n > 2048 and peer == "lapx":
-                    continue  # half a minute for each
-                row[f"{peer}_ms"] = median_ms(call, double, budget=0.2, least=1)
-                row[f"by_{peer}"] = row["jaxmatch_ms"] / row[f"{peer}_ms"]
-            yield row
+            # lapx takes half a minute for each of the largest.
+            beside = {"scipy", "POT"} if n > 2048 else {"scipy", "POT", "lapx"}
+            yield one_cpu_row(n, name, FAMILIES[name], beside)
+    if quick:
+        return
+    for n, part in tqdm(MISSING_CPU_CASES):
+        for name in FEW:
+            yield one_cpu_row(n, name, without_rows(FAMILIES[name], part), {"scipy", "lapx"})
+
+
+def one_cpu_row(n: int, name: str, family: Family, beside: set[str]) -> Row:
+    cost, solve = family(n, 0).astype(np.float32), SOLVERS["auto"]
+    res = solve(jnp.asarray(cost))
+    prove(cost[None], np.array([best_of(cost)]), jax.tree.map(lambda x: x[None], res))
+    row: Row = {"rows": len(cost), "n": n, "costs": name}
+    row["jaxmatch_ms"] = median_ms(solve, jnp.asarray(cost), budget=0.5)
+    double = cost.astype(np.float64)  # what the peers take without a copy
+    for peer, call in peers().items():
+        if peer in beside:
+            row[f"{peer}_ms"] = median_ms(call, double, budget=0.2, least=1)
+            row[f"by_{peer}"] = row["jaxmatch_ms"] / row[f"{peer}_ms"]
+    return row
 
 
 def plot(rows: list[Row], peers: dict[str, str], title: str, path: Any) -> None:
@@ -185,13 +204,13 @@ def main() -> None:
     for row in (gpu_rows if on_gpu else cpu_rows)(args.quick):
         rows.append(row)
         record.write_json(args.out, name, content)  # a run may be cut off
-    record.print_table("square assignments, float32, ms", rows)
+    record.print_table("assignments, float32, ms", rows)
     if on_gpu:
-        drawn = [row for row in rows if (row["problems"], row["n"]) == (32, 1024)]
+        drawn = [row for row in rows if (row["problems"], row["rows"]) == (32, 1024)]
         values = {"jaxmatch": "auto_ms", "scipy, all threads": "scipy_threads_ms"}
         title = f"32 problems of 1024 × 1024, float32, one {content['gpu']}"
     else:
-        drawn = [row for row in rows if row["n"] == 1024]
+        drawn = [row for row in rows if row["rows"] == 1024]
         values = {"jaxmatch": "jaxmatch_ms"} | {peer: f"{peer}_ms" for peer in peers()}
         title = "one problem of 1024 × 1024 on one core"
     plot(drawn, values, title, args.out / f"{name}.png")

@@ -33,9 +33,8 @@ def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
         """Decides again: under `vmap` the batch is larger than it was outside."""
         if not _prefers_core(problem):
             return _jonker_volgenant(problem, maximize=maximize)
-        small = min(problem.cost.shape[-2:]) < _FEWEST_ROWS_OF_LARGE_AUCTION
-        small = small and _fits_a_block(problem)
-        cuda = _core_or_block if small else partial(_on_large, method="core")
+        block = _has_block_auction(problem) and _fits_a_block(problem)
+        cuda = _core_or_block if block else partial(_on_large, method="core")
         return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -77,6 +76,14 @@ def _large(
         )
     solve = partial(_on_large, method=large_method)
     return _by_platform(problem, cpu=solve, cuda=solve, maximize=maximize)
+
+
+def _has_block_auction(problem: AssignmentProblem) -> bool:
+    """Whether a block would hold an auction faster than the whole GPU. It needs square problems."""
+    n, m = problem.cost.shape[-2:]
+    return n == m < _FEWEST_ROWS_OF_LARGE_AUCTION and not any(
+        mask is not None for mask in problem.masks
+    )
 
 
 def _fits_a_block(problem: AssignmentProblem) -> bool:

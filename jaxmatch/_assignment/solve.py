@@ -81,8 +81,8 @@ def solve_assignment(
     - `method`: a name of this table. `"auto"` is `"jonker_volgenant"` on CPU. On CUDA:
       `"jonker_volgenant"` for batches with sides up to 4096 (2048 for int64); `"core"` for longer
       sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`.
-      Below 1536 rows `"jonker_volgenant"` takes over where the bids of `"core"` call for an
-      auction.
+      Square problems below 1536 rows without masks go to `"jonker_volgenant"` where the bids of
+      `"core"` call for an auction.
 
       | `method` | algorithm | parallelism |
       | --- | --- | --- |
@@ -94,9 +94,9 @@ def solve_assignment(
 
       Where searches for paths would be long, as for point clouds that move far,
       `"jonker_volgenant"` and `"core"` start them from the prices of an auction with ε-scaling.
-      This is for problems with as many rows as columns, without `unmatched_cost`.
       `"jonker_volgenant"` does it on CPU from 64 unmasked rows on; on CUDA for square arrays of 192
-      rows and more, without `warm_start`.
+      rows and more with as many unmasked rows as columns, without `unmatched_cost` and
+      `warm_start`.
 
       `"core"`, `"auction"`, `"classical"` and `"tree"` solve one problem at a time; they take no
       int64 and no `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is
@@ -172,9 +172,9 @@ def solve_assignment(
     or if this stalls, an auction with ε-scaling supplies prices and most pairs, which price
     refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 300
     times. If the method stalls again, forests of shortest paths from all free rows read all costs.
-    Where there are more columns than rows, or few different costs, there is no auction, and the
-    trees of `"tree"` follow instead of forests. `"tree"` needs O(n + m) memory besides the costs,
-    `"classical"` one bit per pair; both read all costs many times.
+    Where there are few different costs there is no auction, and the trees of `"tree"` follow
+    instead of forests. `"tree"` needs O(n + m) memory besides the costs, `"classical"` one bit per
+    pair; both read all costs many times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
     method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and

@@ -115,16 +115,26 @@ def test_rounds_are_few(family, method):
 
 
 @pytest.mark.parametrize("method", ["core", "auction"])
-def test_one_scale_at_a_time(method):
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "shifted clouds"])
+@pytest.mark.parametrize("rows", [511, 500, 256])
+def test_rounds_are_few_where_columns_stay_free(rows, family, method):
+    cost = jnp.asarray(FAMILIES[family](512, 8)[:rows], jnp.float32)
+    state = jax.jit(lambda c: stepping.step(c, stepping.init(c, method=method), steps=10**6))(cost)
+    assert state.done and int(state.steps) < 100 and int(state.termination_rounds) < 3000
+
+
+@pytest.mark.parametrize("method", ["core", "auction"])
+@pytest.mark.parametrize("rows", [300, 290])
+def test_one_scale_at_a_time(rows, method):
     """Stopped after every step, an auction resumes where it was, to the same bits."""
-    cost = jnp.asarray(FAMILIES["sphere to shape"](300, 9), jnp.float32)
+    cost = jnp.asarray(FAMILIES["sphere to shape"](300, 9)[:rows], jnp.float32)
     whole = jm.solve_assignment(cost, method=method)
     state, matched = stepping.init(cost, method=method), []
     while not state.done:
         state = stepping.step(cost, state)
         matched.append(int(state.matched_rows))
     # The last call may only price what the last step has found.
-    assert 10 < int(state.steps) <= len(matched) <= int(state.steps) + 1 and matched[-1] == 300
+    assert 10 < int(state.steps) <= len(matched) <= int(state.steps) + 1 and matched[-1] == rows
     assert_same_bits(state.result, whole)
 
 
@@ -190,6 +200,92 @@ def test_masks_and_orientations(n, m, maximize, method):
     assert int(res.status) == jm.Status.OPTIMAL
     np.testing.assert_allclose(float(res.cost), best, rtol=1e-6)
     assert bool(jm.check_assignment(used, res, **given).valid)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16"])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_columns_that_stay_free(family, dtype, method):
+    """A few of them, and as many as there are rows; on either side."""
+    if method == "auction" and dtype == "int64":
+        pytest.skip("methods for large problems take no int64")
+    cost = rounded(FAMILIES[family](300, 12)[:300, :300], dtype)
+    with x64(dtype in WIDE):
+        for used in [cost[:-1], cost[:, :-12], cost[:150], cost[:, :200].T]:
+            res = jm.solve_assignment(used, method=method)
+            best = used.astype(np.float64)[linear_sum_assignment(used.astype(np.float64))].sum()
+            assert int(res.status) == jm.Status.OPTIMAL
+            np.testing.assert_allclose(
+                np.where(res.col4row >= 0, used[np.arange(len(used)), res.col4row], 0).sum(
+                    dtype=np.float64
+                ),
+                best,
+                atol=float(res.gap),
+                rtol=1e-12,
+            )
+            check = jm.check_assignment(used, res)
+            assert bool(check.valid) and float(check.gap) <= 1e-6 * abs(best) + 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float64"])
+@pytest.mark.parametrize("shape", [(300, 300), (280, 300), (300, 200)], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_that_stay_unmatched(family, shape, dtype):
+    """Each row may take a column of its own at its unmatched cost: a problem that scipy solves."""
+    n, m = shape
+    cost = np.rint(FAMILIES[family](300, 13)[:n, :m] * 2.0**10)
+    ideal = cost.min(1)
+    for leave in [ideal, np.sort(cost, 1)[:, 20], np.full(n, cost.mean() // 2), ideal + 1e9]:
+        own = np.full((n, n), np.inf)
+        np.fill_diagonal(own, leave)
+        whole = np.concatenate([cost, own], 1)
+        with x64(True):
+            given = cost.astype(dtype), {"unmatched_cost": leave.astype(dtype)}
+            res = jm.solve_assignment(given[0], **given[1])
+            best = whole[linear_sum_assignment(whole)].sum()
+            assert int(res.status) == jm.Status.OPTIMAL
+            check = jm.check_assignment(given[0], res, **given[1])
+            # Float64 costs have no common unit, so that duals of an auction may be rounded.
+            most = 1e-9 if dtype == "float64" else 0
+            assert float(res.cost) == best and float(res.gap) <= most
+            assert bool(check.valid) and float(check.gap) <= most
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16"])
+@pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "features of rank 64"])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_walls(family, dtype, maximize):
+    """Far higher costs instead of forbidden pairs change neither optimum nor precision."""
+    random = np.random.default_rng(14)
+    cost = rounded(FAMILIES[family](200, 15), dtype)
+    sign = -1 if maximize else 1
+    used = cost[:, :180] if family == "20 clusters" else cost
+    with x64(dtype in WIDE):
+        for wall in [10**9] if dtype == "int32" else [1e9, 1e30]:
+            walls = random.random(used.shape) < 0.7
+            cols = np.arange(used.shape[1])
+            walls[random.permutation(200)[cols], cols] = False
+            high = np.where(walls, np.asarray(wall, dtype) * sign, used)
+            res = jm.solve_assignment(high, maximize=maximize)
+            forbidden = np.where(walls, np.inf * sign, used.astype(np.float64))
+            pairs = linear_sum_assignment(forbidden, maximize=maximize)
+            best = forbidden[pairs].sum()
+            rows = np.flatnonzero(np.asarray(res.col4row) >= 0)
+            mine = forbidden[rows, np.asarray(res.col4row)[rows]].sum()
+            assert abs(mine - best) <= float(res.gap) + 1e-12 * abs(best)
+            assert float(res.gap) <= 1e-9 * abs(best)
+            assert bool(jm.check_assignment(high, res, maximize=maximize).valid)
+
+
+@pytest.mark.parametrize("wall", [1e9, 1e30])
+def test_walls_that_must_be_paid(wall):
+    """As few of them as possible, also in a row that has nothing else."""
+    cost = FAMILIES["sphere to shape"](200, 16)
+    cost[:40, 30:] = wall
+    cost[50] = wall
+    res = jm.solve_assignment(cost.astype(np.float32))
+    paid = (cost[np.arange(200), np.asarray(res.col4row)] == wall).sum()
+    assert paid == 11 and float(res.gap) <= 1e-10 * wall
 
 
 @pytest.mark.parametrize("columns", [100, 129])

@@ -85,16 +85,17 @@ def test_ties_are_spread(kind, method):
 @pytest.mark.parametrize("shape", [(150, 180), (180, 150)], ids=str)
 def test_trees_take_over(shape):
     """Where cores lead nowhere, searches over all costs do, and go on from what there is."""
-    cost = costs("products", *shape)
+    cost = costs("rank one sums", *shape)
     with x64(True):
         state = solved_in_steps(cost)
         assert 0 < int(state.dense_steps) < int(state.steps)
         assert_optimal(cost, state.result)
 
 
-def test_an_auction_takes_over():
+@pytest.mark.parametrize("shape", [(280, 280), (150, 180), (400, 150)], ids=str)
+def test_an_auction_takes_over(shape):
     """Products have the wrong candidates until an auction has found prices."""
-    cost = costs("products", 280, 280)
+    cost = costs("products", *shape)
     with x64(True):
         state = solved_in_steps(cost)
         assert int(state.dense_steps) == 0 and int(state.steps) < 40
@@ -102,14 +103,24 @@ def test_an_auction_takes_over():
 
 
 @pytest.mark.parametrize("method", ["core", "auction"])
-def test_forests_take_over(method):
+@pytest.mark.parametrize("left", [0, 1, 30])
+def test_forests_take_over(left, method):
     """Clusters with a few rows too many: all rows of a cluster have the same far columns."""
     random, n = np.random.default_rng(3), 200
     rows = np.repeat(np.arange(10), [n // 10 + 3] * 5 + [n // 10 - 3] * 5)
     apart = np.abs(rows[:, None] - np.repeat(np.arange(10), n // 10))
-    cost = (100 * apart + random.random((n, n))).astype(np.float32)
+    cost = (100 * apart + random.random((n, n))).astype(np.float32)[: n - left]
     with x64(True):
         state = solved_in_steps(cost, method)
+        assert left > 0 or 0 < int(state.dense_steps) < int(state.steps)
+        assert_optimal(cost, state.result)
+
+
+@pytest.mark.parametrize("shape", [(150, 180), (180, 150), (150, 400)], ids=str)
+def test_forests_lead_over_dummy_rows(shape):
+    cost = costs("rank one sums", *shape)
+    with x64(True):
+        state = solved_in_steps(cost, "auction")
         assert 0 < int(state.dense_steps) < int(state.steps)
         assert_optimal(cost, state.result)
 

@@ -163,12 +163,15 @@ def test_classes_are_turned(library):
     assert expected.status == jm.Status.OPTIMAL
 
 
-def test_trees_take_over(library):
-    cost = costs("products", 132, 140)
+@pytest.mark.parametrize("method", ["core", "auction"])
+def test_searches_over_all_costs_take_over(library, method):
+    """Trees, or forests after an auction."""
+    random = np.random.default_rng(12)
+    cost = np.add.outer(random.integers(0, 99, 132), random.integers(0, 99, 150)).astype(np.int32)
     with x64(True):
-        state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost, method=method), steps=10**6)
     assert int(state.dense_steps) > 0
-    assert_as_on_cpu(library, cost, "core", SCHEDULES[3:])
+    assert_as_on_cpu(library, cost, method, SCHEDULES[3:])
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (20, 45)], ids=str)
@@ -181,7 +184,8 @@ def test_trees_find_out_that_there_is_no_assignment(library, shape):
 
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters"])
 @pytest.mark.parametrize("grid", [(6, 64), (3, 128)], ids=str)
-def test_warps_share_a_row(library, family, grid):
+@pytest.mark.parametrize("rows", [520, 500])
+def test_warps_share_a_row(library, rows, family, grid):
     """Rows of enough columns for several warps of a block, which read packs of costs."""
-    cost = FAMILIES[family](520, 1).astype(np.float32)
+    cost = FAMILIES[family](520, 1).astype(np.float32)[:rows]
     assert_as_on_cpu(library, cost, "auction", [{"seed": 5, "grid": grid}])

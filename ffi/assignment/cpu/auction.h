@@ -24,66 +24,120 @@ typename S::Acc reduced_spread(const S& s) {
   return greatest - L::least(least);
 }
 
-// Frees the rows whose column costs them more than epsilon above their least, and lists all free
-// rows. Returns their number.
+// The state of an auction. Columns that stay unmatched must have the greatest dual, `top`: as if
+// identical rows without costs held them. Where rows may be dropped, each has a column of its own,
+// at its unmatched cost and with the dual `top`.
+//
+// s.next_best[i] is a lower bound on what row i would pay without its column: v only falls.
 template <class S>
-int32_t free_slack_rows(S& s, typename S::Acc epsilon) {
-  int32_t count = 0;
-  for (int32_t i = 0; i < s.rows; ++i) {
-    const int32_t j = s.col4row[i];
-    if (j >= 0) {
-      if (!(two_least(s, i).first + epsilon < s.entry(i, j) - s.v[j])) continue;
-      s.row4col[j] = s.col4row[i] = kNone;
-    }
-    s.free_rows[count++] = i;
-  }
-  return count;
-}
-
-// Bids at one scale until few rows are free. Returns false if it was given up: the rows bid without
-// end if the problem is infeasible.
-template <class S>
-bool bid_at_scale(S& s, typename S::Acc epsilon) {
+struct Auction {
   using Acc = typename S::Acc;
-  constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;
-  const int32_t stop = s.rows / kStopPart > kFewest ? s.rows / kStopPart : kFewest;
-  int64_t bids_left = int64_t(kMostBidsPerRow) * s.rows;
-  int32_t count = free_slack_rows(s, epsilon), first = 0;  // of a ring
-  while (count > stop) {
-    if (--bids_left < 0) return false;
+  S& s;
+  Acc epsilon = 0, top = 0, step = 0, next_step = 0;
+  int32_t first = 0, free_count = 0;  // of the ring of free rows, which take turns
+
+  Acc leave(int32_t i) const { return s.leave(i) - top; }
+
+  int32_t next_row() {
     const int32_t i = s.free_rows[first];
     first = first + 1 == s.rows ? 0 : first + 1;
-    --count;
+    --free_count;
+    return i;
+  }
+  void add_free(int32_t i) {
+    s.col4row[i] = kNone;
+    const int32_t last = first + free_count++;
+    s.free_rows[last < s.rows ? last : last - s.rows] = i;
+  }
+
+  // Begins a scale: frees the rows that pay more than epsilon above their least.
+  void begin(Acc size) {
+    epsilon = step = next_step = size;
+    first = free_count = 0;
+    for (int32_t i = 0; i < s.rows; ++i) {
+      const int32_t j = s.col4row[i];
+      if (j != kNone) {
+        const auto two = two_least(s, i);
+        const Acc best = leave(i) < two.first ? leave(i) : two.first;
+        const Acc other = two.col == j ? two.second : two.first;
+        s.next_best[i] = j >= 0 && leave(i) < other ? leave(i) : other;
+        if (!(best + epsilon < (j >= 0 ? s.entry(i, j) - s.v[j] : leave(i)))) continue;
+        if (j >= 0) s.row4col[j] = kNone;
+      }
+      add_free(i);
+    }
+  }
+  // Row i takes its best column, and lowers its dual until it is epsilon worse than the next.
+  void bid(int32_t i) {
     const auto two = two_least(s, i);
-    if (!(two.first < kInfinity<Acc>)) continue;  // has no allowed column
-    const Acc gain = two.second < kInfinity<Acc> ? two.second - two.first : Acc(0);
-    s.v[two.col] -= gain + epsilon;
+    if (!(leave(i) > two.first)) {
+      s.col4row[i] = kDropped;
+      s.next_best[i] = two.first;
+      return;
+    }
+    if (!(two.first < kInfinity<Acc>)) return;  // has no allowed column
+    const Acc next = leave(i) < two.second ? leave(i) : two.second;
+    s.v[two.col] -= (next < kInfinity<Acc> ? next - two.first : Acc(0)) + epsilon;
+    s.next_best[i] = next;
     const int32_t displaced = s.row4col[two.col];
     s.row4col[two.col] = i;
     s.col4row[i] = two.col;
-    if (displaced == kNone) continue;
-    s.col4row[displaced] = kNone;
-    const int32_t last = first + count++;
-    s.free_rows[last < s.rows ? last : last - s.rows] = displaced;
+    if (displaced != kNone) add_free(displaced);
   }
-  return true;
-}
+  // Where more than `few` of the identical rows lack a column, they bid together: `top` falls, by
+  // steps that grow as Fibonacci numbers, and the rows that would now pay epsilon more than
+  // elsewhere are free. Returns false if not.
+  bool lower_top(int32_t few) {
+    int32_t lacking = -free_count;
+    for (int32_t j = 0; j < s.cols; ++j) lacking += s.row4col[j] == kNone && s.v[j] < top;
+    if (lacking <= few) return false;
+    top -= step;
+    next_step += step;
+    step = next_step - step;
+    for (int32_t i = 0; i < s.rows; ++i) {
+      const int32_t j = s.col4row[i];
+      if (j == kNone || (j >= 0 && !(s.v[j] > top))) continue;
+      const Acc pays = (j >= 0 ? s.entry(i, j) : s.leave(i)) - top;
+      if (!(pays > s.next_best[i] + epsilon)) continue;
+      if (j >= 0) s.row4col[j] = kNone;
+      add_free(i);
+    }
+    for (int32_t j = 0; j < s.cols; ++j) s.v[j] = s.v[j] < top ? s.v[j] : top;
+    return true;
+  }
+  // Bids until few rows are free. Returns false if given up: rows bid without end if the problem is
+  // infeasible.
+  bool run_scale(Acc size) {
+    constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;
+    const int32_t few = s.rows / kStopPart > kFewest ? s.rows / kStopPart : kFewest;
+    int64_t bids_left = int64_t(kMostBidsPerRow) * s.rows;
+    begin(size);
+    do {
+      for (; free_count > few; bid(next_row())) {
+        if (--bids_left < 0) return false;
+      }
+      if (--bids_left < 0) return false;
+    } while (s.cols_optional && lower_top(few));
+    return true;
+  }
+};
 
 // Lowers v by an auction that starts from the present duals and pairs, and unmatches all rows.
-// There are as many columns as rows, and all must be matched. v stays a multiple of `unit`, unless
-// that is 0.
+// v stays a multiple of `unit`, unless that is 0.
 template <class S>
-void auction(S& s, double unit) {
+typename S::Acc auction(S& s, double unit) {
   using Acc = typename S::Acc;
   constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-6;  // parts of the spread
   const double spread = double(reduced_spread(s));
+  Auction<S> bidding{s};
   const double last = spread * kLast > unit / 2 ? spread * kLast : unit / 2;
   for (double size = spread * kFirst; spread < __builtin_inf(); size *= kFactor) {
     // From 2^53 units on every double is a multiple of the unit.
     const bool rounds = unit > 0 && size / unit < 0x1p53;
     const Acc epsilon = Acc(rounds ? ceil(size / unit) * unit : size);
-    if (!(epsilon > 0) || !bid_at_scale(s, epsilon) || size <= last) break;
+    if (!(epsilon > 0) || !bidding.run_scale(epsilon) || size <= last) break;
   }
   for (int32_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
   for (int32_t j = 0; j < s.cols; ++j) s.row4col[j] = kNone;
+  return s.cols_optional ? bidding.top : top_of_duals(s);
 }

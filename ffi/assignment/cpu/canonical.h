@@ -75,13 +75,16 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
 }
 
 // Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost. The
-// costs are copied if the problem is transposed or its columns are not contiguous. Otherwise they
-// are read in place.
+// costs are copied if the problem is transposed, if its columns are not contiguous, or if the copy
+// is to differ. Otherwise they are read in place.
 struct CanonicalForm {
-  explicit CanonicalForm(const AssignmentProblem& problem)
-      : p(problem), n(used_part(p.row_mask, p.n)), m(used_part(p.col_mask, p.m)) {
+  CanonicalForm(const AssignmentProblem& problem, bool copy_differs)
+      : p(problem),
+        n(used_part(p.row_mask, p.n)),
+        m(used_part(p.col_mask, p.m)),
+        differs(copy_differs) {
     transposed = !p.unmatched_cost && n.count > m.count;
-    gathered = !p.points && (transposed || !m.contiguous);
+    gathered = !p.points && (transposed || !m.contiguous || differs);
     rows = transposed ? m.count : n.count;
     cols = transposed ? n.count : m.count;
   }
@@ -99,7 +102,7 @@ struct CanonicalForm {
   const AssignmentProblem& p;
   Used n, m;
   int64_t rows, cols;
-  bool transposed, gathered;
+  bool differs, transposed, gathered;
   const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if transposed)
   const int32_t* col_list = nullptr;
 };

@@ -31,6 +31,7 @@ namespace {
 #include "assignment/cpu/auction.h"
 #include "assignment/cpu/points.h"
 #include "assignment/cpu/finish.h"
+#include "assignment/cpu/walls.h"
 // clang-format on
 
 // Immediate rebids of displaced rows that a pass of row reduction allows, per row. Without a cap,
@@ -59,6 +60,7 @@ void allocate_state(S* s, Stack* stack) {
   s->settled = stack->take<int32_t>(s->cols);
   s->col4row = stack->take<int32_t>(s->rows);
   s->free_rows = stack->take<int32_t>(s->rows);
+  s->next_best = stack->take<Acc>(s->rows);
 }
 
 template <class S>
@@ -109,14 +111,14 @@ template <class S>
 bool solve_canonical(S& s, bool warm, double limit, double unit) {
   int32_t free_count = start_rows(s, warm);
   if (free_count == kNone) return false;
-  const bool may_bid = !s.cols_optional && s.rows >= kFewestBidders;
+  const bool may_bid = s.rows >= kFewestBidders;
   Searched searched = Searched::kOverBudget;
   if (!may_bid || free_count <= s.rows / kMostFreePart) {
     searched = augment_rows(s, free_count, may_bid ? kScansPerRow * s.rows : INT64_MAX);
   }
   if (searched == Searched::kOverBudget) {
-    auction(s, unit);
-    free_count = start_rows(s, shift_duals(s, limit));
+    warm = shift_duals(s, auction(s, unit), limit);
+    free_count = start_rows(s, warm);
     if (free_count == kNone) return false;
     searched = augment_rows(s, free_count, INT64_MAX);
   }
@@ -241,14 +243,16 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
   return found;
 }
 
-enum class Outcome { kDone, kNeedsWider, kOutOfMemory };
+enum class Outcome { kDone, kAgain, kNeedsWider, kOutOfMemory };
 
+// `walls`: kUnknownWalls to begin with. kAgain: it has changed.
 template <class S>
-Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
+Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& walls) {
   using Elem = typename S::Elem;
   using Acc = typename S::Acc;
   constexpr bool kDouble = __is_same(Acc, double);
-  CanonicalForm f(p);
+  constexpr bool kMayHaveWalls = S::kStored && !Format<Elem>::kInteger;
+  CanonicalForm f(p, walls >= 0);
   S s;
   s.rows = int32_t(f.rows);
   s.cols = int32_t(f.cols);
@@ -265,6 +269,9 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   allocate_all(&stack);
 
   gather_costs(&s, f);
+  if constexpr (kMayHaveWalls) {
+    if (walls >= 0) forbid_walls(s, walls, p.maximize);
+  }
   s.scale = p.maximize ? -1 : 1;
   s.unmatched = nullptr;
   s.cols_optional = p.unmatched_cost || s.rows < s.cols;
@@ -298,10 +305,21 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
     }
     s.unmatched = unmatched;
   }
+  if constexpr (kMayHaveWalls) {
+    if (walls == kUnknownWalls) walls = find_walls(s, found.max_abs);
+    if (walls >= 0 && !f.differs) return Outcome::kAgain;
+  }
   const bool warm = warm_start(s, f, found.max_abs, found.granule);
   // The unit of all costs, as in warm_start().
   const double unit = found.granule > -1000 ? ldexp(fabs(double(s.scale)), found.granule) : 0;
-  if (!solve_canonical(s, warm, 16 * (found.max_abs * fabs(double(s.scale))), unit)) {
+  const bool solved = solve_canonical(s, warm, 16 * (found.max_abs * fabs(double(s.scale))), unit);
+  if constexpr (kMayHaveWalls) {
+    if (walls >= 0 && !(solved && are_walls_too_high(s, walls, found.max_abs))) {
+      walls = kNoWalls;
+      return Outcome::kAgain;
+    }
+  }
+  if (!solved) {
     write_failure(p, kInfeasible);
     return Outcome::kDone;
   }
@@ -316,6 +334,15 @@ Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
   }
   write_solution(s, f, gap);
   return Outcome::kDone;
+}
+
+template <class S>
+Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
+  int walls = kUnknownWalls;
+  for (;;) {
+    const Outcome outcome = solve_below<S>(p, arena, walls);
+    if (outcome != Outcome::kAgain) return outcome;
+  }
 }
 
 template <class Elem>

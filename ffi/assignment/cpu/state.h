@@ -52,6 +52,7 @@ struct State {
   Acc* open_key;      // [padded]
   int32_t* settled;   // [cols]
   int32_t* free_rows;  // [rows]
+  Acc* next_best;      // [rows] state of an auction (assignment/cpu/auction.h)
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
   Elem cost_of(int64_t i, int64_t j) const { return row(i)[j]; }

@@ -68,14 +68,19 @@ bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, dou
   return true;
 }
 
-// Adds a constant to all duals. Columns that stay unmatched must end with a dual of 0. The constant
-// puts as many columns at 0 as will stay unmatched, so that few have to be moved there. Returns
-// false with v = 0 if the duals are so far apart that sums with them would round.
+// The dual that as many columns reach as will stay unmatched, or the greatest.
 template <class S>
-bool shift_duals(S& s, double limit) {
-  using Acc = typename S::Acc;
+typename S::Acc top_of_duals(S& s) {
   for (int64_t j = 0; j < s.cols; ++j) s.label[j] = s.v[j];
-  const Acc top = select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
+  return select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
+}
+
+// Subtracts `top` from all duals, and lowers those above it. Columns that stay unmatched must end
+// with a dual of 0. Returns false with v = 0 if the duals are so far apart that sums with them
+// would round.
+template <class S>
+bool shift_duals(S& s, typename S::Acc top, double limit) {
+  using Acc = typename S::Acc;
   bool fits = top < kInfinity<Acc>;
   for (int64_t j = 0; fits && j < s.cols; ++j) {
     const Acc x = s.v[j] - top;
@@ -99,19 +104,21 @@ bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
   if (!start_duals(s, f, 16 * limit, unit)) return false;
-
-  return shift_duals(s, limit);
+  return shift_duals(s, top_of_duals(s), limit);
 }
 
-// Restores v_j = 0 for unmatched columns, which a warm start may have put lower. Conceptually, each
-// unmatched column has an extra row with cost 0 in every column. These rows are identical, so one
-// search, in which every column starts at distance `ceiling - v_j`, finds the shortest path from
-// any of them to a free column whose dual is too low. Each search settles one such column and
-// lowers `ceiling`, the common dual of the settled columns. The constant is added back at the end.
+// Restores v_j = 0 for unmatched columns, which a warm start or an auction may have put lower.
+// Conceptually, each unmatched column has an extra row with cost 0 in every column. These rows are
+// identical, so one search, in which every column starts at distance `ceiling - v_j`, finds the
+// shortest path from any of them to a free column whose dual is too low. Each search settles one
+// such column and lowers `ceiling`, the common dual of the settled columns. The constant is added
+// back at the end. Where rows may be dropped, each has a column of its own, at its unmatched cost
+// and with the dual `ceiling`: the extra rows reach dropped rows at distance 0.
 template <class S>
 void settle_free_columns(S& s) {
   using Acc = typename S::Acc;
   Acc ceiling = 0;
+  const Acc* const unmatched = s.unmatched;
   for (;;) {
     Search<Acc> search{kInfinity<Acc>, kNone, kNone, 0, 0};
     for (int32_t j = 0; j < s.cols; ++j) {
@@ -129,21 +136,28 @@ void settle_free_columns(S& s) {
     for (int32_t j = 0; j < s.cols; ++j) {
       if (s.row4col[j] != kNone) open_column(s, search, j, s.dist[j]);
     }
+    s.unmatched = nullptr;  // an extra row has the columns of all rows that are not dropped
+    for (int32_t i = 0; unmatched && i < s.rows; ++i) {
+      if (s.col4row[i] == kDropped) relax_row(s, search, i, unmatched[i] - ceiling);
+    }
     search_path(s, search);
+    s.unmatched = unmatched;
     close_search(s, search);
     const Acc lower = ceiling - search.bound;
     for (int32_t j = 0; j < s.cols; ++j) {
       if (s.row4col[j] == kNone && !(s.v[j] < ceiling)) s.v[j] = lower;
     }
     int32_t j = search.end_col;
-    while (s.pred[j] != kNone) {
+    while (j != kDropped && s.pred[j] != kNone) {
       const int32_t i = s.pred[j], before = s.col4row[i];
       s.row4col[j] = i;
       s.col4row[i] = j;
       j = before;
     }
-    s.row4col[j] = kNone;
-    s.v[j] = lower;
+    if (j != kDropped) {
+      s.row4col[j] = kNone;
+      s.v[j] = lower;
+    }
     ceiling = lower;
   }
   for (int32_t j = 0; j < s.cols; ++j) s.v[j] -= ceiling;

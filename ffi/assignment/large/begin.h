@@ -37,6 +37,11 @@ JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   c.boost = ldexp(1.0, half);
 }
 
+// True if the columns are more than the rows: dummy rows of zeros take those that are left.
+JAXMATCH_DEVICE inline bool has_spares(const Control& c) {
+  return load_relaxed(&c.rows) < load_relaxed(&c.cols);
+}
+
 // Unmatches all rows and columns and sets the initial column prices: the column minima if there are
 // as many rows as columns, else zero.
 template <class Team, class T>
@@ -45,7 +50,8 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.each(s.n, [&](int64_t i) {
     store_relaxed(s.col4row + i, int32_t(p.has_row(i) ? kFree : kAbsent));
   });
-  const bool square = load_relaxed(&s.control->rows) == load_relaxed(&s.control->cols);
+  const bool square = !has_spares(*s.control);
+  team.leader([&] { s.control->spare_price = 0; });
   team.each(s.m, [&](int64_t j) {
     store_relaxed(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
     store_relaxed(s.bid + j, kNoBid);
@@ -57,16 +63,30 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.sync();
 }
 
-// Makes a wide problem square: assigns a dummy row of zeros to all free columns except the first
-// `free_rows` of them. The columns of dummy rows all have the greatest price.
+// A free column that a dummy row would take: these all have the greatest price.
+JAXMATCH_DEVICE inline bool is_left(const LargeState& s, int64_t j) {
+  return load_relaxed(s.row4col + j) == kFree &&
+         load_relaxed(s.v + j) == load_relaxed(&s.control->spare_price);
+}
+
+// The number of free columns with lower prices than dummy rows may pay: rows must take them.
+template <class Team>
+JAXMATCH_DEVICE int64_t count_cheaper(Team& team, const LargeState& s) {
+  return team.sum(
+      s.m, [&](int64_t j) { return load_relaxed(s.row4col + j) == kFree && !is_left(s, j); });
+}
+
+// Makes a wide problem square: assigns a dummy row of zeros to all free columns that are left,
+// except the first of them, so that there are as many free columns as free rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t free_rows) {
   const LargeState& s = p.s;
+  const int64_t open_columns = free_rows - count_cheaper(team, s);
   team.leader_lanes([&](Lanes g) {
-    int64_t left = free_rows;
+    int64_t left = open_columns;
     for (int64_t first = 0; first < s.m; first += g.kCount) {
       const int64_t j = first + g.lane;
-      const bool open = j < s.m && load_relaxed(s.row4col + j) == kFree;
+      const bool open = j < s.m && is_left(s, j);
       const int rank = g.rank(open), count = g.sum(int(open));
       if (open && rank >= left) store_relaxed(s.row4col + j, int32_t(kSpare));
       left = greater(left - count, int64_t{0});

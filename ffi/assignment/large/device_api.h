@@ -13,10 +13,12 @@
 #define JAXMATCH_NOINLINE __device__ __noinline__
 #define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
+#define JAXMATCH_NO_UNROLL _Pragma("unroll 1")
 #else
 #include "common/cpu/instruction_set.h"
 #define JAXMATCH_NOINLINE
 #define JAXMATCH_UNROLL
+#define JAXMATCH_NO_UNROLL
 #endif
 
 namespace jaxmatch::assignment::large {

@@ -33,23 +33,21 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
   template <int kRows, int kCols, class ColumnOf>
   JAXMATCH_INLINE void load(const int64_t (&i)[kRows], const ColumnOf& column_of,
                             T (&cost)[kRows][kCols]) const {
-    const auto square = [](double x, double y) { return (x - y) * (x - y); };
-    const auto apart = [](double x, double y) { return fabs(x - y); };
-    const auto product = [](double x, double y) { return x * y; };
-    const auto same = [](double x) { return x; };
-    const auto root = [](double x) { return sqrt(x); };
-    const auto rest = [](double x) { return 1 - x; };
-    switch (metric) {
-      case Metric::kSqeuclidean:
-        return add_up(i, column_of, square, same, cost);
-      case Metric::kEuclidean:
-        return add_up(i, column_of, square, root, cost);
-      case Metric::kL1:
-        return add_up(i, column_of, apart, same, cost);
-      case Metric::kCosine:
-        break;
+    double sum[kRows][kCols];
+    if (metric == Metric::kL1) {
+      add_up(i, column_of, [](double x, double y) { return fabs(x - y); }, sum);
+    } else if (metric == Metric::kCosine) {
+      add_up(i, column_of, [](double x, double y) { return x * y; }, sum);
+    } else {
+      add_up(i, column_of, [](double x, double y) { return (x - y) * (x - y); }, sum);
     }
-    add_up(i, column_of, product, rest, cost);
+    if (metric == Metric::kEuclidean) {
+      store(sum, [](double x) { return sqrt(x); }, cost);
+    } else if (metric == Metric::kCosine) {
+      store(sum, [](double x) { return 1 - x; }, cost);
+    } else {
+      store(sum, [](double x) { return x; }, cost);
+    }
   }
   // Loads the costs of neighbouring columns.
   JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
@@ -63,10 +61,7 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
   JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const {
-    const int64_t row[1] = {i};
-    T cost[1][1];
-    load(row, [&](int) { return j; }, cost);
-    return cost[0][0];
+    return between(row_points + i, rows, col_points + j, cols, dims, metric);
   }
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
   // Distances are symmetric, to the bit.
@@ -80,17 +75,33 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
   }
 
  private:
-  // Sums term(x, y) over the coordinates, and applies `end` to the sum.
-  template <int kRows, int kCols, class ColumnOf, class Term, class End>
+  // The distance of two points with a stride of coordinates each. Not inlined: the kernels have
+  // many places that need a single cost, and few that need it often.
+  JAXMATCH_NOINLINE static T between(const T* x, int64_t x_stride, const T* y, int64_t y_stride,
+                                     int64_t dims, Metric metric) {
+    QuantizedCosts pair;
+    pair.row_points = x;
+    pair.rows = x_stride;
+    pair.col_points = y;
+    pair.cols = y_stride;
+    pair.dims = dims;
+    pair.metric = metric;
+    const int64_t first[1] = {0};
+    T cost[1][1];
+    pair.load(first, [](int) { return int64_t{0}; }, cost);
+    return cost[0][0];
+  }
+  // Sums term(x, y) over the coordinates.
+  template <int kRows, int kCols, class ColumnOf, class Term>
   JAXMATCH_INLINE void add_up(const int64_t (&i)[kRows], const ColumnOf& column_of, Term term,
-                              End end, T (&cost)[kRows][kCols]) const {
-    double sum[kRows][kCols];
+                              double (&sum)[kRows][kCols]) const {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       JAXMATCH_UNROLL
       for (int a = 0; a < kCols; ++a) sum[r][a] = 0;
     }
     const T *x = row_points, *y = col_points;
+    JAXMATCH_NO_UNROLL
     for (int64_t k = 0; k < dims; ++k, x += rows, y += cols) {
       double of_col[kCols];
       JAXMATCH_UNROLL
@@ -102,6 +113,10 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
         for (int a = 0; a < kCols; ++a) sum[r][a] += term(of_row, of_col[a]);
       }
     }
+  }
+  template <int kRows, int kCols, class End>
+  JAXMATCH_INLINE static void store(const double (&sum)[kRows][kCols], End end,
+                                    T (&cost)[kRows][kCols]) {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       JAXMATCH_UNROLL

@@ -97,7 +97,8 @@ struct Control {
   int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
   int32_t auction = kNoAuction;
   int64_t epsilon = 0, last_epsilon = 0;  // of the auction: in the next scale, and in the last
-  double sum = 0;                         // result of ordered_sum()
+  int64_t spare_step = 0, next_spare_step = 0;  // by which dummy rows lower spare_price in it
+  double sum = 0;                               // result of ordered_sum()
 };
 
 // State of the grid barrier, behind the control words: see assignment/large/cuda/team.cuh.
@@ -128,7 +129,8 @@ struct LargeState {
   int32_t* on_path;             // of columns
   int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
   int64_t* seen;                // of columns, in an auction: labels before this round
-  double* base;                 // of rows: added to labels along its arcs, negated
+  double* base;                 // of rows: added to labels along its arcs, negated; in an auction
+                                // the second best reduced cost
   int32_t* bid_col;             // of listed rows: the column they bid for, or -1
   uint32_t* tight;              // of the classical method: [n, m / 32], tight pairs as bits
   int64_t n, m;

@@ -6,6 +6,7 @@
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
 #include "assignment/large/auction/two_least.h"
+#include "assignment/large/begin.h"
 #include "assignment/large/core/bids.h"
 #include "assignment/large/row_minima.h"
 
@@ -17,6 +18,8 @@ constexpr int64_t kFirstEpsilon = 32, kScaleFactor = 4, kLastEpsilon = int64_t{1
 // A scale ends when at most one in so many rows is free, or after so many rounds for each row: if
 // the problem is infeasible, rows bid without end.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
+// In a wide problem it also needs that at most one in so many dummy rows lacks a column.
+constexpr int64_t kLackingPart = 4;
 
 // At lower prices it is given up, a few of the greatest bids before doubles would round a price.
 constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
@@ -78,13 +81,15 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
       },
       [&](Lanes g, int64_t k, const TwoLeast& two) {
         if (g.lane != 0) return;
+        const int32_t i = load_relaxed(rows + k);
         store_relaxed(s.bid_col + k, two.col);
+        store_relaxed(s.base + i, two.next);
         if (two.col < 0) return;
         // Any raise would do for the only allowed column. It is epsilon, as others may need it,
         // too.
         const double gain = two.next < infinity() ? two.next - two.least : 0;
-        atomic_min(s.bid + two.col, pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon,
-                                             load_relaxed(rows + k)));
+        atomic_min(s.bid + two.col,
+                   pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon, i));
       });
   team.sync();
   return team.sum(count, [&](int64_t k) {
@@ -111,19 +116,65 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
   });
 }
 
+// Where more than `few` dummy rows lack a column: these bid together, as they are alike. They lower
+// their price by steps that grow as Fibonacci numbers, and so outbid the rows to which another
+// column is now cheaper by more than epsilon, which are added to the `count` listed ones. Returns
+// the number of rows added, or -1 if few lack a column. After it more may still lack one.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, int64_t count,
+                                          int turn, int64_t epsilon, int64_t few) {
+  const LargeState& s = p.s;
+  Control& c = *s.control;
+  if (!has_spares(c) || count_cheaper(team, s) - count <= few) return -1;
+  const int64_t lower = load_relaxed(&c.spare_price) - load_relaxed(&c.spare_step);
+  int32_t *const list = s.frontier + turn * s.n, *const length = c.frontier + turn;
+  const int64_t added = team.sum(s.n, [&](int64_t i) {
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (j < 0 || load_relaxed(s.v + j) <= lower) return false;
+    const double pays = p.costs.key_of(p.costs.raw(i, j)) - double(lower);
+    if (pays <= load_relaxed(s.base + i) + double(epsilon)) return false;
+    store_relaxed(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.col4row + i, int32_t(kFree));
+    store_relaxed(list + atomic_add(length), int32_t(i));
+    return true;
+  });
+  team.leader([&] {
+    c.spare_price = lower;
+    const int64_t step = c.spare_step;
+    c.spare_step = c.next_spare_step;
+    c.next_spare_step += step;
+  });
+  team.each(s.m, [&](int64_t j) {
+    if (!p.has_col(j) || load_relaxed(s.v + j) <= lower) return;
+    store_relaxed(s.v + j, lower);
+    store_relaxed(s.v_real + j, double(lower));
+  });
+  team.sync();
+  return added;
+}
+
 // One scale. Returns the number of free rows, or -1 if it was given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon,
                                    int64_t& rounds) {
   Control& c = *p.s.control;
   const int64_t rows = load_relaxed(&c.rows), stop = greater(rows / kStopPart, kFewestFree);
+  const int64_t few = lesser(stop, (load_relaxed(&c.cols) - rows) / kLackingPart);
+  team.leader([&] { c.spare_step = c.next_spare_step = epsilon; });
   int64_t count = begin_scale(team, p, epsilon);
   const int64_t most = rounds + kRoundsPerRow * rows;
-  for (int turn = 0; count > stop; turn ^= 1, ++rounds) {
+  int turn = 0;
+  for (;; ++rounds) {
     if (rounds == most || load_relaxed(&c.too_wide)) return -1;
-    count = play_round(team, p, count, turn, epsilon);
+    if (count > stop) {
+      count = play_round(team, p, count, turn, epsilon);
+      turn ^= 1;
+    } else {
+      const int64_t added = lower_spare_price(team, p, count, turn, epsilon, few);
+      if (added < 0) return count;
+      count += added;
+    }
   }
-  return count;
 }
 
 }  // namespace jaxmatch::assignment::large

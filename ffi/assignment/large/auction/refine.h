@@ -4,18 +4,20 @@
 #define JAXMATCH_LARGE_AUCTION_REFINE_H_
 
 #include "assignment/large/auction/relax.h"
+#include "assignment/large/begin.h"
 #include "assignment/large/row_minima.h"
 
 namespace jaxmatch::assignment::large {
 
 constexpr int kMostRefineRounds = 32;
 
-// Afterwards all pairs are tight, if row prices are the least reduced costs. Returns the number of
-// pairs that were given up.
+// Afterwards all pairs are tight, if row prices are the least reduced costs; where columns are
+// left, the least of the others. These keep their price.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
+JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
   const LargeState& s = p.s;
   int32_t* const lengths = s.control->frontier;
+  const bool spares = has_spares(*s.control);
   team.leader([&] { lengths[0] = lengths[1] = 0; });
   team.each(s.m, [&](int64_t j) { store_relaxed(s.seen + j, load_relaxed(s.v + j)); });
   team.sync();
@@ -30,7 +32,10 @@ JAXMATCH_DEVICE int64_t refine_prices(Team& team, const LargeProblem<T>& p, int6
   int turn = 0;
   for (int round = 0; count > 0 && round < kMostRefineRounds; ++round, ++rounds, turn ^= 1) {
     team.leader([&] { store_relaxed(lengths + !turn, 0); });
-    relax_rows(team, p, s.frontier + turn * s.n, count, s.v, [](int64_t) { return 0.0; });
+    relax_rows(
+        team, p, s.frontier + turn * s.n, count, s.v,
+        [spares](const LargeProblem<T>& its, int64_t j) { return !spares || !is_left(its.s, j); },
+        [](int64_t) { return 0.0; });
     count = list_fallen(team, s, s.v, s.frontier + !turn * s.n, lengths + !turn,
                         [&](int32_t i, int64_t j, int64_t old, int64_t now) {
                           store_relaxed(s.v_real + j, double(now));
@@ -46,7 +51,21 @@ JAXMATCH_DEVICE int64_t refine_prices(Team& team, const LargeProblem<T>& p, int6
     store_relaxed(s.col4row + i, int32_t(kFree));
   });
   team.sync();
-  return count;
+}
+
+// Frees the rows to which a column that is left has become cheaper than their own.
+template <class Team, class T>
+JAXMATCH_DEVICE void free_slack_rows(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  team.each(s.n, [&](int64_t i) {
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (j < 0) return;
+    const double paid = p.costs.key_of(p.costs.raw(i, j)) - load_relaxed(s.v_real + j);
+    if (paid <= double(load_relaxed(s.u + i))) return;
+    store_relaxed(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.col4row + i, int32_t(kFree));
+  });
+  team.sync();
 }
 
 }  // namespace jaxmatch::assignment::large

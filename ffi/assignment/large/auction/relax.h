@@ -6,25 +6,24 @@
 
 namespace jaxmatch::assignment::large {
 
-// Lowers the label of every column j to the least C_ij - w_j - base_i of the listed rows i, and
-// sets its parent to the first such row in the column's own order. A parent changes only with its
-// label, so that parents never form a cycle.
-template <class Team, class T, class WeightOf>
+// Lowers the label of every wanted column j to the least C_ij - w_j - base_i of the listed rows i,
+// and sets its parent to the first such row in the column's own order. A parent changes only with
+// its label, so that parents never form a cycle.
+template <class Team, class T, class Wanted, class WeightOf>
 JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, const int32_t* list,
-                                  int64_t count, int64_t* label, WeightOf w_of) {
+                                  int64_t count, int64_t* label, Wanted wanted, WeightOf w_of) {
   constexpr int kRowsAtOnce = Lanes::kCount > 1 ? 16 : 4;  // loads in flight together
   const LargeProblem<T> p = problem;
   const LargeState& s = p.s;
   const auto scan = [&](int64_t block, int64_t j, Offer& best) {
-    int32_t row[kRowsAtOnce];  // the last row is repeated
-    typename LargeProblem<T>::Element cost[kRowsAtOnce];
+    int64_t row[kRowsAtOnce];  // the last row is repeated
+    typename LargeProblem<T>::Element cost[kRowsAtOnce][1];
     double base[kRowsAtOnce];
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
       row[a] = load_relaxed(list + lesser(block * kRowsAtOnce + a, count - 1));
     }
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row[a], j);
+    p.costs.load(row, [&](int) { return j; }, cost);
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) base[a] = load_relaxed(s.base + row[a]);
     const double w = w_of(j);
@@ -32,7 +31,7 @@ JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, co
     double least = infinity();
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
-      base[a] = p.costs.key_of(cost[a]) - w - base[a];
+      base[a] = p.costs.key_of(cost[a][0]) - w - base[a];
       least = lesser(least, base[a]);
     }
     if (least >= old || least > best.least) return;  // almost always
@@ -43,7 +42,7 @@ JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, co
   };
   team.lower_offers(
       s.m, (count + kRowsAtOnce - 1) / kRowsAtOnce, label, s.parent,
-      [&](int64_t j) { return p.has_col(j); }, scan);
+      [&](int64_t j) { return p.has_col(j) && wanted(p, j); }, scan);
   team.sync();
 }
 

@@ -30,7 +30,10 @@ JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
   publish_prices(team, p);
   const int64_t spread = find_spread(team, p, 1);
-  team.each(s.m, [&](int64_t j) { store_relaxed(s.bid + j, kNoBid); });
+  team.each(s.m, [&](int64_t j) {
+    store_relaxed(s.bid + j, kNoBid);
+    if (load_relaxed(s.row4col + j) == kSpare) store_relaxed(s.row4col + j, int32_t(kFree));
+  });
   team.leader([&] {
     s.control->epsilon = greater(spread / kFirstEpsilon, int64_t{1});
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
@@ -57,23 +60,40 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   return last || free_rows < 0 ? kRefine : kAuction;
 }
 
+// Frees rows until no dummy row lacks a column.
+template <class Team, class T>
+JAXMATCH_DEVICE void give_up_columns(Team& team, const LargeProblem<T>& p) {
+  Control& c = *p.s.control;
+  team.leader([&] { c.frontier[0] = 0; });
+  team.sync();
+  int64_t count = list_rows(team, p.s.n, p.s.frontier, c.frontier,
+                            [&](int64_t i) { return load_relaxed(p.s.col4row + i) == kFree; });
+  const int64_t epsilon = load_relaxed(&c.epsilon);
+  for (int64_t added = 0; added >= 0; count += greater(added, int64_t{0})) {
+    added = lower_spare_price(team, p, count, 0, epsilon, 0);
+  }
+}
+
 template <class Team, class T>
 JAXMATCH_DEVICE int refine_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
   int64_t rounds = 0;
+  if (has_spares(c)) give_up_columns(team, p);
   refine_prices(team, p, rounds);
   team.leader([&] { c.rounds += int32_t(rounds); });
   team.sync();
-  return select_stage(team, p);
+  const int next = select_stage(team, p);
+  if (has_spares(c) && next == kBid) free_slack_rows(team, p);
+  return next;
 }
 
 template <class Team, class T>
 JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
-  const int64_t roots = plant_forest(team, p);
+  const int64_t roots = list_roots(team, p);
   if (roots == 0) return kCheckClamped;
-  const int64_t rounds = roots > 0 ? grow_forest(team, p, roots) : 0;
-  const int64_t paths = roots > 0 ? harvest_forest(team, p) : 0;
+  const int64_t rounds = roots > 0 ? find_distances(team, p, roots) : 0;
+  const int64_t paths = roots > 0 ? augment_forest(team, p) : 0;
   team.leader([&] {
     if (paths == 0) c.status = kInfeasible;
     c.dense_steps += 1;
@@ -84,9 +104,8 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }
 
-// Decides whether an auction may be held. Not where columns stay free: they must keep the greatest
-// price, which an auction at several scales does not ensure. Nor where the costs of a row span no
-// more units than there are rows: then many are equal, and trees find many paths at once.
+// Decides whether an auction may be held. Not where the costs of a row span no more units than
+// there are rows: then many are equal, and trees find many paths at once.
 template <class Team, class T>
 JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_first) {
   Control& c = *p.s.control;
@@ -94,13 +113,11 @@ JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_fir
   begin(team, p);
   publish_prices(team, p);
   const int64_t rows = load_relaxed(&c.rows);
-  const bool square = rows == load_relaxed(&c.cols);
   const bool may_hold =
-      square &&
-      (auction_first || find_spread(team, p, (p.s.n + kSampledRows - 1) / kSampledRows) > rows);
+      auction_first || find_spread(team, p, (p.s.n + kSampledRows - 1) / kSampledRows) > rows;
   team.leader([&] { c.auction = may_hold ? kMayHoldAuction : kNoAuction; });
   team.sync();
-  return square && auction_first ? begin_auction(team, p) : select_stage(team, p);
+  return auction_first ? begin_auction(team, p) : select_stage(team, p);
 }
 
 // Bids that an auction follows are a step of their own.

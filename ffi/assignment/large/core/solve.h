@@ -143,16 +143,18 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
   int64_t rounds = 0;
   team.leader([&] { s.control->stale = 0; });
   team.sync();
-  for (; rounds < kMostBidRounds && make_bids(team, p) > 0; ++rounds) take_bids(team, p);
+  const bool spares = has_spares(*s.control);
+  // After an auction of a wide problem a bid might take a column that is left, in place of one that
+  // a row must take.
+  const bool may_bid = !spares || load_relaxed(&s.control->auction) != kHeldAuction;
+  for (; may_bid && rounds < kMostBidRounds && make_bids(team, p) > 0; ++rounds) take_bids(team, p);
   const int64_t free_rows = update_row_prices(team, p);
-  if (load_relaxed(&s.control->rows) < load_relaxed(&s.control->cols))
-    place_spares(team, p, free_rows);
+  if (spares) place_spares(team, p, free_rows);
   team.leader([&] {
     s.control->bid_rounds = int32_t(rounds);
     s.control->free_rows = int32_t(free_rows);
     s.control->recent_pricings = 0;
     s.control->trees = 0;
-    s.control->spare_price = 0;
     s.control->progress = Progress{};
   });
   return kAugment;
@@ -245,14 +247,15 @@ JAXMATCH_DEVICE inline int next_caution(int caution, int64_t freed, int64_t rows
 // Parameters of a pricing; every thread has its own copy.
 struct Pricing {
   int64_t free_rows, rows;
-  bool spares, trees, renew;
+  bool spares;  // dummy rows, which trees over all costs do not know
+  bool trees, renew;
   int number;
   bool too_wide = false;
 
   JAXMATCH_DEVICE explicit Pricing(const Control& c)
       : free_rows(load_relaxed(&c.free_rows)),
         rows(load_relaxed(&c.rows)),
-        spares(rows < load_relaxed(&c.cols)),
+        spares(has_spares(c) && load_relaxed(&c.auction) == kNoAuction),
         trees(load_relaxed(&c.trees)),
         renew(c.progress.limited),
         number(load_relaxed(&c.recent_pricings) + 1) {}

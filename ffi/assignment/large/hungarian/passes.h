@@ -18,18 +18,20 @@ enum ColMark : int32_t { kInactive, kCovered, kReverse };
 template <class P>
 JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
   constexpr int kRowsAtOnce = 8;  // loads in flight together
-  const auto row = [&](int64_t i) { return i < p.s.n ? i : first; };
   int64_t least = kFar;
   for (int64_t next = first; p.has_col(j) && next < p.s.n; next += kRowsAtOnce * step) {
-    typename P::Element cost[kRowsAtOnce];
-    JAXMATCH_UNROLL
-    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row(next + a * step), j);
+    int64_t row[kRowsAtOnce];
+    typename P::Element cost[kRowsAtOnce][1];
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
-      const int64_t i = row(next + a * step);
-      if (!p.has_row(i)) continue;
-      least =
-          lesser(least, whole_or_far(p.costs.key_of(cost[a]) - double(load_relaxed(p.s.u + i))));
+      row[a] = next + a * step < p.s.n ? next + a * step : first;
+    }
+    p.costs.load(row, [&](int) { return j; }, cost);
+    JAXMATCH_UNROLL
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      if (!p.has_row(row[a])) continue;
+      const double u = double(load_relaxed(p.s.u + row[a]));
+      least = lesser(least, whole_or_far(p.costs.key_of(cost[a][0]) - u));
     }
   }
   return least;

@@ -131,17 +131,20 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
     return load_relaxed(s.on_path + j) == kInactive && p.has_col(j);
   };
   const auto scan = [&](int64_t block, int64_t j, Offer& best) {
-    // The last row is repeated. The list was written before a barrier, so it may be cached.
-    const auto row = [&](int a) { return frontier[lesser(block * kRowsAtOnce + a, count - 1)]; };
-    typename P::Element cost[kRowsAtOnce];
+    int64_t row[kRowsAtOnce];  // the last row is repeated
+    typename P::Element cost[kRowsAtOnce][1];
+    // The list was written before a barrier, so it may be cached.
     JAXMATCH_UNROLL
-    for (int a = 0; a < kRowsAtOnce; ++a) cost[a] = p.costs.raw(row(a), j);
+    for (int a = 0; a < kRowsAtOnce; ++a) {
+      row[a] = frontier[lesser(block * kRowsAtOnce + a, count - 1)];
+    }
+    p.costs.load(row, [&](int) { return j; }, cost);
     const double v = double(s.v[j]);
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
-      const double slack = p.costs.key_of(cost[a]) - v - u_of(row(a));
+      const double slack = p.costs.key_of(cost[a][0]) - v - u_of(row[a]);
       if (slack > best.least) continue;  // almost always
-      best.merge({slack, uint64_t(place_of_row(p.row_id(row(a)), p.col_id(j)))});
+      best.merge({slack, uint64_t(place_of_row(p.row_id(row[a]), p.col_id(j)))});
     }
   };
   team.lower_offers(s.m, (count + kRowsAtOnce - 1) / kRowsAtOnce, s.label, s.parent, is_outside,
