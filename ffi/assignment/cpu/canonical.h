@@ -120,6 +120,9 @@ void copy_costs(const CanonicalForm& f, const Elem* cost, Elem* out) {
     }
     return;
   }
+  if (f.n.contiguous && f.m.contiguous) {
+    return transpose(cost + f.n.first * stride + f.m.first, stride, f.rows, f.cols, out, f.cols);
+  }
   for (int64_t first = 0; first < f.cols; first += kBlock) {
     const int64_t end = first + kBlock < f.cols ? first + kBlock : f.cols;
     for (int64_t i = 0; i < f.rows; ++i) {

@@ -10,9 +10,9 @@ struct CostRange {
 };
 
 // Range of the magnitudes of a row, as bits shifted left by one. Without the sign, the bits of
-// floats are ordered like their magnitudes. Every processor compares integers of that size, so the
-// compiler vectorises the loop.
-template <class Bits>
+// floats are ordered like their magnitudes. Every processor compares integers of up to 32 bits, so
+// the compiler vectorises the loop.
+template <class L, class Bits>
 void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   using Aliased __attribute__((may_alias)) = Bits;
   const Aliased* row = static_cast<const Aliased*>(costs);
@@ -24,6 +24,47 @@ void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   }
   *most = high;
   *least = low;
+}
+
+// The same of doubles, which processors compare faster than 64-bit integers.
+template <class L>
+void magnitude_range(const double* row, int64_t cols, uint64_t* most, uint64_t* least) {
+  using Reg = typename L::Reg;
+  constexpr int kTogether = 4;  // vectors, to hide the latency of each operation
+  const Reg zero = L::splat(0), infinity = L::splat(__builtin_inf());
+  Reg high[kTogether], low[kTogether], odd[kTogether];
+  for (int k = 0; k < kTogether; ++k) {
+    high[k] = odd[k] = zero;
+    low[k] = infinity;
+  }
+  const auto include = [&](Reg x, int k) {
+    x = L::abs(x);
+    high[k] = L::max(high[k], x);
+    low[k] = L::min(low[k], L::select(L::equal(x, zero), infinity, x));
+    odd[k] = L::add(odd[k], L::sub(x, x));  // NaN from the first number that is not finite on
+  };
+  int64_t j = 0;
+  for (; j + kTogether * L::kWidth <= cols; j += kTogether * L::kWidth) {
+    for (int k = 0; k < kTogether; ++k) include(L::load_cost(row + j + k * L::kWidth), k);
+  }
+  for (; j < cols; j += L::kWidth) {
+    const int64_t left = cols - j;
+    include(left < L::kWidth ? L::load_cost(row + j, int(left)) : L::load_cost(row + j), 0);
+  }
+  for (int k = 1; k < kTogether; ++k) {
+    high[0] = L::max(high[0], high[k]);
+    low[0] = L::min(low[0], low[k]);
+    odd[0] = L::add(odd[0], odd[k]);
+  }
+  const double greatest = -L::least(L::sub(zero, high[0])), smallest = L::least(low[0]);
+  const bool finite = L::bits(L::equal(odd[0], zero)) == (1u << L::kWidth) - 1;
+  const auto key = [](double x) {
+    uint64_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits << 1;
+  };
+  *most = finite ? key(greatest) : ~uint64_t(0);
+  *least = smallest < __builtin_inf() ? key(smallest) - 1 : ~uint64_t(0);
 }
 
 template <class S>
@@ -39,7 +80,7 @@ CostRange find_cost_range(const S& s) {
   for (int64_t i = 0; i < rows; ++i) {
     Bits high, low;
     const Elem* row = s.row(i);
-    magnitude_range(row, cols, &high, &low);
+    magnitude_range<typename S::Lanes>(row, cols, &high, &low);
     if (high < kInfinite) {
       most = high > most ? high : most;
       least = low < least ? low : least;

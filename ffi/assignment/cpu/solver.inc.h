@@ -24,6 +24,7 @@ namespace {
 #include "common/float16.inc.h"
 #include "assignment/cpu/lanes.h"
 #include "assignment/cpu/state.h"
+#include "assignment/cpu/transpose.h"
 #include "assignment/cpu/canonical.h"
 #include "assignment/cpu/start.h"
 #include "assignment/cpu/augment.h"

@@ -31,14 +31,22 @@ struct Exponents {
   uint64_t word[32] = {};
 
   void add(int e) { word[e >> 6] |= uint64_t(1) << (e & 63); }
-  bool has(int e) const { return word[e >> 6] >> (e & 63) & 1; }
+  // The greatest, or kNoWalls.
+  int most() const {
+    int w = 31;
+    while (w > 0 && !word[w]) --w;
+    return word[w] ? 64 * w + 63 - __builtin_clzll(word[w]) : kNoWalls;
+  }
   // The least exponent above the highest gap of `width` exponents; kNoWalls if there is no gap.
   int above_gap(int width) const {
     int above = kNoWalls;
-    for (int e = 2047; e >= 0; --e) {
-      if (!has(e)) continue;
-      if (above != kNoWalls && above - e > width) return above;
-      above = e;
+    for (int w = 31; w >= 0; --w) {
+      for (uint64_t rest = word[w]; rest;) {
+        const int e = 64 * w + 63 - __builtin_clzll(rest);
+        if (above != kNoWalls && above - e > width) return above;
+        above = e;
+        rest ^= uint64_t(1) << (e & 63);
+      }
     }
     return kNoWalls;
   }
@@ -79,10 +87,7 @@ int find_walls(const S& s, double most) {
     wanted.add(e);
   }
   const int walls = all.above_gap(width);
-  for (int e = walls; walls != kNoWalls && e < 2048; ++e) {
-    if (wanted.has(e)) return kNoWalls;
-  }
-  return walls;
+  return wanted.most() < walls ? walls : kNoWalls;
 }
 
 // Forbids the walls among the gathered costs.
