@@ -9,9 +9,9 @@ On a GPU: batches and single problems by `method="auto"` and by the methods that
 wall milliseconds of a call, and scipy on all threads of the host. Writes
 `assignment_structured_gpu.json` and `.png`.
 
-Without one: `method="auto"` on one core beside scipy, lapx (`lapjvx`) and the network simplex of
-POT (`ot.emd`), as far as they are installed. Absolute times on a CPU mean little elsewhere: read
-the ratios. Writes `assignment_structured_cpu.json` and `.png`.
+Without one: `method="auto"` on one core beside scipy, lapx (`lapjvx`, `lapjvh`), lapcpp, laprust
+and the network simplex of POT (`ot.emd`), as far as they are installed. Absolute times on a CPU
+mean little elsewhere: read the ratios. Writes `assignment_structured_cpu.json` and `.png`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -46,6 +48,11 @@ GPU_CASES += [(256, 512, FEW), (1, 2048, FEW)]
 SLOW_GPU_CASES = [(32, 2048, FEW), (1, 4096, FEW), (1, 8192, FEW)]
 MISLEADING_CASES = [(name, 1000 if name == "outer product" else 5000) for name in MISLEADING]
 POINT_CASES = [(4000, [*POINTS]), (50_000, ["sphere to shape", "uniform in the plane"])]
+PACKAGES = ["jax", "jaxlib", "numpy", "scipy", "lapx", "lapcpp", "laprust", "POT"]
+# (name, package, function)
+PEERS = [("lapjvx", "lap", "lapjvx"), ("lapjvh", "lap", "lapjvh")]
+PEERS += [("lapcpp", "lapcpp", "lapjv"), ("laprust", "laprust", "lapjv")]
+SLOWER = {"lapjvx", "lapjvh", "lapcpp", "laprust"}  # half a minute for each of the largest
 MOST_BY_SCIPY, MOST_IN_A_BLOCK = 4096, 4096  # longer sides are held against duals alone
 # (problems, n, part of the rows that is missing)
 MISSING_GPU_CASES = [(32, 1024, 1 / 1024), (32, 1024, 0.1), (1, 4096, 1 / 4096), (1, 4096, 0.1)]
@@ -137,47 +144,43 @@ def points_row(n: int, name: str) -> Row:
 
 
 def peers() -> dict[str, Callable[[np.ndarray], Any]]:
+    """The peers that are installed."""
     found: dict[str, Callable[[np.ndarray], Any]] = {"scipy": linear_sum_assignment}
-    try:
-        import lap
-
-        found["lapx"] = partial(lap.lapjvx, extend_cost=True)
-    except ImportError:
-        pass
-    try:
-        import ot
-
-        found["POT"] = lambda cost: ot.emd([], [], cost, numItermax=10**9)
-    except ImportError:
-        pass
+    for name, package, function in PEERS:
+        with suppress(ImportError):
+            solve = getattr(import_module(package), function)
+            found[name] = partial(solve, extend_cost=True)
+    with suppress(ImportError):
+        found["POT"] = partial(import_module("ot").emd, [], [], numItermax=10**9)
     return found
 
 
 def cpu_rows(quick: bool) -> Iterator[Row]:
     for n, names in tqdm(CPU_CASES + ([] if quick else SLOW_CPU_CASES)):
         for name in names:
-            # lapx takes half a minute for each of the largest.
-            beside = {"scipy", "POT"} if n > 2048 else {"scipy", "POT", "lapx"}
-            yield one_cpu_row(n, name, FAMILIES[name], beside)
+            leaves_out = SLOWER if n > 2048 else {"lapjvx"} if n > 1024 else set()
+            yield one_cpu_row(n, name, FAMILIES[name], leaves_out)
     if quick:
         return
     for n, part in tqdm(MISSING_CPU_CASES):
         for name in FEW:
-            yield one_cpu_row(n, name, without_rows(FAMILIES[name], part), {"scipy", "lapx"})
+            yield one_cpu_row(n, name, without_rows(FAMILIES[name], part), {"POT", "lapjvx"})
 
 
-def one_cpu_row(n: int, name: str, family: Family, beside: set[str]) -> Row:
+def one_cpu_row(n: int, name: str, family: Family, leaves_out: set[str]) -> Row:
     cost, solve = family(n, 0).astype(np.float32), SOLVERS["auto"]
     res = solve(jnp.asarray(cost))
     prove(cost[None], np.array([best_of(cost)]), jax.tree.map(lambda x: x[None], res))
     row: Row = {"rows": len(cost), "n": n, "costs": name}
     row["jaxmatch_ms"] = median_ms(solve, jnp.asarray(cost), budget=0.5)
     double = cost.astype(np.float64)  # what the peers take without a copy
-    for peer, call in peers().items():
-        if peer in beside:
-            row[f"{peer}_ms"] = median_ms(call, double, budget=0.2, least=1)
-            row[f"by_{peer}"] = row["jaxmatch_ms"] / row[f"{peer}_ms"]
-    return row
+    times = {
+        peer: median_ms(call, double, budget=0.2, least=1)
+        for peer, call in peers().items()
+        if peer not in leaves_out
+    }
+    row["by_fastest"] = row["jaxmatch_ms"] / min(times.values())
+    return row | {f"{peer}_ms": ms for peer, ms in times.items()}
 
 
 def plot(rows: list[Row], peers: dict[str, str], title: str, path: Any) -> None:
@@ -199,7 +202,7 @@ def main() -> None:
     on_gpu = jax.default_backend() == "gpu"
     name = f"assignment_structured_{'gpu' if on_gpu else 'cpu'}"
     content = record.gpu() if on_gpu else {"cores": os.cpu_count()}
-    content |= record.environment(["jax", "jaxlib", "numpy", "scipy", "lapx", "POT"])
+    content |= record.environment(PACKAGES)
     content["rows"] = rows = []
     for row in (gpu_rows if on_gpu else cpu_rows)(args.quick):
         rows.append(row)

@@ -161,9 +161,11 @@ def solve_assignment(
 
     **Time and memory:** O(n²m) operations at worst for n ≤ m, in practice a small multiple of n·m.
     Costs are read in place with O(n + m) extra memory. A problem with more rows than columns or
-    with a column mask first copies its unmasked costs to a buffer of the same dtype. On CUDA a call
-    allocates such a buffer, 4 or 8 bytes per cost, for tall problems, with masks and for 16-bit
-    costs, unless the problem is small. The time of a masked problem is that of its unmasked size.
+    with a column mask first copies its unmasked costs to a buffer of the same dtype; on CPU so does
+    one of floats in which some costs are far above all others, as 1e9 in place of +inf. On CUDA a
+    call allocates such a buffer, 4 or 8 bytes per cost, for tall problems, with masks and for
+    16-bit costs, unless the problem is small. The time of a masked problem is that of its unmasked
+    size.
 
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB per row.
     It solves exactly a core of 128 candidates per row: the best 4 of every 32nd column. Rows whose

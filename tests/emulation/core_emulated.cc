@@ -41,11 +41,11 @@ int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t*
                           unsigned blocks, int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
-  std::memset(words, 0xab, sizeof words);  // no memory is zero by chance
+  std::memset(words, 0x7f, sizeof words);  // no memory is zero by chance
   Control* const control = reinterpret_cast<Control*>(words);
   int64_t bytes, launches = 0;
   lay_out(method, nullptr, control, n, m, masked, &bytes);
-  std::vector<char> scratch(size_t(bytes) + 256, char(0xab));
+  std::vector<char> scratch(size_t(bytes) + 256, char(0x7f));
   char* const base = scratch.data() + 256 - uintptr_t(scratch.data()) % 256;
   LargeProblem<T> p;
   p.s = lay_out(method, base, control, n, m, masked, &bytes);

@@ -4,7 +4,7 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// The greatest difference between finite reduced costs C_ij - v_j.
+// The greatest difference between finite reduced costs C_ij - v_j and unmatched costs.
 template <class S>
 typename S::Acc reduced_spread(const S& s) {
   using L = typename S::Lanes;
@@ -12,11 +12,14 @@ typename S::Acc reduced_spread(const S& s) {
   const auto scale = L::splat(s.scale), infinity = L::splat(kInfinity<Acc>);
   auto least = infinity, most = L::splat(-kInfinity<Acc>);
   for (int32_t i = 0; i < s.rows; ++i) {
-    for_each_vector<L>(s.row(i), s.cols, [&](int64_t j, auto c) {
-      const auto x = L::scale_sub(c, scale, L::load(s.v + j));
+    const auto include = [&](auto x) {
       least = L::min(least, x);
       most = L::max(most, L::select(L::less(x, infinity), x, most));
+    };
+    for_each_vector<L>(s.row(i), s.cols, [&](int64_t j, auto c) {
+      include(L::scale_sub(c, scale, L::load(s.v + j)));
     });
+    include(L::splat(s.leave(i)));
   }
   Acc values[L::kWidth], greatest = -kInfinity<Acc>;
   L::store(values, most);
@@ -70,12 +73,12 @@ struct Auction {
   // Row i takes its best column, and lowers its dual until it is epsilon worse than the next.
   void bid(int32_t i) {
     const auto two = two_least(s, i);
+    if (!(two.first < kInfinity<Acc>) && !(s.leave(i) < kInfinity<Acc>)) return;  // has no choice
     if (!(leave(i) > two.first)) {
       s.col4row[i] = kDropped;
       s.next_best[i] = two.first;
       return;
     }
-    if (!(two.first < kInfinity<Acc>)) return;  // has no allowed column
     const Acc next = leave(i) < two.second ? leave(i) : two.second;
     s.v[two.col] -= (next < kInfinity<Acc> ? next - two.first : Acc(0)) + epsilon;
     s.next_best[i] = next;

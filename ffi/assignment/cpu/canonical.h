@@ -75,8 +75,8 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
 }
 
 // Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost. The
-// costs are copied if the problem is transposed, if its columns are not contiguous, or if the copy
-// is to differ. Otherwise they are read in place.
+// costs are copied if the problem is transposed, if its columns are not contiguous, or if
+// costs in it are to be forbidden. Otherwise they are read in place.
 struct CanonicalForm {
   CanonicalForm(const AssignmentProblem& problem, bool copy_differs)
       : p(problem),

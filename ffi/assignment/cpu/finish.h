@@ -32,16 +32,16 @@ void magnitude_range(const double* row, int64_t cols, uint64_t* most, uint64_t* 
   using Reg = typename L::Reg;
   constexpr int kTogether = 4;  // vectors, to hide the latency of each operation
   const Reg zero = L::splat(0), infinity = L::splat(__builtin_inf());
-  Reg high[kTogether], low[kTogether], odd[kTogether];
+  Reg high[kTogether], low[kTogether], sum[kTogether];
   for (int k = 0; k < kTogether; ++k) {
-    high[k] = odd[k] = zero;
+    high[k] = sum[k] = zero;
     low[k] = infinity;
   }
   const auto include = [&](Reg x, int k) {
     x = L::abs(x);
     high[k] = L::max(high[k], x);
     low[k] = L::min(low[k], L::select(L::equal(x, zero), infinity, x));
-    odd[k] = L::add(odd[k], L::sub(x, x));  // NaN from the first number that is not finite on
+    sum[k] = L::add(sum[k], L::sub(x, x));  // of zeros, or NaN if a number is not finite
   };
   int64_t j = 0;
   for (; j + kTogether * L::kWidth <= cols; j += kTogether * L::kWidth) {
@@ -54,10 +54,10 @@ void magnitude_range(const double* row, int64_t cols, uint64_t* most, uint64_t* 
   for (int k = 1; k < kTogether; ++k) {
     high[0] = L::max(high[0], high[k]);
     low[0] = L::min(low[0], low[k]);
-    odd[0] = L::add(odd[0], odd[k]);
+    sum[0] = L::add(sum[0], sum[k]);
   }
   const double greatest = -L::least(L::sub(zero, high[0])), smallest = L::least(low[0]);
-  const bool finite = L::bits(L::equal(odd[0], zero)) == (1u << L::kWidth) - 1;
+  const bool finite = L::bits(L::equal(sum[0], zero)) == (1u << L::kWidth) - 1;
   const auto key = [](double x) {
     uint64_t bits;
     __builtin_memcpy(&bits, &x, sizeof bits);

@@ -32,7 +32,7 @@ namespace {
 #include "assignment/cpu/auction.h"
 #include "assignment/cpu/points.h"
 #include "assignment/cpu/finish.h"
-#include "assignment/cpu/walls.h"
+#include "assignment/cpu/big_m.h"
 // clang-format on
 
 // Immediate rebids of displaced rows that a pass of row reduction allows, per row. Without a cap,
@@ -107,12 +107,13 @@ int32_t start_rows(S& s, bool warm) {
 }
 
 // Computes the matching and its duals. `limit`: duals farther apart would let sums round; `unit`:
-// see auction(). Returns false if the problem is infeasible.
+// see auction(); `big_m`: see find_big_m(). Returns false if the problem is infeasible.
 template <class S>
-bool solve_canonical(S& s, bool warm, double limit, double unit) {
+bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   int32_t free_count = start_rows(s, warm);
   if (free_count == kNone) return false;
-  const bool may_bid = s.rows >= kFewestBidders;
+  // At the scale of a big-M cost, an auction could not tell the other costs apart.
+  const bool may_bid = s.rows >= kFewestBidders && big_m != kNeedsBigM;
   Searched searched = Searched::kOverBudget;
   if (!may_bid || free_count <= s.rows / kMostFreePart) {
     searched = augment_rows(s, free_count, may_bid ? kScansPerRow * s.rows : INT64_MAX);
@@ -186,9 +187,10 @@ void write_solution(const S& s, const CanonicalForm& f, double gap) {
 // Results of a pass over the costs and the unmatched costs.
 struct CostSummary {
   Status status = kOptimal;
-  double max_abs = 0;     // of costs and unmatched costs
-  int granule = 0;        // all of these are multiples of 2^granule
-  bool too_wide = false;  // integers that doubles might round
+  double max_abs = 0;                // of costs and unmatched costs
+  double min_abs = __builtin_inf();  // of floating-point costs that are not zero
+  int granule = 0;                   // all of these are multiples of 2^granule
+  bool too_wide = false;             // integers that doubles might round
 };
 
 uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
@@ -200,8 +202,9 @@ bool sums_overflow(const S& s, uint64_t most) {
   return (unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61;
 }
 
+// `big_m`: the least exponent of costs that are forbidden, see find_big_m().
 template <class S>
-CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
+CostSummary inspect_problem(const S& s, const CanonicalForm& f, int big_m) {
   using Elem = typename S::Elem;
   CostSummary found;
   if constexpr (__is_same(Elem, int32_t)) {
@@ -220,6 +223,7 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
     const CostRange range = find_cost_range(s);
     if (range.invalid) found.status = kInvalidCost;
     found.max_abs = range.max_abs;
+    found.min_abs = range.min_abs;
     found.granule = granule_of<Elem>(range.min_abs);
   }
   if (f.p.unmatched_cost) {
@@ -227,7 +231,7 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
       const double r = read_real(f.p.unmatched_cost, f.p.unmatched_dtype, f.row_list[i]);
       const double signed_r = f.p.maximize ? -r : r;
       if (!(signed_r > -__builtin_inf())) found.status = kInvalidCost;
-      if (!__builtin_isfinite(r)) continue;
+      if (!__builtin_isfinite(r) || is_big_m<Elem>(r, big_m)) continue;
       if (Format<Elem>::kInteger && found.status == kOptimal &&
           sums_overflow(
               s, f.p.unmatched_dtype == Dtype::kS64
@@ -246,14 +250,14 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f) {
 
 enum class Outcome { kDone, kAgain, kNeedsWider, kOutOfMemory };
 
-// `walls`: kUnknownWalls to begin with. kAgain: it has changed.
+// `big_m` is kUnknownBigM to begin with. kAgain: it has changed.
 template <class S>
-Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& walls) {
+Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   using Elem = typename S::Elem;
   using Acc = typename S::Acc;
   constexpr bool kDouble = __is_same(Acc, double);
-  constexpr bool kMayHaveWalls = S::kStored && !Format<Elem>::kInteger;
-  CanonicalForm f(p, walls >= 0);
+  constexpr bool kMayHaveBigM = S::kStored && !Format<Elem>::kInteger;
+  CanonicalForm f(p, big_m >= 0);
   S s;
   s.rows = int32_t(f.rows);
   s.cols = int32_t(f.cols);
@@ -266,19 +270,23 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& walls) {
   };
   Stack stack;
   allocate_all(&stack);
-  if (!reserve(arena, stack.used, &stack)) return Outcome::kOutOfMemory;
+  if (!reserve(arena, stack.used, &stack)) {
+    if (big_m < 0) return Outcome::kOutOfMemory;
+    big_m = kNeedsBigM;  // without a copy of the costs
+    return Outcome::kAgain;
+  }
   allocate_all(&stack);
 
   gather_costs(&s, f);
-  if constexpr (kMayHaveWalls) {
-    if (walls >= 0) forbid_walls(s, walls, p.maximize);
+  if constexpr (kMayHaveBigM) {
+    if (big_m >= 0) forbid_big_m(s, big_m, p.maximize);
   }
   s.scale = p.maximize ? -1 : 1;
   s.unmatched = nullptr;
   s.cols_optional = p.unmatched_cost || s.rows < s.cols;
   clear_state(s);
 
-  const CostSummary found = inspect_problem(s, f);
+  const CostSummary found = inspect_problem(s, f, big_m);
   if (found.status != kOptimal) {
     write_failure(p, found.status);
     return Outcome::kDone;
@@ -294,7 +302,7 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& walls) {
     for (int64_t i = 0; i < s.rows; ++i) {
       const double r = read_real(p.unmatched_cost, p.unmatched_dtype, f.row_list[i]);
       unmatched[i] = kNever<Acc>;
-      if (!__builtin_isfinite(r)) continue;
+      if (!__builtin_isfinite(r) || is_big_m<Elem>(r, big_m)) continue;
       if (!kDouble && r != rint(r)) {
         write_failure(p, kInvalidCost);
         return Outcome::kDone;
@@ -306,17 +314,18 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& walls) {
     }
     s.unmatched = unmatched;
   }
-  if constexpr (kMayHaveWalls) {
-    if (walls == kUnknownWalls) walls = find_walls(s, found.max_abs);
-    if (walls >= 0 && !f.differs) return Outcome::kAgain;
+  if constexpr (kMayHaveBigM) {
+    if (big_m == kUnknownBigM) big_m = find_big_m(s, found.max_abs, found.min_abs);
+    if (big_m >= 0 && !f.differs) return Outcome::kAgain;
   }
   const bool warm = warm_start(s, f, found.max_abs, found.granule);
   // The unit of all costs, as in warm_start().
   const double unit = found.granule > -1000 ? ldexp(fabs(double(s.scale)), found.granule) : 0;
-  const bool solved = solve_canonical(s, warm, 16 * (found.max_abs * fabs(double(s.scale))), unit);
-  if constexpr (kMayHaveWalls) {
-    if (walls >= 0 && !(solved && are_walls_too_high(s, walls, found.max_abs))) {
-      walls = kNoWalls;
+  const double limit = 16 * (found.max_abs * fabs(double(s.scale)));
+  const bool solved = solve_canonical(s, warm, limit, unit, big_m);
+  if constexpr (kMayHaveBigM) {
+    if (big_m >= 0 && !(solved && are_duals_below(s, big_m, found.max_abs))) {
+      big_m = kNeedsBigM;
       return Outcome::kAgain;
     }
   }
@@ -339,9 +348,9 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& walls) {
 
 template <class S>
 Outcome solve_with(const AssignmentProblem& p, Arena* arena) {
-  int walls = kUnknownWalls;
+  int big_m = kUnknownBigM;
   for (;;) {
-    const Outcome outcome = solve_below<S>(p, arena, walls);
+    const Outcome outcome = solve_below<S>(p, arena, big_m);
     if (outcome != Outcome::kAgain) return outcome;
   }
 }

@@ -18,9 +18,10 @@ constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatche
 
 // Invariants, from the start to the end of a solve (C is scale * cost, u_i = min_j C_ij - v_j):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has unmatched[i] <= u_i;
-//   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
+//   - v only decreases, so lower bounds on reduced costs stay valid; in searches and row reduction
+//     dropped rows stay dropped;
 //   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched. A
-//     warm start may put v_j lower; settle_free_columns() then restores equality.
+//     warm start or an auction may put v_j lower; settle_free_columns() then restores equality.
 template <class LanesType, class ElemType>
 struct State {
   static constexpr bool kStored = true;  // costs are in memory; PointState computes them

@@ -160,5 +160,8 @@ void settle_free_columns(S& s) {
     }
     ceiling = lower;
   }
-  for (int32_t j = 0; j < s.cols; ++j) s.v[j] -= ceiling;
+  for (int32_t j = 0; j < s.cols; ++j) {
+    const Acc x = s.v[j] - ceiling;
+    s.v[j] = x < 0 ? x : Acc(0);  // rounding may leave it above
+  }
 }

@@ -18,7 +18,8 @@ constexpr int64_t kFirstEpsilon = 32, kScaleFactor = 4, kLastEpsilon = int64_t{1
 // A scale ends when at most one in so many rows is free, or after so many rounds for each row: if
 // the problem is infeasible, rows bid without end.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
-// In a wide problem it also needs that at most one in so many dummy rows lacks a column.
+// In a wide problem a scale ends only when, besides, as few dummy rows lack a column as rows may be
+// free, and at most one in so many of all dummy rows.
 constexpr int64_t kLackingPart = 4;
 
 // At lower prices it is given up, a few of the greatest bids before doubles would round a price.
@@ -119,7 +120,7 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
 // Where more than `few` dummy rows lack a column: these bid together, as they are alike. They lower
 // their price by steps that grow as Fibonacci numbers, and so outbid the rows to which another
 // column is now cheaper by more than epsilon, which are added to the `count` listed ones. Returns
-// the number of rows added, or -1 if few lack a column. After it more may still lack one.
+// the number of rows added, or -1 if few lack a column. One call lowers the price by one step.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, int64_t count,
                                           int turn, int64_t epsilon, int64_t few) {

@@ -11,8 +11,8 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostRefineRounds = 32;
 
-// Afterwards all pairs are tight, if row prices are the least reduced costs; where columns are
-// left, the least of the others. These keep their price.
+// Afterwards all pairs are tight at row prices that are the least reduced costs over all columns
+// but those that dummy rows would take: these columns keep their price.
 template <class Team, class T>
 JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
   const LargeState& s = p.s;

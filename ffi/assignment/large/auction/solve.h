@@ -30,6 +30,8 @@ JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
   publish_prices(team, p);
   const int64_t spread = find_spread(team, p, 1);
+  // Rows that have not bid in it give up their columns first.
+  team.each(s.n, [&](int64_t i) { store_relaxed(s.base + i, -infinity()); });
   team.each(s.m, [&](int64_t j) {
     store_relaxed(s.bid + j, kNoBid);
     if (load_relaxed(s.row4col + j) == kSpare) store_relaxed(s.row4col + j, int32_t(kFree));

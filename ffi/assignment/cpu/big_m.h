@@ -1,0 +1,159 @@
+// Big-M costs: numbers far above all others, such as 1e9 or 1e30, that people write for pairs that
+// nobody should choose. If one of them costs more than any solution without them can, they are
+// forbidden as long as there is a solution without them. Otherwise they would set the scale of
+// auctions, and duals of their size would round the other costs away.
+//
+// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
+
+// In place of the least binary exponent of big-M costs: not looked for yet; there are none; there
+// are some, but not all rows can do without them.
+constexpr int kUnknownBigM = -1, kNoBigM = -2, kNeedsBigM = -3;
+
+// The binary exponent of a magnitude, with the bias of its format; -1 for zero.
+template <class Elem>
+int exponent_of(Elem x) {
+  using F = Format<Elem>;
+  typename F::Bits bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  const auto magnitude = typename F::Bits(bits << 1) >> 1;
+  return magnitude == 0 ? -1 : int(magnitude >> (F::kDigits - 1));
+}
+// The same with the bias of Elem's format for a number that may be beyond that format.
+template <class Elem>
+int exponent_of_real(double x) {
+  using F = Format<Elem>;
+  if (x == 0) return -1;
+  const int e = ilogb(x) - (F::kLowest + F::kDigits - 2);
+  return e < 0 ? 0 : e > 2047 ? 2047 : e;
+}
+
+// True if this number counts as a big-M cost: not if there are none.
+template <class Elem>
+bool is_big_m(double x, int big_m) {
+  if constexpr (Format<Elem>::kInteger) return false;
+  return big_m >= 0 && exponent_of_real<Elem>(x) >= big_m;
+}
+
+// A set of exponents.
+struct Exponents {
+  uint64_t word[32] = {};
+
+  void add(int e) { word[e >> 6] |= uint64_t(1) << (e & 63); }
+  // The greatest, or -1.
+  int most() const {
+    int w = 31;
+    while (w > 0 && !word[w]) --w;
+    return word[w] ? 64 * w + 63 - __builtin_clzll(word[w]) : -1;
+  }
+  // The least, or 2048.
+  int least() const {
+    int w = 0;
+    while (w < 31 && !word[w]) ++w;
+    return word[w] ? 64 * w + __builtin_ctzll(word[w]) : 2048;
+  }
+  // The least exponent above the highest gap of `width` exponents, or kNoBigM.
+  int above_gap(int width) const {
+    int above = kNoBigM;
+    for (int w = 31; w >= 0; --w) {
+      for (uint64_t rest = word[w]; rest;) {
+        const int e = 64 * w + 63 - __builtin_clzll(rest);
+        if (above >= 0 && above - e > width) return above;
+        above = e;
+        rest ^= uint64_t(1) << (e & 63);
+      }
+    }
+    return kNoBigM;
+  }
+};
+
+// The exponents of finite costs, and of those below zero alone, which are wanted.
+struct CostExponents {
+  Exponents all, wanted;
+
+  void add(int e, bool is_wanted) {
+    if (e < 0) return;
+    all.add(e);
+    if (is_wanted) wanted.add(e);
+  }
+  template <class S>
+  void add_row(const S& s, int64_t i) {
+    const auto* row = s.row(i);
+    for (int64_t j = 0; j < s.cols; ++j) {
+      const double x = widen(row[j]);
+      if (__builtin_isfinite(x)) add(exponent_of(row[j]), x * double(s.scale) < 0);
+    }
+  }
+};
+
+// True if every row has a choice with an exponent below `big_m`: a column, or to be dropped.
+template <class S>
+bool all_rows_have_others(const S& s, int big_m) {
+  using Elem = typename S::Elem;
+  for (int64_t i = 0; i < s.rows; ++i) {
+    const auto* row = s.row(i);
+    int64_t j = 0;
+    while (j < s.cols && exponent_of(row[j]) >= big_m) ++j;
+    if (j < s.cols) continue;
+    const auto leave = s.leave(i);
+    if (!(leave < kInfinity<typename S::Acc>)) return false;
+    if (exponent_of_real<Elem>(double(leave) / double(s.scale)) >= big_m) return false;
+  }
+  return true;
+}
+
+// The least exponent of big-M costs, kNoBigM or kNeedsBigM. `most` and `least` are the greatest
+// and the least magnitude that is not zero.
+//
+// The first row tells whether a look at all rows is worth it: its costs are far below `most`, or
+// there are both kinds among them, or all of them are near `most` and far above `least`.
+template <class S>
+int find_big_m(const S& s, double most, double least) {
+  using Elem = typename S::Elem;
+  if (s.rows == 0 || !(most > 0)) return kNoBigM;
+  // No sum of 16 * rows costs below the gap reaches the costs above it: room for duals, too.
+  const int width = 6 + ilogb(double(s.rows + 1));
+  CostExponents found;
+  const int greatest = exponent_of_real<Elem>(most);
+  found.add(greatest, false);
+  for (int64_t i = 0; s.unmatched && i < s.rows; ++i) {
+    const double leave = double(s.unmatched[i]) / double(s.scale);
+    if (s.unmatched[i] < kInfinity<typename S::Acc>)
+      found.add(exponent_of_real<Elem>(leave), s.unmatched[i] < 0);
+  }
+  found.add_row(s, 0);
+  if (found.all.least() + width >= greatest) found.add(exponent_of_real<Elem>(least), false);
+  if (found.all.above_gap(width) == kNoBigM) return kNoBigM;
+  for (int64_t i = 1; i < s.rows; ++i) found.add_row(s, i);
+  const int big_m = found.all.above_gap(width);
+  if (big_m == kNoBigM || found.wanted.most() >= big_m) return kNoBigM;
+  return all_rows_have_others(s, big_m) ? big_m : kNeedsBigM;
+}
+
+// Forbids big-M costs among the gathered ones.
+template <class S>
+void forbid_big_m(S& s, int big_m, bool maximize) {
+  using Elem = typename S::Elem;
+  using Bits = typename Format<Elem>::Bits;
+  constexpr Bits kSign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
+  const Bits bits = Format<Elem>::kInfinityBits | (maximize ? kSign : Bits(0));
+  Elem forbidden;
+  __builtin_memcpy(&forbidden, &bits, sizeof bits);
+  for (int64_t k = 0; k < int64_t(s.rows) * s.cols; ++k) {
+    if (exponent_of(s.gathered[k]) >= big_m) s.gathered[k] = forbidden;
+  }
+}
+
+// True if the duals prove that no big-M cost is worth its price. `most` is the greatest magnitude
+// of the other costs.
+template <class S>
+bool are_duals_below(const S& s, int big_m, double most) {
+  using Elem = typename S::Elem;
+  using Bits = typename Format<Elem>::Bits;
+  const Bits bits = Bits(Bits(big_m) << (Format<Elem>::kDigits - 1));
+  Elem least;
+  __builtin_memcpy(&least, &bits, sizeof bits);
+  double most_dual = 0;
+  for (int32_t j = 0; j < s.cols; ++j) most_dual = fmax(most_dual, fabs(double(s.v[j])));
+  const double scale = fabs(double(s.scale));
+  return 2 * most_dual + most * scale < double(widen(least)) * scale;
+}
