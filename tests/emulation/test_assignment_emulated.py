@@ -264,6 +264,21 @@ def test_auction_on_infeasible_costs():
     assert assert_agree(costs, "block,auction").status.tolist() == [jm.Status.INFEASIBLE] * 2
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("value, is_held", [(1e6, True), (1e30, False)])
+def test_auction_is_not_held_at_the_scale_of_big_m(value, is_held, dtype):
+    """1e30 in place of infinity would leave nothing of the other costs in its duals."""
+    random = np.random.default_rng(6)
+    costs = FAMILIES["sphere to shape"](70, 3).astype(dtype)[None]
+    big = random.random(costs.shape) < 0.5
+    big[0, np.arange(70), random.permutation(70)] = False
+    costs = np.where(big, costs.dtype.type(value), costs)
+    prices, _ = emulated.auction(costs, seed=1)
+    assert np.isnan(prices).all() != is_held
+    res = assert_agree(costs, "block,auction", wide=dtype == "float64")
+    assert res.gap[0] <= 1e-9 * res.cost[0]
+
+
 def test_auction_is_not_held_for_ties_or_constants():
     costs = np.random.default_rng(0).integers(0, 9, (2, 64, 64)).astype(np.float32)
     costs[1] = 7

@@ -236,7 +236,37 @@ struct Auction {
       unit = range.lowest_bit();
     }
     const double spread = most - least;
-    return {float(spread), float(unit), spread > 1e-30 && spread < 1e37};
+    const bool usable = spread > 1e-30 && spread < 1e37;
+    return {float(spread), float(unit), usable && !is_far_wider(float(spread), float(unit))};
+  }
+
+  // True if the spread is that of big-M costs, such as 1e30 in place of infinity: the two best
+  // columns of a good part of the rows differ by next to nothing of it. An auction at that scale
+  // could not tell the other costs apart, and the duals of the exact solver would round them away.
+  // By all blocks together.
+  __device__ bool is_far_wider(float spread, float unit) {
+    constexpr float kSuspect = sizeof(Raw) == 8 ? 0x1p90f : 0x1p60f, kNothing = 0x1p-45f;
+    constexpr int kGoodPart = 4;
+    if (Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks alike
+    if (thread == 0) control[0] = 0;
+    sync();
+    int rows = 0;
+    for (int i = cluster.rank + warp() * cluster.blocks; i < n; i += warps() * cluster.blocks) {
+      if (col4row[i] == -2) continue;
+      const Offer o = find_offer(i, 0, n);
+      rows += o.least < o.next && o.next - o.least < spread * kNothing;
+    }
+    if (lane() == 0 && rows > 0) atomicAdd(&control[0], rows);
+    sync();
+    // A word of the slots that find_bounds() does not use.
+    uint64_t* slots = shared<uint64_t>(b.shared.range);
+    if (thread < cluster.blocks) {
+      cluster.in_block(slots + cluster.rank * kRangeWords, thread)[3] = uint64_t(control[0]);
+    }
+    cluster.sync();
+    int64_t all = 0;
+    for (int from = 0; from < cluster.blocks; ++from) all += int64_t(slots[from * kRangeWords + 3]);
+    return all * kGoodPart >= n;
   }
 
   // Frees the rows whose column costs them more than epsilon above the least, and lists them.
