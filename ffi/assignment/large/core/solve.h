@@ -169,7 +169,7 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   Progress progress = c.progress;
   int64_t free_rows = c.free_rows;
   bool stale = c.stale, gives_up = false;
-  const bool spares = c.rows < c.cols;
+  const bool spares = has_spares(c);
   const int most_slow = patience(c);
   int steps = 0, next = kAugment;
   int64_t rounds = 0;
