@@ -228,7 +228,7 @@ def test_same_bits_as_on_one_device(shape, method):
             continue
         one = jm.solve_assignment(cost, method=method)
         res = sharded(cost, "row_axis", 2 + k % 3, method=method)
-        if method == "core" and shape[0] == shape[1]:
+        if method == "core":
             # A whole problem may have an auction, after which ties are broken differently.
             assert res.status == one.status
             if one.status == jm.Status.OPTIMAL:
@@ -240,7 +240,7 @@ def test_same_bits_as_on_one_device(shape, method):
 
 def test_trees_end_what_cores_cannot():
     """Bit for bit as on one device, whose state tells."""
-    cost = costs("products", 132, 140)
+    cost = costs("rank one sums", 132, 150)
     state = solved_in_steps(cost)
     assert int(state.dense_steps) > 0
     assert_same_bits(sharded(cost, "row_axis", 4), state.result)
