@@ -212,6 +212,10 @@ def test_agrees_with_exhaustive_search(cost, method, by, devices):
 # The same bits
 
 
+# Kinds of costs for which the core method holds an auction on one device, in at least one shape.
+AUCTIONED = {"products", "random products", "rank one sums", "few good columns", "clusters"}
+
+
 @each_method
 @pytest.mark.parametrize("shape", [(132, 132), (84, 156)], ids=str)
 def test_same_bits_as_on_one_device(shape, method):
@@ -228,7 +232,7 @@ def test_same_bits_as_on_one_device(shape, method):
             continue
         one = jm.solve_assignment(cost, method=method)
         res = sharded(cost, "row_axis", 2 + k % 3, method=method)
-        if method == "core":
+        if method == "core" and k < len(KINDS) and KINDS[k] in AUCTIONED:
             # A whole problem may have an auction, after which ties are broken differently.
             assert res.status == one.status
             if one.status == jm.Status.OPTIMAL:

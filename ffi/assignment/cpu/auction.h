@@ -126,7 +126,8 @@ struct Auction {
 };
 
 // Lowers v by an auction that starts from the present duals and pairs, and unmatches all rows.
-// v stays a multiple of `unit`, unless that is 0.
+// v stays a multiple of `unit`, unless that is 0. Returns the dual that unmatched columns must
+// have.
 template <class S>
 typename S::Acc auction(S& s, double unit) {
   using Acc = typename S::Acc;
