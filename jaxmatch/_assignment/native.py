@@ -41,9 +41,9 @@ def assignment(
     results = fields = assignment_fields(n, m)
     if platform == "cuda":
         present = [x is not None for x in (row_mask, col_mask, unmatched_cost)]
-        no_auction = unmatched_cost is not None or col_dual is not None
         words = size("assignment.workspace", n, m, cost.dtype.itemsize, *present)
-        prices = size("assignment.prices", n, m, cost.dtype.itemsize, no_auction)
+        given = [unmatched_cost is not None, col_dual is not None]
+        prices = size("assignment.prices", n, m, cost.dtype.itemsize, *given)
         results = [*fields, *buffers([words, prices])]
     out = native_call(
         "jaxmatch_assignment",

@@ -22,17 +22,18 @@ extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOper
                                       unsigned seed) {
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
-  AssignmentBatch b{*operands, workspace, workspace_costs, {}, {}, false, nullptr};
+  AssignmentBatch b{*operands, workspace, workspace_costs, {}, {}, false, nullptr, false};
   const Plan plan = make_plan(b, kernel, int(sizeof shared_memory));
   std::vector<float> prices;
-  if (has_auction(b, kernel)) {
-    prices.resize(size_t(b.batch * b.m));
-    AuctionBatch auction = make_auction(b, prices.data(), 1);
+  if (has_auction(b, kernel) && workspace_costs >= copied_costs(b)) {
+    prices.resize(size_t(b.batch * auction_words(b)));
+    b.prices = prices.data();
+    AuctionBatch auction = make_auction(b, 1);
     auction.always = asks_for(kernel, "auction");
     std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
     const AuctionKernel play = auction_kernel(b.cost_dtype);
-    emulator::launch(unsigned(b.batch), auction_threads(b.n), seed, [&] { play(auction); });
-    b.prices = prices.data();
+    emulator::launch(unsigned(b.batch), auction_threads(b), seed, [&] { play(auction); });
+    b.gathered = true;
   }
   if (plan.bytes > int(sizeof shared_memory)) return -1;
   // Fills the memory, so that nothing is zero by chance; with even seeds it holds NaN.
@@ -48,18 +49,20 @@ extern "C" int64_t plan_assignment(const jaxmatch::assignment::AssignmentOperand
                                    int64_t workspace_costs, int most_bytes) {
   using namespace jaxmatch;
   using namespace jaxmatch::assignment;
-  AssignmentBatch b{*operands, nullptr, workspace_costs, {}, {}, false, nullptr};
+  AssignmentBatch b{*operands, nullptr, workspace_costs, {}, {}, false, nullptr, false};
   return make_plan(b, nullptr, most_bytes).bytes;
 }
 
 // Holds the auction of each problem alone. `counts`: rounds, and rows that were scanned.
 extern "C" void emulate_auction(const jaxmatch::assignment::AssignmentOperands* operands,
-                                float* prices, int32_t* counts, unsigned seed) {
+                                void* workspace, int64_t workspace_costs, float* prices,
+                                int32_t* counts, unsigned seed) {
   using namespace jaxmatch::assignment;
-  AuctionBatch b = make_auction(*operands, prices, 1);
+  AuctionBatch b =
+      make_auction({*operands, workspace, workspace_costs, {}, {}, false, prices, false}, 1);
   b.counts = counts;
   b.always = true;
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   const AuctionKernel play = auction_kernel(b.cost_dtype);
-  emulator::launch(unsigned(b.batch), auction_threads(b.n), seed, [&] { play(b); });
+  emulator::launch(unsigned(b.batch), auction_threads(b), seed, [&] { play(b); });
 }

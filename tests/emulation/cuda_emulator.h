@@ -313,6 +313,11 @@ inline int atomicMin(int* at, int x) {
   *at = x < old ? x : old;
   return old;
 }
+inline unsigned atomicMin(unsigned* at, unsigned x) {
+  const unsigned old = *at;
+  *at = x < old ? x : old;
+  return old;
+}
 inline unsigned long long atomicMin(unsigned long long* at, unsigned long long x) {
   const unsigned long long old = *at;
   *at = x < old ? x : old;

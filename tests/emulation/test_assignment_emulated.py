@@ -229,21 +229,49 @@ def test_hostile_numbers(kernel, dtype, wide):
         judge(kind, problems(kind, 60, seed=2), solve)
 
 
-@pytest.mark.parametrize("given", ["", "maximize", "masks"])
+AUCTIONS = [  # rows, columns, what is given
+    (70, 70, ""),
+    (130, 130, "maximize"),
+    (70, 70, "masks"),
+    (69, 70, ""),
+    (90, 130, "maximize"),
+    (130, 80, ""),
+    (80, 82, "few rows"),
+    (82, 80, "few columns"),
+    (70, 70, "unmatched"),
+    (60, 90, "unmatched maximize"),
+    (90, 60, "unmatched few rows"),
+]
+
+
+@pytest.mark.parametrize("n, m, given", AUCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES_OF_FEATURES)
-def test_auction(dtype, given):
+def test_auction(dtype, n, m, given):
     """Prices of an auction change nothing but the way to the optimum, and the pairs of ties."""
     rng = np.random.default_rng(len(given))
-    n = 130 if given == "maximize" else 70
-    costs = np.stack([FAMILIES[name](n, 3) for name in ("20 clusters", "sphere to shape", "near")])
+    longest = max(n, m)
+    costs = np.stack(
+        [FAMILIES[name](longest, 3) for name in ("20 clusters", "sphere to shape", "near")]
+    )[:, :n, :m]
     costs = (costs * 1e5 if dtype.startswith("int") else costs).astype(numpy_dtype(dtype))
     args = {"maximize": "maximize" in given}
     if "masks" in given:  # as many rows as columns
         for mask in ("row_mask", "col_mask"):
             args[mask] = np.stack([rng.permutation(n) < 50 for _ in costs])
+    if "few rows" in given:
+        args["row_mask"] = rng.random((3, n)) < 0.8
+    if "few columns" in given:
+        args["col_mask"] = rng.random((3, m)) < 0.9
+    if "unmatched" in given:  # some rows pay more than for a column, and some must be matched
+        typical = np.median(costs.astype(np.float64), (1, 2))[:, None]
+        args["unmatched_cost"] = (rng.random((3, n)) * typical).astype(numpy_dtype(dtype))
         if costs.dtype.kind != "i":
-            costs = np.where(args["row_mask"][..., None] & args["col_mask"][:, None], costs, np.nan)
-    assert_agree(costs, "block,auction", wide=dtype in ("float64", "int64"), **args)
+            args["unmatched_cost"][:, :3] = -np.inf if args["maximize"] else np.inf
+    if costs.dtype.kind != "i":
+        rows, cols = (args.get(f"{k}_mask", np.array([[True]])) for k in ("row", "col"))
+        costs = np.where(rows[..., None] & cols[:, None], costs, costs.dtype.type(np.nan))
+    wide = dtype in ("float64", "int64")
+    assert_agree(costs, "block,auction", wide=wide, in_workspace=True, **args)
 
 
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "cube 3-D", "uniform"])

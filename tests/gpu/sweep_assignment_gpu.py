@@ -19,7 +19,8 @@ import jaxmatch as jm
 SHAPES = {
     "": [(3, 5, 5), (2, 30, 9), (2, 40, 61), (2, 90, 100), (1, 130, 140), (1, 300, 40)],
     "block": [(1, 60, 60), (1, 30, 520)],
-    "block,auction": [(2, 200, 200), (1, 260, 260)],  # a cluster of two blocks for the last
+    # A cluster of two blocks for the last three.
+    "block,auction": [(2, 200, 200), (1, 260, 260), (1, 257, 270), (1, 300, 280)],
     "block,auction,cluster-1": [(1, 260, 260)],
 }
 

@@ -267,15 +267,26 @@ def test_a_good_start_changes_nothing_but_the_time():
         np.testing.assert_array_equal(solve_on("cuda", near, warm_start=duals).cost, warm.cost)
 
 
-@pytest.mark.parametrize("n", [300, 1025, 1281, 2049])
+SHAPES_OF_AUCTIONS = [(300, 300), (1025, 1025), (1281, 1281), (2049, 2049), (1023, 1024)]
+SHAPES_OF_AUCTIONS += [(700, 1001), (1300, 1200)]
+
+
+@pytest.mark.parametrize("given", ["", "unmatched", "masks"])
+@pytest.mark.parametrize("n, m", SHAPES_OF_AUCTIONS)
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
-def test_auctions_of_all_clusters_give_the_same_bits(family, n, monkeypatch):
+def test_auctions_of_all_clusters_give_the_same_bits(family, n, m, given, monkeypatch):
     """One block for each problem, two, and as many as the GPU has multiprocessors for."""
-    costs = FAMILIES[family](n, 1).astype(np.float32)[None]
+    random = np.random.default_rng(n)
+    costs = FAMILIES[family](max(n, m), 1).astype(np.float32)[None, :n, :m]
+    args = {}
+    if given == "unmatched":
+        args["unmatched_cost"] = (random.random((1, n)) * np.median(costs)).astype(np.float32)
+    if given == "masks":
+        args |= {"row_mask": random.random((1, n)) < 0.9, "col_mask": random.random((1, m)) < 0.8}
     results = []
     for asked in ("no-auction", "auction,cluster-1", "auction,cluster-2", "auction"):
         monkeypatch.setenv("JAXMATCH_CUDA_KERNEL", f"block,{asked}")
-        results.append(solve_on("cuda", costs))
+        results.append(solve_on("cuda", costs, **args))
     plain, *with_auction = results
     assert plain.status[0] == jm.Status.OPTIMAL
     for res in with_auction:

@@ -192,17 +192,34 @@ def solve(
     return jm.Assignment(**results)
 
 
-def auction(costs: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The prices `[b, n]` of a batch `[b, n, n]`, and its numbers `[b, 2]` of rounds and scans."""
+def auction(
+    costs: np.ndarray, seed: int = 0, unmatched_cost: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The prices `[b, k]` of a batch `[b, n, m]`, and its numbers `[b, 2]` of rounds and scans.
+
+    Prices are those of the columns, or of the rows where there are more and all must be matched.
+    """
     costs = guarded(np.ascontiguousarray(costs))
-    b, n, _ = costs.shape
-    prices, counts = np.empty((b, n), np.float32), np.zeros((b, 2), np.int32)
+    b, n, m = costs.shape
+    k = m if unmatched_cost is not None else max(n, m)
+    results, counts = np.empty((b, n + m), np.float32), np.zeros((b, 2), np.int32)
     dtype = _DTYPES.index(costs.dtype.name)
-    operands = _Operands(batch=b, n=n, m=n, cost=costs.ctypes.data, cost_dtype=dtype)
+    operands = _Operands(batch=b, n=n, m=m, cost=costs.ctypes.data, cost_dtype=dtype)
+    if unmatched_cost is not None:
+        unmatched_cost = np.ascontiguousarray(unmatched_cost, np.float32)
+        operands.unmatched_cost = unmatched_cost.ctypes.data
+        operands.unmatched_dtype = _DTYPES.index("float32")
+    words = min(n, m) * -(-k // 4) * 4
+    workspace = np.zeros((b, words), np.float64)
     _assignment().emulate_auction(
-        ctypes.byref(operands), _ptr(prices.ctypes.data), _ptr(counts.ctypes.data), seed
+        ctypes.byref(operands),
+        _ptr(workspace.ctypes.data),
+        _long(words),
+        _ptr(results.ctypes.data),
+        _ptr(counts.ctypes.data),
+        seed,
     )
-    return prices, counts
+    return results[:, :k], counts
 
 
 assert ml_dtypes.bfloat16  # gives numpy the name

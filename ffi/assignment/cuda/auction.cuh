@@ -5,440 +5,268 @@
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 
-#include "assignment/cuda/auction_plan.h"
-#include "assignment/cuda/canonical.cuh"
-#include "assignment/cuda/cluster.cuh"
-#include "assignment/cuda/costs.cuh"
+#include "assignment/cuda/auction_inspect.cuh"
 #include "assignment/cuda/kernels.h"
 
 namespace jaxmatch::assignment {
 
-// The blocks of a cluster hold the same prices and the same matching. A row belongs to block i %
-// blocks, which bids for it. Bids go to all blocks, and every block resolves all of them. The
-// result depends neither on the number of blocks nor on the speed of warps: the lowest price wins a
-// column, of equal ones that of the least row.
-template <class Costs>
-struct Auction {
-  using Raw = typename Costs::Raw;
-  static constexpr int kPack = 4;
-  static constexpr uint32_t kNoColumn = 0xffff;
-  static constexpr float kFar = __builtin_huge_valf();
-  enum Word { kMine0, kMine1, kLess };
+// The result depends neither on the number of blocks nor on the speed of warps: the lowest price
+// wins a column, of equal ones that of the least row.
+//
+// Columns that stay unmatched must have the greatest dual, `top`: as if identical dummy rows
+// without costs held them. Where rows may stay unmatched, each has a column of its own, at its
+// unmatched cost and with the dual `top`. next_best holds, for the rows that have a column or stay
+// unmatched, a lower bound on what they would pay otherwise: prices only fall.
+template <class CostsType>
+struct Auction : AuctionState<CostsType> {
+  using Base = AuctionState<CostsType>;
+  using Base::b, Base::cluster, Base::thread, Base::size, Base::shift, Base::rows, Base::cols,
+      Base::price, Base::best, Base::row4col, Base::col4row, Base::control, Base::free_rows,
+      Base::rounds, Base::scans, Base::next_best;
+  using Base::Base;
+  using Base::kMine0, Base::kMine1, Base::kCount, Base::kNoColumn, Base::kStays, Base::kFree,
+      Base::kNoChoice, Base::kUnmatched;
 
-  const AuctionBatch& b;
-  const Cluster cluster;
-  const int64_t problem;
-  const int n, thread, size, shift;  // 2^shift blocks
-  const Raw* const dense;            // the first cost if rows can be read in packs, else null
-  float* const price;
-  uint64_t* const best;
-  Index *const row4col, *const col4row;
-  int* const control;
-  const float sign;
-  double base = 0;  // the least cost, subtracted from all
-  int free_rows = 0, rounds = 0, scans = 0;
+  float epsilon = 0, top = 0, step = 0, next_step = 0;
+  int turn = 0;  // the list of free rows that bid next
 
-  __device__ Auction(const AuctionBatch& batch, int64_t which, Cluster blocks)
-      : b(batch),
-        cluster(blocks),
-        problem(which),
-        n(int(batch.n)),
-        thread(threadIdx.x),
-        size(blockDim.x),
-        shift(batch.shift),
-        dense(pack_start()),
-        price(shared<float>(batch.shared.price)),
-        best(shared<uint64_t>(batch.shared.best)),
-        row4col(shared<Index>(batch.shared.row4col)),
-        col4row(shared<Index>(batch.shared.col4row)),
-        control(shared<int>(batch.shared.control)),
-        sign(batch.maximize ? -1 : 1) {}
+  __device__ int& listed(int which) const { return control[which ? kMine1 : kMine0]; }
+  __device__ float leaves_for(int i) const { return Base::leaves_for(i) - top; }
 
-  __device__ const Raw* pack_start() const {
-    const bool aligned = n % kPack == 0 && reinterpret_cast<uintptr_t>(b.cost) % 16 == 0;
-    if (!aligned || (sizeof(Raw) == 4 && b.cost_dtype < Dtype::kF32)) return nullptr;
-    return static_cast<const Raw*>(b.cost) + problem * n * n;
-  }
-  template <class T>
-  __device__ static T* shared(int offset) {
-    return reinterpret_cast<T*>(shared_memory + offset);
-  }
-  __device__ void sync() const { __barrier_sync_count(1, size); }
-  __device__ int lane() const { return thread % kWarpSize; }
-  __device__ int warp() const { return thread / kWarpSize; }
-  __device__ int warps() const { return size / kWarpSize; }
-  __device__ bool is_mine(int i) const { return (i & (cluster.blocks - 1)) == cluster.rank; }
-  __device__ Index* mine(int which) const {
-    return shared<Index>(b.shared.mine) + which * b.most_of_mine;
-  }
-  // What block `from` has sent to this block in a round.
-  __device__ uint64_t* mail(int round, int from) const {
-    return shared<uint64_t>(b.shared.mail) + ((round & 1) * cluster.blocks + from) * b.most_of_mine;
-  }
-  __device__ int* mail_count(int round, int from) const {
-    return shared<int>(b.shared.mail_count) + (round & 1) * cluster.blocks + from;
-  }
-
-  __device__ float value(Raw raw) const {
-    if constexpr (sizeof(Raw) == 4 && !Costs::kIntegral) {
-      return Costs::single(raw) * sign - float(base);
-    } else {
-      return float(Costs::real(raw) * double(sign) - base);
-    }
-  }
-
-  // Calls body(j, raw) for the columns from `first` to `last` of row i that this lane has.
-  template <class Body>
-  __device__ void for_columns(int i, int first, int last, const Body& body) const {
-    if (dense) {
-      const Raw* row = dense + int64_t(i) * n;
-      constexpr int kStep = kPack * kWarpSize, kAhead = sizeof(Raw) == 4 ? 4 : 2;
-      for (int j = first + lane() * kPack; j - lane() * kPack < last; j += kAhead * kStep) {
-        Pack<Raw, kPack> raws[kAhead];
-#pragma unroll
-        for (int a = 0; a < kAhead; ++a) {
-          raws[a] = *reinterpret_cast<const Pack<Raw, kPack>*>(row + min(j + a * kStep, n - kPack));
-        }
-        keep_loads_together();
-#pragma unroll
-        for (int a = 0; a < kAhead; ++a) {
-          const int at = j + a * kStep;
-          if (at >= last) break;
-          const auto prices = *reinterpret_cast<const Pack<float, kPack>*>(price + at);
-#pragma unroll
-          for (int k = 0; k < kPack; ++k) body(at + k, raws[a].x[k], prices.x[k]);
-        }
-      }
-    } else {
-#pragma unroll 8
-      for (int j = first + lane(); j < last; j += kWarpSize) {
-        body(j, Costs::load(b.cost, (problem * n + i) * n + j, b.cost_dtype), price[j]);
-      }
-    }
-  }
-
-  struct Offer {
-    float least, next;
-    int col;
-  };
-  // By one warp: the least and the second least reduced cost of row i, all lanes return the same.
-  __device__ Offer find_offer(int i, int first, int last) const {
-    Offer o{kFar, kFar, INT32_MAX};
-    for_columns(i, first, last, [&](int j, Raw raw, float p) {
-      const float x = (value(raw) - p) + 0.0f;  // a negative zero becomes positive, as bits decide
-      const float higher = x < o.least ? o.least : x;
-      o.next = higher < o.next ? higher : o.next;
-      o.col = x < o.least ? j : o.col;
-      o.least = x < o.least ? x : o.least;
+  // Frees the rows of the mail, and lets free rows wait for their turn.
+  __device__ void free_mailed() {
+    this->for_mail([&](uint64_t e) {
+      col4row[row_of_entry(e)] = kFree;
+      if (col_of_entry(e) != kNoColumn) row4col[col_of_entry(e)] = kNone;
     });
-    return merge(o);
-  }
-  __device__ Offer merge(const Offer& own) const {
-    const uint32_t bits = ordered_bits(own.least);
-    const uint32_t least = __reduce_min_sync(kAllLanes, bits);
-    const int col = __reduce_min_sync(kAllLanes, bits == least ? own.col : INT32_MAX);
-    const uint32_t rest = ordered_bits(own.col == col ? own.next : own.least);
-    return {from_ordered_bits(least), from_ordered_bits(__reduce_min_sync(kAllLanes, rest)), col};
   }
 
-  // By one warp: sends an entry to every block.
-  __device__ void send(int at, uint64_t entry) const {
-    if (lane() < cluster.blocks) {
-      *cluster.in_block(mail(rounds, cluster.rank) + at, lane()) = entry;
-    }
-  }
-  __device__ void send_count(int count) const {
-    if (thread < cluster.blocks)
-      *cluster.in_block(mail_count(rounds, cluster.rank), thread) = count;
-  }
-  // Calls body(entry) for all entries of this round, on one thread each.
-  template <class Body>
-  __device__ void for_mail(const Body& body) const {
-    // Every warp has the entries of one block.
-    const int from = warp() & (cluster.blocks - 1);
-    const int count = *mail_count(rounds, from);
-    for (int t = (warp() >> shift) * kWarpSize + lane(); t < count; t += size >> shift) {
-      body(mail(rounds, from)[t]);
-    }
-  }
-  __device__ static uint64_t entry(float x, int col, int row) {
-    return uint64_t(ordered_bits(x)) << 32 | uint64_t(uint32_t(col) & 0xffff) << 16 | uint32_t(row);
-  }
-  __device__ static int row_of_entry(uint64_t e) { return int(e & 0xffff); }
-  __device__ static int col_of_entry(uint64_t e) { return int(e >> 16 & 0xffff); }
-
-  // Reads the masks. Returns the number of rows that take part, or -1 if there are not as many
-  // columns.
-  __device__ int read_masks() {
-    int rows = 0, cols = 0;
-    const uint8_t* row_mask = b.row_mask ? b.row_mask + problem * n : nullptr;
-    const uint8_t* col_mask = b.col_mask ? b.col_mask + problem * n : nullptr;
-    if (thread < 8) control[thread] = 0;
-    sync();
-    const int width = (n + 127) / 128 * 128;
-    for (int k = thread; k < width; k += size) {
-      const bool col = k < n && (!col_mask || col_mask[k]),
-                 row = k < n && (!row_mask || row_mask[k]);
-      price[k] = col ? 0 : -kFar;
-      if (k < n) {
-        best[k] = ~uint64_t(0);
-        row4col[k] = -1;
-        col4row[k] = row ? -1 : -2;
-      }
-      rows += row, cols += col;
-    }
-    atomicAdd(&control[0], rows);
-    atomicAdd(&control[1], cols);
-    sync();
-    rows = control[0], cols = control[1];
-    sync();
-    return rows == cols ? rows : -1;
-  }
-
-  struct CostBounds {
-    float spread, unit;  // of the finite costs; all are multiples of the unit
-    bool usable;
-  };
-  // By all blocks together.
-  __device__ CostBounds find_bounds() {
-    typename Costs::Range range;
-    double least = __builtin_huge_val(), most = -__builtin_huge_val();
-    for (int i = cluster.rank + warp() * cluster.blocks; i < n; i += warps() * cluster.blocks) {
-      if (col4row[i] == -2) continue;
-      for_columns(i, 0, n, [&](int, Raw raw, float p) {
-        const double x = Costs::real(raw) * double(sign);
-        if (!(p == 0 && fabs(x) < __builtin_huge_val())) return;
-        range.include(raw, false);
-        least = x < least ? x : least;
-        most = x > most ? x : most;
-      });
-    }
-    uint64_t words[3] = {ordered_bits(most), ordered_bits(-least), 0};
-    if constexpr (!Costs::kIntegral) words[2] = range.word[1];
-    const Group<false> group{thread, size};
-    group.all_max(words, shared<uint64_t>(b.shared.best));
-    uint64_t* slots = shared<uint64_t>(b.shared.range);
-    if (thread < cluster.blocks) {
-      uint64_t* there = cluster.in_block(slots + cluster.rank * kRangeWords, thread);
-      for (int k = 0; k < 3; ++k) there[k] = words[k];
-    }
-    cluster.sync();
-    for (int from = 0; from < cluster.blocks; ++from) {
-      for (int k = 0; k < 3; ++k) words[k] = max(words[k], slots[from * kRangeWords + k]);
-    }
-    for (int j = thread; j < n; j += size) best[j] = ~uint64_t(0);
-    sync();
-    most = from_ordered_bits(words[0]), least = -from_ordered_bits(words[1]);
-    base = least;
-    double unit = 1;
-    if constexpr (!Costs::kIntegral) {
-      range.word[1] = typename Costs::Word(words[2]);
-      unit = range.lowest_bit();
-    }
-    const double spread = most - least;
-    const bool usable = spread > 1e-30 && spread < 1e37;
-    return {float(spread), float(unit), usable && !is_far_wider(float(spread), float(unit))};
-  }
-
-  // True if the spread is that of big-M costs, such as 1e30 in place of infinity: the two best
-  // columns of a good part of the rows differ by next to nothing of it. An auction at that scale
-  // could not tell the other costs apart, and the duals of the exact solver would round them away.
-  // By all blocks together.
-  __device__ bool is_far_wider(float spread, float unit) {
-    constexpr float kSuspect = sizeof(Raw) == 8 ? 0x1p90f : 0x1p60f, kNothing = 0x1p-45f;
-    constexpr int kGoodPart = 4;
-    if (Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks alike
-    if (thread == 0) control[0] = 0;
-    sync();
-    int rows = 0;
-    for (int i = cluster.rank + warp() * cluster.blocks; i < n; i += warps() * cluster.blocks) {
-      if (col4row[i] == -2) continue;
-      const Offer o = find_offer(i, 0, n);
-      rows += o.least < o.next && o.next - o.least < spread * kNothing;
-    }
-    if (lane() == 0 && rows > 0) atomicAdd(&control[0], rows);
-    sync();
-    // A word of the slots that find_bounds() does not use.
-    uint64_t* slots = shared<uint64_t>(b.shared.range);
-    if (thread < cluster.blocks) {
-      cluster.in_block(slots + cluster.rank * kRangeWords, thread)[3] = uint64_t(control[0]);
-    }
-    cluster.sync();
-    int64_t all = 0;
-    for (int from = 0; from < cluster.blocks; ++from) all += int64_t(slots[from * kRangeWords + 3]);
-    return all * kGoodPart >= n;
-  }
-
-  // Frees the rows whose column costs them more than epsilon above the least, and lists them.
-  __device__ void begin_scale(float epsilon, bool first) {
+  // Begins a scale: frees the rows that pay more than epsilon above the least, and lists them.
+  __device__ void begin_scale(float size_of_scale) {
+    epsilon = step = next_step = size_of_scale;
+    turn = 0;
     if (thread == 0) control[kMine0] = control[kMine1] = 0;
-    sync();
-    for (int i = cluster.rank + warp() * cluster.blocks; i < n; i += warps() * cluster.blocks) {
-      const int own = col4row[i];
-      if (own == -2) continue;
+    this->sync();
+    for (int t = this->warp(); t < this->owned(); t += this->warps()) {
+      const int i = t << shift | cluster.rank, own = col4row[i];
+      if (own == kNoChoice) continue;
       bool keeps = false;
-      if (own >= 0) {
-        const Offer o = find_offer(i, 0, n);
-        const Raw raw = Costs::load(b.cost, (problem * n + i) * n + own, b.cost_dtype);
-        keeps = value(raw) - price[own] <= o.least + epsilon;
+      if (own != kFree) {
+        const TwoLeast<float> o = this->two_least(i);
+        const float leave = leaves_for(i), other = own == o.col ? o.next : o.least;
+        const float pays = own >= 0 ? this->cost(i, own) - price[own] : leave;
+        if (this->lane() == 0) next_best[t] = own >= 0 ? fminf(other, leave) : other;
+        keeps = pays <= fminf(o.least, leave) + epsilon;
       }
       if (keeps) continue;
       int at = 0;
-      if (lane() == 0) {
+      if (this->lane() == 0) {
         at = atomicAdd(&control[kMine0], 1);
-        mine(0)[at] = Index(i);
+        this->mine(0)[at] = Index(i);
       }
       at = __shfl_sync(kAllLanes, at, 0);
-      send(at, entry(0, own >= 0 ? own : int(kNoColumn), i));
+      this->send(at, make_entry(0, own >= 0 ? own : kNoColumn, i));
     }
-    sync();
-    send_count(control[kMine0]);
+    this->sync();
+    this->send_count(control[kMine0]);
     cluster.sync();
-    free_rows = 0;
-    for (int from = 0; from < cluster.blocks; ++from) free_rows += *mail_count(rounds, from);
-    for_mail([&](uint64_t e) {
-      col4row[row_of_entry(e)] = -1;
-      if (col_of_entry(e) != int(kNoColumn)) row4col[col_of_entry(e)] = -1;
-    });
-    sync();
-    if (!first) scans += n;
+    free_rows = this->all_mail();
+    free_mailed();
+    this->sync();
     ++rounds;
   }
 
-  __device__ void send_bid(int k, int i, const Offer& o, float epsilon) const {
-    uint64_t bid = entry(0, int(kNoColumn), i);
-    if (o.least < kFar) {
+  __device__ void send_bid(int k, int i, const TwoLeast<float>& o) const {
+    const float leave = leaves_for(i);
+    int col = kNoColumn;
+    float lowered = 0, next = o.least;
+    if (leave < kFar && !(leave > o.least)) {
+      col = kStays;
+    } else if (o.least < kFar) {
+      col = o.col;
+      next = fminf(o.next, leave);
       const float old = price[o.col];
       // The only allowed column is worth any price.
-      float lowered = old - epsilon - (o.next < kFar ? o.next - o.least : 0.0f);
+      lowered = old - epsilon - (next < kFar ? next - o.least : 0.0f);
       // Below the resolution of float32 a price still moves.
       const uint32_t below = ordered_bits(old) - 1;
       lowered = lowered < old ? lowered : from_ordered_bits(below);
-      bid = entry(lowered, o.col, i);
     }
-    send(k, bid);
+    if (this->lane() == 0) next_best[this->own(i)] = next;
+    this->send(k, make_entry(lowered, col, i));
   }
 
-  __device__ void bid(const Index* rows, int count, float epsilon) const {
+  __device__ void bid(const Index* free, int count) const {
     // Several warps share a row while rows are few.
     int shares = 1;
-    while (count * shares * 2 <= warps() && n >= shares * 2 * 512) shares *= 2;
+    while (count * shares * 2 <= this->warps() && cols >= shares * 2 * 512) shares *= 2;
     if (shares == 1) {
-      for (int k = warp(); k < count; k += warps())
-        send_bid(k, rows[k], find_offer(rows[k], 0, n), epsilon);
+      for (int k = this->warp(); k < count; k += this->warps()) {
+        send_bid(k, free[k], this->two_least(free[k]));
+      }
       return;
     }
-    const int part = warp() % shares, k = warp() / shares;
-    const int width = ((n + shares - 1) / shares + 127) / 128 * 128;
-    Offer* partial = shared<Offer>(b.shared.partial);
+    const int part = this->warp() % shares, k = this->warp() / shares;
+    const int width = ((cols + shares - 1) / shares + 127) / 128 * 128;
+    TwoLeast<float>* partial = this->f.template shared<TwoLeast<float>>(b.at.partial);
     if (k < count) {
-      const Offer o = find_offer(rows[k], part * width, min((part + 1) * width, n));
-      if (lane() == 0) partial[warp()] = o;
+      const TwoLeast<float> o =
+          this->two_least(free[k], part * width, min((part + 1) * width, cols));
+      if (this->lane() == 0) partial[this->warp()] = o;
     }
-    sync();
+    this->sync();
     if (k < count && part == 0) {
-      const Offer o = lane() < shares ? partial[warp() + lane()] : Offer{kFar, kFar, INT32_MAX};
-      send_bid(k, rows[k], merge(o), epsilon);
+      const int at = this->warp() + this->lane();
+      const TwoLeast<float> o =
+          this->lane() < shares ? partial[at] : TwoLeast<float>{kFar, kFar, INT32_MAX};
+      send_bid(k, free[k], merge(o));
     }
   }
 
   // One round of bids.
-  __device__ void play_round(float epsilon, int turn) {
-    const int count = control[turn ? kMine1 : kMine0];
-    int* next_count = &control[turn ? kMine0 : kMine1];
-    send_count(count);
-    bid(mine(turn), count, epsilon);
+  __device__ void play_round() {
+    const int count = listed(turn);
+    this->send_count(count);
+    bid(this->mine(turn), count);
     cluster.sync();
-    if (thread == 0) {
-      *next_count = 0;
-      control[kLess] = 0;
-    }
-    int all = 0;
-    for (int from = 0; from < cluster.blocks; ++from) all += *mail_count(rounds, from);
-    for_mail([&](uint64_t e) {
-      if (col_of_entry(e) != int(kNoColumn)) {
-        atomicMin(reinterpret_cast<unsigned long long*>(&best[col_of_entry(e)]),
-                  static_cast<unsigned long long>(e));
-      }
+    turn ^= 1;
+    if (thread == 0) listed(turn) = control[kCount] = 0;
+    scans += this->all_mail();
+    this->for_mail([&](uint64_t e) {
+      if (col_of_entry(e) < kStays) atomic_min(&best[col_of_entry(e)], e);
     });
-    sync();
+    this->sync();
     const auto list = [&](int i) {
-      if (is_mine(i)) mine(!turn)[atomicAdd(next_count, 1)] = Index(i);
+      if (this->is_mine(i)) this->mine(turn)[atomicAdd(&listed(turn), 1)] = Index(i);
     };
-    for_mail([&](uint64_t e) {
+    this->for_mail([&](uint64_t e) {
       const int i = row_of_entry(e), j = col_of_entry(e);
-      if (j == int(kNoColumn)) {
-        col4row[i] = -2;  // has no allowed column: found infeasible by the exact solver
-        atomicAdd(&control[kLess], 1);
+      if (j >= kStays) {  // without a choice the exact solver finds the problem infeasible
+        col4row[i] = Index(j == kStays ? kUnmatched : kNoChoice);
+        atomicAdd(&control[kCount], 1);
       } else if (best[j] != e) {
         list(i);
       } else {
         const int owner = row4col[j];
         row4col[j] = Index(i);
         col4row[i] = Index(j);
-        price[j] = from_ordered_bits(uint32_t(e >> 32));
+        price[j] = price_of_entry(e);
         if (owner >= 0) {
-          col4row[owner] = -1;
+          col4row[owner] = kFree;
           list(owner);
         } else {
-          atomicAdd(&control[kLess], 1);
+          atomicAdd(&control[kCount], 1);
         }
       }
     });
-    sync();
-    free_rows -= control[kLess];  // in all blocks alike
-    for_mail([&](uint64_t e) {
-      if (col_of_entry(e) != int(kNoColumn)) best[col_of_entry(e)] = ~uint64_t(0);
+    this->sync();
+    free_rows -= control[kCount];  // in all blocks alike
+    this->for_mail([&](uint64_t e) {
+      if (col_of_entry(e) < kStays) best[col_of_entry(e)] = ~uint64_t(0);
     });
-    scans += all;
     ++rounds;
   }
 
-  __device__ void write_prices(bool usable) const {
+  // The dummy rows that lack a column: free columns at `top` are held by them.
+  __device__ int lacking() const {
+    this->sync();  // the count of the last round has been read
+    if (thread == 0) control[kCount] = 0;
+    this->sync();
+    int low = 0;
+    for (int j = thread; j < cols; j += size) low += row4col[j] == kNone && price[j] < top;
+    if (low > 0) atomicAdd(&control[kCount], low);
+    this->sync();
+    return control[kCount] - free_rows;
+  }
+
+  // The dummy rows bid together, as they are alike: `top` falls, by steps that grow as Fibonacci
+  // numbers, and the rows that now pay epsilon more than elsewhere are free.
+  __device__ void lower_top() {
+    top -= step;
+    next_step += step;
+    step = next_step - step;
+    const int before = listed(turn);
+    this->sync();
+    for (int t = thread; t < this->owned(); t += size) {
+      const int i = t << shift | cluster.rank, own = col4row[i];
+      if (own == kFree || own == kNoChoice || (own >= 0 && !(price[own] > top))) continue;
+      const float pays = own >= 0 ? this->cost(i, own) - top : leaves_for(i);
+      if (!(pays > next_best[t] + epsilon)) continue;
+      const int at = atomicAdd(&listed(turn), 1);
+      this->mine(turn)[at] = Index(i);
+      const uint64_t entry = make_entry(0, own >= 0 ? own : kNoColumn, i);
+      for (int to = 0; to < cluster.blocks; ++to) {
+        *cluster.in_block(this->mail(cluster.rank) + at - before, to) = entry;
+      }
+    }
+    this->sync();
+    this->send_count(listed(turn) - before);
+    cluster.sync();
+    free_rows += this->all_mail();
+    free_mailed();
+    for (int j = thread; j < cols; j += size) price[j] = fminf(price[j], top);
+    this->sync();
+    ++rounds;
+  }
+
+  // The exact solver rounds prices to what its arithmetic needs.
+  __device__ void write_result(bool usable) const {
     if (cluster.rank != 0) return;
-    for (int j = thread; j < n; j += size) {
-      b.prices[problem * n + j] = usable ? price[j] : __builtin_nanf("");
+    const int64_t first = this->f.problem * auction_words(b);
+    const float most = this->cols_optional() ? 0.0f : kFar;
+    for (int j = thread; j < cols; j += size) {
+      b.prices[first + j] = usable ? fminf(price[j] - top, most) : __builtin_nanf("");
+    }
+    int* cols_of_rows = reinterpret_cast<int*>(b.prices + first + auction_cols(b));
+    for (int i = thread; i < rows; i += size) {
+      const int j = col4row[i];
+      cols_of_rows[i] = j >= 0 ? j : j == kUnmatched ? kDropped : kNone;
     }
     if (b.counts && thread == 0) {
-      b.counts[2 * problem] = rounds;
-      b.counts[2 * problem + 1] = scans;
+      b.counts[2 * this->f.problem] = rounds;
+      b.counts[2 * this->f.problem + 1] = scans;
     }
   }
 
-  // True if searches alone are expected to be faster. After the first round the rows that won a
-  // column are those with nearest columns of their own. With uniform random costs they are 63 %,
-  // and the more they are, the fewer rows are left to searches.
-  __device__ bool is_easy(int rows) const {
+  // True if searches alone are expected to be faster. With uniform random costs 63 % of the rows
+  // could have a best column of their own, and the more they are, the fewer rows are left to
+  // searches.
+  __device__ bool is_easy(const Inspected& costs) const {
     constexpr int kLarge = 512;
     const float easy = rows > kLarge ? 0.66f : 0.5f;
-    return float(rows - free_rows) >= easy * float(rows);
+    return !b.always && float(costs.satisfied) >= easy * float(rows);
   }
 
   __device__ void run() {
     // Limits in parts of the spread of the costs, of rows, and in rounds.
     constexpr float kFirst = 1.0f / 32, kFactor = 0.25f, kLast = 1e-6f;
-    constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4;
-    const int rows = read_masks();
-    cluster.sync();  // every block has begun, so that its memory may be written
-    if (rows <= kFewest) return write_prices(false);
-    const CostBounds costs = find_bounds();
+    constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4, kLackingPart = 4;
+    this->begin();
+    if (rows <= kFewest || cols <= kFewest) return write_result(false);
+    const Inspected costs = inspect(*this);
     const bool tied = costs.unit > 0 && costs.spread <= costs.unit * float(rows);
-    if (!costs.usable || tied) return write_prices(false);
+    if (!costs.usable || tied || is_easy(costs)) return write_result(false);
     const int stop = max(kFewest, rows / kStopPart);
+    const int dummies = this->may_leave() ? cols : cols - rows;
+    const int few = min(stop, dummies / kLackingPart);
     const float last = fmaxf(costs.spread * kLast, costs.unit / 2);
-    for (float epsilon = costs.spread * kFirst;; epsilon *= kFactor) {
-      const bool first = rounds == 0;
-      begin_scale(epsilon, first);
+    for (float scale = costs.spread * kFirst;; scale *= kFactor) {
+      begin_scale(scale);
       // If the problem is infeasible, rows bid without end.
       const int most_rounds = rounds + kRoundsPerRow * rows;
-      for (int turn = 0; free_rows > stop && rounds < most_rounds; turn ^= 1) {
-        play_round(epsilon, turn);
-        if (first && rounds == 2 && !b.always && is_easy(rows)) return write_prices(false);
+      for (; rounds < most_rounds;) {
+        if (free_rows > stop) {
+          play_round();
+        } else if (dummies > 0 && lacking() > few) {
+          lower_top();
+        } else {
+          break;
+        }
       }
-      if (epsilon <= last || rounds >= most_rounds) break;
-      sync();
+      if (scale <= last || rounds >= most_rounds) break;
+      this->sync();
     }
-    write_prices(true);
+    write_result(true);
   }
 };
 

@@ -15,75 +15,91 @@ constexpr int kMostAuctionWarps = 32, kRangeWords = 8;
 
 // Byte offsets in the shared memory of each block.
 struct AuctionLayout {
-  int price;             // float32, -inf for columns that do not take part
+  int price;             // float32, -inf beyond the last column
   int best;              // the winning bid of each column, 64 bits
   int row4col, col4row;  // 16 bits
   int mine;              // two lists of the free rows that this block bids for, 16 bits
+  int next_best;         // of the rows of this block, float32: see Auction
+  int leave;             // likewise: unmatched costs; only where given
   int mail, mail_count;  // bids from every block, for two rounds in turn
-  int partial;           // bids of warps that share a row
+  int partial;           // bids of warps that share a row; maxima of warps
   int range;             // ranges of the costs, from every block
   int control;
-  int bytes;
 };
 
-struct AuctionBatch : AssignmentOperands {
-  float* prices;     // [batch, m]
+// `shared` has what reading the masks and copying the costs needs.
+struct AuctionBatch : AssignmentBatch {
   int32_t* counts;   // [batch, 2] rounds, and rows that were scanned; null if not asked for
   int shift;         // 2^shift blocks of one problem: a cluster
-  int most_of_mine;  // free rows of one block
-  AuctionLayout shared;
+  int most_of_mine;  // rows of one block
+  AuctionLayout at;
   bool always;  // also for problems that searches solve faster; for tests
 };
 
-// Where every row and column must be matched, and one warp is not fast enough. `asked`: see plan.h.
+// Where one warp is not fast enough, and searches do not soon meet a free column. `asked`: see
+// plan.h.
 inline bool has_auction(const AssignmentOperands& o, const char* asked = nullptr) {
-  constexpr int64_t kFewest = 192;
+  constexpr int64_t kFewest = 192, kMostColsPerRow = 2;
   if (asks_for(asked, "no-auction")) return false;
-  const int64_t fewest = asks_for(asked, "auction") ? 1 : kFewest;
-  return o.n == o.m && o.n >= fewest && o.n <= longest_side(o.cost_dtype) && !o.unmatched_cost &&
-         !o.start_dual;
+  const int64_t longest = longest_side(o.cost_dtype);
+  const auto [rows, cols] = Sides(o);
+  if (o.start_dual || std::max(rows, cols) > longest || std::min(rows, cols) < 1) return false;
+  if (asks_for(asked, "auction")) return true;
+  return std::min(rows, cols) >= kFewest && cols <= kMostColsPerRow * rows;
 }
 
-inline AuctionLayout lay_out_auction(int64_t n, int blocks) {
-  const int64_t width = (n + 127) / 128 * 128, mine = (n + blocks - 1) / blocks;
+// Sets the layout of `b`, for so many blocks.
+inline void lay_out_auction(AuctionBatch& b, int blocks) {
+  const auto [rows, cols] = Sides(b);
+  const int64_t width = (cols + 127) / 128 * 128;
+  b.most_of_mine = int((rows + blocks - 1) / blocks);
   SharedStack stack;
-  AuctionLayout s{};
-  s.price = stack.take(width * 4);
-  s.best = stack.take(std::max<int64_t>(n * 8, 3 * 32 * 8));  // room for find_bounds(), too
-  s.row4col = stack.take(n * 2);
-  s.col4row = stack.take(n * 2);
-  s.mine = stack.take(2 * mine * 2);
-  s.mail = stack.take(2 * blocks * mine * 8);
-  s.mail_count = stack.take(2 * blocks * 4);
-  s.partial = stack.take(kMostAuctionWarps * 16);
-  s.range = stack.take(blocks * kRangeWords * 8);
-  s.control = stack.take(8 * 4);
-  s.bytes = int(stack.used);
-  return s;
+  SharedLayout& s = b.shared = {};
+  s.costs = -1;
+  s.row_ids = stack.take(b.row_mask ? b.n * 2 : 0);
+  s.col_ids = stack.take(b.col_mask ? b.m * 2 : 0);
+  s.control = stack.take(kControls * 4);
+  SharedStack tiles = stack;  // unused once the auction begins: later arrays overlap them
+  if (may_transpose(b)) s.tiles = tiles.take(kTileBytes);
+  AuctionLayout& a = b.at;
+  a.price = stack.take(width * 4);
+  a.best = stack.take(cols * 8);
+  a.row4col = stack.take(cols * 2);
+  a.col4row = stack.take(rows * 2);
+  a.mine = stack.take(2 * b.most_of_mine * 2);
+  a.next_best = stack.take(b.most_of_mine * 4);
+  a.leave = stack.take(b.unmatched_cost ? b.most_of_mine * 4 : 0);
+  a.mail = stack.take(2 * blocks * b.most_of_mine * 8);
+  a.mail_count = stack.take(2 * blocks * 4);
+  a.partial = stack.take(3 * kMostAuctionWarps * 8);
+  a.range = stack.take(blocks * kRangeWords * 8);
+  a.control = stack.take(8 * 4);
+  s.bytes = int(std::max(stack.used, tiles.used));
 }
 
 // Blocks of each problem: as many as leave no multiprocessor idle, as long as each has rows enough.
-inline int auction_blocks(int64_t batch, int64_t n, int multiprocessors, int most,
+inline int auction_blocks(const AssignmentOperands& o, int multiprocessors, int most,
                           const char* asked = nullptr) {
   if (asks_for(asked, "cluster-1")) return 1;
   if (asks_for(asked, "cluster-2")) return std::min(most, 2);
   int blocks = 1;
-  while (2 * blocks <= most && batch * 2 * blocks <= multiprocessors && n >= 128 * 2 * blocks) {
+  while (2 * blocks <= most && o.batch * 2 * blocks <= multiprocessors &&
+         Sides(o).rows >= 128 * 2 * blocks) {
     blocks *= 2;
   }
   return blocks;
 }
 
-inline AuctionBatch make_auction(const AssignmentOperands& o, float* prices, int blocks) {
-  int shift = 0;
-  while (1 << shift < blocks) ++shift;
-  AuctionBatch b{o, prices, nullptr, shift, int((o.n + blocks - 1) / blocks), {}, false};
-  b.shared = lay_out_auction(o.n, blocks);
+inline AuctionBatch make_auction(const AssignmentBatch& o, int blocks) {
+  AuctionBatch b{};
+  static_cast<AssignmentBatch&>(b) = o;
+  while (1 << b.shift < blocks) ++b.shift;
+  lay_out_auction(b, blocks);
   return b;
 }
 
-inline int auction_threads(int64_t n) {
-  return n > 256 ? kMostAuctionWarps * 32 : kMostAuctionWarps * 16;  // a power of two
+inline int auction_threads(const AssignmentOperands& o) {
+  return (Sides(o).cols > 256 ? 2 : 1) * kMostAuctionWarps * 16;  // a power of two
 }
 
 }  // namespace jaxmatch::assignment

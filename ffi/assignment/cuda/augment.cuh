@@ -77,6 +77,100 @@ __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
   return x;
 }
 
+// A search: the tree of shortest paths that it has grown, and where it ends.
+template <class S>
+struct Search {
+  using Key = typename S::Key;
+  static constexpr int N = Columns<S>::N;
+
+  Key dist[N];  // A::kSettled once settled, and in the padding
+  int pred[N];
+  const Key* leave;  // unmatched costs; null if no row may be dropped
+  Key drop;          // the distance at which row drop_row is dropped
+  int drop_row;
+  bool fits;  // if false, the search still ends, but its result is not used
+  Nearest<Key> nearest;
+
+  __device__ bool drops_out() const { return !(nearest.dist < drop); }
+  __device__ int end() const { return drops_out() ? kNone : nearest.pair; }
+  __device__ Key bound() const { return drops_out() ? drop : nearest.dist; }
+
+  // Shortens the distances of columns whose reduced costs in row i are `x`: C_ij - v_j - height is
+  // the length of the path through the row.
+  __device__ void relax(const Columns<S>& c, int i, const Key (&x)[N], Key height) {
+    using A = typename S::Arithmetic;
+    fits = fits && c.s.fits(height);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const Key length = x[n] - height;
+      const bool shorter =
+          length < dist[n] && (A::kSettledIsFar || !A::is_settled(dist[n], c.v[n]));
+      pred[n] = shorter ? i : pred[n];
+      dist[n] = shorter ? length : dist[n];
+    }
+  }
+};
+
+// Settles columns until the nearest is free, or a row is dropped. Returns false if it settles more
+// than there are: the number of rounds is bounded for any numbers.
+template <class S>
+__device__ bool grow_tree(const S& s, Columns<S>& c, Search<S>& search) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const auto& g = c.g;
+  search.nearest = find_nearest(c, search.dist, 0);
+  for (int round = 1; !search.drops_out() && search.nearest.pair >= pair_up(0, 0); ++round) {
+    if (round > s.cols) return false;
+    const Nearest<Key> nearest = search.nearest;
+    const int i = row_of(nearest.pair);
+    typename S::Raws raws[Columns<S>::kPacks];
+    c.load(i, raws);
+#pragma unroll
+    for (int n = 0; n < c.N; ++n) {  // its distance is final
+      if (c.pair[n] == nearest.pair) A::settle(search.dist[n], c.v[n]);
+    }
+    if (!S::kOneWarp && g.size > kWarpSize) fetch_ahead(c, search.dist);
+    Key x[Columns<S>::N];
+    c.reduce(raws, x);
+    const Key height = s.u[i] - nearest.dist;
+    search.relax(c, i, x, height);
+    if (g.thread == 0) s.reach[col_of(nearest.pair)] = nearest.dist;
+    if (search.leave && search.leave[i] < A::kInfinity && search.leave[i] - height < search.drop) {
+      search.drop = search.leave[i] - height;
+      search.drop_row = i;
+    }
+    search.nearest = find_nearest(c, search.dist, round);
+  }
+  return true;
+}
+
+// Lowers the duals of settled columns and raises those of their rows, so that the tree stays tight.
+// Returns which columns of this thread may lie on a path of the tree.
+template <class S>
+__device__ unsigned lower_duals(const S& s, Columns<S>& c, Search<S>& search) {
+  using A = typename S::Arithmetic;
+  using Key = typename S::Key;
+  const Key bound = search.bound();
+  unsigned in_tree = 0;
+  search.fits = search.fits && s.fits(bound);
+#pragma unroll
+  for (int n = 0; n < c.N; ++n) {
+    const int j = c.at(n);
+    const bool settled = j < s.cols && A::is_settled(search.dist[n], c.v[n]);
+    if (!settled && c.pair[n] != search.end()) continue;
+    in_tree |= 1u << n;
+    s.pred[j] = Index(search.pred[n]);
+    if (!settled) continue;
+    const Key drops = bound - s.reach[j];
+    const int i = row_of(c.pair[n]);
+    const Key lowered = s.v[j] - drops, raised = s.u[i] + drops;
+    c.v[n] = s.v[j] = lowered;
+    s.u[i] = raised;
+    search.fits = search.fits && s.fits_dual(lowered) && s.fits(raised);
+  }
+  return in_tree;
+}
+
 // Matches row `root` along a shortest path to a free column, or to a row that is dropped at its
 // unmatched cost. Settled columns and their rows stay tight. Distances are relative to the least
 // reduced cost of the root, so that none is negative.
@@ -86,94 +180,45 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   using Key = typename S::Key;
   constexpr int N = Columns<S>::N;
   const auto& g = c.g;
-  Key dist[N];  // A::kSettled once settled, and in the padding
-  int pred[N];
-  c.reduced(root, dist);
+  Search<S> search;
+  c.reduced(root, search.dist);
   Key low[N];
 #pragma unroll
-  for (int n = 0; n < N; ++n) low[n] = dist[n];
+  for (int n = 0; n < N; ++n) low[n] = search.dist[n];
   Key base = team_min(c, c.least_of(low));
   if (!(base < A::kInfinity)) base = 0;
   if (A::kWatched && !s.fits(base)) return Outcome::kTooWide;
 #pragma unroll
   for (int n = 0; n < N; ++n) {
-    dist[n] = c.pair[n] != kNoPair ? dist[n] - base : A::kSettled;
-    pred[n] = root;
+    search.dist[n] = c.pair[n] != kNoPair ? search.dist[n] - base : A::kSettled;
+    search.pred[n] = root;
   }
-  Key drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
-  int drop_row = root;
-  bool fits = true;  // if false, the search still ends, but its result is not used
-  Nearest<Key> nearest = find_nearest(c, dist, 0);
-  // Every round settles a column, so the number of rounds is bounded for any numbers.
-  for (int round = 1; nearest.dist < drop && nearest.pair >= pair_up(0, 0); ++round) {
-    if (round > s.cols) return Outcome::kInfeasible;
-    const int i = row_of(nearest.pair);
-    typename S::Raws raws[Columns<S>::kPacks];
-    c.load(i, raws);
-#pragma unroll
-    for (int n = 0; n < N; ++n) {  // its distance is final
-      if (c.pair[n] == nearest.pair) A::settle(dist[n], c.v[n]);
-    }
-    if (!S::kOneWarp && g.size > kWarpSize) fetch_ahead(c, dist);
-    Key x[N];
-    c.reduce(raws, x);
-    // C_ij - v_j - height is the length of the path through the row.
-    const Key height = s.u[i] - nearest.dist;
-    fits = fits && s.fits(height);
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-      const Key length = x[n] - height;
-      const bool shorter =
-          length < dist[n] && (A::kSettledIsFar || !A::is_settled(dist[n], c.v[n]));
-      pred[n] = shorter ? i : pred[n];
-      dist[n] = shorter ? length : dist[n];
-    }
-    if (g.thread == 0) s.reach[col_of(nearest.pair)] = nearest.dist;
-    if (s.leave && s.leave[i] < A::kInfinity && s.leave[i] - height < drop) {
-      drop = s.leave[i] - height;
-      drop_row = i;
-    }
-    nearest = find_nearest(c, dist, round);
-  }
-  const bool drops_out = !(nearest.dist < drop);
-  if (drops_out && !(drop < A::kInfinity)) return Outcome::kInfeasible;
-  const Key bound = drops_out ? drop : nearest.dist;
-  const int end = drops_out ? kNone : nearest.pair;
+  search.leave = s.leave;
+  search.drop = s.leave && s.leave[root] < A::kInfinity ? s.leave[root] - base : A::kForbidden;
+  search.drop_row = root;
+  search.fits = true;
+  if (!grow_tree(s, c, search)) return Outcome::kInfeasible;
+  if (search.drops_out() && !(search.drop < A::kInfinity)) return Outcome::kInfeasible;
   g.sync();
-  fits = fits && s.fits(bound) && s.fits(base + bound);
-  bool on_path[N];
-#pragma unroll
-  for (int n = 0; n < N; ++n) {
-    const int j = c.at(n);
-    const bool settled = j < s.cols && A::is_settled(dist[n], c.v[n]);
-    on_path[n] = settled || c.pair[n] == end;
-    if (!on_path[n]) continue;
-    s.pred[j] = Index(pred[n]);
-    if (!settled) continue;
-    const Key drops = bound - s.reach[j];
-    const int i = row_of(c.pair[n]);
-    const Key lowered = s.v[j] - drops, raised = s.u[i] + drops;
-    c.v[n] = s.v[j] = lowered;
-    s.u[i] = raised;
-    fits = fits && s.fits_dual(lowered) && s.fits(raised);
-  }
-  if (g.thread == 0) s.u[root] = base + bound;
-  if (A::kWatched && !fits) s.control[kTooWideFlag] = 1;
+  const unsigned in_tree = lower_duals(s, c, search);
+  const Key dual = base + search.bound();
+  search.fits = search.fits && s.fits(dual);
+  if (g.thread == 0) s.u[root] = dual;
+  if (A::kWatched && !search.fits) s.control[kTooWideFlag] = 1;
   g.sync();
   if (g.thread == 0) {
-    if (end != kNone) {
-      flip_path(s, root, col_of(end));
+    if (search.end() != kNone) {
+      flip_path(s, root, col_of(search.end()));
     } else {  // drop a row, and give its column to the row before it
-      const int j = s.col4row[drop_row];
-      s.col4row[drop_row] = kDropped;
-      if (drop_row != root) flip_path(s, root, j);
+      const int j = s.col4row[search.drop_row];
+      s.col4row[search.drop_row] = kDropped;
+      if (search.drop_row != root) flip_path(s, root, j);
     }
   }
   g.sync();
 #pragma unroll
   for (int n = 0; n < N; ++n) {
-    const int j = c.at(n);
-    if (on_path[n]) c.pair[n] = pair_up(s.row4col[j], j);
+    if (in_tree >> n & 1) c.pair[n] = pair_up(s.row4col[c.at(n)], c.at(n));
   }
   return A::kWatched && s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
 }

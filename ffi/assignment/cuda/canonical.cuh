@@ -141,13 +141,14 @@ __device__ bool choose_orientation(F& f, int pack) {
   return f.group.thread < f.group.size;
 }
 
-// Copies the costs to the workspace in the same orientation.
+// Copies the costs to the workspace in the same orientation: every `blocks`-th row from the one of
+// this block on.
 template <class F>
-__device__ void copy_rows(const F& f) {
+__device__ void copy_rows(const F& f, int block, int blocks) {
   constexpr int kAhead = 4;  // loads in flight at once
   auto* costs = const_cast<typename F::Raw*>(f.costs);
   const auto& g = f.group;
-  for (int i = g.warp(); i < f.rows; i += g.warps()) {
+  for (int i = g.warp() * blocks + block; i < f.rows; i += g.warps() * blocks) {
     for (int first = g.lane(); first < f.cols; first += kAhead * kWarpSize) {
       typename F::Raw raw[kAhead];
 #pragma unroll
@@ -209,9 +210,10 @@ __device__ void copy_to_shared(const F& f) {
   __pipeline_wait_prior(0);
 }
 
-// Transposes the costs into the workspace, through square tiles in shared memory.
+// Transposes the costs into the workspace, through square tiles in shared memory: every `blocks`-th
+// tile from the one of this block on.
 template <class F>
-__device__ void transpose_tiles(const F& f) {
+__device__ void transpose_tiles(const F& f, int block, int blocks) {
   using Raw = typename F::Raw;
   constexpr int kAhead = 8, kPitch = kWarpSize + 1;
   auto* costs = const_cast<Raw*>(f.costs);
@@ -220,7 +222,8 @@ __device__ void transpose_tiles(const F& f) {
   const int lane = g.lane(), warps = min(g.warps(), kTileBytes / (kTileEntries * int(sizeof(Raw))));
   const int tiles = (f.cols + kWarpSize - 1) / kWarpSize;
   const int bands = (f.rows + kWarpSize - 1) / kWarpSize;
-  for (int t = g.warp(); g.warp() < warps && t < tiles * bands; t += warps) {
+  for (int t = g.warp() * blocks + block; g.warp() < warps && t < tiles * bands;
+       t += warps * blocks) {
     const int j0 = t / bands * kWarpSize, i0 = t % bands * kWarpSize;
     const int i = min(i0 + lane, f.rows - 1);
     for (int first = 0; first < kWarpSize; first += kAhead) {
@@ -246,16 +249,16 @@ __device__ void transpose_tiles(const F& f) {
   }
 }
 
-// Copies the costs into canonical form, if necessary.
+// Copies the costs into canonical form, if necessary: all of them, or this block's part.
 template <class F>
-__device__ void gather_costs(const F& f) {
-  if (!f.copied) return;
+__device__ void gather_costs(const F& f, int block = 0, int blocks = 1) {
+  if (!f.copied || f.b.gathered) return;
   if (f.b.shared.costs >= 0) {
     copy_to_shared(f);
   } else if (f.transposed) {
-    transpose_tiles(f);
+    transpose_tiles(f, block, blocks);
   } else {
-    copy_rows(f);
+    copy_rows(f, block, blocks);
   }
   f.group.sync();
 }

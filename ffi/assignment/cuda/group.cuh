@@ -50,6 +50,15 @@ __device__ inline double from_ordered_bits(uint64_t x) {
   return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
 }
 
+// Return what was there before.
+__device__ inline uint32_t atomic_min(uint32_t* at, uint32_t x) {
+  return atomicMin(reinterpret_cast<unsigned*>(at), unsigned(x));
+}
+__device__ inline uint64_t atomic_min(uint64_t* at, uint64_t x) {
+  using Word = unsigned long long;
+  return uint64_t(atomicMin(reinterpret_cast<Word*>(at), Word(x)));
+}
+
 template <bool kOneWarp>
 struct Group {
   int thread, size;

@@ -14,16 +14,16 @@ namespace jaxmatch::assignment {
 namespace {
 
 // Starts the auction of every problem; its prices are ready for a later kernel of the stream.
-ffi::Error launch_auction(const AssignmentOperands& o, float* prices, const GpuLimits& gpu,
-                          const char* asked, cudaStream_t stream) {
+ffi::Error launch_auction(const AssignmentBatch& o, const GpuLimits& gpu, const char* asked,
+                          cudaStream_t stream) {
   const AuctionKernel kernel = auction_kernel(o.cost_dtype);
   const void* address = reinterpret_cast<const void*>(kernel);
   // Code for older GPUs, which a driver has translated for this one, knows no clusters.
   cudaFuncAttributes code;
   JAXMATCH_CUDA_CHECK(cudaFuncGetAttributes(&code, address));
   const int most_blocks = code.ptxVersion >= 90 ? 8 : 1;  // 8 is the portable size
-  const int blocks = auction_blocks(o.batch, o.n, gpu.multiprocessors, most_blocks, asked);
-  AuctionBatch b = make_auction(o, prices, blocks);
+  const int blocks = auction_blocks(o, gpu.multiprocessors, most_blocks, asked);
+  AuctionBatch b = make_auction(o, blocks);
   b.always = asks_for(asked, "auction");
   JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
   cudaLaunchAttribute cluster;
@@ -32,7 +32,7 @@ ffi::Error launch_auction(const AssignmentOperands& o, float* prices, const GpuL
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(b.batch * blocks));
-  config.blockDim = dim3(unsigned(auction_threads(b.n)));
+  config.blockDim = dim3(unsigned(auction_threads(b)));
   config.dynamicSmemBytes = size_t(b.shared.bytes);
   config.stream = stream;
   config.attrs = &cluster;
@@ -73,12 +73,10 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   if (plan.bytes > kAlwaysThere) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_bytes));
   }
-  if (b.prices && lay_out_auction(b.n, 1).bytes > gpu.shared_bytes) b.prices = nullptr;
+  if (b.prices && make_auction(b, 1).shared.bytes > gpu.shared_bytes) b.prices = nullptr;
   if (b.prices) {
-    if (ffi::Error error = launch_auction(b, const_cast<float*>(b.prices), gpu, asked, stream);
-        error.failure()) {
-      return error;
-    }
+    if (ffi::Error error = launch_auction(b, gpu, asked, stream); error.failure()) return error;
+    b.gathered = true;
   }
   kernel<<<unsigned(plan.blocks), plan.threads, plan.bytes, stream>>>(b);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
@@ -94,17 +92,18 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remaini
   if (!decoded.has_value()) return decoded.error();
   const auto workspace = result_at(rets, kNumResults);
   if (!workspace) return given.error("a result for the workspace is missing");
-  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false, nullptr};
+  AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false, nullptr, false};
   if (b.batch == 0) return ffi::Error::Success();
   const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
   b.workspace_costs = int64_t(workspace->size_bytes()) / b.batch / word;
   const auto prices = result_at(rets, kNumResults + 1);
   if (!prices) return given.error("a result for the prices is missing");
   if (has_auction(b) && has_auction(b, std::getenv("JAXMATCH_CUDA_KERNEL"))) {
-    if (int64_t(prices->size_bytes()) < b.batch * b.m * 4) {
+    if (int64_t(prices->size_bytes()) < b.batch * auction_words(b) * 4) {
       return given.error("the result for the prices is too small");
     }
-    b.prices = static_cast<const float*>(prices->untyped_data());
+    if (b.workspace_costs >= copied_costs(b))
+      b.prices = static_cast<float*>(prices->untyped_data());
   }
   return launch_assignment(b, stream);
 }

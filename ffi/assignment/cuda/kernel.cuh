@@ -5,6 +5,8 @@
 
 #include "assignment/cuda/augment.cuh"
 #include "assignment/cuda/finish.cuh"
+#include "assignment/cuda/refine_prices.cuh"
+#include "assignment/cuda/settle_columns.cuh"
 #include "assignment/cuda/start_block.cuh"
 #include "assignment/cuda/start_ties.cuh"
 #include "assignment/cuda/start_warp.cuh"
@@ -58,6 +60,9 @@ __device__ void start_block(const S& s, const WarmStart& warm, const CostRange& 
   const Effort& effort = s.f.b.effort;
   if (warm.use) {
     place_duals(s, warm);
+    if constexpr (sizeof(typename S::Key) <= 8) {
+      if (s.f.b.prices) return refine_prices(s);
+    }
     match_best(s);
   } else if (!s.cols_optional) {
     match_minima(s);
@@ -76,14 +81,12 @@ __device__ void start_block(const S& s, const WarmStart& warm, const CostRange& 
 
 // Searches from each of the first `count` free rows. Called by the threads that have columns.
 template <class S>
-__device__ void search(const S& s, Columns<S>& c, int count) {
-  for (int k = 0; k < count; ++k) {
-    const Outcome outcome = augment(s, c, s.free_rows[k]);
-    if (outcome == Outcome::kSolved) continue;
-    const int flag = outcome == Outcome::kTooWide ? kTooWideFlag : kInfeasibleFlag;
-    if (c.g.thread == 0) s.control[flag] = 1;
-    break;
+__device__ Outcome search(const S& s, Columns<S>& c, int count) {
+  Outcome outcome = Outcome::kSolved;
+  for (int k = 0; k < count && outcome == Outcome::kSolved; ++k) {
+    outcome = augment(s, c, s.free_rows[k]);
   }
+  return outcome;
 }
 
 // Computes the matching and its duals, from column minima in v.
@@ -110,7 +113,14 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found) {
   if (too_wide) return Outcome::kTooWide;
   if (S::kOneWarp || g.thread < team.size) {
     if constexpr (!S::kOneWarp) columns.load_state();
-    search(s, columns, count);
+    Outcome outcome = search(s, columns, count);
+    if constexpr (!S::kOneWarp) {
+      if (outcome == Outcome::kSolved && warm.use && s.cols_optional) {
+        outcome = settle_free_columns(s, columns);
+      }
+    }
+    if (g.thread == 0 && outcome == Outcome::kTooWide) s.control[kTooWideFlag] = 1;
+    if (g.thread == 0 && outcome == Outcome::kInfeasible) s.control[kInfeasibleFlag] = 1;
   }
   g.sync();
   if (s.control[kInfeasibleFlag]) return Outcome::kInfeasible;

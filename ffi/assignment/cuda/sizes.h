@@ -54,11 +54,13 @@ constexpr Size kSizes[] = {
        const Dtype dtype = dtype_of_bytes(a[2], false);
        return workspace_words(example(a[0], a[1], dtype, a[3] != 0, a[4] != 0, a[5] != 0));
      }},
-    {"assignment.prices",  // arguments: n, m, bytes of a cost, whether there is an unmatched cost
-                           // or a start dual
+    {"assignment.prices",  // arguments: n, m, bytes of a cost, whether there is an unmatched cost,
+                           // and a start dual
      [](const int64_t* a) {
-       const Dtype dtype = dtype_of_bytes(a[2], false);
-       return has_auction(example(a[0], a[1], dtype, false, false, a[3] != 0)) ? a[1] : int64_t(0);
+       AssignmentOperands o =
+           example(a[0], a[1], dtype_of_bytes(a[2], false), false, false, a[3] != 0);
+       if (a[4] != 0) o.start_dual = &o;
+       return has_auction(o) ? auction_words(o) : int64_t(0);
      }},
 };
 

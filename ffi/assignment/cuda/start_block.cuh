@@ -74,13 +74,6 @@ __device__ void transfer_reductions(const S& s) {
   g.sync();
 }
 
-// The least and second least reduced cost of a row, and the column of the least.
-template <class Key>
-struct TwoLeast {
-  Key least, next;
-  int col;
-};
-
 // By one warp; all lanes return the same.
 template <class S>
 __device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
@@ -115,8 +108,8 @@ __device__ void match_rows(const S& s) {
   g.sync();
 }
 
-// Matching from good duals: every row takes its best column; if several rows want a column, the
-// least row takes it. Duals do not change.
+// Matching from good duals: every row takes its best column, unless it is better off without one;
+// if several rows want a column, the least row takes it. Duals do not change.
 template <class S>
 __device__ void match_best(const S& s) {
   const auto& g = s.group;
@@ -125,7 +118,8 @@ __device__ void match_best(const S& s) {
   g.sync();
   for (int i = g.warp(); i < s.rows; i += g.warps()) {
     const auto two = two_least(s, i);
-    if (g.lane() == 0 && two.least < S::Arithmetic::kInfinity && s.fits(two.least)) {
+    const bool stays = s.leave && s.leave[i] < two.least;
+    if (g.lane() == 0 && two.least < S::Arithmetic::kInfinity && s.fits(two.least) && !stays) {
       atomicMin(&claim[two.col], i);
       s.u[i] = two.least;
     }

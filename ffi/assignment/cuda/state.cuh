@@ -38,7 +38,8 @@ enum class Place { kShared, kAligned, kAnywhere };
 // rows):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
 //   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
-//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched.
+//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched, or
+//     after a warm start at the latest in the end (settle_columns.cuh).
 // `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
 template <class ArithmeticType, class FormType, int kPack, int kPacks, bool kIsOneWarp,
           Place kPlace>
@@ -115,6 +116,13 @@ struct State {
   __device__ bool fits(Key x) const { return Arithmetic::fits(x, scale); }
   __device__ bool fits_dual(Key x) const { return Arithmetic::fits_dual(x, scale); }
   __device__ Key entry(int i, int j) const { return read(costs[int64_t(i) * f.stride + j]); }
+};
+
+// The least and second least reduced cost of a row, and the column of the least.
+template <class Key>
+struct TwoLeast {
+  Key least, next;
+  int col;
 };
 
 // By one thread: matches each column of a path, from its end `j` back to row `root`, to the row

@@ -11,25 +11,30 @@ struct WarmStart {
   double top, unit;  // the greatest given dual; the unit duals are rounded to, 0: none
 };
 
-// The given dual of column j, scaled to keys and rounded.
+// The given dual of column j, scaled to keys and rounded. Prices are those of an auction.
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
-  const int64_t at = f.problem * f.b.m + f.col_id(j);
-  const double x = f.b.prices ? f.b.prices[at] * fabs(s.scale.factor)
-                              : read_real(f.b.start_dual, f.b.result_dtype, at) * s.scale.factor;
+  double x;
+  if (f.b.prices) {
+    x = f.b.prices[f.problem * auction_words(f.b) + j] * fabs(s.scale.factor);
+  } else {
+    const int64_t at = f.problem * f.b.m + f.col_id(j);
+    x = read_real(f.b.start_dual, f.b.result_dtype, at) * s.scale.factor;
+  }
   return unit > 0 ? rint(x / unit) * unit : x;
 }
 
-// Decides whether to start warm. Only square problems do: otherwise a cold start needs little more
-// than one scan of each row, while every spare column whose dual is too low would cost a search.
-// Duals are not used if one is not finite, or if they exceed the costs by so much that sums with
-// them would round.
+// Decides whether to start warm. With columns that may stay unmatched, only the prices of an
+// auction are used: those columns must have the dual 0, or each costs a search, see
+// settle_columns.cuh. Duals are not used if one is not finite, or if they exceed the costs by so
+// much that sums with them would round.
 template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
   WarmStart start{false, 0, 0};
-  if (!(f.b.start_dual || f.b.prices) || s.cols_optional || f.rows == 0) return start;
+  if (!(f.b.start_dual || f.b.prices) || f.rows == 0) return start;
+  if (s.cols_optional && (S::kOneWarp || !f.b.prices)) return start;
   const double factor = fabs(s.scale.factor);
   // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
@@ -45,7 +50,7 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   }
   uint64_t ends[3] = {ordered_bits(most), ordered_bits(-least), uint64_t(!fits)};
   f.group.all_max(ends, f.template shared<uint64_t>(f.b.shared.slots));
-  start.top = from_ordered_bits(ends[0]);
+  start.top = s.cols_optional ? 0 : from_ordered_bits(ends[0]);
   start.use = ends[2] == 0 && start.top + from_ordered_bits(ends[1]) <= limit;
   return start;
 }

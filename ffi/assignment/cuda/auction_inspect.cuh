@@ -1,0 +1,126 @@
+// What an auction learns from one pass over the costs: their spread, and whether it is worth while.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_INSPECT_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_INSPECT_CUH_
+
+#include "assignment/cuda/auction_state.cuh"
+
+namespace jaxmatch::assignment {
+
+struct Inspected {
+  float spread, unit;  // of the finite costs; all are multiples of the unit
+  bool usable;
+  int satisfied;  // rows that could have a best column of their own, or stay unmatched
+};
+
+// True if the spread is that of big-M costs, such as 1e30 in place of infinity: the two best
+// columns of a good part of the rows differ by next to nothing of it. An auction at that scale
+// could not tell the other costs apart, and the duals of the exact solver would round them away.
+// By all blocks together.
+template <class A>
+__device__ bool is_far_wider(const A& a, float spread, float unit) {
+  constexpr float kSuspect = sizeof(typename A::Raw) == 8 ? 0x1p90f : 0x1p60f, kNothing = 0x1p-45f;
+  constexpr int kGoodPart = 4;
+  if (A::Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks alike
+  if (a.thread == 0) a.control[A::kCount] = 0;
+  a.sync();
+  int rows = 0;
+  for (int t = a.warp(); t < a.owned(); t += a.warps()) {
+    const TwoLeast<float> o = a.two_least(t << a.shift | a.cluster.rank);
+    rows += o.least < o.next && o.next - o.least < spread * kNothing;
+  }
+  if (a.lane() == 0 && rows > 0) atomicAdd(&a.control[A::kCount], rows);
+  a.sync();
+  // A word of the slots that inspect() does not use.
+  uint64_t* slots = a.f.template shared<uint64_t>(a.b.at.range);
+  if (a.thread < a.cluster.blocks) {
+    uint64_t* there = a.cluster.in_block(slots + a.cluster.rank * kRangeWords, a.thread);
+    there[3] = uint64_t(a.control[A::kCount]);
+  }
+  a.cluster.sync();
+  int64_t all = 0;
+  for (int from = 0; from < a.cluster.blocks; ++from) all += int64_t(slots[from * kRangeWords + 3]);
+  return all * kGoodPart >= a.rows;
+}
+
+// Sets the unmatched costs of this block's rows, and includes them in the range.
+template <class A>
+__device__ void read_leaves(A& a, double& least, double& most) {
+  for (int t = a.thread; a.may_leave() && t < a.owned(); t += a.size) {
+    const int i = a.f.problem_row(t << a.shift | a.cluster.rank);
+    const int64_t at = a.f.problem * a.b.n + i;
+    const double x = read_real(a.b.unmatched_cost, a.b.unmatched_dtype, at) * double(a.sign);
+    const bool finite = fabs(x) < __builtin_huge_val();
+    a.leave[t] = finite ? float(x) : kFar;
+    if (!finite) continue;
+    least = x < least ? x : least;
+    most = x > most ? x : most;
+  }
+}
+
+// By all blocks together. Prices are still 0.
+template <class A>
+__device__ Inspected inspect(A& a) {
+  using Costs = typename A::Costs;
+  typename Costs::Range range;
+  double least = __builtin_huge_val(), most = -__builtin_huge_val();
+  read_leaves(a, least, most);
+  a.sync();
+  for (int t = a.warp(); t < a.owned(); t += a.warps()) {
+    const int i = t << a.shift | a.cluster.rank;
+    TwoLeast<float> o{kFar, kFar, INT32_MAX};
+    a.for_columns(i, 0, a.cols, [&](int j, typename A::Raw raw, float p) {
+      const double x = Costs::real(raw) * double(a.sign);
+      if (!(p == 0 && fabs(x) < __builtin_huge_val())) return;
+      range.include(raw, false);
+      least = x < least ? x : least;
+      most = x > most ? x : most;
+      o.col = float(x) < o.least ? j : o.col;
+      o.least = float(x) < o.least ? float(x) : o.least;
+    });
+    o = merge(o);
+    const bool stays = a.may_leave() && a.leave[t] <= o.least && a.leave[t] < kFar;
+    a.send(t, make_entry(0, stays ? A::kStays : o.least < kFar ? o.col : A::kNoColumn, i));
+  }
+  a.send_count(a.owned());
+  uint64_t words[3] = {ordered_bits(most), ordered_bits(-least), 0};
+  if constexpr (!Costs::kIntegral) words[2] = range.word[1];
+  a.f.group.all_max(words, a.f.template shared<uint64_t>(a.b.at.partial));
+  uint64_t* slots = a.f.template shared<uint64_t>(a.b.at.range);
+  if (a.thread < a.cluster.blocks) {
+    uint64_t* there = a.cluster.in_block(slots + a.cluster.rank * kRangeWords, a.thread);
+    for (int k = 0; k < 3; ++k) there[k] = words[k];
+  }
+  if (a.thread == 0) a.control[A::kCount] = 0;
+  a.cluster.sync();
+  int satisfied = 0;
+  a.for_mail([&](uint64_t e) {
+    const int j = col_of_entry(e);
+    satisfied += j == A::kStays || (j != A::kNoColumn && atomic_min(&a.best[j], uint64_t(0)) != 0);
+  });
+  atomicAdd(&a.control[A::kCount], satisfied);
+  a.sync();
+  satisfied = a.control[A::kCount];
+  for (int from = 0; from < a.cluster.blocks; ++from) {
+    for (int k = 0; k < 3; ++k) words[k] = max(words[k], slots[from * kRangeWords + k]);
+  }
+  for (int j = a.thread; j < a.cols; j += a.size) a.best[j] = ~uint64_t(0);
+  most = from_ordered_bits(words[0]), least = -from_ordered_bits(words[1]);
+  double unit = 1;
+  if constexpr (!Costs::kIntegral) {
+    range.word[1] = typename Costs::Word(words[2]);
+    unit = range.lowest_bit();
+  }
+  ++a.rounds;
+  const float spread = float(most - least);
+  const bool usable = spread > 1e-30f && spread < 1e37f;
+  a.base = usable ? least : 0;
+  for (int t = a.thread; a.may_leave() && t < a.owned(); t += a.size) {
+    a.leave[t] = a.leave[t] < kFar ? float(double(a.leave[t]) - a.base) : kFar;
+  }
+  a.sync();
+  return {spread, float(unit), usable && !is_far_wider(a, spread, float(unit)), satisfied};
+}
+
+}  // namespace jaxmatch::assignment
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_AUCTION_INSPECT_CUH_

@@ -1,0 +1,106 @@
+// Price refinement (Goldberg 1997, section 4): the pairs of an auction cost their rows up to
+// epsilon more than the least. Lower duals make nearly all of them tight, so that few rows are left
+// to searches.
+#ifndef JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
+#define JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
+
+#include "assignment/cuda/scan_costs.cuh"
+
+namespace jaxmatch::assignment {
+
+// Matches rows as the auction did, and lists those that have a column or stay unmatched. Returns
+// their number.
+template <class S>
+__device__ int take_pairs(const S& s, Index* list) {
+  const auto& g = s.group;
+  const int* cols = reinterpret_cast<const int*>(s.f.b.prices) +
+                    s.f.problem * auction_words(s.f.b) + auction_cols(s.f.b);
+  if (g.thread == 0) s.control[kLeft] = 0;
+  g.sync();
+  for (int i = g.thread; i < s.rows; i += g.size) {
+    const int j = cols[i];
+    if (j == kNone) continue;
+    s.col4row[i] = Index(j);
+    if (j >= 0) s.row4col[j] = Index(i);
+    list[atomicAdd(&s.control[kLeft], 1)] = Index(i);
+  }
+  g.sync();
+  return s.control[kLeft];
+}
+
+template <class S>
+__device__ void unmatch(const S& s, int i) {
+  if (s.col4row[i] >= 0) s.row4col[s.col4row[i]] = kNone;
+  s.col4row[i] = kNone;
+}
+
+// By one warp: what row i pays becomes its dual, and `low` of every column that would cost it less
+// falls to where it costs as much. Returns true if the row should move instead: to be unmatched, or
+// to a free column whose dual must stay 0.
+template <class S, class Word>
+__device__ bool hold_row(const S& s, int i, Word* low) {
+  using Key = typename S::Key;
+  const int own = s.col4row[i];
+  const Key pays = own == kDropped ? s.leave[i] : s.entry(i, own) - s.v[own];
+  bool moves = own >= 0 && s.leave && s.leave[i] < pays;
+  for_each_column(s, i, [&](int j, Key x) {
+    if (!(x < pays)) return;
+    if (s.cols_optional && s.row4col[j] == kNone && !(s.v[j] < 0)) {
+      moves = true;
+    } else {
+      atomic_min(&low[j], ordered_bits(s.v[j] - (pays - x)));
+    }
+  });
+  if (s.group.lane() == 0) {
+    s.u[i] = pays;
+    if (S::Arithmetic::kWatched && !s.fits(pays)) s.control[kTooWideFlag] = 1;
+  }
+  return __any_sync(kAllLanes, moves);
+}
+
+// Lowers duals by label correction, all rows at the same duals in each round, until the pairs of
+// the auction are tight. Where its matching was not optimal, this would not end: after some rounds,
+// the rows whose pairs may not be tight are free.
+template <class S>
+__device__ void refine_prices(const S& s) {
+  using Key = typename S::Key;
+  using Word = decltype(ordered_bits(Key()));
+  constexpr int kMostRounds = 24;
+  const auto& g = s.group;
+  Word* low = reinterpret_cast<Word*>(s.reach);
+  Index *list = s.free_rows, *next = s.free_rows + s.rows;
+  int count = take_pairs(s, list);
+  for (int round = 0; round < kMostRounds && count > 0; ++round) {
+    for (int j = g.thread; j < s.cols; j += g.size) low[j] = ordered_bits(s.v[j]);
+    g.sync();
+    if (g.thread == 0) s.control[kLeft] = 0;
+    for (int k = g.warp(); k < count; k += g.warps()) {
+      const bool moves = hold_row(s, list[k], low);
+      if (g.lane() == 0) s.pred[list[k]] = moves;
+    }
+    g.sync();
+    for (int k = g.thread; k < count; k += g.size) {
+      if (s.pred[list[k]]) unmatch(s, list[k]);
+    }
+    g.sync();
+    for (int j = g.thread; j < s.cols; j += g.size) {
+      const Key lowered = from_ordered_bits(low[j]);
+      if (!(lowered < s.v[j])) continue;
+      s.v[j] = lowered;
+      if (S::Arithmetic::kWatched && !s.fits_dual(lowered)) s.control[kTooWideFlag] = 1;
+      if (s.row4col[j] != kNone) next[atomicAdd(&s.control[kLeft], 1)] = s.row4col[j];
+    }
+    g.sync();
+    count = s.control[kLeft];
+    Index* const swapped = list;
+    list = next;
+    next = swapped;
+    g.sync();
+  }
+  for (int k = g.thread; k < count; k += g.size) unmatch(s, list[k]);
+  g.sync();
+}
+
+}  // namespace jaxmatch::assignment
+
+#endif  // JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
