@@ -43,8 +43,8 @@ def assignment(
         present = [x is not None for x in (row_mask, col_mask, unmatched_cost)]
         words = size("assignment.workspace", n, m, cost.dtype.itemsize, *present)
         given = [unmatched_cost is not None, col_dual is not None]
-        prices = size("assignment.prices", n, m, cost.dtype.itemsize, *given)
-        results = [*fields, *buffers([words, prices])]
+        auction = size("assignment.auction", n, m, cost.dtype.itemsize, *given)
+        results = [*fields, *buffers([words, auction])]
     out = native_call(
         "jaxmatch_assignment",
         [cost, *operands],

@@ -24,10 +24,10 @@ extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOper
   using namespace jaxmatch::assignment;
   AssignmentBatch b{*operands, workspace, workspace_costs, {}, {}, false, nullptr, false};
   const Plan plan = make_plan(b, kernel, int(sizeof shared_memory));
-  std::vector<float> prices;
+  std::vector<uint64_t> words;  // as the range is aligned
   if (has_auction(b, kernel) && workspace_costs >= copied_costs(b)) {
-    prices.resize(size_t(b.batch * auction_words(b)));
-    b.prices = prices.data();
+    words.resize(size_t(b.batch * auction_words(b) / 2));
+    b.auction = reinterpret_cast<uint32_t*>(words.data());
     AuctionBatch auction = make_auction(b, 1);
     auction.always = asks_for(kernel, "auction");
     std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
@@ -55,11 +55,11 @@ extern "C" int64_t plan_assignment(const jaxmatch::assignment::AssignmentOperand
 
 // Holds the auction of each problem alone. `counts`: rounds, and rows that were scanned.
 extern "C" void emulate_auction(const jaxmatch::assignment::AssignmentOperands* operands,
-                                void* workspace, int64_t workspace_costs, float* prices,
+                                void* workspace, int64_t workspace_costs, uint32_t* words,
                                 int32_t* counts, unsigned seed) {
   using namespace jaxmatch::assignment;
   AuctionBatch b =
-      make_auction({*operands, workspace, workspace_costs, {}, {}, false, prices, false}, 1);
+      make_auction({*operands, workspace, workspace_costs, {}, {}, false, words, false}, 1);
   b.counts = counts;
   b.always = true;
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);

@@ -275,6 +275,10 @@ template <class T>
 T __reduce_max_sync(unsigned, T x) {
   return emulator::reduce(kReduceMax, x, [](T a, T b) { return a < b ? b : a; });
 }
+template <class T>
+T __reduce_add_sync(unsigned, T x) {
+  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
+}
 inline unsigned __ballot_sync(unsigned, bool x) {
   return unsigned(emulator::converge(kBallot, x, 0, [](emulator::Warp& warp) {
     uint64_t all = 0;

@@ -30,6 +30,20 @@ struct Auction : AuctionState<CostsType> {
   float epsilon = 0, top = 0, step = 0, next_step = 0;
   int turn = 0;  // the list of free rows that bid next
 
+  // A bid as kept in `best`: those of later rounds are less.
+  static constexpr int kFirstTag = 0x7fff;
+  __device__ int tag() const { return kFirstTag - (rounds & kFirstTag); }
+  __device__ uint64_t tagged(uint64_t e) const {
+    return uint64_t(tag()) << 48 | e >> 32 << 16 | uint64_t(row_of_entry(e));
+  }
+
+  __device__ void end_round() {
+    ++rounds;
+    if (tag() != kFirstTag) return;
+    for (int j = thread; j < cols; j += size) best[j] = ~uint64_t(0);
+    this->sync();
+  }
+
   __device__ int& listed(int which) const { return control[which ? kMine1 : kMine0]; }
   __device__ float leaves_for(int i) const { return Base::leaves_for(i) - top; }
 
@@ -73,7 +87,7 @@ struct Auction : AuctionState<CostsType> {
     free_rows = this->all_mail();
     free_mailed();
     this->sync();
-    ++rounds;
+    end_round();
   }
 
   __device__ void send_bid(int k, int i, const TwoLeast<float>& o) const {
@@ -133,7 +147,7 @@ struct Auction : AuctionState<CostsType> {
     if (thread == 0) listed(turn) = control[kCount] = 0;
     scans += this->all_mail();
     this->for_mail([&](uint64_t e) {
-      if (col_of_entry(e) < kStays) atomic_min(&best[col_of_entry(e)], e);
+      if (col_of_entry(e) < kStays) atomic_min(&best[col_of_entry(e)], tagged(e));
     });
     this->sync();
     const auto list = [&](int i) {
@@ -144,7 +158,7 @@ struct Auction : AuctionState<CostsType> {
       if (j >= kStays) {  // without a choice the exact solver finds the problem infeasible
         col4row[i] = Index(j == kStays ? kUnmatched : kNoChoice);
         atomicAdd(&control[kCount], 1);
-      } else if (best[j] != e) {
+      } else if (best[j] != tagged(e)) {
         list(i);
       } else {
         const int owner = row4col[j];
@@ -161,10 +175,7 @@ struct Auction : AuctionState<CostsType> {
     });
     this->sync();
     free_rows -= control[kCount];  // in all blocks alike
-    this->for_mail([&](uint64_t e) {
-      if (col_of_entry(e) < kStays) best[col_of_entry(e)] = ~uint64_t(0);
-    });
-    ++rounds;
+    end_round();
   }
 
   // The dummy rows that lack a column: free columns at `top` are held by them.
@@ -206,18 +217,18 @@ struct Auction : AuctionState<CostsType> {
     free_mailed();
     for (int j = thread; j < cols; j += size) price[j] = fminf(price[j], top);
     this->sync();
-    ++rounds;
+    end_round();
   }
 
   // The exact solver rounds prices to what its arithmetic needs.
   __device__ void write_result(bool usable) const {
     if (cluster.rank != 0) return;
-    const int64_t first = this->f.problem * auction_words(b);
     const float most = this->cols_optional() ? 0.0f : kFar;
+    float* prices = this->f.template auction<float>(kAuctionPrices);
     for (int j = thread; j < cols; j += size) {
-      b.prices[first + j] = usable ? fminf(price[j] - top, most) : __builtin_nanf("");
+      prices[j] = usable ? fminf(price[j] - top, most) : __builtin_nanf("");
     }
-    int* cols_of_rows = reinterpret_cast<int*>(b.prices + first + auction_cols(b));
+    int* cols_of_rows = this->f.template auction<int>(auction_pairs(b));
     for (int i = thread; i < rows; i += size) {
       const int j = col4row[i];
       cols_of_rows[i] = j >= 0 ? j : j == kUnmatched ? kDropped : kNone;
@@ -230,11 +241,12 @@ struct Auction : AuctionState<CostsType> {
 
   // True if searches alone are expected to be faster. With uniform random costs 63 % of the rows
   // could have a best column of their own, and the more they are, the fewer rows are left to
-  // searches.
+  // searches. Where few pairs are of use, searches are short.
   __device__ bool is_easy(const Inspected& costs) const {
-    constexpr int kLarge = 512;
+    constexpr int kLarge = 512, kFewUseful = 16;
     const float easy = rows > kLarge ? 0.66f : 0.5f;
-    return !b.always && float(costs.satisfied) >= easy * float(rows);
+    return !b.always &&
+           (float(costs.satisfied) >= easy * float(rows) || costs.useful <= kFewUseful * rows);
   }
 
   __device__ void run() {
@@ -242,8 +254,8 @@ struct Auction : AuctionState<CostsType> {
     constexpr float kFirst = 1.0f / 32, kFactor = 0.25f, kLast = 1e-6f;
     constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4, kLackingPart = 4;
     this->begin();
-    if (rows <= kFewest || cols <= kFewest) return write_result(false);
     const Inspected costs = inspect(*this);
+    if (rows <= kFewest || cols <= kFewest) return write_result(false);
     const bool tied = costs.unit > 0 && costs.spread <= costs.unit * float(rows);
     if (!costs.usable || tied || is_easy(costs)) return write_result(false);
     const int stop = max(kFewest, rows / kStopPart);

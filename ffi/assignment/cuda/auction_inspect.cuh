@@ -10,6 +10,7 @@ struct Inspected {
   float spread, unit;  // of the finite costs; all are multiples of the unit
   bool usable;
   int satisfied;  // rows that could have a best column of their own, or stay unmatched
+  int useful;     // pairs that are allowed, and cost less than to leave the row unmatched
 };
 
 // True if the spread is that of big-M costs, such as 1e30 in place of infinity: the two best
@@ -34,11 +35,12 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   uint64_t* slots = a.f.template shared<uint64_t>(a.b.at.range);
   if (a.thread < a.cluster.blocks) {
     uint64_t* there = a.cluster.in_block(slots + a.cluster.rank * kRangeWords, a.thread);
-    there[3] = uint64_t(a.control[A::kCount]);
+    there[kRangeWords - 1] = uint64_t(a.control[A::kCount]);
   }
   a.cluster.sync();
   int64_t all = 0;
-  for (int from = 0; from < a.cluster.blocks; ++from) all += int64_t(slots[from * kRangeWords + 3]);
+  for (int from = 1; from <= a.cluster.blocks; ++from)
+    all += int64_t(slots[from * kRangeWords - 1]);
   return all * kGoodPart >= a.rows;
 }
 
@@ -57,7 +59,8 @@ __device__ void read_leaves(A& a, double& least, double& most) {
   }
 }
 
-// By all blocks together. Prices are still 0.
+// Also writes the range of the costs, for the exact solver. By all blocks together; prices are
+// still 0.
 template <class A>
 __device__ Inspected inspect(A& a) {
   using Costs = typename A::Costs;
@@ -67,49 +70,62 @@ __device__ Inspected inspect(A& a) {
   a.sync();
   for (int t = a.warp(); t < a.owned(); t += a.warps()) {
     const int i = t << a.shift | a.cluster.rank;
+    const float leave = a.leaves_for(i);
     TwoLeast<float> o{kFar, kFar, INT32_MAX};
+    int useful = 0;
     a.for_columns(i, 0, a.cols, [&](int j, typename A::Raw raw, float p) {
+      if (p != 0) return;  // beyond the last column
+      range.include(raw, a.b.maximize);
       const double x = Costs::real(raw) * double(a.sign);
-      if (!(p == 0 && fabs(x) < __builtin_huge_val())) return;
-      range.include(raw, false);
+      if (!(fabs(x) < __builtin_huge_val())) return;
       least = x < least ? x : least;
       most = x > most ? x : most;
+      useful += float(x) < leave;
       o.col = float(x) < o.least ? j : o.col;
       o.least = float(x) < o.least ? float(x) : o.least;
     });
     o = merge(o);
-    const bool stays = a.may_leave() && a.leave[t] <= o.least && a.leave[t] < kFar;
-    a.send(t, make_entry(0, stays ? A::kStays : o.least < kFar ? o.col : A::kNoColumn, i));
+    useful = __reduce_add_sync(kAllLanes, useful);
+    const bool stays = leave <= o.least && leave < kFar;
+    a.send(t, make_entry(float(useful),
+                         stays            ? A::kStays
+                         : o.least < kFar ? o.col
+                                          : A::kNoColumn,
+                         i));
   }
   a.send_count(a.owned());
-  uint64_t words[3] = {ordered_bits(most), ordered_bits(-least), 0};
-  if constexpr (!Costs::kIntegral) words[2] = range.word[1];
+  constexpr int kOfRange = sizeof(range.word) / sizeof(range.word[0]), kWords = 2 + kOfRange;
+  static_assert(kWords < kRangeWords);
+  uint64_t words[kWords] = {ordered_bits(most), ordered_bits(-least)};
+  for (int k = 0; k < kOfRange; ++k) words[2 + k] = range.word[k];
   a.f.group.all_max(words, a.f.template shared<uint64_t>(a.b.at.partial));
   uint64_t* slots = a.f.template shared<uint64_t>(a.b.at.range);
   if (a.thread < a.cluster.blocks) {
     uint64_t* there = a.cluster.in_block(slots + a.cluster.rank * kRangeWords, a.thread);
-    for (int k = 0; k < 3; ++k) there[k] = words[k];
+    for (int k = 0; k < kWords; ++k) there[k] = words[k];
   }
-  if (a.thread == 0) a.control[A::kCount] = 0;
+  if (a.thread == 0) a.control[A::kCount] = a.control[A::kMine0] = 0;
   a.cluster.sync();
-  int satisfied = 0;
+  int satisfied = 0, useful = 0;
   a.for_mail([&](uint64_t e) {
     const int j = col_of_entry(e);
+    useful += int(price_of_entry(e));
     satisfied += j == A::kStays || (j != A::kNoColumn && atomic_min(&a.best[j], uint64_t(0)) != 0);
   });
   atomicAdd(&a.control[A::kCount], satisfied);
+  atomicAdd(&a.control[A::kMine0], useful);
   a.sync();
   satisfied = a.control[A::kCount];
+  useful = a.control[A::kMine0];
   for (int from = 0; from < a.cluster.blocks; ++from) {
-    for (int k = 0; k < 3; ++k) words[k] = max(words[k], slots[from * kRangeWords + k]);
+    for (int k = 0; k < kWords; ++k) words[k] = max(words[k], slots[from * kRangeWords + k]);
   }
   for (int j = a.thread; j < a.cols; j += a.size) a.best[j] = ~uint64_t(0);
   most = from_ordered_bits(words[0]), least = -from_ordered_bits(words[1]);
-  double unit = 1;
-  if constexpr (!Costs::kIntegral) {
-    range.word[1] = typename Costs::Word(words[2]);
-    unit = range.lowest_bit();
-  }
+  for (int k = 0; k < kOfRange; ++k) range.word[k] = typename Costs::Word(words[2 + k]);
+  const CostRange found = range.result();
+  if (a.cluster.rank == 0 && a.thread == 0) *a.f.template auction<CostRange>(0) = found;
+  const float unit = float(found.lowest_bit);
   ++a.rounds;
   const float spread = float(most - least);
   const bool usable = spread > 1e-30f && spread < 1e37f;
@@ -118,7 +134,7 @@ __device__ Inspected inspect(A& a) {
     a.leave[t] = a.leave[t] < kFar ? float(double(a.leave[t]) - a.base) : kFar;
   }
   a.sync();
-  return {spread, float(unit), usable && !is_far_wider(a, spread, float(unit)), satisfied};
+  return {spread, unit, usable && !is_far_wider(a, spread, unit), satisfied, useful};
 }
 
 }  // namespace jaxmatch::assignment

@@ -71,7 +71,7 @@ inline void lay_out_auction(AuctionBatch& b, int blocks) {
   a.leave = stack.take(b.unmatched_cost ? b.most_of_mine * 4 : 0);
   a.mail = stack.take(2 * blocks * b.most_of_mine * 8);
   a.mail_count = stack.take(2 * blocks * 4);
-  a.partial = stack.take(3 * kMostAuctionWarps * 8);
+  a.partial = stack.take(kRangeWords * kMostAuctionWarps * 8);
   a.range = stack.take(blocks * kRangeWords * 8);
   a.control = stack.take(8 * 4);
   s.bytes = int(std::max(stack.used, tiles.used));

@@ -60,21 +60,25 @@ struct Effort {
   int dual_updates;  // limit of the start for ties
 };
 
-// What an auction writes for each problem, 32 bits a word: the prices of the columns of the
-// canonical form, NaN where it was not held, and the column of each row, kNone or kDropped.
-JAXMATCH_HOST_DEVICE inline int64_t auction_cols(const AssignmentOperands& o) {
-  return o.unmatched_cost || o.m > o.n ? o.m : o.n;
+// What an auction writes for each problem, as offsets in words of 32 bits: the range of the costs;
+// the prices of the columns of the canonical form, NaN if it was not held; the column of each row,
+// kNone or kDropped.
+constexpr int kAuctionPrices = 8;
+JAXMATCH_HOST_DEVICE inline int64_t auction_pairs(const AssignmentOperands& o) {
+  return kAuctionPrices + (o.unmatched_cost || o.m > o.n ? o.m : o.n);
 }
-JAXMATCH_HOST_DEVICE inline int64_t auction_words(const AssignmentOperands& o) { return o.n + o.m; }
+JAXMATCH_HOST_DEVICE inline int64_t auction_words(const AssignmentOperands& o) {
+  return (kAuctionPrices + o.n + o.m + 1) / 2 * 2;
+}
 
 struct AssignmentBatch : AssignmentOperands {
   void* workspace;          // a copy of the costs in canonical form, if one may be needed
   int64_t workspace_costs;  // number of costs in it, for one problem
   SharedLayout shared;
   Effort effort;
-  bool all_search;  // all warps of a block search, not only those that have columns
-  float* prices;    // [batch, auction_words()] of an auction; null without one
-  bool gathered;    // the workspace holds the copies already
+  bool all_search;    // all warps of a block search, not only those that have columns
+  uint32_t* auction;  // [batch, auction_words()]; null without one
+  bool gathered;      // the workspace holds the copies already
 };
 
 }  // namespace jaxmatch::assignment

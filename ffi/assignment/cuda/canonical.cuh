@@ -49,6 +49,13 @@ struct CanonicalForm {
   __device__ int row_id(int i) const { return transposed ? problem_col(i) : problem_row(i); }
   __device__ int col_id(int j) const { return transposed ? problem_row(j) : problem_col(j); }
 
+  // What the auction of this problem has written, from word `at` on.
+  template <class T>
+  __device__ T* auction(int64_t at) const {
+    return reinterpret_cast<T*>(b.auction + problem * auction_words(b) + at);
+  }
+  __device__ float auction_price(int j) const { return auction<float>(kAuctionPrices)[j]; }
+
   // Loads an unmasked cost by its indices in the original orientation.
   __device__ Raw load(int k, int l) const {
     const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);

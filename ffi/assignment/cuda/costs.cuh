@@ -69,10 +69,13 @@ struct Floats {
       if (lowest & 0x7f800000u) lowest &= 0x7f800000u;
       return __uint_as_float(lowest);
     }
+    __device__ CostRange result() const {
+      return {double(__uint_as_float(word[0])), double(lowest_bit()), word[2] != 0, 0};
+    }
     template <class G>
     __device__ bool combine(const G& group, Word* slots, CostRange& found) {
       group.all_max(word, slots);
-      found = {double(__uint_as_float(word[0])), double(lowest_bit()), word[2] != 0, 0};
+      found = result();
       return true;
     }
   };
@@ -123,10 +126,11 @@ struct IntegerRange {
     const bool negative = raw >> (8 * sizeof(Word) - 1);
     word[0] = max(word[0], negative ? Word(0) - raw : raw);
   }
+  __device__ CostRange result() const { return {double(word[0]), 1, false, word[0]}; }
   template <class G>
   __device__ bool combine(const G& group, Word* slots, CostRange& found) {
     group.all_max(word, slots);
-    found = {double(word[0]), 1, false, word[0]};
+    found = result();
     return true;
   }
 };
@@ -179,10 +183,13 @@ struct Doubles {
       if (lowest & kExponent) lowest &= kExponent;
       return __longlong_as_double(int64_t(lowest));
     }
+    __device__ CostRange result() const {
+      return {__longlong_as_double(int64_t(word[0])), lowest_bit(), word[2] != 0, 0};
+    }
     template <class G>
     __device__ bool combine(const G& group, Word* slots, CostRange& found) {
       group.all_max(word, slots);
-      found = {__longlong_as_double(int64_t(word[0])), lowest_bit(), word[2] != 0, 0};
+      found = result();
       return true;
     }
   };

@@ -32,7 +32,7 @@ ffi::Error launch_auction(const AssignmentBatch& o, const GpuLimits& gpu, const 
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(b.batch * blocks));
-  config.blockDim = dim3(unsigned(auction_threads(b)));
+  config.blockDim = dim3(unsigned(asks_for(asked, "t512") ? 512 : auction_threads(b)));
   config.dynamicSmemBytes = size_t(b.shared.bytes);
   config.stream = stream;
   config.attrs = &cluster;
@@ -73,8 +73,8 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   if (plan.bytes > kAlwaysThere) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_bytes));
   }
-  if (b.prices && make_auction(b, 1).shared.bytes > gpu.shared_bytes) b.prices = nullptr;
-  if (b.prices) {
+  if (b.auction && make_auction(b, 1).shared.bytes > gpu.shared_bytes) b.auction = nullptr;
+  if (b.auction) {
     if (ffi::Error error = launch_auction(b, gpu, asked, stream); error.failure()) return error;
     b.gathered = true;
   }
@@ -96,14 +96,14 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remaini
   if (b.batch == 0) return ffi::Error::Success();
   const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
   b.workspace_costs = int64_t(workspace->size_bytes()) / b.batch / word;
-  const auto prices = result_at(rets, kNumResults + 1);
-  if (!prices) return given.error("a result for the prices is missing");
+  const auto auction = result_at(rets, kNumResults + 1);
+  if (!auction) return given.error("a result for the auction is missing");
   if (has_auction(b) && has_auction(b, std::getenv("JAXMATCH_CUDA_KERNEL"))) {
-    if (int64_t(prices->size_bytes()) < b.batch * auction_words(b) * 4) {
-      return given.error("the result for the prices is too small");
+    if (int64_t(auction->size_bytes()) < b.batch * auction_words(b) * 4) {
+      return given.error("the result for the auction is too small");
     }
     if (b.workspace_costs >= copied_costs(b))
-      b.prices = static_cast<float*>(prices->untyped_data());
+      b.auction = static_cast<uint32_t*>(auction->untyped_data());
   }
   return launch_assignment(b, stream);
 }

@@ -61,7 +61,7 @@ __device__ void start_block(const S& s, const WarmStart& warm, const CostRange& 
   if (warm.use) {
     place_duals(s, warm);
     if constexpr (sizeof(typename S::Key) <= 8) {
-      if (s.f.b.prices) return refine_prices(s);
+      if (s.f.b.auction) return refine_prices(s);
     }
     match_best(s);
   } else if (!s.cols_optional) {
@@ -89,12 +89,27 @@ __device__ Outcome search(const S& s, Columns<S>& c, int count) {
   return outcome;
 }
 
-// Computes the matching and its duals, from column minima in v.
+// What is known of the column minima: nothing, their rows in pred, or also their values in v.
+enum class Minima { kUnknown, kRows, kValues };
+
+// Puts the column minima into v and pred.
 template <class S>
-__device__ Outcome solve_canonical(const S& s, const CostRange& found) {
+__device__ void find_minima(const S& s, Minima& minima) {
+  if (minima == Minima::kRows) load_minima(s);
+  if (minima == Minima::kUnknown) {
+    typename S::Costs::Range again;
+    scan_costs<true>(s, again);
+  }
+  minima = Minima::kUnknown;  // the start overwrites them
+}
+
+// Computes the matching and its duals.
+template <class S>
+__device__ Outcome solve_canonical(const S& s, const CostRange& found, Minima& minima) {
   const auto& g = s.group;
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
+  if (!warm.use && !s.cols_optional) find_minima(s, minima);
   g.sync();
   // Only the threads that have columns search; the others wait.
   constexpr int kColumns = Columns<S>::N;
@@ -137,17 +152,23 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
 
 // Solves the problem in arithmetic A and writes its results. With `scan`, it first scans all costs.
 // Returns false if sums may round or leave their range, so that a wider arithmetic must decide.
-// `minima`: pred holds the rows of the column minima.
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
-                           bool scan, CostRange& found, bool& minima) {
+                           bool scan, CostRange& found, Minima& minima) {
   State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
+  // Of another arithmetic, in which integers may have been rounded.
+  if (minima == Minima::kValues) minima = F::Costs::kIntegral ? Minima::kUnknown : Minima::kRows;
   clear(s);
   f.group.sync();
   if (scan) {
-    found = scan_cost_range(s);
+    if (f.b.auction) {
+      found = *f.template auction<CostRange>(0);
+    } else {
+      found = scan_cost_range(s);
+      if (!s.cols_optional) minima = Minima::kValues;
+    }
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral) {
       overflow |= sums_overflow(f, found.magnitude);
     }
@@ -156,28 +177,19 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       write_failure(f, found.invalid ? kInvalidCost : kOverflow);
       return true;
     }
-  } else if (!s.cols_optional) {
-    if (minima) {
-      load_minima(s);
-    } else {
-      typename F::Costs::Range again;
-      scan_costs<true>(s, again);
-    }
   }
-  minima = !F::Costs::kIntegral;  // keys of integers may be rounded: a wider arithmetic scans again
   if constexpr (A::kWatched) {
     const double unit = found.lowest_bit > 0 ? found.lowest_bit : 1;
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
     // Start duals may be 16 times as large as costs.
-    const double most = f.b.start_dual || f.b.prices ? 0x1p1011 : 0x1p1017;
+    const double most = f.b.start_dual || f.b.auction ? 0x1p1011 : 0x1p1017;
     if (found.max_abs * fabs(factor) > most / double(f.rows + 1)) return false;
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
       return false;
   }
-  minima = false;
-  const Outcome outcome = solve_canonical(s, found);
+  const Outcome outcome = solve_canonical(s, found, minima);
   if (outcome == Outcome::kTooWide) return false;
   if (outcome == Outcome::kInfeasible) {
     write_failure(f, kInfeasible);
@@ -230,7 +242,7 @@ __device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
 // fewer registers.
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
-                                         bool whole, CostRange found, bool minima) {
+                                         bool whole, CostRange found, Minima minima) {
   constexpr bool kLong = sizeof(typename F::Raw) == 8;
   const double sign = f.b.maximize ? -1 : 1;
   double factor = sign;
@@ -255,7 +267,8 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ void solve_form(const F& f) {
   CostRange unmatched{0, 0, false, 0}, found{0, 0, false, 0};
-  bool overflow = false, whole = true, minima = false;
+  bool overflow = false, whole = true;
+  Minima minima = Minima::kUnknown;
   if (f.b.unmatched_cost) unmatched = scan_unmatched(f, overflow, whole);
   if constexpr (sizeof(typename F::Raw) == 4) {
     const double sign = f.b.maximize ? -1 : 1;

@@ -13,8 +13,7 @@ namespace jaxmatch::assignment {
 template <class S>
 __device__ int take_pairs(const S& s, Index* list) {
   const auto& g = s.group;
-  const int* cols = reinterpret_cast<const int*>(s.f.b.prices) +
-                    s.f.problem * auction_words(s.f.b) + auction_cols(s.f.b);
+  const int* cols = s.f.template auction<int>(auction_pairs(s.f.b));
   if (g.thread == 0) s.control[kLeft] = 0;
   g.sync();
   for (int i = g.thread; i < s.rows; i += g.size) {

@@ -54,8 +54,8 @@ constexpr Size kSizes[] = {
        const Dtype dtype = dtype_of_bytes(a[2], false);
        return workspace_words(example(a[0], a[1], dtype, a[3] != 0, a[4] != 0, a[5] != 0));
      }},
-    {"assignment.prices",  // arguments: n, m, bytes of a cost, whether there is an unmatched cost,
-                           // and a start dual
+    {"assignment.auction",  // arguments: n, m, bytes of a cost, whether there is an unmatched cost,
+                            // and a start dual
      [](const int64_t* a) {
        AssignmentOperands o =
            example(a[0], a[1], dtype_of_bytes(a[2], false), false, false, a[3] != 0);

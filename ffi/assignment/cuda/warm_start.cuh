@@ -16,8 +16,8 @@ template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
   double x;
-  if (f.b.prices) {
-    x = f.b.prices[f.problem * auction_words(f.b) + j] * fabs(s.scale.factor);
+  if (f.b.auction) {
+    x = f.auction_price(j) * fabs(s.scale.factor);
   } else {
     const int64_t at = f.problem * f.b.m + f.col_id(j);
     x = read_real(f.b.start_dual, f.b.result_dtype, at) * s.scale.factor;
@@ -33,8 +33,8 @@ template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
   WarmStart start{false, 0, 0};
-  if (!(f.b.start_dual || f.b.prices) || f.rows == 0) return start;
-  if (s.cols_optional && (S::kOneWarp || !f.b.prices)) return start;
+  if (!(f.b.start_dual || f.b.auction) || f.rows == 0) return start;
+  if (s.cols_optional && (S::kOneWarp || !f.b.auction)) return start;
   const double factor = fabs(s.scale.factor);
   // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
