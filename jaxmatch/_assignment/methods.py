@@ -18,8 +18,9 @@ from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch._ffi.sizes import size
 
 
-# Below so many rows a block holds an auction faster than the whole GPU, whose rounds take longer.
-_FEWEST_ROWS_OF_LARGE_AUCTION = 1536
+# Below so many rows and columns, a block holds an auction faster than the whole GPU, whose rounds
+# take longer. Where columns stay free, the block's searches are longer.
+_FEWEST_OF_LARGE_AUCTION, _FEWEST_WITH_FREE_COLUMNS = 1536, 1025
 # Bytes of shared memory that a block needs for each row, and those that it has on any GPU.
 _BYTES_PER_ROW, _BYTES_ON_EVERY_GPU = 48, 99 << 10
 
@@ -79,11 +80,9 @@ def _large(
 
 
 def _has_block_auction(problem: AssignmentProblem) -> bool:
-    """Whether a block would hold an auction faster than the whole GPU. It needs square problems."""
+    """Whether a block would hold an auction faster than the whole GPU."""
     n, m = problem.cost.shape[-2:]
-    return n == m < _FEWEST_ROWS_OF_LARGE_AUCTION and not any(
-        mask is not None for mask in problem.masks
-    )
+    return max(n, m) < (_FEWEST_OF_LARGE_AUCTION if n == m else _FEWEST_WITH_FREE_COLUMNS)
 
 
 def _fits_a_block(problem: AssignmentProblem) -> bool:

@@ -32,7 +32,7 @@ extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOper
     auction.always = asks_for(kernel, "auction");
     std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
     const AuctionKernel play = auction_kernel(b.cost_dtype);
-    emulator::launch(unsigned(b.batch), auction_threads(b), seed, [&] { play(auction); });
+    emulator::launch(unsigned(b.batch), kAuctionThreads, seed, [&] { play(auction); });
     b.gathered = true;
   }
   if (plan.bytes > int(sizeof shared_memory)) return -1;
@@ -56,13 +56,13 @@ extern "C" int64_t plan_assignment(const jaxmatch::assignment::AssignmentOperand
 // Holds the auction of each problem alone. `counts`: rounds, and rows that were scanned.
 extern "C" void emulate_auction(const jaxmatch::assignment::AssignmentOperands* operands,
                                 void* workspace, int64_t workspace_costs, uint32_t* words,
-                                int32_t* counts, unsigned seed) {
+                                int32_t* counts, unsigned seed, bool always) {
   using namespace jaxmatch::assignment;
   AuctionBatch b =
       make_auction({*operands, workspace, workspace_costs, {}, {}, false, words, false}, 1);
   b.counts = counts;
-  b.always = true;
+  b.always = always;
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   const AuctionKernel play = auction_kernel(b.cost_dtype);
-  emulator::launch(unsigned(b.batch), auction_threads(b), seed, [&] { play(b); });
+  emulator::launch(unsigned(b.batch), kAuctionThreads, seed, [&] { play(b); });
 }

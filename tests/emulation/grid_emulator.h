@@ -34,10 +34,6 @@ void __stcg(T* at, T x) {
 }
 inline void __syncthreads() { emulator::barrier(0, emulator::block_dim.x, false); }
 inline void __threadfence() { emulator::perhaps_yield(); }
-template <class T>
-T __reduce_add_sync(unsigned, T x) {
-  return emulator::reduce(kReduceAdd, x, [](T a, T b) { return T(a + b); });
-}
 inline uint32_t __reduce_or_sync(unsigned, uint32_t x) {
   return emulator::reduce(kReduceOr, x, [](uint32_t a, uint32_t b) { return a | b; });
 }

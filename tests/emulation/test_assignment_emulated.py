@@ -274,15 +274,27 @@ def test_auction(dtype, n, m, given):
     assert_agree(costs, "block,auction", wide=wide, in_workspace=True, **args)
 
 
+@pytest.mark.parametrize("n, m, given", [(256, 256, ""), (255, 256, ""), (256, 230, "unmatched")])
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "cube 3-D", "uniform"])
-def test_rounds_of_an_auction(family):
+def test_rounds_of_an_auction(family, n, m, given):
     """Far fewer than the n^2 steps that searches take on such costs."""
-    n = 256
-    prices, counts = emulated.auction(FAMILIES[family](n, 5).astype(np.float32)[None], seed=1)
-    again, _ = emulated.auction(FAMILIES[family](n, 5).astype(np.float32)[None], seed=2)
+    costs = FAMILIES[family](max(n, m), 5).astype(np.float32)[None, :n, :m]
+    args = {"unmatched_cost": np.full((1, n), np.median(costs), "f4")} if given else {}
+    prices, counts = emulated.auction(costs, seed=1, **args)
+    again, _ = emulated.auction(costs, seed=2, **args)
     np.testing.assert_array_equal(prices, again)
     rounds, scanned = counts[0]
     assert rounds < 4 * n and scanned < 90 * n
+
+
+def test_auction_is_not_held_where_few_pairs_are_of_use():
+    """Searches are short there."""
+    costs = FAMILIES["20 clusters"](256, 5).astype(np.float32)[None]
+    low = np.full((1, 256), 3 * np.median(costs.min(-1)), np.float32)
+    prices, _ = emulated.auction(costs, unmatched_cost=low, always=False)
+    assert np.isnan(prices).all()
+    prices, _ = emulated.auction(costs, unmatched_cost=100 * low, always=False)
+    assert not np.isnan(prices).any()
 
 
 def test_auction_on_infeasible_costs():

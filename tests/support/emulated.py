@@ -193,11 +193,15 @@ def solve(
 
 
 def auction(
-    costs: np.ndarray, seed: int = 0, unmatched_cost: np.ndarray | None = None
+    costs: np.ndarray,
+    seed: int = 0,
+    unmatched_cost: np.ndarray | None = None,
+    always: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The prices `[b, k]` of a batch `[b, n, m]`, and its numbers `[b, 2]` of rounds and scans.
 
     Prices are those of the columns, or of the rows where there are more and all must be matched.
+    They are NaN where no auction is held, which it is wherever it can be with `always`.
     """
     costs = guarded(np.ascontiguousarray(costs))
     b, n, m = costs.shape
@@ -219,6 +223,7 @@ def auction(
         _ptr(results.ctypes.data),
         _ptr(counts.ctypes.data),
         seed,
+        always,
     )
     return results.view(np.float32)[:, 8 : 8 + k], counts
 

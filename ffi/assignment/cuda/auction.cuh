@@ -283,7 +283,7 @@ struct Auction : AuctionState<CostsType> {
 };
 
 template <class Costs>
-__global__ void __launch_bounds__(kMostAuctionWarps* kWarpSize, 1)
+__global__ void __launch_bounds__(kAuctionThreads, 2)
     assignment_auction_kernel(const __grid_constant__ AuctionBatch b) {
   const int blocks = 1 << b.shift;
   Auction<Costs>(b, blockIdx.x / blocks, {blocks, int(blockIdx.x) % blocks}).run();

@@ -11,7 +11,8 @@
 
 namespace jaxmatch::assignment {
 
-constexpr int kMostAuctionWarps = 32, kRangeWords = 8;
+// More threads would wait longer for each other than they save: 1024 take a fifth longer.
+constexpr int kAuctionThreads = 512, kRangeWords = 8;
 
 // Byte offsets in the shared memory of each block.
 struct AuctionLayout {
@@ -71,7 +72,7 @@ inline void lay_out_auction(AuctionBatch& b, int blocks) {
   a.leave = stack.take(b.unmatched_cost ? b.most_of_mine * 4 : 0);
   a.mail = stack.take(2 * blocks * b.most_of_mine * 8);
   a.mail_count = stack.take(2 * blocks * 4);
-  a.partial = stack.take(kRangeWords * kMostAuctionWarps * 8);
+  a.partial = stack.take(kRangeWords * 32 * 8);
   a.range = stack.take(blocks * kRangeWords * 8);
   a.control = stack.take(8 * 4);
   s.bytes = int(std::max(stack.used, tiles.used));
@@ -96,10 +97,6 @@ inline AuctionBatch make_auction(const AssignmentBatch& o, int blocks) {
   while (1 << b.shift < blocks) ++b.shift;
   lay_out_auction(b, blocks);
   return b;
-}
-
-inline int auction_threads(const AssignmentOperands& o) {
-  return (Sides(o).cols > 256 ? 2 : 1) * kMostAuctionWarps * 16;  // a power of two
 }
 
 }  // namespace jaxmatch::assignment

@@ -17,8 +17,8 @@ struct Cluster {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (blocks > 1) {
       asm volatile(
-          "barrier.cluster.arrive.release.aligned;\n"
-          "barrier.cluster.wait.acquire.aligned;" ::
+          "barrier.cluster.arrive.release;\n"
+          "barrier.cluster.wait.acquire;" ::
               : "memory");
       return;
     }

@@ -32,7 +32,7 @@ ffi::Error launch_auction(const AssignmentBatch& o, const GpuLimits& gpu, const 
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(b.batch * blocks));
-  config.blockDim = dim3(unsigned(asks_for(asked, "t512") ? 512 : auction_threads(b)));
+  config.blockDim = dim3(kAuctionThreads);
   config.dynamicSmemBytes = size_t(b.shared.bytes);
   config.stream = stream;
   config.attrs = &cluster;
