@@ -89,9 +89,11 @@ def prove(cost: np.ndarray, best: np.ndarray | None, res: jm.Assignment) -> None
 
 
 def gpu_rows(quick: bool) -> Iterator[Row]:
-    every = GPU_CASES + ([] if quick else SLOW_GPU_CASES)
-    for b, n, name in tqdm([(b, n, name) for b, n, names in every for name in names]):
-        yield one_gpu_row(b, n, name, FAMILIES[name])
+    def of_families(cases: list[tuple[int, int, list[str]]]) -> Iterator[Row]:
+        for b, n, name in tqdm([(b, n, name) for b, n, names in cases for name in names]):
+            yield one_gpu_row(b, n, name, FAMILIES[name])
+
+    yield from of_families(GPU_CASES)
     if quick:
         return
     for b, n, part in tqdm(MISSING_GPU_CASES):
@@ -101,6 +103,7 @@ def gpu_rows(quick: bool) -> Iterator[Row]:
         yield one_gpu_row(1, n, name, MISLEADING[name], by_scipy=False)
     for n, name in tqdm([(n, name) for n, names in POINT_CASES for name in names]):
         yield points_row(n, name)
+    yield from of_families(SLOW_GPU_CASES)  # last, as a run may be cut off
 
 
 def one_gpu_row(b: int, n: int, name: str, family: Family, by_scipy: bool = True) -> Row:

@@ -18,9 +18,9 @@ from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch._ffi.sizes import size
 
 
-# Below so many rows and columns, a block holds an auction faster than the whole GPU, whose rounds
-# take longer. Where columns stay free, the block's searches are longer.
-_FEWEST_OF_LARGE_AUCTION, _FEWEST_WITH_FREE_COLUMNS = 1536, 1025
+# Below these lengths of the longer side, a block holds an auction faster than the whole GPU, whose
+# rounds take longer. Where the sides differ, and columns stay free, a block's searches are longer.
+_LARGE_AUCTION, _LARGE_AUCTION_IF_NOT_SQUARE = 1536, 1025
 # Bytes of shared memory that a block needs for each row, and those that it has on any GPU.
 _BYTES_PER_ROW, _BYTES_ON_EVERY_GPU = 48, 99 << 10
 
@@ -82,7 +82,7 @@ def _large(
 def _has_block_auction(problem: AssignmentProblem) -> bool:
     """Whether a block would hold an auction faster than the whole GPU."""
     n, m = problem.cost.shape[-2:]
-    return max(n, m) < (_FEWEST_OF_LARGE_AUCTION if n == m else _FEWEST_WITH_FREE_COLUMNS)
+    return max(n, m) < (_LARGE_AUCTION if n == m else _LARGE_AUCTION_IF_NOT_SQUARE)
 
 
 def _fits_a_block(problem: AssignmentProblem) -> bool:
@@ -104,7 +104,8 @@ def _core_or_block(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     _, buffers = large(steps=1)
     return lax.cond(
         (buffers.word("stage") == size("large.stage.auction")).any(),
-        lambda: _on_cuda(problem, maximize=maximize),
+        # Without a warm start, in place of which it would hold no auction.
+        lambda: _on_cuda(problem._replace(col_dual=None), maximize=maximize),
         lambda: large(buffers=buffers)[0],
     )
 

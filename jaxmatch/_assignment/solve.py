@@ -81,8 +81,8 @@ def solve_assignment(
     - `method`: a name of this table. `"auto"` is `"jonker_volgenant"` on CPU. On CUDA:
       `"jonker_volgenant"` for batches with sides up to 4096 (2048 for int64); `"core"` for longer
       sides, and from 512 rows on for at most n²/200,000 problems, including those under `vmap`.
-      Square problems below 1536 rows without masks go to `"jonker_volgenant"` where the bids of
-      `"core"` call for an auction.
+      Square problems below 1536 rows, and others of at most 1024 rows and columns, go to
+      `"jonker_volgenant"` where the bids of `"core"` call for an auction.
 
       | `method` | algorithm | parallelism |
       | --- | --- | --- |
@@ -94,9 +94,8 @@ def solve_assignment(
 
       Where searches for paths would be long, as for point clouds that move far,
       `"jonker_volgenant"` and `"core"` start them from the prices of an auction with ε-scaling.
-      `"jonker_volgenant"` does it on CPU from 64 unmasked rows on; on CUDA for square arrays of 192
-      rows and more with as many unmasked rows as columns, without `unmatched_cost` and
-      `warm_start`.
+      `"jonker_volgenant"` does it on CPU from 64 unmasked rows on; on CUDA without `warm_start`,
+      for arrays whose shorter side is at least 192 and at least half of the longer one.
 
       `"core"`, `"auction"`, `"classical"` and `"tree"` solve one problem at a time; they take no
       int64 and no `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is
@@ -125,7 +124,8 @@ def solve_assignment(
       per row are gathered for each search, and for rows with more, the columns that each level
       reaches. Besides its shard a device needs O(n + m) memory, of which 80 bytes per row or column
       for each device. The result is the same on all devices. With `row_axis`, and no more unmasked
-      rows than columns, it is bitwise equal to the single-device result.
+      rows than columns, it is bitwise equal to the single-device result, unless one device holds an
+      auction, after which ties may be broken differently.
 
     **Returns:**
 

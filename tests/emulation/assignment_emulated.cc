@@ -25,7 +25,7 @@ extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOper
   AssignmentBatch b{*operands, workspace, workspace_costs, {}, {}, false, nullptr, false};
   const Plan plan = make_plan(b, kernel, int(sizeof shared_memory));
   std::vector<uint64_t> words;  // as the range is aligned
-  if (has_auction(b, kernel) && workspace_costs >= copied_costs(b)) {
+  if (!plan.one_warp && has_auction(b, kernel) && workspace_costs >= copied_costs(b)) {
     words.resize(size_t(b.batch * auction_words(b) / 2));
     b.auction = reinterpret_cast<uint32_t*>(words.data());
     AuctionBatch auction = make_auction(b, 1);

@@ -238,6 +238,7 @@ AUCTIONS = [  # rows, columns, what is given
     (130, 80, ""),
     (80, 82, "few rows"),
     (82, 80, "few columns"),
+    (80, 84, "few columns"),  # fewer than rows
     (70, 70, "unmatched"),
     (60, 90, "unmatched maximize"),
     (90, 60, "unmatched few rows"),
@@ -272,6 +273,48 @@ def test_auction(dtype, n, m, given):
         costs = np.where(rows[..., None] & cols[:, None], costs, costs.dtype.type(np.nan))
     wide = dtype in ("float64", "int64")
     assert_agree(costs, "block,auction", wide=wide, in_workspace=True, **args)
+
+
+@pytest.mark.parametrize("n, m, given", [(70, 70, ""), (66, 72, ""), (60, 66, "unmatched")])
+def test_auction_on_wide_integers(n, m, given):
+    """128-bit integers decide."""
+    costs = np.stack([FAMILIES[name](72, 3) for name in ("20 clusters", "shifted clouds")])
+    costs = (costs[:, :n, :m] * 2**47).astype(np.int64)
+    args = {"unmatched_cost": np.full((2, n), np.median(costs), np.int64)} if given else {}
+    assert_agree(costs, "block,auction", wide=True, in_workspace=True, exact=True, **args)
+
+
+@pytest.mark.parametrize("hidden", ["row_mask", "col_mask"])
+@pytest.mark.parametrize("leave", [0.5, np.inf])
+def test_auction_where_masks_hide_everything(hidden, leave):
+    """In one problem of two, of which all others' rows may stay unmatched."""
+    costs = FAMILIES["20 clusters"](70, 3).astype(np.float32)[None].repeat(2, 0)
+    mask = np.ones((2, 70), bool)
+    mask[1] = False
+    args = {hidden: mask, "unmatched_cost": np.full((2, 70), leave, np.float32)}
+    res = assert_agree(costs, "block,auction", in_workspace=True, **args)
+    solved = hidden == "row_mask" or leave < np.inf
+    assert res.status[1] == (jm.Status.OPTIMAL if solved else jm.Status.INFEASIBLE)
+
+
+def test_unmatched_costs_do_not_set_the_scale_of_an_auction():
+    costs = FAMILIES["20 clusters"](128, 5).astype(np.float32)[None]
+    prices, _ = emulated.auction(costs)
+    far, _ = emulated.auction(costs, unmatched_cost=np.full((1, 128), 1e6))
+    far, prices = far - far.max(), prices - prices.max()
+    np.testing.assert_allclose(far, prices, atol=0.1 * np.ptp(prices))
+
+
+def test_pairs_of_an_auction():
+    """They are distinct, nearly all there, and nearly the best for their rows at its prices."""
+    n = 200
+    costs = FAMILIES["shifted clouds"](n, 5).astype(np.float32)
+    prices, pairs = (x[0] for x in emulated.auction(costs[None], pairs=True))
+    rows = np.flatnonzero(pairs >= 0)
+    assert len(rows) >= n - 4 and len(set(pairs[rows])) == len(rows)
+    reduced = costs.astype(np.float64) - prices
+    pays = reduced[rows, pairs[rows]] - reduced[rows].min(-1)
+    assert pays.max() <= 4e-6 * np.ptp(costs)
 
 
 @pytest.mark.parametrize("n, m, given", [(256, 256, ""), (255, 256, ""), (256, 230, "unmatched")])

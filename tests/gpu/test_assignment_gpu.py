@@ -295,6 +295,14 @@ def test_auctions_of_all_clusters_give_the_same_bits(family, n, m, given, monkey
     assert (apart <= with_auction[0].gap + plain.gap + 1e-6 * abs(plain.cost)).all()
 
 
+@pytest.mark.parametrize("leave", [0.5, np.inf])
+def test_auction_where_a_mask_hides_all_columns(leave):
+    costs = FAMILIES["20 clusters"](256, 1).astype(np.float32)[None].repeat(2, 0)
+    mask = np.array([[True], [False]]).repeat(256, 1)
+    given = {"col_mask": mask, "unmatched_cost": np.full((2, 256), leave, np.float32)}
+    assert_agree(costs, given)
+
+
 @pytest.mark.parametrize("n", [600, 1024, 1700])
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform", "near"])
 @pytest.mark.parametrize("method", ["auto", "core", "auction"])

@@ -197,8 +197,10 @@ def auction(
     seed: int = 0,
     unmatched_cost: np.ndarray | None = None,
     always: bool = True,
+    pairs: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The prices `[b, k]` of a batch `[b, n, m]`, and its numbers `[b, 2]` of rounds and scans.
+    """The prices `[b, k]` of a batch `[b, n, m]`, and its numbers `[b, 2]` of rounds and scans, or
+    with `pairs` the column of each row.
 
     Prices are those of the columns, or of the rows where there are more and all must be matched.
     They are NaN where no auction is held, which it is wherever it can be with `always`.
@@ -214,7 +216,7 @@ def auction(
         unmatched_cost = np.ascontiguousarray(unmatched_cost, np.float32)
         operands.unmatched_cost = unmatched_cost.ctypes.data
         operands.unmatched_dtype = _DTYPES.index("float32")
-    words = min(n, m) * -(-k // 4) * 4
+    words = (n if unmatched_cost is not None else min(n, m)) * -(-k // 4) * 4
     workspace = np.zeros((b, words), np.float64)
     _assignment().emulate_auction(
         ctypes.byref(operands),
@@ -225,7 +227,9 @@ def auction(
         seed,
         always,
     )
-    return results.view(np.float32)[:, 8 : 8 + k], counts
+    ends = [8 + k, 8 + k + (n + m - k)]
+    prices = results.view(np.float32)[:, 8 : ends[0]]
+    return prices, results.view(np.int32)[:, ends[0] : ends[1]] if pairs else counts
 
 
 assert ml_dtypes.bfloat16  # gives numpy the name

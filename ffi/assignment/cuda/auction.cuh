@@ -1,7 +1,8 @@
 // Start prices by an auction with epsilon scaling (Bertsekas and Castanon 1991): in rounds, every
 // free row bids for its best column. Each scale is cut off once few rows are free, because the last
-// rows would bid against each other for long; the exact solver that starts from the prices matches
-// them. Prices are float32 and decide nothing: any prices are a valid start.
+// rows would bid against each other for long: the exact solver that starts from the prices and
+// pairs matches them. Prices are float32 and decide nothing, as any prices and pairs are a valid
+// start.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 
@@ -15,8 +16,9 @@ namespace jaxmatch::assignment {
 //
 // Columns that stay unmatched must have the greatest dual, `top`: as if identical dummy rows
 // without costs held them. Where rows may stay unmatched, each has a column of its own, at its
-// unmatched cost and with the dual `top`. next_best holds, for the rows that have a column or stay
-// unmatched, a lower bound on what they would pay otherwise: prices only fall.
+// unmatched cost and with the dual `top`. next_best holds, for a row that has a column or stays
+// unmatched, the least that it would have paid otherwise when it bid or the scale began: a lower
+// bound since, as falling prices raise what rows pay.
 template <class CostsType>
 struct Auction : AuctionState<CostsType> {
   using Base = AuctionState<CostsType>;
@@ -45,9 +47,10 @@ struct Auction : AuctionState<CostsType> {
   }
 
   __device__ int& listed(int which) const { return control[which ? kMine1 : kMine0]; }
-  __device__ float leaves_for(int i) const { return Base::leaves_for(i) - top; }
+  // What row i pays to stay unmatched.
+  __device__ float leaves_for(int i) const { return this->unmatched_cost_of(i) - top; }
 
-  // Frees the rows of the mail, and lets free rows wait for their turn.
+  // Frees the rows that the blocks have sent, and their columns.
   __device__ void free_mailed() {
     this->for_mail([&](uint64_t e) {
       col4row[row_of_entry(e)] = kFree;
@@ -61,8 +64,8 @@ struct Auction : AuctionState<CostsType> {
     turn = 0;
     if (thread == 0) control[kMine0] = control[kMine1] = 0;
     this->sync();
-    for (int t = this->warp(); t < this->owned(); t += this->warps()) {
-      const int i = t << shift | cluster.rank, own = col4row[i];
+    for (int t = this->warp(); t < this->rows_here(); t += this->warps()) {
+      const int i = this->row_at(t), own = col4row[i];
       if (own == kNoChoice) continue;
       bool keeps = false;
       if (own != kFree) {
@@ -106,7 +109,7 @@ struct Auction : AuctionState<CostsType> {
       const uint32_t below = ordered_bits(old) - 1;
       lowered = lowered < old ? lowered : from_ordered_bits(below);
     }
-    if (this->lane() == 0) next_best[this->own(i)] = next;
+    if (this->lane() == 0) next_best[this->position_of(i)] = next;
     this->send(k, make_entry(lowered, col, i));
   }
 
@@ -198,8 +201,8 @@ struct Auction : AuctionState<CostsType> {
     step = next_step - step;
     const int before = listed(turn);
     this->sync();
-    for (int t = thread; t < this->owned(); t += size) {
-      const int i = t << shift | cluster.rank, own = col4row[i];
+    for (int t = thread; t < this->rows_here(); t += size) {
+      const int i = this->row_at(t), own = col4row[i];
       if (own == kFree || own == kNoChoice || (own >= 0 && !(price[own] > top))) continue;
       const float pays = own >= 0 ? this->cost(i, own) - top : leaves_for(i);
       if (!(pays > next_best[t] + epsilon)) continue;

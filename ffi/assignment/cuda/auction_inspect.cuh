@@ -25,8 +25,8 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   if (a.thread == 0) a.control[A::kCount] = 0;
   a.sync();
   int rows = 0;
-  for (int t = a.warp(); t < a.owned(); t += a.warps()) {
-    const TwoLeast<float> o = a.two_least(t << a.shift | a.cluster.rank);
+  for (int t = a.warp(); t < a.rows_here(); t += a.warps()) {
+    const TwoLeast<float> o = a.two_least(a.row_at(t));
     rows += o.least < o.next && o.next - o.least < spread * kNothing;
   }
   if (a.lane() == 0 && rows > 0) atomicAdd(&a.control[A::kCount], rows);
@@ -44,18 +44,13 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   return all * kGoodPart >= a.rows;
 }
 
-// Sets the unmatched costs of this block's rows, and includes them in the range.
+// Sets the unmatched costs of this block's rows.
 template <class A>
-__device__ void read_leaves(A& a, double& least, double& most) {
-  for (int t = a.thread; a.may_leave() && t < a.owned(); t += a.size) {
-    const int i = a.f.problem_row(t << a.shift | a.cluster.rank);
-    const int64_t at = a.f.problem * a.b.n + i;
+__device__ void read_unmatched_costs(A& a) {
+  for (int t = a.thread; a.may_leave() && t < a.rows_here(); t += a.size) {
+    const int64_t at = a.f.problem * a.b.n + a.f.problem_row(a.row_at(t));
     const double x = read_real(a.b.unmatched_cost, a.b.unmatched_dtype, at) * double(a.sign);
-    const bool finite = fabs(x) < __builtin_huge_val();
-    a.leave[t] = finite ? float(x) : kFar;
-    if (!finite) continue;
-    least = x < least ? x : least;
-    most = x > most ? x : most;
+    a.leave[t] = fabs(x) < __builtin_huge_val() ? float(x) : kFar;
   }
 }
 
@@ -66,11 +61,11 @@ __device__ Inspected inspect(A& a) {
   using Costs = typename A::Costs;
   typename Costs::Range range;
   double least = __builtin_huge_val(), most = -__builtin_huge_val();
-  read_leaves(a, least, most);
+  read_unmatched_costs(a);
   a.sync();
-  for (int t = a.warp(); t < a.owned(); t += a.warps()) {
-    const int i = t << a.shift | a.cluster.rank;
-    const float leave = a.leaves_for(i);
+  for (int t = a.warp(); t < a.rows_here(); t += a.warps()) {
+    const int i = a.row_at(t);
+    const float leave = a.unmatched_cost_of(i);
     TwoLeast<float> o{kFar, kFar, INT32_MAX};
     int useful = 0;
     a.for_columns(i, 0, a.cols, [&](int j, typename A::Raw raw, float p) {
@@ -93,7 +88,7 @@ __device__ Inspected inspect(A& a) {
                                           : A::kNoColumn,
                          i));
   }
-  a.send_count(a.owned());
+  a.send_count(a.rows_here());
   constexpr int kOfRange = sizeof(range.word) / sizeof(range.word[0]), kWords = 2 + kOfRange;
   static_assert(kWords < kRangeWords);
   uint64_t words[kWords] = {ordered_bits(most), ordered_bits(-least)};
@@ -130,8 +125,10 @@ __device__ Inspected inspect(A& a) {
   const float spread = float(most - least);
   const bool usable = spread > 1e-30f && spread < 1e37f;
   a.base = usable ? least : 0;
-  for (int t = a.thread; a.may_leave() && t < a.owned(); t += a.size) {
-    a.leave[t] = a.leave[t] < kFar ? float(double(a.leave[t]) - a.base) : kFar;
+  // A row whose unmatched cost is far above all costs bids as if it had to be matched.
+  for (int t = a.thread; a.may_leave() && t < a.rows_here(); t += a.size) {
+    const double x = double(a.leave[t]);
+    a.leave[t] = x <= most + spread ? float(x - a.base) : kFar;
   }
   a.sync();
   return {spread, unit, usable && !is_far_wider(a, spread, unit), satisfied, useful};

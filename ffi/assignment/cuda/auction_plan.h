@@ -1,5 +1,5 @@
-// Launch plan of the auction that supplies start prices: which problems it takes, its blocks and
-// their shared memory.
+// Launch plan of the auction that supplies prices and pairs to start from: which problems it takes,
+// its blocks and their shared memory.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_PLAN_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_PLAN_H_
 
@@ -37,16 +37,14 @@ struct AuctionBatch : AssignmentBatch {
   bool always;  // also for problems that searches solve faster; for tests
 };
 
-// Where one warp is not fast enough, and searches do not soon meet a free column. `asked`: see
-// plan.h.
+// Where one warp is not fast enough, and the sides do not differ so much that searches soon meet a
+// free column. `asked`: see plan.h.
 inline bool has_auction(const AssignmentOperands& o, const char* asked = nullptr) {
-  constexpr int64_t kFewest = 192, kMostColsPerRow = 2;
-  if (asks_for(asked, "no-auction")) return false;
-  const int64_t longest = longest_side(o.cost_dtype);
-  const auto [rows, cols] = Sides(o);
-  if (o.start_dual || std::max(rows, cols) > longest || std::min(rows, cols) < 1) return false;
-  if (asks_for(asked, "auction")) return true;
-  return std::min(rows, cols) >= kFewest && cols <= kMostColsPerRow * rows;
+  constexpr int64_t kFewest = 192, kMostRatio = 2;
+  if (asks_for(asked, "no-auction") || o.start_dual) return false;
+  const auto [shorter, longer] = std::minmax({o.n, o.m});
+  if (longer > longest_side(o.cost_dtype) || shorter == 0) return false;
+  return asks_for(asked, "auction") || (shorter >= kFewest && longer <= kMostRatio * shorter);
 }
 
 // Sets the layout of `b`, for so many blocks.

@@ -39,7 +39,7 @@ struct AuctionState {
   static constexpr int kNoColumn = 0xffff, kStays = 0xfffe;
   // In place of a column in col4row.
   static constexpr int kFree = -1, kNoChoice = -2, kUnmatched = -3;
-  enum Word { kMine0, kMine1, kCount };
+  enum Control { kMine0, kMine1, kCount };
 
   const AuctionBatch& b;
   const Cluster cluster;
@@ -77,9 +77,10 @@ struct AuctionState {
   __device__ bool may_leave() const { return b.unmatched_cost; }
   __device__ bool cols_optional() const { return b.unmatched_cost || rows < cols; }
   __device__ bool is_mine(int i) const { return (i & (cluster.blocks - 1)) == cluster.rank; }
-  // The rows of this block are those of index `own << shift | rank`.
-  __device__ int own(int i) const { return i >> shift; }
-  __device__ int owned() const { return (rows - cluster.rank + cluster.blocks - 1) >> shift; }
+  // The rows of this block, by their position among them.
+  __device__ int row_at(int t) const { return t << shift | cluster.rank; }
+  __device__ int position_of(int i) const { return i >> shift; }
+  __device__ int rows_here() const { return (rows - cluster.rank + cluster.blocks - 1) >> shift; }
   __device__ Index* mine(int which) const {
     return f.template shared<Index>(b.at.mine) + which * b.most_of_mine;
   }
@@ -123,8 +124,10 @@ struct AuctionState {
     }
   }
   __device__ float cost(int i, int j) const { return value(f.costs[int64_t(i) * f.stride + j]); }
-  // What row i would pay to stay unmatched, if the free columns had the dual 0.
-  __device__ float leaves_for(int i) const { return may_leave() ? leave[own(i)] : kFar; }
+  // kFar if row i must be matched.
+  __device__ float unmatched_cost_of(int i) const {
+    return may_leave() ? leave[position_of(i)] : kFar;
+  }
 
   // Calls body(j, raw, price) for the columns from `first` to `last` of row i that this lane has,
   // and for some beyond the last column of all, which have the price -inf and any cost.
@@ -174,7 +177,7 @@ struct AuctionState {
   // written to afterwards.
   __device__ void begin() {
     choose_orientation(f, kPack);
-    f.group.size = size;  // blocks of a cluster leave it together
+    f.group.size = size;  // which the orientation has reduced: all threads stay
     gather_costs(f, cluster.rank, cluster.blocks);
     rows = f.rows;
     cols = f.cols;

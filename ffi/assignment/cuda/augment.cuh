@@ -1,5 +1,6 @@
-// Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs from
-// one free row. Every thread keeps its columns in registers.
+// Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs, from
+// one free row or, in settle_columns.cuh, from all free columns. Every thread keeps its columns in
+// registers.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 

@@ -49,6 +49,7 @@ struct CanonicalForm {
   __device__ int row_id(int i) const { return transposed ? problem_col(i) : problem_row(i); }
   __device__ int col_id(int j) const { return transposed ? problem_row(j) : problem_col(j); }
 
+  static_assert(sizeof(CostRange) == 4 * kAuctionPrices && alignof(CostRange) <= 8);
   // What the auction of this problem has written, from word `at` on.
   template <class T>
   __device__ T* auction(int64_t at) const {

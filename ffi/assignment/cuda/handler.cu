@@ -13,7 +13,7 @@ namespace jaxmatch::assignment {
 
 namespace {
 
-// Starts the auction of every problem; its prices are ready for a later kernel of the stream.
+// Starts the auction of every problem, whose results are there for later kernels of the stream.
 ffi::Error launch_auction(const AssignmentBatch& o, const GpuLimits& gpu, const char* asked,
                           cudaStream_t stream) {
   const AuctionKernel kernel = auction_kernel(o.cost_dtype);

@@ -94,13 +94,12 @@ enum class Minima { kUnknown, kRows, kValues };
 
 // Puts the column minima into v and pred.
 template <class S>
-__device__ void find_minima(const S& s, Minima& minima) {
+__device__ void find_minima(const S& s, Minima minima) {
   if (minima == Minima::kRows) load_minima(s);
   if (minima == Minima::kUnknown) {
     typename S::Costs::Range again;
     scan_costs<true>(s, again);
   }
-  minima = Minima::kUnknown;  // the start overwrites them
 }
 
 // Computes the matching and its duals.
@@ -109,7 +108,10 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found, Minima& m
   const auto& g = s.group;
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
+  // Without the prices of the auction, searches would be long: a wider arithmetic can hold them.
+  if (S::Arithmetic::kWatched && warm.held && !warm.use) return Outcome::kTooWide;
   if (!warm.use && !s.cols_optional) find_minima(s, minima);
+  minima = Minima::kUnknown;  // the solve overwrites them
   g.sync();
   // Only the threads that have columns search; the others wait.
   constexpr int kColumns = Columns<S>::N;

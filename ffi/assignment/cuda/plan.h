@@ -43,7 +43,7 @@ constexpr Choice kChoices[] = {
 
 // `asked`: requests of tests and measurements, separated by commas, or null.
 // - "block": a block even where a warp would do.
-// - "auction": an auction for every square problem of 192 rows and more, "no-auction": for none;
+// - "auction": an auction wherever there is room for its results, "no-auction": nowhere;
 //   "cluster-1", "cluster-2": with so many blocks for each.
 // - "all-search": no warp waits while others search. This is for racecheck of compute-sanitizer,
 //   which reports hazards across a barrier of the whole block once a part of it has used another

@@ -33,9 +33,9 @@ __device__ void unmatch(const S& s, int i) {
   s.col4row[i] = kNone;
 }
 
-// By one warp: what row i pays becomes its dual, and `low` of every column that would cost it less
-// falls to where it costs as much. Returns true if the row should move instead: to be unmatched, or
-// to a free column whose dual must stay 0.
+// By one warp: what row i pays becomes its dual. Where another column would cost it less, `low`,
+// the next dual of that column, falls until it would cost as much. Returns true if the row should
+// move instead: to be unmatched, or to a free column whose dual must stay 0.
 template <class S, class Word>
 __device__ bool hold_row(const S& s, int i, Word* low) {
   using Key = typename S::Key;
@@ -52,7 +52,7 @@ __device__ bool hold_row(const S& s, int i, Word* low) {
   });
   if (s.group.lane() == 0) {
     s.u[i] = pays;
-    if (S::Arithmetic::kWatched && !s.fits(pays)) s.control[kTooWideFlag] = 1;
+    if (S::Arithmetic::kWatched && own >= 0 && !s.fits(pays)) s.control[kTooWideFlag] = 1;
   }
   return __any_sync(kAllLanes, moves);
 }

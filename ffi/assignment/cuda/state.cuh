@@ -38,8 +38,8 @@ enum class Place { kShared, kAligned, kAnywhere };
 // rows):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
 //   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
-//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched, or
-//     after a warm start at the latest in the end (settle_columns.cuh).
+//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched.
+//     After a warm start this equality holds only in the end (settle_columns.cuh).
 // `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
 template <class ArithmeticType, class FormType, int kPack, int kPacks, bool kIsOneWarp,
           Place kPlace>

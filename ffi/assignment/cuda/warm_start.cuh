@@ -8,10 +8,11 @@ namespace jaxmatch::assignment {
 
 struct WarmStart {
   bool use;
+  bool held;         // an auction was
   double top, unit;  // the greatest given dual; the unit duals are rounded to, 0: none
 };
 
-// The given dual of column j, scaled to keys and rounded. Prices are those of an auction.
+// The dual of column j that the auction or the caller gives, scaled to keys and rounded.
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
@@ -32,9 +33,10 @@ __device__ double given_dual(const S& s, int j, double unit) {
 template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
-  WarmStart start{false, 0, 0};
-  if (!(f.b.start_dual || f.b.auction) || f.rows == 0) return start;
+  WarmStart start{false, false, 0, 0};
+  if (!(f.b.start_dual || f.b.auction) || f.rows == 0 || f.cols == 0) return start;
   if (s.cols_optional && (S::kOneWarp || !f.b.auction)) return start;
+  start.held = f.b.auction && f.auction_price(0) == f.auction_price(0);
   const double factor = fabs(s.scale.factor);
   // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
