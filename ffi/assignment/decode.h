@@ -84,19 +84,12 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
   const auto dimensions = cost->dimensions();
   const int64_t n = dimensions[dimensions.size() - 2], m = dimensions[dimensions.size() - 1];
   if (n > INT32_MAX - 64 || m > INT32_MAX - 64) return wrong("a side of 2^31 or more");
-  const int64_t batch = batch_size(dimensions, 2);
-  const auto fits = [&](const auto& buffer, int64_t length) {
-    return !buffer || int64_t(buffer->element_count()) == batch * length;
-  };
-  if (!fits(row_mask, n) || !fits(col_mask, m) || !fits(unmatched, n) || !fits(start, m)) {
-    return wrong("masks, unmatched costs and duals must have the length of their side");
-  }
   const auto data = [](const auto& buffer) -> const void* {
     return buffer ? buffer->untyped_data() : nullptr;
   };
   const auto result = [&](size_t at) { return result_at(rets, at)->untyped_data(); };
   AssignmentOperands o;
-  o.batch = batch;
+  o.batch = batch_size(dimensions, 2);
   o.n = n;
   o.m = m;
   o.cost = cost->untyped_data();
