@@ -5,6 +5,8 @@
 // The emulator comes first.
 #include "assignment/large/cuda/team.cuh"
 #include "assignment/large/hungarian/solve.h"
+#include "assignment/large/point_costs.h"
+#include "assignment/metric_names.h"
 #include "names.h"
 
 namespace jaxmatch::assignment::large {
@@ -35,10 +37,10 @@ void launch(LargeProblem<T> problem, LargeMethod method, const LargeResults& res
 }
 
 template <class T>
-int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t* row_mask,
-                          const uint8_t* col_mask, bool maximize, LargeMethod method,
-                          const LargeResults& results, int64_t steps, unsigned seed,
-                          unsigned blocks, int threads, int arcs) {
+int64_t solve_in_launches(const QuantizedCosts<T>& costs, int64_t n, int64_t m,
+                          const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
+                          LargeMethod method, const LargeResults& results, int64_t steps,
+                          unsigned seed, unsigned blocks, int threads, int arcs) {
   const bool masked = row_mask || col_mask;
   alignas(64) int32_t words[kControlWords];
   std::memset(words, 0x7f, sizeof words);  // no memory is zero by chance
@@ -49,7 +51,7 @@ int64_t solve_in_launches(const void* cost, int64_t n, int64_t m, const uint8_t*
   char* const base = scratch.data() + 256 - uintptr_t(scratch.data()) % 256;
   LargeProblem<T> p;
   p.s = lay_out(method, base, control, n, m, masked, &bytes);
-  p.costs = {cost, m};
+  p.costs = costs;
   p.row_mask = row_mask;
   p.col_mask = col_mask;
   p.maximize = maximize;
@@ -76,9 +78,39 @@ extern "C" int64_t emulate_core(const void* cost, int bits, int64_t n, int64_t m
   using namespace jaxmatch::assignment;
   using namespace jaxmatch::assignment::large;
   const LargeResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
-  const auto solve = bits == 0    ? solve_in_launches<int32_t>
-                     : bits == 32 ? solve_in_launches<float>
-                                  : solve_in_launches<double>;
-  return solve(cost, n, m, row_mask, col_mask, maximize, named(kLargeMethods, method), results,
-               steps, seed, blocks, threads, arcs);
+  const auto solve = [&](auto element) {
+    const QuantizedCosts<decltype(element)> costs(cost, m);
+    return solve_in_launches(costs, n, m, row_mask, col_mask, maximize,
+                             named(kLargeMethods, method), results, steps, seed, blocks, threads,
+                             arcs);
+  };
+  return bits == 0 ? solve(int32_t{}) : bits == 32 ? solve(float{}) : solve(double{});
+}
+
+// The same for distances between points, given by coordinate.
+extern "C" int64_t emulate_points(const void* row_points, const void* col_points, int64_t dims,
+                                  const char* metric, int bits, int64_t n, int64_t m,
+                                  const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
+                                  const char* method, int64_t steps, unsigned seed, unsigned blocks,
+                                  int threads, int arcs, int32_t* col4row, int32_t* row4col,
+                                  int32_t* status, double* value, double* row_dual,
+                                  double* col_dual, double* gap) {
+  using namespace jaxmatch;
+  using namespace jaxmatch::assignment;
+  using namespace jaxmatch::assignment::large;
+  const LargeResults results{col4row, row4col, status, value, row_dual, col_dual, gap, true};
+  const auto solve = [&](auto element) {
+    using T = decltype(element);
+    QuantizedCosts<Points<T>> costs;
+    costs.row_points = static_cast<const T*>(row_points);
+    costs.col_points = static_cast<const T*>(col_points);
+    costs.rows = n;
+    costs.cols = m;
+    costs.dims = dims;
+    costs.metric = named(kMetrics, metric);
+    return solve_in_launches(costs, n, m, row_mask, col_mask, maximize,
+                             named(kLargeMethods, method), results, steps, seed, blocks, threads,
+                             arcs);
+  };
+  return bits == 32 ? solve(float{}) : solve(double{});
 }

@@ -16,8 +16,9 @@ from extreme_helpers import Kind, problems
 from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
-from benchmarks.assignment.families import FAMILIES
+from benchmarks.assignment.families import FAMILIES, POINTS
 from jaxmatch import stepping
+from jaxmatch._assignment import native_large
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
@@ -27,13 +28,15 @@ METHODS = ["core", "auction", "classical", "tree"]
 @pytest.fixture(scope="session")
 def library():
     loaded = emulated.library("core")
-    loaded.emulate_core.restype = ctypes.c_int64
+    loaded.emulate_core.restype = loaded.emulate_points.restype = ctypes.c_int64
     return loaded
 
 
 def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, steps=0, **given):
-    n, m = cost.shape
-    cost = np.ascontiguousarray(cost)
+    """`cost` is a matrix, or two sets of points with a `metric`."""
+    points = [np.ascontiguousarray(x.T) for x in cost] if "metric" in given else []
+    n, m = (x.shape[1] for x in points) if points else cost.shape
+    cost = points[0] if points else np.ascontiguousarray(cost)
     masks = [given.get(name) for name in ("row_mask", "col_mask")]
     masks = [None if x is None else np.ascontiguousarray(x, np.uint8) for x in masks]
     col4row, row4col, status = (np.full(k, -7, np.int32) for k in (n, m, 1))
@@ -43,8 +46,12 @@ def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, steps=0, **g
         return ctypes.c_void_p(None if x is None else x.ctypes.data)
 
     bits = 8 * cost.dtype.itemsize if cost.dtype.kind == "f" else 0
-    library.emulate_core(
-        at(cost), ctypes.c_int(bits), *map(ctypes.c_int64, (n, m)), *map(at, masks),
+    emulate, costs = library.emulate_core, [at(cost)]
+    if points:
+        emulate = library.emulate_points
+        costs = [*map(at, points), ctypes.c_int64(len(cost)), given["metric"].encode()]
+    emulate(
+        *costs, ctypes.c_int(bits), *map(ctypes.c_int64, (n, m)), *map(at, masks),
         ctypes.c_bool(given.get("maximize", False)), method.encode(),
         ctypes.c_int64(steps), ctypes.c_uint(seed), ctypes.c_uint(grid[0]),
         ctypes.c_int(grid[1]), ctypes.c_int(arcs),
@@ -53,9 +60,20 @@ def solve(library, cost, method, *, seed=0, grid=(3, 64), arcs=500, steps=0, **g
     return jm.Assignment(col4row, row4col, value[0], row_dual, col_dual, gap[0], status[0])
 
 
+def points_on_cpu(x, y, method, *, metric, row_mask=None, col_mask=None, maximize=False):
+    masks = [None if k is None else jnp.asarray(k) for k in (row_mask, col_mask)]
+    points = {"col_points": jnp.asarray(y.T), "metric": metric}
+    how = {"method": method, "maximize": maximize}
+    return native_large.large(jnp.asarray(x.T), *masks, **how, **points)[0]
+
+
 def assert_as_on_cpu(library, cost, method, schedules, **given):
     with x64(True):
-        expected = jax.tree.map(np.asarray, jm.solve_assignment(cost, method=method, **given))
+        if "metric" in given:
+            expected = points_on_cpu(*cost, method, **given)
+        else:
+            expected = jm.solve_assignment(cost, method=method, **given)
+        expected = jax.tree.map(np.asarray, expected)
     for schedule in schedules:
         assert_same_bits(solve(library, cost, method, **schedule, **given), expected)
     return expected
@@ -189,3 +207,32 @@ def test_warps_share_a_row(library, rows, family, grid):
     """Rows of enough columns for several warps of a block, which read packs of costs."""
     cost = FAMILIES[family](520, 1).astype(np.float32)[:rows]
     assert_as_on_cpu(library, cost, "auction", [{"seed": 5, "grid": grid}])
+
+
+METRICS = ["sqeuclidean", "euclidean", "l1", "cosine"]
+
+
+def clouds(n, m, dtype, metric, seed=1):
+    x, y = (np.asarray(p, dtype) for p in POINTS["sphere to shape"](max(n, m), seed))
+    if metric == "cosine":
+        x, y = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x + 1, y + 1))
+    return x[:n], y[:m]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("shape", [(340, 340), (300, 340), (340, 150)], ids=str)
+def test_bids_from_lists(library, shape, metric, dtype):
+    """An auction of points bids from lists of columns, as if it scanned all of them."""
+    schedules = [{"seed": 1, "grid": (2, 64)}, {"seed": 2, "grid": (1, 128), "steps": 1}]
+    points = clouds(*shape, dtype, metric)
+    assert_as_on_cpu(library, points, "core", schedules, metric=metric)
+
+
+@pytest.mark.parametrize("metric", METRICS[:3])
+def test_bids_from_lists_with_ties_and_masks(library, metric):
+    random = np.random.default_rng(3)
+    points = [random.integers(0, top, (240, 3)).astype(np.float32) for top in (9, 30)]
+    given = {"row_mask": random.random(240) < 0.8, "col_mask": random.random(240) < 0.9}
+    for given in [{}, given, given | {"maximize": True}]:
+        assert_as_on_cpu(library, points, "core", SCHEDULES[2:], metric=metric, **given)

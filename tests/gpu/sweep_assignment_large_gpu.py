@@ -37,6 +37,13 @@ def main(method: str, few: str = "") -> None:
             solve(np.round(9 * random).astype(np.int32), **given)  # ties
         with jax.enable_x64(True):
             solve(rng.normal(size=(n, m)))
+    for n, m in [(20, 50)] if few else [(40, 40), (300, 530)]:
+        x, y = rng.normal(size=(n, 3)), 3 + rng.normal(size=(m, 3)) * [1, 0.3, 0.1]
+        for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
+            points = (k.astype(np.float32) for k in (x, y))
+            result = jm.solve_assignment_points(*points, metric=metric, method=method)
+            assert result.status == jm.Status.OPTIMAL
+            solved += 1
     print(f"solved {solved} problems")
 
 

@@ -43,6 +43,7 @@ inline void lay_out_core(Layout& l) {
   l.s.seen = l.parts.take<int64_t>(l.cols);
   l.s.base = l.parts.take<double>(l.rows);
   l.s.bid_col = l.parts.take<int32_t>(l.rows);
+  l.s.listed = l.parts.take<int32_t>(l.rows);
 }
 
 inline void lay_out_classical(Layout& l) {

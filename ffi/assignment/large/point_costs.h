@@ -35,11 +35,11 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
                             T (&cost)[kRows][kCols]) const {
     double sum[kRows][kCols];
     if (metric == Metric::kL1) {
-      add_up(i, column_of, [](double x, double y) { return fabs(x - y); }, sum);
+      add_up(i, column_of, [](double s, double x, double y) { return s + fabs(x - y); }, sum);
     } else if (metric == Metric::kCosine) {
-      add_up(i, column_of, [](double x, double y) { return x * y; }, sum);
+      add_up(i, column_of, [](double s, double x, double y) { return s + x * y; }, sum);
     } else {
-      add_up(i, column_of, [](double x, double y) { return (x - y) * (x - y); }, sum);
+      add_up(i, column_of, [](double s, double x, double y) { return s + (x - y) * (x - y); }, sum);
     }
     if (metric == Metric::kEuclidean) {
       store(sum, [](double x) { return sqrt(x); }, cost);
@@ -49,16 +49,35 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
       store(sum, [](double x) { return x; }, cost);
     }
   }
-  // Loads the costs of neighbouring columns.
-  JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
-    const int64_t row[1] = {i};
-    T found[1][kVectorColumns];
-    if (first + kVectorColumns <= cols) {
-      load(row, [&](int a) { return first + a; }, found);
-    } else {
-      load(row, [&](int a) { return lesser(first + a, cols - 1); }, found);
+  // The same in the arithmetic of the coordinates, with an error of a few of its roundings: for
+  // prices, which need no exact costs. 1 minus a product would lose more: doubles hold the
+  // products.
+  template <int kRows, int kCols, class Row, class ColumnOf>
+  JAXMATCH_INLINE void estimate(const Row (&i)[kRows], const ColumnOf& column_of,
+                                T (&cost)[kRows][kCols]) const {
+    if (metric == Metric::kCosine) {
+      double sum[kRows][kCols];
+      add_up(i, column_of, [](double s, double x, double y) { return s + x * y; }, sum);
+      return store(sum, [](double x) { return 1 - x; }, cost);
     }
-    for (int a = 0; a < count; ++a) cost[a] = found[0][a];
+    if (metric == Metric::kL1) {
+      return add_up(i, column_of, [](T s, T x, T y) { return s + fabs(x - y); }, cost);
+    }
+    add_up(i, column_of, [](T s, T x, T y) { return s + (x - y) * (x - y); }, cost);
+    if (metric == Metric::kEuclidean) store(cost, [](T x) { return sqrt(x); }, cost);
+  }
+  // Loads or estimates the costs of neighbouring columns.
+  JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
+    fill(first, count, cost, [&](const auto& place, auto& found) {
+      const int64_t row[1] = {i};
+      load(row, place, found);
+    });
+  }
+  JAXMATCH_INLINE void estimate_row(int64_t i, int64_t first, int count, T* cost) const {
+    fill(first, count, cost, [&](const auto& place, auto& found) {
+      const int64_t row[1] = {i};
+      estimate(row, place, found);
+    });
   }
   JAXMATCH_DEVICE T raw(int64_t i, int64_t j) const {
     return between(row_points + i, rows, col_points + j, cols, dims, metric);
@@ -75,6 +94,17 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
   }
 
  private:
+  // cost[a] of column first + a, from find(column_of, costs).
+  template <class Find>
+  JAXMATCH_INLINE void fill(int64_t first, int count, T* cost, Find find) const {
+    T found[1][kVectorColumns];
+    if (first + kVectorColumns <= cols) {
+      find([&](int a) { return first + a; }, found);
+    } else {
+      find([&](int a) { return lesser(first + a, cols - 1); }, found);
+    }
+    for (int a = 0; a < count; ++a) cost[a] = found[0][a];
+  }
   // The distance of two points with a stride of coordinates each. Not inlined: the kernels have
   // many places that need a single cost, and few that need it often.
   JAXMATCH_NOINLINE static T between(const T* x, int64_t x_stride, const T* y, int64_t y_stride,
@@ -91,10 +121,10 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     pair.load(first, [](int) { return int64_t{0}; }, cost);
     return cost[0][0];
   }
-  // Sums term(x, y) over the coordinates.
-  template <int kRows, int kCols, class ColumnOf, class Term>
-  JAXMATCH_INLINE void add_up(const int64_t (&i)[kRows], const ColumnOf& column_of, Term term,
-                              double (&sum)[kRows][kCols]) const {
+  // sum = term(sum, x, y) for the coordinates x of a row and y of a column, one after another.
+  template <int kRows, int kCols, class Row, class ColumnOf, class Term, class Real>
+  JAXMATCH_INLINE void add_up(const Row (&i)[kRows], const ColumnOf& column_of, Term term,
+                              Real (&sum)[kRows][kCols]) const {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       JAXMATCH_UNROLL
@@ -103,19 +133,19 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     const T *x = row_points, *y = col_points;
     JAXMATCH_NO_UNROLL
     for (int64_t k = 0; k < dims; ++k, x += rows, y += cols) {
-      double of_col[kCols];
+      Real of_col[kCols];
       JAXMATCH_UNROLL
-      for (int a = 0; a < kCols; ++a) of_col[a] = double(y[column_of(a)]);
+      for (int a = 0; a < kCols; ++a) of_col[a] = Real(y[column_of(a)]);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const double of_row = double(x[i[r]]);
+        const Real of_row = Real(x[i[r]]);
         JAXMATCH_UNROLL
-        for (int a = 0; a < kCols; ++a) sum[r][a] += term(of_row, of_col[a]);
+        for (int a = 0; a < kCols; ++a) sum[r][a] = term(sum[r][a], of_row, of_col[a]);
       }
     }
   }
-  template <int kRows, int kCols, class End>
-  JAXMATCH_INLINE static void store(const double (&sum)[kRows][kCols], End end,
+  template <int kRows, int kCols, class Real, class End>
+  JAXMATCH_INLINE static void store(const Real (&sum)[kRows][kCols], End end,
                                     T (&cost)[kRows][kCols]) {
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {

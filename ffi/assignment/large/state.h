@@ -132,6 +132,7 @@ struct LargeState {
   double* base;                 // of rows: added to labels along its arcs, negated; in an auction
                                 // the second best reduced cost
   int32_t* bid_col;             // of listed rows: the column they bid for, or -1
+  int32_t* listed;              // of rows, in an auction: the length of the list of columns
   uint32_t* tight;              // of the classical method: [n, m / 32], tight pairs as bits
   int64_t n, m;
 };

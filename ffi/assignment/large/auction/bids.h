@@ -5,6 +5,7 @@
 #ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
+#include "assignment/large/auction/listed_bids.h"
 #include "assignment/large/auction/two_least.h"
 #include "assignment/large/begin.h"
 #include "assignment/large/core/bids.h"
@@ -66,6 +67,22 @@ JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_
   });
 }
 
+// publish(lanes, k, two least reduced costs) for each of `count` rows.
+template <class Team, class P, class Publish>
+JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int64_t count,
+                               Publish publish) {
+  if constexpr (ListsColumns<P>::value) {
+    ListedBids<P>(p).bid(rows, count, publish);
+  } else {
+    team.template share_rows<TwoLeast>(
+        count, p.s.m,
+        [&](Lanes g, int64_t k, int64_t first, int64_t last) {
+          return two_least(p, g, p.s.v_real, load_relaxed(rows + k), int(first), int(last));
+        },
+        publish);
+  }
+}
+
 // One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
 // to that of the first row. Returns the number of rows that are listed for the next round.
 template <class Team, class T>
@@ -75,23 +92,16 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
   const int32_t* const rows = s.frontier + turn * s.n;
   int32_t *const next = s.frontier + !turn * s.n, *const length = s.control->frontier + !turn;
   team.leader([&] { store_relaxed(length, 0); });
-  team.template share_rows<TwoLeast>(
-      count, s.m,
-      [&](Lanes g, int64_t k, int64_t first, int64_t last) {
-        return two_least(p, g, s.v_real, load_relaxed(rows + k), int(first), int(last));
-      },
-      [&](Lanes g, int64_t k, const TwoLeast& two) {
-        if (g.lane != 0) return;
-        const int32_t i = load_relaxed(rows + k);
-        store_relaxed(s.bid_col + k, two.col);
-        store_relaxed(s.base + i, two.next);
-        if (two.col < 0) return;
-        // Any raise would do for the only allowed column. It is epsilon, as others may need it,
-        // too.
-        const double gain = two.next < infinity() ? two.next - two.least : 0;
-        atomic_min(s.bid + two.col,
-                   pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon, i));
-      });
+  find_bids(team, p, rows, count, [&](Lanes g, int64_t k, const TwoLeast& two) {
+    if (g.lane != 0) return;
+    const int32_t i = load_relaxed(rows + k);
+    store_relaxed(s.bid_col + k, two.col);
+    store_relaxed(s.base + i, two.next);
+    if (two.col < 0) return;
+    // Any raise would do for the only allowed column. It is epsilon, as others may need it, too.
+    const double gain = two.next < infinity() ? two.next - two.least : 0;
+    atomic_min(s.bid + two.col, pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon, i));
+  });
   team.sync();
   return team.sum(count, [&](int64_t k) {
     const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);

@@ -6,7 +6,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Bids need no exact numbers: costs are neither rounded to units nor clamped.
+// Bids need no exact numbers: costs are estimated, and neither rounded to units nor clamped.
 struct TwoLeast {
   double least = infinity(), next = infinity();
   int32_t col = -1;  // the first column with the least
@@ -16,6 +16,12 @@ struct TwoLeast {
     const bool better = x < least;
     const double higher = better ? least : x;
     next = lesser(next, higher);
+    col = better ? j : col;
+    least = better ? x : least;
+  }
+  JAXMATCH_INLINE void include_unordered(double x, int32_t j) {
+    const bool better = x < least || (x == least && j < col);
+    next = lesser(next, better ? least : x);
     col = better ? j : col;
     least = better ? x : least;
   }
@@ -58,19 +64,18 @@ JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t 
   return first;
 }
 
-// Of the columns from `first` to `last` of row i, at prices v. `first` is a multiple of four.
+// Of the columns from `first` to `last` of row i, at prices v. `first` is a multiple of four. Where
+// costs are computed, listed_bids.h takes its place.
 template <class P>
 JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v, int64_t i,
                                      int first, int last) {
-  constexpr int kCols = P::kComputed ? 4 : 8;  // loads in flight together
+  constexpr int kCols = 8;  // loads in flight together
   const P p = problem;
   TwoLeast own;
   int j = first;
-  if constexpr (!P::kComputed) {
-    if (p.costs.has_packs()) {
-      j = include_packs<4>(p, g, v, i, j, last, own);
-      j = include_packs<2>(p, g, v, i, j, last, own);
-    }
+  if (p.costs.has_packs()) {
+    j = include_packs<4>(p, g, v, i, j, last, own);
+    j = include_packs<2>(p, g, v, i, j, last, own);
   }
   const int64_t row[1] = {i};
   for (j += g.lane; j < last; j += kCols * g.kCount) {
@@ -120,7 +125,7 @@ TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int
     double reduced[kVectorColumns];
     for (int j = first; j < last; j += kVectorColumns) {
       const int count = lesser(last - j, kVectorColumns);
-      p.costs.load_row(i, j, count, cost);
+      p.costs.estimate_row(i, j, count, cost);
       for (int a = 0; a < count; ++a) reduced[a] = p.costs.real_key_of(cost[a]) - v[j + a];
       uint32_t lower = 0;
       for (int a = 0; a < count; ++a) lower |= uint32_t(reduced[a] < own.next) << a;

@@ -25,13 +25,15 @@ namespace jaxmatch::assignment::large {
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // The core method gives up after patience() pricings, or after patience() steps that find paths
 // for less than 1 / kPartFound of the free rows. An auction comes soon. Without one, or after
-// it, large problems have more patience: forests and trees read all costs, and with points trees
-// may need a dual update per column.
-constexpr int kPatienceBeforeAuction = 16;
+// it, there is more patience: forests and trees read all costs, and with points trees may need a
+// dual update per column. Patience grows with the rows, as the number of steps does.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
+constexpr int64_t kLeastBeforeAuction = 16, kRowsBeforeAuction = 512;
 constexpr int64_t kPartFound = 32;
 JAXMATCH_DEVICE inline int patience(const Control& c) {
-  if (load_relaxed(&c.auction) == kMayHoldAuction) return kPatienceBeforeAuction;
+  if (load_relaxed(&c.auction) == kMayHoldAuction) {
+    return int(greater(kLeastBeforeAuction, c.rows / kRowsBeforeAuction));
+  }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
 constexpr int kLeastCaution = 1;  // see Progress

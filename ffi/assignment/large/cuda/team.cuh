@@ -33,7 +33,7 @@ class GridTeam {
   __host__ __device__ static int64_t bytes(ArcCacheSize cache_size) {
     return kBytesOfTeam + cache_size.bytes();
   }
-  static constexpr int kPartsAt = 64, kBytesOfTeam = 1 << 10, kMostWarps = 32;
+  static constexpr int kPartsAt = 64, kBytesOfTeam = 1 << 12, kMostWarps = 32;
 
   __device__ void sync() { barrier_reduce(0); }
   __device__ static int64_t now() { return nanoseconds(); }
