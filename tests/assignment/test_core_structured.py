@@ -8,6 +8,7 @@ from helpers import x64
 from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
+from benchmarks.assignment.families import MISLEADING
 from jaxmatch import stepping
 
 
@@ -114,6 +115,16 @@ def test_forests_take_over(left, method):
         state = solved_in_steps(cost, method)
         assert int(state.dense_steps) < int(state.steps) < 200
         assert left > 0 or int(state.dense_steps) > 0
+        assert_optimal(cost, state.result)
+
+
+def test_the_core_method_goes_on_after_a_forest():
+    """At the prices of a forest the arcs between clusters are among the candidates: few forests
+    follow, where one per row did."""
+    cost = MISLEADING["clusters, few rows too many"](1500, 0).astype(np.float32)
+    with x64(True):
+        state = solved_in_steps(cost)
+        assert 0 < int(state.dense_steps) <= 8
         assert_optimal(cost, state.result)
 
 

@@ -16,7 +16,7 @@ from extreme_helpers import Kind, problems
 from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
-from benchmarks.assignment.families import FAMILIES, POINTS
+from benchmarks.assignment.families import FAMILIES, MISLEADING, POINTS
 from jaxmatch import stepping
 from jaxmatch._assignment import native_large
 
@@ -207,6 +207,14 @@ def test_warps_share_a_row(library, rows, family, grid):
     """Rows of enough columns for several warps of a block, which read packs of costs."""
     cost = FAMILIES[family](520, 1).astype(np.float32)[:rows]
     assert_as_on_cpu(library, cost, "auction", [{"seed": 5, "grid": grid}])
+
+
+def test_the_core_method_goes_on_after_a_forest(library):
+    cost = MISLEADING["clusters, few rows too many"](240, 0).astype(np.float32)
+    with x64(True):
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
+    assert int(state.dense_steps) > 0
+    assert_as_on_cpu(library, cost, "core", SCHEDULES[2:])
 
 
 METRICS = ["sqeuclidean", "euclidean", "l1", "cosine"]

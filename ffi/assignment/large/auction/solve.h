@@ -93,6 +93,11 @@ JAXMATCH_DEVICE int refine_stage(Team& team, const LargeProblem<T>& p) {
   return next;
 }
 
+// A forest finds few paths where all trees but one end before a gap between clusters. At its prices
+// the arcs over the gap are among the candidates, and the core method finds the other paths. So it
+// goes on after each of the first forests; not in wide problems, where it may free rows.
+constexpr int kMostReturns = 16;
+
 template <class Team, class T>
 JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
@@ -100,14 +105,19 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   if (roots == 0) return kCheckClamped;
   const int64_t rounds = roots > 0 ? find_distances(team, p, roots) : 0;
   const int64_t paths = roots > 0 ? augment_forest(team, p) : 0;
+  const bool returns = 0 < paths && paths < roots && !has_spares(c) && c.returns < kMostReturns;
+  team.sync();
   team.leader([&] {
+    c.returns += returns;
     if (paths == 0) c.status = kInfeasible;
     c.dense_steps += 1;
     c.rounds += int32_t(rounds);
     c.free_rows = int32_t(roots - paths);
     c.steps += 1;
   });
-  return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
+  if (paths == 0) return kFinish;
+  if (has_large_prices(team, p)) return kBegin;
+  return returns ? select_stage(team, p) : kAugment;
 }
 
 // Decides whether an auction may be held. Not where the costs of a row span no more units than
