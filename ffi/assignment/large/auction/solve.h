@@ -5,7 +5,8 @@
 // core method goes on, from candidates at these prices. It is held at once if bids on the first
 // candidates leave many rows free, or when the core method gives up; after it, the rows that the
 // core method cannot match are matched along forests of shortest paths over all costs, at least one
-// in each forest. Each scale of the auction and each forest is a step.
+// in each forest, with other candidates in between. Each scale of the auction and each forest is a
+// step.
 #ifndef JAXMATCH_LARGE_AUCTION_SOLVE_H_
 #define JAXMATCH_LARGE_AUCTION_SOLVE_H_
 
@@ -44,6 +45,7 @@ JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
     s.control->epsilon = greater(spread / kFirstEpsilon, int64_t{1});
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
+    s.control->least_free = INT32_MAX;
     s.control->auction = kHeldAuction;
   });
   team.sync();
@@ -93,11 +95,6 @@ JAXMATCH_DEVICE int refine_stage(Team& team, const LargeProblem<T>& p) {
   return next;
 }
 
-// A forest finds few paths where all trees but one end before a gap between clusters. At its prices
-// the arcs over the gap are among the candidates, and the core method finds the other paths. So it
-// goes on after each of the first forests; not in wide problems, where it may free rows.
-constexpr int kMostReturns = 16;
-
 template <class Team, class T>
 JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
@@ -105,19 +102,14 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   if (roots == 0) return kCheckClamped;
   const int64_t rounds = roots > 0 ? find_distances(team, p, roots) : 0;
   const int64_t paths = roots > 0 ? augment_forest(team, p) : 0;
-  const bool returns = 0 < paths && paths < roots && !has_spares(c) && c.returns < kMostReturns;
-  team.sync();
   team.leader([&] {
-    c.returns += returns;
     if (paths == 0) c.status = kInfeasible;
     c.dense_steps += 1;
     c.rounds += int32_t(rounds);
     c.free_rows = int32_t(roots - paths);
     c.steps += 1;
   });
-  if (paths == 0) return kFinish;
-  if (has_large_prices(team, p)) return kBegin;
-  return returns ? select_stage(team, p) : kAugment;
+  return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }
 
 // Decides whether an auction may be held. Not where the costs of a row span no more units than
@@ -149,11 +141,29 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   return begin_auction(team, p);
 }
 
+// Selects candidates at the present prices, for the core method to go on, if fewer rows are free
+// than at the last such selection: there are at most as many selections as rows. A forest takes as
+// long as many of them, and finds few paths where all trees but one end before a gap between
+// clusters; at its prices the arcs over the gap are candidates. Wide problems do without, as
+// candidates may free rows there.
+template <class Team, class T>
+JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
+  Control& c = *p.s.control;
+  const int32_t free_rows = load_relaxed(&c.free_rows);
+  const bool again = !has_spares(c) && free_rows < load_relaxed(&c.least_free);
+  team.sync();
+  if (!again) return false;
+  team.leader([&] { store_relaxed(&c.least_free, free_rows); });
+  publish_prices(team, p);
+  return true;
+}
+
 // Steps over all costs, after the core method has given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   const int auction = load_relaxed(&p.s.control->auction);
   if (auction == kMayHoldAuction) return begin_auction(team, p);
+  if (auction == kHeldAuction && selects_again(team, p)) return select_stage(team, p);
   --budget;
   return auction == kNoAuction ? tree_stage(team, p) : forest_stage(team, p);
 }
