@@ -141,6 +141,35 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   return begin_auction(team, p);
 }
 
+// Raises the price of each free column until its arc from some row is tight: where no candidates
+// lead to a free column, those at these prices do.
+template <class Team, class T>
+JAXMATCH_DEVICE void raise_free_columns(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  int32_t *const free = s.frontier, *const length = s.control->frontier;
+  team.leader([&] { store_relaxed(length, 0); });
+  team.each(s.m, [&](int64_t j) { store_relaxed(s.label + j, kFar); });
+  team.sync();
+  const int64_t count = list_rows(team, s.m, free, length,
+                                  [&](int64_t j) { return load_relaxed(s.row4col + j) == kFree; });
+  if (count == 0) return;
+  team.row_groups(count, [&](int64_t k, int64_t first, int64_t step) {
+    const int64_t j = load_relaxed(free + k);
+    double least = infinity();
+    for (int64_t i = first; i < s.n; i += step) {
+      if (!p.has_row(i)) continue;
+      least = lesser(least, p.costs.key_of(p.costs.raw(i, j)) - double(load_relaxed(s.u + i)));
+    }
+    if (least < infinity()) atomic_min(s.label + j, int64_t(least));
+  });
+  team.sync();
+  team.each(count, [&](int64_t k) {
+    const int64_t j = load_relaxed(free + k), price = load_relaxed(s.label + j);
+    if (price < kFar) store_relaxed(s.v + j, greater(load_relaxed(s.v + j), price));
+  });
+  team.sync();
+}
+
 // Selects candidates at the present prices, for the core method to go on, if fewer rows are free
 // than at the last such selection: there are at most as many selections as rows. A forest takes as
 // long as many of them, and finds few paths where all trees but one end before a gap between
@@ -154,6 +183,7 @@ JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
   team.sync();
   if (!again) return false;
   team.leader([&] { store_relaxed(&c.least_free, free_rows); });
+  raise_free_columns(team, p);
   publish_prices(team, p);
   return true;
 }
