@@ -39,7 +39,7 @@ def main(method: str, few: str = "") -> None:
             solve(rng.normal(size=(n, m)))
     for n, m in [(20, 50)] if few else [(40, 40), (300, 530)]:
         x, y = rng.normal(size=(n, 3)), 3 + rng.normal(size=(m, 3)) * [1, 0.3, 0.1]
-        for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
+        for metric in ("sqeuclidean",) if few else ("sqeuclidean", "euclidean", "l1", "cosine"):
             points = (k.astype(np.float32) for k in (x, y))
             result = jm.solve_assignment_points(*points, metric=metric, method=method)
             assert result.status == jm.Status.OPTIMAL
