@@ -241,6 +241,6 @@ def test_bids_from_lists(library, shape, metric, dtype):
 def test_bids_from_lists_with_ties_and_masks(library, metric):
     random = np.random.default_rng(3)
     points = [random.integers(0, top, (240, 3)).astype(np.float32) for top in (9, 30)]
-    given = {"row_mask": random.random(240) < 0.8, "col_mask": random.random(240) < 0.9}
-    for given in [{}, given, given | {"maximize": True}]:
+    masks = {"row_mask": random.random(240) < 0.8, "col_mask": random.random(240) < 0.9}
+    for given in [{}, masks, masks | {"maximize": True}]:
         assert_as_on_cpu(library, points, "core", SCHEDULES[2:], metric=metric, **given)
