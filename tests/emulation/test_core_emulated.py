@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from extreme_helpers import Kind, problems
 from helpers import assert_same_bits, x64
+from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
 from benchmarks.assignment.families import FAMILIES, MISLEADING, POINTS
@@ -235,6 +236,21 @@ def test_bids_from_lists(library, shape, metric, dtype):
     schedules = [{"seed": 1, "grid": (2, 64)}, {"seed": 2, "grid": (1, 128), "steps": 1}]
     points = clouds(*shape, dtype, metric)
     assert_as_on_cpu(library, points, "core", schedules, metric=metric)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_estimates_at_any_scale(library, maximize, scale):
+    """The root of a sum of squares that a float could not hold."""
+    points = [x * np.float32(scale) for x in clouds(240, 240, "float32", "euclidean")]
+    for method in ("core", "auction"):
+        given = {"metric": "euclidean", "maximize": maximize}
+        expected = assert_as_on_cpu(library, points, method, SCHEDULES[3:], **given)
+        assert expected.status == jm.Status.OPTIMAL
+        x, y = (np.float64(k) for k in points)
+        cost = np.sqrt(((x[:, None] - y[None]) ** 2).sum(-1))
+        optimum = cost[linear_sum_assignment(cost, maximize)].sum()
+        np.testing.assert_allclose(expected.cost, optimum, rtol=1e-6)
 
 
 @pytest.mark.parametrize("metric", METRICS[:3])

@@ -49,22 +49,26 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
       store(sum, [](double x) { return x; }, cost);
     }
   }
-  // The same in the arithmetic of the coordinates, with an error of a few of its roundings: for
-  // prices, which need no exact costs. 1 minus a product would lose more: doubles hold the
-  // products.
+  // The same in the arithmetic of the coordinates, with up to a rounding per coordinate: for
+  // prices, which need no exact costs. Where it would lose more, sums are doubles: squares may
+  // leave the range of a float though their root does not, and 1 minus a product cancels.
   template <int kRows, int kCols, class Row, class ColumnOf>
   JAXMATCH_INLINE void estimate(const Row (&i)[kRows], const ColumnOf& column_of,
                                 T (&cost)[kRows][kCols]) const {
-    if (metric == Metric::kCosine) {
-      double sum[kRows][kCols];
-      add_up(i, column_of, [](double s, double x, double y) { return s + x * y; }, sum);
-      return store(sum, [](double x) { return 1 - x; }, cost);
-    }
     if (metric == Metric::kL1) {
       return add_up(i, column_of, [](T s, T x, T y) { return s + fabs(x - y); }, cost);
     }
-    add_up(i, column_of, [](T s, T x, T y) { return s + (x - y) * (x - y); }, cost);
-    if (metric == Metric::kEuclidean) store(cost, [](T x) { return sqrt(x); }, cost);
+    if (metric == Metric::kSqeuclidean) {
+      return add_up(i, column_of, [](T s, T x, T y) { return s + (x - y) * (x - y); }, cost);
+    }
+    double sum[kRows][kCols];
+    if (metric == Metric::kCosine) {
+      add_up(i, column_of, [](double s, double x, double y) { return s + x * y; }, sum);
+      store(sum, [](double x) { return 1 - x; }, cost);
+    } else {
+      add_up(i, column_of, [](double s, double x, double y) { return s + (x - y) * (x - y); }, sum);
+      store(sum, [](double x) { return sqrt(x); }, cost);
+    }
   }
   // Loads or estimates the costs of neighbouring columns.
   JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {

@@ -205,12 +205,7 @@ struct QuantizedCosts : Quantizer<T> {
       for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
     }
   }
-  // What is computed may be estimated instead, see point_costs.h.
-  template <int kRows, int kCols, class Row, class ColumnOf>
-  JAXMATCH_DEVICE void estimate(const Row (&i)[kRows], const ColumnOf& column_of,
-                                T (&cost)[kRows][kCols]) const {
-    load(i, column_of, cost);
-  }
+  // Computed costs may be estimated instead, see point_costs.h.
   JAXMATCH_INLINE void estimate_row(int64_t i, int64_t first, int count, T* cost) const {
     load_row(i, first, count, cost);
   }

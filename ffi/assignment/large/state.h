@@ -81,7 +81,7 @@ struct Control {
   int32_t coarse = 0;           // numbers overflowed with the fine unit
   int32_t stale = 0;            // duals have moved since the last pricing
   int32_t exact = 0;            // costs are multiples of the unit
-  int32_t recent_pricings = 0;  // with this unit
+  int32_t recent_pricings = 0;  // since candidates were selected
   int32_t too_wide = 0;
   int32_t trees = 0;  // the core method gave up: an auction, or searches over all costs, follow
   Progress progress;
@@ -133,7 +133,8 @@ struct LargeState {
   double* base;                 // of rows: added to labels along its arcs, negated; in an auction
                                 // the second best reduced cost
   int32_t* bid_col;             // of listed rows: the column they bid for, or -1
-  int32_t* listed;              // of rows, in an auction: the length of the list of columns
+  int32_t* listed;              // of rows, in an auction: the length of the list of columns, which
+                                // takes the place of candidates, see listed_bids.h
   uint32_t* tight;              // of the classical method: [n, m / 32], tight pairs as bits
   int64_t n, m;
 };

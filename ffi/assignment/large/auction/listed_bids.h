@@ -72,6 +72,8 @@ JAXMATCH_NOINLINE void scan_rows(const P& problem, Lanes g, const int32_t (&row)
   for (int r = 0; r < kRows; ++r) found[r] = own[r];
 }
 
+constexpr int kWarpsOfLists = 16;  // at most so many in a block
+
 // The bids of a block of threads.
 template <class P>
 class ListedBids {
@@ -93,7 +95,7 @@ class ListedBids {
   }
 
  private:
-  static constexpr int kRowsAtOnce = 128, kGroup = 4, kWarps = 16;
+  static constexpr int kRowsAtOnce = 128, kGroup = 4, kWarps = kWarpsOfLists;
 
   // A scan tries two horizons, and the second one if the first leaves too long a list: the least
   // reduced cost that a lane holds a third one below, and the least that is second in a lane.
@@ -228,8 +230,8 @@ class ListedBids {
     return start + g.rank(one) + g.rank(two);
   }
   __device__ void write_list(const Scan& own, double horizon, int64_t i, uint32_t at) const {
-    int64_t* const keys = p_.s.core_key[i * kColumnClasses].x;
-    int32_t* const cols = p_.s.core_col[i * kColumnClasses].x;
+    int64_t* const keys = reinterpret_cast<int64_t*>(p_.s.core_key + i * kColumnClasses);
+    int32_t* const cols = reinterpret_cast<int32_t*>(p_.s.core_col + i * kColumnClasses);
     const auto write = [&](int32_t j, typename P::Element cost) {
       cols[at] = j;
       keys[at++] = int64_t(bits_of(p_.costs.real_key_of(cost)));

@@ -165,21 +165,22 @@ JAXMATCH_DEVICE void raise_free_columns(Team& team, const LargeProblem<T>& p) {
   team.sync();
   team.each(count, [&](int64_t k) {
     const int64_t j = load_relaxed(free + k), price = load_relaxed(s.label + j);
-    if (price < kFar) store_relaxed(s.v + j, greater(load_relaxed(s.v + j), price));
+    if (price == kFar) return;
+    store_relaxed(s.v + j, greater(load_relaxed(s.v + j), lesser(price, kMostPrice)));
   });
   team.sync();
 }
 
-// Selects candidates at the present prices, for the core method to go on, if fewer rows are free
-// than at the last such selection: there are at most as many selections as rows. A forest takes as
-// long as many of them, and finds few paths where all trees but one end before a gap between
-// clusters; at its prices the arcs over the gap are candidates. Wide problems do without, as
-// candidates may free rows there.
+// True if candidates are to be selected at the present prices, for the core method to go on: if
+// fewer rows are free than at the last such selection, by a sixteenth at least, which bounds the
+// number of selections by the logarithm of the rows. A forest takes as long as many of them, and
+// finds few paths where all trees but one end before a gap between clusters; at its prices the arcs
+// over the gap are candidates. Wide problems do without, as candidates may free rows there.
 template <class Team, class T>
 JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
-  const int32_t free_rows = load_relaxed(&c.free_rows);
-  const bool again = !has_spares(c) && free_rows < load_relaxed(&c.least_free);
+  const int32_t free_rows = load_relaxed(&c.free_rows), least = load_relaxed(&c.least_free);
+  const bool again = !has_spares(c) && free_rows > 0 && free_rows < least - least / 16;
   team.sync();
   if (!again) return false;
   team.leader([&] { store_relaxed(&c.least_free, free_rows); });

@@ -8,7 +8,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Makes the row prices feasible for all columns, not only for the core. Column prices only fall, so
+// Makes the row prices feasible for all columns, not only for the core. After a selection of
+// candidates column prices only fall, so
 // a row price within its horizon is still feasible. A row whose price was too high loses its
 // partner, because that pair is no longer tight, and gets a new candidate set. With `renew` every
 // row whose price has reached its horizon gets one; with `all_rows` horizons are ignored. Returns

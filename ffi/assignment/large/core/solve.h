@@ -7,8 +7,10 @@
 // continue from the current duals and pairs: an auction and then forests
 // (assignment/large/auction), or the tree variant of the Hungarian method. A forest or an iteration
 // of that variant keeps the duals feasible and adds a pair, or proves infeasibility. Termination:
-// at most patience() pricings, once more after an auction, whose rounds are bounded, then n such
-// searches; in wide problems also pricings before these, each of which frees a row.
+// at most patience() pricings after each selection of candidates, of which there are a few and,
+// after an auction, whose rounds are bounded, O(log n) more; between two selections and after the
+// last one at most n such searches; in wide problems also pricings before these, each of which
+// frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 

@@ -28,6 +28,8 @@ __global__ void __launch_bounds__(kGridThreads, 1)
   write_results(team, p, results);
 }
 
+static_assert(kGridThreads <= kWarpsOfLists * Lanes::kCount, "");
+
 template <class T>
 ffi::Error launch_problem(cudaStream_t stream, const LargeOperands& o, int64_t b) {
   auto p = o.problem<T>(b);
