@@ -22,8 +22,8 @@ namespace jaxmatch::assignment::large {
 
 // An auction is held if bids on the first candidates leave more than one in so many rows free: 2 to
 // 4 in 100 are free on uniform costs and on features, 6 in a cube, 9 in a square, 45 to 60 if
-// clouds of points must be moved far. Searches need half the time of an auction in a cube, and up
-// to 1.3 times its time in a square.
+// clouds of points must be moved far. In parts of the time with an auction, searches alone need 0.5
+// to 0.8 in a cube, and 0.5 to 1.3 in a square.
 constexpr int64_t kPartFree = 13;
 
 // Begins an auction, at the present prices and pairs.

@@ -8,13 +8,12 @@
 
 namespace jaxmatch::assignment::large {
 
-// Makes the row prices feasible for all columns, not only for the core. After a selection of
-// candidates column prices only fall, so
-// a row price within its horizon is still feasible. A row whose price was too high loses its
-// partner, because that pair is no longer tight, and gets a new candidate set. With `renew` every
-// row whose price has reached its horizon gets one; with `all_rows` horizons are ignored. Returns
-// the number of rows that lost their partner. Call after begin_pricing(); results are visible to
-// other threads after the next barrier.
+// Makes the row prices feasible for all columns, not only for the core. Between two selections of
+// candidates column prices only fall: a row price within its horizon is still feasible. A row whose
+// price was too high loses its partner, because that pair is no longer tight, and gets a new
+// candidate set. With `renew` every row whose price has reached its horizon gets one; with
+// `all_rows` horizons are ignored. Returns the number of rows that lost their partner. Call after
+// begin_pricing(); results are visible to other threads after the next barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_t choice,
                                    bool renew, bool all_rows) {
