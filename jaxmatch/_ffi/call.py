@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from jax.typing import DTypeLike
     from jaxtyping import Array
 
+
+# A closed jaxpr: its class is `ClosedJaxpr` up to JAX 0.11, and `Jaxpr` later.
+_Program: TypeAlias = Any
 
 _native_call = Primitive("jaxmatch_native_call")
 _native_call.multiple_results = True
@@ -156,17 +159,17 @@ def _bind(operands: Sequence[Array], call: _Call) -> list[Array]:
 
 
 @compiled(static_argnames=("call", "cut"))
-def _run(*operands: Array, call: _Call, cut: ClosedJaxpr | None) -> list[Array]:
+def _run(*operands: Array, call: _Call, cut: _Program | None) -> list[Array]:
     return _native_call.bind(*operands, call=call, cut=cut)
 
 
 @_native_call.def_impl
-def _impl(*operands: Array, call: _Call, cut: ClosedJaxpr | None) -> list[Array]:
+def _impl(*operands: Array, call: _Call, cut: _Program | None) -> list[Array]:
     return _run(*operands, call=call, cut=cut)
 
 
 @_native_call.def_abstract_eval
-def _abstract(*operands: Any, call: _Call, cut: ClosedJaxpr | None) -> list[Any]:
+def _abstract(*operands: Any, call: _Call, cut: _Program | None) -> list[Any]:
     del cut
     batch, spec = call.batch(operands), call.batch_spec(operands)
     like = operands[call.batched[0]]
@@ -213,9 +216,7 @@ ad.primitive_jvps[_native_call] = _jvp
 # Lowering
 
 
-def _lower(
-    ctx: mlir.LoweringRuleContext, *operands: Any, call: _Call, cut: ClosedJaxpr | None
-) -> Any:
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: _Call, cut: _Program | None) -> Any:
     has_shardy = getattr(jax.config, "jax_use_shardy_partitioner", True)
     if cut is not None and has_shardy and _may_call_back(ctx.module_context):
         return mlir.lower_fun(jaxpr_as_fun(cut), multiple_results=True)(ctx, *operands)
@@ -254,7 +255,7 @@ def _may_call_back(context: Any) -> bool:
 @lru_cache
 def _cut_by_callback(
     call: _Call, operands: Sequence[jax.ShapeDtypeStruct], context: AbstractMesh
-) -> ClosedJaxpr:
+) -> _Program:
     """The call as a jaxpr with `custom_partitioning`.
 
     It must be traced before lowering, when JAX determines the devices. Its types belong to the mesh
