@@ -89,14 +89,25 @@ def _power(exponent: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     return lax.bitcast_convert_type(biased << info.nmant, dtype)
 
 
+def frexp(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Int[Array, "..."]]:
+    """`numpy.frexp` of finite numbers that are at least 0; the exponent of a subnormal one is 0.
+
+    `jnp.frexp` of JAX 0.12.0 forgets over which axes of a manual mesh the exponent varies.
+    """
+    info = jnp.finfo(x.dtype)
+    biased = lax.bitcast_convert_type(x, jnp.dtype(f"int{info.bits}")) >> info.nmant
+    exponent = jnp.where(biased > 0, biased - (info.maxexp - 2), 0).astype(jnp.int32)
+    return times_power(x, -exponent), exponent
+
+
 def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, ""]]:
     """An exponent k such that the finite entries sum to at most 2^k, and whether all are 0.
 
     Accurate to a few roundings. Does not overflow, unlike the sum itself.
     """
     x = jnp.where(x < jnp.inf, x, 0)
-    _, high = jnp.frexp(x.max())
-    _, low = jnp.frexp(times_power(x, -high).sum())
+    _, high = frexp(x.max())
+    _, low = frexp(times_power(x, -high).sum())
     return (high + low).astype(jnp.int32), (x == 0).all()
 
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.status import Status
-from jaxmatch._flow.fixed_point import is_usable, times_power
+from jaxmatch._flow.fixed_point import frexp, is_usable, times_power
 
 
 if TYPE_CHECKING:
@@ -182,12 +182,12 @@ def _fixed_point(
     least = jnp.minimum(most_excess, most_deficit)
     is_bound = least < jnp.inf
     each = jnp.where(is_bound, least, jnp.where(most_finite > 0, most_finite, 1))
-    significand, exponent = jnp.frexp(each)
+    significand, exponent = frexp(each)
     bound = significand * jnp.where(is_bound, cells, cells * (len(arcs) + 2))
 
     surplus, rest, *arcs = (times_power(x, -exponent) for x in (surplus, rest, *arcs))
     *_, around = survey(surplus, [jnp.minimum(arc, bound) for arc in arcs])
-    unit = jnp.frexp(around)[1] - bits
+    unit = frexp(around)[1] - bits
 
     def in_units(x: Array) -> Array:
         return jnp.minimum(times_power(x, -unit), 2.0**bits)
