@@ -91,6 +91,11 @@ class AssignmentState:
         """
         return self.buffers.word("termination_rounds")
 
+    @property
+    def bids(self) -> Int[Array, "..."]:
+        """Bids of an auction, each of which takes a scan of a row or of its candidates."""
+        return self.buffers.word("bids")
+
     def stage_ms(self) -> dict[str, float]:
         """Milliseconds spent in each stage, for one problem, outside of a trace."""
         stages = ("look", "select", "bid", "auction", "refine", "augment", "price")

@@ -8,7 +8,7 @@ from helpers import x64
 from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
-from benchmarks.assignment.families import MISLEADING
+from benchmarks.assignment.families import FAMILIES, MISLEADING
 from jaxmatch import stepping
 
 
@@ -128,12 +128,38 @@ def test_the_core_method_goes_on_after_a_forest():
         assert_optimal(cost, state.result)
 
 
-@pytest.mark.parametrize("shape", [(150, 180), (180, 150), (150, 400)], ids=str)
+@pytest.mark.parametrize("shape", [(500, 600), (600, 700), (600, 800)], ids=str)
 def test_forests_lead_over_dummy_rows(shape):
     cost = costs("rank one sums", *shape)
     with x64(True):
         state = solved_in_steps(cost, "auction")
         assert 0 < int(state.dense_steps) < int(state.steps)
+        assert_optimal(cost, state.result)
+
+
+def alike(n, seed):
+    """Rows of eight kinds: identical rows want the same columns."""
+    kinds = np.random.default_rng(seed).integers(0, 10 * n + 1, (8, n))
+    return kinds[np.arange(n) % 8].astype(np.float64)
+
+
+def products(n, seed):
+    """Of Machol and Wien (1976): all rows want the same column."""
+    return np.outer(np.arange(1, n + 1), np.arange(1, n + 1)).astype(np.float64)
+
+
+BIDDING = {"alike": alike, "products": products, **MISLEADING, **FAMILIES}
+
+
+@pytest.mark.parametrize("kind", BIDDING)
+def test_few_bids_per_row(kind):
+    """Where many rows want the same columns few of them bid at a time. If all did, identical rows
+    would bid 700 times each at n = 2000, and rows of products 2400 times at n = 4000."""
+    n = 1000
+    cost = BIDDING[kind](n, 0).astype(np.float32)
+    with x64(True):
+        state = solved_in_steps(cost)
+        assert int(state.bids) < 150 * n
         assert_optimal(cost, state.result)
 
 

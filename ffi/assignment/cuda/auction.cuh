@@ -113,13 +113,16 @@ struct Auction : AuctionState<CostsType> {
     this->send(k, make_entry(lowered, col, i));
   }
 
+  // Perturbs costs while many rows bid, whose bids would be for the same columns.
   __device__ void bid(const Index* free, int count) const {
+    constexpr int kFewPart = 16;
+    const float perturbation = free_rows > rows / kFewPart ? epsilon : 0;
     // Several warps share a row while rows are few.
     int shares = 1;
     while (count * shares * 2 <= this->warps() && cols >= shares * 2 * 512) shares *= 2;
     if (shares == 1) {
       for (int k = this->warp(); k < count; k += this->warps()) {
-        send_bid(k, free[k], this->two_least(free[k]));
+        send_bid(k, free[k], this->two_least(free[k], perturbation));
       }
       return;
     }
@@ -128,7 +131,7 @@ struct Auction : AuctionState<CostsType> {
     TwoLeast<float>* partial = this->f.template shared<TwoLeast<float>>(b.at.partial);
     if (k < count) {
       const TwoLeast<float> o =
-          this->two_least(free[k], part * width, min((part + 1) * width, cols));
+          this->two_least(free[k], part * width, min((part + 1) * width, cols), perturbation);
       if (this->lane() == 0) partial[this->warp()] = o;
     }
     this->sync();

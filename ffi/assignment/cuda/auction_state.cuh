@@ -6,6 +6,7 @@
 #include "assignment/cuda/canonical.cuh"
 #include "assignment/cuda/cluster.cuh"
 #include "assignment/cuda/state.cuh"
+#include "assignment/pair_hash.h"
 
 namespace jaxmatch::assignment {
 
@@ -159,11 +160,27 @@ struct AuctionState {
     }
   }
 
-  // By one warp: the two least reduced costs in the columns from `first` to `last` of row i.
-  __device__ TwoLeast<float> two_least(int i, int first, int last) const {
+  // By one warp: the two least reduced costs in the columns from `first` to `last` of row i, of
+  // costs perturbed by less than `perturbation`, see pair_hash.h.
+  __device__ TwoLeast<float> two_least(int i, int first, int last, float perturbation) const {
+    if (perturbation == 0) {
+      return two_least_of(i, first, last, [](int) { return 0.0f; });
+    }
+    const float step = perturbation * 0x1p-24f;
+    return two_least_of(i, first, last,
+                        [&](int j) { return step * float(pair_hash(uint32_t(i), uint32_t(j))); });
+  }
+  __device__ TwoLeast<float> two_least(int i, float perturbation = 0) const {
+    return two_least(i, 0, cols, perturbation);
+  }
+
+  // more(j) is added to the cost of column j.
+  template <class More>
+  __device__ TwoLeast<float> two_least_of(int i, int first, int last, More more) const {
     TwoLeast<float> o{kFar, kFar, INT32_MAX};
     for_columns(i, first, last, [&](int j, Raw raw, float p) {
-      const float x = (value(raw) - p) + 0.0f;  // a negative zero becomes positive, as bits decide
+      // The sum is never a negative zero, as bits decide.
+      const float x = (value(raw) - p) + more(j);
       const float higher = x < o.least ? o.least : x;
       o.next = higher < o.next ? higher : o.next;
       o.col = x < o.least ? j : o.col;
@@ -171,7 +188,6 @@ struct AuctionState {
     });
     return merge(o);
   }
-  __device__ TwoLeast<float> two_least(int i) const { return two_least(i, 0, cols); }
 
   // Reads the masks, copies the costs into canonical form, and clears the rest. Every block may be
   // written to afterwards.

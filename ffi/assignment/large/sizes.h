@@ -48,6 +48,7 @@ constexpr Size kSizes[] = {
     {"large.control.pricings", constant<offsetof(Control, pricings) / 4>},
     {"large.control.dense_steps", constant<offsetof(Control, dense_steps) / 4>},
     {"large.control.termination_rounds", constant<offsetof(Control, rounds) / 4>},
+    {"large.control.bids", constant<offsetof(Control, bids) / 4>},
     {"large.control.rows", constant<offsetof(Control, rows) / 4>},
     {"large.control.trees", constant<offsetof(Control, trees) / 4>},
     // Nanoseconds of each stage, 64 bits. The Hungarian methods count the steps of their iterations

@@ -5,6 +5,7 @@
 #ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
+#include "assignment/large/auction/bid_window.h"
 #include "assignment/large/auction/listed_bids.h"
 #include "assignment/large/auction/two_least.h"
 #include "assignment/large/begin.h"
@@ -67,32 +68,34 @@ JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_
   });
 }
 
-// publish(lanes, k, two least reduced costs) for each of `count` rows.
+// publish(lanes, k, two least reduced costs) for each of `count` rows, of costs that are perturbed
+// unless they are computed: those of points, which have neighbours of their own, gain nothing.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int64_t count,
-                               Publish publish) {
+                               Perturbation more, Publish publish) {
   if constexpr (ListsColumns<P>::value) {
     ListedBids<P>(p).bid(rows, count, publish);
   } else {
     team.template share_rows<TwoLeast>(
         count, p.s.m,
         [&](Lanes g, int64_t k, int64_t first, int64_t last) {
-          return two_least(p, g, p.s.v_real, load_relaxed(rows + k), int(first), int(last));
+          return two_least(p, g, p.s.v_real, load_relaxed(rows + k), int(first), int(last), more);
         },
         publish);
   }
 }
 
 // One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
-// to that of the first row. Returns the number of rows that are listed for the next round.
+// to that of the first row. Lists the rows of the window that are free after it. Returns the number
+// of bids that lost.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t count, int turn,
-                                   int64_t epsilon) {
+                                   int64_t epsilon, const BidWindow& window) {
   const LargeState& s = p.s;
   const int32_t* const rows = s.frontier + turn * s.n;
   int32_t *const next = s.frontier + !turn * s.n, *const length = s.control->frontier + !turn;
   team.leader([&] { store_relaxed(length, 0); });
-  find_bids(team, p, rows, count, [&](Lanes g, int64_t k, const TwoLeast& two) {
+  find_bids(team, p, rows, count, {double(epsilon)}, [&](Lanes g, int64_t k, const TwoLeast& two) {
     if (g.lane != 0) return;
     const int32_t i = load_relaxed(rows + k);
     store_relaxed(s.bid_col + k, two.col);
@@ -108,11 +111,13 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
     // No allowed column has a cost within the range of units: searches over all costs decide.
     if (j < 0) return false;
     const auto list = [&](int32_t row) {
-      store_relaxed(next + atomic_add(length), row);
-      return true;
+      if (window.has(row)) store_relaxed(next + atomic_add(length), row);
     };
     const uint64_t bid = load_relaxed(s.bid + j);
-    if (row_of_bid(bid) != i) return list(i);
+    if (row_of_bid(bid) != i) {
+      list(i);
+      return true;
+    }
     const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
     store_relaxed(s.v + j, price);
     store_relaxed(s.v_real + j, double(price));
@@ -123,7 +128,20 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
     store_relaxed(s.col4row + i, j);
     if (owner < 0) return false;
     store_relaxed(s.col4row + owner, int32_t(kFree));
-    return list(owner);
+    list(owner);
+    return false;
+  });
+}
+
+// Lists the free rows of the window. Returns their number.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t list_window(Team& team, const LargeProblem<T>& p, int turn,
+                                    const BidWindow& window) {
+  const LargeState& s = p.s;
+  team.leader([&] { store_relaxed(s.control->frontier + turn, 0); });
+  team.sync();
+  return list_rows(team, s.n, s.frontier + turn * s.n, s.control->frontier + turn, [&](int64_t i) {
+    return window.has(i) && p.has_row(i) && load_relaxed(s.col4row + i) == kFree;
   });
 }
 
@@ -164,6 +182,12 @@ JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, 
   return added;
 }
 
+// Saturates: rows of an infeasible problem bid without end.
+template <class Team>
+JAXMATCH_DEVICE void count_bids(Team& team, Control& c, int64_t bids) {
+  team.leader([&] { c.bids = int32_t(lesser(c.bids + bids, int64_t{INT32_MAX})); });
+}
+
 // One scale. Returns the number of free rows, or -1 if it was given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon,
@@ -174,18 +198,29 @@ JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t
   team.leader([&] { c.spare_step = c.next_spare_step = epsilon; });
   int64_t count = begin_scale(team, p, epsilon);
   const int64_t most = rounds + kRoundsPerRow * rows;
+  BidWindow window(p.s.m);
   int turn = 0;
-  for (;; ++rounds) {
-    if (rounds == most || load_relaxed(&c.too_wide)) return -1;
-    if (count > stop) {
-      count = play_round(team, p, count, turn, epsilon);
+  for (; rounds < most && !load_relaxed(&c.too_wide); ++rounds) {
+    if (window.widens(count)) {
       turn ^= 1;
+      count = list_window(team, p, turn, window);
+    } else if (count > stop || !window.is_open()) {
+      const int64_t lost = play_round(team, p, count, turn, epsilon, window);
+      count_bids(team, c, count);
+      turn ^= 1;
+      if (window.narrows(count, lost)) {
+        turn ^= 1;
+        count = list_window(team, p, turn, window);
+      } else {
+        count = load_relaxed(c.frontier + turn);
+      }
     } else {
       const int64_t added = lower_spare_price(team, p, count, turn, epsilon, few);
       if (added < 0) return count;
       count += added;
     }
   }
+  return -1;
 }
 
 }  // namespace jaxmatch::assignment::large

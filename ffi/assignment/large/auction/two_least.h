@@ -3,6 +3,7 @@
 #define JAXMATCH_LARGE_AUCTION_TWO_LEAST_H_
 
 #include "assignment/large/rows.h"
+#include "assignment/pair_hash.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -36,6 +37,15 @@ struct TwoLeast {
   }
 };
 
+// Added to costs: less than `size`, see pair_hash.h.
+struct Perturbation {
+  double size;
+
+  JAXMATCH_INLINE double of(int64_t row, int32_t col) const {
+    return size * 0x1p-24 * double(pair_hash(uint32_t(row), uint32_t(col)));
+  }
+};
+
 JAXMATCH_DEVICE inline int64_t spread_between(double least, double most) {
   return least < infinity() ? int64_t(most - least) : 0;
 }
@@ -46,7 +56,7 @@ JAXMATCH_DEVICE inline int64_t spread_between(double least, double most) {
 // lane, as long as all lanes have columns before `last`. Returns the first column that is left.
 template <int kPacks, class P>
 JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t i, int first,
-                                  int last, TwoLeast& own) {
+                                  int last, Perturbation more, TwoLeast& own) {
   constexpr int kPack = 4, kStep = kPacks * kPack * Lanes::kCount;
   for (; first + kStep <= last; first += kStep) {
     typename P::Element cost[kPacks][kPack];  // loads in flight together
@@ -57,7 +67,8 @@ JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t 
     for (int a = 0; a < kPacks; ++a) {
       JAXMATCH_UNROLL
       for (int k = 0; k < kPack; ++k) {
-        own.include(p.costs.real_key_of(cost[a][k]) - v[column(a) + k], column(a) + k);
+        const int j = column(a) + k;
+        own.include(p.costs.real_key_of(cost[a][k]) - v[j] + more.of(i, j), j);
       }
     }
   }
@@ -68,14 +79,14 @@ JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t 
 // costs are computed, listed_bids.h takes its place.
 template <class P>
 JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v, int64_t i,
-                                     int first, int last) {
+                                     int first, int last, Perturbation more) {
   constexpr int kCols = 8;  // loads in flight together
   const P p = problem;
   TwoLeast own;
   int j = first;
   if (p.costs.has_packs()) {
-    j = include_packs<4>(p, g, v, i, j, last, own);
-    j = include_packs<2>(p, g, v, i, j, last, own);
+    j = include_packs<4>(p, g, v, i, j, last, more, own);
+    j = include_packs<2>(p, g, v, i, j, last, more, own);
   }
   const int64_t row[1] = {i};
   for (j += g.lane; j < last; j += kCols * g.kCount) {
@@ -87,8 +98,9 @@ JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v,
     for (int a = 0; a < kCols; ++a) price[a] = v[place(a)];
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
-      const double x = p.costs.real_key_of(cost[0][a]) - price[a];
-      own.include(j + a * g.kCount < last ? x : infinity(), j + a * g.kCount);
+      const int k = j + a * g.kCount;
+      const double x = p.costs.real_key_of(cost[0][a]) - price[a] + more.of(i, k);
+      own.include(k < last ? x : infinity(), k);
     }
   }
   return TwoLeast::of_lanes(g, own);
@@ -118,7 +130,8 @@ JAXMATCH_NOINLINE int64_t spread_of_row(const P& problem, Lanes g, const double*
 #else
 
 template <class P>
-TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int last) {
+TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int last,
+                   Perturbation more) {
   TwoLeast own;
   vectorized([&]() JAXMATCH_VECTORIZED {
     typename P::Element cost[kVectorColumns];
@@ -126,7 +139,10 @@ TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int
     for (int j = first; j < last; j += kVectorColumns) {
       const int count = lesser(last - j, kVectorColumns);
       p.costs.estimate_row(i, j, count, cost);
-      for (int a = 0; a < count; ++a) reduced[a] = p.costs.real_key_of(cost[a]) - v[j + a];
+      for (int a = 0; a < count; ++a) {
+        reduced[a] = p.costs.real_key_of(cost[a]) - v[j + a];
+        if (!P::kComputed) reduced[a] += more.of(i, j + a);
+      }
       uint32_t lower = 0;
       for (int a = 0; a < count; ++a) lower |= uint32_t(reduced[a] < own.next) << a;
       for (; lower != 0; lower &= lower - 1) {
