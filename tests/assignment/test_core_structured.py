@@ -84,12 +84,12 @@ def test_ties_are_spread(kind, method):
 
 
 @pytest.mark.parametrize("shape", [(150, 180), (180, 150)], ids=str)
-def test_an_auction_takes_over_from_equal_costs(shape):
-    """Without it, 50 to 60 searches over all costs follow."""
+def test_trees_take_over(shape):
+    """Where cores lead nowhere, searches over all costs do, and go on from what there is."""
     cost = costs("rank one sums", *shape)
     with x64(True):
         state = solved_in_steps(cost)
-        assert int(state.bids) > 0 and int(state.dense_steps) < 4 and int(state.steps) < 40
+        assert 0 < int(state.dense_steps) < int(state.steps)
         assert_optimal(cost, state.result)
 
 
@@ -153,8 +153,8 @@ BIDDING = {"alike": alike, "products": products, **MISLEADING, **FAMILIES}
 
 @pytest.mark.parametrize("kind", BIDDING)
 def test_few_bids_per_row(kind):
-    """Bids are for other columns where rows are alike. On costs as they are, rows of eight kinds bid
-    700 times each at n = 2000, and rows of products 2400 times at n = 4000."""
+    """Where many rows want the same columns few of them bid at a time. If all did, identical rows
+    would bid 700 times each at n = 2000, and rows of products 2400 times at n = 4000."""
     n = 1000
     cost = BIDDING[kind](n, 0).astype(np.float32)
     with x64(True):

@@ -5,6 +5,7 @@
 #ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
+#include "assignment/large/auction/bid_window.h"
 #include "assignment/large/auction/listed_bids.h"
 #include "assignment/large/auction/two_least.h"
 #include "assignment/large/begin.h"
@@ -26,15 +27,16 @@ constexpr int64_t kLackingPart = 4;
 // At lower prices it is given up, a few of the greatest bids before doubles would round a price.
 constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
 
-// The greatest difference between finite reduced costs of a row, at the prices in v_real.
+// The greatest difference between finite reduced costs of a row, at the prices in v_real, among
+// every `step`-th row.
 template <class Team, class T>
-JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p) {
+JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p, int64_t step) {
   const LargeState& s = p.s;
   team.leader([&] { s.control->reach = 0; });
   team.sync();
-  team.rows(s.n, [&](Lanes g, int64_t i) {
-    if (!p.has_row(i)) return;
-    const int64_t spread = spread_of_row(p, g, s.v_real, i);
+  team.rows((s.n + step - 1) / step, [&](Lanes g, int64_t k) {
+    if (!p.has_row(k * step)) return;
+    const int64_t spread = spread_of_row(p, g, s.v_real, k * step);
     if (g.lane == 0 && spread > load_relaxed(&s.control->reach)) {
       atomic_max(&s.control->reach, spread);
     }
@@ -66,8 +68,8 @@ JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_
   });
 }
 
-// publish(lanes, k, two least reduced costs) for each of `count` rows, of perturbed costs unless
-// they are computed: bids for points gain nothing by it.
+// publish(lanes, k, two least reduced costs) for each of `count` rows, of costs that are perturbed
+// unless they are computed: those of points, which have neighbours of their own, gain nothing.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int64_t count,
                                Perturbation more, Publish publish) {
@@ -84,10 +86,11 @@ JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int6
 }
 
 // One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
-// to that of the first row. Returns the number of rows that are listed for the next round.
+// to that of the first row. Lists the rows of the window that are free after it. Returns the number
+// of bids that lost.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t count, int turn,
-                                   int64_t epsilon) {
+                                   int64_t epsilon, const BidWindow& window) {
   const LargeState& s = p.s;
   const int32_t* const rows = s.frontier + turn * s.n;
   int32_t *const next = s.frontier + !turn * s.n, *const length = s.control->frontier + !turn;
@@ -108,11 +111,13 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
     // No allowed column has a cost within the range of units: searches over all costs decide.
     if (j < 0) return false;
     const auto list = [&](int32_t row) {
-      store_relaxed(next + atomic_add(length), row);
-      return true;
+      if (window.has(row)) store_relaxed(next + atomic_add(length), row);
     };
     const uint64_t bid = load_relaxed(s.bid + j);
-    if (row_of_bid(bid) != i) return list(i);
+    if (row_of_bid(bid) != i) {
+      list(i);
+      return true;
+    }
     const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
     store_relaxed(s.v + j, price);
     store_relaxed(s.v_real + j, double(price));
@@ -123,7 +128,20 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
     store_relaxed(s.col4row + i, j);
     if (owner < 0) return false;
     store_relaxed(s.col4row + owner, int32_t(kFree));
-    return list(owner);
+    list(owner);
+    return false;
+  });
+}
+
+// Lists the free rows of the window. Returns their number.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t list_window(Team& team, const LargeProblem<T>& p, int turn,
+                                    const BidWindow& window) {
+  const LargeState& s = p.s;
+  team.leader([&] { store_relaxed(s.control->frontier + turn, 0); });
+  team.sync();
+  return list_rows(team, s.n, s.frontier + turn * s.n, s.control->frontier + turn, [&](int64_t i) {
+    return window.has(i) && p.has_row(i) && load_relaxed(s.col4row + i) == kFree;
   });
 }
 
@@ -164,29 +182,45 @@ JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, 
   return added;
 }
 
+// Saturates: rows of an infeasible problem bid without end.
+template <class Team>
+JAXMATCH_DEVICE void count_bids(Team& team, Control& c, int64_t bids) {
+  team.leader([&] { c.bids = int32_t(lesser(c.bids + bids, int64_t{INT32_MAX})); });
+}
+
 // One scale. Returns the number of free rows, or -1 if it was given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon,
-                                   int64_t& rounds, int64_t& bids) {
+                                   int64_t& rounds) {
   Control& c = *p.s.control;
   const int64_t rows = load_relaxed(&c.rows), stop = greater(rows / kStopPart, kFewestFree);
   const int64_t few = lesser(stop, (load_relaxed(&c.cols) - rows) / kLackingPart);
   team.leader([&] { c.spare_step = c.next_spare_step = epsilon; });
   int64_t count = begin_scale(team, p, epsilon);
   const int64_t most = rounds + kRoundsPerRow * rows;
+  BidWindow window(p.s.m);
   int turn = 0;
-  for (;; ++rounds) {
-    if (rounds == most || load_relaxed(&c.too_wide)) return -1;
-    if (count > stop) {
-      bids += count;
-      count = play_round(team, p, count, turn, epsilon);
+  for (; rounds < most && !load_relaxed(&c.too_wide); ++rounds) {
+    if (window.widens(count)) {
       turn ^= 1;
+      count = list_window(team, p, turn, window);
+    } else if (count > stop || !window.is_open()) {
+      const int64_t lost = play_round(team, p, count, turn, epsilon, window);
+      count_bids(team, c, count);
+      turn ^= 1;
+      if (window.narrows(count, lost)) {
+        turn ^= 1;
+        count = list_window(team, p, turn, window);
+      } else {
+        count = load_relaxed(c.frontier + turn);
+      }
     } else {
       const int64_t added = lower_spare_price(team, p, count, turn, epsilon, few);
       if (added < 0) return count;
       count += added;
     }
   }
+  return -1;
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -31,7 +31,7 @@ template <class Team, class T>
 JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
   publish_prices(team, p);
-  const int64_t spread = find_spread(team, p);
+  const int64_t spread = find_spread(team, p, 1);
   // Rows that have not bid in it give up their columns first.
   team.each(s.n, [&](int64_t i) {
     store_relaxed(s.base + i, -infinity());
@@ -57,11 +57,10 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
   const int64_t epsilon = load_relaxed(&c.epsilon);
   const bool last = epsilon <= load_relaxed(&c.last_epsilon);
-  int64_t rounds = 0, bids = 0;
-  const int64_t free_rows = play_scale(team, p, epsilon, rounds, bids);
+  int64_t rounds = 0;
+  const int64_t free_rows = play_scale(team, p, epsilon, rounds);
   team.leader([&] {
     c.rounds += int32_t(rounds);
-    c.bids = int32_t(lesser(c.bids + bids, int64_t{INT32_MAX}));
     c.free_rows = int32_t(greater(free_rows, int64_t{0}));
     c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
     c.steps += 1;
@@ -113,11 +112,18 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }
 
+// Decides whether an auction may be held. Not where the costs of a row span no more units than
+// there are rows: then many are equal, and trees find many paths at once.
 template <class Team, class T>
 JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_first) {
+  Control& c = *p.s.control;
+  constexpr int64_t kSampledRows = 64;
   begin(team, p);
   publish_prices(team, p);
-  team.leader([&] { p.s.control->auction = kMayHoldAuction; });
+  const int64_t rows = load_relaxed(&c.rows);
+  const bool may_hold =
+      auction_first || find_spread(team, p, (p.s.n + kSampledRows - 1) / kSampledRows) > rows;
+  team.leader([&] { c.auction = may_hold ? kMayHoldAuction : kNoAuction; });
   team.sync();
   return auction_first ? begin_auction(team, p) : select_stage(team, p);
 }
@@ -186,10 +192,11 @@ JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
 // Steps over all costs, after the core method has given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
-  if (load_relaxed(&p.s.control->auction) == kMayHoldAuction) return begin_auction(team, p);
-  if (selects_again(team, p)) return select_stage(team, p);
+  const int auction = load_relaxed(&p.s.control->auction);
+  if (auction == kMayHoldAuction) return begin_auction(team, p);
+  if (auction == kHeldAuction && selects_again(team, p)) return select_stage(team, p);
   --budget;
-  return forest_stage(team, p);
+  return auction == kNoAuction ? tree_stage(team, p) : forest_stage(team, p);
 }
 
 template <class Team, class T>
