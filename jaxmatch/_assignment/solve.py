@@ -170,9 +170,9 @@ def solve_assignment(
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB per row.
     It solves exactly a core of 128 candidates per row: the best 4 of every 32nd column. Rows whose
     price has risen so far that a column outside of their candidates might be better are priced
-    against all costs, until no candidate set changes. If bids leave more than one in 20 rows free,
+    against all costs, until no candidate set changes. If bids leave more than one in 13 rows free,
     or if this stalls, an auction with ε-scaling supplies prices and most pairs, which price
-    refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 300
+    refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 200
     times. If the method stalls again, forests of shortest paths from all free rows read all costs.
     Where there are few different costs there is no auction, and the trees of `"tree"` follow
     instead of forests. `"tree"` needs O(n + m) memory besides the costs, `"classical"` one bit per
