@@ -174,9 +174,9 @@ def solve_assignment(
     or if this stalls, an auction with ε-scaling supplies prices and most pairs, which price
     refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 200
     times. If the method stalls again, forests of shortest paths from all free rows read all costs.
-    Where there are few different costs there is no auction, and the trees of `"tree"` follow
-    instead of forests. `"tree"` needs O(n + m) memory besides the costs, `"classical"` one bit per
-    pair; both read all costs many times.
+    Where costs span fewer units than there are rows, bids may leave one row in seven free. `"tree"`
+    needs O(n + m) memory besides the costs, `"classical"` one bit per pair; both read all costs
+    many times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
     method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and

@@ -66,8 +66,9 @@ struct Progress {
   int16_t slow = 0;         // steps that found few paths
 };
 
-// Whether the core method may hold an auction, or has held one; one is enough.
-enum AuctionState : int32_t { kNoAuction, kMayHoldAuction, kHeldAuction };
+// Whether the core method may hold an auction, or has held one; one is enough. Late: with more
+// patience before, as many costs are equal.
+enum AuctionState : int32_t { kNoAuction, kMayHoldLate, kMayHoldAuction, kHeldAuction };
 
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
 // which a search polls.

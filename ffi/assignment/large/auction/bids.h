@@ -14,9 +14,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Epsilon as parts of the spread of the costs: in the first scale, from one scale to the next, and
-// in the last.
-constexpr int64_t kFirstEpsilon = 32, kScaleFactor = 4, kLastEpsilon = int64_t{1} << 26;
+// Epsilon as parts of the spread of the costs, in the first scale and in the last.
+constexpr int64_t kFirstEpsilon = 32, kLastEpsilon = int64_t{1} << 26;
 // A scale ends when at most one in so many rows is free, or after so many rounds for each row: if
 // the problem is infeasible, rows bid without end.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
@@ -26,6 +25,10 @@ constexpr int64_t kLackingPart = 4;
 
 // At lower prices it is given up, a few of the greatest bids before doubles would round a price.
 constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
+
+struct Played {
+  int64_t rounds = 0, bids = 0;
+};
 
 // The greatest difference between finite reduced costs of a row, at the prices in v_real, among
 // every `step`-th row.
@@ -51,7 +54,10 @@ template <class Team, class T>
 JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon) {
   const LargeState& s = p.s;
   team.leader([&] { s.control->frontier[0] = s.control->frontier[1] = 0; });
-  team.each(s.n, [&](int64_t i) { store_relaxed(s.u + i, kFar); });
+  team.each(s.n, [&](int64_t i) {
+    store_relaxed(s.u + i, kFar);
+    if constexpr (ListsColumns<LargeProblem<T>>::value) lower_horizon(s, i, epsilon);
+  });
   team.sync();
   find_least_of_all(team, p, team.prices(s),
                     [u = s.u](int64_t i, int64_t x) { atomic_min(u + i, x); });
@@ -68,13 +74,12 @@ JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_
   });
 }
 
-// publish(lanes, k, two least reduced costs) for each of `count` rows, of costs that are perturbed
-// unless they are computed: those of points, which have neighbours of their own, gain nothing.
+// publish(lanes, k, two least reduced costs) for each of `count` rows, of perturbed costs.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int64_t count,
                                Perturbation more, Publish publish) {
   if constexpr (ListsColumns<P>::value) {
-    ListedBids<P>(p).bid(rows, count, publish);
+    ListedBids<P>(p, more).bid(rows, count, publish);
   } else {
     team.template share_rows<TwoLeast>(
         count, p.s.m,
@@ -182,31 +187,26 @@ JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, 
   return added;
 }
 
-// Saturates: rows of an infeasible problem bid without end.
-template <class Team>
-JAXMATCH_DEVICE void count_bids(Team& team, Control& c, int64_t bids) {
-  team.leader([&] { c.bids = int32_t(lesser(c.bids + bids, int64_t{INT32_MAX})); });
-}
-
-// One scale. Returns the number of free rows, or -1 if it was given up.
+// One scale. Adds its rounds and bids to `done`. Returns the number of free rows, or -1 if it was
+// given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon,
-                                   int64_t& rounds) {
+                                   Played& done) {
   Control& c = *p.s.control;
   const int64_t rows = load_relaxed(&c.rows), stop = greater(rows / kStopPart, kFewestFree);
   const int64_t few = lesser(stop, (load_relaxed(&c.cols) - rows) / kLackingPart);
   team.leader([&] { c.spare_step = c.next_spare_step = epsilon; });
   int64_t count = begin_scale(team, p, epsilon);
-  const int64_t most = rounds + kRoundsPerRow * rows;
+  const int64_t most = done.rounds + kRoundsPerRow * rows;
   BidWindow window(p.s.m);
   int turn = 0;
-  for (; rounds < most && !load_relaxed(&c.too_wide); ++rounds) {
+  for (; done.rounds < most && !load_relaxed(&c.too_wide); ++done.rounds) {
     if (window.widens(count)) {
       turn ^= 1;
       count = list_window(team, p, turn, window);
     } else if (count > stop || !window.is_open()) {
       const int64_t lost = play_round(team, p, count, turn, epsilon, window);
-      count_bids(team, c, count);
+      done.bids += count;
       turn ^= 1;
       if (window.narrows(count, lost)) {
         turn ^= 1;

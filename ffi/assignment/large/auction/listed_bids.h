@@ -1,14 +1,26 @@
 // Bids on costs that are computed, from lists of columns.
 //
-// A scan of all columns of a row lists those whose reduced cost is below a horizon. Prices only
-// fall during an auction, so that no other column ever comes below it: while the row's two least
-// reduced costs are found below the horizon, its bid is known without another scan. Lists change
-// the time of a bid and nothing else. They are kept in place of the candidate sets, which are
-// selected anew after the auction.
+// A scan of all columns of a row lists those whose perturbed reduced cost is below a horizon.
+// Prices only fall during a scale, so that no other column ever comes below it: while the row's two
+// least reduced costs are found below the horizon, its bid is known without another scan. Lists
+// change the time of a bid and nothing else. They are kept in place of the candidate sets, which
+// are selected anew after the auction.
 #ifndef JAXMATCH_LARGE_LISTED_BIDS_H_
 #define JAXMATCH_LARGE_LISTED_BIDS_H_
 
 #include "assignment/large/auction/two_least.h"
+
+namespace jaxmatch::assignment::large {
+
+// For a scale with another perturbation, of columns that are not listed, too: that of the last
+// scale was less than kScaleFactor * (epsilon + 1).
+JAXMATCH_DEVICE inline void lower_horizon(const LargeState& s, int64_t i, int64_t epsilon) {
+  const double horizon = real_of(uint64_t(load_relaxed(s.horizon + i)));
+  const double lower = horizon - double(kScaleFactor * (epsilon + 1));
+  store_relaxed(s.horizon + i, int64_t(bits_of(lower)));
+}
+
+}  // namespace jaxmatch::assignment::large
 
 #if defined(__CUDACC__)
 
@@ -44,7 +56,8 @@ struct LaneScan {
 // Scans columns `first` to `last` of some rows, which share the loads of each column.
 template <int kRows, class P>
 JAXMATCH_NOINLINE void scan_rows(const P& problem, Lanes g, const int32_t (&row)[kRows], int first,
-                                 int last, LaneScan<typename P::Element> (&found)[kRows]) {
+                                 int last, Perturbation more,
+                                 LaneScan<typename P::Element> (&found)[kRows]) {
   using Cost = typename P::Element;
   constexpr int kCols = 16 / int(sizeof(Cost));  // as many as registers hold
   const P p = problem;
@@ -63,8 +76,9 @@ JAXMATCH_NOINLINE void scan_rows(const P& problem, Lanes g, const int32_t (&row)
     for (int r = 0; r < kRows; ++r) {
       JAXMATCH_UNROLL
       for (int a = 0; a < kCols; ++a) {
-        const double x = p.costs.real_key_of(cost[r][a]) - price[a];
-        own[r].include(x, j + a * g.kCount, cost[r][a]);
+        const int col = j + a * g.kCount;
+        const double x = p.costs.real_key_of(cost[r][a]) - price[a] + more.of(row[r], col);
+        own[r].include(x, col, cost[r][a]);
       }
     }
   }
@@ -80,7 +94,7 @@ class ListedBids {
   using Scan = LaneScan<typename P::Element>;
 
  public:
-  __device__ explicit ListedBids(const P& p) : p_(p) {}
+  __device__ ListedBids(const P& p, Perturbation more) : p_(p), more_(more) {}
 
   // publish(lanes, k, two least) for each of the rows[k]. Neighbouring rows belong to different
   // blocks: rows that have just been scanned are neighbours.
@@ -154,7 +168,8 @@ class ListedBids {
       JAXMATCH_UNROLL
       for (int b = 0; b < kCandidatesPerClass; ++b) {
         const bool listed = first + b < length;
-        x[b] = listed ? real_of(uint64_t(key.x[b])) - p_.s.v_real[col.x[b]] : infinity();
+        x[b] = listed ? real_of(uint64_t(key.x[b])) - p_.s.v_real[col.x[b]] + more_.of(i, col.x[b])
+                      : infinity();
       }
       JAXMATCH_UNROLL
       for (int b = 0; b < kCandidatesPerClass; ++b) own.include_unordered(x[b], col.x[b]);
@@ -178,7 +193,7 @@ class ListedBids {
       row[r] = load_relaxed(rows + int64_t(places[lesser(r, count - 1)]) * gridDim.x);
     }
     Scan found[kRows];
-    scan_rows(p_, g, row, first, last, found);
+    scan_rows(p_, g, row, first, last, more_, found);
     if (threadIdx.x < 2 * kGroup) b.length[0][threadIdx.x] = 0;
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -241,6 +256,7 @@ class ListedBids {
   }
 
   const P& p_;
+  const Perturbation more_;
 };
 
 }  // namespace jaxmatch::assignment::large

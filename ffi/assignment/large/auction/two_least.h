@@ -37,6 +37,9 @@ struct TwoLeast {
   }
 };
 
+// Of epsilon, from one scale to the next.
+constexpr int64_t kScaleFactor = 4;
+
 // Added to costs: less than `size`, see pair_hash.h.
 struct Perturbation {
   double size;
@@ -140,8 +143,7 @@ TwoLeast two_least(const P& p, Lanes, const double* v, int64_t i, int first, int
       const int count = lesser(last - j, kVectorColumns);
       p.costs.estimate_row(i, j, count, cost);
       for (int a = 0; a < count; ++a) {
-        reduced[a] = p.costs.real_key_of(cost[a]) - v[j + a];
-        if (!P::kComputed) reduced[a] += more.of(i, j + a);
+        reduced[a] = p.costs.real_key_of(cost[a]) - v[j + a] + more.of(i, j + a);
       }
       uint32_t lower = 0;
       for (int a = 0; a < count; ++a) lower |= uint32_t(reduced[a] < own.next) << a;

@@ -19,7 +19,6 @@
 #include "assignment/large/core/paths.h"
 #include "assignment/large/core/price.h"
 #include "assignment/large/finish.h"
-#include "assignment/large/hungarian/iterate.h"
 #include "common/status.h"
 
 namespace jaxmatch::assignment::large {
@@ -213,17 +212,6 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
     c.progress = progress;
   });
   return next;
-}
-
-// One step over all costs.
-template <class Team, class T>
-JAXMATCH_DEVICE int tree_stage(Team& team, const LargeProblem<T>& p) {
-  const Iteration done = iterate(team, p, true, false);
-  team.leader([&] {
-    done.add_to(*p.s.control);
-    p.s.control->dense_steps += done.next != kCheckClamped;
-  });
-  return done.next;
 }
 
 // The tree variant knows no dummy rows: their columns become free, at the greatest price.
