@@ -15,6 +15,8 @@ enum Status : int32_t {
   kUnfinished = JAXMATCH_STATUS_UNFINISHED,
   kInvalidGraph = JAXMATCH_STATUS_INVALID_GRAPH,
   kInvalidCapacity = JAXMATCH_STATUS_INVALID_CAPACITY,
+  kInvalidMass = JAXMATCH_STATUS_INVALID_MASS,
+  kUnbalanced = JAXMATCH_STATUS_UNBALANCED,
 };
 
 }  // namespace jaxmatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -192,6 +193,54 @@ class Assignment(Result):
             gap=nan,
             status=jnp.full(tuple(batch), Status.UNFINISHED, jnp.int32),
         )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Transport(Result):
+    """The result of [`solve_transport`][jaxmatch.solve_transport]; leading `...` is batch.
+
+    `res[k]` is problem k of a batch. The plan is a basic solution: it has at most n + m − 1 entries,
+    ordered by row and column. The other entries have indices −1 and mass 0.
+
+    - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.
+    - `mass`: `[..., n + m - 1]`, what each pair moves, in the dtype of supply and demand.
+    - `cost`: `f[...]`, the sum of mass times cost; the only field with a gradient.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    If `status` is not `OPTIMAL`, indices are −1, masses 0 and all other numbers NaN.
+    """
+
+    rows: Int[Array, "... k"]
+    cols: Int[Array, "... k"]
+    mass: Num[Array, "... k"]
+    cost: Float[Array, "..."]
+    row_dual: Float[Array, "... n"]
+    col_dual: Float[Array, "... m"]
+    gap: Float[Array, "..."]
+    status: Int[Array, "..."]
+
+    @unchecked
+    def todense(self) -> Num[Array, "... n m"]:
+        """The plan as `[..., n, m]`: what row i sends to column j.
+
+        >>> import jax.numpy as jnp, jaxmatch as jm
+        >>> res = jm.solve_transport(jnp.eye(2), jnp.array([3, 1]), jnp.array([2, 2]))
+        >>> res.todense()
+        Array([[1, 2],
+               [1, 0]], dtype=int32)
+        """
+        *batch, n = self.row_dual.shape
+        m = self.col_dual.shape[-1]
+        flat = jnp.where(self.rows < 0, n * m, self.rows * m + self.cols)
+        count = math.prod(batch)
+        of_batch = jnp.arange(count)[:, None]
+        dense = jnp.zeros((count, n * m), self.mass.dtype)
+        entries = flat.reshape(count, -1), self.mass.reshape(count, -1)
+        dense = dense.at[of_batch, entries[0]].set(entries[1], mode="drop")
+        return dense.reshape(*batch, n, m)
 
 
 @jax.tree_util.register_dataclass

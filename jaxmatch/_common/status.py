@@ -21,6 +21,8 @@ class Status(enum.IntEnum):
     UNFINISHED = 4
     INVALID_GRAPH = 5
     INVALID_CAPACITY = 6
+    INVALID_MASS = 7
+    UNBALANCED = 8
 
     def __str__(self) -> str:
         return self.name
@@ -68,5 +70,12 @@ _ADVICE = {
     Status.INVALID_CAPACITY: (
         "A capacity is negative or NaN. +inf is allowed: an edge without a bound. Clean the "
         "capacities, or clip them at 0."
+    ),
+    Status.INVALID_MASS: (
+        "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0."
+    ),
+    Status.UNBALANCED: (
+        "Supplies and demands have different sums: integers must agree exactly, floats up to a "
+        "rounding for each of them. Normalise them to one sum."
     ),
 }

@@ -2,53 +2,6 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Allocates cache-line aligned arrays in the arena. The same code first measures their sizes:
-// without a base every array is null and only `used` grows.
-struct Stack {
-  char* base = nullptr;
-  size_t used = 0;
-  template <class T>
-  T* take(int64_t count) {
-    T* array = base ? reinterpret_cast<T*>(base + used) : nullptr;
-    used += (size_t(count) * sizeof(T) + 63) / 64 * 64;
-    return array;
-  }
-};
-
-bool reserve(Arena* arena, size_t bytes, Stack* stack) {
-  if (bytes + 64 > arena->capacity) {
-    if (arena->owned) free(arena->base);
-    arena->base = static_cast<char*>(malloc(bytes + 64));
-    arena->owned = arena->base != nullptr;
-    arena->capacity = arena->owned ? bytes + 64 : 0;
-    if (!arena->owned) return false;
-  }
-  stack->base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena->base) + 63) / 64 * 64);
-  stack->used = 0;
-  return true;
-}
-
-double read_real(const void* array, Dtype dtype, int64_t i) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return static_cast<const float*>(array)[i];
-    case Dtype::kF64:
-      return static_cast<const double*>(array)[i];
-    case Dtype::kS32:
-      return static_cast<const int32_t*>(array)[i];
-    default:
-      return double(static_cast<const int64_t*>(array)[i]);
-  }
-}
-
-void write_real(void* array, Dtype dtype, int64_t i, double x) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(array)[i] = float(x);
-  } else {
-    static_cast<double*>(array)[i] = x;
-  }
-}
-
 // The rows or the columns that a mask includes.
 struct Used {
   int64_t count, first;
@@ -167,49 +120,4 @@ void write_failure(const AssignmentProblem& p, Status status) {
   write_real(p.value, p.result_dtype, 0, nan);
   write_real(p.gap, p.result_dtype, 0, nan);
   *p.status = status;
-}
-
-// Number format of the costs.
-template <class Elem>
-struct Format {  // integers
-  static constexpr bool kInteger = true;
-  static constexpr int kDigits = 0, kLowest = 0;
-};
-template <>
-struct Format<BFloat16> {
-  static constexpr bool kInteger = false;
-  using Bits = uint16_t;
-  static constexpr Bits kInfinityBits = 0x7f80;
-  static constexpr int kDigits = 8, kLowest = -133;  // significand bits, smallest denormal 2^-133
-};
-template <>
-struct Format<Float16> {
-  static constexpr bool kInteger = false;
-  using Bits = uint16_t;
-  static constexpr Bits kInfinityBits = 0x7c00;
-  static constexpr int kDigits = 11, kLowest = -24;
-};
-template <>
-struct Format<float> {
-  static constexpr bool kInteger = false;
-  using Bits = uint32_t;
-  static constexpr Bits kInfinityBits = 0x7f800000;
-  static constexpr int kDigits = 24, kLowest = -149;
-};
-template <>
-struct Format<double> {
-  static constexpr bool kInteger = false;
-  using Bits = uint64_t;
-  static constexpr Bits kInfinityBits = 0x7ff0000000000000;
-  static constexpr int kDigits = 53, kLowest = -1074;
-};
-
-// Returns `granule` such that every finite cost is a multiple of 2^granule; `least` is the least
-// non-zero magnitude.
-template <class Elem>
-int granule_of(double least) {
-  using F = Format<Elem>;
-  if (F::kInteger || !(least < __builtin_inf())) return F::kLowest;
-  const int granule = ilogb(least) - (F::kDigits - 1);
-  return granule > F::kLowest ? granule : F::kLowest;
 }

@@ -7,10 +7,10 @@
 #ifndef JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 #define JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "assignment/metric.h"
+#include "common/cpu/arena.h"
 #include "common/dtype.h"
 #include "common/status.h"
 
@@ -49,14 +49,6 @@ struct AssignmentProblem {
   void* col_dual;      // [m]
   void* gap;           // scalar
   int32_t* status;     // scalar
-};
-
-// Memory of one thread, reused for successive problems. It only grows. HostArena cannot take its
-// place: it uses the standard library.
-struct Arena {
-  char* base;
-  size_t capacity;
-  bool owned;  // false while it is the caller's stack buffer
 };
 
 // Solves one problem. Returns false, and writes no results, if memory ran out.

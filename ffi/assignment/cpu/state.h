@@ -3,12 +3,6 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Stands for no value: greater than any sum of costs.
-template <class Acc>
-constexpr Acc kInfinity = Acc(__builtin_inf());
-template <>
-constexpr __int128 kInfinity<__int128> = __int128(1) << 120;
-
 // Stays above kInfinity if any sum of costs is added or subtracted.
 template <class Acc>
 constexpr Acc kNever = 4 * kInfinity<Acc>;
@@ -60,23 +54,3 @@ struct State {
   Acc entry(int64_t i, int64_t j) const { return Acc(widen(cost_of(i, j))) * scale; }
   Acc leave(int64_t i) const { return unmatched ? unmatched[i] : kNever<Acc>; }
 };
-
-template <class Lanes>
-constexpr int64_t padded(int64_t cols) {
-  return (cols + Lanes::kWidth - 1) / Lanes::kWidth * Lanes::kWidth;
-}
-
-// Calls body(j, costs) for every vector of the row; in the last one the padding lanes hold zeros.
-template <class Lanes, class Elem, class Body>
-inline __attribute__((always_inline)) void for_each_vector(const Elem* row, int64_t cols,
-                                                           const Body& body) {
-  int64_t j = 0;
-  for (; j + Lanes::kWidth <= cols; j += Lanes::kWidth) body(j, Lanes::load_cost(row + j));
-  if (j < cols) body(j, Lanes::load_cost(row + j, int(cols - j)));
-}
-
-// Calls body(k) for every set bit, lowest first.
-template <class Body>
-inline __attribute__((always_inline)) void for_each_bit(unsigned bits, const Body& body) {
-  for (; bits; bits &= bits - 1) body(__builtin_ctz(bits));
-}

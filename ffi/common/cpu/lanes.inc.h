@@ -1,10 +1,11 @@
-// Vector operations of one instruction set that the assignment solver uses.
+// Vector operations of one instruction set that the solvers use.
 //
 // Each `Lanes` computes in Acc. This is double, or, for 64-bit integers whose sums would round in a
 // double, __int128 with a single lane. Loads convert costs exactly. A load of fewer than kWidth
 // costs fills the other lanes with zeros.
 //
-// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
+// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
+// for each (see assignment/cpu/problem.h).
 
 inline double widen(BFloat16 x) { return single(x); }
 inline double widen(Float16 x) { return single(x); }
@@ -222,3 +223,29 @@ using DoubleLanes = ScalarLanes<double>;
 #endif
 
 using WideLanes = ScalarLanes<__int128>;
+
+// Stands for no value: greater than any sum of costs.
+template <class Acc>
+constexpr Acc kInfinity = Acc(__builtin_inf());
+template <>
+constexpr __int128 kInfinity<__int128> = __int128(1) << 120;
+
+template <class Lanes>
+constexpr int64_t padded(int64_t cols) {
+  return (cols + Lanes::kWidth - 1) / Lanes::kWidth * Lanes::kWidth;
+}
+
+// Calls body(j, costs) for every vector of the row; in the last one the padding lanes hold zeros.
+template <class Lanes, class Elem, class Body>
+inline __attribute__((always_inline)) void for_each_vector(const Elem* row, int64_t cols,
+                                                           const Body& body) {
+  int64_t j = 0;
+  for (; j + Lanes::kWidth <= cols; j += Lanes::kWidth) body(j, Lanes::load_cost(row + j));
+  if (j < cols) body(j, Lanes::load_cost(row + j, int(cols - j)));
+}
+
+// Calls body(k) for every set bit, lowest first.
+template <class Body>
+inline __attribute__((always_inline)) void for_each_bit(unsigned bits, const Body& body) {
+  for (; bits; bits &= bits - 1) body(__builtin_ctz(bits));
+}

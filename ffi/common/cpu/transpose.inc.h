@@ -1,6 +1,7 @@
 // Transposed copies of costs, in square tiles that fit the registers.
 //
-// Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
+// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
+// for each (see assignment/cpu/problem.h).
 
 // A tile of numbers of so many bytes.
 template <int kBytes>

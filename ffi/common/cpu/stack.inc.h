@@ -1,0 +1,51 @@
+// Arrays in an arena, and real numbers of any dtype.
+//
+// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
+// for each (see assignment/cpu/problem.h).
+
+// Allocates cache-line aligned arrays in the arena. The same code first measures their sizes:
+// without a base every array is null and only `used` grows.
+struct Stack {
+  char* base = nullptr;
+  size_t used = 0;
+  template <class T>
+  T* take(int64_t count) {
+    T* array = base ? reinterpret_cast<T*>(base + used) : nullptr;
+    used += (size_t(count) * sizeof(T) + 63) / 64 * 64;
+    return array;
+  }
+};
+
+bool reserve(Arena* arena, size_t bytes, Stack* stack) {
+  if (bytes + 64 > arena->capacity) {
+    if (arena->owned) free(arena->base);
+    arena->base = static_cast<char*>(malloc(bytes + 64));
+    arena->owned = arena->base != nullptr;
+    arena->capacity = arena->owned ? bytes + 64 : 0;
+    if (!arena->owned) return false;
+  }
+  stack->base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena->base) + 63) / 64 * 64);
+  stack->used = 0;
+  return true;
+}
+
+double read_real(const void* array, Dtype dtype, int64_t i) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return static_cast<const float*>(array)[i];
+    case Dtype::kF64:
+      return static_cast<const double*>(array)[i];
+    case Dtype::kS32:
+      return static_cast<const int32_t*>(array)[i];
+    default:
+      return double(static_cast<const int64_t*>(array)[i]);
+  }
+}
+
+void write_real(void* array, Dtype dtype, int64_t i, double x) {
+  if (dtype == Dtype::kF32) {
+    static_cast<float*>(array)[i] = float(x);
+  } else {
+    static_cast<double*>(array)[i] = x;
+  }
+}

@@ -1,0 +1,213 @@
+// Prices and most of a plan by an auction with epsilon scaling, for masses (Bertsekas and Castanon,
+// The auction algorithm for the transportation problem, 1989): a row bids all its free mass for its
+// best column, and a column holds the best bids up to its demand. Each scale is cut off once little
+// is free; the network simplex method finishes. Prices decide nothing.
+//
+// Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
+
+// Mass of a row that a column holds. It leaves once the price of the column is below `level`.
+struct Holding {
+  int64_t mass;
+  double level, key;    // of the heap: at least the level
+  int32_t row, col;     // row: kNone if not in use
+  int32_t left, right;  // of a skew heap; in the list of unused ones, the next
+  int32_t next;         // of the same row
+};
+
+template <class C>
+struct Auction {
+  const C& c;
+  const int64_t *supply, *demand;
+  double epsilon;
+  Holding* pool;  // [size]
+  int32_t size, made, unused;
+  int32_t* top;   // [cols] the holding with the greatest key
+  int32_t* of_row;  // [rows] the first holding
+  int64_t* held;  // [cols] mass
+  int64_t* rest;  // [rows] free mass
+  int32_t* ring;  // [rows] rows with free mass, which take turns
+  int32_t first, free_rows;
+  int64_t bids;
+
+  int32_t merge(int32_t a, int32_t b) {
+    int32_t root = kNone, *at = &root;
+    while (a != kNone && b != kNone) {
+      if (pool[a].key < pool[b].key) {
+        const int32_t lower = a;
+        a = b;
+        b = lower;
+      }
+      *at = a;
+      const int32_t next = pool[a].right;
+      pool[a].right = pool[a].left;
+      at = &pool[a].left;
+      a = next;
+    }
+    *at = a != kNone ? a : b;
+    return root;
+  }
+  void give_back(int32_t i, int64_t mass) {
+    if (rest[i] == 0) {
+      const int32_t last = first + free_rows++;
+      ring[last < c.rows ? last : last - c.rows] = i;
+    }
+    rest[i] += mass;
+  }
+  void drop(int32_t h) {
+    int32_t* link = &of_row[pool[h].row];
+    while (*link != h) link = &pool[*link].next;
+    *link = pool[h].next;
+    pool[h].row = kNone;
+    pool[h].right = unused;
+    unused = h;
+  }
+
+  void clear() {
+    made = first = free_rows = 0;
+    bids = 0;
+    unused = kNone;
+    for (int32_t j = 0; j < c.cols; ++j) {
+      top[j] = kNone;
+      held[j] = 0;
+      c.v[j] = 0;
+    }
+    for (int32_t i = 0; i < c.rows; ++i) {
+      rest[i] = 0;
+      of_row[i] = kNone;
+      give_back(i, supply[i]);
+    }
+  }
+
+  // Begins a scale: frees the mass that pays more than epsilon above the least of its row.
+  void begin(double* least) {
+    for (int32_t i = 0; i < c.rows; ++i) {
+      if (rest[i] < supply[i]) least[i] = least_of_row(c, i);
+    }
+    for (int32_t j = 0; j < c.cols; ++j) {
+      top[j] = kNone;
+      held[j] = 0;
+    }
+    for (int32_t h = 0; h < made; ++h) {
+      Holding& own = pool[h];
+      if (own.row == kNone) continue;
+      if (c.key(own.row, own.col) - c.v[own.col] > least[own.row] + epsilon) {
+        give_back(own.row, own.mass);
+        drop(h);
+        continue;
+      }
+      own.left = own.right = kNone;
+      own.key = own.level;
+      top[own.col] = merge(top[own.col], h);
+      held[own.col] += own.mass;
+    }
+  }
+
+  // The holding of row i in column j; kNone if there is none.
+  int32_t find(int32_t i, int32_t j) const {
+    int32_t h = of_row[i];
+    while (h != kNone && pool[h].col != j) h = pool[h].next;
+    return h;
+  }
+  void hold(int32_t i, int32_t j, double level) {
+    const int32_t known = find(i, j);
+    held[j] += rest[i];
+    if (known != kNone) {
+      pool[known].mass += rest[i];
+      if (level < pool[known].level) pool[known].level = level;
+    } else {
+      int32_t h = unused;
+      if (h != kNone) {
+        unused = pool[h].right;
+      } else {
+        h = made++;
+      }
+      pool[h] = {rest[i], level, level, i, j, kNone, kNone, of_row[i]};
+      of_row[i] = h;
+      top[j] = merge(top[j], h);
+    }
+    rest[i] = 0;
+  }
+  // The holding of column j with the greatest level.
+  int32_t weakest(int32_t j) {
+    for (;;) {
+      Holding& own = pool[top[j]];
+      if (own.key == own.level) return top[j];
+      const int32_t h = top[j], others = merge(own.left, own.right);
+      own.key = own.level;
+      own.left = own.right = kNone;
+      top[j] = merge(others, h);
+    }
+  }
+
+  // Returns false if the row has no allowed column, or no holding is left to write down.
+  bool bid() {
+    const int32_t i = ring[first];
+    const auto two = two_least(c, i);
+    if (!(two.first < __builtin_inf()) || (unused == kNone && made == size)) return false;
+    first = first + 1 == c.rows ? 0 : first + 1;
+    --free_rows;
+    ++bids;
+    const int32_t j = two.col;
+    const double gain = two.second < __builtin_inf() ? two.second - two.first : 0;
+    hold(i, j, c.v[j] - gain - epsilon);
+    while (held[j] > demand[j]) {
+      const int32_t h = weakest(j);
+      Holding& own = pool[h];
+      const int64_t over = held[j] - demand[j], mass = over < own.mass ? over : own.mass;
+      own.mass -= mass;
+      held[j] -= mass;
+      give_back(own.row, mass);
+      if (own.mass > 0) continue;
+      top[j] = merge(own.left, own.right);
+      drop(h);
+    }
+    if (held[j] < demand[j]) return true;
+    const double level = pool[weakest(j)].level;
+    if (level < c.v[j]) c.v[j] = level;
+    return true;
+  }
+
+  void run(double* least) {
+    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-3;  // parts of the spread
+    constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;
+    const int32_t few = c.rows / kStopPart > kFewest ? c.rows / kStopPart : kFewest;
+    clear();
+    const double spread = spread_of_costs(c);
+    for (epsilon = spread * kFirst; spread > 0; epsilon *= kFactor) {
+      begin(least);
+      const int64_t most = bids + int64_t(kMostBidsPerRow) * c.rows;
+      while (free_rows > few && bids < most) {
+        if (!bid()) return;
+      }
+      if (bids == most || epsilon <= spread * kLast) return;
+    }
+  }
+
+  // Gives the free mass of each row to its best columns with room, or to forbidden ones if need be.
+  // Calls put(row, col, mass).
+  template <class Put>
+  void place_rest(int32_t* open, const Put& put) {
+    int32_t count = 0;
+    for (int32_t j = 0; j < c.cols; ++j) {
+      if (held[j] < demand[j]) open[count++] = j;
+    }
+    for (int32_t i = 0; i < c.rows; ++i) {
+      while (rest[i] > 0) {
+        int32_t best = 0;
+        double least = __builtin_inf();
+        for (int32_t k = 0; k < count; ++k) {
+          const double x = c.key(i, open[k]) - c.v[open[k]];
+          if (!(x < least)) continue;
+          least = x;
+          best = k;
+        }
+        const int32_t j = open[best];
+        const int64_t room = demand[j] - held[j], mass = rest[i] < room ? rest[i] : room;
+        rest[i] -= mass;
+        held[j] += mass;
+        if (held[j] == demand[j]) open[best] = open[--count];
+        put(i, j, mass);
+      }
+    }
+  }
+};

@@ -1,0 +1,130 @@
+// Canonical form: only rows and columns that have mass, at least as many rows as columns. The costs
+// are copied if the problem is transposed or a column is left out. Otherwise they are read in place.
+//
+// Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
+
+struct CanonicalForm {
+  explicit CanonicalForm(const TransportProblem& problem) : p(problem) {}
+
+  void find_used(const Masses& masses) {
+    int64_t used_rows = 0, used_cols = 0;
+    for (int64_t i = 0; i < p.n; ++i) used_rows += masses.row[i] > 0;
+    for (int64_t j = 0; j < p.m; ++j) used_cols += masses.col[j] > 0;
+    transposed = used_rows < used_cols;
+    gathered = transposed || used_cols < p.m;
+    rows = int32_t(transposed ? used_cols : used_rows);
+    cols = int32_t(transposed ? used_rows : used_cols);
+  }
+
+  // Lists what is used, and its masses.
+  template <class W>
+  void list(W& w) {
+    int32_t *rows_of = w.n_list, *cols_of = w.m_list;
+    int64_t *row_mass = transposed ? w.demand : w.supply,
+            *col_mass = transposed ? w.supply : w.demand;
+    for (int32_t i = 0; i < p.n; ++i) {
+      if (w.masses.row[i] == 0) continue;
+      *rows_of++ = i;
+      *row_mass++ = w.masses.row[i];
+    }
+    for (int32_t j = 0; j < p.m; ++j) {
+      if (w.masses.col[j] == 0) continue;
+      *cols_of++ = j;
+      *col_mass++ = w.masses.col[j];
+    }
+    row_list = transposed ? w.m_list : w.n_list;
+    col_list = transposed ? w.n_list : w.m_list;
+  }
+
+  const TransportProblem& p;
+  bool transposed = false, gathered = false;
+  int32_t rows = 0, cols = 0;
+  const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if transposed)
+  const int32_t* col_list = nullptr;
+};
+
+template <class C>
+struct Workspace {
+  using Elem = typename C::Elem;
+
+  Masses masses;
+  double *u, *v;       // [n], [m]
+  int32_t *n_list, *m_list;
+  int64_t *supply, *demand;  // canonical
+  Holding* pool;
+  int32_t pool_size;
+  int32_t *top, *of_row, *ring;
+  int64_t *held, *rest;
+  int32_t *order, *first;
+  Elem* gathered;
+  // Of the basis.
+  int32_t *above, *child, *next, *previous, *size, *stack;
+  int64_t *flow, *price;
+  double* shadow;
+
+  // Sizes are bounds for both orientations.
+  void allocate(const TransportProblem& p, const CanonicalForm& f, bool copy, Stack* s) {
+    const int64_t nodes = p.n + p.m, longer = p.n > p.m ? p.n : p.m;
+    masses.row = s->take<int64_t>(p.n);
+    masses.col = s->take<int64_t>(p.m);
+    u = s->take<double>(nodes);
+    v = s->take<double>(p.m);
+    n_list = s->take<int32_t>(p.n);
+    m_list = s->take<int32_t>(p.m);
+    supply = s->take<int64_t>(longer);
+    demand = s->take<int64_t>(longer);
+    const int64_t holdings = 4 * nodes + 64;
+    pool_size = int32_t(holdings < INT32_MAX ? holdings : INT32_MAX);
+    pool = s->take<Holding>(pool_size);
+    top = s->take<int32_t>(longer);
+    of_row = s->take<int32_t>(longer);
+    ring = s->take<int32_t>(longer);
+    held = s->take<int64_t>(longer);
+    rest = s->take<int64_t>(longer);
+    order = s->take<int32_t>(nodes + 1);
+    first = s->take<int32_t>(p.n + 1);
+    above = s->take<int32_t>(nodes + 1);
+    child = s->take<int32_t>(nodes + 1);
+    next = s->take<int32_t>(nodes + 1);
+    previous = s->take<int32_t>(nodes + 1);
+    size = s->take<int32_t>(nodes + 1);
+    stack = s->take<int32_t>(nodes + 1);
+    flow = s->take<int64_t>(nodes + 1);
+    price = s->take<int64_t>(nodes + 1);
+    shadow = s->take<double>(nodes + DoubleLanes::kWidth);
+    gathered = copy ? s->take<Elem>(int64_t(f.rows) * f.cols) : nullptr;
+  }
+
+  Basis<C> basis(const C& c) const {
+    return {c, c.rows + c.cols, above, flow, child, next, previous, size, price, shadow, stack};
+  }
+};
+
+// Sets the costs, which are copied if need be, and the place of the column prices.
+template <class C>
+void set_costs(C* c, const CanonicalForm& f, const Workspace<C>& w) {
+  using Elem = typename C::Elem;
+  const Elem* const cost = static_cast<const Elem*>(f.p.cost);
+  c->rows = f.rows;
+  c->cols = f.cols;
+  c->v = w.shadow + f.rows;
+  for (int32_t j = f.cols; j % DoubleLanes::kWidth != 0; ++j) c->v[j] = -__builtin_inf();
+  if (!f.gathered) {
+    c->cost = cost;
+    c->stride = f.p.m;
+    c->row_id = f.rows < f.p.n ? f.row_list : nullptr;
+    return;
+  }
+  c->cost = w.gathered;
+  c->stride = f.cols;
+  c->row_id = nullptr;
+  if (f.transposed && f.rows == f.p.m && f.cols == f.p.n) {
+    return transpose(cost, f.p.m, f.rows, f.cols, w.gathered, f.cols);
+  }
+  const int64_t row_step = f.transposed ? 1 : f.p.m, col_step = f.transposed ? f.p.m : 1;
+  for (int32_t i = 0; i < f.rows; ++i) {
+    const Elem* const row = cost + f.row_list[i] * row_step;
+    Elem* const out = w.gathered + int64_t(i) * f.cols;
+    for (int32_t j = 0; j < f.cols; ++j) out[j] = row[f.col_list[j] * col_step];
+  }
+}

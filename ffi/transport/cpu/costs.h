@@ -1,0 +1,105 @@
+// The costs of a problem in canonical form: a minimisation in whole units, at least as many rows as
+// columns, and only rows and columns that have mass.
+//
+// Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
+
+constexpr int32_t kNone = -1;  // no row, column or node
+
+// Sums of costs along a path of a basis stay below this.
+constexpr double kMostOnPath = 0x1p61;
+// Greater magnitudes of floats in units would not survive as_integer().
+constexpr int kMostFloatBits = 50;
+
+// The nearest integer to |x| <= 2^51, in operations that compilers vectorise.
+inline int64_t as_integer(double x) {
+  constexpr double kMagic = 0x1.8p52;
+  const double sum = x + kMagic;
+  int64_t bits, zero;
+  memcpy(&bits, &sum, sizeof bits);
+  memcpy(&zero, &kMagic, sizeof zero);
+  return bits - zero;
+}
+
+template <class LanesType, class ElemType>
+struct Costs {
+  using Lanes = LanesType;
+  using Acc = double;
+  using Elem = ElemType;
+
+  const Elem* cost;
+  int64_t stride;
+  const int32_t* row_id;  // the row of `cost` for row i; null: i itself
+  int32_t rows, cols;
+  double scale = 1;       // from costs to units; negative to maximise
+  int64_t forbidden = 0;  // units of a forbidden pair: more than any cycle of allowed ones
+  double* v;              // [padded cols] column prices; -infinity in the padding
+
+  const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
+  double key(int64_t i, int64_t j) const { return double(widen(row(i)[j])) * scale; }
+
+  // The cost in whole units.
+  int64_t units_of(Elem x) const {
+    if constexpr (Format<Elem>::kInteger) {
+      return scale < 0 ? -int64_t(x) : int64_t(x);
+    } else {
+      const double y = double(widen(x)) * scale;
+      return y < __builtin_inf() ? as_integer(y) : forbidden;
+    }
+  }
+  int64_t units(int64_t i, int64_t j) const { return units_of(row(i)[j]); }
+};
+
+// Results of a pass over the costs.
+struct CostSummary {
+  bool invalid = false;    // NaN, or infinite on the side that does not forbid
+  bool forbids = false;    // some pair is forbidden
+  uint64_t most_whole = 0; // greatest magnitude of integers
+  double most = 0;         // and of finite floats
+};
+
+// Looks at all unmasked costs, also those of rows and columns without mass.
+template <class Elem>
+CostSummary summarize_costs(const TransportProblem& p) {
+  CostSummary found;
+  const Elem* cost = static_cast<const Elem*>(p.cost);
+  const double sign = p.maximize ? -1 : 1;
+  for (int64_t i = 0; i < p.n; ++i, cost += p.m) {
+    if (p.row_mask && !p.row_mask[i]) continue;
+    for (int64_t j = 0; j < p.m; ++j) {
+      if (p.col_mask && !p.col_mask[j]) continue;
+      if constexpr (Format<Elem>::kInteger) {
+        const int64_t x = cost[j];
+        const uint64_t size = x < 0 ? 0 - uint64_t(x) : uint64_t(x);
+        found.most_whole = size > found.most_whole ? size : found.most_whole;
+      } else {
+        const double x = sign * widen(cost[j]), size = fabs(x);
+        const bool finite = size < __builtin_inf();
+        found.invalid |= !(x > -__builtin_inf());
+        found.forbids |= !finite;
+        found.most = finite && size > found.most ? size : found.most;
+      }
+    }
+  }
+  return found;
+}
+
+// Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
+template <class C>
+bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter) {
+  const double arcs = 2 * double(shorter) + 2;
+  const double sign = maximize ? -1 : 1;
+  if constexpr (Format<typename C::Elem>::kInteger) {
+    c.scale = sign;
+    return double(found.most_whole) * arcs <= kMostOnPath;
+  } else {
+    // A path may have a forbidden pair at every other arc, each of which outweighs a cycle.
+    const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
+    int bits = ilogb(most_units);
+    bits = bits < kMostFloatBits ? bits : kMostFloatBits;
+    const int most = found.most > 0 ? ilogb(found.most) + 1 : 0;
+    const int exponent = bits - most;
+    c.scale = sign * ldexp(1, exponent > 1000 ? 1000 : exponent);
+    c.forbidden = int64_t(ldexp(arcs, bits));
+    return true;
+  }
+}

@@ -1,0 +1,107 @@
+// Duals, value and plan, from canonical form to that of the problem.
+//
+// Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
+
+void write_mass(const TransportProblem& p, int64_t at, int64_t units, double unit) {
+  if (p.mass_dtype == Dtype::kS32) {
+    static_cast<int32_t*>(p.mass)[at] = int32_t(units);
+  } else if (p.mass_dtype == Dtype::kS64) {
+    static_cast<int64_t*>(p.mass)[at] = units;
+  } else {
+    write_real(p.mass, p.mass_dtype, at, double(units) * unit);
+  }
+}
+
+void move_mass(const TransportProblem& p, int64_t from, int64_t to) {
+  const int64_t bytes = size_of(p.mass_dtype);
+  memcpy(static_cast<char*>(p.mass) + to * bytes, static_cast<char*>(p.mass) + from * bytes, bytes);
+}
+
+// Marks the entries from `first` on as unused.
+void write_plan_end(const TransportProblem& p, int64_t first) {
+  for (int64_t k = first; k < p.n + p.m - 1; ++k) {
+    p.rows[k] = p.cols[k] = kNone;
+    write_mass(p, k, 0, 0);
+  }
+}
+
+void write_failure(const TransportProblem& p, Status status) {
+  const double nan = __builtin_nan("");
+  write_plan_end(p, 0);
+  for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, nan);
+  for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, nan);
+  write_real(p.value, p.result_dtype, 0, nan);
+  write_real(p.gap, p.result_dtype, 0, nan);
+  *p.status = status;
+}
+
+// A part of the tree that hangs from a forbidden pair without mass hangs from the root instead, with
+// moderate prices, as no allowed pair needs those of a forbidden one.
+template <class C>
+void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
+  for (int32_t x = 0; x < b.nodes; ++x) {
+    const int32_t parent = b.above[x];
+    if (parent == b.root() || b.flow[x] > 0 || b.cost_between(x, parent) < c.forbidden) continue;
+    const int32_t moved = b.size[x];
+    for (int32_t y = parent; y != b.root(); y = b.above[y]) b.size[y] -= moved;
+    b.unlink(x);
+    b.link(x, b.root());
+    for (int32_t y = 0; y < b.nodes; ++y) in_part[y] = 0;
+    b.for_subtree(x, [&](int32_t y) { in_part[y] = 1; });
+    // Of rows elsewhere and columns in the part: prices may fall by so much.
+    int64_t most = INT64_MAX;
+    for (int32_t i = 0; i < c.rows; ++i) {
+      if (in_part[i]) continue;
+      for (int32_t j = 0; j < c.cols; ++j) {
+        if (!in_part[c.rows + j]) continue;
+        const int64_t cost = c.units(i, j);
+        if (cost == c.forbidden) continue;
+        const int64_t slack = cost - b.price[i] - b.price[c.rows + j];
+        most = slack < most ? slack : most;
+      }
+    }
+    const int64_t wanted = b.is_row(x) ? b.price[x] : -b.price[x];
+    const int64_t less = wanted < 0 ? 0 : wanted < most ? wanted : most;
+    b.for_subtree(x, [&](int32_t y) {
+      b.set_price(y, b.price[y] + (b.is_row(y) ? -less : less));
+    });
+  }
+}
+
+template <class C>
+bool uses_forbidden(const Basis<C>& b, const C& c) {
+  if (c.forbidden == 0) return false;
+  for (int32_t x = 0; x < b.nodes; ++x) {
+    if (b.flow[x] > 0 && b.cost_between(x, b.above[x]) >= c.forbidden) return true;
+  }
+  return false;
+}
+
+// Duals of the problem in units of the costs, in double; NaN for rows and columns without mass.
+// These then get the greatest dual that the others allow. u and v are [n] and [m].
+template <class Elem>
+void extend_duals(const TransportProblem& p, double* u, double* v) {
+  const Elem* const cost = static_cast<const Elem*>(p.cost);
+  const double sign = p.maximize ? -1 : 1, infinity = __builtin_inf();
+  const auto is_new = [](double x) { return x != x; };
+  for (int64_t j = 0; j < p.m; ++j) {
+    if (!is_new(v[j])) continue;
+    double least = infinity;
+    for (int64_t i = 0; i < p.n && !(p.col_mask && !p.col_mask[j]); ++i) {
+      if (is_new(u[i]) || (p.row_mask && !p.row_mask[i])) continue;
+      const double x = sign * double(widen(cost[i * p.m + j])) - u[i];
+      least = x < least ? x : least;
+    }
+    v[j] = least < infinity ? least : 0;
+  }
+  for (int64_t i = 0; i < p.n; ++i) {
+    if (!is_new(u[i])) continue;
+    double least = infinity;
+    for (int64_t j = 0; j < p.m && !(p.row_mask && !p.row_mask[i]); ++j) {
+      if (p.col_mask && !p.col_mask[j]) continue;
+      const double x = sign * double(widen(cost[i * p.m + j])) - v[j];
+      least = x < least ? x : least;
+    }
+    u[i] = least < infinity ? least : 0;
+  }
+}

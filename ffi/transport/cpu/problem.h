@@ -1,0 +1,61 @@
+// One transport problem: the interface between the handler and the CPU solvers.
+//
+// As in assignment/cpu/problem.h, the solver is compiled once per instruction set, and these files
+// share nothing but this header and the arena.
+#ifndef JAXMATCH_TRANSPORT_CPU_PROBLEM_H_
+#define JAXMATCH_TRANSPORT_CPU_PROBLEM_H_
+
+#include <cstdint>
+
+#include "common/cpu/arena.h"
+#include "common/dtype.h"
+#include "common/status.h"
+
+namespace jaxmatch::transport {
+
+// Counts of the work done, for tests.
+enum Count : int { kBids, kPivots, kNumCounts };
+
+struct TransportProblem {
+  const void* cost;  // [n, m] row-major
+  Dtype cost_dtype;
+  int64_t n, m;
+  bool maximize;
+  const void* supply;  // [n]
+  const void* demand;  // [m]
+  Dtype mass_dtype;    // of both: kS32, kS64, kF32 or kF64
+
+  // Null where not given.
+  const uint8_t* row_mask;  // [n]
+  const uint8_t* col_mask;  // [m]
+
+  Dtype result_dtype;   // kF32 or kF64, of value, duals and gap
+  int32_t *rows, *cols; // [n + m - 1] entries of the plan; -1 after the last one
+  void* mass;           // [n + m - 1] in mass_dtype
+  void* value;          // scalar
+  void* row_dual;       // [n]
+  void* col_dual;       // [m]
+  void* gap;            // scalar
+  int32_t* status;      // scalar
+  int32_t* counts;      // [kNumCounts]
+};
+
+// Solves one problem. Returns false, and writes no results, if memory ran out.
+using SolveTransport = bool (*)(const TransportProblem&, Arena*);
+
+namespace portable {
+bool solve_transport(const TransportProblem&, Arena*);
+}
+namespace avx2 {
+bool solve_transport(const TransportProblem&, Arena*);
+}
+namespace avx512 {
+bool solve_transport(const TransportProblem&, Arena*);
+}
+
+// The fastest solver of this processor. All return the same bits.
+SolveTransport pick_transport_solver();
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_TRANSPORT_CPU_PROBLEM_H_

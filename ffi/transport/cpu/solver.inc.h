@@ -1,0 +1,231 @@
+// Exact transport: an auction supplies prices and most of a plan, cycles are cancelled, and the
+// network simplex method finishes.
+//
+// Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
+// namespace) and are compiled for their instruction set. Only solve_transport may have external
+// linkage, and nothing may come from the C++ standard library (see transport/cpu/problem.h).
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(JAXMATCH_AVX2) || defined(JAXMATCH_AVX512)
+#include <immintrin.h>
+#endif
+
+#include "common/host_device.h"
+#include "transport/cpu/problem.h"
+
+namespace jaxmatch::transport {
+namespace JAXMATCH_ISA_NAMESPACE {
+namespace {
+
+// clang-format off: each of these needs the ones before it.
+#include "common/compensated_sum.inc.h"
+#include "common/float16.inc.h"
+#include "common/cpu/number_format.inc.h"
+#include "common/cpu/lanes.inc.h"
+#include "common/cpu/transpose.inc.h"
+#include "common/cpu/stack.inc.h"
+#include "common/cpu/two_least.inc.h"
+#include "transport/cpu/masses.h"
+#include "transport/cpu/costs.h"
+#include "transport/cpu/scan.h"
+#include "transport/cpu/auction.h"
+#include "transport/cpu/basis.h"
+#include "transport/cpu/simplex.h"
+#include "transport/cpu/finish.h"
+#include "transport/cpu/canonical.h"
+// clang-format on
+
+// Writes all duals and returns the greatest magnitude. u and v are scratch.
+template <class C>
+double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c,
+                   const Basis<C>& b, double* u, double* v) {
+  const double nan = __builtin_nan(""), per_unit = 1 / fabs(c.scale), sign = p.maximize ? -1 : 1;
+  for (int64_t i = 0; i < p.n; ++i) u[i] = nan;
+  for (int64_t j = 0; j < p.m; ++j) v[j] = nan;
+  double* const of_rows = f.transposed ? v : u;
+  double* const of_cols = f.transposed ? u : v;
+  for (int32_t i = 0; i < c.rows; ++i) of_rows[f.row_list[i]] = double(b.price[i]) * per_unit;
+  for (int32_t j = 0; j < c.cols; ++j) {
+    of_cols[f.col_list[j]] = double(b.price[c.rows + j]) * per_unit;
+  }
+  extend_duals<typename C::Elem>(p, u, v);
+  double most = 0;
+  for (int64_t i = 0; i < p.n; ++i) {
+    most = fmax(most, fabs(u[i]));
+    write_real(p.row_dual, p.result_dtype, i, sign * u[i] + 0.0);
+  }
+  for (int64_t j = 0; j < p.m; ++j) {
+    most = fmax(most, fabs(v[j]));
+    write_real(p.col_dual, p.result_dtype, j, sign * v[j] + 0.0);
+  }
+  return most;
+}
+
+// Writes the plan, ordered by rows and within these by columns, and returns its cost, where masses
+// count in units. `at` and `first` are scratch.
+template <class C>
+double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
+                  double unit, int32_t* first, int32_t* at) {
+  using Elem = typename C::Elem;
+  const auto for_arcs = [&](const auto& g) {
+    for (int32_t x = 0; x < b.nodes; ++x) {
+      if (b.flow[x] == 0) continue;
+      const int32_t y = b.above[x], row = b.is_row(x) ? x : y, col = (b.is_row(x) ? y : x) - c.rows;
+      const int32_t i = f.row_list[row], j = f.col_list[col];
+      if (f.transposed) {
+        g(j, i, b.flow[x]);
+      } else {
+        g(i, j, b.flow[x]);
+      }
+    }
+  };
+  for (int64_t i = 0; i <= p.n; ++i) first[i] = 0;
+  for_arcs([&](int32_t i, int32_t, int64_t) { ++first[i + 1]; });
+  for (int64_t i = 0; i < p.n; ++i) first[i + 1] += first[i];
+  for (int64_t i = 0; i < p.n; ++i) at[i] = first[i];
+  write_plan_end(p, first[p.n]);
+  const Elem* const cost = static_cast<const Elem*>(p.cost);
+  __int128 integer_sum = 0;
+  FullRangeSum sum;
+  for_arcs([&](int32_t i, int32_t j, int64_t mass) {
+    int64_t to = at[i]++;
+    p.rows[to] = i;
+    for (; to > first[i] && p.cols[to - 1] > j; --to) {
+      p.cols[to] = p.cols[to - 1];
+      move_mass(p, to - 1, to);
+    }
+    p.cols[to] = j;
+    write_mass(p, to, mass, unit);
+    const auto each = widen(cost[int64_t(i) * p.m + j]);
+    if (Format<Elem>::kInteger) {
+      integer_sum += __int128(each) * mass;
+    } else {
+      sum.add(double(each) * double(mass));
+    }
+  });
+  return Format<Elem>::kInteger ? double(integer_sum) : sum.value();
+}
+
+// Writes the results. `whole`: all costs are whole numbers of units.
+template <class C>
+void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c,
+                    const Basis<C>& b, const Workspace<C>& w, bool whole) {
+  const Masses& masses = w.masses;
+  const double most = write_duals(p, f, c, b, w.u, w.v);
+  const double value = write_plan(p, f, c, b, masses.unit, w.first, w.order);
+  write_real(p.value, p.result_dtype, 0, value * masses.unit);
+  double gap = 0;
+  // A cost is wrong by half a unit, a mass by one.
+  if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
+  if (masses.rounded) gap += double(p.n + p.m) * masses.unit * most;
+  gap *= 1 + 0x1p-50;
+  if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
+    gap = nextafterf(float(gap), __builtin_inff());
+  }
+  write_real(p.gap, p.result_dtype, 0, gap);
+  *p.status = kOptimal;
+}
+
+// Duals of a problem without mass.
+template <class Elem>
+void write_empty(const TransportProblem& p, double* u, double* v) {
+  const double nan = __builtin_nan(""), sign = p.maximize ? -1 : 1;
+  for (int64_t i = 0; i < p.n; ++i) u[i] = nan;
+  for (int64_t j = 0; j < p.m; ++j) v[j] = 0;
+  extend_duals<Elem>(p, u, v);
+  for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, sign * u[i] + 0.0);
+  for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
+  write_plan_end(p, 0);
+  write_real(p.value, p.result_dtype, 0, 0);
+  write_real(p.gap, p.result_dtype, 0, 0);
+  *p.status = kOptimal;
+}
+
+template <class Elem>
+bool solve_as(const TransportProblem& p, Arena* arena) {
+  using C = Costs<DoubleLanes, Elem>;
+  CanonicalForm f(p);
+  Workspace<C> w;
+  Stack stack;
+  w.allocate(p, f, false, &stack);
+  if (!reserve(arena, stack.used, &stack)) return false;
+  w.allocate(p, f, false, &stack);
+  p.counts[kBids] = p.counts[kPivots] = 0;
+  const CostSummary found = summarize_costs<Elem>(p);
+  Status status = read_masses(p, &w.masses);
+  if (found.invalid) status = kInvalidCost;
+  if (status != kOptimal) {
+    write_failure(p, status);
+    return true;
+  }
+  f.find_used(w.masses);
+  if (f.rows == 0) {
+    write_empty<Elem>(p, w.u, w.v);
+    return true;
+  }
+  if (f.gathered) {
+    stack = {};
+    w.allocate(p, f, true, &stack);
+    if (!reserve(arena, stack.used, &stack)) return false;
+    w.allocate(p, f, true, &stack);
+    w.masses = {w.masses.row, w.masses.col};
+    read_masses(p, &w.masses);
+  }
+  C c;
+  if (!choose_unit(c, found, p.maximize, f.cols)) {
+    write_failure(p, kOverflow);
+    return true;
+  }
+  f.list(w);
+  set_costs(&c, f, w);
+  Auction<C> auction{c, w.supply, w.demand, 0, w.pool, w.pool_size, 0, kNone, w.top, w.of_row,
+                     w.held, w.rest, w.ring, 0, 0, 0};
+  auction.run(w.u);
+  Basis<C> basis = w.basis(c);
+  basis.clear();
+  int32_t added = 0;
+  const auto add = [&](int32_t i, int32_t j, int64_t mass) { basis.add(i, j, mass, added++); };
+  for (int32_t h = 0; h < auction.made; ++h) {
+    const Holding& own = w.pool[h];
+    if (own.row != kNone) add(own.row, own.col, own.mass);
+  }
+  auction.place_rest(w.ring, add);
+  basis.grow_tree(w.order);
+  Simplex<C> simplex{basis, c};
+  const bool whole = simplex.run();
+  p.counts[kBids] = int32_t(auction.bids);
+  p.counts[kPivots] = int32_t(simplex.pivots);
+  if (uses_forbidden(basis, c)) {
+    write_failure(p, kInfeasible);
+    return true;
+  }
+  if (c.forbidden > 0) release_forbidden(basis, c, w.order);
+  write_solution(p, f, c, basis, w, whole);
+  return true;
+}
+
+}  // namespace
+
+bool solve_transport(const TransportProblem& p, Arena* arena) {
+  switch (p.cost_dtype) {
+    case Dtype::kBF16:
+      return solve_as<BFloat16>(p, arena);
+    case Dtype::kF16:
+      return solve_as<Float16>(p, arena);
+    case Dtype::kF32:
+      return solve_as<float>(p, arena);
+    case Dtype::kF64:
+      return solve_as<double>(p, arena);
+    case Dtype::kS32:
+      return solve_as<int32_t>(p, arena);
+    case Dtype::kS64:
+      return solve_as<int64_t>(p, arena);
+  }
+  return false;
+}
+
+}  // namespace JAXMATCH_ISA_NAMESPACE
+}  // namespace jaxmatch::transport
