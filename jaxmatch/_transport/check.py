@@ -1,0 +1,260 @@
+"""`check_transport`: verifies a transport plan by its column duals.
+
+Shares no code with the solvers: an error would have to be made twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.certificate import (
+    _between_0_and,
+    _minus,
+    _small,
+    _split,
+    _sum_down,
+)
+from jaxmatch._common.arguments import as_array
+from jaxmatch._common.given import INTEGERS, REAL, SOLVED, require
+from jaxmatch._common.result import Check, Transport, result_float
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._transport.problem import TransportProblem, as_problem
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TransportCheck(Check):
+    """The result of [`check_transport`][jaxmatch.check_transport]; leading `...` is batch.
+
+    - `valid`: `bool[...]`, the plan is feasible, whatever its cost.
+    - `optimal`: `bool[...]`, the duals prove that no plan costs less: valid, and gap 0.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
+    """
+
+    valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
+    gap: Float[Array, "..."]
+
+
+@unchecked
+@in_full_precision("cost", "supply", "demand", "row_mask", "col_mask")
+def check_transport(
+    cost: ArrayLike,
+    supply: ArrayLike,
+    demand: ArrayLike,
+    result: Transport,
+    *,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+) -> TransportCheck:
+    r"""Verify a result of [`solve_transport`][jaxmatch.solve_transport], in jit or out of it.
+
+    Makes one pass over `cost`. `result` may come from any solver.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[0.0, 2.0], [1.0, 0.0]])
+    >>> supply, demand = jnp.array([3, 1]), jnp.array([2, 2])
+    >>> res = jm.solve_transport(cost, supply, demand)
+    >>> check = jm.check_transport(cost, supply, demand, res)
+    >>> bool(check.valid), bool(check.optimal), float(check.gap)
+    (True, True, 0.0)
+    >>> rows, cols, mass = jnp.array([[0, 0, 1], [0, 1, 0], [1, 2, 1]])  # costs 5 instead of 2
+    >>> other = res.replace(rows=rows, cols=cols, mass=mass)
+    >>> check = jm.check_transport(cost, supply, demand, other)
+    >>> bool(check.valid), bool(check.optimal), round(float(check.gap), 3)  # rounded upwards
+    (True, False, 3.0)
+
+    **Arguments:**
+
+    - `cost`, `supply`, `demand`, `maximize`, `row_mask`, `col_mask`: as they were passed to the
+      solver.
+    - `result`: the solver's result. `rows`, `cols`, `mass` and `col_dual` are read; `cost`,
+      `row_dual`, `gap` and `status` are ignored. The plan may have any number of entries.
+
+    **Returns:**
+
+    A [`TransportCheck`][jaxmatch.TransportCheck]. `optimal` means proved optimal. For costs with
+    many digits, compare `gap` with a tolerance instead.
+
+    - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
+      empty: indices −1 and mass 0). They move the supply of each row and the demand of each column:
+      integers exactly, floats within 3 (n + m) eps of the total supply, where eps is the spacing
+      of their dtype. Two thirds of that allow for demands that are changed as they do not sum as
+      the supplies do, the rest for masses that are rounded to their dtype.
+    - `optimal`: `valid`, and `gap` is 0.
+    - `gap`: float64 under `jax_enable_x64` and for 64-bit NumPy arrays, else float32. The column
+      duals v prove it: u_i = min_j C_ij − v_j is feasible by construction, so no plan that moves
+      the same masses costs less by more than the sum of mass times C_ij − u_i − v_j. It is +inf if
+      `valid` is false, an unmasked cost is NaN or infinite on the wrong side, a dual is not finite,
+      or if a number exceeds the range of the dtype.
+
+    **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
+    roundings are upwards, so a gap of 0 is exact. Where XLA may flush costs or duals to zero, as
+    they are denormal or nearly so, the gap is widened by the possible error.
+
+    **Time and memory:** O(n·m) operations, and a few temporary arrays of the size of `cost`.
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
+    """
+    problem = as_problem(cost, supply, demand, row_mask, col_mask)
+    result = _as_transport(result, problem)
+    return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
+
+
+def _as_transport(result: Transport, problem: TransportProblem) -> Transport:
+    """The fields that the check reads, with checked shapes, and masses as the problem has them."""
+    require("result", result, Transport, "that `solve_transport` returns")
+    *batch, _, m = problem.cost.shape
+    whole = jnp.issubdtype(problem.supply.dtype, jnp.integer)
+    of_mass = (INTEGERS & SOLVED, "integers, as `supply` is") if whole else (REAL, "real numbers")
+    kinds = {
+        "rows": (INTEGERS, "integers"),
+        "cols": (INTEGERS, "integers"),
+        "mass": of_mass,
+        "col_dual": (REAL, "real numbers"),
+    }
+    fields = {
+        name: as_array(f"result.{name}", getattr(result, name), dtypes=dtypes, must=f"be {words}")
+        for name, (dtypes, words) in kinds.items()
+    }
+    entries = fields["rows"].shape[-1:]
+    for name, x in fields.items():
+        shape = (*batch, m) if name == "col_dual" else (*batch, *entries)
+        if x.shape != shape or len(shape) != len(batch) + 1:
+            raise ValueError(
+                f"`result.{name}` must have shape {shape} to go with `cost`, `supply` and "
+                f"`demand`, got {x.shape}."
+            )
+    if not whole:
+        fields["mass"] = fields["mass"].astype(result_float())
+    others = {name: None for name in vars(result) if name not in fields}
+    return Transport(**fields, **others)  # type: ignore[arg-type]
+
+
+@compiled(static_argnames="maximize")
+def _check(problem: TransportProblem, result: Transport, *, maximize: bool) -> TransportCheck:
+    def check(problem: TransportProblem, result: Transport) -> TransportCheck:
+        one = partial(_check_one, maximize=maximize)
+        for _ in problem.cost.shape[:-2]:
+            one = jax.vmap(one)
+        return one(problem, result)
+
+    return over_batch_shards(check, problem, result, core_dims=2)
+
+
+def _check_one(problem: TransportProblem, result: Transport, *, maximize: bool) -> TransportCheck:
+    cost, supply, demand, row_mask, col_mask = problem
+    n, m = cost.shape
+    rows = jnp.ones_like(supply, bool) if row_mask is None else row_mask
+    cols = jnp.ones_like(demand, bool) if col_mask is None else col_mask
+    exists = rows[:, None] & cols[None, :]
+    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
+    c, c_rest = _split(cost, maximize)
+    c = jnp.where(exists, c, jnp.inf)
+    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # then u_i = -inf, which proves nothing
+    v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(c.dtype)
+
+    empty = (result.rows == -1) & (result.cols == -1) & (result.mass == 0)
+    real = _in_range(result.rows, n) & _in_range(result.cols, m) & (result.mass > 0)
+    used = real & ~empty
+    mass = jnp.where(used, result.mass, 0)
+    i = jnp.where(used, result.rows, 0).astype(jnp.int32)
+    j = jnp.where(used, result.cols, 0).astype(jnp.int32)
+    valid = (empty | real).all() & _are_different(i, j, used)
+    valid &= (~used | jnp.isfinite(_at(c, i, j))).all()
+    supply, demand = jnp.where(rows, supply, 0), jnp.where(cols, demand, 0)
+    valid &= _are_sums(mass, i, supply, supply, n + m) & _are_sums(mass, j, demand, supply, n + m)
+
+    tiny = (exists & _between_0_and(_small(v.dtype), cost)).any()
+    tiny |= _between_0_and(_small(v.dtype), v).any()
+    flushed = jnp.where(tiny, _flushed(cost.dtype, mass), 0)
+    terms = jnp.concatenate([_terms_of_gap(c, c_rest, v, mass, i, j), flushed[None]])
+    gap = 0 - _sum_down(-terms)
+    proved = valid & jnp.isfinite(v).all() & (c > -jnp.inf).all() & ~jnp.isnan(gap)
+    gap = jnp.where(proved, gap, jnp.inf)
+    return TransportCheck(valid=valid, optimal=gap == 0, gap=gap)
+
+
+def _in_range(index: Int[Array, " k"], size: int) -> Bool[Array, " k"]:
+    return (index >= 0) & (index < size)
+
+
+def _at(x: Num[Array, "n m"], i: Int[Array, " k"], j: Int[Array, " k"]) -> Num[Array, " k"]:
+    return x[i, j] if x.size else jnp.zeros_like(x, shape=i.shape)
+
+
+def _are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, ""]:
+    """Whether no two used entries are the same pair."""
+    i = jnp.where(used, i, -1)
+    j = jnp.where(used, j, jnp.arange(j.size, dtype=j.dtype))  # unused entries all differ
+    i, j = lax.sort((i, j), num_keys=2)
+    return ~((i[1:] == i[:-1]) & (j[1:] == j[:-1])).any()
+
+
+def _are_sums(
+    mass: Num[Array, " k"], index: Array, expected: Num[Array, " l"], supply: Array, sides: int
+) -> Bool[Array, ""]:
+    """Whether entries sum to the masses of their row (or column)."""
+    real = result_float()
+    if expected.size == 0:
+        return jnp.ones_like(mass.sum(), bool)
+    sums = jnp.zeros_like(expected, real).at[index].add(mass.astype(real))
+    if not jnp.issubdtype(expected.dtype, jnp.integer):
+        eps, tiny = float(jnp.finfo(expected.dtype).eps), float(jnp.finfo(expected.dtype).tiny)
+        # XLA may flush masses below the least normal number.
+        allowed = 3 * sides * eps * supply.astype(real).sum() + 2 * sides * tiny
+        finite = jnp.isfinite(expected).all() & (expected >= 0).all() & jnp.isfinite(sums).all()
+        return finite & (jnp.abs(sums - expected.astype(real)) <= allowed).all()
+    # Sums in 2^bits agree, and floats show that the sum did not wrap around: then it would be at
+    # least 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
+    wide = jnp.promote_types(mass.dtype, expected.dtype)
+    kept = jnp.zeros_like(expected, wide).at[index].add(mass.astype(wide))
+    fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
+    return ((kept == expected.astype(wide)) & fits & (expected >= 0)).all()
+
+
+def _terms_of_gap(
+    c: Array, c_rest: Array | None, v: Array, mass: Num[Array, " k"], i: Array, j: Array
+) -> Float[Array, " k"]:
+    """Upper bounds of mass times slack."""
+    # The least of the exact pairs (float, rest), in lexicographic order.
+    x, x_rest = _minus(c, c_rest, v[None, :])
+    u = x.min(-1, initial=jnp.inf)
+    u_rest = jnp.where(x == u[:, None], x_rest, jnp.inf).min(-1, initial=jnp.inf)
+    # Lower bounds of minus the slack of each entry.
+    own, own_rest = -_at(c, i, j), None if c_rest is None else -_at(c_rest, i, j)
+    own, own_rest = _minus(own, own_rest, -_at(v[None, :], 0 * i, j))
+    u, u_rest = (_at(y[:, None], i, 0 * j) for y in (u, u_rest))
+    slack = 0 - _sum_down(jnp.stack([own, u, own_rest, u_rest], -1))
+    return _times_up(mass, slack)
+
+
+def _flushed(dtype: jnp.dtype, mass: Num[Array, " k"]) -> Float[Array, ""]:
+    """A bound on what flushing costs and duals to 0 changes."""
+    real = result_float()
+    narrow = dtype != real and jnp.issubdtype(dtype, jnp.floating)
+    tiny = float(jnp.finfo(jnp.float32 if narrow else real).tiny)
+    total = 0 - _sum_down(-mass.astype(real))
+    return _times_up(total, jnp.full_like(total, 64 * tiny))
+
+
+def _times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """An upper bound of the product with x, also of a rounded mass; 0 if one of them is 0."""
+    info = jnp.finfo(x.dtype)
+    product = mass.astype(x.dtype) * x
+    above = jnp.maximum(product + product * (8 * float(info.eps)), float(info.tiny))
+    return jnp.where((mass > 0) & ~(x <= 0), above, 0)  # NaN stays NaN
