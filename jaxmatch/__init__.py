@@ -15,6 +15,7 @@ from jaxmatch._common.result import Assignment as Assignment
 from jaxmatch._common.result import Flow as Flow
 from jaxmatch._common.result import Matching as Matching
 from jaxmatch._common.result import MinimumCut as MinimumCut
+from jaxmatch._common.result import Transport as Transport
 from jaxmatch._common.status import Status as Status
 from jaxmatch._ffi.libraries import has_cpu_library as has_cpu_library
 from jaxmatch._ffi.libraries import has_cuda_library as has_cuda_library
@@ -31,6 +32,9 @@ from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
 from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipartite_matching
+from jaxmatch._transport.check import TransportCheck as TransportCheck
+from jaxmatch._transport.check import check_transport as check_transport
+from jaxmatch._transport.solve import solve_transport as solve_transport
 from jaxmatch.estimators import assignment_matrix as assignment_matrix
 
 
@@ -46,6 +50,8 @@ __all__ = [
     "MinimumCut",
     "MinimumCutCheck",
     "Status",
+    "Transport",
+    "TransportCheck",
     "assignment_matrix",
     "check_assignment",
     "check_assignment_points",
@@ -53,6 +59,7 @@ __all__ = [
     "check_grid_cut",
     "check_matching",
     "check_minimum_cut",
+    "check_transport",
     "estimators",
     "grid_cut",
     "has_cpu_library",
@@ -64,6 +71,7 @@ __all__ = [
     "minimum_cut",
     "solve_assignment",
     "solve_assignment_points",
+    "solve_transport",
     "stepping",
 ]
 

@@ -200,7 +200,7 @@ class Assignment(Result):
 class Transport(Result):
     """The result of [`solve_transport`][jaxmatch.solve_transport]; leading `...` is batch.
 
-    `res[k]` is problem k of a batch. The plan is a basic solution: it has at most n + m − 1 entries,
+    `res[k]` is problem k of a batch. The plan is a basic solution, of at most n + m − 1 entries,
     ordered by row and column. The other entries have indices −1 and mass 0.
 
     - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.

@@ -26,8 +26,8 @@ _IN_BOTH = (
     "jaxmatch_perturbed_jvp",
 )
 
-# On a GPU XLA generates noise as fast, and there is neither Jonker-Volgenant for points nor transport
-# yet.
+# On a GPU XLA generates noise as fast, and there is neither Jonker-Volgenant for points nor
+# transport yet.
 _ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_noise", "jaxmatch_transport")
 _TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": _IN_BOTH}
 

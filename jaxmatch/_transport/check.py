@@ -6,8 +6,8 @@ Shares no code with the solvers: an error would have to be made twice.
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from jaxmatch._common.result import Check, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._transport.dummies import as_unmatched_cost
 from jaxmatch._transport.problem import TransportProblem, as_problem
 
 
@@ -50,7 +51,7 @@ class TransportCheck(Check):
 
 
 @unchecked
-@in_full_precision("cost", "supply", "demand", "row_mask", "col_mask")
+@in_full_precision("cost", "supply", "demand", "row_mask", "col_mask", "partial", "unmatched_cost")
 def check_transport(
     cost: ArrayLike,
     supply: ArrayLike,
@@ -58,6 +59,8 @@ def check_transport(
     result: Transport,
     *,
     maximize: bool = False,
+    partial: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> TransportCheck:
@@ -80,10 +83,9 @@ def check_transport(
 
     **Arguments:**
 
-    - `cost`, `supply`, `demand`, `maximize`, `row_mask`, `col_mask`: as they were passed to the
-      solver.
-    - `result`: the solver's result. `rows`, `cols`, `mass` and `col_dual` are read; `cost`,
-      `row_dual`, `gap` and `status` are ignored. The plan may have any number of entries.
+    - `cost` to `col_mask`: as they were passed to the solver.
+    - `result`: the solver's result. `rows`, `cols`, `mass`, `col_dual`, and `row_dual` with
+      `partial` are read; the other fields are ignored. The plan may have any number of entries.
 
     **Returns:**
 
@@ -91,10 +93,11 @@ def check_transport(
     many digits, compare `gap` with a tolerance instead.
 
     - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
-      empty: indices −1 and mass 0). They move the supply of each row and the demand of each column:
-      integers exactly, floats within 3 (n + m) eps of the total supply, where eps is the spacing
-      of their dtype. Two thirds of that allow for demands that are changed as they do not sum as
-      the supplies do, the rest for masses that are rounded to their dtype.
+      empty: indices −1 and mass 0). They move the supply of each row and the demand of each column,
+      or at most these where mass may stay: integers exactly, floats within 3 (n + m + 2) eps of the
+      total, where eps is the spacing of their dtype. Two thirds of that allow for demands that are
+      changed as they do not sum as the supplies do, the rest for masses that are rounded to their
+      dtype.
     - `optimal`: `valid`, and `gap` is 0.
     - `gap`: float64 under `jax_enable_x64` and for 64-bit NumPy arrays, else float32. The column
       duals v prove it: u_i = min_j C_ij − v_j is feasible by construction, so no plan that moves
@@ -110,15 +113,16 @@ def check_transport(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    problem = as_problem(cost, supply, demand, row_mask, col_mask)
+    problem = as_problem(cost, supply, demand, row_mask, col_mask, partial)
+    unmatched = as_unmatched_cost(unmatched_cost, problem)
     result = _as_transport(result, problem)
-    return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
+    return _check(*lax.stop_gradient((problem, unmatched, result)), maximize=bool(maximize))
 
 
 def _as_transport(result: Transport, problem: TransportProblem) -> Transport:
     """The fields that the check reads, with checked shapes, and masses as the problem has them."""
     require("result", result, Transport, "that `solve_transport` returns")
-    *batch, _, m = problem.cost.shape
+    *batch, n, m = problem.cost.shape
     whole = jnp.issubdtype(problem.supply.dtype, jnp.integer)
     of_mass = (INTEGERS & SOLVED, "integers, as `supply` is") if whole else (REAL, "real numbers")
     kinds = {
@@ -127,13 +131,15 @@ def _as_transport(result: Transport, problem: TransportProblem) -> Transport:
         "mass": of_mass,
         "col_dual": (REAL, "real numbers"),
     }
+    if problem.moved is not None:
+        kinds["row_dual"] = kinds["col_dual"]
     fields = {
         name: as_array(f"result.{name}", getattr(result, name), dtypes=dtypes, must=f"be {words}")
         for name, (dtypes, words) in kinds.items()
     }
     entries = fields["rows"].shape[-1:]
     for name, x in fields.items():
-        shape = (*batch, m) if name == "col_dual" else (*batch, *entries)
+        shape = (*batch, *{"row_dual": (n,), "col_dual": (m,)}.get(name, entries))
         if x.shape != shape or len(shape) != len(batch) + 1:
             raise ValueError(
                 f"`result.{name}` must have shape {shape} to go with `cost`, `supply` and "
@@ -146,18 +152,22 @@ def _as_transport(result: Transport, problem: TransportProblem) -> Transport:
 
 
 @compiled(static_argnames="maximize")
-def _check(problem: TransportProblem, result: Transport, *, maximize: bool) -> TransportCheck:
-    def check(problem: TransportProblem, result: Transport) -> TransportCheck:
-        one = partial(_check_one, maximize=maximize)
+def _check(
+    problem: TransportProblem, unmatched_cost: Array | None, result: Transport, *, maximize: bool
+) -> TransportCheck:
+    def check(*arguments: Any) -> TransportCheck:
+        one = bind(_check_one, maximize=maximize)
         for _ in problem.cost.shape[:-2]:
             one = jax.vmap(one)
-        return one(problem, result)
+        return one(*arguments)
 
-    return over_batch_shards(check, problem, result, core_dims=2)
+    return over_batch_shards(check, problem, unmatched_cost, result, core_dims=2)
 
 
-def _check_one(problem: TransportProblem, result: Transport, *, maximize: bool) -> TransportCheck:
-    cost, supply, demand, row_mask, col_mask = problem
+def _check_one(
+    problem: TransportProblem, unmatched_cost: Array | None, result: Transport, *, maximize: bool
+) -> TransportCheck:
+    cost, supply, demand, row_mask, col_mask, moved, _ = problem
     n, m = cost.shape
     rows = jnp.ones_like(supply, bool) if row_mask is None else row_mask
     cols = jnp.ones_like(demand, bool) if col_mask is None else col_mask
@@ -177,13 +187,49 @@ def _check_one(problem: TransportProblem, result: Transport, *, maximize: bool) 
     valid = (empty | real).all() & _are_different(i, j, used)
     valid &= (~used | jnp.isfinite(_at(c, i, j))).all()
     supply, demand = jnp.where(rows, supply, 0), jnp.where(cols, demand, 0)
-    valid &= _are_sums(mass, i, supply, supply, n + m) & _are_sums(mass, j, demand, supply, n + m)
+    stays = moved is not None or unmatched_cost is not None
+    near = _forgiven(supply, demand) if stays else _forgiven(supply)
+    left, fits = _left(mass, i, supply, near)
+    unmet, fits_too = _left(mass, j, demand, near)
+    valid &= fits & fits_too
 
     tiny = (exists & _between_0_and(_small(v.dtype), cost)).any()
     tiny |= _between_0_and(_small(v.dtype), v).any()
+    if not stays:
+        valid &= (left == 0).all() & (unmet == 0).all()
+        terms = [_terms_of_gap(c, c_rest, v, mass, i, j)]
+    elif moved is not None:
+        one = jnp.zeros_like(i)
+        valid &= (_left(mass, one, moved[None], near)[0] == 0).all()
+        u = jnp.where(rows, -result.row_dual if maximize else result.row_dual, 0).astype(c.dtype)
+        tiny |= _between_0_and(_small(u.dtype), u).any()
+        valid &= jnp.isfinite(u).all()
+        u, v = jnp.minimum(u, 0), jnp.minimum(v, 0)
+        terms = [_terms_of_partial(c, c_rest, u, v, mass, i, j), _times_up(left, -u)]
+        terms.append(_times_up(unmet, -v))
+    else:
+        assert unmatched_cost is not None
+        tiny |= (rows & _between_0_and(_small(v.dtype), unmatched_cost)).any()
+        v = jnp.minimum(v, 0)
+        terms = [_times_up(unmet, -v)]
+        # What stays is moved to one more column, whose dual is 0.
+        r, r_rest = _split(unmatched_cost, maximize)
+        r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
+        valid &= ((left == 0) | (r < jnp.inf)).all()
+        c = jnp.concatenate([c, r[:, None]], 1)
+        if c_rest is not None or r_rest is not None:
+            rests = (
+                (jnp.zeros_like(c[:, :m]) if c_rest is None else c_rest),
+                (jnp.zeros_like(r) if r_rest is None else r_rest),
+            )
+            c_rest = jnp.concatenate([rests[0], rests[1][:, None]], 1)
+        v = jnp.concatenate([v, jnp.zeros_like(v, shape=(1,))])
+        i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
+        j = jnp.concatenate([j, jnp.full((n,), m, jnp.int32)])
+        mass = jnp.concatenate([mass, left.astype(mass.dtype)])
+        terms.append(_terms_of_gap(c, c_rest, v, mass, i, j))
     flushed = jnp.where(tiny, _flushed(cost.dtype, mass), 0)
-    terms = jnp.concatenate([_terms_of_gap(c, c_rest, v, mass, i, j), flushed[None]])
-    gap = 0 - _sum_down(-terms)
+    gap = 0 - _sum_down(-jnp.concatenate([*terms, flushed[None]]))
     proved = valid & jnp.isfinite(v).all() & (c > -jnp.inf).all() & ~jnp.isnan(gap)
     gap = jnp.where(proved, gap, jnp.inf)
     return TransportCheck(valid=valid, optimal=gap == 0, gap=gap)
@@ -205,26 +251,36 @@ def _are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, "
     return ~((i[1:] == i[:-1]) & (j[1:] == j[:-1])).any()
 
 
-def _are_sums(
-    mass: Num[Array, " k"], index: Array, expected: Num[Array, " l"], supply: Array, sides: int
-) -> Bool[Array, ""]:
-    """Whether entries sum to the masses of their row (or column)."""
+def _forgiven(*masses: Num[Array, " k"]) -> Float[Array, ""]:
+    """How much sums of a plan may be off: 0 for integers."""
+    real, zero = result_float(), jnp.zeros((), result_float())
+    if jnp.issubdtype(masses[0].dtype, jnp.integer):
+        return zero
+    info, sides = jnp.finfo(masses[0].dtype), sum(x.size for x in masses) + 2
+    total = sum((x.astype(real).sum() for x in masses), zero)
+    # XLA may flush masses below the least normal number.
+    return 3 * sides * float(info.eps) * total + 2 * sides * float(info.tiny)
+
+
+def _left(
+    mass: Num[Array, " k"], index: Array, expected: Num[Array, " l"], forgiven: Array
+) -> tuple[Num[Array, " l"], Bool[Array, ""]]:
+    """What the entries leave of the masses of their row (or column), and whether any is left."""
     real = result_float()
     if expected.size == 0:
-        return jnp.ones_like(mass.sum(), bool)
+        return expected, jnp.ones_like(mass.sum(), bool)
     sums = jnp.zeros_like(expected, real).at[index].add(mass.astype(real))
     if not jnp.issubdtype(expected.dtype, jnp.integer):
-        eps, tiny = float(jnp.finfo(expected.dtype).eps), float(jnp.finfo(expected.dtype).tiny)
-        # XLA may flush masses below the least normal number.
-        allowed = 3 * sides * eps * supply.astype(real).sum() + 2 * sides * tiny
         finite = jnp.isfinite(expected).all() & (expected >= 0).all() & jnp.isfinite(sums).all()
-        return finite & (jnp.abs(sums - expected.astype(real)) <= allowed).all()
-    # Sums in 2^bits agree, and floats show that the sum did not wrap around: then it would be at
-    # least 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
+        left = expected.astype(real) - sums
+        left = jnp.where(jnp.abs(left) <= forgiven, 0, left)
+        return left, finite & (left >= 0).all()
+    # Sums in 2^bits, and floats show that the sum did not wrap around: then it would be at least
+    # 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
     wide = jnp.promote_types(mass.dtype, expected.dtype)
-    kept = jnp.zeros_like(expected, wide).at[index].add(mass.astype(wide))
+    left = expected.astype(wide) - jnp.zeros_like(expected, wide).at[index].add(mass.astype(wide))
     fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
-    return ((kept == expected.astype(wide)) & fits & (expected >= 0)).all()
+    return left, ((left >= 0) & fits & (expected >= 0)).all()
 
 
 def _terms_of_gap(
@@ -240,6 +296,20 @@ def _terms_of_gap(
     own, own_rest = _minus(own, own_rest, -_at(v[None, :], 0 * i, j))
     u, u_rest = (_at(y[:, None], i, 0 * j) for y in (u, u_rest))
     slack = 0 - _sum_down(jnp.stack([own, u, own_rest, u_rest], -1))
+    return _times_up(mass, slack)
+
+
+def _terms_of_partial(
+    c: Array, c_rest: Array | None, u: Array, v: Array, mass: Num[Array, " k"], i: Array, j: Array
+) -> Float[Array, " k"]:
+    """Upper bounds of mass times slack, where each unit moved may earn the least slack."""
+    x, x_rest = _minus(c, c_rest, v[None, :])
+    parts = jnp.broadcast_arrays(x, jnp.where(x < jnp.inf, x_rest, 0), -u[:, None])
+    least = _sum_down(jnp.stack(parts, -1)).min(initial=jnp.inf)
+    least = jnp.where(least < jnp.inf, least, 0)
+    own = [-_at(c, i, j), _at(v[None, :], 0 * i, j), _at(u[:, None], i, 0 * j)]
+    own += [] if c_rest is None else [-_at(c_rest, i, j)]
+    slack = 0 - _sum_down(jnp.stack([*own, jnp.broadcast_to(least, own[0].shape)], -1))
     return _times_up(mass, slack)
 
 

@@ -21,9 +21,14 @@ def transport(problem: TransportProblem, *, maximize: bool) -> Transport:
 
 def counted(problem: TransportProblem, *, maximize: bool) -> tuple[Transport, jnp.ndarray]:
     """The result, and the numbers of bids and of pivots, `i32[..., 2]`."""
-    cost, supply, demand, row_mask, col_mask = problem
-    optional = {"row_mask": row_mask, "col_mask": col_mask}
-    masks = [x for x in optional.values() if x is not None]
+    cost, supply, demand, *_ = problem
+    optional = {
+        "row_mask": (problem.row_mask, 1),
+        "col_mask": (problem.col_mask, 1),
+        "moved": (problem.moved, 0),
+        "col_dual": (problem.col_dual, 1),
+    }
+    given = {name: (x, core) for name, (x, core) in optional.items() if x is not None}
     n, m = cost.shape[-2:]
     entries, real = max(n + m - 1, 0), result_float()
     results = [
@@ -39,10 +44,10 @@ def counted(problem: TransportProblem, *, maximize: bool) -> tuple[Transport, jn
     ]
     *fields, counts = native_call(
         "jaxmatch_transport",
-        [cost, supply, demand, *masks],
+        [cost, supply, demand, *(x for x, _ in given.values())],  # type: ignore[list-item]
         results,
-        core_dims=[2, 1, 1, *(1 for _ in masks)],
-        present=names_of(**optional),
+        core_dims=[2, 1, 1, *(core for _, core in given.values())],
+        present=names_of(**{name: x for name, (x, _) in given.items()}),
         maximize=maximize,
     )
     return Transport(*fields), counts

@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.problem import as_cost, as_mask
+from jaxmatch._assignment.problem import as_col_dual, as_cost, as_mask
 from jaxmatch._common.arguments import as_array
+from jaxmatch._common.given import INTEGERS, REAL, SOLVED
 from jaxmatch._ffi.place import BY_JAX, Place
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Num
+    from jaxtyping import Array, Bool, Float, Num
 
 
 class TransportProblem(NamedTuple):
@@ -26,6 +27,9 @@ class TransportProblem(NamedTuple):
     demand: Num[Array, "... m"]  # in the dtype of `supply`
     row_mask: Bool[Array, "... n"] | None = None
     col_mask: Bool[Array, "... m"] | None = None
+    # The last row and the last column are dummies, see `jaxmatch._transport.dummies`.
+    moved: Num[Array, "..."] | None = None
+    col_dual: Float[Array, "... m"] | None = None  # for a warm start
 
 
 def as_problem(
@@ -34,10 +38,15 @@ def as_problem(
     demand: ArrayLike,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
+    partial: ArrayLike | None = None,
+    col_dual: ArrayLike | None = None,
     *,
     place: Place = BY_JAX,
 ) -> TransportProblem:
-    """Checks the arguments and broadcasts them to one batch shape and one dtype of masses."""
+    """Checks the arguments and broadcasts them to one batch shape and one dtype of masses.
+
+    `moved` of the result is `partial`: it has no dummies yet.
+    """
     cost = as_cost(cost, place)
     supply, demand = (
         as_array(name, x, place) for name, x in (("supply", supply), ("demand", demand))
@@ -68,6 +77,8 @@ def as_problem(
         expand(demand.astype(dtype), 1),
         as_mask("row_mask", row_mask, (*batch, n), place),
         as_mask("col_mask", col_mask, (*batch, m), place),
+        _as_partial(partial, dtype, batch, place),
+        as_col_dual(col_dual, (*batch, m), place),
     )
 
 
@@ -77,3 +88,19 @@ def mass_dtype(*dtypes: np.dtype) -> np.dtype:
     wide = any(x.itemsize == 8 for x in floats or dtypes)
     name = "float" if floats else "int"
     return np.dtype(jax.dtypes.canonicalize_dtype(np.dtype(f"{name}{64 if wide else 32}")))
+
+
+def _as_partial(
+    partial: ArrayLike | None, dtype: np.dtype, batch: tuple[int, ...], place: Place
+) -> Num[Array, "..."] | None:
+    if partial is None:
+        return None
+    whole = jnp.issubdtype(dtype, jnp.integer)
+    words = "an integer, as `supply` and `demand` are" if whole else "a real number"
+    x = as_array("partial", partial, place, INTEGERS & SOLVED if whole else REAL, f"be {words}")
+    try:
+        return place.xp.broadcast_to(x.astype(dtype), batch)
+    except ValueError:
+        raise ValueError(
+            f"`partial` has shape {x.shape}, which does not broadcast to the batch shape {batch}."
+        ) from None

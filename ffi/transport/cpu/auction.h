@@ -21,13 +21,14 @@ struct Auction {
   double epsilon;
   Holding* pool;  // [size]
   int32_t size, made, unused;
-  int32_t* top;   // [cols] the holding with the greatest key
+  int32_t* top;     // [cols] the holding with the greatest key
   int32_t* of_row;  // [rows] the first holding
-  int64_t* held;  // [cols] mass
-  int64_t* rest;  // [rows] free mass
-  int32_t* ring;  // [rows] rows with free mass, which take turns
+  int64_t* held;    // [cols] mass
+  int64_t* rest;    // [rows] free mass
+  int32_t* ring;    // [rows] rows with free mass, which take turns
   int32_t first, free_rows;
   int64_t bids;
+  bool warm;  // prices are given
 
   int32_t merge(int32_t a, int32_t b) {
     int32_t root = kNone, *at = &root;
@@ -69,7 +70,7 @@ struct Auction {
     for (int32_t j = 0; j < c.cols; ++j) {
       top[j] = kNone;
       held[j] = 0;
-      c.v[j] = 0;
+      if (!warm) c.v[j] = 0;
     }
     for (int32_t i = 0; i < c.rows; ++i) {
       rest[i] = 0;
@@ -168,12 +169,13 @@ struct Auction {
   }
 
   void run(double* least) {
-    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-3;  // parts of the spread
+    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-2;  // parts of the spread
     constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;
     const int32_t few = c.rows / kStopPart > kFewest ? c.rows / kStopPart : kFewest;
     clear();
     const double spread = spread_of_costs(c);
-    for (epsilon = spread * kFirst; spread > 0; epsilon *= kFactor) {
+    epsilon = spread * (warm ? kLast : kFirst);
+    for (; spread > 0; epsilon *= kFactor) {
       begin(least);
       const int64_t most = bids + int64_t(kMostBidsPerRow) * c.rows;
       while (free_rows > few && bids < most) {

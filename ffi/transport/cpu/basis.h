@@ -4,14 +4,14 @@
 
 // Nodes are rows, then columns, then a root. A node without a row or column above it hangs from the
 // root by an artificial arc, on which no mass can move: all artificial arcs lead to the root, and
-// supplies equal demands. Every arc without mass leads towards the root (Cunningham 1976: a strongly
-// feasible basis, with which the method cannot cycle).
+// supplies equal demands. Every arc without mass leads towards the root (Cunningham 1976: a
+// strongly feasible basis, with which the method cannot cycle).
 template <class C>
 struct Basis {
   const C& c;
-  int32_t nodes;   // without the root
-  int32_t* above;  // [nodes + 1] parents
-  int64_t* flow;   // [nodes] mass on the arc to the parent
+  int32_t nodes;                     // without the root
+  int32_t* above;                    // [nodes + 1] parents
+  int64_t* flow;                     // [nodes] mass on the arc to the parent
   int32_t *child, *next, *previous;  // lists of children
   int32_t* size;                     // of subtrees
   int64_t* price;                    // u of rows, v of columns, in whole units

@@ -1,5 +1,6 @@
 // Canonical form: only rows and columns that have mass, at least as many rows as columns. The costs
-// are copied if the problem is transposed or a column is left out. Otherwise they are read in place.
+// are copied if the problem is transposed or a column is left out. Otherwise they are read in
+// place.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
@@ -48,7 +49,7 @@ struct Workspace {
   using Elem = typename C::Elem;
 
   Masses masses;
-  double *u, *v;       // [n], [m]
+  double *u, *v;  // [n], [m]
   int32_t *n_list, *m_list;
   int64_t *supply, *demand;  // canonical
   Holding* pool;

@@ -51,10 +51,10 @@ struct Costs {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;    // NaN, or infinite on the side that does not forbid
-  bool forbids = false;    // some pair is forbidden
-  uint64_t most_whole = 0; // greatest magnitude of integers
-  double most = 0;         // and of finite floats
+  bool invalid = false;     // NaN, or infinite on the side that does not forbid
+  bool forbids = false;     // some pair is forbidden
+  uint64_t most_whole = 0;  // greatest magnitude of integers
+  double most = 0;          // and of finite floats
 };
 
 // Looks at all unmasked costs, also those of rows and columns without mass.

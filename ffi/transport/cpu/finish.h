@@ -35,8 +35,8 @@ void write_failure(const TransportProblem& p, Status status) {
   *p.status = status;
 }
 
-// A part of the tree that hangs from a forbidden pair without mass hangs from the root instead, with
-// moderate prices, as no allowed pair needs those of a forbidden one.
+// A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
+// with moderate prices, as no allowed pair needs those of a forbidden one.
 template <class C>
 void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
   for (int32_t x = 0; x < b.nodes; ++x) {
@@ -62,9 +62,7 @@ void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
     }
     const int64_t wanted = b.is_row(x) ? b.price[x] : -b.price[x];
     const int64_t less = wanted < 0 ? 0 : wanted < most ? wanted : most;
-    b.for_subtree(x, [&](int32_t y) {
-      b.set_price(y, b.price[y] + (b.is_row(y) ? -less : less));
-    });
+    b.for_subtree(x, [&](int32_t y) { b.set_price(y, b.price[y] + (b.is_row(y) ? -less : less)); });
   }
 }
 

@@ -46,6 +46,8 @@ ffi::ErrorOr<Batch> decode(ffi::RemainingArgs args, ffi::RemainingRets rets, Att
   if (cost->dimensions().size() < 2) return wrong("costs must have shape [..., n, m]");
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType mass = supply->element_type(), real = dtype_at(kValue);
+  const auto moved = optional_operand(args, given, "moved", mass, 3);
+  const auto start = optional_operand(args, given, "col_dual", real, 3);
   for (size_t at : {kRows, kCols, kStatusAt, kCounts}) {
     if (dtype_at(at) != ffi::S32) return wrong("indices, status and counts must be int32");
   }
@@ -61,6 +63,7 @@ ffi::ErrorOr<Batch> decode(ffi::RemainingArgs args, ffi::RemainingRets rets, Att
   if (!cost_dtype || !mass_dtype) return wrong("unsupported dtype");
   const auto dimensions = cost->dimensions();
   const int64_t n = dimensions[dimensions.size() - 2], m = dimensions[dimensions.size() - 1];
+  if (moved && n * m == 0) return wrong("dummies are missing");
   if (n + m > INT32_MAX / 16) return wrong("more than 2^27 rows and columns");
   const auto data = [](const auto& buffer) {
     return static_cast<const uint8_t*>(buffer ? buffer->untyped_data() : nullptr);
@@ -77,6 +80,8 @@ ffi::ErrorOr<Batch> decode(ffi::RemainingArgs args, ffi::RemainingRets rets, Att
   p.mass_dtype = *mass_dtype;
   p.row_mask = data(row_mask);
   p.col_mask = data(col_mask);
+  p.moved = data(moved);
+  p.start_dual = data(start);
   p.result_dtype = *dtype_of(real);
   p.rows = static_cast<int32_t*>(result(kRows));
   p.cols = static_cast<int32_t*>(result(kCols));
@@ -105,6 +110,8 @@ TransportProblem problem_of(const Batch& batch, int64_t b) {
   skip(p.demand, p.m * mass);
   skip(p.row_mask, p.n);
   skip(p.col_mask, p.m);
+  skip(p.moved, mass);
+  skip(p.start_dual, p.m * real);
   skip(p.rows, entries * 4);
   skip(p.cols, entries * 4);
   skip(p.mass, entries * mass);

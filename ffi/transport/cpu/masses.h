@@ -67,33 +67,62 @@ inline void spread_difference(int64_t* x, int64_t size, int64_t total, int64_t m
   x[most] += left;
 }
 
+inline int64_t read_integer(const void* x, Dtype dtype, int64_t at) {
+  return dtype == Dtype::kS32 ? static_cast<const int32_t*>(x)[at]
+                              : static_cast<const int64_t*>(x)[at];
+}
+
+inline void read_integers(const void* x, Dtype dtype, const uint8_t* mask, int64_t size,
+                          int64_t* out) {
+  for (int64_t k = 0; k < size; ++k) out[k] = mask && !mask[k] ? 0 : read_integer(x, dtype, k);
+}
+
+// Gives the dummies what the others lack: all sums are then `rows` + `cols` - `moved`.
+inline void fill_dummies(const TransportProblem& p, int64_t rows, int64_t cols, int64_t moved,
+                         Masses* out) {
+  out->row[p.n - 1] = cols - moved;
+  out->col[p.m - 1] = rows - moved;
+  out->total = rows + cols - moved;
+}
+
+inline Status read_integer_masses(const TransportProblem& p, unsigned __int128 rows,
+                                  unsigned __int128 cols, Masses* out) {
+  unsigned __int128 total = rows, moved = 0;
+  if (p.moved) {
+    const int64_t given = read_integer(p.moved, p.mass_dtype, 0);
+    if (given < 0) return kInvalidMass;
+    moved = (unsigned __int128)(given);
+    total = rows + cols - (moved < rows ? moved : rows);
+  }
+  if ((rows | cols | total) >> kTotalBits) return kOverflow;
+  if (p.moved ? moved > rows || moved > cols : rows != cols) return kUnbalanced;
+  read_integers(p.supply, p.mass_dtype, p.row_mask, p.n, out->row);
+  read_integers(p.demand, p.mass_dtype, p.col_mask, p.m, out->col);
+  out->total = int64_t(total);
+  if (p.moved) fill_dummies(p, int64_t(rows), int64_t(cols), int64_t(moved), out);
+  return kOptimal;
+}
+
 inline Status read_masses(const TransportProblem& p, Masses* out) {
   const bool integers = p.mass_dtype == Dtype::kS32 || p.mass_dtype == Dtype::kS64;
   double supply, demand;
   unsigned __int128 rows, cols;
-  if (!sum_masses(p.supply, p.mass_dtype, p.row_mask, p.n, &supply, &rows) ||
-      !sum_masses(p.demand, p.mass_dtype, p.col_mask, p.m, &demand, &cols)) {
+  const int64_t n = p.moved ? p.n - 1 : p.n, m = p.moved ? p.m - 1 : p.m;
+  if (!sum_masses(p.supply, p.mass_dtype, p.row_mask, n, &supply, &rows) ||
+      !sum_masses(p.demand, p.mass_dtype, p.col_mask, m, &demand, &cols)) {
     return kInvalidMass;
   }
-  if (integers) {
-    if (rows != cols) return kUnbalanced;
-    if (rows >> kTotalBits) return kOverflow;
-    for (int64_t i = 0; i < p.n; ++i) {
-      out->row[i] = p.row_mask && !p.row_mask[i]    ? 0
-                    : p.mass_dtype == Dtype::kS32 ? static_cast<const int32_t*>(p.supply)[i]
-                                                  : static_cast<const int64_t*>(p.supply)[i];
-    }
-    for (int64_t j = 0; j < p.m; ++j) {
-      out->col[j] = p.col_mask && !p.col_mask[j]    ? 0
-                    : p.mass_dtype == Dtype::kS32 ? static_cast<const int32_t*>(p.demand)[j]
-                                                  : static_cast<const int64_t*>(p.demand)[j];
-    }
-    out->total = int64_t(rows);
-    return kOptimal;
+  if (integers) return read_integer_masses(p, rows, cols, out);
+  const double forgiven = tolerance(p.mass_dtype, p.n + p.m);
+  double most = fmax(supply, demand), moved = 0;
+  if (p.moved) {
+    moved = read_real(p.moved, p.mass_dtype, 0);
+    if (!(moved >= 0 && moved < __builtin_inf())) return kInvalidMass;
+    if (moved > fmin(supply, demand) * (1 + forgiven)) return kUnbalanced;
+    most = supply + demand;
   }
-  const double most = fmax(supply, demand);
   if (!(most < __builtin_inf())) return kOverflow;
-  if (fabs(supply - demand) > tolerance(p.mass_dtype, p.n + p.m) * most) return kUnbalanced;
+  if (!p.moved && fabs(supply - demand) > forgiven * most) return kUnbalanced;
   if (most == 0) {
     for (int64_t i = 0; i < p.n; ++i) out->row[i] = 0;
     for (int64_t j = 0; j < p.m; ++j) out->col[j] = 0;
@@ -101,10 +130,18 @@ inline Status read_masses(const TransportProblem& p, Masses* out) {
   }
   const int lowest = ilogb(most) + 1 - kTotalBits;
   out->unit = ldexp(1, lowest < -1022 ? -1022 : lowest);
-  out->total = round_masses(p.supply, p.mass_dtype, p.row_mask, p.n, out->unit, out->row,
-                            &out->rounded);
-  const int64_t total = round_masses(p.demand, p.mass_dtype, p.col_mask, p.m, out->unit, out->col,
-                                     &out->rounded);
+  out->total =
+      round_masses(p.supply, p.mass_dtype, p.row_mask, n, out->unit, out->row, &out->rounded);
+  const int64_t total =
+      round_masses(p.demand, p.mass_dtype, p.col_mask, m, out->unit, out->col, &out->rounded);
+  if (p.moved) {
+    const double units = rint(moved / out->unit);
+    const int64_t least = out->total < total ? out->total : total;
+    const int64_t whole = units < double(least) ? int64_t(units) : least;
+    out->rounded |= double(whole) * out->unit != moved;
+    fill_dummies(p, out->total, total, whole, out);
+    return kOptimal;
+  }
   if (total != out->total) {
     // All masses of one side may be below half a unit, where the least double bounds it.
     if (total == 0 || out->total == 0) return kUnbalanced;

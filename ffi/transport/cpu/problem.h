@@ -28,16 +28,20 @@ struct TransportProblem {
   // Null where not given.
   const uint8_t* row_mask;  // [n]
   const uint8_t* col_mask;  // [m]
+  // Scalar: the last row and the last column are dummies, whose given masses do not count. So much
+  // mass moves between others if the pair of the dummies is forbidden, and at least so much if not.
+  const void* moved;
+  const void* start_dual;  // [m] in result_dtype: where the auction starts
 
-  Dtype result_dtype;   // kF32 or kF64, of value, duals and gap
-  int32_t *rows, *cols; // [n + m - 1] entries of the plan; -1 after the last one
-  void* mass;           // [n + m - 1] in mass_dtype
-  void* value;          // scalar
-  void* row_dual;       // [n]
-  void* col_dual;       // [m]
-  void* gap;            // scalar
-  int32_t* status;      // scalar
-  int32_t* counts;      // [kNumCounts]
+  Dtype result_dtype;    // kF32 or kF64, of value, duals and gap
+  int32_t *rows, *cols;  // [n + m - 1] entries of the plan; -1 after the last one
+  void* mass;            // [n + m - 1] in mass_dtype
+  void* value;           // scalar
+  void* row_dual;        // [n]
+  void* col_dual;        // [m]
+  void* gap;             // scalar
+  int32_t* status;       // scalar
+  int32_t* counts;       // [kNumCounts]
 };
 
 // Solves one problem. Returns false, and writes no results, if memory ran out.

@@ -1,5 +1,5 @@
-// The network simplex method on a strongly feasible basis (Ahuja, Magnanti and Orlin, Network Flows,
-// 1993, chapter 11). Prices are exact, in whole units.
+// The network simplex method on a strongly feasible basis (Ahuja, Magnanti and Orlin, Network
+// Flows, 1993, chapter 11). Prices are exact, in whole units.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
@@ -107,8 +107,8 @@ struct Simplex {
     }
   };
 
-  // Pivots until no reduced cost is negative. Prices rows in turn by `price(i, entering)`, and takes
-  // the best of a few rows.
+  // Pivots until no reduced cost is negative. Prices rows in turn by `price(i, entering)`, and
+  // takes the best of a few rows.
   template <class Price>
   void run_rounds(const Price& price) {
     constexpr int32_t kRowsAtOnce = 4;

@@ -40,8 +40,8 @@ namespace {
 
 // Writes all duals and returns the greatest magnitude. u and v are scratch.
 template <class C>
-double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c,
-                   const Basis<C>& b, double* u, double* v) {
+double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
+                   double* u, double* v) {
   const double nan = __builtin_nan(""), per_unit = 1 / fabs(c.scale), sign = p.maximize ? -1 : 1;
   for (int64_t i = 0; i < p.n; ++i) u[i] = nan;
   for (int64_t j = 0; j < p.m; ++j) v[j] = nan;
@@ -144,6 +144,29 @@ void write_empty(const TransportProblem& p, double* u, double* v) {
   *p.status = kOptimal;
 }
 
+// Sets the column prices of the auction, if duals are given and finite.
+template <class C>
+bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, double* u) {
+  if (!p.start_dual) return false;
+  const double sign = p.maximize ? -1 : 1, scale = fabs(c.scale);
+  const auto dual = [&](int64_t j) { return sign * read_real(p.start_dual, p.result_dtype, j); };
+  for (int64_t j = 0; j < p.m; ++j) {
+    if (!(fabs(dual(j)) * scale < 0x1p52)) return false;  // exact as doubles
+  }
+  if (!f.transposed) {
+    for (int32_t j = 0; j < c.cols; ++j) c.v[j] = rint(dual(f.col_list[j]) * scale);
+    return true;
+  }
+  // The prices of rows are the greatest that those of columns allow.
+  for (int32_t j = 0; j < c.cols; ++j) u[j] = __builtin_inf();
+  for (int32_t i = 0; i < c.rows; ++i) {
+    const double v = dual(f.row_list[i]) * scale;
+    for (int32_t j = 0; j < c.cols; ++j) u[j] = fmin(u[j], c.key(i, j) - v);
+  }
+  for (int32_t j = 0; j < c.cols; ++j) c.v[j] = u[j] < __builtin_inf() ? rint(u[j]) : 0;
+  return true;
+}
+
 template <class Elem>
 bool solve_as(const TransportProblem& p, Arena* arena) {
   using C = Costs<DoubleLanes, Elem>;
@@ -181,8 +204,23 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
   }
   f.list(w);
   set_costs(&c, f, w);
-  Auction<C> auction{c, w.supply, w.demand, 0, w.pool, w.pool_size, 0, kNone, w.top, w.of_row,
-                     w.held, w.rest, w.ring, 0, 0, 0};
+  Auction<C> auction{c,
+                     w.supply,
+                     w.demand,
+                     0,
+                     w.pool,
+                     w.pool_size,
+                     0,
+                     kNone,
+                     w.top,
+                     w.of_row,
+                     w.held,
+                     w.rest,
+                     w.ring,
+                     0,
+                     0,
+                     0,
+                     start_warm(p, f, c, w.u)};
   auction.run(w.u);
   Basis<C> basis = w.basis(c);
   basis.clear();

@@ -1,0 +1,127 @@
+"""Partial problems as balanced ones: a dummy row and a dummy column take what is left.
+
+The dummy column takes the supply that is not moved, the dummy row brings the demand that is not
+met. The solvers compute both masses on their grid, from `moved`: if the pair of the dummies is
+forbidden, exactly that much moves between the other rows and columns; if it is allowed, at cost 0,
+at least that much, and 0 lets the costs decide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.arguments import MUST, as_array
+from jaxmatch._common.result import Transport
+from jaxmatch._ffi.place import BY_JAX, Place
+from jaxmatch._transport.problem import TransportProblem
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Num
+
+
+def as_unmatched_cost(
+    unmatched_cost: ArrayLike | None, problem: TransportProblem, place: Place = BY_JAX
+) -> Num[Array, "... n"] | None:
+    """In the dtype of the costs, or with float costs in a wider one."""
+    if unmatched_cost is None:
+        return None
+    dtype = problem.cost.dtype
+    r = as_array("unmatched_cost", unmatched_cost, place, must=f"be real and {MUST}")
+    if jnp.issubdtype(dtype, jnp.integer):
+        if not jnp.issubdtype(r.dtype, jnp.integer):
+            raise TypeError(
+                f"`unmatched_cost` must be an integer, as `cost` is ({dtype}), got {r.dtype}; cast "
+                "one of them."
+            )
+    elif isinstance(unmatched_cost, (bool, int, float)):
+        r = r.astype(dtype)
+    shape = problem.cost.shape[:-1]
+    try:
+        return place.xp.broadcast_to(r.astype(jnp.promote_types(dtype, r.dtype)), shape)
+    except ValueError:
+        raise ValueError(
+            f"`unmatched_cost` has shape {r.shape}, which does not broadcast to {shape} "
+            "(the batch shape of `cost` and one entry per row)."
+        ) from None
+
+
+def with_dummies(
+    problem: TransportProblem, unmatched_cost: Array | None, *, maximize: bool, xp: Any = jnp
+) -> TransportProblem:
+    """The balanced problem. `moved` must be given if `unmatched_cost` is not."""
+    cost = problem.cost
+    *batch, n, m = cost.shape
+    if unmatched_cost is None:
+        unmatched, both = xp.zeros((*batch, n), cost.dtype), _forbidding(problem, maximize, xp)
+    else:
+        cost = cost.astype(unmatched_cost.dtype)
+        unmatched, both = unmatched_cost, xp.zeros(batch, cost.dtype)
+    last = xp.concatenate([xp.zeros((*batch, m), cost.dtype), both[..., None]], -1)
+    cost = xp.concatenate([cost, unmatched[..., None]], -1)
+    cost = xp.concatenate([cost, last[..., None, :]], -2)
+
+    def wider(x: Array | None, value: bool | int) -> Any:
+        if x is None:
+            return None
+        return xp.concatenate([x, xp.full((*batch, 1), value, x.dtype)], -1)
+
+    moved = problem.moved
+    return TransportProblem(
+        cost,
+        wider(problem.supply, 0),
+        wider(problem.demand, 0),
+        wider(problem.row_mask, True),
+        wider(problem.col_mask, True),
+        xp.zeros(batch, problem.supply.dtype) if moved is None else moved,
+        wider(problem.col_dual, 0),
+    )
+
+
+def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array, "..."]:
+    """A cost that no optimal plan pays: more than any pair with mass can save."""
+    cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
+    batch = cost.shape[:-2]
+    if jnp.issubdtype(cost.dtype, jnp.floating):
+        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype)
+    if row_mask is not None:
+        cost = xp.where(row_mask[..., :, None], cost, 0)
+    if col_mask is not None:
+        cost = xp.where(col_mask[..., None, :], cost, 0)
+    if maximize:
+        return -1 - cost.max((-2, -1), initial=0)
+    least = cost.min((-2, -1), initial=0)
+    most = np.iinfo(cost.dtype).max
+    return xp.where(least <= -most, most, 1 - xp.maximum(least, -most + 1)).astype(cost.dtype)
+
+
+def without_dummies(res: Transport, problem: TransportProblem, xp: Any = jnp) -> Transport:
+    """The result of the problem that had no dummies yet.
+
+    Its duals are shifted so that those of the dummies become 0: then no dual is above 0 where mass
+    may stay (or below, when maximising).
+    """
+    n, m = problem.cost.shape[-2:]
+    own = (res.rows >= 0) & (res.rows < n) & (res.cols < m)
+    # The entries of the dummies go behind those of the others, which keep their order.
+    order = xp.argsort(~own, axis=-1, stable=True)[..., : max(n + m - 1, 0)]
+
+    def kept(x: Array, value: int) -> Array:
+        return xp.take_along_axis(xp.where(own, x, value).astype(x.dtype), order, -1)
+
+    return res.replace(
+        rows=kept(res.rows, -1),
+        cols=kept(res.cols, -1),
+        mass=kept(res.mass, 0),
+        row_dual=_shifted(res.row_dual[..., :n], res.col_dual[..., m:], problem.row_mask, xp),
+        col_dual=_shifted(res.col_dual[..., :m], res.row_dual[..., n:], problem.col_mask, xp),
+    )
+
+
+def _shifted(dual: Array, shift: Array, mask: Array | None, xp: Any) -> Array:
+    dual = dual + shift
+    return dual if mask is None else xp.where(mask, dual, dual * 0)
