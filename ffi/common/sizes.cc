@@ -8,6 +8,7 @@
 #include "grid_cut/cuda/sizes.h"
 #include "matching/cuda/layout.h"
 #include "perturbed/cuda/layout.h"
+#include "transport/cuda/workspace.h"
 
 namespace jaxmatch {
 namespace {
@@ -36,6 +37,7 @@ extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t
       find(flow::kSizes, name, arguments, &size) ||
       find(grid_cut::kSizes, name, arguments, &size) ||
       find(matching::kSizes, name, arguments, &size) ||
-      find(perturbed::kSizes, name, arguments, &size);
+      find(perturbed::kSizes, name, arguments, &size) ||
+      find(transport::kSizes, name, arguments, &size);
   return size;
 }

@@ -24,12 +24,11 @@ _IN_BOTH = (
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",
     "jaxmatch_perturbed_jvp",
+    "jaxmatch_transport",
 )
 
-# On a GPU XLA generates noise as fast, and there is neither Jonker-Volgenant for points nor
-# transport yet.
-_ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_noise", "jaxmatch_transport")
-_TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": _IN_BOTH}
+# On a GPU XLA generates noise as fast, and there is no Jonker-Volgenant for points yet.
+_TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), "CUDA": _IN_BOTH}
 
 # Other exported functions.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")

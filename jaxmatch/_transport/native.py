@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Transport, result_float
 from jaxmatch._ffi.call import Result, names_of, native_call
+from jaxmatch._ffi.results import buffers
+from jaxmatch._ffi.sizes import size
 
 
 if TYPE_CHECKING:
     from jaxmatch._transport.problem import TransportProblem
 
 
-def transport(problem: TransportProblem, *, maximize: bool) -> Transport:
+def transport(
+    problem: TransportProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
+) -> Transport:
     """Solves every problem of the batch in one native call. Arguments must be checked."""
-    return counted(problem, maximize=maximize)[0]
+    return counted(problem, maximize=maximize, platform=platform)[0]
 
 
-def counted(problem: TransportProblem, *, maximize: bool) -> tuple[Transport, jnp.ndarray]:
+def counted(
+    problem: TransportProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
+) -> tuple[Transport, jnp.ndarray]:
     """The result, and the numbers of bids and of pivots, `i32[..., 2]`."""
     cost, supply, demand, *_ = problem
     optional = {
@@ -42,7 +48,9 @@ def counted(problem: TransportProblem, *, maximize: bool) -> tuple[Transport, jn
         Result((), jnp.int32),
         Result((2,), jnp.int32),
     ]
-    *fields, counts = native_call(
+    if platform == "cuda":
+        results += buffers([size("transport.workspace", n, m)])
+    out = native_call(
         "jaxmatch_transport",
         [cost, supply, demand, *(x for x, _ in given.values())],  # type: ignore[list-item]
         results,
@@ -50,4 +58,4 @@ def counted(problem: TransportProblem, *, maximize: bool) -> tuple[Transport, jn
         present=names_of(**{name: x for name, (x, _) in given.items()}),
         maximize=maximize,
     )
-    return Transport(*fields), counts
+    return Transport(*out[:8]), out[8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
@@ -83,9 +83,10 @@ def solve_transport(
     - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same, of
       several plans another one may be found. Duals that are not finite are ignored. No gradient
       flows through it.
-    - `method`: `"network_simplex"` on the CPU: an auction with ε-scaling, whose plan the network
-      simplex method finishes; `"xla"`: the pure-JAX twin for any platform, by successive shortest
-      paths, slow beyond a few hundred rows. `"auto"` is the first on the CPU, the second elsewhere.
+    - `method`: `"network_simplex"`: an auction with ε-scaling supplies a plan that the network
+      simplex method improves, one thread or one block of a GPU for each problem; `"xla"`: the
+      pure-JAX twin for any platform, by successive shortest paths, slow beyond a few hundred rows.
+      `"auto"` is the first on the CPU and on CUDA, the second elsewhere.
 
     **Returns:**
 
@@ -148,7 +149,7 @@ def solve_transport(
         problem = as_problem(cost, *given[:-1], place=place)
         unmatched = as_unmatched_cost(given[-1], problem, place)
         if place.native:
-            solve = bind(transport, maximize=maximize)
+            solve = bind(transport, maximize=maximize, platform="cpu")
             res = _with_dummies(solve, problem, unmatched, maximize=maximize, xp=place.xp)
         else:
             res = _solve(problem, unmatched, maximize=maximize, method=method)
@@ -183,10 +184,12 @@ def _solve(
     return over_batch_shards(solve, problem, unmatched_cost, core_dims=2)
 
 
-def _on_cpu(problem: TransportProblem, *, maximize: bool) -> Transport:
-    return by_platform(
-        bind(_twin, maximize=maximize), problem, cpu=bind(transport, maximize=maximize)
-    )
+def _network_simplex(problem: TransportProblem, *, maximize: bool) -> Transport:
+    def on(platform: Literal["cpu", "cuda"]) -> Callable[[TransportProblem], Transport]:
+        return bind(transport, maximize=maximize, platform=platform)
+
+    twin = bind(_twin, maximize=maximize)
+    return by_platform(twin, problem, cpu=on("cpu"), cuda=on("cuda"))
 
 
 def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:
@@ -201,8 +204,8 @@ def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:
 
 # Every name is accepted on every platform: without a native solver, the pure-JAX twin runs.
 _METHODS: dict[str, Callable[..., Transport]] = {
-    "auto": _on_cpu,
-    "network_simplex": _on_cpu,
+    "auto": _network_simplex,
+    "network_simplex": _network_simplex,
     "xla": _twin,
 }
 

@@ -1,0 +1,110 @@
+// Costs of a problem, read in place: a minimisation in whole units.
+#ifndef JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
+
+#include "transport/cuda/block.cuh"
+
+namespace jaxmatch::transport {
+
+// Sums of costs along a path of a basis stay below this.
+constexpr double kMostOnPath = 0x1p61;
+// Greater magnitudes of floats in units would not survive as_integer().
+constexpr int kMostFloatBits = 50;
+
+// The nearest integer to |x| <= 2^51.
+__device__ inline int64_t as_integer(double x) {
+  constexpr double kMagic = 0x1.8p52;
+  return __double_as_longlong(x + kMagic) - __double_as_longlong(kMagic);
+}
+
+template <class Type>
+struct Costs {
+  using Raw = typename Type::Raw;
+  static constexpr bool kInteger = Type::kIntegral;
+
+  const TransportProblem& p;
+  const int64_t *supply, *demand;  // pairs without either do not exist
+  double scale = 1;                // from costs to units; negative to maximise
+  int64_t forbidden = 0;           // units of a forbidden pair: more than any cycle of allowed ones
+
+  __device__ Raw raw(int64_t i, int64_t j) const {
+    return Type::load(p.cost, i * p.m + j, p.cost_dtype);
+  }
+  __device__ static double real(Raw x) { return Type::real(x); }
+  __device__ double key(int64_t i, int64_t j) const { return real(raw(i, j)) * scale; }
+  __device__ int64_t units_of(Raw x) const {
+    if constexpr (kInteger) {
+      const int64_t y = sizeof(Raw) == 4 ? int64_t(int32_t(x)) : int64_t(x);
+      return scale < 0 ? -y : y;
+    } else {
+      const double y = real(x) * scale;
+      return y < __builtin_huge_val() ? as_integer(y) : forbidden;
+    }
+  }
+  __device__ int64_t units(int64_t i, int64_t j) const { return units_of(raw(i, j)); }
+  __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
+  __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
+};
+
+// Results of a pass over the costs.
+struct CostSummary {
+  bool invalid = false;  // NaN, or infinite on the side that does not forbid
+  bool forbids = false;  // some pair is forbidden
+  double most = 0;       // greatest magnitude of finite costs
+};
+
+// Looks at all unmasked costs, also those of rows and columns without mass.
+template <class C>
+__device__ CostSummary summarize_costs(const Block& b, const C& c) {
+  CostSummary own;
+  const double sign = c.p.maximize ? -1 : 1, infinity = __builtin_huge_val();
+  b.each_by_warp(c.p.n, [&](int64_t i) {
+    if (!c.has_row(i)) return;
+    for (int64_t j = b.lane(); j < c.p.m; j += kWarpSize) {
+      if (!c.has_col(j)) continue;
+      const double x = sign * C::real(c.raw(i, j)), size = fabs(x);
+      own.invalid |= !(x > -infinity);
+      own.forbids |= !(size < infinity);
+      if (size < infinity) own.most = fmax(own.most, size);
+    }
+  });
+  return {b.any(own.invalid), b.any(own.forbids), b.most(own.most)};
+}
+
+// Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
+template <class C>
+__device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
+  const double arcs = 2 * double(shorter) + 2, sign = c.p.maximize ? -1 : 1;
+  if constexpr (C::kInteger) {
+    c.scale = sign;
+    return found.most * arcs <= kMostOnPath;
+  } else {
+    // A path may have a forbidden pair at every other arc, each of which outweighs a cycle.
+    const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
+    const int bits = min(ilogb(most_units), kMostFloatBits);
+    const int most = found.most > 0 ? ilogb(found.most) + 1 : 0;
+    c.scale = sign * ldexp(1.0, min(bits - most, 1000));
+    c.forbidden = int64_t(ldexp(arcs, bits));
+    return true;
+  }
+}
+
+// Whether all costs between rows and columns with mass are whole numbers of units.
+template <class C>
+__device__ bool are_whole(const Block& b, const C& c) {
+  bool rounded = false;
+  if constexpr (!C::kInteger) {
+    b.each_by_warp(c.p.n, [&](int64_t i) {
+      if (c.supply[i] == 0) return;
+      for (int64_t j = b.lane(); j < c.p.m; j += kWarpSize) {
+        const double y = c.key(i, j);
+        if (c.demand[j] > 0 && y < __builtin_huge_val()) rounded |= double(as_integer(y)) != y;
+      }
+    });
+  }
+  return !b.any(rounded);
+}
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_

@@ -1,0 +1,50 @@
+// The kernels for transport problems, one for each type of costs.
+#ifndef JAXMATCH_CUDA_TRANSPORT_KERNELS_H_
+#define JAXMATCH_CUDA_TRANSPORT_KERNELS_H_
+
+#include <cstdint>
+
+#include "transport/cpu/problem.h"
+
+namespace jaxmatch::assignment {
+struct Floats;
+struct Doubles;
+struct Integers;
+struct LongIntegers;
+}  // namespace jaxmatch::assignment
+
+namespace jaxmatch::transport {
+
+using assignment::Doubles, assignment::Floats, assignment::Integers, assignment::LongIntegers;
+
+constexpr int kThreads = 1024;
+
+// The first problem of a batch, and the memory of all.
+struct TransportBatch {
+  TransportProblem first;
+  int64_t size;
+  char* workspace;
+  int64_t workspace_bytes;  // of each problem
+};
+
+using TransportKernel = void (*)(TransportBatch);
+
+template <class Type>
+TransportKernel pick_transport_kernel();
+
+inline TransportKernel transport_kernel_for(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF64:
+      return pick_transport_kernel<Doubles>();
+    case Dtype::kS32:
+      return pick_transport_kernel<Integers>();
+    case Dtype::kS64:
+      return pick_transport_kernel<LongIntegers>();
+    default:
+      return pick_transport_kernel<Floats>();
+  }
+}
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_KERNELS_H_

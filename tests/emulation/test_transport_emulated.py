@@ -1,0 +1,152 @@
+"""The kernels for transport problems, emulated on the CPU: threads take turns in a random order.
+
+Whatever the order: the same bits, and an optimum that the certificate proves.
+"""
+
+import ctypes
+
+import emulated
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_same_bits, to_numpy, x64
+
+import jaxmatch as jm
+from jaxmatch._ffi.sizes import size
+
+
+pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
+_DTYPES = ["bfloat16", "float16", "float32", "float64", "int32", "int64"]
+_ptr, _byte, _long = ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64
+_RESULTS = ["rows", "cols", "mass", "value", "row_dual", "col_dual", "gap", "status", "counts"]
+
+
+class _Problem(ctypes.Structure):
+    """As in ffi/transport/cpu/problem.h."""
+
+    _fields_ = [
+        ("cost", _ptr),
+        ("cost_dtype", _byte),
+        *((name, _long) for name in ("n", "m")),
+        ("maximize", ctypes.c_bool),
+        *((name, _ptr) for name in ("supply", "demand")),
+        ("mass_dtype", _byte),
+        *((name, _ptr) for name in ("row_mask", "col_mask", "moved", "start_dual")),
+        ("result_dtype", _byte),
+        *((name, _ptr) for name in _RESULTS),
+    ]
+
+
+@pytest.fixture(scope="session")
+def library():
+    return emulated.library("transport")
+
+
+def solve(library, cost, supply, demand, *, seed=0, maximize=False, **optional):
+    """A batch `[b, n, m]`, with float64 results; also the numbers of bids and of pivots."""
+    b, n, m = cost.shape
+    bytes_of_one = 4 * size("transport.workspace", n, m)
+    entries = max(n + m - 1, 0)
+    shapes = [(entries,)] * 3 + [(), (n,), (m,), (), (), (2,)]
+    dtypes = [np.int32, np.int32, supply.dtype, *[np.float64] * 4, np.int32, np.int32]
+    found = [np.full((b, *s), -7, d) for s, d in zip(shapes, dtypes, strict=True)]
+    given = {"cost": cost, "supply": supply, "demand": demand, **optional}
+    given = {name: emulated.guarded(np.ascontiguousarray(x)) for name, x in given.items()}
+    problem = _Problem(n=n, m=m, maximize=maximize)
+    problem.cost_dtype = _DTYPES.index(str(cost.dtype))
+    problem.mass_dtype = _DTYPES.index(str(supply.dtype))
+    problem.result_dtype = _DTYPES.index("float64")
+    for name, x in [*given.items(), *zip(_RESULTS, found, strict=True)]:
+        setattr(problem, name, x.ctypes.data)
+    memory = emulated.guarded(np.full(b * bytes_of_one, 0xA5 if seed % 2 else 0xFF, np.uint8))
+    library.emulate_transport(
+        ctypes.byref(problem), _long(b), _ptr(memory.ctypes.data), _long(bytes_of_one),
+        ctypes.c_uint(seed),
+    )  # fmt: skip
+    return jm.Transport(*found[:-1]), found[-1]
+
+
+def assert_as_on_cpu(library, cost, supply, demand, *, seeds=(0, 1), **given):
+    """The same optimum as on a CPU, proved, and the same bits whatever the order of threads."""
+    res, counts = solve(library, cost, supply, demand, seed=seeds[0], **given)
+    for seed in seeds[1:]:
+        again, same = solve(library, cost, supply, demand, seed=seed, **given)
+        assert_same_bits(again, res)
+        assert (counts == same).all()
+    with x64(True):
+        arrays = [jnp.asarray(x) for x in (cost, supply, demand)]
+        masks = {name: jnp.asarray(x) for name, x in given.items() if "mask" in name}
+        options = {"maximize": given.get("maximize", False), **masks}
+        on_cpu = to_numpy(jm.solve_transport(*arrays, **options))
+        check = jm.check_transport(*arrays, res, **options)
+    solved = on_cpu.status == jm.Status.OPTIMAL
+    assert (res.status == on_cpu.status).all()
+    assert (np.asarray(check.valid) == solved).all()
+    assert (np.asarray(check.gap)[solved] <= res.gap[solved] + 1e-9 * abs(res.cost[solved])).all()
+    np.testing.assert_allclose(res.cost, on_cpu.cost, rtol=1e-12, atol=1e-12)
+    return res, counts
+
+
+def integers(seed, batch, n, m, low=0, high=9):
+    """Integer masses with equal totals, some of them 0."""
+    random = np.random.default_rng(seed)
+    supply = random.integers(low, high, (batch, n))
+    demand = np.array([random.multinomial(x.sum(), np.ones(m) / m) for x in supply])
+    return random, supply.astype(np.int32), demand.astype(np.int32)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("shape", [(5, 5), (3, 9), (40, 7), (1, 1)], ids=str)
+def test_dtypes(library, shape, dtype):
+    random, supply, demand = integers(1, 2, *shape)
+    cost = random.integers(-9, 9, (2, *shape)).astype(jnp.dtype(dtype))
+    assert_as_on_cpu(library, cost, supply, demand, maximize=shape == (3, 9))
+
+
+@pytest.mark.parametrize("mass", [np.float32, np.float64])
+def test_float_masses(library, mass):
+    random = np.random.default_rng(2)
+    cost = random.random((2, 50, 60)).astype(np.float32)
+    supply, demand = (random.dirichlet(np.ones(k), 2).astype(mass) for k in (50, 60))
+    supply[0, ::3] = 0
+    supply[0] /= supply[0].sum()
+    assert_as_on_cpu(library, cost, supply, demand)
+
+
+def test_masks_and_forbidden_pairs(library):
+    random, supply, demand = integers(3, 6, 12, 12)
+    cost = random.integers(0, 9, (6, 12, 12)).astype(np.float32)
+    cost[random.random(cost.shape) < 0.4] = np.inf
+    cost[5, 0, 0], supply[4, 0] = np.nan, -1
+    assert_as_on_cpu(library, cost, supply, demand)
+    rows, cols = random.random((6, 12)) < 0.8, np.ones((6, 12), bool)
+    supply[:, 0], rows[:, 0] = 3, True
+    for k in range(6):
+        demand[k] = random.multinomial(np.where(rows[k], supply[k], 0).sum(), np.ones(12) / 12)
+    cost[~rows] = np.nan
+    assert_as_on_cpu(library, cost, supply, demand, row_mask=rows, col_mask=cols)
+
+
+def test_structured_costs(library):
+    """Clusters, with more pivots than rows."""
+    from benchmarks.assignment.families import FAMILIES
+
+    random = np.random.default_rng(4)
+    cost = FAMILIES["20 clusters"](90, 0).astype(np.float32)[None]
+    supply, demand = (random.dirichlet(np.ones(90), 1) for _ in range(2))
+    _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1, 2))
+    bids, pivots = counts[0]
+    assert bids > 90 and 0 < pivots < 900
+
+
+def test_failures(library):
+    random, supply, demand = integers(5, 4, 6, 6, low=1)
+    cost = random.random((4, 6, 6))
+    demand[0, 0] += 1
+    supply[1, 2] = -1
+    cost[2, 1, 1] = -np.inf
+    cost[3, :, 0], demand[3, 0] = np.inf, demand[3, 0] + 1
+    supply[3, 0] += 1
+    res, _ = assert_as_on_cpu(library, cost, supply, demand)
+    expected = ["UNBALANCED", "INVALID_MASS", "INVALID_COST", "INFEASIBLE"]
+    assert [jm.Status(int(x)).name for x in res.status] == expected
