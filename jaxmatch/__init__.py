@@ -12,6 +12,7 @@ from jaxmatch._assignment.points import solve_assignment_points as solve_assignm
 from jaxmatch._assignment.solve import linear_sum_assignment as linear_sum_assignment
 from jaxmatch._assignment.solve import solve_assignment as solve_assignment
 from jaxmatch._common.result import Assignment as Assignment
+from jaxmatch._common.result import CapacitatedAssignment as CapacitatedAssignment
 from jaxmatch._common.result import Flow as Flow
 from jaxmatch._common.result import Matching as Matching
 from jaxmatch._common.result import MinimumCut as MinimumCut
@@ -42,6 +43,7 @@ __all__ = [
     "Assignment",
     "AssignmentCheck",
     "BipartiteGraph",
+    "CapacitatedAssignment",
     "Flow",
     "FlowCheck",
     "FlowNetwork",

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 
+#include "common/host_device.h"
+
 namespace jaxmatch {
 
 enum class Dtype : uint8_t { kBF16, kF16, kF32, kF64, kS32, kS64 };
 
-constexpr int size_of(Dtype dtype) {
+JAXMATCH_HOST_DEVICE constexpr int size_of(Dtype dtype) {
   return dtype == Dtype::kBF16 || dtype == Dtype::kF16  ? 2
          : dtype == Dtype::kF32 || dtype == Dtype::kS32 ? 4
                                                         : 8;

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from jax import lax
 
+from jaxmatch._assignment.capacity_check import check_with_capacities
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, reduce_rows
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
-from jaxmatch._common.result import Assignment
+from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import in_full_precision
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost")
 def check_assignment(
     cost: ArrayLike,
-    result: Assignment,
+    result: Assignment | CapacitatedAssignment | Transport,
     *,
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
@@ -36,6 +37,9 @@ def check_assignment(
     unmatched_cost: ArrayLike | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
+    row_capacity: ArrayLike | None = None,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
 ) -> AssignmentCheck:
     r"""Verify a result of [`solve_assignment`][jaxmatch.solve_assignment], in jit or out of it.
 
@@ -54,10 +58,10 @@ def check_assignment(
 
     **Arguments:**
 
-    - `cost`, `maximize`, `row_mask`, `col_mask`, `unmatched_cost`, `row_axis`, `col_axis`: as they
-      were passed to the solver. Each device reads its own shard of the costs, in blocks of rows.
-    - `result`: the solver's result. `col4row`, `row4col` and `col_dual` are read; `cost`,
-      `row_dual`, `gap` and `status` are ignored.
+    - `cost`, `maximize`, masks, `unmatched_cost`, axes and capacities: as they were passed to the
+      solver. Each device reads its own shard of the costs, in blocks of rows.
+    - `result`: the solver's result. `col4row`, `row4col` (with capacities `col_count`, or `rows`,
+      `cols` and `mass`) and `col_dual` are read; the other fields are ignored.
 
     **Returns:**
 
@@ -66,7 +70,8 @@ def check_assignment(
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
       forbidden, and it is complete: it matches the smaller side, or with `unmatched_cost` all rows
-      whose unmatched cost is infinite. The cost of the matching does not matter.
+      whose unmatched cost is infinite. The cost of the matching does not matter. With capacities:
+      none is exceeded, minima are met, and without `unmatched_cost` all of one side is matched.
     - `optimal`: `valid`, and `gap` is 0.
     - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. The
       column duals v prove it: v_j ≤ 0 is enforced for columns that may stay unmatched. Then u_i =
@@ -90,18 +95,25 @@ def check_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
+    capacities = (row_capacity, col_capacity, col_minimum)
+    has_capacities = any(x is not None for x in capacities)
     if row_axis is not None or col_axis is not None:
+        if has_capacities:
+            raise ValueError("Capacities do not go with sharded costs; leave them out.")
         if unmatched_cost is not None:
             raise ValueError("`unmatched_cost` does not go with sharded costs; leave it out.")
         return check_sharded(
             as_cost(cost),
-            result,
+            result,  # type: ignore[arg-type]
             row_mask,
             col_mask,
             row_axis=row_axis,
             col_axis=col_axis,
             maximize=bool(maximize),
         )
+    if has_capacities:
+        others = (row_mask, col_mask, unmatched_cost)
+        return check_with_capacities(cost, result, capacities, *others, maximize=bool(maximize))
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
     *batch, n, m = problem.cost.shape
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import jax
 import jax.core
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment import native_large
+from jaxmatch._assignment.capacity import solve_with_capacities
 from jaxmatch._assignment.methods import HERE, METHODS
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_sharded
@@ -18,7 +19,7 @@ from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
-from jaxmatch._common.result import Assignment, first_failure
+from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -29,7 +30,17 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Float, Int
 
+    from jaxmatch._assignment.capacity_problem import OfColumns, Options
 
+
+@overload
+def solve_assignment(cost: ArrayLike, **options: Unpack[Options]) -> Assignment: ...
+@overload
+def solve_assignment(cost: ArrayLike, **options: Unpack[OfColumns]) -> CapacitatedAssignment: ...
+@overload
+def solve_assignment(
+    cost: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[OfColumns]
+) -> Transport: ...
 @unchecked
 def solve_assignment(
     cost: ArrayLike,
@@ -38,13 +49,16 @@ def solve_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
-    warm_start: Assignment | ArrayLike | None = None,
+    warm_start: Assignment | CapacitatedAssignment | Transport | ArrayLike | None = None,
     method: str = "auto",
     steps_per_call: int | None = None,
     progress: Progress | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
-) -> Assignment:
+    row_capacity: ArrayLike | None = None,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+) -> Assignment | CapacitatedAssignment | Transport:
     r"""Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
 
     Finds pairs (i, j) of least total cost, with each row and each column in at most one pair. All
@@ -60,6 +74,9 @@ def solve_assignment(
     Array([[0., 1., 0.],
            [1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
+    >>> res = jm.solve_assignment(cost, col_capacity=2)  # a column takes up to two rows
+    >>> res.col4row, res.col_count
+    (Array([1, 1, 2], dtype=int32), Array([0, 2, 1], dtype=int32))
 
     **Arguments:**
 
@@ -126,6 +143,18 @@ def solve_assignment(
       for each device. The result is the same on all devices. With `row_axis`, and no more unmasked
       rows than columns, it is bitwise equal to the single-device result, unless one device holds an
       auction, after which ties may be broken differently.
+    - `row_capacity`, `col_capacity`: integers that broadcast to `[..., n]` and `[..., m]`: a row is
+      matched to up to so many columns, a column to up to so many rows; 1 by default. The lesser of
+      the two totals is matched in full, unless `unmatched_cost` sets what each unit of a row costs
+      that stays. If both exceed 1, a pair may be used more than once.
+    - `col_minimum`: integers that broadcast to `[..., m]`: a column is matched to at least so many
+      rows, or the status is `INFEASIBLE`. Give `col_capacity=n` for columns without upper bound.
+
+      The result is then a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], which tells
+      what else differs, or with `row_capacity` a [`Transport`][jaxmatch.Transport], whose `mass` is
+      the number of times that a pair is used. With integer costs `unmatched_cost` must be one, too.
+      `method` is one of [`solve_transport`][jaxmatch.solve_transport]; `steps_per_call`,
+      `progress`, `row_axis` and `col_axis` are not supported.
 
     **Returns:**
 
@@ -170,13 +199,12 @@ def solve_assignment(
     `"core"` reads the costs in place, usually less than three times in all, and needs 2 KB per row.
     It solves exactly a core of 128 candidates per row: the best 4 of every 32nd column. Rows whose
     price has risen so far that a column outside of their candidates might be better are priced
-    against all costs, until no candidate set changes. If bids leave more than one in 13 rows free,
-    or if this stalls, an auction with ε-scaling supplies prices and most pairs, which price
-    refinement makes tight, and candidates are chosen anew. An auction reads each row 30 to 200
-    times. If the method stalls again, forests of shortest paths from all free rows read all costs.
-    Where costs span fewer units than there are rows, bids may leave one row in seven free. `"tree"`
-    needs O(n + m) memory besides the costs, `"classical"` one bit per pair; both read all costs
-    many times.
+    against all costs, until no candidate set changes. If bids leave more than one in 13 rows free
+    (one in 7 where integer costs span a smaller range than there are rows), or if this stalls, an
+    auction with ε-scaling supplies prices and most pairs, which price refinement makes tight, and
+    candidates are chosen anew. An auction reads each row 30 to 200 times. If the method stalls
+    again, forests of shortest paths from all free rows read all costs. `"tree"` needs O(n + m)
+    memory besides the costs, `"classical"` one bit per pair; both read all costs many times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown methods, problems that a named
     method does not take (int64, `unmatched_cost` or sides of 2^18 or more for large problems), and
@@ -192,14 +220,20 @@ def solve_assignment(
     `"classical"` and `"tree"`: Date and Nagi, *GPU-accelerated Hungarian algorithms for the linear
     assignment problem*, Parallel Computing 57 (2016).
     """
+    capacities = (row_capacity, col_capacity, col_minimum)
+    in_calls: dict[str, Any] = {"steps_per_call": steps_per_call, "progress": progress}
+    if any(x is not None for x in capacities):
+        return solve_with_capacities(
+            cost,
+            *capacities,
+            *(row_mask, col_mask, unmatched_cost, warm_start),
+            maximize=maximize,
+            method=method,
+            unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
+        )
     if row_axis is not None or col_axis is not None:
         cost = as_cost(cost)
-        unsupported = {
-            "unmatched_cost": unmatched_cost,
-            "warm_start": warm_start,
-            "steps_per_call": steps_per_call,
-            "progress": progress,
-        }
+        unsupported = {"unmatched_cost": unmatched_cost, "warm_start": warm_start, **in_calls}
         return solve_sharded(
             cost,
             row_mask,
@@ -224,11 +258,12 @@ def solve_assignment(
             f"{[*native_large.LARGE_METHODS]}; got method={method!r}."
         )
     cost = as_given("cost", cost)
+    duals: Any = getattr(warm_start, "col_dual", warm_start)
     row_mask, col_mask, unmatched_cost, duals = all_given(
         row_mask=row_mask,
         col_mask=col_mask,
         unmatched_cost=unmatched_cost,
-        warm_start=warm_start.col_dual if isinstance(warm_start, Assignment) else warm_start,
+        warm_start=duals,
     )
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     maximize = bool(maximize)

@@ -197,11 +197,72 @@ class Assignment(Result):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
+class CapacitatedAssignment(Result):
+    """The result of [`solve_assignment`][jaxmatch.solve_assignment] with capacities of columns.
+
+    Leading `...` is batch; `res[k]` is problem k of it.
+
+    - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
+    - `col_count`: `i32[..., m]`, the number of rows of each column.
+    - `cost`: `f[...]`, the sum of matched and unmatched costs; the only field with a gradient.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
+
+    If `status` is not `OPTIMAL`, indices are −1, counts 0 and all other numbers NaN.
+
+    **Status:** `OPTIMAL`; `INFEASIBLE` if a minimum exceeds its capacity, minima exceed the rows in
+    sum, or forbidden pairs leave no assignment; `INVALID_CAPACITY` for negative capacities;
+    `INVALID_COST` as without them; `OVERFLOW` if 2^30 pairs can be matched, for integer costs as in
+    [`solve_transport`][jaxmatch.solve_transport], with minima also if these span their dtype.
+
+    **Certificate:** u_i + v_j ≤ C_ij, with equality on matched pairs. If not all columns need be
+    full, v_j ≤ 0 where column j has more rows than its minimum, and v_j ≥ 0 where it is not full. A
+    row that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched cost,
+    or 0 if there are more rows than capacities. The optimum is the sum of all u_i, and of each v_j
+    times the capacity (or the minimum, if v_j > 0 and columns need not be full).
+
+    **Gradient:** with respect to `cost`, how often each pair is used; with respect to
+    `unmatched_cost`, what stays of each row.
+
+    **Time and memory:** an equivalent transport problem is solved. Costs are copied, twice with
+    minima, and the methods of `solve_transport` may copy them again.
+    """
+
+    col4row: Int[Array, "... n"]
+    col_count: Int[Array, "... m"]
+    cost: Float[Array, "..."]
+    row_dual: Float[Array, "... n"]
+    col_dual: Float[Array, "... m"]
+    gap: Float[Array, "..."]
+    status: Int[Array, "..."]
+
+    @staticmethod
+    @unchecked
+    def empty(shape: tuple[int, ...]) -> CapacitatedAssignment:
+        """An unsolved result for costs of `shape` `[..., n, m]`: the first warm start of a `scan`.
+
+        >>> import jax, jax.numpy as jnp, jaxmatch as jm
+        >>> def step(last, cost):
+        ...     res = jm.solve_assignment(cost, col_capacity=2, warm_start=last)
+        ...     return res, res.col_count
+        >>> costs = jnp.array([[[0, 1], [0, 2], [0, 3]], [[3, 0], [2, 0], [1, 0]]])
+        >>> jax.lax.scan(step, jm.CapacitatedAssignment.empty((3, 2)), costs)[1]
+        Array([[2, 1],
+               [1, 2]], dtype=int32)
+        """
+        fields = vars(Assignment.empty(shape))
+        return CapacitatedAssignment(col_count=fields.pop("row4col") + 1, **fields)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
 class Transport(Result):
     """The result of [`solve_transport`][jaxmatch.solve_transport]; leading `...` is batch.
 
     `res[k]` is problem k of a batch. The plan is a basic solution, of at most n + m − 1 entries,
-    ordered by row and column. The other entries have indices −1 and mass 0.
+    ordered by row and column. The other entries have indices −1 and mass 0. `solve_assignment`
+    with capacities of rows returns it, too; with minima of n + 2m − 1 entries, not always basic.
 
     - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.
     - `mass`: `[..., n + m - 1]`, what each pair moves, in the dtype of supply and demand.
@@ -232,14 +293,17 @@ class Transport(Result):
         Array([[1, 2],
                [1, 0]], dtype=int32)
         """
-        *batch, n = self.row_dual.shape
-        m = self.col_dual.shape[-1]
-        flat = jnp.where(self.rows < 0, n * m, self.rows * m + self.cols)
+        (*batch, n), m = self.row_dual.shape, self.col_dual.shape[-1]
+        flat = self.rows * m + self.cols
+        if isinstance(self.mass, np.ndarray):
+            dense = np.zeros((*batch, n * m + 1), self.mass.dtype)  # the last for unused entries
+            np.put_along_axis(dense, np.where(self.rows < 0, n * m, flat), self.mass, -1)
+            return dense[..., :-1].reshape(*batch, n, m)  # type: ignore[return-value]
         count = math.prod(batch)
-        of_batch = jnp.arange(count)[:, None]
+        flat = jnp.where(self.rows < 0, n * m, flat).reshape(count, -1)
         dense = jnp.zeros((count, n * m), self.mass.dtype)
-        entries = flat.reshape(count, -1), self.mass.reshape(count, -1)
-        dense = dense.at[of_batch, entries[0]].set(entries[1], mode="drop")
+        mass = self.mass.reshape(count, -1)
+        dense = dense.at[jnp.arange(count)[:, None], flat].set(mass, mode="drop")
         return dense.reshape(*batch, n, m)
 
 

@@ -194,8 +194,15 @@ def _network_simplex(problem: TransportProblem, *, maximize: bool) -> Transport:
 
 def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:
     def solve(problem: TransportProblem) -> Transport:
-        *arrays, _ = problem  # starts cold
-        return _xla_transport.solve(*arrays, maximize=maximize)
+        return _xla_transport.solve(
+            problem.cost,
+            problem.supply,
+            problem.demand,
+            problem.row_mask,
+            problem.col_mask,
+            problem.moved,
+            maximize=maximize,
+        )
 
     for _ in problem.cost.shape[:-2]:
         solve = jax.vmap(solve)

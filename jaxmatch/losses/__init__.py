@@ -31,6 +31,9 @@ from jaxmatch.losses.structured import fenchel_young_loss as fenchel_young_loss
 from jaxmatch.losses.structured import perturbation_gradient_loss as perturbation_gradient_loss
 from jaxmatch.losses.structured import regret as regret
 from jaxmatch.losses.structured import spo_plus_loss as spo_plus_loss
+from jaxmatch.losses.transport import earth_mover_distance as earth_mover_distance
+from jaxmatch.losses.wasserstein import histogram_distance as histogram_distance
+from jaxmatch.losses.wasserstein import wasserstein_1d as wasserstein_1d
 
 
 __all__ = [
@@ -45,11 +48,13 @@ __all__ = [
     "box_xyxy_to_cxcywh",
     "dice_cost",
     "dice_loss",
+    "earth_mover_distance",
     "elementwise_box_iou",
     "elementwise_generalized_box_iou",
     "fenchel_young_loss",
     "gather_matched",
     "generalized_box_iou",
+    "histogram_distance",
     "hungarian_loss",
     "hungarian_matching",
     "matched_loss",
@@ -63,4 +68,5 @@ __all__ = [
     "sigmoid_mask_loss",
     "split_groups",
     "spo_plus_loss",
+    "wasserstein_1d",
 ]

@@ -229,6 +229,18 @@ def solved_integers(cost):
     return res, check, jm.check_assignment(cost.astype(jnp.bfloat16), bits)
 
 
+@case("solve_assignment", "CapacitatedAssignment", "CapacitatedAssignment.empty", inputs=costs)
+def solved_with_capacities(cost):
+    given = {"col_capacity": 2, "col_minimum": np.array([0, 1, 0, 1])}
+    start = jm.CapacitatedAssignment.empty(cost.shape)
+    res = jm.solve_assignment(cost, warm_start=start, **given)
+    twin = jm.solve_assignment(cost, method="xla", unmatched_cost=2.5, **given)
+    plan = jm.solve_assignment(cost, row_capacity=2, **given)
+    slope = pullback(lambda c: jm.solve_assignment(c, **given).cost, cost)
+    check = jm.check_assignment(cost, res, **given)
+    return res.cost, twin.cost, plan.cost, check.valid, check.gap, slope
+
+
 @pytest.mark.parametrize("switch", ["disable_jit", "debug_nans", "debug_infs"])
 @pytest.mark.parametrize("method", ["xla", "core", "auction", "classical", "tree"])
 def test_methods(switch, method):
@@ -743,6 +755,32 @@ def focal(logits):
     return jm.losses.sigmoid_focal_loss(logits, np.array([True, False, True]))
 
 
+def weighted_clouds():
+    """Of the second problem, one point is NaN; the third has no mass."""
+    rng = np.random.default_rng(5)
+    x, y = rng.random((3, 4, 2), np.float32), rng.random((3, 5, 2), np.float32)
+    a, b = rng.random((3, 4), np.float32), rng.random((3, 5), np.float32)
+    x[1, 2], a[2] = NAN, 0
+    return x, y, a, b
+
+
+@case("earth_mover_distance", "wasserstein_1d", "histogram_distance", inputs=weighted_clouds)
+def distributions(x, y, a, b):
+    losses, found = jm.losses, []
+    for metric in ("sqeuclidean", "euclidean"):
+        for rest in ((), (a, b)):
+            loss = lambda x, y, *w, m=metric: losses.earth_mover_distance(x, y, *w, metric=m)  # noqa
+            found += [loss(x, y, *rest), pullback(loss, x, y, *rest)]
+    found += [losses.earth_mover_distance(x, y[:, :4], y_mask=np.ones(4, bool))]
+    found += [losses.earth_mover_distance(x, y[:, :4])]
+    for p in (1, 1.5, 2):
+        line, on_line = partial(losses.wasserstein_1d, p=p), (x[..., 0], y[..., 1], a, b)
+        found += [line(*on_line), pullback(line, *on_line)]
+        bins = lambda a, b, p=p: losses.histogram_distance(a, b[:, :4], b[0, :4], p=p)  # noqa
+        found += [bins(a, b), pullback(bins, a, b)]
+    return found
+
+
 @case("split_groups", "one_to_many", inputs=sets)
 def groups(outputs, targets, mask):
     return jm.losses.split_groups(outputs, 2), jm.losses.one_to_many((targets, mask), 3)
@@ -780,6 +818,35 @@ def segments(outputs, targets, mask):
 
 # ---------------------------------------------------------------------------------------------
 # What is neither
+
+
+def masses():
+    """Of the second problem, a cost is NaN; the third is not balanced."""
+    rng = np.random.default_rng(6)
+    cost, supply = rng.random((3, 3, 4), np.float32), np.array([[3, 2, 1]] * 3, np.int32)
+    demand = np.array([[1, 2, 2, 1]] * 3, np.int32)
+    cost[1, 0, 0], cost[0, 2, 1], demand[2, 0] = NAN, INF, 5
+    return cost, supply, demand
+
+
+@case(
+    "solve_transport", "Transport", "Transport.todense", "check_transport", "TransportCheck",
+    inputs=masses,
+)  # fmt: skip
+def transported(cost, supply, demand):
+    res, found = jm.solve_transport(cost, supply, demand), []
+    for given in ({}, {"partial": 4}, {"unmatched_cost": 0.5}):
+        res = jm.solve_transport(cost, supply, demand, warm_start=res, **given)
+        check = jm.check_transport(cost, supply, demand, res, **given)
+        found += [res.cost, res.status, res.todense(), check.valid, check.gap]
+        found.append(
+            pullback(lambda c, g=given: jm.solve_transport(c, supply, demand, **g).cost, cost)
+        )
+    twin = jm.solve_transport(cost, supply, demand, method="xla")
+    slope = pullback(
+        lambda a, b: jm.solve_transport(cost, a, b).cost, supply.astype("f4"), demand.astype("f4")
+    )
+    return found, twin.cost, slope
 
 
 @case("Status", "has_cpu_library", "has_cuda_library", traced=False)

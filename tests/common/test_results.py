@@ -25,6 +25,7 @@ def batched(shape):
     cut = jm.minimum_cut(network, capacity, 0, 2)
     return {
         "Assignment": assignment,
+        "CapacitatedAssignment": jm.solve_assignment(cost, col_capacity=2),
         "AssignmentCheck": jm.check_assignment(cost, assignment),
         "Matching": matching,
         "MatchingCheck": jm.check_matching(graph, matching),

@@ -266,8 +266,18 @@ def detection(logits, labels, mask):
     ).total
 
 
+def earth_mover(x, y, mask):
+    plain = losses.earth_mover_distance(x, y)
+    masked = losses.earth_mover_distance(x, y[:, :4], x_mask=mask, metric="euclidean")
+    weighted = losses.earth_mover_distance(x, y, x[..., 0], y[..., 1])
+    line = losses.wasserstein_1d(x[..., 0], y[..., 1], x[..., 2], p=2)
+    bins = losses.histogram_distance(x[..., 0], y[..., 1])
+    return plain + jnp.nan_to_num(masked) + weighted + line + bins
+
+
 LABELS = np.arange(BATCH * 3, dtype=np.int32).reshape(BATCH, 3) % 5
 LOSSES = {
+    "earth_mover": (earth_mover, COST, OTHER, ROWS),
     "hungarian": (hungarian, COST, OTHER[:, :4], ROWS[:, :4]),
     "permutation_invariant": (permutation_invariant, COST, OTHER, ROWS),
     "detection": (detection, COST, LABELS, COLS[:, :3]),

@@ -33,8 +33,11 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     case jaxmatch::Dtype::kS64:
       kernel = transport_kernel<LongIntegers>;
       break;
-    default:
+    case jaxmatch::Dtype::kF32:
       kernel = transport_kernel<Floats>;
+      break;
+    default:
+      kernel = transport_kernel<NarrowFloats>;
   }
   emulator::launch(unsigned(size), kThreads, seed, [&] { kernel(batch); });
 }

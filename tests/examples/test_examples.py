@@ -60,6 +60,24 @@ def test_graph_cut_runs(tmp_path):
     assert 0.2 < result["share"][-1] < 0.3
 
 
+def test_balanced_clusters_runs(tmp_path):
+    command = [sys.executable, EXAMPLES / "balanced_clusters.py", "--quick", "--out", tmp_path]
+    env = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+    }
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "balanced_clusters.png").read_bytes().startswith(b"\x89PNG")
+    result = json.loads((tmp_path / "balanced_clusters.json").read_text())
+    smallest, largest = result["bounds"]
+    assert smallest == 112 and largest == 138 and sum(result["sizes"]) == 1000
+    assert smallest <= min(result["sizes"]) and max(result["sizes"]) <= largest
+    assert max(result["plain_sizes"]) > largest
+    costs = result["sum_of_squares"]
+    assert all(b <= a * (1 + 1e-5) for a, b in zip(costs, costs[1:], strict=False))
+
+
 def test_training_and_test_scenes_share_no_digit():
     from _digits_scenes import load_split, make_scenes
 

@@ -66,9 +66,13 @@ struct Progress {
   int16_t slow = 0;         // steps that found few paths
 };
 
-// Whether the core method may hold an auction, or has held one; one is enough. Late: with more
-// patience before, as many costs are equal.
-enum AuctionState : int32_t { kNoAuction, kMayHoldLate, kMayHoldAuction, kHeldAuction };
+// Whether the core method may hold an auction, or has held one; one is enough.
+enum AuctionState : int32_t {
+  kNoAuction,    // costs are sharded
+  kMayHoldLate,  // many costs are equal: see kPartFreeOfEqual and patience()
+  kMayHoldAuction,
+  kHeldAuction,
+};
 
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
 // which a search polls.
@@ -97,7 +101,7 @@ struct Control {
   int64_t most_hops = 0;                   // of the labels of free columns
   int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
   int32_t auction = kNoAuction;
-  int32_t bids = 0;                       // of its rounds, see count_bids()
+  int32_t bids = 0;                       // of its rounds, see scale_stage()
   int32_t least_free = INT32_MAX;         // rows, see selects_again()
   int64_t epsilon = 0, last_epsilon = 0;  // of the auction: in the next scale, and in the last
   int64_t spare_step = 0, next_spare_step = 0;  // by which dummy rows lower spare_price in it

@@ -12,16 +12,47 @@ namespace jaxmatch::transport {
 using assignment::from_ordered_bits, assignment::ordered_bits;
 using assignment::kAllLanes, assignment::kWarpSize;
 
+// bfloat16 and float16.
+struct NarrowFloats : Floats {};
+
 constexpr int kWarps = kThreads / kWarpSize;
 constexpr int32_t kNone = -1;  // no row, column, node or holding
 constexpr double kFar = __builtin_huge_val();
+constexpr float kFarFloat = __builtin_huge_valf();
 
 __device__ inline int64_t atomic_add(int64_t* at, int64_t x) {
   return int64_t(atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)(x)));
 }
 
+// The two least reduced costs of a row, and the column of the first; on equal ones the first.
+struct TwoLeast {
+  float least = kFarFloat, next = kFarFloat;
+  int32_t col = INT32_MAX;
+
+  // Columns must come in order.
+  __device__ void include(float x, int32_t j) {
+    const bool better = x < least;
+    next = fminf(next, better ? least : x);
+    col = better ? j : col;
+    least = better ? x : least;
+  }
+  // Of all lanes; every lane gets it.
+  __device__ void merge() {
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(kAllLanes, least, step),
+                  other_next = __shfl_xor_sync(kAllLanes, next, step);
+      const int32_t at = __shfl_xor_sync(kAllLanes, col, step);
+      const bool better = other < least || (other == least && at < col);
+      next = fminf(fminf(next, other_next), better ? least : other);
+      col = better ? at : col;
+      least = better ? other : least;
+    }
+  }
+};
+
 // Words in shared memory.
 struct Shared {
+  TwoLeast part[kWarps];
   uint64_t slots[2][kWarps];
   uint64_t both[2];
   int32_t count[4];

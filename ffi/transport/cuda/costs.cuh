@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 
+#include <type_traits>
+
 #include "transport/cuda/block.cuh"
 
 namespace jaxmatch::transport {
@@ -17,6 +19,18 @@ __device__ inline int64_t as_integer(double x) {
   return __double_as_longlong(x + kMagic) - __double_as_longlong(kMagic);
 }
 
+#if defined(__CUDACC__)
+template <class T>
+__device__ T load_past_l1(const T* at) {
+  return __ldcg(at);
+}
+#else
+template <class T>
+T load_past_l1(const T* at) {
+  return *at;
+}
+#endif
+
 template <class Type>
 struct Costs {
   using Raw = typename Type::Raw;
@@ -26,9 +40,22 @@ struct Costs {
   const int64_t *supply, *demand;  // pairs without either do not exist
   double scale = 1;                // from costs to units; negative to maximise
   int64_t forbidden = 0;           // units of a forbidden pair: more than any cycle of allowed ones
+  float normal = 1;                // from costs to magnitudes of at most 1, negative to maximise
+  double units_per_normal = 1;
 
-  __device__ Raw raw(int64_t i, int64_t j) const {
-    return Type::load(p.cost, i * p.m + j, p.cost_dtype);
+  __device__ Raw raw(int64_t i, int64_t j) const { return raw_at(i * p.m + j); }
+  // Past the L1 cache, which the state is to stay in.
+  __device__ Raw raw_at(int64_t k) const {
+    if constexpr (std::is_same_v<Type, NarrowFloats>) {
+      return Type::load(p.cost, k, p.cost_dtype);
+    } else {
+      return load_past_l1(static_cast<const Raw*>(p.cost) + k);
+    }
+  }
+  // Rounded, for estimates.
+  __device__ float estimate(Raw x) const {
+    if constexpr (sizeof(Raw) == 4) return Type::single(x) * normal;
+    return float(real(x) * double(normal));
   }
   __device__ static double real(Raw x) { return Type::real(x); }
   __device__ double key(int64_t i, int64_t j) const { return real(raw(i, j)) * scale; }
@@ -75,15 +102,18 @@ __device__ CostSummary summarize_costs(const Block& b, const C& c) {
 template <class C>
 __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
   const double arcs = 2 * double(shorter) + 2, sign = c.p.maximize ? -1 : 1;
+  const int most = found.most > 0 ? ilogb(found.most) + 1 : 0;
+  c.normal = float(sign * ldexp(1.0, max(-126, min(-most, 126))));
   if constexpr (C::kInteger) {
     c.scale = sign;
+    c.units_per_normal = c.scale / double(c.normal);
     return found.most * arcs <= kMostOnPath;
   } else {
     // A path may have a forbidden pair at every other arc, each of which outweighs a cycle.
     const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
     const int bits = min(ilogb(most_units), kMostFloatBits);
-    const int most = found.most > 0 ? ilogb(found.most) + 1 : 0;
     c.scale = sign * ldexp(1.0, min(bits - most, 1000));
+    c.units_per_normal = c.scale / double(c.normal);
     c.forbidden = int64_t(ldexp(arcs, bits));
     return true;
   }

@@ -98,7 +98,7 @@ __device__ void release_forbidden(const Tree<C>& t) {
     const int64_t less = wanted < 0 ? 0 : wanted < most ? wanted : most;
     b.sync();
     b.each(t.nodes, [&](int64_t y) {
-      if (w.mark[y]) w.price[y] += y < c.p.n ? -less : less;
+      if (w.mark[y]) t.set_price(int32_t(y), w.price[y] + (y < c.p.n ? -less : less));
     });
     b.one([&] {
       for (int32_t y = w.above[x]; y != t.root(); y = w.above[y]) w.size[y] -= w.size[x];
@@ -115,41 +115,41 @@ __device__ double write_duals(const Block& b, const C& c, const Workspace& w, bo
   const TransportProblem& p = c.p;
   const double per_unit = 1 / fabs(c.scale), sign = p.maximize ? -1 : 1;
   b.each(p.n, [&](int64_t i) {
-    if (c.supply[i] > 0) w.u[i] = double(w.price[i]) * per_unit;
+    if (c.supply[i] > 0) w.row_dual[i] = double(w.price[i]) * per_unit;
   });
   b.sync();
   b.each(p.m, [&](int64_t j) {
     if (c.demand[j] > 0) {
-      w.v[j] = double(w.price[p.n + j]) * per_unit;
+      w.col_dual[j] = double(w.price[p.n + j]) * per_unit;
       return;
     }
     double least = kFar;
     for (int64_t i = 0; i < p.n && c.has_col(j) && !empty; ++i) {
-      if (c.supply[i] > 0) least = fmin(least, sign * C::real(c.raw(i, j)) - w.u[i]);
+      if (c.supply[i] > 0) least = fmin(least, sign * C::real(c.raw(i, j)) - w.row_dual[i]);
     }
-    w.v[j] = least < kFar ? least : 0;
+    w.col_dual[j] = least < kFar ? least : 0;
   });
   b.sync();
   b.each_by_warp(p.n, [&](int64_t i) {
     if (c.supply[i] > 0) return;
     double least = kFar;
     for (int64_t j = b.lane(); j < p.m && c.has_row(i); j += kWarpSize) {
-      if (c.has_col(j)) least = fmin(least, sign * C::real(c.raw(i, j)) - w.v[j]);
+      if (c.has_col(j)) least = fmin(least, sign * C::real(c.raw(i, j)) - w.col_dual[j]);
     }
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
       least = fmin(least, __shfl_xor_sync(kAllLanes, least, step));
     }
-    if (b.lane() == 0) w.u[i] = least < kFar ? least : 0;
+    if (b.lane() == 0) w.row_dual[i] = least < kFar ? least : 0;
   });
   b.sync();
   double most = 0;
   b.each(p.n, [&](int64_t i) {
-    most = fmax(most, fabs(w.u[i]));
-    write_real(p.row_dual, p.result_dtype, i, sign * w.u[i] + 0.0);
+    most = fmax(most, fabs(w.row_dual[i]));
+    write_real(p.row_dual, p.result_dtype, i, sign * w.row_dual[i] + 0.0);
   });
   b.each(p.m, [&](int64_t j) {
-    most = fmax(most, fabs(w.v[j]));
-    write_real(p.col_dual, p.result_dtype, j, sign * w.v[j] + 0.0);
+    most = fmax(most, fabs(w.col_dual[j]));
+    write_real(p.col_dual, p.result_dtype, j, sign * w.col_dual[j] + 0.0);
   });
   return b.most(most);
 }

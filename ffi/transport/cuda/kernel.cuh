@@ -15,7 +15,7 @@ namespace jaxmatch::transport {
 template <class C>
 __device__ bool start_warm(const Block& b, const C& c, const Workspace& w) {
   const TransportProblem& p = c.p;
-  const double sign = (p.maximize ? -1 : 1) * fabs(c.scale);
+  const double sign = double(c.normal);
   const auto dual = [&](int64_t j) {
     return sign * (p.result_dtype == Dtype::kF32
                        ? double(static_cast<const float*>(p.start_dual)[j])
@@ -24,10 +24,10 @@ __device__ bool start_warm(const Block& b, const C& c, const Workspace& w) {
   bool usable = p.start_dual != nullptr;
   b.each(p.m, [&](int64_t j) {
     w.v[j] = 0;
-    if (p.start_dual) usable &= fabs(dual(j)) < 0x1p52;  // exact as doubles
+    if (p.start_dual) usable &= fabs(dual(j)) < 0x1p20;
   });
   usable = !b.any(!usable);
-  if (usable) b.each(p.m, [&](int64_t j) { w.v[j] = rint(dual(j)); });
+  if (usable) b.each(p.m, [&](int64_t j) { w.v[j] = float(dual(j)); });
   b.sync();
   return usable;
 }

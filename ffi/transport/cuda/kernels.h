@@ -15,6 +15,7 @@ struct LongIntegers;
 
 namespace jaxmatch::transport {
 
+struct NarrowFloats;
 using assignment::Doubles, assignment::Floats, assignment::Integers, assignment::LongIntegers;
 
 constexpr int kThreads = 1024;
@@ -40,8 +41,10 @@ inline TransportKernel transport_kernel_for(Dtype dtype) {
       return pick_transport_kernel<Integers>();
     case Dtype::kS64:
       return pick_transport_kernel<LongIntegers>();
-    default:
+    case Dtype::kF32:
       return pick_transport_kernel<Floats>();
+    default:
+      return pick_transport_kernel<NarrowFloats>();
   }
 }
 

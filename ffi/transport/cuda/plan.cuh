@@ -61,7 +61,7 @@ __device__ void list_plan(const Plan& plan, const C& c) {
   plan.clear();
   b.each(w.holdings, [&](int64_t h) {
     const Holding& own = w.pool[h];
-    if (own.row != kNone) plan.append(own.row, own.col, own.mass);
+    if (own.mass > 0) plan.append(own.row, own.col, own.mass);
   });
   for (;;) {
     uint64_t row = ~uint64_t(0), none = 0;
@@ -75,7 +75,7 @@ __device__ void list_plan(const Plan& plan, const C& c) {
       uint64_t key = ~uint64_t(0), col = ~uint64_t(0);
       b.each(c.p.m, [&](int64_t j) {
         if (w.held[j] >= c.demand[j]) return;
-        const uint64_t x = ordered_bits(c.key(i, j) - w.v[j]);
+        const uint64_t x = ordered_bits(c.estimate(c.raw(i, j)) - w.v[j]);
         if (x < key || col == ~uint64_t(0)) {
           key = x;
           col = uint64_t(j);

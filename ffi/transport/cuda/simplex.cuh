@@ -1,8 +1,8 @@
 // The network simplex method on a strongly feasible basis (Ahuja, Magnanti and Orlin, Network
 // Flows, 1993, chapter 11). Prices are exact, in whole units.
 //
-// The warps price one row each and offer the best arc; the block takes these arcs, the best first,
-// as long as their reduced cost is negative at the prices of the moment.
+// The warps price parts of rows and offer the best arc of each; the block takes these arcs, the
+// best first, as long as their reduced cost is negative at the prices of the moment.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 
@@ -56,22 +56,27 @@ struct Simplex {
     return below_row ? i : j;
   }
 
-  // The best arc of a row, by one warp. Every lane gets it.
-  __device__ void price_row(int32_t i, int64_t& gain, int32_t& col) const {
-    constexpr int kAtOnce = 4;  // loads in flight together
+  // The best arc from row i to columns from `first` to `last`, by one warp. Every lane gets it.
+  // Exact are only the reduced costs that may be negative.
+  __device__ void price(int32_t i, int32_t first, int32_t last, int64_t& gain, int32_t& col) const {
+    constexpr int kAtOnce = 8;  // loads in flight together
     const C& c = t.c;
-    const int32_t m = int32_t(c.p.m);
-    const int64_t u = w.price[i];
+    const int64_t u = w.price[i], row = i * c.p.m;
+    const float near = w.shadow[i];
     gain = 0;
     col = INT32_MAX;
-    for (int32_t j = b.lane(); j < m; j += kAtOnce * kWarpSize) {
+    for (int32_t j = first + b.lane(); j < last; j += kAtOnce * kWarpSize) {
       typename C::Raw raw[kAtOnce];
 #pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) raw[a] = c.raw(i, min(j + a * kWarpSize, m - 1));
+      for (int a = 0; a < kAtOnce; ++a) raw[a] = c.raw_at(row + min(j + a * kWarpSize, last - 1));
 #pragma unroll
       for (int a = 0; a < kAtOnce; ++a) {
         const int32_t k = j + a * kWarpSize;
-        if (k >= m || c.demand[k] == 0) continue;
+        if (k >= last) continue;
+        // Each of five numbers and differences is rounded once.
+        const float cost = c.estimate(raw[a]), v = w.shadow[t.rows + k];
+        const float most = fabsf(cost) + fabsf(near) + fabsf(v);
+        if (cost - near - v > most * 0x1p-20f + 0x1p-100f || c.demand[k] == 0) continue;
         const int64_t x = c.units_of(raw[a]) - u - w.price[t.rows + k];
         col = x < gain ? k : col;
         gain = x < gain ? x : gain;
@@ -104,15 +109,19 @@ struct Simplex {
     b.s.number[1] = t.is_row(in) ? least : -least;
   }
 
-  // Pivots until no reduced cost is negative.
+  // Pivots until no reduced cost is negative. A warp prices a part of a row.
   __device__ void run() {
-    const int32_t rows = t.rows;
-    for (int32_t first = 0, clean = 0; clean < rows;) {
-      const int32_t k = first + b.warp(), i = k < rows ? k : k - rows;
+    constexpr int32_t kPart = 512;
+    const int64_t parts = (t.c.p.m + kPart - 1) / kPart, count = parts * t.rows;
+    const int64_t priced = count < kWarps ? count : kWarps;
+    for (int64_t first = 0, clean = 0; clean < count;) {
+      const int64_t k = first + b.warp() < count ? first + b.warp() : first + b.warp() - count;
+      const int32_t i = int32_t(k / parts), from = int32_t(k % parts) * kPart;
       int64_t gain = 0;
       int32_t col = 0;
-      const bool there = b.warp() < rows && t.c.supply[i] > 0;
-      if (there) price_row(i, gain, col);
+      if (b.warp() < priced && t.c.supply[i] > 0) {
+        price(i, from, int32_t(min(from + int64_t{kPart}, t.c.p.m)), gain, col);
+      }
       if (b.lane() == 0) {
         b.s.offer[b.warp()][0] = gain < 0 ? i : kNone;
         b.s.offer[b.warp()][1] = col;
@@ -130,9 +139,8 @@ struct Simplex {
         b.sync();
       }
       b.sync();
-      const int32_t priced = kWarps < rows ? kWarps : rows;
       clean = pivots > before ? 0 : clean + priced;
-      first = first + priced < rows ? first + priced : first + priced - rows;
+      first = first + priced < count ? first + priced : first + priced - count;
     }
   }
 };

@@ -141,19 +141,24 @@ struct Tree {
         atomicAdd(&w.size[w.above[y]], 1);
       }
       atomicAdd(&w.size[root()], 1);
-      w.price[x] = sum + sign * price_of_top(y);
+      set_price(int32_t(x), sum + sign * price_of_top(y));
     });
     b.sync();
   }
 
   __device__ int64_t price_of_top(int32_t x) const {
     const auto of_col = [&](int32_t y) {
-      const double v = w.v[y - rows];
-      return v > -0x1p61 ? int64_t(rint(v)) : int64_t{0};
+      const double v = double(w.v[y - rows]) * c.units_per_normal;
+      return fabs(v) < 0x1p60 ? int64_t(rint(v)) : int64_t{0};
     };
     if (!is_row(x)) return of_col(x);
     const int32_t col = w.mark[x];
     return col == INT32_MAX ? 0 : w.arc_cost[col] - of_col(col);
+  }
+
+  __device__ void set_price(int32_t x, int64_t price) const {
+    w.price[x] = price;
+    w.shadow[x] = float(double(price) / c.units_per_normal);
   }
 
   // Whether x is in the subtree of y: sizes grow towards the root.
@@ -169,7 +174,7 @@ struct Tree {
     const bool below = 2 * w.size[x] <= nodes;
     b.each(nodes, [&](int64_t y) {
       if (is_below(int32_t(y), x) != below) return;
-      w.price[y] += is_row(int32_t(y)) == below ? more : -more;
+      set_price(int32_t(y), w.price[y] + (is_row(int32_t(y)) == below ? more : -more));
     });
   }
 

@@ -12,29 +12,34 @@
 
 namespace jaxmatch::transport {
 
-// Mass of a row that a column holds. It leaves once the price of the column is below `level`.
+// Mass of a row that a column holds; 0 if it left. It leaves once the price of the column is below
+// `level`.
 struct Holding {
   int64_t mass;
-  double level;
-  int32_t row, col;     // row: kNone if not in use
+  double level, key;  // of the heap: at least the level
+  int32_t row, col;
   int32_t left, right;  // of a skew heap, or `left` of a list
+  int32_t next;         // of the same row
 };
 
 struct Workspace {
-  int64_t *supply, *demand;  // [n], [m] in units
-  int64_t *rest, *held;      // [n] free mass, [m]
-  int64_t* price;            // [nodes] u of rows, v of columns, in whole units
-  int64_t *flow, *arc_cost;  // [nodes] of the arc to the parent
-  uint64_t* key;             // [entries] row << 32 | column, for sorting
-  int64_t* mass;             // [entries]
-  double *v, *u;        // [m] prices of the auction, [n] least reduced costs; at the end, duals
-  Holding* pool;        // [holdings]
-  int32_t *top, *head;  // [m] the heap and this round's bids of a column
+  int64_t *supply, *demand;                // [n], [m] in units
+  int64_t *rest, *held;                    // [n] free mass, [m]
+  int64_t* price;                          // [nodes] u of rows, v of columns, in whole units
+  int64_t *flow, *arc_cost;                // [nodes] of the arc to the parent
+  uint64_t* key;                           // [entries] row << 32 | column, for sorting
+  int64_t* mass;                           // [entries]
+  float *v, *u;                            // of the auction: [m] prices, [n] least reduced costs
+  float* shadow;                           // [nodes] of the prices, rounded
+  double *row_dual, *col_dual;             // [n], [m]
+  Holding* pool;                           // [holdings]
+  int32_t *top, *head;                     // [m] the heap and this round's bids of a column
   int32_t *next_bid, *bid_col, *bid_slot;  // [n] of listed rows
   int32_t* list[2];                        // [n] rows with free mass
-  int32_t* unused;                         // [holdings] slots of the pool
-  int32_t *above, *size;                   // [nodes + 1] of the tree: parents, sizes of subtrees
-  int32_t* mark;                           // [nodes + 1]
+  int32_t* of_row;                         // [n] the first holding
+  int32_t *unused, *gone;  // [holdings] slots of the pool, and those that became free
+  int32_t *above, *size;   // [nodes + 1] of the tree: parents, sizes of subtrees
+  int32_t* mark;           // [nodes + 1]
   int64_t holdings, entries, bytes;
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
@@ -53,6 +58,9 @@ struct Workspace {
     take(base, mass, entries);
     take(base, v, m);
     take(base, u, n);
+    take(base, shadow, nodes);
+    take(base, row_dual, n);
+    take(base, col_dual, m);
     take(base, pool, holdings);
     take(base, top, m);
     take(base, head, m);
@@ -61,7 +69,9 @@ struct Workspace {
     take(base, bid_slot, n);
     take(base, list[0], n);
     take(base, list[1], n);
+    take(base, of_row, n);
     take(base, unused, holdings);
+    take(base, gone, holdings);
     take(base, above, nodes + 1);
     take(base, size, nodes + 1);
     take(base, mark, nodes + 1);

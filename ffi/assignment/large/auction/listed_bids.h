@@ -1,10 +1,11 @@
 // Bids on costs that are computed, from lists of columns.
 //
 // A scan of all columns of a row lists those whose perturbed reduced cost is below a horizon.
-// Prices only fall during a scale, so that no other column ever comes below it: while the row's two
-// least reduced costs are found below the horizon, its bid is known without another scan. Lists
-// change the time of a bid and nothing else. They are kept in place of the candidate sets, which
-// are selected anew after the auction.
+// Prices only fall during an auction, so that no other column ever comes below it: while the row's
+// two least reduced costs are found below the horizon, its bid is known without another scan. From
+// one scale to the next the perturbation changes, and the horizon is lowered. Lists change the time
+// of a bid and nothing else. They are kept in place of the candidate sets, which are selected anew
+// after the auction.
 #ifndef JAXMATCH_LARGE_LISTED_BIDS_H_
 #define JAXMATCH_LARGE_LISTED_BIDS_H_
 
@@ -12,8 +13,11 @@
 
 namespace jaxmatch::assignment::large {
 
-// For a scale with another perturbation, of columns that are not listed, too: that of the last
-// scale was less than kScaleFactor * (epsilon + 1).
+// Epsilon falls by this factor from one scale to the next.
+constexpr int64_t kScaleFactor = 4;
+
+// Before a scale. Its perturbation may be smaller than that of the last one, which was below
+// kScaleFactor * (epsilon + 1). (In the first scale no list is valid yet.)
 JAXMATCH_DEVICE inline void lower_horizon(const LargeState& s, int64_t i, int64_t epsilon) {
   const double horizon = real_of(uint64_t(load_relaxed(s.horizon + i)));
   const double lower = horizon - double(kScaleFactor * (epsilon + 1));

@@ -25,8 +25,9 @@ namespace jaxmatch::assignment::large {
 // clouds of points must be moved far. In parts of the time with an auction, searches alone need 0.5
 // to 0.8 in a cube, and 0.5 to 1.3 in a square.
 constexpr int64_t kPartFree = 13;
-// Where few costs differ, more of them: searches then find many paths at once. One in 12 is free on
-// integers to n / 10, one in 5 on eight classes of rows or with three zeros a row.
+// Where many costs are equal, an auction waits for more free rows, as searches find many paths at
+// once: one in 12 is free on integers to n / 10, one in 5 on eight classes of rows or with three
+// zeros a row.
 constexpr int64_t kPartFreeOfEqual = 7;
 
 // Begins an auction, at the present prices and pairs.

@@ -37,9 +37,6 @@ struct TwoLeast {
   }
 };
 
-// Of epsilon, from one scale to the next.
-constexpr int64_t kScaleFactor = 4;
-
 // Added to costs: less than `size`, see pair_hash.h.
 struct Perturbation {
   double size;

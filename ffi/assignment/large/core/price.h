@@ -11,20 +11,19 @@ namespace jaxmatch::assignment::large {
 // Makes the row prices feasible for all columns, not only for the core. Between two selections of
 // candidates column prices only fall: a row price within its horizon is still feasible. A row whose
 // price was too high loses its partner, because that pair is no longer tight, and gets a new
-// candidate set. With `renew` every row whose price has reached its horizon gets one; with
-// `all_rows` horizons are ignored. Returns the number of rows that lost their partner. Call after
-// begin_pricing(); results are visible to other threads after the next barrier.
+// candidate set. With `renew` every row whose price has reached its horizon gets one. Returns the
+// number of rows that lost their partner. Call after begin_pricing(); results are visible to other
+// threads after the next barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_t choice,
-                                   bool renew, bool all_rows) {
+                                   bool renew) {
   const LargeState& s = p.s;
   int32_t *const doubtful = s.frontier, *const choosing = s.frontier + s.n;
   int32_t *const length = s.control->frontier, *const choosing_length = length + 1;
   int64_t* const least = s.nearest;
   const int64_t count = list_rows(team, s.n, doubtful, length, [&](int64_t i) {
     store_relaxed(least + i, kFar);
-    return p.has_row(i) &&
-           (all_rows || load_relaxed(s.u + i) + renew > load_relaxed(s.horizon + i));
+    return p.has_row(i) && load_relaxed(s.u + i) + renew > load_relaxed(s.horizon + i);
   });
   if (count == 0) return 0;
   const double* const v = team.prices(s);
@@ -46,8 +45,7 @@ JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_
     const int32_t i = load_relaxed(doubtful + k), j = load_relaxed(s.col4row + i);
     const int64_t x = load_relaxed(least + i);
     if (x >= load_relaxed(s.u + i)) {
-      if (!renew)
-        store_relaxed(s.horizon + i, all_rows ? x : greater(load_relaxed(s.horizon + i), x));
+      if (!renew) store_relaxed(s.horizon + i, greater(load_relaxed(s.horizon + i), x));
       return false;
     }
     store_relaxed(s.u + i, x);

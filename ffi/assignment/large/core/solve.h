@@ -5,12 +5,12 @@
 // the duals feasible for all costs and frees the rows whose pair is no longer tight. If the cores
 // contain no path, yield few paths at a time or have changed too often, searches over all costs
 // continue from the current duals and pairs: an auction and then forests
-// (assignment/large/auction), or the tree variant of the Hungarian method. A forest or an iteration
-// of that variant keeps the duals feasible and adds a pair, or proves infeasibility. Termination:
-// at most patience() pricings after each selection of candidates, of which there are a few and,
-// after an auction, whose rounds are bounded, O(log n) more; between two selections and after the
-// last one at most n such searches; in wide problems also pricings before these, each of which
-// frees a row.
+// (assignment/large/auction), or for sharded costs the tree variant of the Hungarian method. A
+// forest or an iteration of that variant keeps the duals feasible and adds a pair, or proves
+// infeasibility. Termination: at most patience() pricings after each selection of candidates, of
+// which there are a few and, after an auction, whose rounds are bounded, O(log n) more; between two
+// selections and after the last one at most n such searches; with sharded costs, in wide problems,
+// also pricings before these, each of which frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -25,9 +25,10 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // The core method gives up after patience() pricings, or after patience() steps that find paths
-// for less than 1 / kPartFound of the free rows. An auction comes soon. Without one, or after
-// it, there is more patience: forests and trees read all costs, and with points trees may need a
-// dual update per column. Patience grows with the rows, as the number of steps does.
+// for less than 1 / kPartFound of the free rows. There is little patience before an auction, and
+// more if many costs are equal, after an auction, and without one (sharded costs): forests and
+// trees read all costs, and with points trees may need a dual update per column. Patience grows
+// with the rows, as the number of steps does.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kLeastBeforeAuction = 16, kRowsBeforeAuction = 512;
 constexpr int64_t kPartFound = 32;
@@ -214,7 +215,8 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   return next;
 }
 
-// The tree variant knows no dummy rows: their columns become free, at the greatest price.
+// For sharded costs: the tree variant knows no dummy rows, so that their columns become free, at
+// the greatest price.
 template <class Team, class T>
 JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -239,7 +241,7 @@ JAXMATCH_DEVICE inline int next_caution(int caution, int64_t freed, int64_t rows
 // Parameters of a pricing; every thread has its own copy.
 struct Pricing {
   int64_t free_rows, rows;
-  bool spares;  // dummy rows, which trees over all costs do not know
+  bool spares;  // of sharded costs: dummy rows, which trees over all costs do not know
   bool trees, renew;
   int number;
   bool too_wide = false;
@@ -287,9 +289,8 @@ JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pric
 template <class Team, class T>
 JAXMATCH_DEVICE int price_stage(Team& team, const LargeProblem<T>& p) {
   const Pricing pricing = begin_pricing(team, p);
-  const int64_t freed = pricing.too_wide ? 0
-                                         : price_rows(team, p, uint32_t(pricing.number),
-                                                      pricing.renew, pricing.all_rows());
+  const int64_t freed =
+      pricing.too_wide ? 0 : price_rows(team, p, uint32_t(pricing.number), pricing.renew);
   return end_pricing(team, p, pricing, freed);
 }
 

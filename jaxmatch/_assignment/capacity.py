@@ -1,0 +1,320 @@
+"""Assignments with capacities: transport problems of whole units, with a dummy row and column.
+
+The dummy column takes what rows leave, the dummy row fills what columns lack. A column with a
+minimum is split into a part that the dummy row must not fill and one that it may.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._assignment.capacity_problem import (
+    CapacityProblem,
+    as_capacities,
+    as_capacity_problem,
+)
+from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.gradient import envelope_value
+from jaxmatch._common.result import CapacitatedAssignment, Transport
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled
+from jaxmatch._ffi.place import place_of
+from jaxmatch._transport.native import transport
+from jaxmatch._transport.problem import TransportProblem
+from jaxmatch._transport.solve import _METHODS, _value_jvp
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+# Totals of capacities saturate here. At most so many pairs are matched.
+_MOST_PAIRS = 2**30
+
+
+def solve_with_capacities(
+    cost: ArrayLike,
+    row_capacity: ArrayLike | None,
+    col_capacity: ArrayLike | None,
+    col_minimum: ArrayLike | None,
+    row_mask: ArrayLike | None,
+    col_mask: ArrayLike | None,
+    unmatched_cost: ArrayLike | None,
+    warm_start: Any,
+    *,
+    maximize: bool,
+    method: str,
+    unsupported: dict[str, Any],
+) -> CapacitatedAssignment | Transport:
+    """As documented in `CapacitatedAssignment`. `unsupported` are arguments that must be None."""
+    for name, x in unsupported.items():
+        if x is not None:
+            raise ValueError(f"`{name}` does not go with capacities; leave it out.")
+    if method not in [*_METHODS]:
+        raise ValueError(f"With capacities, `method` is one of {[*_METHODS]}, got {method!r}.")
+    cost = as_given("cost", cost)
+    capacities = as_capacities(
+        row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
+    )
+    others = all_given(
+        row_mask=row_mask,
+        col_mask=col_mask,
+        unmatched_cost=unmatched_cost,
+        warm_start=getattr(warm_start, "col_dual", warm_start),
+    )
+    maximize, as_plan = bool(maximize), row_capacity is not None
+    options = ("capacities", maximize, method, as_plan)
+    place = place_of(cost, *capacities, *others, options=options)
+    if method == "xla":
+        place = place.by_jax()
+    with place.precision():
+        problem = as_capacity_problem(cost, *capacities, *others, place=place)
+        if place.native:
+            native = partial(transport, maximize=maximize, platform="cpu")
+            res = _by_transport(native, problem, maximize=maximize, as_plan=as_plan, xp=place.xp)
+        else:
+            res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
+        return place.bring_home(res)
+
+
+@compiled(static_argnames=("maximize", "method", "as_plan"))
+def _solve(
+    problem: CapacityProblem, *, maximize: bool, method: str, as_plan: bool
+) -> CapacitatedAssignment | Transport:
+    def balanced(problem: TransportProblem) -> Transport:
+        res = _METHODS[method](lax.stop_gradient(problem), maximize=maximize)
+        return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
+
+    def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
+        return _by_transport(balanced, problem, maximize=maximize, as_plan=as_plan)
+
+    return over_batch_shards(solve, problem, core_dims=2)
+
+
+def _by_transport(
+    solve: Callable[[TransportProblem], Transport],
+    problem: CapacityProblem,
+    *,
+    maximize: bool,
+    as_plan: bool,
+    xp: Any = jnp,
+) -> CapacitatedAssignment | Transport:
+    units = _in_units(problem, xp)
+    balanced, too_wide = _with_dummies(problem, units, maximize, xp)
+    res = solve(balanced)
+    # What the transport problem does not show, but for invalid costs, which come first.
+    status = xp.where(too_wide, Status.OVERFLOW, units.status)
+    solved = (status == Status.OPTIMAL) | (res.status == Status.INVALID_COST)
+    status = xp.where(solved, res.status, status).astype(np.int32)
+    solved = status == Status.OPTIMAL
+    u, v = _duals(res, problem, units, xp)
+    n, m = problem.transport.cost.shape[-2:]
+    parts = 1 if problem.col_minimum is None else 2
+    own = solved[..., None] & (res.rows >= 0) & (res.rows < n) & (res.cols < m * parts)
+    cols = res.cols if parts == 1 else res.cols // 2
+
+    def number(x: Array, ok: Array) -> Array:
+        return xp.where(ok, x, np.nan).astype(res.cost.dtype)
+
+    common = {
+        "cost": number(res.cost, solved),
+        "row_dual": number(u, solved[..., None]),
+        "col_dual": number(v, solved[..., None]),
+        "gap": number(res.gap, solved),
+        "status": status,
+    }
+    if as_plan:
+        rows, cols, mass = _merged(res.rows, cols, res.mass, own, max(n + m * parts - 1, 0), xp)
+        return Transport(rows=rows, cols=cols, mass=mass, **common)
+    # Each row that exists has one entry, of one unit. Entries are ordered by row.
+    exists = units.rows > 0
+    at = xp.maximum(xp.cumsum(exists, -1, dtype=np.int32) - 1, 0)
+    cols = xp.take_along_axis(xp.where(own, cols, -1).astype(np.int32), at, -1)
+    col4row = xp.where(exists, cols, -1)
+    return CapacitatedAssignment(col4row=col4row, col_count=_counts(col4row, m, xp), **common)
+
+
+# ---------------------------------------------------------------------------------------------
+# The transport problem
+
+
+class _Units(NamedTuple):
+    """Capacities that are sound, 0 where masked, and what is wrong with the given ones."""
+
+    rows: Int[Array, "... n"]
+    cols: Int[Array, "... m"]
+    least: Int[Array, "... m"] | None
+    of_rows: Int[Array, "... 1"]  # total
+    of_cols: Int[Array, "... 1"]
+    status: Int[Array, "..."]
+
+
+def _in_units(problem: CapacityProblem, xp: Any) -> _Units:
+    _, rows, cols, row_mask, col_mask, *_ = problem.transport
+    rows = rows if row_mask is None else xp.where(row_mask, rows, 0)
+    cols = cols if col_mask is None else xp.where(col_mask, cols, 0)
+    negative = (rows < 0).any(-1) | (cols < 0).any(-1)
+    rows, cols = xp.maximum(rows, 0), xp.maximum(cols, 0)
+    of_rows, of_cols = _total(rows, xp), _total(cols, xp)
+    least, missed = problem.col_minimum, False
+    if least is not None:
+        least = least if col_mask is None else xp.where(col_mask, least, 0)
+        least = xp.maximum(least, 0)
+        missed = (least > cols).any(-1) | (_total(least, xp) > of_rows)[..., 0]
+        least = xp.minimum(least, cols)
+    # Capacities above the total of the other side are all alike, which keeps sums small. But a row
+    # pays for all units that stay.
+    rows = xp.minimum(rows, of_cols + 1) if problem.unmatched_cost is None else rows
+    cols = xp.minimum(cols, of_rows + 1)
+    least = None if least is None else xp.minimum(least, cols)
+    status = xp.where(missed, Status.INFEASIBLE, Status.OPTIMAL)
+    most = xp.minimum(of_rows, of_cols)[..., 0]
+    status = xp.where(most >= _MOST_PAIRS, Status.OVERFLOW, status)
+    status = xp.where(negative, Status.INVALID_CAPACITY, status)
+    return _Units(rows, cols, least, of_rows, of_cols, status)
+
+
+def _total(x: Int[Array, "... k"], xp: Any) -> Int[Array, "... 1"]:
+    """Saturates: the sum of int32 may wrap around, and a float tells whether it did."""
+    near = x.sum(-1, dtype=np.float32, keepdims=True)
+    exact = x.sum(-1, dtype=np.int32, keepdims=True)
+    return xp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
+
+
+def _with_dummies(
+    problem: CapacityProblem, units: _Units, maximize: bool, xp: Any
+) -> tuple[TransportProblem, Bool[Array, "..."]]:
+    """The balanced problem; and whether its integer costs do not fit their dtype."""
+    cost, _, _, row_mask, col_mask, _, col_dual = problem.transport
+    unmatched = problem.unmatched_cost
+    *batch, n, m = cost.shape
+    cols, too_wide = units.cols, xp.zeros(batch, bool)
+    cost = cost if unmatched is None else cost.astype(unmatched.dtype)
+    last = xp.zeros((*batch, m), cost.dtype)
+    if units.least is not None:
+        never, too_wide = _forbidding(cost, problem, maximize, xp)
+        last = _interleaved(xp.broadcast_to(never[..., None], last.shape), last, xp)
+        cols = _interleaved(units.least, units.cols - units.least, xp)
+        cost = xp.repeat(cost, 2, -1)
+        col_mask = None if col_mask is None else xp.repeat(col_mask, 2, -1)
+        col_dual = None if col_dual is None else xp.repeat(col_dual, 2, -1)
+    unmatched = xp.zeros((*batch, n), cost.dtype) if unmatched is None else unmatched
+    last = xp.concatenate([last, xp.zeros((*batch, 1), cost.dtype)], -1)
+    cost = xp.concatenate([cost, unmatched[..., None]], -1)
+    cost = xp.concatenate([cost, last[..., None, :]], -2)
+
+    def wider(x: Array | None, value: bool | int) -> Any:
+        if x is None:
+            return None
+        return xp.concatenate([x, xp.full((*batch, 1), value, x.dtype)], -1)
+
+    # All of the lesser total moves, and one of the dummies has no mass; or costs decide.
+    moved = xp.minimum(units.of_rows, units.of_cols)[..., 0]
+    moved = moved if problem.unmatched_cost is None else xp.zeros_like(moved)
+    balanced = TransportProblem(
+        cost,
+        wider(units.rows, 0),
+        wider(cols, 0),
+        wider(row_mask, True),
+        wider(col_mask, True),
+        moved,
+        wider(col_dual, 0),
+    )
+    return balanced, too_wide
+
+
+def _interleaved(one: Array, other: Array, xp: Any) -> Num[Array, "... 2*m"]:
+    *batch, m = one.shape
+    return xp.stack([one, other], -1).reshape(*batch, 2 * m)
+
+
+def _forbidding(
+    cost: Array, problem: CapacityProblem, maximize: bool, xp: Any
+) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
+    """What a unit of the dummy row costs where it must not go, and whether that does not fit.
+
+    For integers, more than any exchange with a row that is elsewhere can cost: if minima can be met
+    at all, such a row exists.
+    """
+    batch = cost.shape[:-2]
+    if jnp.issubdtype(cost.dtype, jnp.floating):
+        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
+    _, _, _, row_mask, col_mask, *_ = problem.transport
+    unmatched = problem.unmatched_cost
+    if row_mask is not None:
+        cost = xp.where(row_mask[..., :, None], cost, 0)
+        unmatched = None if unmatched is None else xp.where(row_mask, unmatched, 0)
+    if col_mask is not None:
+        cost = xp.where(col_mask[..., None, :], cost, 0)
+    least, most = cost.min((-2, -1), initial=0), cost.max((-2, -1), initial=0)
+    if unmatched is not None:
+        least = xp.minimum(least, unmatched.min(-1, initial=0))
+        most = xp.maximum(most, unmatched.max(-1, initial=0))
+    too_wide = most > np.iinfo(cost.dtype).max - 1 + least
+    never = xp.where(too_wide, 0, most) - xp.where(too_wide, 0, least) + 1
+    return (-never if maximize else never).astype(cost.dtype), too_wide
+
+
+# ---------------------------------------------------------------------------------------------
+# Its result
+
+
+def _duals(
+    res: Transport, problem: CapacityProblem, units: _Units, xp: Any
+) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
+    """Shifted so that the dual of the dummy, if it has mass, becomes 0."""
+    n, m = problem.transport.cost.shape[-2:]
+    u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
+    v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
+    if problem.unmatched_cost is not None:
+        u, v = u + of_col, v + of_row
+    else:
+        shift = xp.where(units.of_rows > units.of_cols, -of_col, 0)
+        shift = xp.where(units.of_rows < units.of_cols, of_row, shift)
+        u, v = u - shift, v + shift
+    if units.least is not None:
+        v = v.reshape(*v.shape[:-1], m, 2)
+        v = xp.where(units.least > 0, v[..., 0], v[..., 1])
+    row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
+    u = u if row_mask is None else xp.where(row_mask, u, 0)
+    v = v if col_mask is None else xp.where(col_mask, v, 0)
+    return u, v
+
+
+def _counts(col4row: Int[Array, "... n"], m: int, xp: Any) -> Int[Array, "... m"]:
+    """How many rows each column has."""
+    batch = col4row.shape[:-1]
+    size = int(np.prod(batch, dtype=np.int64)) * m
+    first = xp.arange(0, size, m, dtype=np.int32) if size else xp.zeros(size, np.int32)
+    at = xp.where(col4row < 0, size, col4row + first.reshape(*batch, 1)) if size else col4row * 0
+    at = at.reshape(-1)
+    counts = np.bincount(at, minlength=size + 1) if xp is np else jnp.bincount(at, length=size + 1)
+    return counts[:size].reshape(*batch, m).astype(np.int32)  # type: ignore[return-value]
+
+
+def _merged(
+    rows: Array, cols: Array, mass: Array, own: Bool[Array, "... k"], size: int, xp: Any
+) -> tuple[Array, Array, Array]:
+    """The `size` first own entries, with the two parts of a column as one."""
+
+    def first(own: Array, *xs: Array) -> tuple[Array, ...]:
+        order = xp.argsort(~own, axis=-1, stable=True)[..., :size]
+        return tuple(xp.take_along_axis(x, order, -1) for x in (own, *xs))
+
+    own, rows, cols, mass = first(own, rows, cols, mass)
+    again = own[..., 1:] & (rows[..., 1:] == rows[..., :-1]) & (cols[..., 1:] == cols[..., :-1])
+    end = xp.zeros_like(own[..., :1])
+    more = xp.concatenate([xp.where(again, mass[..., 1:], 0), end.astype(mass.dtype)], -1)
+    own, rows, cols, mass = first(
+        own & ~xp.concatenate([end, again], -1), rows, cols, mass + more.astype(mass.dtype)
+    )
+    pairs = (xp.where(own, x, -1).astype(np.int32) for x in (rows, cols))
+    return *pairs, xp.where(own, mass, 0).astype(np.int32)

@@ -1,0 +1,187 @@
+"""`check_assignment` with capacities: verifies pairs by their column duals.
+
+Shares no code with the solvers: an error would have to be made twice.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.capacity_problem import (
+    CapacityProblem,
+    as_capacities,
+    as_capacity_problem,
+)
+from jaxmatch._assignment.certificate import (
+    AssignmentCheck,
+    _between_0_and,
+    _small,
+    _split,
+    _sum_down,
+)
+from jaxmatch._common.arguments import as_array
+from jaxmatch._common.given import INTEGERS, REAL, require
+from jaxmatch._common.result import CapacitatedAssignment, Transport
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.switches import compiled
+from jaxmatch._transport.check import (
+    _are_different,
+    _at,
+    _flushed,
+    _in_range,
+    _left,
+    _terms_of_gap,
+    _times_up,
+)
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int
+
+
+class _Claim(NamedTuple):
+    """Pairs and how often each is used, and the duals that prove them."""
+
+    rows: Int[Array, "... k"]
+    cols: Int[Array, "... k"]
+    times: Int[Array, "... k"]
+    consistent: Bool[Array, "..."]
+    col_dual: Float[Array, "... m"]
+
+
+def check_with_capacities(
+    cost: ArrayLike,
+    result: Any,
+    capacities: tuple[ArrayLike | None, ArrayLike | None, ArrayLike | None],
+    *others: ArrayLike | None,
+    maximize: bool,
+) -> AssignmentCheck:
+    """As documented in `check_assignment`. `others`: masks, and the cost of unmatched rows."""
+    row_capacity, col_capacity, col_minimum = capacities
+    given = as_capacities(
+        row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
+    )
+    problem = as_capacity_problem(cost, *given, *others)
+    claim = _as_claim(result, problem.transport.cost.shape, as_plan=row_capacity is not None)
+    return _check(*lax.stop_gradient((problem, claim)), maximize=maximize)
+
+
+def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
+    kind = Transport if as_plan else CapacitatedAssignment
+    require("result", result, kind, "that `solve_assignment` returns for such capacities")
+    *batch, n, m = shape
+
+    def field(name: str, size: int | None, real: bool = False) -> Array:
+        """Any size, if None."""
+        must = "be real numbers" if real else "be integers"
+        dtypes = REAL if real else INTEGERS
+        x = as_array(f"result.{name}", getattr(result, name), dtypes=dtypes, must=must, advice="")
+        size = x.shape[-1] if size is None and x.ndim else size
+        if x.shape != (*batch, size):
+            raise ValueError(
+                f"`result.{name}` must have shape {(*batch, size)} to go with `cost`, got "
+                f"{x.shape}."
+            )
+        return x if real else x.astype(jnp.int32)
+
+    v = field("col_dual", m, real=True)
+    if as_plan:
+        rows, cols, times = (field(name, None) for name in ("rows", "cols", "mass"))
+        if not rows.shape == cols.shape == times.shape:
+            raise ValueError("`rows`, `cols` and `mass` of `result` must have one shape.")
+        used = times != 0
+        consistent = ((rows == -1) & (cols == -1) | used).all(-1) & (times >= 0).all(-1)
+        return _Claim(rows, cols, times, consistent, v)
+    col4row, counts = field("col4row", n), field("col_count", m)
+    matched = col4row != -1
+    at = jnp.where(matched, col4row, m)
+
+    def count(at: Array) -> Array:
+        return jnp.bincount(at, length=m + 1)[:m].astype(jnp.int32)
+
+    for _ in batch:
+        count = jax.vmap(count)
+    consistent = (count(at.clip(0, m)) == counts).all(-1)
+    rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), col4row.shape)
+    return _Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
+
+
+@compiled(static_argnames="maximize")
+def _check(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> AssignmentCheck:
+    def check(*arguments: Any) -> AssignmentCheck:
+        one = partial(_check_one, maximize=maximize)
+        for _ in problem.transport.cost.shape[:-2]:
+            one = jax.vmap(one)
+        return one(*arguments)
+
+    return over_batch_shards(check, problem, claim, core_dims=2)
+
+
+def _check_one(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> AssignmentCheck:
+    cost, of_row, of_col, row_mask, col_mask, *_ = problem.transport
+    n, m = cost.shape
+    rows = jnp.ones_like(of_row, bool) if row_mask is None else row_mask
+    cols = jnp.ones_like(of_col, bool) if col_mask is None else col_mask
+    of_row, of_col = jnp.where(rows, of_row, 0), jnp.where(cols, of_col, 0)
+    least = jnp.zeros_like(of_col) if problem.col_minimum is None else problem.col_minimum
+    least = jnp.where(cols, jnp.maximum(least, 0), 0)
+    exists = rows[:, None] & cols[None, :]
+    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
+    c, c_rest = _split(cost, maximize)
+    c = jnp.where(exists, c, jnp.inf)
+    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # then u_i = -inf, which proves nothing
+    v = jnp.where(cols, -claim.col_dual if maximize else claim.col_dual, 0).astype(c.dtype)
+
+    used = claim.times > 0
+    in_range = _in_range(claim.rows, n) & _in_range(claim.cols, m)
+    valid = claim.consistent & (~used | in_range).all()
+    used &= in_range
+    times = jnp.where(used, claim.times, 0)
+    i, j = jnp.where(used, claim.rows, 0), jnp.where(used, claim.cols, 0)
+    valid &= _are_different(i, j, used) & (~used | jnp.isfinite(_at(c, i, j))).all()
+    zero = jnp.zeros((), c.dtype)
+    left, fits = _left(times, i, of_row, zero)
+    room, fits_too = _left(times, j, of_col, zero)
+    valid &= fits & fits_too & (of_col - room >= least).all()
+    # The lesser total is matched if all of one side is.
+    all_rows, all_cols = (left == 0).all(), (room == 0).all()
+    if problem.unmatched_cost is None:
+        valid &= all_rows | all_cols
+        r, r_rest = jnp.where(all_rows, jnp.inf, jnp.zeros_like(of_row, c.dtype)), None
+        least = jnp.where(all_cols, of_col, least)
+    else:
+        r, r_rest = _split(problem.unmatched_cost, maximize)
+        r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
+        valid &= ((left == 0) | (r < jnp.inf)).all()
+
+    tiny = (exists & _between_0_and(_small(v.dtype), cost)).any()
+    tiny |= _between_0_and(_small(v.dtype), v).any()
+    if problem.unmatched_cost is not None:
+        tiny |= (rows & _between_0_and(_small(v.dtype), problem.unmatched_cost)).any()
+    # Rows left over go to one more column, whose dual is 0. A column pays for room that it leaves,
+    # or for more rows than it must have.
+    v = jnp.where(least == 0, jnp.minimum(v, 0), v)
+    above = of_col - room - least
+    terms = [_times_up(room, -v), _times_up(above, v)]
+    c = jnp.concatenate([c, r[:, None]], 1)
+    if c_rest is not None or r_rest is not None:
+        c_rest = jnp.zeros((n, m), c.dtype) if c_rest is None else c_rest
+        r_rest = jnp.zeros((n,), c.dtype) if r_rest is None else r_rest
+        c_rest = jnp.concatenate([c_rest, r_rest[:, None]], 1)
+    v = jnp.concatenate([v, jnp.zeros_like(v, shape=(1,))])
+    i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
+    j = jnp.concatenate([j, jnp.full((n,), m, jnp.int32)])
+    times = jnp.concatenate([times, jnp.maximum(left, 0)])
+    terms.append(_terms_of_gap(c, c_rest, v, times, i, j))
+    units = jnp.concatenate([times, jnp.maximum(room, 0), jnp.maximum(above, 0)])
+    flushed = jnp.where(tiny, _flushed(cost.dtype, units), 0)
+    gap = 0 - _sum_down(-jnp.concatenate([*terms, flushed[None]]))
+    proved = valid & jnp.isfinite(v).all() & (c > -jnp.inf).all() & ~jnp.isnan(gap)
+    gap = jnp.where(proved, gap, jnp.inf)
+    return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)

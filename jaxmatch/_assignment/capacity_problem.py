@@ -1,0 +1,104 @@
+"""`CapacityProblem`: the checked arguments of an assignment problem with capacities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._assignment.problem import _broadcast, as_col_dual, as_cost, as_mask
+from jaxmatch._common.given import INTEGERS, typed
+from jaxmatch._ffi.place import BY_JAX, Place
+from jaxmatch._transport.dummies import as_unmatched_cost
+from jaxmatch._transport.problem import TransportProblem
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Int, Num
+
+    from jaxmatch._assignment.stepping import Progress
+
+_MOST = 2**31 - 1
+
+
+class Options(TypedDict, total=False):
+    """The options of `solve_assignment` without capacities, for type checkers."""
+
+    maximize: bool
+    row_mask: ArrayLike | None
+    col_mask: ArrayLike | None
+    unmatched_cost: ArrayLike | None
+    warm_start: Any
+    method: str
+    steps_per_call: int | None
+    progress: Progress | None
+    row_axis: str | None
+    col_axis: str | None
+
+
+class OfColumns(Options, total=False):
+    """With capacities of columns."""
+
+    col_capacity: ArrayLike | None
+    col_minimum: ArrayLike | None
+
+
+class CapacityProblem(NamedTuple):
+    """A batch of problems, as a pytree. All arrays have the batch dimensions."""
+
+    transport: TransportProblem  # its masses are the capacities, not checked
+    col_minimum: Int[Array, "... m"] | None = None
+    unmatched_cost: Num[Array, "... n"] | None = None
+
+
+def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
+    """Integers as int32, so that they do not decide the precision; larger ones saturate."""
+    return tuple(None if x is None else _as_int32(name, x) for name, x in capacities.items())
+
+
+def _as_int32(name: str, x: ArrayLike) -> Any:
+    array: Any = typed(name, x, INTEGERS, "hold integers")
+    xp: Any = jnp if isinstance(array, jax.Array) else np
+    info = jnp.iinfo(array.dtype)
+    array = xp.minimum(array, _MOST) if info.max > _MOST else array
+    array = xp.maximum(array, -1) if info.min < -_MOST - 1 else array
+    return xp.asarray(array, np.int32)
+
+
+def as_capacity_problem(
+    cost: ArrayLike,
+    row_capacity: Array | None,
+    col_capacity: Array | None,
+    col_minimum: Array | None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    col_dual: ArrayLike | None = None,
+    *,
+    place: Place = BY_JAX,
+) -> CapacityProblem:
+    """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32."""
+    cost = as_cost(cost, place)
+    *batch, n, m = cost.shape
+
+    def expand(name: str, x: Array | None, size: int) -> Array:
+        given = place.xp.asarray(np.int32(1) if x is None else x)
+        return _broadcast(name, given, (*batch, size), place.xp)
+
+    transport = TransportProblem(
+        cost,
+        expand("row_capacity", row_capacity, n),
+        expand("col_capacity", col_capacity, m),
+        as_mask("row_mask", row_mask, (*batch, n), place),
+        as_mask("col_mask", col_mask, (*batch, m), place),
+        None,
+        as_col_dual(col_dual, (*batch, m), place),
+    )
+    return CapacityProblem(
+        transport,
+        None if col_minimum is None else expand("col_minimum", col_minimum, m),
+        as_unmatched_cost(unmatched_cost, transport, place),
+    )

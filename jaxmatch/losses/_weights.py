@@ -1,0 +1,78 @@
+"""Weights and masks of the two distributions of a distance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.promotion import common_dtype, same_rank
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int
+
+
+class Side:
+    """The weights and the mask of one of the two distributions; `name` is for errors."""
+
+    def __init__(
+        self, name: str, size: int, weight: ArrayLike | None, mask: ArrayLike | None = None
+    ):
+        self.size = size
+        self.weight = None if weight is None else as_floats(weight)[0]
+        self.mask = None if mask is None else jnp.asarray(mask)
+        if self.mask is not None and self.mask.dtype != bool:
+            raise TypeError(f"`{name}_mask` must be bool, got {self.mask.dtype}.")
+        for kind, array in (("weight", self.weight), ("mask", self.mask)):
+            broadcasts = kind == "mask" and array is not None and array.shape[-1:] in ((), (1,))
+            if array is not None and array.shape[-1:] != (size,) and not broadcasts:
+                raise ValueError(
+                    f"`{name}_{kind}` must have shape [..., {size}], got {array.shape}."
+                )
+
+    @property
+    def is_plain(self) -> bool:
+        return self.weight is None and self.mask is None
+
+    @property
+    def batches(self) -> list[tuple[int, ...]]:
+        return [array.shape[:-1] for array in (self.weight, self.mask) if array is not None]
+
+    def count(self) -> Int[Array, "..."]:
+        """The number of unmasked entries."""
+        if self.mask is None:
+            return jnp.asarray(self.size, jnp.int32)
+        shape = np.broadcast_shapes(self.mask.shape, (self.size,))
+        return jnp.broadcast_to(self.mask, shape).sum(-1, dtype=jnp.int32)
+
+    def masses(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
+        """Weights, 0 where masked, and whether they make sense; where not, they are replaced."""
+        weight = jnp.ones(self.size) if self.weight is None else self.weight
+        if self.mask is not None:
+            mask, weight = same_rank(self.mask, weight)
+            weight = jnp.where(mask, weight, 0)
+        total = weight.sum(-1, keepdims=True)
+        valid = (weight >= 0).all(-1, keepdims=True) & (total > 0) & jnp.isfinite(total)
+        return jnp.where(valid, weight, 1), valid[..., 0]
+
+    def probabilities(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
+        """The same, divided by their sum."""
+        weight, valid = self.masses()
+        return weight / weight.sum(-1, keepdims=True), valid
+
+
+def broadcast_batches(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        given = ", ".join(map(str, shapes))
+        raise ValueError(f"The batch dimensions must broadcast, got {given}.") from None
+
+
+def as_floats(*arrays: ArrayLike) -> list[Array]:
+    converted = [jnp.asarray(x) for x in arrays]
+    dtype = common_dtype(*converted, jnp.float32)
+    return [x.astype(dtype) for x in converted]
