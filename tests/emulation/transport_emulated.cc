@@ -5,23 +5,44 @@
 
 #include "cuda_emulator.h"
 
+#define JAXMATCH_EMULATED
+
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   return *at += x, *at - x;
 }
 inline int atomicExch(int* at, int x) { return std::exchange(*at, x); }
+inline void __threadfence() {}
+
+namespace jaxmatch {
+inline void atomic_add_release(uint64_t* at, uint64_t x) { *at += x; }
+inline uint64_t load_acquire(const uint64_t* at) {
+  emulator::yield();
+  return *at;
+}
+}  // namespace jaxmatch
 
 // The emulator comes first.
 #include "transport/cuda/kernel.cuh"
 
 namespace jaxmatch::assignment {
-char shared_memory[64 << 10] __attribute__((aligned(16)));
+char shared_memory[8 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch::assignment
 
+// `blocks` of each problem, the first of which plays rounds of fewer pairs alone.
 extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* first, int64_t size,
-                                  void* workspace, int64_t bytes, unsigned seed) {
+                                  int blocks, int64_t alone_below, void* workspace, int64_t bytes,
+                                  unsigned seed) {
   using namespace jaxmatch::transport;
-  const TransportBatch batch{*first, size, static_cast<char*>(workspace), bytes};
-  std::memset(jaxmatch::assignment::shared_memory, seed % 2 ? 0x5a : 0xff, 64 << 10);
+  using jaxmatch::assignment::shared_memory;
+  const int64_t bytes_of_tree = (first->n + first->m + 1) * kTreeBytes;
+  const int64_t shared_bytes = int64_t(sizeof(Shared)) + bytes_of_tree;
+  const bool tree_in_shared = shared_bytes <= int64_t(sizeof shared_memory) && seed % 3 != 2;
+  const TransportBatch batch{*first, blocks, alone_below, tree_in_shared, static_cast<char*>(workspace), bytes};
+  for (int64_t k = 0; k < size; ++k) {
+    const Workspace w(batch.workspace + k * bytes, first->n, first->m);
+    w.control->arrivals = 0;
+  }
+  std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   TransportKernel kernel;
   switch (first->cost_dtype) {
     case jaxmatch::Dtype::kF64:
@@ -39,5 +60,11 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     default:
       kernel = transport_kernel<NarrowFloats>;
   }
-  emulator::launch(unsigned(size), kThreads, seed, [&] { kernel(batch); });
+  const unsigned all = unsigned(size) * unsigned(blocks);
+  if (blocks == 1) {
+    emulator::launch(all, kThreads, seed, [&] { kernel(batch); });
+  } else {
+    emulator::launch_together(all, kThreads, seed, shared_memory, size_t(shared_bytes),
+                              [&] { kernel(batch); });
+  }
 }

@@ -6,51 +6,29 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 
-#include "assignment/pair_hash.h"
-#include "transport/cuda/costs.cuh"
+#include "transport/cuda/row_scan.cuh"
 
 namespace jaxmatch::transport {
 
 // The result does not depend on the order in which threads run: columns hold the bids of least
-// (level, row).
+// (level, row). Where few rows bid, the first block plays alone: its own barrier is faster than that
+// of all, and what it reads stays in its L1 cache.
 template <class C>
 struct Auction {
-  const Block& b;
+  Team& team;
   const C& c;
   const Workspace& w;
+  const int64_t alone_below;  // pairs of a round
   float epsilon = 0;
-  int turn = 0;                           // of the list of rows that bid next
-  int64_t bids = 0;                       // of all rounds
-  int32_t unused = 0;                     // slots of the pool
-  static constexpr int32_t kWidth = 128;  // least columns of a warp that shares a row
+  int32_t turn = 0;    // rounds so far
+  int64_t bids = 0;    // of all rounds
+  int32_t unused = 0;  // slots of the pool
 
-  __device__ int32_t& listed(int which) const { return b.s.count[which]; }
-  __device__ int32_t& taken() const { return b.s.count[2]; }  // slots
-  __device__ int32_t& gone() const { return b.s.count[3]; }
-
-  // Of the columns from `first` to `last` of row i, by one warp.
-  __device__ TwoLeast two_least(int64_t i, int32_t first, int32_t last, float perturbation) const {
-    constexpr int kAtOnce = 8;  // loads in flight together
-    TwoLeast own;
-    const int64_t row = i * c.p.m;
-    for (int32_t j = first + b.lane(); j < last; j += kAtOnce * kWarpSize) {
-      typename C::Raw raw[kAtOnce];
-#pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) raw[a] = c.raw_at(row + min(j + a * kWarpSize, last - 1));
-#pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) {
-        const int32_t k = j + a * kWarpSize;
-        if (k >= last) continue;
-        // From 1 to 2: what is added to all columns does not count.
-        const uint32_t hash = uint32_t(assignment::pair_hash(uint32_t(i), uint32_t(k)));
-        const float noise = perturbation * __uint_as_float(0x3f800000u | hash >> 1);
-        own.include(c.estimate(raw[a]) - w.v[k] + noise, k);
-      }
-    }
-    own.merge();
-    return own;
-  }
-  __device__ TwoLeast two_least(int64_t i) const { return two_least(i, 0, int32_t(c.p.m), 0); }
+  // Counters of a round; those of the next one are cleared in it.
+  __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
+  __device__ int32_t& taken() const { return w.control->taken[turn % 3]; }
+  __device__ int32_t& gone() const { return w.control->gone[turn % 3]; }
+  __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
 
   __device__ bool before(int32_t x, int32_t y) const {  // leaves its column before y
     const Holding &own = w.pool[x], &other = w.pool[y];
@@ -85,50 +63,55 @@ struct Auction {
     }
   }
 
-  // The row has not bid in this round, or its bid is in a list already.
-  __device__ void give_back(int32_t i, int64_t mass) const {
-    if (atomic_add(&w.rest[i], mass) == 0) w.list[turn][atomicAdd(&listed(turn), 1)] = i;
+  // Lists the row for the round `next` unless it has free mass already.
+  __device__ void give_back(int32_t i, int64_t mass, int32_t next) const {
+    if (atomic_add(&w.rest[i], mass) == 0) list(next)[atomicAdd(&listed(next), 1)] = i;
   }
 
   // Zero masses never bid, and columns without demand cost infinitely much.
   __device__ void clear() {
-    b.one([&] { listed(0) = listed(1) = 0; });
-    b.each(w.holdings, [&](int64_t k) {
+    team.one([&] {
+      Control& control = *w.control;
+      for (int k = 0; k < 3; ++k) control.listed[k] = control.taken[k] = control.gone[k] = 0;
+      control.stuck = 0;
+    });
+    team.each(w.holdings, [&](int64_t k) {
       w.pool[k].mass = 0;
       w.unused[k] = int32_t(k);
     });
     unused = int32_t(w.holdings);
-    b.each(c.p.m, [&](int64_t j) {
+    team.each(c.p.m, [&](int64_t j) {
       w.top[j] = w.head[j] = kNone;
       w.held[j] = 0;
       if (c.demand[j] == 0) w.v[j] = -kFarFloat;
     });
-    b.sync();
-    b.each(c.p.n, [&](int64_t i) {
+    team.sync();
+    team.each(c.p.n, [&](int64_t i) {
       w.rest[i] = c.supply[i];
       w.of_row[i] = kNone;
-      if (c.supply[i] > 0) w.list[turn][atomicAdd(&listed(turn), 1)] = int32_t(i);
+      if (c.supply[i] > 0) list(turn)[atomicAdd(&listed(turn), 1)] = int32_t(i);
     });
-    b.sync();
+    team.sync();
   }
 
   // Begins a scale: frees the mass that pays more than epsilon above the least of its row.
   __device__ void begin() {
-    b.each_by_warp(c.p.n, [&](int64_t i) {
+    const RowScan<C> scan{c, w.v, 0};
+    team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0 || w.rest[i] == c.supply[i]) return;
-      const TwoLeast two = two_least(i);
-      if (b.lane() == 0) w.u[i] = two.least;
+      const TwoLeast two = scan.of_row(i);
+      if (team.lane() == 0) w.u[i] = two.least;
     });
-    b.each(c.p.m, [&](int64_t j) {
+    team.each(c.p.m, [&](int64_t j) {
       w.top[j] = w.head[j] = kNone;
       w.held[j] = 0;
     });
-    b.sync();
-    b.each(w.holdings, [&](int64_t h) {
+    team.sync();
+    team.each(w.holdings, [&](int64_t h) {
       Holding& own = w.pool[h];
       if (own.mass == 0) return;
       if (c.estimate(c.raw(own.row, own.col)) - w.v[own.col] > w.u[own.row] + epsilon) {
-        give_back(own.row, own.mass);
+        give_back(own.row, own.mass, turn);
         own.mass = 0;
         return;
       }
@@ -136,8 +119,8 @@ struct Auction {
       own.key = own.level;
       own.left = atomicExch(&w.head[own.col], int32_t(h));
     });
-    b.sync();
-    b.each(c.p.m, [&](int64_t j) {
+    team.sync();
+    team.each(c.p.m, [&](int64_t j) {
       for (int32_t h = w.head[j]; h != kNone;) {
         const int32_t next = w.pool[h].left;
         w.pool[h].left = kNone;
@@ -147,7 +130,7 @@ struct Auction {
       }
       w.head[j] = kNone;
     });
-    b.sync();
+    team.sync();
   }
 
   // Bids the free mass of row i, by one lane: a column has one holding of a row. Slots of those
@@ -165,18 +148,20 @@ struct Auction {
       if (own.col == j) known = *link;
       link = &own.next;
     }
-    w.bid_slot[k] = kNone;
-    w.bid_col[k] = j;
+    int32_t slot = kNone;
     if (known != kNone) {
       w.pool[known].mass += mass;
       w.pool[known].level = fminf(w.pool[known].level, level);
     } else {
-      const int32_t h = w.unused[unused - 1 - atomicAdd(&taken(), 1)];
-      w.pool[h] = {mass, level, level, i, j, kNone, kNone, w.of_row[i]};
-      w.of_row[i] = w.bid_slot[k] = h;
+      slot = w.unused[unused - 1 - atomicAdd(&taken(), 1)];
+      w.pool[slot] = {mass, level, level, i, j, kNone, kNone, w.of_row[i]};
+      w.of_row[i] = slot;
     }
     atomic_add(&w.held[j], mass);
     w.rest[i] = 0;
+    w.bid_slot[k] = slot;
+    w.bid_col[k] = j;
+    w.next_bid[k] = atomicExch(&w.head[j], k);
   }
 
   // A column takes its bids, and gives back what exceeds its demand.
@@ -192,7 +177,7 @@ struct Auction {
       Holding& own = w.pool[top];
       const int64_t over = held - c.demand[j], mass = over < own.mass ? over : own.mass;
       held -= mass;
-      give_back(own.row, mass);
+      give_back(own.row, mass, turn + 1);
       own.mass -= mass;
       if (own.mass == 0) top = merge(own.left, own.right);
     }
@@ -204,80 +189,117 @@ struct Auction {
     w.held[j] = held;
   }
 
-  // Bid k of a round, of row i, by one warp. False if the row has no allowed column.
-  __device__ bool bid(int32_t k, int32_t i, const TwoLeast& two) const {
-    const bool can = two.least < kFarFloat;
-    if (b.lane() != 0) return can;
-    w.bid_col[k] = kNone;
-    if (!can) return false;
+  // Bid k of a round, of row i, by one warp.
+  __device__ void bid(int32_t k, int32_t i, const TwoLeast& two) const {
+    if (team.lane() != 0) return;
+    if (!(two.least < kFarFloat)) {
+      w.bid_col[k] = kNone;
+      w.control->stuck = 1;
+      return;
+    }
     const float old = w.v[two.col], gain = two.next < kFarFloat ? two.next - two.least : 0;
     const float level = old - gain - epsilon;
     // Below the resolution of float32 a price still moves.
     const float below = from_ordered_bits(ordered_bits(old) - 1);
     hold(k, i, two.col, level < old ? level : below);
-    return true;
+  }
+
+  // All `count` rows of the list bid. Several warps of a block share a row while rows are few.
+  __device__ void bid_all(int32_t count) const {
+    const RowScan<C> scan{c, w.v, epsilon};
+    const int32_t* rows = list(turn);
+    const int32_t m = int32_t(c.p.m);
+    int32_t shares = 1;
+    while (shares < kWarps && count * shares * 2 <= team.warps() &&
+           m >= shares * 2 * RowScan<C>::kLeastWidth) {
+      shares *= 2;
+    }
+    if (shares == 1) {
+      return team.each_by_warp(
+          count, [&](int64_t k) { bid(int32_t(k), rows[k], scan.of_row(rows[k])); });
+    }
+    const int32_t width = (m + shares - 1) / shares, warp = team.warp_of_block();
+    const int32_t k = warp / shares * team.blocks + team.rank, first = warp % shares * width;
+    TwoLeast two;
+    if (k < count) two = scan.of_part(rows[k], min(first, m), min(first + width, m));
+    if (team.lane() == 0) team.s.part[warp] = two;
+    team.sync_block();
+    if (k < count && first == 0) {
+      two = team.lane() < shares ? team.s.part[warp + team.lane()] : TwoLeast{};
+      two.merge();
+      bid(k, rows[k], two);
+    }
   }
 
   // Returns false if a row has no allowed column, or the pool is used up.
   __device__ bool play_round() {
-    const int32_t count = listed(turn), *rows = w.list[turn];
+    const int32_t count = listed(turn);
     if (count > unused) return false;
-    b.one([&] { taken() = gone() = 0; });
-    b.sync();
-    bool stuck = false;
-    // Several warps share a row while rows are few.
-    int32_t shares = 1;
-    while (count * shares * 2 <= kWarps && c.p.m >= shares * 2 * kWidth) shares *= 2;
-    if (shares == 1) {
-      b.each_by_warp(count, [&](int64_t k) {
-        stuck |= !bid(int32_t(k), rows[k], two_least(rows[k], 0, int32_t(c.p.m), epsilon));
-      });
-    } else {
-      const int32_t m = int32_t(c.p.m), width = (m + shares - 1) / shares;
-      const int32_t k = b.warp() / shares, first = b.warp() % shares * width;
-      TwoLeast two;
-      if (k < count) two = two_least(rows[k], min(first, m), min(first + width, m), epsilon);
-      if (b.lane() == 0) b.s.part[b.warp()] = two;
-      b.sync();
-      if (k < count && first == 0) {
-        two = b.lane() < shares ? b.s.part[b.warp() + b.lane()] : TwoLeast{};
-        two.merge();
-        stuck |= !bid(k, rows[k], two);
-      }
-    }
-    stuck = b.any(stuck);
+    bid_all(count);
     bids += count;
-    b.each(count, [&](int64_t k) {
-      const int32_t j = w.bid_col[k];
-      if (j != kNone) w.next_bid[k] = atomicExch(&w.head[j], int32_t(k));
+    team.one([&] {
+      const int next = (turn + 1) % 3;
+      w.control->listed[next] = w.control->taken[next] = w.control->gone[next] = 0;
     });
+    team.sync();
+    if (w.control->stuck) return false;
     unused -= taken();
-    b.each(gone(), [&](int64_t k) { w.unused[unused + k] = w.gone[k]; });
+    team.each(gone(), [&](int64_t k) { w.unused[unused + k] = w.gone[k]; });
     unused += gone();
-    turn ^= 1;
-    b.one([&] { listed(turn) = 0; });
-    b.sync();
-    b.each(count, [&](int64_t k) {
+    team.each(count, [&](int64_t k) {
       const int32_t j = w.bid_col[k];
-      if (j != kNone && w.head[j] == k) take_bids(j);
+      if (w.head[j] == k) take_bids(j);
     });
-    b.sync();
-    return !stuck;
+    ++turn;
+    team.sync();
+    return true;
+  }
+
+  // Plays rounds while more than `few` rows bid, up to `most` bids. Returns false as play_round().
+  __device__ bool play_scale(int32_t few, int64_t most) {
+    while (listed(turn) > few && bids < most) {
+      if (team.blocks == 1 || listed(turn) * c.p.m > alone_below) {
+        if (!play_round()) return false;
+        continue;
+      }
+      if (team.rank == 0) {
+        Team first = team.alone();
+        Auction alone{first, c, w, alone_below, epsilon, turn, bids, unused};
+        bool goes_on = true;
+        while (goes_on && listed(alone.turn) > few && alone.bids < most &&
+               listed(alone.turn) * c.p.m <= 2 * alone_below) {
+          goes_on = alone.play_round();
+        }
+        team.one([&] {
+          Control& control = *w.control;
+          control.turn = alone.turn;
+          control.bids = alone.bids;
+          control.unused = alone.unused;
+          control.goes_on = goes_on;
+        });
+      }
+      team.sync();
+      turn = w.control->turn;
+      bids = w.control->bids;
+      unused = w.control->unused;
+      if (!w.control->goes_on) return false;
+    }
+    return true;
   }
 
   // The greatest difference between finite costs.
-  __device__ float spread() const {
+  __device__ float spread() {
     float least = kFarFloat, most = -kFarFloat;
-    b.each_by_warp(c.p.n, [&](int64_t i) {
+    team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0) return;
-      for (int64_t j = b.lane(); j < c.p.m; j += kWarpSize) {
+      for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
         const float x = c.estimate(c.raw(i, j));
         if (c.demand[j] == 0 || !(x < kFarFloat)) continue;
         least = fminf(least, x);
         most = fmaxf(most, x);
       }
     });
-    return float(b.most(most) + b.most(-least));
+    return float(team.most(most) + team.most(-least));
   }
 
   __device__ void run(bool warm) {
@@ -292,11 +314,7 @@ struct Auction {
     for (epsilon = range * (warm ? fminf(last, kFirst) : kFirst);; epsilon *= kFactor) {
       begin();
       const int64_t most = bids + int64_t(kMostBidsPerRow) * rows;
-      while (listed(turn) > few && bids < most) {
-        if (!play_round()) return;
-      }
-      b.sync();
-      if (bids >= most || epsilon <= range * last) return;
+      if (!play_scale(few, most) || bids >= most || epsilon <= range * last) return;
     }
   }
 };

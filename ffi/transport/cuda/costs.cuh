@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "transport/cuda/block.cuh"
+#include "transport/cuda/team.cuh"
 
 namespace jaxmatch::transport {
 
@@ -43,15 +43,22 @@ struct Costs {
   float normal = 1;                // from costs to magnitudes of at most 1, negative to maximise
   double units_per_normal = 1;
 
-  __device__ Raw raw(int64_t i, int64_t j) const { return raw_at(i * p.m + j); }
-  // Past the L1 cache, which the state is to stay in.
-  __device__ Raw raw_at(int64_t k) const {
-    if constexpr (std::is_same_v<Type, NarrowFloats>) {
-      return Type::load(p.cost, k, p.cost_dtype);
-    } else {
-      return load_past_l1(static_cast<const Raw*>(p.cost) + k);
+  struct Row {
+    const void* cost;
+    int64_t first;
+    Dtype dtype;
+
+    // Past the L1 cache, which the state is to stay in.
+    __device__ Raw raw(int64_t j) const {
+      if constexpr (std::is_same_v<Type, NarrowFloats>) {
+        return Type::load(cost, first + j, dtype);
+      } else {
+        return load_past_l1(static_cast<const Raw*>(cost) + first + j);
+      }
     }
-  }
+  };
+  __device__ Row row(int64_t i) const { return {p.cost, i * p.m, p.cost_dtype}; }
+  __device__ Raw raw(int64_t i, int64_t j) const { return row(i).raw(j); }
   // Rounded, for estimates.
   __device__ float estimate(Raw x) const {
     if constexpr (sizeof(Raw) == 4) return Type::single(x) * normal;
@@ -82,12 +89,12 @@ struct CostSummary {
 
 // Looks at all unmasked costs, also those of rows and columns without mass.
 template <class C>
-__device__ CostSummary summarize_costs(const Block& b, const C& c) {
+__device__ CostSummary summarize_costs(Team& team, const C& c) {
   CostSummary own;
   const double sign = c.p.maximize ? -1 : 1, infinity = __builtin_huge_val();
-  b.each_by_warp(c.p.n, [&](int64_t i) {
+  team.each_by_warp(c.p.n, [&](int64_t i) {
     if (!c.has_row(i)) return;
-    for (int64_t j = b.lane(); j < c.p.m; j += kWarpSize) {
+    for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
       if (!c.has_col(j)) continue;
       const double x = sign * C::real(c.raw(i, j)), size = fabs(x);
       own.invalid |= !(x > -infinity);
@@ -95,7 +102,7 @@ __device__ CostSummary summarize_costs(const Block& b, const C& c) {
       if (size < infinity) own.most = fmax(own.most, size);
     }
   });
-  return {b.any(own.invalid), b.any(own.forbids), b.most(own.most)};
+  return {team.any(own.invalid), team.any(own.forbids), team.most(own.most)};
 }
 
 // Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
@@ -121,18 +128,18 @@ __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
 
 // Whether all costs between rows and columns with mass are whole numbers of units.
 template <class C>
-__device__ bool are_whole(const Block& b, const C& c) {
+__device__ bool are_whole(Team& team, const C& c) {
   bool rounded = false;
   if constexpr (!C::kInteger) {
-    b.each_by_warp(c.p.n, [&](int64_t i) {
+    team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0) return;
-      for (int64_t j = b.lane(); j < c.p.m; j += kWarpSize) {
+      for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
         const double y = c.key(i, j);
         if (c.demand[j] > 0 && y < __builtin_huge_val()) rounded |= double(as_integer(y)) != y;
       }
     });
   }
-  return !b.any(rounded);
+  return !team.any(rounded);
 }
 
 }  // namespace jaxmatch::transport

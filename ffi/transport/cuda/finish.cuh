@@ -28,63 +28,64 @@ __device__ inline void write_mass(const TransportProblem& p, int64_t at, int64_t
 }
 
 // Marks the entries from `first` on as unused.
-__device__ inline void write_plan_end(const Block& b, const TransportProblem& p, int64_t first) {
-  b.each(p.n + p.m - 1, [&](int64_t k) {
+__device__ inline void write_plan_end(Team& team, const TransportProblem& p, int64_t first) {
+  team.each(p.n + p.m - 1, [&](int64_t k) {
     if (k < first) return;
     p.rows[k] = p.cols[k] = kNone;
     write_mass(p, k, 0, 0);
   });
 }
 
-__device__ inline void write_failure(const Block& b, const TransportProblem& p, Status status) {
+__device__ inline void write_failure(Team& team, const TransportProblem& p, Status status) {
   const double nan = __builtin_nan("");
-  write_plan_end(b, p, 0);
-  b.each(p.n, [&](int64_t i) { write_real(p.row_dual, p.result_dtype, i, nan); });
-  b.each(p.m, [&](int64_t j) { write_real(p.col_dual, p.result_dtype, j, nan); });
-  b.one([&] {
+  write_plan_end(team, p, 0);
+  team.each(p.n, [&](int64_t i) { write_real(p.row_dual, p.result_dtype, i, nan); });
+  team.each(p.m, [&](int64_t j) { write_real(p.col_dual, p.result_dtype, j, nan); });
+  team.one([&] {
     write_real(p.value, p.result_dtype, 0, nan);
     write_real(p.gap, p.result_dtype, 0, nan);
     *p.status = status;
   });
 }
 
-// Whether some pair with mass, or without, is forbidden.
+// The first node, if any, whose arc to its parent is forbidden and has mass, or has none; kNone if
+// there is none. By one block.
 template <class C>
-__device__ bool has_forbidden(const Tree<C>& t, bool with_mass) {
-  if (t.c.forbidden == 0) return false;
-  bool found = false;
-  t.b.each(t.nodes, [&](int64_t x) {
-    const int32_t parent = t.w.above[x];
-    if (parent == t.root() || (t.w.flow[x] > 0) != with_mass) return;
-    found |= t.cost_between(int32_t(x), parent) >= t.c.forbidden;
+__device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
+  uint64_t first = ~uint64_t(0), none = 0;
+  t.team.each(t.nodes, [&](int64_t x) {
+    const int32_t parent = t.above[x];
+    if (parent == t.root() || (t.w.flow[x] > 0) != with_mass || uint64_t(x) > first) return;
+    if (t.cost_between(int32_t(x), parent) >= t.c.forbidden) first = uint64_t(x);
   });
-  return t.b.any(found);
+  t.team.least(first, none);
+  return first == ~uint64_t(0) ? kNone : int32_t(first);
 }
 
 // A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
 // with moderate prices, as no allowed pair needs those of a forbidden one.
 template <class C>
-__device__ void release_forbidden(const Tree<C>& t) {
-  const Block& b = t.b;
+__device__ void release_forbidden(Team& team, const Tree<C>& t) {
   const Workspace& w = t.w;
   const C& c = t.c;
-  while (has_forbidden(t, false)) {
-    uint64_t first = ~uint64_t(0), none = 0;
-    b.each(t.nodes, [&](int64_t x) {
-      const int32_t parent = w.above[x];
-      if (parent == t.root() || w.flow[x] > 0 || uint64_t(x) > first) return;
-      if (t.cost_between(int32_t(x), parent) >= c.forbidden) first = uint64_t(x);
-    });
-    b.least(first, none);
-    const int32_t x = int32_t(first);
-    b.each(t.nodes, [&](int64_t y) { w.mark[y] = t.is_below(int32_t(y), x); });
-    b.sync();
+  int32_t* const inside = w.scratch[0];
+  for (;;) {
+    if (team.rank == 0) {
+      const int32_t x = find_forbidden(t, false);
+      if (x != kNone) {
+        t.team.each(t.nodes, [&](int64_t y) { inside[y] = t.tour[x].holds(t.tour[y].first); });
+      }
+      team.one([&] { w.control->found = x; });
+    }
+    team.sync();
+    const int32_t x = w.control->found;
+    if (x == kNone) return;
     // Of rows elsewhere and columns in the part: prices may fall by so much.
     int64_t most = INT64_MAX;
-    b.each_by_warp(c.p.n, [&](int64_t i) {
-      if (w.mark[i] || c.supply[i] == 0) return;
-      for (int64_t j = b.lane(); j < c.p.m; j += kWarpSize) {
-        if (!w.mark[c.p.n + j] || c.demand[j] == 0) continue;
+    team.each_by_warp(c.p.n, [&](int64_t i) {
+      if (inside[i] || c.supply[i] == 0) return;
+      for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
+        if (!inside[c.p.n + j] || c.demand[j] == 0) continue;
         const int64_t cost = c.units(i, j);
         if (cost == c.forbidden) continue;
         const int64_t slack = cost - w.price[i] - w.price[c.p.n + j];
@@ -92,33 +93,27 @@ __device__ void release_forbidden(const Tree<C>& t) {
       }
     });
     uint64_t key = uint64_t(most), index = 0;
-    b.least(key, index);
+    team.least(key, index);
     most = int64_t(key);
     const int64_t wanted = t.is_row(x) ? w.price[x] : -w.price[x];
     const int64_t less = wanted < 0 ? 0 : wanted < most ? wanted : most;
-    b.sync();
-    b.each(t.nodes, [&](int64_t y) {
-      if (w.mark[y]) t.set_price(int32_t(y), w.price[y] + (y < c.p.n ? -less : less));
-    });
-    b.one([&] {
-      for (int32_t y = w.above[x]; y != t.root(); y = w.above[y]) w.size[y] -= w.size[x];
-      w.above[x] = t.root();
-    });
-    b.sync();
+    team.sync();
+    if (team.rank == 0) t.move(x, t.root(), x, 0, -less);
+    team.sync();
   }
 }
 
 // Duals in units of the costs. Rows and columns without mass get the greatest that the others
 // allow. Returns the greatest magnitude.
 template <class C>
-__device__ double write_duals(const Block& b, const C& c, const Workspace& w, bool empty) {
+__device__ double write_duals(Team& team, const C& c, const Workspace& w, bool empty) {
   const TransportProblem& p = c.p;
   const double per_unit = 1 / fabs(c.scale), sign = p.maximize ? -1 : 1;
-  b.each(p.n, [&](int64_t i) {
+  team.each(p.n, [&](int64_t i) {
     if (c.supply[i] > 0) w.row_dual[i] = double(w.price[i]) * per_unit;
   });
-  b.sync();
-  b.each(p.m, [&](int64_t j) {
+  team.sync();
+  team.each(p.m, [&](int64_t j) {
     if (c.demand[j] > 0) {
       w.col_dual[j] = double(w.price[p.n + j]) * per_unit;
       return;
@@ -129,38 +124,39 @@ __device__ double write_duals(const Block& b, const C& c, const Workspace& w, bo
     }
     w.col_dual[j] = least < kFar ? least : 0;
   });
-  b.sync();
-  b.each_by_warp(p.n, [&](int64_t i) {
+  team.sync();
+  team.each_by_warp(p.n, [&](int64_t i) {
     if (c.supply[i] > 0) return;
     double least = kFar;
-    for (int64_t j = b.lane(); j < p.m && c.has_row(i); j += kWarpSize) {
+    for (int64_t j = team.lane(); j < p.m && c.has_row(i); j += kWarpSize) {
       if (c.has_col(j)) least = fmin(least, sign * C::real(c.raw(i, j)) - w.col_dual[j]);
     }
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
       least = fmin(least, __shfl_xor_sync(kAllLanes, least, step));
     }
-    if (b.lane() == 0) w.row_dual[i] = least < kFar ? least : 0;
+    if (team.lane() == 0) w.row_dual[i] = least < kFar ? least : 0;
   });
-  b.sync();
+  team.sync();
   double most = 0;
-  b.each(p.n, [&](int64_t i) {
+  team.each(p.n, [&](int64_t i) {
     most = fmax(most, fabs(w.row_dual[i]));
     write_real(p.row_dual, p.result_dtype, i, sign * w.row_dual[i] + 0.0);
   });
-  b.each(p.m, [&](int64_t j) {
+  team.each(p.m, [&](int64_t j) {
     most = fmax(most, fabs(w.col_dual[j]));
     write_real(p.col_dual, p.result_dtype, j, sign * w.col_dual[j] + 0.0);
   });
-  return b.most(most);
+  return team.most(most);
 }
 
-// The cost of a sorted plan, by one thread. Floats are added as if in twice the precision.
+// The cost of a plan, by one thread, from the costs in w.flow. Floats are added as if in twice the
+// precision.
 template <class C>
 __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double unit) {
   __int128 whole = 0;
   double sum = 0, rest = 0;
   for (int32_t k = 0; k < count; ++k) {
-    const typename C::Raw raw = c.raw(int64_t(w.key[k] >> 32), int64_t(uint32_t(w.key[k])));
+    const auto raw = typename C::Raw(w.flow[k]);
     if constexpr (C::kInteger) {
       whole += __int128(c.scale < 0 ? -c.units_of(raw) : c.units_of(raw)) * w.mass[k];
     } else {
@@ -175,27 +171,29 @@ __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double 
   return fabs(sum) < kFar ? sum + rest : sum;
 }
 
+// By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units.
 template <class C>
-__device__ void write_solution(const Tree<C>& t, const Masses& masses, bool whole) {
-  const Block& b = t.b;
+__device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, bool whole) {
+  Team& team = t.team;
   const Workspace& w = t.w;
   const TransportProblem& p = t.c.p;
-  const double most = write_duals(b, t.c, w, false);
-  const Plan plan{b, w};
+  const Plan plan{team, w};
   plan.clear();
-  b.each(t.nodes, [&](int64_t x) {
+  team.each(t.nodes, [&](int64_t x) {
     if (w.flow[x] == 0) return;
-    const int32_t y = w.above[x], row = t.is_row(int32_t(x)) ? int32_t(x) : y;
+    const int32_t y = t.above[x], row = t.is_row(int32_t(x)) ? int32_t(x) : y;
     plan.append(row, int32_t(x) + y - row - t.rows, w.flow[x]);
   });
   const int32_t count = plan.sort();
-  b.each(count, [&](int64_t k) {
+  team.each(count, [&](int64_t k) {
     p.rows[k] = int32_t(w.key[k] >> 32);
     p.cols[k] = int32_t(uint32_t(w.key[k]));
     write_mass(p, k, w.mass[k], masses.unit);
+    w.flow[k] = int64_t(t.c.raw(p.rows[k], p.cols[k]));
   });
-  write_plan_end(b, p, count);
-  b.one([&] {
+  write_plan_end(team, p, count);
+  team.sync();
+  team.one([&] {
     write_real(p.value, p.result_dtype, 0, cost_of(t.c, w, count, masses.unit));
     double gap = 0;
     // A cost is wrong by half a unit, a mass by one.
@@ -212,11 +210,11 @@ __device__ void write_solution(const Tree<C>& t, const Masses& masses, bool whol
 
 // Without mass.
 template <class C>
-__device__ void write_empty(const Block& b, const C& c, const Workspace& w) {
+__device__ void write_empty(Team& team, const C& c, const Workspace& w) {
   const TransportProblem& p = c.p;
-  write_duals(b, c, w, true);
-  write_plan_end(b, p, 0);
-  b.one([&] {
+  write_duals(team, c, w, true);
+  write_plan_end(team, p, 0);
+  team.one([&] {
     write_real(p.value, p.result_dtype, 0, 0);
     write_real(p.gap, p.result_dtype, 0, 0);
     *p.status = kOptimal;

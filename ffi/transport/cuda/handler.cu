@@ -1,14 +1,27 @@
-// The target jaxmatch_transport on CUDA: one block for each problem of the batch.
+// The target jaxmatch_transport on CUDA: a team of blocks for each problem of the batch.
 #include <algorithm>
 
 #include "common/cuda/check.h"
-#include "transport/cuda/block.cuh"
+#include "common/cuda/cooperative_launch.h"
+#include "transport/cuda/team.cuh"
 #include "transport/cuda/kernels.h"
 #include "transport/cuda/workspace.h"
 #include "transport/decode.h"
 
 namespace jaxmatch::transport {
 namespace {
+
+constexpr int64_t kAloneBelow = 1 << 16;
+
+// Blocks wait for each other, so that all of a launch must run at once. More rows than the warps of
+// a team bid only in the first rounds of a scale.
+int blocks_of_each(const Batch& batch, int multiprocessors) {
+  constexpr int64_t kPairs = 1 << 16;  // of a block, at least
+  const int64_t useful = batch.first.n * batch.first.m / kPairs;
+  const int64_t most = std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1),
+                                         kMostBlocks);
+  return int(std::max<int64_t>(1, std::min(useful, most)));
+}
 
 ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                      ffi::Dictionary attributes) {
@@ -23,12 +36,34 @@ ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remainin
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
     return given.error("the result for the workspace is too small");
   }
-  const TransportBatch work{batch.first, batch.size, static_cast<char*>(workspace->untyped_data()),
-                            bytes};
-  constexpr int64_t kMostBlocks = 1 << 16;
-  const unsigned blocks = unsigned(std::min(batch.size, kMostBlocks));
-  transport_kernel_for(batch.first.cost_dtype)<<<blocks, kThreads, sizeof(Shared), stream>>>(work);
-  JAXMATCH_CUDA_CHECK(cudaGetLastError());
+  GpuLimits gpu;
+  JAXMATCH_CUDA_CHECK(gpu.query());
+  const int64_t tree_bytes = (batch.first.n + batch.first.m + 1) * kTreeBytes;
+  const int most_bytes = gpu.shared_bytes;
+  const bool in_shared = tree_bytes + int64_t(sizeof(Shared)) <= most_bytes;
+  const int64_t shared_bytes = int64_t(sizeof(Shared)) + (in_shared ? tree_bytes : 0);
+  TransportBatch work{batch.first, blocks_of_each(batch, gpu.multiprocessors), kAloneBelow,
+                      in_shared, static_cast<char*>(workspace->untyped_data()), bytes};
+  const TransportKernel kernel = transport_kernel_for(batch.first.cost_dtype);
+  const void* const address = reinterpret_cast<const void*>(kernel);
+  if (work.blocks == 1) {
+    JAXMATCH_CUDA_CHECK(allow_shared_memory(address, most_bytes));
+    constexpr int64_t kMost = 1 << 30;  // blocks of a launch
+    for (int64_t first = 0; first < batch.size; first += kMost) {
+      const TransportBatch part{problem_of(batch.first, first), 1, 0, in_shared,
+                                work.workspace + first * bytes, bytes};
+      const unsigned count = unsigned(std::min(batch.size - first, kMost));
+      kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(part);
+      JAXMATCH_CUDA_CHECK(cudaGetLastError());
+    }
+    return ffi::Error::Success();
+  }
+  // The counts of arrivals at barriers begin at zero.
+  JAXMATCH_CUDA_CHECK(cudaMemset2DAsync(work.workspace, size_t(bytes), 0, sizeof(uint64_t),
+                                        size_t(batch.size), stream));
+  void* arguments[] = {&work};
+  JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, kThreads,
+                                         arguments, shared_bytes, most_bytes));
   return ffi::Error::Success();
 }
 

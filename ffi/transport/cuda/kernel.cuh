@@ -1,11 +1,12 @@
-// Exact transport on CUDA, one problem per block: an auction supplies prices and most of a plan,
-// and the network simplex method finishes.
+// Exact transport on CUDA, a team of blocks for each problem: an auction supplies prices and most of
+// a plan, and the network simplex method finishes.
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 
 #include "transport/batch.h"
 #include "transport/cuda/auction.cuh"
 #include "transport/cuda/finish.cuh"
+#include "transport/cuda/forest.cuh"
 #include "transport/cuda/kernels.h"
 #include "transport/cuda/simplex.cuh"
 
@@ -13,7 +14,7 @@ namespace jaxmatch::transport {
 
 // Sets the column prices of the auction, if duals are given and finite. Returns whether they are.
 template <class C>
-__device__ bool start_warm(const Block& b, const C& c, const Workspace& w) {
+__device__ bool start_warm(Team& team, const C& c, const Workspace& w) {
   const TransportProblem& p = c.p;
   const double sign = double(c.normal);
   const auto dual = [&](int64_t j) {
@@ -22,63 +23,86 @@ __device__ bool start_warm(const Block& b, const C& c, const Workspace& w) {
                        : static_cast<const double*>(p.start_dual)[j]);
   };
   bool usable = p.start_dual != nullptr;
-  b.each(p.m, [&](int64_t j) {
+  team.each(p.m, [&](int64_t j) {
     w.v[j] = 0;
     if (p.start_dual) usable &= fabs(dual(j)) < 0x1p20;
   });
-  usable = !b.any(!usable);
-  if (usable) b.each(p.m, [&](int64_t j) { w.v[j] = float(dual(j)); });
-  b.sync();
+  usable = !team.any(!usable);
+  if (usable) team.each(p.m, [&](int64_t j) { w.v[j] = float(dual(j)); });
+  team.sync();
   return usable;
 }
 
 template <class C>
-__device__ void solve_transport(const Block& b, C& c, const Workspace& w) {
+__device__ void solve_transport(Team& team, C& c, const Workspace& w, const TransportBatch& batch) {
   const TransportProblem& p = c.p;
-  b.one([&] { p.counts[kBids] = p.counts[kPivots] = 0; });
-  const CostSummary found = summarize_costs(b, c);
-  const Masses masses = read_masses(b, p, w);
-  b.sync();
-  const Status status = found.invalid ? kInvalidCost : masses.status;
-  if (status != kOptimal) return write_failure(b, p, status);
-  int64_t used_rows = 0, used_cols = 0;
-  b.each(p.n, [&](int64_t i) { used_rows += w.supply[i] > 0; });
-  b.each(p.m, [&](int64_t j) { used_cols += w.demand[j] > 0; });
-  used_rows = b.sum(used_rows);
-  used_cols = b.sum(used_cols);
-  if (used_rows == 0) return write_empty(b, c, w);
-  if (!choose_unit(c, found, used_rows < used_cols ? used_rows : used_cols)) {
-    return write_failure(b, p, kOverflow);
+  team.one([&] { p.counts[kBids] = p.counts[kPivots] = 0; });
+  Team first = team.alone();
+  const CostSummary found = summarize_costs(team, c);
+  if (team.rank == 0) {
+    const Masses read = read_masses(first, p, w);
+    team.one([&] { w.control->masses = read; });
   }
-  Auction<C> auction{b, c, w};
-  auction.run(start_warm(b, c, w));
-  const Plan plan{b, w};
-  list_plan(plan, c);
-  const Tree<C> tree(b, c, w);
-  tree.grow(plan.sort());
-  Simplex<C> simplex{tree, b, w};
-  simplex.run();
-  b.one([&] {
+  team.sync();
+  const Masses masses = w.control->masses;
+  const Status status = found.invalid ? kInvalidCost : masses.status;
+  if (status != kOptimal) return write_failure(team, p, status);
+  int64_t used_rows = 0, used_cols = 0;
+  team.each(p.n, [&](int64_t i) { used_rows += w.supply[i] > 0; });
+  team.each(p.m, [&](int64_t j) { used_cols += w.demand[j] > 0; });
+  used_rows = team.sum(used_rows);
+  used_cols = team.sum(used_cols);
+  if (used_rows == 0) return write_empty(team, c, w);
+  if (!choose_unit(c, found, used_rows < used_cols ? used_rows : used_cols)) {
+    return write_failure(team, p, kOverflow);
+  }
+  Auction<C> auction{team, c, w, batch.alone_below};
+  auction.run(start_warm(team, c, w));
+  team.sync();
+  const Tree<C> tree(first, c, w, batch.tree_in_shared);
+  if (team.rank == 0) {
+    const Plan plan{first, w};
+    list_plan(plan, c);
+    Forest<C>(tree, plan.sort()).grow();
+  }
+  team.sync();
+  Simplex<C> simplex{tree, team, w};
+  const int32_t pivots = simplex.run();
+  team.one([&] {
     p.counts[kBids] = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX);
-    p.counts[kPivots] = simplex.pivots;
+    p.counts[kPivots] = pivots;
   });
-  if (has_forbidden(tree, true)) return write_failure(b, p, kInfeasible);
-  release_forbidden(tree);
-  write_solution(tree, masses, are_whole(b, c));
+  if (c.forbidden > 0) {
+    if (team.rank == 0) {
+      const int32_t used = find_forbidden(tree, true);
+      team.one([&] { w.control->found = used; });
+    }
+    team.sync();
+    if (w.control->found != kNone) return write_failure(team, p, kInfeasible);
+    team.sync();
+    release_forbidden(team, tree);
+  }
+  const double most = write_duals(team, c, w, false);
+  const bool whole = are_whole(team, c);
+  if (team.rank == 0) write_plan(tree, masses, most, whole);
 }
 
 template <class Type>
 __global__ void __launch_bounds__(kThreads, 1)
     transport_kernel(const __grid_constant__ TransportBatch batch) {
   Shared& shared = *reinterpret_cast<Shared*>(assignment::shared_memory);
-  const Block b{shared, int(threadIdx.x)};
-  for (int64_t k = blockIdx.x; k < batch.size; k += gridDim.x) {
-    const TransportProblem p = problem_of(batch.first, k);
-    const Workspace w(batch.workspace + k * batch.workspace_bytes, p.n, p.m);
-    Costs<Type> c{p, w.supply, w.demand};
-    solve_transport(b, c, w);
-    b.sync();
+  const int64_t k = blockIdx.x / unsigned(batch.blocks);
+  if (threadIdx.x == 0) {
+    shared.barriers = 0;
+    shared.problem = problem_of(batch.first, k);
+    shared.workspace = Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n,
+                                 batch.first.m);
   }
+  __barrier_sync_count(0, kThreads);
+  const Workspace& w = shared.workspace;
+  Team team(shared, *w.control, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
+  Costs<Type> c{shared.problem, w.supply, w.demand};
+  solve_transport(team, c, w, batch);
 }
 
 template <class Type>

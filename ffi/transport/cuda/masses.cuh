@@ -2,19 +2,12 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_MASSES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_MASSES_CUH_
 
-#include "transport/cuda/block.cuh"
+#include "transport/cuda/team.cuh"
 
 namespace jaxmatch::transport {
 
 // The totals of supplies and of demands are below 2^61.
 constexpr int kTotalBits = 60;
-
-struct Masses {
-  double unit = 1;  // a power of two; 1 for integers
-  int64_t total = 0;
-  bool rounded = false;  // a mass is not a multiple of the unit, or demands were scaled
-  Status status = kOptimal;
-};
 
 // What one side has, read by all threads.
 struct MassSide {
@@ -25,7 +18,7 @@ struct MassSide {
 };
 
 struct MassReader {
-  const Block& b;
+  Team& team;
   const TransportProblem& p;
   MassSide row, col;
 
@@ -46,19 +39,19 @@ struct MassReader {
   __device__ double real_sum(const MassSide& side) const {
     double own = 0;
     bool invalid = false;
-    b.each(side.count, [&](int64_t k) {
+    team.each(side.count, [&](int64_t k) {
       if (side.mask && !side.mask[k]) return;
       const double x = real(side.given, k);
       invalid |= !(x >= 0 && x < __builtin_huge_val());
       own += invalid ? 0 : x;
     });
-    const double sum = b.sum(own);
-    return b.any(invalid) ? __builtin_nan("") : sum;
+    const double sum = team.sum_in_block(own);
+    return team.any(invalid) ? __builtin_nan("") : sum;
   }
   // Reads integers, or rounds floats to the grid. Returns the total.
   __device__ int64_t read(const MassSide& side, double unit, bool& rounded) const {
     int64_t own = 0;
-    b.each(side.count, [&](int64_t k) {
+    team.each(side.count, [&](int64_t k) {
       int64_t units = 0;
       if (!side.mask || side.mask[k]) {
         if (is_integer()) {
@@ -72,14 +65,14 @@ struct MassReader {
       side.units[k] = units;
       own += units;
     });
-    return b.sum(own);
+    return team.sum(own);
   }
 
   // Changes the demands in proportion so that their total grows by `more`, small beside it.
   __device__ void spread_difference(int64_t total, int64_t more) const {
     int64_t own = 0;
     uint64_t key = ~uint64_t(0), index = ~uint64_t(0);
-    b.each(col.count, [&](int64_t k) {
+    team.each(col.count, [&](int64_t k) {
       const int64_t share = int64_t(double(more) * (double(col.units[k]) / double(total)));
       col.units[k] += share;
       own += share;
@@ -89,14 +82,14 @@ struct MassReader {
         index = uint64_t(k);
       }
     });
-    const int64_t left = more - b.sum(own);
-    b.least(key, index);
-    b.one([&] { col.units[index] += left; });
-    b.sync();
+    const int64_t left = more - team.sum(own);
+    team.least(key, index);
+    team.one([&] { col.units[index] += left; });
+    team.sync();
   }
 
   __device__ Masses run() const {
-    Masses out;
+    Masses out{1, 0, false, kOptimal};
     const double of_rows = real_sum(row), of_cols = real_sum(col);
     const double moved = p.moved ? real(p.moved, 0) : 0;
     const bool valid = of_rows >= 0 && of_cols >= 0 && moved >= 0 && moved < __builtin_huge_val();
@@ -106,16 +99,16 @@ struct MassReader {
     } else if (!(sum < __builtin_huge_val()) || (is_integer() && sum > 0x1p62)) {
       out.status = kOverflow;
     } else if (sum == 0) {
-      b.each(p.n, [&](int64_t i) { row.units[i] = 0; });
-      b.each(p.m, [&](int64_t j) { col.units[j] = 0; });
+      team.each(p.n, [&](int64_t i) { row.units[i] = 0; });
+      team.each(p.m, [&](int64_t j) { col.units[j] = 0; });
       if (moved > 0) out.status = kUnbalanced;
-      b.sync();
+      team.sync();
     } else {
       if (!is_integer()) out.unit = ldexp(1.0, max(ilogb(sum) + 1 - kTotalBits, -1022));
       const int64_t rows = read(row, out.unit, out.rounded),
                     cols = read(col, out.unit, out.rounded);
       out.status = p.moved ? fill_dummies(rows, cols, out) : balance(rows, cols, out);
-      out.rounded = b.any(out.rounded);
+      out.rounded = team.any(out.rounded);
     }
     return out;
   }
@@ -155,20 +148,21 @@ struct MassReader {
       units = rint(exact) < double(least) ? int64_t(rint(exact)) : least;
       out.rounded |= double(units) != exact;
     }
-    b.one([&] {
+    team.one([&] {
       row.units[p.n - 1] = cols - units;
       col.units[p.m - 1] = rows - units;
     });
-    b.sync();
+    team.sync();
     out.total = rows + cols - units;
     return kOptimal;
   }
 };
 
-__device__ inline Masses read_masses(const Block& b, const TransportProblem& p,
+// By one block.
+__device__ inline Masses read_masses(Team& team, const TransportProblem& p,
                                      const Workspace& w) {
   const int dummies = p.moved ? 1 : 0;
-  const MassReader reader{b,
+  const MassReader reader{team,
                           p,
                           {p.supply, p.row_mask, p.n - dummies, w.supply},
                           {p.demand, p.col_mask, p.m - dummies, w.demand}};

@@ -7,13 +7,13 @@
 namespace jaxmatch::transport {
 
 struct Plan {
-  const Block& b;
+  Team& team;
   const Workspace& w;
 
-  __device__ int32_t& count() const { return b.s.count[3]; }
+  __device__ int32_t& count() const { return w.control->arcs; }
   __device__ void clear() const {
-    b.one([&] { count() = 0; });
-    b.sync();
+    team.one([&] { count() = 0; });
+    team.sync();
   }
   __device__ void append(int32_t i, int32_t j, int64_t mass) const {
     const int32_t at = atomicAdd(&count(), 1);
@@ -23,17 +23,17 @@ struct Plan {
 
   // By row, then by column (a bitonic sort). Returns the number of arcs.
   __device__ int32_t sort() const {
-    b.sync();
+    team.sync();
     const int32_t arcs = count();
     int32_t size = 1;
     while (size < arcs) size *= 2;
-    b.each(size, [&](int64_t k) {
+    team.each(size, [&](int64_t k) {
       if (k >= arcs) w.key[k] = ~uint64_t(0);
     });
-    b.sync();
+    team.sync();
     for (int32_t run = 2; run <= size; run *= 2) {
       for (int32_t step = run / 2; step > 0; step /= 2) {
-        b.each(size, [&](int64_t k) {
+        team.each(size, [&](int64_t k) {
           const int64_t other = k ^ step;
           if (other < k) return;
           const bool rises = (k & run) == 0;
@@ -45,7 +45,7 @@ struct Plan {
           w.key[other] = key;
           w.mass[other] = mass;
         });
-        b.sync();
+        team.sync();
       }
     }
     return arcs;
@@ -56,24 +56,24 @@ struct Plan {
 // with room, or to forbidden ones if need be.
 template <class C>
 __device__ void list_plan(const Plan& plan, const C& c) {
-  const Block& b = plan.b;
+  Team& team = plan.team;
   const Workspace& w = plan.w;
   plan.clear();
-  b.each(w.holdings, [&](int64_t h) {
+  team.each(w.holdings, [&](int64_t h) {
     const Holding& own = w.pool[h];
     if (own.mass > 0) plan.append(own.row, own.col, own.mass);
   });
   for (;;) {
     uint64_t row = ~uint64_t(0), none = 0;
-    b.each(c.p.n, [&](int64_t i) {
+    team.each(c.p.n, [&](int64_t i) {
       if (w.rest[i] > 0 && uint64_t(i) < row) row = uint64_t(i);
     });
-    b.least(row, none);
+    team.least(row, none);
     if (row == ~uint64_t(0)) return;
     const int32_t i = int32_t(row);
     while (w.rest[i] > 0) {
       uint64_t key = ~uint64_t(0), col = ~uint64_t(0);
-      b.each(c.p.m, [&](int64_t j) {
+      team.each(c.p.m, [&](int64_t j) {
         if (w.held[j] >= c.demand[j]) return;
         const uint64_t x = ordered_bits(c.estimate(c.raw(i, j)) - w.v[j]);
         if (x < key || col == ~uint64_t(0)) {
@@ -81,15 +81,15 @@ __device__ void list_plan(const Plan& plan, const C& c) {
           col = uint64_t(j);
         }
       });
-      b.least(key, col);
-      b.one([&] {
+      team.least(key, col);
+      team.one([&] {
         const int64_t room = c.demand[col] - w.held[col],
                       mass = w.rest[i] < room ? w.rest[i] : room;
         w.rest[i] -= mass;
         w.held[col] += mass;
         plan.append(i, int32_t(col), mass);
       });
-      b.sync();
+      team.sync();
     }
   }
 }

@@ -1,7 +1,4 @@
 // The state of one transport problem on CUDA, in global memory.
-//
-// A block works on it alone, so that what it uses often stays in its L1 cache; costs are read past
-// that cache.
 #ifndef JAXMATCH_CUDA_TRANSPORT_WORKSPACE_H_
 #define JAXMATCH_CUDA_TRANSPORT_WORKSPACE_H_
 
@@ -9,8 +6,17 @@
 
 #include "common/host_device.h"
 #include "common/sizes.h"
+#include "common/status.h"
 
 namespace jaxmatch::transport {
+
+// Supplies and demands in whole units of one grid, with equal totals.
+struct Masses {
+  double unit;  // a power of two; 1 for integers
+  int64_t total;
+  bool rounded;  // a mass is not a multiple of the unit, or demands were scaled
+  Status status;
+};
 
 // Mass of a row that a column holds; 0 if it left. It leaves once the price of the column is below
 // `level`.
@@ -22,38 +28,77 @@ struct Holding {
   int32_t next;         // of the same row
 };
 
+constexpr int kMostBlocks = 256;  // of a problem
+
+// What the blocks of a problem share.
+struct Control {
+  uint64_t arrivals;  // at barriers; zero at launch
+  Masses masses;
+  // Of the rounds of an auction in turn: rows in the list, holdings taken from the unused ones, and
+  // holdings that are unused again.
+  int32_t listed[3], taken[3], gone[3];
+  int32_t stuck;  // a row that must bid has no allowed column
+  // What the first block leaves when it has played rounds alone.
+  int64_t bids;
+  int32_t turn, unused, goes_on;
+  int32_t arcs;   // of a plan, or those that may enter a basis
+  int32_t stem;   // arcs of a tree that are turned around
+  int32_t found;  // of one block, for all
+  uint64_t slots[2][2][kMostBlocks];  // of reductions
+};
+
+// When an Euler tour of a tree enters and leaves the subtree of a node.
+struct alignas(8) Visit {
+  int32_t first, last;
+
+  JAXMATCH_HOST_DEVICE bool holds(int32_t at) const { return first <= at && at <= last; }
+  JAXMATCH_HOST_DEVICE int32_t size() const { return (last - first + 1) / 2; }
+};
+
+constexpr int64_t kTreeBytes = sizeof(Visit) + sizeof(int32_t);  // of a node, in shared memory
+
+// What a node takes over from a child, which becomes its parent.
+struct Turned {
+  int32_t node, parent, first, last;
+  int64_t flow;
+};
+
 struct Workspace {
+  Control* control;
   int64_t *supply, *demand;                // [n], [m] in units
   int64_t *rest, *held;                    // [n] free mass, [m]
   int64_t* price;                          // [nodes] u of rows, v of columns, in whole units
-  int64_t *flow, *arc_cost;                // [nodes] of the arc to the parent
-  uint64_t* key;                           // [entries] row << 32 | column, for sorting
-  int64_t* mass;                           // [entries]
+  int64_t* flow;                           // [nodes] of the arc to the parent
+  uint64_t* key;                           // [entries] arcs: row << 32 | column
+  int64_t* mass;                           // [entries] of arcs, or costs of those that may enter
   float *v, *u;                            // of the auction: [m] prices, [n] least reduced costs
   float* shadow;                           // [nodes] of the prices, rounded
   double *row_dual, *col_dual;             // [n], [m]
   Holding* pool;                           // [holdings]
   int32_t *top, *head;                     // [m] the heap and this round's bids of a column
   int32_t *next_bid, *bid_col, *bid_slot;  // [n] of listed rows
-  int32_t* list[2];                        // [n] rows with free mass
+  int32_t* list[2];                        // [n] rows with free mass, in rounds in turn
   int32_t* of_row;                         // [n] the first holding
   int32_t *unused, *gone;  // [holdings] slots of the pool, and those that became free
-  int32_t *above, *size;   // [nodes + 1] of the tree: parents, sizes of subtrees
-  int32_t* mark;           // [nodes + 1]
-  int64_t holdings, entries, bytes;
+  Visit* tour;             // [nodes + 1] of a tree that exceeds the shared memory
+  int32_t* above;          // [nodes + 1] parents
+  Turned* turned;          // [nodes]
+  int32_t* in_forest;      // [entries] flags of arcs
+  int32_t* scratch[4];     // [nodes + 1]
+  int64_t nodes, holdings, entries, bytes;
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
-    const int64_t nodes = n + m;
+    nodes = n + m;
     holdings = 4 * nodes + 64;
     for (entries = 1; entries < holdings + nodes;) entries *= 2;
     bytes = 0;
+    take(base, control, 1);
     take(base, supply, n);
     take(base, demand, m);
     take(base, rest, n);
     take(base, held, m);
     take(base, price, nodes + 1);
     take(base, flow, nodes + 1);
-    take(base, arc_cost, nodes + 1);
     take(base, key, entries);
     take(base, mass, entries);
     take(base, v, m);
@@ -72,9 +117,11 @@ struct Workspace {
     take(base, of_row, n);
     take(base, unused, holdings);
     take(base, gone, holdings);
+    take(base, tour, nodes + 1);
     take(base, above, nodes + 1);
-    take(base, size, nodes + 1);
-    take(base, mark, nodes + 1);
+    take(base, turned, nodes);
+    take(base, in_forest, entries);
+    for (int32_t*& array : scratch) take(base, array, nodes + 1);
   }
 
  private:

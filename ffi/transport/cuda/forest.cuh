@@ -1,0 +1,181 @@
+// The first basis: the arcs of a plan that form a forest, and after it the others one by one.
+#ifndef JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
+
+#include "transport/cuda/tree.cuh"
+
+namespace jaxmatch::transport {
+
+// All functions are for all threads of one block. They begin after a barrier and end with one.
+template <class C>
+struct Forest {
+  Team& team;
+  const Tree<C>& t;
+  const Workspace& w;
+  const int32_t arcs;
+  // Of the workspace, by node: the part that it belongs to, a node; the first arc of a part to
+  // another one; its distance from the root; the next free place of the tour in its subtree.
+  int32_t *part, *best, *level, *place;
+
+  __device__ Forest(const Tree<C>& tree, int32_t arcs)
+      : team(tree.team),
+        t(tree),
+        w(tree.w),
+        arcs(arcs),
+        part(w.scratch[0]),
+        best(w.scratch[1]),
+        level(w.scratch[2]),
+        place(w.scratch[3]) {}
+
+  __device__ int32_t row_of(int64_t k) const { return int32_t(w.key[k] >> 32); }
+  __device__ int32_t col_of(int64_t k) const { return t.rows + int32_t(w.key[k]); }
+
+  // Makes the tree from the plan, which may have cycles. Each part keeps the price that the auction
+  // has for one of its columns.
+  __device__ void grow() const {
+    find_parts();
+    const int32_t levels = find_levels();
+    take_tour(levels);
+    const int32_t others = list_others();
+    for (int32_t k = 0; k < others; ++k) {
+      const int32_t arc = w.in_forest[k], i = row_of(arc), j = col_of(arc);
+      const int64_t gain = t.cost_between(i, j) - w.price[i] - w.price[j];
+      t.push(i, j - t.rows, w.mass[arc], gain);
+    }
+  }
+
+  // In rounds, each part takes its first arc to another part into the forest (Boruvka). The arcs
+  // are those of the spanning forest that is least by index, whatever the order of threads.
+  __device__ void find_parts() const {
+    team.each(t.nodes, [&](int64_t x) { part[x] = int32_t(x); });
+    team.each(arcs, [&](int64_t k) { w.in_forest[k] = 0; });
+    for (;;) {
+      team.each(t.nodes, [&](int64_t x) { best[x] = INT32_MAX; });
+      team.sync();
+      bool found = false;
+      team.each(arcs, [&](int64_t k) {
+        const int32_t x = part[row_of(k)], y = part[col_of(k)];
+        if (x == y) return;
+        found = true;
+        atomicMin(&best[x], int32_t(k));
+        atomicMin(&best[y], int32_t(k));
+      });
+      if (!team.any(found)) return;
+      // `place` is the part that each part joins, then the last of a chain of them: of two that
+      // join each other, one stays.
+      team.each(t.nodes, [&](int64_t k) {
+        const int32_t x = int32_t(k), arc = best[x];
+        place[x] = x;
+        if (part[x] != x || arc == INT32_MAX) return;
+        w.in_forest[arc] = 1;
+        const int32_t row = part[row_of(arc)], other = row == x ? part[col_of(arc)] : row;
+        if (best[other] != arc || x < other) place[x] = other;
+      });
+      team.sync();
+      for (bool changed = true; changed; changed = team.any(changed)) {
+        changed = false;
+        team.each(t.nodes, [&](int64_t x) {
+          const int32_t up = place[x], next = place[up];
+          if (up == next) return;
+          place[x] = next;
+          changed = true;
+        });
+      }
+      team.each(t.nodes, [&](int64_t x) { part[x] = place[part[x]]; });
+      team.sync();
+    }
+  }
+
+  // Hangs each part from the root by its last node, a column where there is one, and the others in
+  // the order of their distance. Returns the number of levels below the root.
+  __device__ int32_t find_levels() const {
+    team.each(t.nodes + 1, [&](int64_t x) { best[x] = level[x] = kNone; });
+    team.sync();
+    team.each(t.nodes, [&](int64_t x) { atomicMax(&best[part[x]], int32_t(x)); });
+    team.sync();
+    team.each(t.nodes, [&](int64_t x) {
+      w.flow[x] = 0;
+      if (best[part[x]] != x) return;
+      level[x] = 1;
+      t.above[x] = t.root();
+    });
+    for (int32_t now = 1;; ++now) {
+      team.sync();
+      bool found = false;
+      team.each(arcs, [&](int64_t k) {
+        if (w.in_forest[k] != 1) return;
+        const int32_t i = row_of(k), j = col_of(k);
+        const int32_t x = level[i] == now ? j : i, y = x == j ? i : j;
+        if (level[y] != now) return;
+        w.in_forest[k] = 2;
+        found = true;
+        level[x] = now + 1;
+        t.above[x] = y;
+        w.flow[x] = w.mass[k];
+      });
+      if (!team.any(found)) return now;
+    }
+  }
+
+  template <class F>
+  __device__ void each_of_level(int32_t now, const F& f) const {
+    team.each(t.nodes, [&](int64_t x) {
+      if (level[x] == now) f(int32_t(x));
+    });
+    team.sync();
+  }
+
+  // The order of siblings depends on the order of threads; no result does.
+  __device__ void take_tour(int32_t levels) const {
+    int32_t* const size = best;
+    team.each(t.nodes + 1, [&](int64_t x) { size[x] = 1; });
+    team.sync();
+    for (int32_t now = levels; now > 0; --now) {
+      each_of_level(now, [&](int32_t x) { atomicAdd(&size[t.above[x]], size[x]); });
+    }
+    team.one([&] {
+      t.tour[t.root()] = {0, 2 * t.nodes + 1};
+      place[t.root()] = 1;
+      w.control->stem = 0;
+    });
+    team.sync();
+    for (int32_t now = 1; now <= levels; ++now) {
+      each_of_level(now, [&](int32_t x) {
+        const int32_t up = t.above[x], first = atomicAdd(&place[up], 2 * size[x]);
+        t.tour[x] = {first, first + 2 * size[x] - 1};
+        place[x] = first + 1;
+        t.set_price(x, up == t.root() ? price_of_top(x) : t.cost_between(x, up) - w.price[up]);
+      });
+    }
+  }
+  __device__ int64_t price_of_top(int32_t x) const {
+    if (t.is_row(x)) return 0;
+    const double v = double(w.v[x - t.rows]) * t.c.units_per_normal;
+    return fabs(v) < 0x1p60 ? int64_t(rint(v)) : int64_t{0};
+  }
+
+  // Lists the arcs outside of the forest in place of the flags, in their order. Returns their
+  // number.
+  __device__ int32_t list_others() const {
+    int32_t& listed = w.control->found;
+    if (team.warp() == 0) {
+      int32_t count = 0;
+      for (int32_t first = 0; first < arcs; first += kWarpSize) {
+        const int32_t k = first + team.lane();
+        const bool other = k < arcs && w.in_forest[k] == 0;
+        const unsigned lanes = __ballot_sync(kAllLanes, other);
+        if (other) w.in_forest[count + __popc(lanes & assignment::lanes_below(team.lane()))] = k;
+        count += __popc(lanes);
+      }
+      if (team.lane() == 0) listed = count;
+    }
+    team.sync();
+    const int32_t count = listed;
+    team.sync();
+    return count;
+  }
+};
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
