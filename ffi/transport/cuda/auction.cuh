@@ -6,6 +6,7 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 
+#include "transport/cuda/holdings.cuh"
 #include "transport/cuda/row_scan.cuh"
 
 namespace jaxmatch::transport {
@@ -20,48 +21,14 @@ struct Auction {
   const Workspace& w;
   const int64_t alone_below;  // pairs of a round
   float epsilon = 0;
-  int32_t turn = 0;    // rounds so far
-  int64_t bids = 0;    // of all rounds
-  int32_t unused = 0;  // slots of the pool
+  int32_t turn = 0;   // rounds so far
+  int32_t scale = 0;  // which pool is in use
+  int64_t bids = 0;   // of all rounds
 
-  // Counters of a round; those of the next one are cleared in it.
+  // The count of a round; that of the next one is cleared in it.
   __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
-  __device__ int32_t& taken() const { return w.control->taken[turn % 3]; }
-  __device__ int32_t& gone() const { return w.control->gone[turn % 3]; }
   __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
-
-  __device__ bool before(int32_t x, int32_t y) const {  // leaves its column before y
-    const Holding &own = w.pool[x], &other = w.pool[y];
-    return own.key > other.key || (own.key == other.key && own.row > other.row);
-  }
-  __device__ int32_t merge(int32_t x, int32_t y) const {
-    int32_t root = kNone, *at = &root;
-    while (x != kNone && y != kNone) {
-      if (before(y, x)) {
-        const int32_t other = x;
-        x = y;
-        y = other;
-      }
-      *at = x;
-      const int32_t next = w.pool[x].right;
-      w.pool[x].right = w.pool[x].left;
-      at = &w.pool[x].left;
-      x = next;
-    }
-    *at = x != kNone ? x : y;
-    return root;
-  }
-  // Puts the holding with the greatest level of a column at the top.
-  __device__ int32_t with_weakest(int32_t top) const {
-    for (;;) {
-      Holding& own = w.pool[top];
-      if (own.key == own.level) return top;
-      const int32_t others = merge(own.left, own.right);
-      own.key = own.level;
-      own.left = own.right = kNone;
-      top = merge(others, top);
-    }
-  }
+  __device__ Holdings holdings() const { return {w, scale % 2}; }
 
   // Lists the row for the round `next` unless it has free mass already.
   __device__ void give_back(int32_t i, int64_t mass, int32_t next) const {
@@ -72,29 +39,25 @@ struct Auction {
   __device__ void clear() {
     team.one([&] {
       Control& control = *w.control;
-      for (int k = 0; k < 3; ++k) control.listed[k] = control.taken[k] = control.gone[k] = 0;
-      control.stuck = 0;
+      for (int32_t& count : control.listed) count = 0;
+      control.used = control.stuck = 0;
     });
-    team.each(w.holdings, [&](int64_t k) {
-      w.pool[k].mass = 0;
-      w.unused[k] = int32_t(k);
-    });
-    unused = int32_t(w.holdings);
     team.each(c.p.m, [&](int64_t j) {
-      w.top[j] = w.head[j] = kNone;
+      w.segment[j] = {0, 0, 0};
+      w.head[j] = kNone;
       w.held[j] = 0;
       if (c.demand[j] == 0) w.v[j] = -kFarFloat;
     });
     team.sync();
     team.each(c.p.n, [&](int64_t i) {
       w.rest[i] = c.supply[i];
-      w.of_row[i] = kNone;
       if (c.supply[i] > 0) list(turn)[atomicAdd(&listed(turn), 1)] = int32_t(i);
     });
     team.sync();
   }
 
-  // Begins a scale: frees the mass that pays more than epsilon above the least of its row.
+  // Begins a scale: frees the mass that pays more than epsilon above the least of its row. The other
+  // holdings move to the other pool.
   __device__ void begin() {
     const RowScan<C> scan{c, w.v, 0};
     team.each_by_warp(c.p.n, [&](int64_t i) {
@@ -102,94 +65,38 @@ struct Auction {
       const TwoLeast two = scan.of_row(i);
       if (team.lane() == 0) w.u[i] = two.least;
     });
-    team.each(c.p.m, [&](int64_t j) {
-      w.top[j] = w.head[j] = kNone;
-      w.held[j] = 0;
-    });
+    team.one([&] { w.control->used = 0; });
     team.sync();
-    team.each(w.holdings, [&](int64_t h) {
-      Holding& own = w.pool[h];
-      if (own.mass == 0) return;
-      if (c.estimate(c.raw(own.row, own.col)) - w.v[own.col] > w.u[own.row] + epsilon) {
-        give_back(own.row, own.mass, turn);
-        own.mass = 0;
-        return;
+    const Holdings old = holdings();
+    ++scale;
+    const Holdings now = holdings();
+    team.each_by_warp(c.p.m, [&](int64_t col) {
+      const int32_t j = int32_t(col);
+      const Segment from = w.segment[j];
+      Segment to{0, 0, 0};
+      const bool fits = now.reserve(to, from.count);
+      int64_t held = 0;
+      for (int32_t first = 0; first < from.count; first += kWarpSize) {
+        const bool exists = first + old.lane < from.count;
+        const Holding own = exists ? old.pool[from.first + first + old.lane] : Holding{0, 0, 0};
+        const bool stays = exists && fits && !(c.estimate(c.raw(own.row, j)) - w.v[j] >
+                                               w.u[own.row] + epsilon);
+        if (exists && !stays) give_back(own.row, own.mass, turn);
+        const unsigned lanes = __ballot_sync(kAllLanes, stays);
+        const int32_t place = to.first + to.count + __popc(lanes & lanes_below(old.lane));
+        if (stays) now.pool[place] = own;
+        to.count += __popc(lanes);
+        held += stays ? own.mass : 0;
       }
-      own.right = kNone;
-      own.key = own.level;
-      own.left = atomicExch(&w.head[own.col], int32_t(h));
-    });
-    team.sync();
-    team.each(c.p.m, [&](int64_t j) {
-      for (int32_t h = w.head[j]; h != kNone;) {
-        const int32_t next = w.pool[h].left;
-        w.pool[h].left = kNone;
-        w.held[j] += w.pool[h].mass;
-        w.top[j] = merge(w.top[j], h);
-        h = next;
-      }
-      w.head[j] = kNone;
+      held = warp_sum(held);
+      if (old.lane != 0) return;
+      w.segment[j] = to;
+      w.held[j] = held;
     });
     team.sync();
   }
 
-  // Bids the free mass of row i, by one lane: a column has one holding of a row. Slots of those
-  // that left are free again.
-  __device__ void hold(int32_t k, int32_t i, int32_t j, float level) const {
-    const int64_t mass = w.rest[i];
-    int32_t known = kNone, *link = &w.of_row[i];
-    while (*link != kNone) {
-      Holding& own = w.pool[*link];
-      if (own.mass == 0) {
-        w.gone[atomicAdd(&gone(), 1)] = *link;
-        *link = own.next;
-        continue;
-      }
-      if (own.col == j) known = *link;
-      link = &own.next;
-    }
-    int32_t slot = kNone;
-    if (known != kNone) {
-      w.pool[known].mass += mass;
-      w.pool[known].level = fminf(w.pool[known].level, level);
-    } else {
-      slot = w.unused[unused - 1 - atomicAdd(&taken(), 1)];
-      w.pool[slot] = {mass, level, level, i, j, kNone, kNone, w.of_row[i]};
-      w.of_row[i] = slot;
-    }
-    atomic_add(&w.held[j], mass);
-    w.rest[i] = 0;
-    w.bid_slot[k] = slot;
-    w.bid_col[k] = j;
-    w.next_bid[k] = atomicExch(&w.head[j], k);
-  }
-
-  // A column takes its bids, and gives back what exceeds its demand.
-  __device__ void take_bids(int32_t j) const {
-    int32_t top = w.top[j];
-    int64_t held = w.held[j];
-    for (int32_t k = w.head[j]; k != kNone; k = w.next_bid[k]) {
-      if (w.bid_slot[k] != kNone) top = merge(top, w.bid_slot[k]);
-    }
-    w.head[j] = kNone;
-    while (held > c.demand[j]) {
-      top = with_weakest(top);
-      Holding& own = w.pool[top];
-      const int64_t over = held - c.demand[j], mass = over < own.mass ? over : own.mass;
-      held -= mass;
-      give_back(own.row, mass, turn + 1);
-      own.mass -= mass;
-      if (own.mass == 0) top = merge(own.left, own.right);
-    }
-    if (held == c.demand[j]) {
-      top = with_weakest(top);
-      w.v[j] = fminf(w.v[j], w.pool[top].level);
-    }
-    w.top[j] = top;
-    w.held[j] = held;
-  }
-
-  // Bid k of a round, of row i, by one warp.
+  // Bid k of a round, of all free mass of row i. By one warp.
   __device__ void bid(int32_t k, int32_t i, const TwoLeast& two) const {
     if (team.lane() != 0) return;
     if (!(two.least < kFarFloat)) {
@@ -197,11 +104,93 @@ struct Auction {
       w.control->stuck = 1;
       return;
     }
-    const float old = w.v[two.col], gain = two.next < kFarFloat ? two.next - two.least : 0;
+    const int32_t j = two.col;
+    const int64_t mass = w.rest[i];
+    const float old = w.v[j], gain = two.next < kFarFloat ? two.next - two.least : 0;
     const float level = old - gain - epsilon;
     // Below the resolution of float32 a price still moves.
     const float below = from_ordered_bits(ordered_bits(old) - 1);
-    hold(k, i, two.col, level < old ? level : below);
+    w.rest[i] = 0;
+    w.bid_col[k] = j;
+    w.bid[k] = {mass, level < old ? level : below, atomicExch(&w.head[j], k)};
+  }
+
+  // Column j takes its bids, and gives back what exceeds its demand. By one warp.
+  __device__ void take_bids(int32_t j) const {
+    const Holdings h = holdings();
+    const int32_t head = w.head[j], *rows = list(turn);
+    const int64_t demand = c.demand[j];
+    Segment s = w.segment[j];
+    __syncwarp();
+    if (h.lane == 0) w.head[j] = kNone;
+    Holding own = h.lane < s.count ? h.pool[s.first + h.lane] : Holding{0, -kFarFloat, kNone};
+    int32_t count = s.count;
+    for (int32_t k = head; k != kNone && count <= kWarpSize;) {
+      const Bid given = w.bid[k];
+      if (!h.add(own, count, given, rows[k])) count = kWarpSize + 1;
+      k = given.next;
+    }
+    if (count > kWarpSize || (count > s.room && !h.reserve(s, count))) {
+      return take_bids_in_memory(j, head, s);
+    }
+    const int64_t mass = h.lane < count ? own.mass : 0;
+    int64_t held = warp_sum(mass), kept = mass;
+    if (held >= demand) {
+      kept = h.kept(own, count, demand);
+      held = demand;
+      if (kept < mass) give_back(own.row, mass - kept, turn + 1);
+      const float level = warp_most(kept > 0 ? own.level : -kFarFloat);
+      if (h.lane == 0) w.v[j] = fminf(w.v[j], level);
+    }
+    const unsigned lanes = __ballot_sync(kAllLanes, kept > 0);
+    if (kept > 0) h.pool[s.first + __popc(lanes & lanes_below(h.lane))] = {kept, own.level, own.row};
+    if (h.lane != 0) return;
+    w.segment[j] = {s.first, __popc(lanes), s.room};
+    w.held[j] = held;
+  }
+  // The same for more holdings than lanes.
+  __device__ void take_bids_in_memory(int32_t j, int32_t head, Segment s) const {
+    const Holdings h = holdings();
+    const int32_t* const rows = list(turn);
+    const int64_t demand = c.demand[j];
+    int32_t most = s.count;
+    for (int32_t k = head; k != kNone; k = w.bid[k].next) ++most;
+    if (most > s.room) {
+      const int32_t old = s.first;
+      if (!h.reserve(s, most)) {
+        for (int32_t k = head; k != kNone; k = w.bid[k].next) {
+          if (h.lane == 0) give_back(rows[k], w.bid[k].mass, turn + 1);
+        }
+        w.control->stuck = 1;
+        return;
+      }
+      for (int32_t k = h.lane; k < s.count; k += kWarpSize) h.pool[s.first + k] = h.pool[old + k];
+      __syncwarp();
+    }
+    int64_t held = w.held[j];
+    for (int32_t k = head; k != kNone; k = w.bid[k].next) {
+      held += w.bid[k].mass;
+      h.add(s, w.bid[k], rows[k]);
+    }
+    while (held > demand) {
+      const int32_t place = s.first + h.weakest(s);
+      const Holding own = h.pool[place];
+      const int64_t over = held - demand, mass = over < own.mass ? over : own.mass;
+      held -= mass;
+      s.count -= mass == own.mass;
+      const Holding last = h.pool[s.first + s.count];
+      __syncwarp();
+      if (h.lane == 0) {
+        give_back(own.row, mass, turn + 1);
+        h.pool[place] = mass == own.mass ? last : Holding{own.mass - mass, own.level, own.row};
+      }
+      __syncwarp();
+    }
+    const float level = held == demand ? h.pool[s.first + h.weakest(s)].level : kFarFloat;
+    if (h.lane != 0) return;
+    w.v[j] = fminf(w.v[j], level);
+    w.segment[j] = s;
+    w.held[j] = held;
   }
 
   // All `count` rows of the list bid. Several warps of a block share a row while rows are few.
@@ -231,28 +220,31 @@ struct Auction {
     }
   }
 
+  // Each column that bids are for takes them, by the warp that has the last of these bids.
+  __device__ void take_all(int32_t count) const {
+    const int32_t even = (count + team.warps() - 1) / team.warps();
+    const int32_t width = even < kWarpSize ? even : kWarpSize;  // bids of a warp
+    for (int32_t first = team.warp() * width; first < count; first += team.warps() * width) {
+      const int32_t k = first + team.lane();
+      const int32_t j = team.lane() < width && k < count ? w.bid_col[k] : kNone;
+      unsigned lanes = __ballot_sync(kAllLanes, j != kNone && w.head[j] == k);
+      for (; lanes != 0; lanes &= lanes - 1) {
+        take_bids(__shfl_sync(kAllLanes, j, __ffs(int(lanes)) - 1));
+      }
+    }
+  }
+
   // Returns false if a row has no allowed column, or the pool is used up.
   __device__ bool play_round() {
     const int32_t count = listed(turn);
-    if (count > unused) return false;
     bid_all(count);
     bids += count;
-    team.one([&] {
-      const int next = (turn + 1) % 3;
-      w.control->listed[next] = w.control->taken[next] = w.control->gone[next] = 0;
-    });
+    team.one([&] { listed(turn + 1) = 0; });
     team.sync();
-    if (w.control->stuck) return false;
-    unused -= taken();
-    team.each(gone(), [&](int64_t k) { w.unused[unused + k] = w.gone[k]; });
-    unused += gone();
-    team.each(count, [&](int64_t k) {
-      const int32_t j = w.bid_col[k];
-      if (w.head[j] == k) take_bids(j);
-    });
+    take_all(count);
     ++turn;
     team.sync();
-    return true;
+    return w.control->stuck == 0;
   }
 
   // Plays rounds while more than `few` rows bid, up to `most` bids. Returns false as play_round().
@@ -264,7 +256,7 @@ struct Auction {
       }
       if (team.rank == 0) {
         Team first = team.alone();
-        Auction alone{first, c, w, alone_below, epsilon, turn, bids, unused};
+        Auction alone{first, c, w, alone_below, epsilon, turn, scale, bids};
         bool goes_on = true;
         while (goes_on && listed(alone.turn) > few && alone.bids < most &&
                listed(alone.turn) * c.p.m <= 2 * alone_below) {
@@ -274,14 +266,12 @@ struct Auction {
           Control& control = *w.control;
           control.turn = alone.turn;
           control.bids = alone.bids;
-          control.unused = alone.unused;
           control.goes_on = goes_on;
         });
       }
       team.sync();
       turn = w.control->turn;
       bids = w.control->bids;
-      unused = w.control->unused;
       if (!w.control->goes_on) return false;
     }
     return true;

@@ -164,7 +164,7 @@ struct Forest {
         const int32_t k = first + team.lane();
         const bool other = k < arcs && w.in_forest[k] == 0;
         const unsigned lanes = __ballot_sync(kAllLanes, other);
-        if (other) w.in_forest[count + __popc(lanes & assignment::lanes_below(team.lane()))] = k;
+        if (other) w.in_forest[count + __popc(lanes & lanes_below(team.lane()))] = k;
         count += __popc(lanes);
       }
       if (team.lane() == 0) listed = count;

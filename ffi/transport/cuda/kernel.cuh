@@ -62,7 +62,7 @@ __device__ void solve_transport(Team& team, C& c, const Workspace& w, const Tran
   const Tree<C> tree(first, c, w, batch.tree_in_shared);
   if (team.rank == 0) {
     const Plan plan{first, w};
-    list_plan(plan, c);
+    list_plan(plan, c, auction.holdings().pool);
     Forest<C>(tree, plan.sort()).grow();
   }
   team.sync();

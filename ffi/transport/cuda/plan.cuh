@@ -55,13 +55,16 @@ struct Plan {
 // Lists what columns hold after an auction, and gives the free mass of each row to its best columns
 // with room, or to forbidden ones if need be.
 template <class C>
-__device__ void list_plan(const Plan& plan, const C& c) {
+__device__ void list_plan(const Plan& plan, const C& c, const Holding* pool) {
   Team& team = plan.team;
   const Workspace& w = plan.w;
   plan.clear();
-  team.each(w.holdings, [&](int64_t h) {
-    const Holding& own = w.pool[h];
-    if (own.mass > 0) plan.append(own.row, own.col, own.mass);
+  team.each_by_warp(c.p.m, [&](int64_t j) {
+    const Segment s = w.segment[j];
+    for (int32_t k = team.lane(); k < s.count; k += kWarpSize) {
+      const Holding& own = pool[s.first + k];
+      plan.append(own.row, int32_t(j), own.mass);
+    }
   });
   for (;;) {
     uint64_t row = ~uint64_t(0), none = 0;

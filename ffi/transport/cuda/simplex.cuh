@@ -78,24 +78,38 @@ struct Simplex {
     return count;
   }
 
-  // The first block moves mass around the cycles of these arcs. Returns the number of pivots.
+  // The first block lets these arcs enter the basis, as long as their reduced cost is negative. Each
+  // thread has one of them at a time. Returns the number of pivots.
   __device__ int32_t enter(int32_t count) const {
-    Team& first = t.team;
-    for (int32_t pivots = 0;; ++pivots) {
-      constexpr uint64_t kSign = uint64_t(1) << 63;
-      uint64_t key = kSign, arc = ~uint64_t(0);
-      first.each(count, [&](int64_t k) {
-        const int32_t i = int32_t(w.key[k] >> 32), j = t.rows + int32_t(w.key[k]);
-        const uint64_t x = uint64_t(w.mass[k] - w.price[i] - w.price[j]) ^ kSign;
-        if (x > key || (x == key && w.key[k] > arc)) return;
-        key = x;
+    int32_t pivots = 0;
+    for (int32_t before = -1; before < pivots;) {
+      before = pivots;
+      int64_t gain = 0, cost = 0;
+      uint64_t arc = ~uint64_t(0);
+      t.team.each(count, [&](int64_t k) {
+        const int64_t x = reduced(w.mass[k], w.key[k]);
+        if (x > gain || (x == gain && w.key[k] > arc)) return;
+        gain = x;
+        cost = w.mass[k];
         arc = w.key[k];
       });
-      first.least(key, arc);
+      pivots += enter_best(arc, cost);
+    }
+    return pivots;
+  }
+  // The best of the arcs that threads have, one each if any, until none is left.
+  __device__ int32_t enter_best(uint64_t own, int64_t cost) const {
+    constexpr uint64_t kSign = uint64_t(1) << 63;
+    for (int32_t pivots = 0;; ++pivots) {
+      uint64_t arc = own, key = (own == ~uint64_t(0) ? 0 : uint64_t(reduced(cost, own))) ^ kSign;
+      t.team.least(key, arc);
       const int64_t gain = int64_t(key ^ kSign);
       if (gain >= 0) return pivots;
       t.push(int32_t(arc >> 32), int32_t(arc), 0, gain);
     }
+  }
+  __device__ int64_t reduced(int64_t cost, uint64_t arc) const {
+    return cost - w.price[int32_t(arc >> 32)] - w.price[t.rows + int32_t(arc)];
   }
 
   // Pivots until no reduced cost is negative.

@@ -13,6 +13,7 @@ namespace jaxmatch::transport {
 
 using assignment::from_ordered_bits, assignment::ordered_bits;
 using assignment::kAllLanes, assignment::kWarpSize, assignment::keep_loads_together;
+using assignment::lanes_below;
 
 // bfloat16 and float16.
 struct NarrowFloats : Floats {};

@@ -18,14 +18,23 @@ struct Masses {
   Status status;
 };
 
-// Mass of a row that a column holds; 0 if it left. It leaves once the price of the column is below
-// `level`.
-struct Holding {
+// Mass of a row that a column holds. It leaves once the price of the column is below `level`.
+struct alignas(16) Holding {
   int64_t mass;
-  double level, key;  // of the heap: at least the level
-  int32_t row, col;
-  int32_t left, right;  // of a skew heap, or `left` of a list
-  int32_t next;         // of the same row
+  float level;
+  int32_t row;
+};
+
+// The holdings of a column, in the pool.
+struct alignas(16) Segment {
+  int32_t first, count, room;
+};
+
+// All free mass of a row, for one column.
+struct alignas(16) Bid {
+  int64_t mass;
+  float level;
+  int32_t next;  // for the same column
 };
 
 constexpr int kMostBlocks = 256;  // of a problem
@@ -34,13 +43,12 @@ constexpr int kMostBlocks = 256;  // of a problem
 struct Control {
   uint64_t arrivals;  // at barriers; zero at launch
   Masses masses;
-  // Of the rounds of an auction in turn: rows in the list, holdings taken from the unused ones, and
-  // holdings that are unused again.
-  int32_t listed[3], taken[3], gone[3];
-  int32_t stuck;  // a row that must bid has no allowed column
+  int32_t listed[3];  // rows, in rounds of an auction in turn
+  int32_t used;       // of the pool
+  int32_t stuck;      // a row that must bid has no allowed column, or the pool is used up
   // What the first block leaves when it has played rounds alone.
   int64_t bids;
-  int32_t turn, unused, goes_on;
+  int32_t turn, goes_on;
   int32_t arcs;   // of a plan, or those that may enter a basis
   int32_t stem;   // arcs of a tree that are turned around
   int32_t found;  // of one block, for all
@@ -74,12 +82,12 @@ struct Workspace {
   float *v, *u;                            // of the auction: [m] prices, [n] least reduced costs
   float* shadow;                           // [nodes] of the prices, rounded
   double *row_dual, *col_dual;             // [n], [m]
-  Holding* pool;                           // [holdings]
-  int32_t *top, *head;                     // [m] the heap and this round's bids of a column
-  int32_t *next_bid, *bid_col, *bid_slot;  // [n] of listed rows
+  Holding* pool[2];                        // [holdings] in scales in turn
+  Segment* segment;                        // [m]
+  int32_t* head;                           // [m] the first bid of this round; kNone if taken
+  Bid* bid;                                // [n] of listed rows
+  int32_t* bid_col;                        // [n] their columns, or kNone
   int32_t* list[2];                        // [n] rows with free mass, in rounds in turn
-  int32_t* of_row;                         // [n] the first holding
-  int32_t *unused, *gone;  // [holdings] slots of the pool, and those that became free
   Visit* tour;             // [nodes + 1] of a tree that exceeds the shared memory
   int32_t* above;          // [nodes + 1] parents
   Turned* turned;          // [nodes]
@@ -89,7 +97,7 @@ struct Workspace {
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
     nodes = n + m;
-    holdings = 4 * nodes + 64;
+    holdings = 8 * nodes + 64;
     for (entries = 1; entries < holdings + nodes;) entries *= 2;
     bytes = 0;
     take(base, control, 1);
@@ -106,17 +114,14 @@ struct Workspace {
     take(base, shadow, nodes);
     take(base, row_dual, n);
     take(base, col_dual, m);
-    take(base, pool, holdings);
-    take(base, top, m);
+    take(base, pool[0], holdings);
+    take(base, pool[1], holdings);
+    take(base, segment, m);
     take(base, head, m);
-    take(base, next_bid, n);
+    take(base, bid, n);
     take(base, bid_col, n);
-    take(base, bid_slot, n);
     take(base, list[0], n);
     take(base, list[1], n);
-    take(base, of_row, n);
-    take(base, unused, holdings);
-    take(base, gone, holdings);
     take(base, tour, nodes + 1);
     take(base, above, nodes + 1);
     take(base, turned, nodes);
