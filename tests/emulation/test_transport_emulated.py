@@ -139,6 +139,16 @@ def test_structured_costs(library):
     assert bids > 90 and 0 < pivots < 900
 
 
+def test_few_columns(library):
+    """More holdings of a column than a warp has lanes; more growth of segments than the pool has."""
+    random = np.random.default_rng(8)
+    cost = random.random((2, 150, 3)).astype(np.float32)
+    cost[1] = cost[1].argsort(1) + cost[1] / 99
+    supply, demand = (random.dirichlet(np.ones(k), 2) for k in (150, 3))
+    _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1, 2))
+    assert (counts[:, 0] > 150).all()
+
+
 def test_teams_of_blocks(library):
     """The bits do not depend on the number of blocks, nor on who plays a round."""
     from benchmarks.assignment.families import FAMILIES

@@ -25,7 +25,7 @@ inline uint64_t load_acquire(const uint64_t* at) {
 #include "transport/cuda/kernel.cuh"
 
 namespace jaxmatch::assignment {
-char shared_memory[8 << 10] __attribute__((aligned(16)));
+char shared_memory[64 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch::assignment
 
 // `blocks` of each problem, the first of which plays rounds of fewer pairs alone.
@@ -34,13 +34,21 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
                                   unsigned seed) {
   using namespace jaxmatch::transport;
   using jaxmatch::assignment::shared_memory;
-  const int64_t bytes_of_tree = (first->n + first->m + 1) * kTreeBytes;
-  const int64_t shared_bytes = int64_t(sizeof(Shared)) + bytes_of_tree;
-  const bool tree_in_shared = shared_bytes <= int64_t(sizeof shared_memory) && seed % 3 != 2;
-  const TransportBatch batch{*first, blocks, alone_below, tree_in_shared, static_cast<char*>(workspace), bytes};
+  const int64_t n = first->n, m = first->m;
+  int64_t shared_bytes = sizeof(Shared);
+  const auto fits = [&](int64_t more) {
+    const bool yes = shared_bytes + more <= int64_t(sizeof shared_memory) && seed % 3 != 2;
+    if (yes) shared_bytes += more;
+    return yes;
+  };
+  TransportBatch batch{*first, blocks, alone_below};
+  batch.tree_in_shared = fits(tree_bytes(n + m + 1));
+  batch.state_in_shared = blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
+  batch.workspace = static_cast<char*>(workspace);
+  batch.workspace_bytes = bytes;
   for (int64_t k = 0; k < size; ++k) {
     const Workspace w(batch.workspace + k * bytes, first->n, first->m);
-    w.control->arrivals = 0;
+    *w.arrivals = 0;
   }
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   TransportKernel kernel;

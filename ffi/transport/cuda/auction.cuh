@@ -21,14 +21,14 @@ struct Auction {
   const Workspace& w;
   const int64_t alone_below;  // pairs of a round
   float epsilon = 0;
-  int32_t turn = 0;   // rounds so far
-  int32_t scale = 0;  // which pool is in use
-  int64_t bids = 0;   // of all rounds
+  int32_t turn = 0;  // rounds so far
+  int32_t pool = 0;  // moves of all holdings
+  int64_t bids = 0;  // of all rounds
 
   // The count of a round; that of the next one is cleared in it.
   __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
   __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
-  __device__ Holdings holdings() const { return {w, scale % 2}; }
+  __device__ Holdings holdings() const { return {w, pool % 2}; }
 
   // Lists the row for the round `next` unless it has free mass already.
   __device__ void give_back(int32_t i, int64_t mass, int32_t next) const {
@@ -65,28 +65,36 @@ struct Auction {
       const TwoLeast two = scan.of_row(i);
       if (team.lane() == 0) w.u[i] = two.least;
     });
+    move_holdings([&](const Holding& own, int32_t j) {
+      return !(c.estimate(c.raw(own.row, j)) - w.v[j] > w.u[own.row] + epsilon);
+    });
+  }
+
+  // Moves the holdings that stay to the other pool, without gaps, and gives the others back.
+  template <class Stays>
+  __device__ void move_holdings(const Stays& stays) {
+    team.sync();
     team.one([&] { w.control->used = 0; });
     team.sync();
     const Holdings old = holdings();
-    ++scale;
+    ++pool;
     const Holdings now = holdings();
     team.each_by_warp(c.p.m, [&](int64_t col) {
       const int32_t j = int32_t(col);
       const Segment from = w.segment[j];
       Segment to{0, 0, 0};
-      const bool fits = now.reserve(to, from.count);
+      if (from.count > 0) now.reserve(to, from.count);
       int64_t held = 0;
       for (int32_t first = 0; first < from.count; first += kWarpSize) {
         const bool exists = first + old.lane < from.count;
         const Holding own = exists ? old.pool[from.first + first + old.lane] : Holding{0, 0, 0};
-        const bool stays = exists && fits && !(c.estimate(c.raw(own.row, j)) - w.v[j] >
-                                               w.u[own.row] + epsilon);
-        if (exists && !stays) give_back(own.row, own.mass, turn);
-        const unsigned lanes = __ballot_sync(kAllLanes, stays);
+        const bool keeps = exists && to.room > 0 && stays(own, j);
+        if (exists && !keeps) give_back(own.row, own.mass, turn);
+        const unsigned lanes = __ballot_sync(kAllLanes, keeps);
         const int32_t place = to.first + to.count + __popc(lanes & lanes_below(old.lane));
-        if (stays) now.pool[place] = own;
+        if (keeps) now.pool[place] = own;
         to.count += __popc(lanes);
-        held += stays ? own.mass : 0;
+        held += keeps ? own.mass : 0;
       }
       held = warp_sum(held);
       if (old.lane != 0) return;
@@ -244,6 +252,11 @@ struct Auction {
     take_all(count);
     ++turn;
     team.sync();
+    // Segments that have grown leave gaps. This comes early, as it would depend on the order of
+    // threads which column finds no place.
+    if (w.control->used > w.holdings / 2) {
+      move_holdings([](const Holding&, int32_t) { return true; });
+    }
     return w.control->stuck == 0;
   }
 
@@ -256,7 +269,7 @@ struct Auction {
       }
       if (team.rank == 0) {
         Team first = team.alone();
-        Auction alone{first, c, w, alone_below, epsilon, turn, scale, bids};
+        Auction alone{first, c, w, alone_below, epsilon, turn, pool, bids};
         bool goes_on = true;
         while (goes_on && listed(alone.turn) > few && alone.bids < most &&
                listed(alone.turn) * c.p.m <= 2 * alone_below) {
@@ -265,12 +278,14 @@ struct Auction {
         team.one([&] {
           Control& control = *w.control;
           control.turn = alone.turn;
+          control.pool = alone.pool;
           control.bids = alone.bids;
           control.goes_on = goes_on;
         });
       }
       team.sync();
       turn = w.control->turn;
+      pool = w.control->pool;
       bids = w.control->bids;
       if (!w.control->goes_on) return false;
     }

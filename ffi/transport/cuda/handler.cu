@@ -38,20 +38,28 @@ ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remainin
   }
   GpuLimits gpu;
   JAXMATCH_CUDA_CHECK(gpu.query());
-  const int64_t tree_bytes = (batch.first.n + batch.first.m + 1) * kTreeBytes;
-  const int most_bytes = gpu.shared_bytes;
-  const bool in_shared = tree_bytes + int64_t(sizeof(Shared)) <= most_bytes;
-  const int64_t shared_bytes = int64_t(sizeof(Shared)) + (in_shared ? tree_bytes : 0);
-  TransportBatch work{batch.first, blocks_of_each(batch, gpu.multiprocessors), kAloneBelow,
-                      in_shared, static_cast<char*>(workspace->untyped_data()), bytes};
+  const int64_t n = batch.first.n, m = batch.first.m;
+  int64_t shared_bytes = sizeof(Shared);
+  const auto fits = [&](int64_t more) {
+    const bool yes = shared_bytes + more <= gpu.shared_bytes;
+    if (yes) shared_bytes += more;
+    return yes;
+  };
+  TransportBatch work{batch.first, blocks_of_each(batch, gpu.multiprocessors), kAloneBelow};
+  work.tree_in_shared = fits(tree_bytes(n + m + 1));
+  work.state_in_shared =
+      work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
+  work.workspace = static_cast<char*>(workspace->untyped_data());
+  work.workspace_bytes = bytes;
   const TransportKernel kernel = transport_kernel_for(batch.first.cost_dtype);
   const void* const address = reinterpret_cast<const void*>(kernel);
   if (work.blocks == 1) {
-    JAXMATCH_CUDA_CHECK(allow_shared_memory(address, most_bytes));
+    JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
     constexpr int64_t kMost = 1 << 30;  // blocks of a launch
     for (int64_t first = 0; first < batch.size; first += kMost) {
-      const TransportBatch part{problem_of(batch.first, first), 1, 0, in_shared,
-                                work.workspace + first * bytes, bytes};
+      TransportBatch part = work;
+      part.first = problem_of(batch.first, first);
+      part.workspace += first * bytes;
       const unsigned count = unsigned(std::min(batch.size - first, kMost));
       kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(part);
       JAXMATCH_CUDA_CHECK(cudaGetLastError());
@@ -63,7 +71,7 @@ ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remainin
                                         size_t(batch.size), stream));
   void* arguments[] = {&work};
   JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, kThreads,
-                                         arguments, shared_bytes, most_bytes));
+                                         arguments, shared_bytes, gpu.shared_bytes));
   return ffi::Error::Success();
 }
 

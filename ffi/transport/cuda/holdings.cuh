@@ -20,7 +20,7 @@ struct Holdings {
 
   // Finds a place for at least `wanted` holdings. Returns false if the pool is used up.
   __device__ bool reserve(Segment& s, int32_t wanted) const {
-    const int32_t room = 2 * wanted > kLeastRoom ? 2 * wanted : kLeastRoom;
+    const int32_t more = wanted + wanted / 2, room = more > kLeastRoom ? more : kLeastRoom;
     int32_t at = 0;
     if (lane == 0) {
       at = atomicAdd(&w.control->used, room);

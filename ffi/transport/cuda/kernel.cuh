@@ -97,10 +97,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     shared.problem = problem_of(batch.first, k);
     shared.workspace = Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n,
                                  batch.first.m);
+    if (batch.state_in_shared) {
+      shared.workspace.move_state(shared.state(batch.tree_in_shared), batch.first.n,
+                                  batch.first.m);
+    }
   }
   __barrier_sync_count(0, kThreads);
   const Workspace& w = shared.workspace;
-  Team team(shared, *w.control, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
+  Team team(shared, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
   Costs<Type> c{shared.problem, w.supply, w.demand};
   solve_transport(team, c, w, batch);
 }

@@ -25,7 +25,7 @@ struct TransportBatch {
   TransportProblem first;
   int blocks;           // of each problem
   int64_t alone_below;  // pairs of a round that the first block scans alone
-  bool tree_in_shared;
+  bool tree_in_shared, state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem
 };

@@ -54,26 +54,29 @@ struct TwoLeast {
 };
 
 // In the shared memory of a block.
-struct Shared {
+struct alignas(16) Shared {
   TwoLeast part[kWarps];
   uint64_t slots[2][kWarps];
   uint64_t barriers;  // that the block has passed
   TransportProblem problem;
   Workspace workspace;
 
-  // Follows, if it fits.
+  // The tree and the state follow, if they fit.
   __device__ Visit* tour() { return reinterpret_cast<Visit*>(this + 1); }
+  __device__ char* state(bool behind_tree) {
+    const int64_t nodes = workspace.nodes + 1;
+    return reinterpret_cast<char*>(this + 1) + (behind_tree ? tree_bytes(nodes) : 0);
+  }
 };
-static_assert(sizeof(Shared) % alignof(Visit) == 0);
+static_assert(sizeof(Shared) % 16 == 0);
 
 // All threads call all functions in the same order.
 class Team {
  public:
-  __device__ Team(Shared& shared, Control& control, int blocks, int rank)
-      : s(shared), control(control), blocks(blocks), rank(rank) {}
+  __device__ Team(Shared& shared, int blocks, int rank) : s(shared), blocks(blocks), rank(rank) {}
 
   // The first block without the others.
-  __device__ Team alone() const { return {s, control, 1, 0}; }
+  __device__ Team alone() const { return {s, 1, 0}; }
 
   __device__ int lane() const { return int(threadIdx.x) % kWarpSize; }
   __device__ int warp_of_block() const { return int(threadIdx.x) / kWarpSize; }
@@ -90,8 +93,9 @@ class Team {
     if (threadIdx.x == 0) {
       const uint64_t all = ++s.barriers * uint64_t(blocks);
       __threadfence();
-      atomic_add_release(&control.arrivals, 1);
-      while (load_acquire(&control.arrivals) < all) {
+      uint64_t* const arrivals = s.workspace.arrivals;
+      atomic_add_release(arrivals, 1);
+      while (load_acquire(arrivals) < all) {
       }
     }
     sync_block();
@@ -144,7 +148,6 @@ class Team {
   }
 
   Shared& s;
-  Control& control;
   const int blocks, rank;
 
  private:
@@ -179,7 +182,7 @@ class Team {
     if (blocks == 1) return;
     // Two sets of slots take turns: before a block writes one again, all have read it, as they have
     // arrived at the barrier of the other.
-    auto& slots = control.slots[reductions_++ % 2];
+    Slots& slots = s.workspace.slots[reductions_++ % 2];
     if (threadIdx.x == 0) {
       slots[0][rank] = x.key;
       slots[1][rank] = x.index;

@@ -41,19 +41,20 @@ constexpr int kMostBlocks = 256;  // of a problem
 
 // What the blocks of a problem share.
 struct Control {
-  uint64_t arrivals;  // at barriers; zero at launch
   Masses masses;
   int32_t listed[3];  // rows, in rounds of an auction in turn
   int32_t used;       // of the pool
   int32_t stuck;      // a row that must bid has no allowed column, or the pool is used up
   // What the first block leaves when it has played rounds alone.
   int64_t bids;
-  int32_t turn, goes_on;
+  int32_t turn, pool, goes_on;
   int32_t arcs;   // of a plan, or those that may enter a basis
   int32_t stem;   // arcs of a tree that are turned around
   int32_t found;  // of one block, for all
-  uint64_t slots[2][2][kMostBlocks];  // of reductions
 };
+
+// Of reductions over blocks.
+using Slots = uint64_t[2][kMostBlocks];
 
 // When an Euler tour of a tree enters and leaves the subtree of a node.
 struct alignas(8) Visit {
@@ -63,7 +64,10 @@ struct alignas(8) Visit {
   JAXMATCH_HOST_DEVICE int32_t size() const { return (last - first + 1) / 2; }
 };
 
-constexpr int64_t kTreeBytes = sizeof(Visit) + sizeof(int32_t);  // of a node, in shared memory
+// Of a tree in shared memory.
+JAXMATCH_HOST_DEVICE constexpr int64_t tree_bytes(int64_t nodes) {
+  return (nodes * int64_t(sizeof(Visit) + sizeof(int32_t)) + 15) / 16 * 16;
+}
 
 // What a node takes over from a child, which becomes its parent.
 struct Turned {
@@ -72,6 +76,8 @@ struct Turned {
 };
 
 struct Workspace {
+  uint64_t* arrivals;  // at barriers of several blocks; zero at launch
+  Slots* slots;        // [2]
   Control* control;
   int64_t *supply, *demand;                // [n], [m] in units
   int64_t *rest, *held;                    // [n] free mass, [m]
@@ -97,9 +103,11 @@ struct Workspace {
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
     nodes = n + m;
-    holdings = 8 * nodes + 64;
+    holdings = 12 * nodes + 64;
     for (entries = 1; entries < holdings + nodes;) entries *= 2;
     bytes = 0;
+    take(base, arrivals, 1);
+    take(base, slots, 2);
     take(base, control, 1);
     take(base, supply, n);
     take(base, demand, m);
@@ -127,6 +135,31 @@ struct Workspace {
     take(base, turned, nodes);
     take(base, in_forest, entries);
     for (int32_t*& array : scratch) take(base, array, nodes + 1);
+  }
+
+  // Moves what is read and written most to `base`, in the shared memory of a block that works
+  // alone. Returns the size.
+  JAXMATCH_HOST_DEVICE int64_t move_state(char* base, int64_t n, int64_t m) {
+    const int64_t own = bytes;
+    bytes = 0;
+    take(base, control, 1);
+    take(base, supply, n);
+    take(base, demand, m);
+    take(base, rest, n);
+    take(base, held, m);
+    take(base, price, nodes + 1);
+    take(base, flow, nodes + 1);
+    take(base, shadow, nodes);
+    take(base, v, m);
+    take(base, segment, m);
+    take(base, head, m);
+    take(base, bid, n);
+    take(base, bid_col, n);
+    take(base, list[0], n);
+    take(base, list[1], n);
+    const int64_t moved = bytes;
+    bytes = own;
+    return moved;
   }
 
  private:
