@@ -28,10 +28,9 @@ namespace jaxmatch::assignment {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch::assignment
 
-// `blocks` of each problem, the first of which plays rounds of fewer pairs alone.
+// `blocks` of each problem.
 extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* first, int64_t size,
-                                  int blocks, int64_t alone_below, void* workspace, int64_t bytes,
-                                  unsigned seed) {
+                                  int blocks, void* workspace, int64_t bytes, unsigned seed) {
   using namespace jaxmatch::transport;
   using jaxmatch::assignment::shared_memory;
   const int64_t n = first->n, m = first->m;
@@ -41,7 +40,7 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     if (yes) shared_bytes += more;
     return yes;
   };
-  TransportBatch batch{*first, blocks, alone_below};
+  TransportBatch batch{*first, blocks};
   batch.tree_in_shared = fits(tree_bytes(n + m + 1));
   batch.state_in_shared = blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
   batch.workspace = static_cast<char*>(workspace);

@@ -12,14 +12,12 @@
 namespace jaxmatch::transport {
 
 // The result does not depend on the order in which threads run: columns hold the bids of least
-// (level, row). Where few rows bid, the first block plays alone: its own barrier is faster than that
-// of all, and what it reads stays in its L1 cache.
+// (level, row).
 template <class C>
 struct Auction {
   Team& team;
   const C& c;
   const Workspace& w;
-  const int64_t alone_below;  // pairs of a round
   float epsilon = 0;
   int32_t turn = 0;  // rounds so far
   int32_t pool = 0;  // moves of all holdings
@@ -260,38 +258,6 @@ struct Auction {
     return w.control->stuck == 0;
   }
 
-  // Plays rounds while more than `few` rows bid, up to `most` bids. Returns false as play_round().
-  __device__ bool play_scale(int32_t few, int64_t most) {
-    while (listed(turn) > few && bids < most) {
-      if (team.blocks == 1 || listed(turn) * c.p.m > alone_below) {
-        if (!play_round()) return false;
-        continue;
-      }
-      if (team.rank == 0) {
-        Team first = team.alone();
-        Auction alone{first, c, w, alone_below, epsilon, turn, pool, bids};
-        bool goes_on = true;
-        while (goes_on && listed(alone.turn) > few && alone.bids < most &&
-               listed(alone.turn) * c.p.m <= 2 * alone_below) {
-          goes_on = alone.play_round();
-        }
-        team.one([&] {
-          Control& control = *w.control;
-          control.turn = alone.turn;
-          control.pool = alone.pool;
-          control.bids = alone.bids;
-          control.goes_on = goes_on;
-        });
-      }
-      team.sync();
-      turn = w.control->turn;
-      pool = w.control->pool;
-      bids = w.control->bids;
-      if (!w.control->goes_on) return false;
-    }
-    return true;
-  }
-
   // The greatest difference between finite costs.
   __device__ float spread() {
     float least = kFarFloat, most = -kFarFloat;
@@ -308,18 +274,22 @@ struct Auction {
   }
 
   __device__ void run(bool warm) {
-    constexpr float kFirst = 1.0f / 32, kFactor = 1.0f / 5;  // parts of the spread
-    constexpr int32_t kStopPart = 64, kFewest = 4, kMostBidsPerRow = 64;
+    constexpr float kFirst = 1.0f / 128, kFactor = 1.0f / 5;  // parts of the spread
+    constexpr int32_t kStopPart = 16, kLastStopPart = 64, kFewest = 4, kMostBidsPerRow = 256;
     const int32_t rows = int32_t(c.p.n);
-    const int32_t few = max(rows / kStopPart, kFewest);
     const float last = 1.1f / float(rows);  // the more rows, the more pivots a scale saves
     clear();
     const float range = spread();
     if (!(range > 0 && range < kFarFloat)) return;
     for (epsilon = range * (warm ? fminf(last, kFirst) : kFirst);; epsilon *= kFactor) {
       begin();
+      const bool ends = epsilon <= range * last;
+      const int32_t few = max(rows / (ends ? kLastStopPart : kStopPart), kFewest);
       const int64_t most = bids + int64_t(kMostBidsPerRow) * rows;
-      if (!play_scale(few, most) || bids >= most || epsilon <= range * last) return;
+      while (listed(turn) > few && bids < most) {
+        if (!play_round()) return;
+      }
+      if (bids >= most || ends) return;
     }
   }
 };

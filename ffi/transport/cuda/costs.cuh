@@ -43,21 +43,25 @@ struct Costs {
   float normal = 1;                // from costs to magnitudes of at most 1, negative to maximise
   double units_per_normal = 1;
 
+  // Costs from a column of a row on, read past the L1 cache, which the state is to stay in.
   struct Row {
-    const void* cost;
-    int64_t first;
-    Dtype dtype;
-
-    // Past the L1 cache, which the state is to stay in.
-    __device__ Raw raw(int64_t j) const {
-      if constexpr (std::is_same_v<Type, NarrowFloats>) {
-        return Type::load(cost, first + j, dtype);
-      } else {
-        return load_past_l1(static_cast<const Raw*>(cost) + first + j);
-      }
-    }
+    const Raw* at;
+    __device__ Row from(int64_t j) const { return {at + j}; }
+    __device__ Raw raw(int64_t j) const { return load_past_l1(at + j); }
   };
-  __device__ Row row(int64_t i) const { return {p.cost, i * p.m, p.cost_dtype}; }
+  struct NarrowRow {
+    const uint16_t* at;
+    Dtype dtype;
+    __device__ NarrowRow from(int64_t j) const { return {at + j, dtype}; }
+    __device__ Raw raw(int64_t j) const { return Type::load(at, j, dtype); }
+  };
+  __device__ auto row(int64_t i) const {
+    if constexpr (std::is_same_v<Type, NarrowFloats>) {
+      return NarrowRow{static_cast<const uint16_t*>(p.cost) + i * p.m, p.cost_dtype};
+    } else {
+      return Row{static_cast<const Raw*>(p.cost) + i * p.m};
+    }
+  }
   __device__ Raw raw(int64_t i, int64_t j) const { return row(i).raw(j); }
   // Rounded, for estimates.
   __device__ float estimate(Raw x) const {

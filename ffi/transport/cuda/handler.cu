@@ -11,8 +11,6 @@
 namespace jaxmatch::transport {
 namespace {
 
-constexpr int64_t kAloneBelow = 1 << 16;
-
 // Blocks wait for each other, so that all of a launch must run at once. More rows than the warps of
 // a team bid only in the first rounds of a scale.
 int blocks_of_each(const Batch& batch, int multiprocessors) {
@@ -45,7 +43,7 @@ ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remainin
     if (yes) shared_bytes += more;
     return yes;
   };
-  TransportBatch work{batch.first, blocks_of_each(batch, gpu.multiprocessors), kAloneBelow};
+  TransportBatch work{batch.first, blocks_of_each(batch, gpu.multiprocessors)};
   work.tree_in_shared = fits(tree_bytes(n + m + 1));
   work.state_in_shared =
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));

@@ -86,35 +86,19 @@ struct Holdings {
   }
   // The place of the holding that leaves first.
   __device__ int32_t weakest(const Segment& s) const {
-    uint64_t key = ~uint64_t(0), place = ~uint64_t(0);
+    uint64_t key = ~uint64_t(0);
+    int32_t place = INT32_MAX;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
       const Holding& own = pool[s.first + k];
       const uint64_t here =
           ~(uint64_t(ordered_bits(own.level)) << 32 | uint64_t(uint32_t(own.row)));
       if (here >= key) continue;
       key = here;
-      place = uint64_t(k);
+      place = k;
     }
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      const uint64_t other = __shfl_xor_sync(kAllLanes, key, step),
-                     at = __shfl_xor_sync(kAllLanes, place, step);
-      if (other < key) {
-        key = other;
-        place = at;
-      }
-    }
-    return int32_t(place);
+    return __reduce_min_sync(kAllLanes, key == warp_least(key) ? place : INT32_MAX);
   }
 };
-
-// Of all lanes.
-__device__ inline int64_t warp_sum(int64_t x) {
-  for (int step = kWarpSize / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
-  return x;
-}
-__device__ inline float warp_most(float x) {
-  return from_ordered_bits(__reduce_max_sync(kAllLanes, ordered_bits(x)));
-}
 
 }  // namespace jaxmatch::transport
 

@@ -34,7 +34,7 @@ __device__ bool start_warm(Team& team, const C& c, const Workspace& w) {
 }
 
 template <class C>
-__device__ void solve_transport(Team& team, C& c, const Workspace& w, const TransportBatch& batch) {
+__device__ void solve_transport(Team& team, C& c, const Workspace& w, bool tree_in_shared) {
   const TransportProblem& p = c.p;
   team.one([&] { p.counts[kBids] = p.counts[kPivots] = 0; });
   Team first = team.alone();
@@ -56,10 +56,10 @@ __device__ void solve_transport(Team& team, C& c, const Workspace& w, const Tran
   if (!choose_unit(c, found, used_rows < used_cols ? used_rows : used_cols)) {
     return write_failure(team, p, kOverflow);
   }
-  Auction<C> auction{team, c, w, batch.alone_below};
+  Auction<C> auction{team, c, w};
   auction.run(start_warm(team, c, w));
   team.sync();
-  const Tree<C> tree(first, c, w, batch.tree_in_shared);
+  const Tree<C> tree(first, c, w, tree_in_shared);
   if (team.rank == 0) {
     const Plan plan{first, w};
     list_plan(plan, c, auction.holdings().pool);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Workspace& w = shared.workspace;
   Team team(shared, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
   Costs<Type> c{shared.problem, w.supply, w.demand};
-  solve_transport(team, c, w, batch);
+  solve_transport(team, c, w, batch.tree_in_shared);
 }
 
 template <class Type>

@@ -23,8 +23,7 @@ constexpr int kThreads = 1024;
 // The first problem of a batch, and the memory of all.
 struct TransportBatch {
   TransportProblem first;
-  int blocks;           // of each problem
-  int64_t alone_below;  // pairs of a round that the first block scans alone
+  int blocks;  // of each problem
   bool tree_in_shared, state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem

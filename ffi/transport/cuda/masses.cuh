@@ -45,7 +45,7 @@ struct MassReader {
       invalid |= !(x >= 0 && x < __builtin_huge_val());
       own += invalid ? 0 : x;
     });
-    const double sum = team.sum_in_block(own);
+    const double sum = team.sum_of_block(own);
     return team.any(invalid) ? __builtin_nan("") : sum;
   }
   // Reads integers, or rounds floats to the grid. Returns the total.

@@ -35,8 +35,9 @@ struct RowScan {
                                     TwoLeast& own) const {
     for (; j - int32_t(threadIdx.x) % kWarpSize + N * kWarpSize <= last; j += N * kWarpSize) {
       typename C::Raw raw[N];
+      const auto here = row.from(j);
 #pragma unroll
-      for (int a = 0; a < N; ++a) raw[a] = row.raw(j + a * kWarpSize);
+      for (int a = 0; a < N; ++a) raw[a] = here.raw(a * kWarpSize);
       keep_loads_together();
 #pragma unroll
       for (int a = 0; a < N; ++a) {

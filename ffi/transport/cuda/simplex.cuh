@@ -26,31 +26,29 @@ struct Simplex {
     gain = 0;
     col = INT32_MAX;
     const auto costs = c.row(i);
-    for (int32_t j = first + team.lane(); j < last; j += kAtOnce * kWarpSize) {
+    const auto include = [&](typename C::Raw raw, int32_t j) {
+      // Each of five numbers and differences is rounded once.
+      const float cost = c.estimate(raw), v = w.shadow[t.rows + j];
+      const float most = fabsf(cost) + fabsf(near) + fabsf(v);
+      if (cost - near - v > most * 0x1p-20f + 0x1p-100f || c.demand[j] == 0) return;
+      const int64_t x = c.units_of(raw) - u - w.price[t.rows + j];
+      col = x < gain ? j : col;
+      gain = x < gain ? x : gain;
+    };
+    int32_t j = first + team.lane();
+    for (; j - team.lane() + kAtOnce * kWarpSize <= last; j += kAtOnce * kWarpSize) {
       typename C::Raw raw[kAtOnce];
+      const auto here = costs.from(j);
 #pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) raw[a] = costs.raw(min(j + a * kWarpSize, last - 1));
+      for (int a = 0; a < kAtOnce; ++a) raw[a] = here.raw(a * kWarpSize);
 #pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) {
-        const int32_t k = j + a * kWarpSize;
-        if (k >= last) continue;
-        // Each of five numbers and differences is rounded once.
-        const float cost = c.estimate(raw[a]), v = w.shadow[t.rows + k];
-        const float most = fabsf(cost) + fabsf(near) + fabsf(v);
-        if (cost - near - v > most * 0x1p-20f + 0x1p-100f || c.demand[k] == 0) continue;
-        const int64_t x = c.units_of(raw[a]) - u - w.price[t.rows + k];
-        col = x < gain ? k : col;
-        gain = x < gain ? x : gain;
-      }
+      for (int a = 0; a < kAtOnce; ++a) include(raw[a], j + a * kWarpSize);
     }
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      const int64_t other = __shfl_xor_sync(kAllLanes, gain, step);
-      const int32_t at = __shfl_xor_sync(kAllLanes, col, step);
-      if (other < gain || (other == gain && at < col)) {
-        gain = other;
-        col = at;
-      }
-    }
+    for (; j < last; j += kWarpSize) include(costs.raw(j), j);
+    // Ordered as an unsigned number.
+    const uint64_t own = uint64_t(gain) ^ (uint64_t(1) << 63), best = warp_least(own);
+    col = __reduce_min_sync(kAllLanes, own == best ? col : INT32_MAX);
+    gain = int64_t(best ^ (uint64_t(1) << 63));
   }
 
   // Every warp prices parts of rows. Returns the number of arcs that may enter the basis: one of

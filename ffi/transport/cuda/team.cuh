@@ -27,6 +27,25 @@ __device__ inline int64_t atomic_add(int64_t* at, int64_t x) {
   return int64_t(atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)(x)));
 }
 
+// Over the lanes of a warp; every lane gets the result.
+__device__ inline uint64_t warp_least(uint64_t x) {
+  const uint32_t high = __reduce_min_sync(kAllLanes, uint32_t(x >> 32));
+  const uint32_t low = __reduce_min_sync(kAllLanes, uint32_t(x >> 32) == high ? uint32_t(x) : ~0u);
+  return uint64_t(high) << 32 | low;
+}
+__device__ inline int64_t warp_sum(int64_t x) {
+  constexpr int kBits = 26;  // sums of 32 numbers of so many bits do not overflow
+  uint64_t sum = 0;
+  for (int shift = 0; shift < 64; shift += kBits) {
+    const uint32_t part = uint32_t(uint64_t(x) >> shift) & ((1u << kBits) - 1);
+    sum += uint64_t(__reduce_add_sync(kAllLanes, part)) << shift;
+  }
+  return int64_t(sum);
+}
+__device__ inline float warp_most(float x) {
+  return from_ordered_bits(__reduce_max_sync(kAllLanes, ordered_bits(x)));
+}
+
 // The two least reduced costs of a row, and the column of the first; on equal ones the first.
 struct TwoLeast {
   float least = kFarFloat, next = kFarFloat;
@@ -41,15 +60,12 @@ struct TwoLeast {
   }
   // Of all lanes; every lane gets it.
   __device__ void merge() {
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      const float other = __shfl_xor_sync(kAllLanes, least, step),
-                  other_next = __shfl_xor_sync(kAllLanes, next, step);
-      const int32_t at = __shfl_xor_sync(kAllLanes, col, step);
-      const bool better = other < least || (other == least && at < col);
-      next = fminf(fminf(next, other_next), better ? least : other);
-      col = better ? at : col;
-      least = better ? other : least;
-    }
+    const uint32_t own = ordered_bits(least), best = __reduce_min_sync(kAllLanes, own);
+    const int32_t first = __reduce_min_sync(kAllLanes, own == best ? col : INT32_MAX);
+    const uint32_t other = ordered_bits(own == best && col == first ? next : least);
+    next = from_ordered_bits(__reduce_min_sync(kAllLanes, other));
+    least = from_ordered_bits(best);
+    col = first;
   }
 };
 
@@ -108,6 +124,7 @@ class Team {
   // f(k) by all lanes of one warp.
   template <class F>
   __device__ void each_by_warp(int64_t count, const F& f) const {
+#pragma unroll 1
     for (int64_t k = warp(); k < count; k += warps()) f(k);
   }
   template <class F>
@@ -117,12 +134,17 @@ class Team {
 
   // The least (key, then index) over all threads. Every thread gets it.
   __device__ void least(uint64_t& key, uint64_t& index) {
-    Pair least{key, index};
-    reduce(least, Pair{~uint64_t(0), ~uint64_t(0)}, [](Pair& x, const Pair& y) {
-      if (y.key < x.key || (y.key == x.key && y.index < x.index)) x = y;
-    });
-    key = least.key;
-    index = least.index;
+    least_of_block(key, index);
+    if (blocks == 1) return;
+    const Slots& slots = exchange(key, index);
+    key = index = ~uint64_t(0);
+    for (int k = lane(); k < blocks; k += kWarpSize) {
+      const uint64_t other = slots[0][k], at = slots[1][k];
+      if (other > key || (other == key && at > index)) continue;
+      key = other;
+      index = at;
+    }
+    least_of_warp(key, index);
   }
   __device__ double most(double x) {
     uint64_t key = ~ordered_bits(x), index = 0;
@@ -130,67 +152,70 @@ class Team {
     return from_ordered_bits(~key);
   }
   __device__ int64_t sum(int64_t x) {
-    Pair all{uint64_t(x), 0};
-    reduce(all, Pair{0, 0}, [](Pair& x, const Pair& y) { x.key += y.key; });
-    return int64_t(all.key);
+    x = sum_of_block(x);
+    if (blocks == 1) return x;
+    const Slots& slots = exchange(uint64_t(x), 0);
+    x = 0;
+    for (int k = lane(); k < blocks; k += kWarpSize) x += int64_t(slots[0][k]);
+    return warp_sum(x);
+  }
+  // By the threads of one block. (A sum over several would depend on their number.)
+  __device__ double sum_of_block(double x) const {
+    return __longlong_as_double(reduce_in_block(__double_as_longlong(x), [](int64_t bits) {
+      double y = __longlong_as_double(bits);
+      for (int step = kWarpSize / 2; step > 0; step /= 2) {
+        y += __shfl_xor_sync(kAllLanes, y, step);
+      }
+      return __double_as_longlong(y);
+    }));
   }
   __device__ bool any(bool x) { return sum(int64_t(x)) != 0; }
-  // By the threads of one block. (The sum of several blocks would depend on their number.)
-  __device__ double sum_in_block(double x) {
-    const auto add = [](Pair& x, const Pair& y) {
-      const double both =
-          __longlong_as_double(int64_t(x.key)) + __longlong_as_double(int64_t(y.key));
-      x.key = uint64_t(__double_as_longlong(both));
-    };
-    Pair all{uint64_t(__double_as_longlong(x)), 0};
-    reduce_in_block(all, add);
-    return __longlong_as_double(int64_t(all.key));
-  }
 
   Shared& s;
   const int blocks, rank;
 
  private:
-  struct Pair {
-    uint64_t key, index;
-  };
   int reductions_ = 0;  // over blocks
 
-  template <class Merge>
-  __device__ static void reduce_in_warp(Pair& x, const Merge& merge) {
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      const Pair y{__shfl_xor_sync(kAllLanes, x.key, step),
-                   __shfl_xor_sync(kAllLanes, x.index, step)};
-      merge(x, y);
-    }
+  __device__ static void least_of_warp(uint64_t& key, uint64_t& index) {
+    const uint64_t least = warp_least(key);
+    index = warp_least(key == least ? index : ~uint64_t(0));
+    key = least;
   }
-  template <class Merge>
-  __device__ void reduce_in_block(Pair& x, const Merge& merge) const {
-    reduce_in_warp(x, merge);
+  __device__ void least_of_block(uint64_t& key, uint64_t& index) const {
+    least_of_warp(key, index);
     if (lane() == 0) {
-      s.slots[0][warp_of_block()] = x.key;
-      s.slots[1][warp_of_block()] = x.index;
+      s.slots[0][warp_of_block()] = key;
+      s.slots[1][warp_of_block()] = index;
     }
     sync_block();
-    x = {s.slots[0][lane()], s.slots[1][lane()]};
-    reduce_in_warp(x, merge);
+    key = s.slots[0][lane()];
+    index = s.slots[1][lane()];
+    least_of_warp(key, index);
     sync_block();
   }
-  template <class Merge>
-  __device__ void reduce(Pair& x, const Pair& neutral, const Merge& merge) {
-    reduce_in_block(x, merge);
-    if (blocks == 1) return;
-    // Two sets of slots take turns: before a block writes one again, all have read it, as they have
-    // arrived at the barrier of the other.
+  template <class F>
+  __device__ int64_t reduce_in_block(int64_t x, const F& reduce_in_warp) const {
+    x = reduce_in_warp(x);
+    if (lane() == 0) s.slots[0][warp_of_block()] = uint64_t(x);
+    sync_block();
+    x = reduce_in_warp(int64_t(s.slots[0][lane()]));
+    sync_block();
+    return x;
+  }
+  __device__ int64_t sum_of_block(int64_t x) const {
+    return reduce_in_block(x, [](int64_t y) { return warp_sum(y); });
+  }
+  // What each block has, for all. Two sets of slots take turns: before a block writes one again,
+  // all have read it, as they have arrived at the barrier of the other.
+  __device__ const Slots& exchange(uint64_t x, uint64_t y) {
     Slots& slots = s.workspace.slots[reductions_++ % 2];
     if (threadIdx.x == 0) {
-      slots[0][rank] = x.key;
-      slots[1][rank] = x.index;
+      slots[0][rank] = x;
+      slots[1][rank] = y;
     }
     sync();
-    x = neutral;
-    for (int k = lane(); k < blocks; k += kWarpSize) merge(x, Pair{slots[0][k], slots[1][k]});
-    reduce_in_warp(x, merge);
+    return slots;
   }
 };
 
