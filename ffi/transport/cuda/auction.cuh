@@ -15,8 +15,8 @@ namespace jaxmatch::transport {
 // (level, row).
 template <class C>
 struct Auction {
-  Team& team;
-  const C& c;
+  Team team;
+  const C c;
   const Workspace& w;
   float epsilon = 0;
   int32_t turn = 0;  // rounds so far
@@ -273,7 +273,7 @@ struct Auction {
     return float(team.most(most) + team.most(-least));
   }
 
-  __device__ void run(bool warm) {
+  __device__ void hold(bool warm) {
     constexpr float kFirst = 1.0f / 128, kFactor = 1.0f / 5;  // parts of the spread
     constexpr int32_t kStopPart = 16, kLastStopPart = 64, kFewest = 4, kMostBidsPerRow = 256;
     const int32_t rows = int32_t(c.p.n);
@@ -293,6 +293,18 @@ struct Auction {
     }
   }
 };
+
+// Returns the holdings, and counts the bids.
+template <class C>
+__device__ const Holding* hold_auction(Team team, C c, const Workspace& w, bool warm) {
+  Auction<C> auction{team, c, w};
+  auction.hold(warm);
+  team.sync();
+  team.one([&] {
+    w.control->bids = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX);
+  });
+  return auction.holdings().pool;
+}
 
 }  // namespace jaxmatch::transport
 

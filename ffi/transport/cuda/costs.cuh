@@ -93,7 +93,7 @@ struct CostSummary {
 
 // Looks at all unmasked costs, also those of rows and columns without mass.
 template <class C>
-__device__ CostSummary summarize_costs(Team& team, const C& c) {
+__device__ CostSummary summarize_costs(Team team, const C& c) {
   CostSummary own;
   const double sign = c.p.maximize ? -1 : 1, infinity = __builtin_huge_val();
   team.each_by_warp(c.p.n, [&](int64_t i) {
@@ -132,7 +132,7 @@ __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
 
 // Whether all costs between rows and columns with mass are whole numbers of units.
 template <class C>
-__device__ bool are_whole(Team& team, const C& c) {
+__device__ bool are_whole(Team team, const C& c) {
   bool rounded = false;
   if constexpr (!C::kInteger) {
     team.each_by_warp(c.p.n, [&](int64_t i) {

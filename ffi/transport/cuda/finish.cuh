@@ -28,7 +28,7 @@ __device__ inline void write_mass(const TransportProblem& p, int64_t at, int64_t
 }
 
 // Marks the entries from `first` on as unused.
-__device__ inline void write_plan_end(Team& team, const TransportProblem& p, int64_t first) {
+__device__ inline void write_plan_end(Team team, const TransportProblem& p, int64_t first) {
   team.each(p.n + p.m - 1, [&](int64_t k) {
     if (k < first) return;
     p.rows[k] = p.cols[k] = kNone;
@@ -36,7 +36,7 @@ __device__ inline void write_plan_end(Team& team, const TransportProblem& p, int
   });
 }
 
-__device__ inline void write_failure(Team& team, const TransportProblem& p, Status status) {
+__device__ inline void write_failure(Team team, const TransportProblem& p, Status status) {
   const double nan = __builtin_nan("");
   write_plan_end(team, p, 0);
   team.each(p.n, [&](int64_t i) { write_real(p.row_dual, p.result_dtype, i, nan); });
@@ -65,7 +65,7 @@ __device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
 // A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
 // with moderate prices, as no allowed pair needs those of a forbidden one.
 template <class C>
-__device__ void release_forbidden(Team& team, const Tree<C>& t) {
+__device__ void release_forbidden(Team team, const Tree<C>& t) {
   const Workspace& w = t.w;
   const C& c = t.c;
   int32_t* const inside = w.scratch[0];
@@ -106,7 +106,7 @@ __device__ void release_forbidden(Team& team, const Tree<C>& t) {
 // Duals in units of the costs. Rows and columns without mass get the greatest that the others
 // allow. Returns the greatest magnitude.
 template <class C>
-__device__ double write_duals(Team& team, const C& c, const Workspace& w, bool empty) {
+__device__ double write_duals(Team team, const C& c, const Workspace& w, bool empty) {
   const TransportProblem& p = c.p;
   const double per_unit = 1 / fabs(c.scale), sign = p.maximize ? -1 : 1;
   team.each(p.n, [&](int64_t i) {
@@ -174,7 +174,7 @@ __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double 
 // By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units.
 template <class C>
 __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, bool whole) {
-  Team& team = t.team;
+  Team team = t.team;
   const Workspace& w = t.w;
   const TransportProblem& p = t.c.p;
   const Plan plan{team, w};
@@ -210,7 +210,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
 
 // Without mass.
 template <class C>
-__device__ void write_empty(Team& team, const C& c, const Workspace& w) {
+__device__ void write_empty(Team team, const C& c, const Workspace& w) {
   const TransportProblem& p = c.p;
   write_duals(team, c, w, true);
   write_plan_end(team, p, 0);

@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
 
+#include "transport/cuda/plan.cuh"
 #include "transport/cuda/tree.cuh"
 
 namespace jaxmatch::transport {
@@ -9,8 +10,8 @@ namespace jaxmatch::transport {
 // All functions are for all threads of one block. They begin after a barrier and end with one.
 template <class C>
 struct Forest {
-  Team& team;
-  const Tree<C>& t;
+  Team team;
+  const Tree<C> t;
   const Workspace& w;
   const int32_t arcs;
   // Of the workspace, by node: the part that it belongs to, a node; the first arc of a part to
@@ -175,6 +176,14 @@ struct Forest {
     return count;
   }
 };
+
+// The first basis, after an auction. By the first block.
+template <class C>
+__device__ void grow_basis(Tree<C> tree, const Holding* held) {
+  const Plan plan{tree.team, tree.w};
+  list_plan(plan, tree.c, held);
+  Forest<C>(tree, plan.sort()).grow();
+}
 
 }  // namespace jaxmatch::transport
 

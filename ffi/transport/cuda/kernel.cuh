@@ -14,7 +14,7 @@ namespace jaxmatch::transport {
 
 // Sets the column prices of the auction, if duals are given and finite. Returns whether they are.
 template <class C>
-__device__ bool start_warm(Team& team, const C& c, const Workspace& w) {
+__device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   const TransportProblem& p = c.p;
   const double sign = double(c.normal);
   const auto dual = [&](int64_t j) {
@@ -34,7 +34,7 @@ __device__ bool start_warm(Team& team, const C& c, const Workspace& w) {
 }
 
 template <class C>
-__device__ void solve_transport(Team& team, C& c, const Workspace& w, bool tree_in_shared) {
+__device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_in_shared) {
   const TransportProblem& p = c.p;
   team.one([&] { p.counts[kBids] = p.counts[kPivots] = 0; });
   Team first = team.alone();
@@ -56,20 +56,13 @@ __device__ void solve_transport(Team& team, C& c, const Workspace& w, bool tree_
   if (!choose_unit(c, found, used_rows < used_cols ? used_rows : used_cols)) {
     return write_failure(team, p, kOverflow);
   }
-  Auction<C> auction{team, c, w};
-  auction.run(start_warm(team, c, w));
-  team.sync();
+  const Holding* const held = hold_auction(team, c, w, start_warm(team, c, w));
   const Tree<C> tree(first, c, w, tree_in_shared);
-  if (team.rank == 0) {
-    const Plan plan{first, w};
-    list_plan(plan, c, auction.holdings().pool);
-    Forest<C>(tree, plan.sort()).grow();
-  }
+  if (team.rank == 0) grow_basis(tree, held);
   team.sync();
-  Simplex<C> simplex{tree, team, w};
-  const int32_t pivots = simplex.run();
+  const int32_t pivots = pivot_to_optimum(tree, team);
   team.one([&] {
-    p.counts[kBids] = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX);
+    p.counts[kBids] = w.control->bids;
     p.counts[kPivots] = pivots;
   });
   if (c.forbidden > 0) {

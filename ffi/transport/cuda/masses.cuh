@@ -18,7 +18,7 @@ struct MassSide {
 };
 
 struct MassReader {
-  Team& team;
+  Team team;
   const TransportProblem& p;
   MassSide row, col;
 
@@ -159,7 +159,7 @@ struct MassReader {
 };
 
 // By one block.
-__device__ inline Masses read_masses(Team& team, const TransportProblem& p,
+__device__ inline Masses read_masses(Team team, const TransportProblem& p,
                                      const Workspace& w) {
   const int dummies = p.moved ? 1 : 0;
   const MassReader reader{team,

@@ -7,7 +7,7 @@
 namespace jaxmatch::transport {
 
 struct Plan {
-  Team& team;
+  Team team;
   const Workspace& w;
 
   __device__ int32_t& count() const { return w.control->arcs; }
@@ -56,7 +56,7 @@ struct Plan {
 // with room, or to forbidden ones if need be.
 template <class C>
 __device__ void list_plan(const Plan& plan, const C& c, const Holding* pool) {
-  Team& team = plan.team;
+  Team team = plan.team;
   const Workspace& w = plan.w;
   plan.clear();
   team.each_by_warp(c.p.m, [&](int64_t j) {

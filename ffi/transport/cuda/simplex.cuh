@@ -12,8 +12,8 @@ namespace jaxmatch::transport {
 
 template <class C>
 struct Simplex {
-  const Tree<C>& t;  // of the first block
-  Team& team;        // of all
+  const Tree<C> t;   // of the first block
+  const Team team;   // of all
   const Workspace& w;
 
   // The best arc from row i to columns from `first` to `last`, by one warp. Every lane gets it.
@@ -120,6 +120,12 @@ struct Simplex {
     return pivots;
   }
 };
+
+// Returns the number of pivots.
+template <class C>
+__device__ int32_t pivot_to_optimum(Tree<C> tree, Team team) {
+  return Simplex<C>{tree, team, tree.w}.run();
+}
 
 }  // namespace jaxmatch::transport
 

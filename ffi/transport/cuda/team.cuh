@@ -133,7 +133,7 @@ class Team {
   }
 
   // The least (key, then index) over all threads. Every thread gets it.
-  __device__ void least(uint64_t& key, uint64_t& index) {
+  __device__ void least(uint64_t& key, uint64_t& index) const {
     least_of_block(key, index);
     if (blocks == 1) return;
     const Slots& slots = exchange(key, index);
@@ -146,12 +146,12 @@ class Team {
     }
     least_of_warp(key, index);
   }
-  __device__ double most(double x) {
+  __device__ double most(double x) const {
     uint64_t key = ~ordered_bits(x), index = 0;
     least(key, index);
     return from_ordered_bits(~key);
   }
-  __device__ int64_t sum(int64_t x) {
+  __device__ int64_t sum(int64_t x) const {
     x = sum_of_block(x);
     if (blocks == 1) return x;
     const Slots& slots = exchange(uint64_t(x), 0);
@@ -169,14 +169,12 @@ class Team {
       return __double_as_longlong(y);
     }));
   }
-  __device__ bool any(bool x) { return sum(int64_t(x)) != 0; }
+  __device__ bool any(bool x) const { return sum(int64_t(x)) != 0; }
 
   Shared& s;
   const int blocks, rank;
 
  private:
-  int reductions_ = 0;  // over blocks
-
   __device__ static void least_of_warp(uint64_t& key, uint64_t& index) {
     const uint64_t least = warp_least(key);
     index = warp_least(key == least ? index : ~uint64_t(0));
@@ -207,15 +205,15 @@ class Team {
     return reduce_in_block(x, [](int64_t y) { return warp_sum(y); });
   }
   // What each block has, for all. Two sets of slots take turns: before a block writes one again,
-  // all have read it, as they have arrived at the barrier of the other.
-  __device__ const Slots& exchange(uint64_t x, uint64_t y) {
-    Slots& slots = s.workspace.slots[reductions_++ % 2];
+  // all have read it, as they have arrived at a barrier in between.
+  __device__ const Slots& exchange(uint64_t x, uint64_t y) const {
     if (threadIdx.x == 0) {
+      Slots& slots = s.workspace.slots[(s.barriers + 1) % 2];
       slots[0][rank] = x;
       slots[1][rank] = y;
     }
     sync();
-    return slots;
+    return s.workspace.slots[s.barriers % 2];
   }
 };
 

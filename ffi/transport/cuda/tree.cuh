@@ -14,18 +14,41 @@
 
 namespace jaxmatch::transport {
 
+// Those of a thread's nodes that a pass has marked, in the order of each_node(). The last bit stands
+// for all that are left.
+struct Marks {
+  static constexpr int kBits = 32;
+  uint32_t bits = 0, next = 1;
+
+  __device__ void append(bool mark) {
+    if (mark) bits |= next;
+    if (next >> (kBits - 1) == 0) next *= 2;
+  }
+  template <class F>
+  __device__ void each(int32_t nodes, const F& f) const {
+    for (uint32_t left = bits; left != 0; left &= left - 1) {
+      const int32_t place = __ffs(int(left)) - 1;
+      int32_t x = int32_t(threadIdx.x) + place * kThreads;
+      do {
+        f(x);
+        x += kThreads;
+      } while (place == kBits - 1 && x < nodes);
+    }
+  }
+};
+
 // All functions but the first few are for all threads of one block. They begin after a barrier and
 // end with one.
 template <class C>
 struct Tree {
-  Team& team;
-  const C& c;
+  Team team;
+  const C c;
   const Workspace& w;
   Visit* const tour;     // [nodes + 1]
   int32_t* const above;  // [nodes + 1] parents
   const int32_t rows, nodes;
 
-  __device__ Tree(Team& first_block, const C& costs, const Workspace& workspace, bool in_shared)
+  __device__ Tree(Team first_block, const C& costs, const Workspace& workspace, bool in_shared)
       : team(first_block),
         c(costs),
         w(workspace),
@@ -41,7 +64,10 @@ struct Tree {
   __device__ int64_t cost_between(int32_t x, int32_t y) const {
     return is_row(x) ? c.units(x, y - rows) : c.units(y, x - rows);
   }
-  __device__ int32_t size(int32_t x) const { return tour[x].size(); }
+  template <class F>
+  __device__ void each_node(const F& f) const {
+    for (int32_t x = int32_t(threadIdx.x); x < nodes; x += kThreads) f(x);
+  }
   __device__ void set_price(int32_t x, int64_t price) const {
     w.price[x] = price;
     w.shadow[x] = float(double(price) / c.units_per_normal);
@@ -62,11 +88,12 @@ struct Tree {
       return where << 62 | uint64_t(order) << 31 | uint64_t(x);
     };
     uint64_t least = ~uint64_t(0), last = ~uint64_t(0);
-    team.each(nodes, [&](int64_t k) {
-      const int32_t x = int32_t(k);
+    Marks on_cycle;
+    each_node([&](int32_t x) {
       const Visit own = tour[x];
-      const bool of_from = own.holds(at_from);
-      if (of_from == own.holds(at_to) || leads_up(x) != of_from) return;
+      const bool of_from = own.holds(at_from), on = of_from != own.holds(at_to);
+      on_cycle.append(on);
+      if (!on || leads_up(x) != of_from) return;
       const uint64_t flow = uint64_t(w.flow[x]);
       const uint64_t here = of_from ? rank(kOfFrom, own.size(), x)
                                     : rank(kOfTo, nodes + 1 - own.size(), x);
@@ -84,8 +111,7 @@ struct Tree {
     team.least(least, last);
     const int64_t moved = int64_t(least);
     if (moved > 0) {
-      team.each(nodes, [&](int64_t k) {
-        const int32_t x = int32_t(k);
+      on_cycle.each(nodes, [&](int32_t x) {
         const bool of_from = tour[x].holds(at_from);
         if (of_from == tour[x].holds(at_to)) return;
         w.flow[x] += leads_up(x) == of_from ? -moved : moved;
@@ -117,8 +143,7 @@ struct Tree {
     };
     int32_t& stem = w.control->stem;
     team.sync();
-    team.each(nodes, [&](int64_t k) {
-      const int32_t x = int32_t(k);
+    each_node([&](int32_t x) {
       const Visit own = tour[x];
       if (!cut.holds(own.first)) {
         tour[x] = {shifted(own.first), shifted(own.last)};
