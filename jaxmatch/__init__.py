@@ -35,6 +35,7 @@ from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
 from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipartite_matching
 from jaxmatch._transport.check import TransportCheck as TransportCheck
 from jaxmatch._transport.check import check_transport as check_transport
+from jaxmatch._transport.points import solve_transport_points as solve_transport_points
 from jaxmatch._transport.solve import solve_transport as solve_transport
 from jaxmatch.estimators import assignment_matrix as assignment_matrix
 
@@ -74,6 +75,7 @@ __all__ = [
     "solve_assignment",
     "solve_assignment_points",
     "solve_transport",
+    "solve_transport_points",
     "stepping",
 ]
 

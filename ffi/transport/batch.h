@@ -16,6 +16,12 @@ JAXMATCH_HOST_DEVICE inline TransportProblem problem_of(TransportProblem p, int6
     if (array) array = decltype(+array)(uintptr_t(array) + uintptr_t(b * bytes));
   };
   skip(p.cost, p.n * p.m * size_of(p.cost_dtype));
+  const int64_t real_rows = p.last_row ? p.n - 1 : p.n, real_cols = p.last_row ? p.m - 1 : p.m;
+  const int64_t point = p.dims * size_of(p.cost_dtype);
+  skip(p.row_points, real_rows * point);
+  skip(p.col_points, real_cols * point);
+  skip(p.last_row, p.m * size_of(p.cost_dtype));
+  skip(p.last_col, real_rows * size_of(p.cost_dtype));
   skip(p.supply, p.n * mass);
   skip(p.demand, p.m * mass);
   skip(p.row_mask, p.n);

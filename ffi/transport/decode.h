@@ -3,6 +3,7 @@
 #define JAXMATCH_TRANSPORT_DECODE_H_
 
 #include "assignment/decode.h"
+#include "assignment/metric_names.h"
 #include "common/handler.h"
 #include "transport/batch.h"
 
@@ -27,20 +28,17 @@ struct Batch {
   TransportProblem first;
 };
 
-inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                            Attributes& given) {
+// All but the costs, of which `p` holds the dtype and the sizes.
+inline ffi::ErrorOr<Batch> decode_masses(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                         Attributes& given, int64_t batch, TransportProblem p) {
   using assignment::optional_operand, assignment::result_at;
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
-  const auto cost = args.get<ffi::AnyBuffer>(0), supply = args.get<ffi::AnyBuffer>(1),
-             demand = args.get<ffi::AnyBuffer>(2);
+  const auto supply = args.get<ffi::AnyBuffer>(1), demand = args.get<ffi::AnyBuffer>(2);
   const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED, 3);
   const auto col_mask = optional_operand(args, given, "col_mask", ffi::PRED, 3);
   if (given.failed()) return ffi::Unexpected(given.error());
-  if (!cost.has_value() || !supply.has_value() || !demand.has_value()) {
-    return wrong("costs, supplies or demands are missing");
-  }
+  if (!supply.has_value() || !demand.has_value()) return wrong("supplies or demands are missing");
   if (rets.size() < kNumResults) return wrong("the number of results is wrong");
-  if (cost->dimensions().size() < 2) return wrong("costs must have shape [..., n, m]");
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType mass = supply->element_type(), real = dtype_at(kValue);
   const auto moved = optional_operand(args, given, "moved", mass, 3);
@@ -56,21 +54,14 @@ inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::Remain
   if (demand->element_type() != mass || dtype_at(kMass) != mass) {
     return wrong("supplies, demands and the plan must have one dtype");
   }
-  const auto cost_dtype = dtype_of(cost->element_type()), mass_dtype = capacity_dtype_of(mass);
-  if (!cost_dtype || !mass_dtype) return wrong("unsupported dtype");
-  const auto dimensions = cost->dimensions();
-  const int64_t n = dimensions[dimensions.size() - 2], m = dimensions[dimensions.size() - 1];
-  if (moved && n * m == 0) return wrong("dummies are missing");
-  if (n + m > INT32_MAX / 16) return wrong("more than 2^27 rows and columns");
+  const auto mass_dtype = capacity_dtype_of(mass);
+  if (!mass_dtype) return wrong("unsupported dtype");
+  if (moved && (p.n == 0 || p.m == 0)) return wrong("dummies are missing");
+  if (p.n + p.m > INT32_MAX / 16) return wrong("more than 2^27 rows and columns");
   const auto data = [](const auto& buffer) {
     return static_cast<const uint8_t*>(buffer ? buffer->untyped_data() : nullptr);
   };
   const auto result = [&](size_t at) { return result_at(rets, at)->untyped_data(); };
-  TransportProblem p{};
-  p.cost = cost->untyped_data();
-  p.cost_dtype = *cost_dtype;
-  p.n = n;
-  p.m = m;
   p.maximize = given.flag("maximize");
   p.supply = supply->untyped_data();
   p.demand = demand->untyped_data();
@@ -90,7 +81,71 @@ inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::Remain
   p.status = static_cast<int32_t*>(result(kStatusAt));
   p.counts = static_cast<int32_t*>(result(kCounts));
   if (given.failed()) return ffi::Unexpected(given.error());
-  return Batch{batch_size(dimensions, 2), p};
+  return Batch{batch, p};
+}
+
+// Operands: costs [..., n, m], supplies, demands, and the optional ones of decode_masses.
+inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                            Attributes& given) {
+  const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
+  const auto cost = args.get<ffi::AnyBuffer>(0);
+  if (!cost.has_value()) return wrong("costs are missing");
+  const auto dimensions = cost->dimensions();
+  if (dimensions.size() < 2) return wrong("costs must have shape [..., n, m]");
+  const auto dtype = dtype_of(cost->element_type());
+  if (!dtype) return wrong("unsupported dtype");
+  TransportProblem p{};
+  p.cost = cost->untyped_data();
+  p.cost_dtype = *dtype;
+  p.n = dimensions[dimensions.size() - 2];
+  p.m = dimensions[dimensions.size() - 1];
+  return decode_masses(args, rets, given, batch_size(dimensions, 2), p);
+}
+
+// Operands: the rows' points [..., dims, n], supplies, demands, and the optional ones, of which the
+// columns' points [..., dims, m] are always present. With dummies, `last_row` [..., m + 1] and
+// `last_col` [..., n] are their costs, and the masses have an entry more than there are points.
+inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                                   Attributes& given) {
+  using assignment::optional_operand;
+  const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
+  const auto x = args.get<ffi::AnyBuffer>(0);
+  if (!x.has_value()) return wrong("points are missing");
+  const auto type = x->element_type();
+  const auto y = optional_operand(args, given, "col_points", type, 3);
+  const auto last_row = optional_operand(args, given, "last_row", type, 3);
+  const auto last_col = optional_operand(args, given, "last_col", type, 3);
+  TransportProblem p{};
+  p.metric = given.named("metric", assignment::kMetrics);
+  if (given.failed()) return ffi::Unexpected(given.error());
+  if (!y || x->dimensions().size() < 2 || y->dimensions().size() < 2 ||
+      bool(last_row) != bool(last_col)) {
+    return wrong("points must have shape [..., dims, n]");
+  }
+  if (type != ffi::F32 && type != ffi::F64) return wrong("unsupported dtype");
+  const int64_t dummies = last_row ? 1 : 0, n = x->dimensions().back(), m = y->dimensions().back();
+  const int64_t batch = batch_size(x->dimensions(), 2);
+  p.dims = x->dimensions()[x->dimensions().size() - 2];
+  p.n = n + dummies;
+  p.m = m + dummies;
+  const auto holds = [&](const auto& buffer, int64_t each) {
+    return !buffer || int64_t(buffer->element_count()) == batch * each;
+  };
+  if (!holds(y, p.dims * m) || !holds(last_row, p.m) || !holds(last_col, n)) {
+    return wrong("points that do not go together");
+  }
+  const auto supply = args.get<ffi::AnyBuffer>(1), demand = args.get<ffi::AnyBuffer>(2);
+  if (!supply.has_value() || !demand.has_value() ||
+      int64_t(supply->element_count()) != batch * p.n ||
+      int64_t(demand->element_count()) != batch * p.m) {
+    return wrong("masses that do not go with the points");
+  }
+  p.cost_dtype = *dtype_of(type);
+  p.row_points = x->untyped_data();
+  p.col_points = y->untyped_data();
+  if (last_row) p.last_row = last_row->untyped_data();
+  if (last_col) p.last_col = last_col->untyped_data();
+  return decode_masses(args, rets, given, batch, p);
 }
 
 }  // namespace jaxmatch::transport

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # steps.
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
-METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 
 
 class GatheredBlocks(NamedTuple):

@@ -21,14 +21,13 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._common.arguments import as_array, as_assignment, check_name
-from jaxmatch._common.given import BOOLEAN, REAL
+from jaxmatch._common.arguments import as_assignment
+from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.gradient import envelope_value
-from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._ffi.place import BY_JAX, in_full_precision
+from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._ffi.sizes import most
 
 
@@ -228,68 +227,25 @@ def _as_problem(
     x: ArrayLike, y: ArrayLike, metric: str, row_axis: str | None, col_axis: str | None
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
     """Points of one type (unit vectors for the cosine), and their partition."""
-    points = _as_points("x", x), _as_points("y", y)
-    if points[0].shape[1] != points[1].shape[1]:
-        raise ValueError(
-            "`x` and `y` must have points of the same dimension, got shapes "
-            f"{[*points[0].shape]} and {[*points[1].shape]}."
-        )
-    if 0 in (len(points[0]), len(points[1])):
+    rows, cols = as_points(x, y, metric)
+    for name, points in (("x", rows), ("y", cols)):
+        if points.ndim != 2:
+            raise ValueError(
+                f"`{name}` must be one set of points [n, d], got shape {[*points.shape]}; for "
+                "batches compute the matrices and call `solve_assignment`."
+            )
+    if 0 in (len(rows), len(cols)):
         raise ValueError(
             "`x` and `y` must have at least one point each, got shapes "
-            f"{[*points[0].shape]} and {[*points[1].shape]}."
+            f"{[*rows.shape]} and {[*cols.shape]}."
         )
-    check_name("metric", metric, native_sharded.METRICS)
     if row_axis is None and col_axis is None:
         partition = Partition(None, True, None)
     else:
-        partition = partition_of(points[0 if row_axis is not None else 1], row_axis, col_axis)
-    dtype = common_dtype(*points)
-    rows, cols = (p.astype(dtype) for p in points)
+        partition = partition_of(rows if row_axis is not None else cols, row_axis, col_axis)
     if metric == "cosine":
-        rows, cols = _directions(rows), _directions(cols)
+        rows, cols = directions(rows), directions(cols)
     return rows, cols, partition
-
-
-def _directions(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Unit vectors; NaN with derivative 0 for points without a direction."""
-    most = jnp.abs(points).max(axis=1, keepdims=True, initial=0)
-    has_one = (most > 0) & jnp.isfinite(most)
-    points = jnp.where(has_one, points, 1)  # keeps NaN out of the derivative
-    points = points / lax.stop_gradient(jnp.where(has_one, most, 1))  # keeps squares from overflow
-    return jnp.where(has_one, points / jnp.linalg.norm(points, axis=1, keepdims=True), jnp.nan)
-
-
-def _as_points(name: str, points: ArrayLike) -> Float[Array, "n d"]:
-    points = as_array(name, points, BY_JAX, REAL - BOOLEAN, "hold real coordinates")
-    if points.ndim != 2:
-        raise ValueError(
-            f"`{name}` must be one set of points [n, d], got shape {[*points.shape]}; for batches "
-            "compute the matrices and call `solve_assignment`."
-        )
-    long = points.dtype == jnp.float64 or (
-        points.dtype.itemsize >= 4 and jnp.issubdtype(points.dtype, jnp.integer)
-    )
-    return points.astype(result_float() if long else jnp.float32)
-
-
-def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -> Array:
-    """Distances over the last dimension; the others broadcast. The cosine expects unit vectors."""
-    if metric == "cosine":
-        return 1 - (x * y).sum(-1)
-    apart = x - y
-    if metric == "l1":
-        return jnp.abs(apart).sum(-1)
-    if metric == "sqeuclidean":
-        return (apart * apart).sum(-1)
-    # Scale by a power of two: squares must neither overflow nor underflow.
-    most = lax.stop_gradient(jnp.abs(apart).max(-1, initial=0))
-    large, power = (400, 560) if apart.dtype == jnp.float64 else (50, 70)
-    scale = jnp.where(most > 2.0**large, 2.0**-power, 1).astype(apart.dtype)
-    scale = jnp.where(most < 2.0**-large, 2.0**power, scale).astype(apart.dtype)
-    squared = ((apart * scale[..., None]) ** 2).sum(-1)
-    # The inner `where` makes the derivative 0 for equal points.
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared) / scale
 
 
 @compiled(static_argnames=("partition", "metric", "maximize", "method"))

@@ -99,13 +99,13 @@ def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array
     return xp.where(least <= -most, most, 1 - xp.maximum(least, -most + 1)).astype(cost.dtype)
 
 
-def without_dummies(res: Transport, problem: TransportProblem, xp: Any = jnp) -> Transport:
+def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:
     """The result of the problem that had no dummies yet.
 
-    Its duals are shifted so that those of the dummies become 0: then no dual is above 0 where mass
-    may stay (or below, when maximising).
+    `problem`: a `TransportProblem` or a `PointProblem`. Its duals are shifted so that those of the
+    dummies become 0: then no dual is above 0 where mass may stay (or below, when maximising).
     """
-    n, m = problem.cost.shape[-2:]
+    n, m = problem.supply.shape[-1], problem.demand.shape[-1]
     own = (res.rows >= 0) & (res.rows < n) & (res.cols < m)
     # The entries of the dummies go behind those of the others, which keep their order.
     order = xp.argsort(~own, axis=-1, stable=True)[..., : max(n + m - 1, 0)]

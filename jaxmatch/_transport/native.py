@@ -1,8 +1,8 @@
-"""The target that solves batches of transport problems."""
+"""The targets that solve batches of transport problems."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax.numpy as jnp
 
@@ -13,6 +13,9 @@ from jaxmatch._ffi.sizes import size
 
 
 if TYPE_CHECKING:
+    from jaxtyping import Array
+
+    from jaxmatch._transport.point_problem import PointProblem
     from jaxmatch._transport.problem import TransportProblem
 
 
@@ -27,15 +30,45 @@ def counted(
     problem: TransportProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> tuple[Transport, jnp.ndarray]:
     """The result, and the numbers of bids and of pivots, `i32[..., 2]`."""
-    cost, supply, demand, *_ = problem
+    return _call("jaxmatch_transport", (problem.cost, 2), problem, {}, platform, maximize=maximize)
+
+
+def transport_points(
+    problem: PointProblem, *, metric: str, maximize: bool, platform: Literal["cpu", "cuda"]
+) -> Transport:
+    """The same for costs that are distances between points, computed on demand.
+
+    Points are coordinate-major, as neighbouring lanes load neighbouring points.
+    """
+    x, y = (jnp.swapaxes(p, -1, -2) for p in (problem.x, problem.y))
+    optional = {
+        "col_points": (y, 2),
+        "last_row": (problem.last_row, 1),
+        "last_col": (problem.last_col, 1),
+    }
+    attributes = {"metric": metric, "maximize": maximize}
+    return _call("jaxmatch_transport_points", (x, 2), problem, optional, platform, **attributes)[0]
+
+
+def _call(
+    target: str,
+    first: tuple[Array, int],
+    problem: TransportProblem | PointProblem,
+    more: dict[str, tuple[Array | None, int]],
+    platform: Literal["cpu", "cuda"],
+    **attributes: Any,
+) -> tuple[Transport, jnp.ndarray]:
+    """Operands come with the number of their core dimensions."""
+    supply, demand = problem.supply, problem.demand
     optional = {
         "row_mask": (problem.row_mask, 1),
         "col_mask": (problem.col_mask, 1),
         "moved": (problem.moved, 0),
         "col_dual": (problem.col_dual, 1),
+        **more,
     }
     given = {name: (x, core) for name, (x, core) in optional.items() if x is not None}
-    n, m = cost.shape[-2:]
+    n, m = supply.shape[-1], demand.shape[-1]
     entries, real = max(n + m - 1, 0), result_float()
     results = [
         Result((entries,), jnp.int32),
@@ -51,11 +84,11 @@ def counted(
     if platform == "cuda":
         results += buffers([size("transport.workspace", n, m)])
     out = native_call(
-        "jaxmatch_transport",
-        [cost, supply, demand, *(x for x, _ in given.values())],  # type: ignore[list-item]
+        target,
+        [first[0], supply, demand, *(x for x, _ in given.values())],
         results,
-        core_dims=[2, 1, 1, *(core for _, core in given.values())],
+        core_dims=[first[1], 1, 1, *(core for _, core in given.values())],
         present=names_of(**{name: x for name, (x, _) in given.items()}),
-        maximize=maximize,
+        **attributes,
     )
     return Transport(*out[:8]), out[8]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,38 +49,74 @@ def as_problem(
     `moved` of the result is `partial`: it has no dummies yet.
     """
     cost = as_cost(cost, place)
-    supply, demand = (
-        as_array(name, x, place) for name, x in (("supply", supply), ("demand", demand))
+    masses = as_masses(
+        {"cost": cost.shape},
+        (f"row of `cost` {cost.shape}", f"column of `cost` {cost.shape}"),
+        cost.shape[-2:],
+        (supply, demand),
+        (row_mask, col_mask),
+        partial,
+        col_dual,
+        place=place,
     )
-    *_, n, m = cost.shape
-    for name, x, size, side in (("supply", supply, n, "row"), ("demand", demand, m, "column")):
+    batch = masses[0].shape[:-1]
+    return TransportProblem(expanded(cost, batch, 2, place.xp), *masses)
+
+
+def as_masses(
+    others: Mapping[str, tuple[int, ...]],
+    owners: tuple[str, str],
+    sizes: tuple[int, ...],
+    masses: tuple[ArrayLike, ArrayLike],
+    masks: tuple[ArrayLike | None, ArrayLike | None],
+    partial: ArrayLike | None,
+    col_dual: ArrayLike | None,
+    *,
+    place: Place = BY_JAX,
+) -> tuple[Any, ...]:
+    """The fields of a problem besides its costs, in one batch shape and one dtype of masses.
+
+    `others`: the shapes of the other arguments, each with two core dimensions. `owners`: what has
+    a supply, and what has a demand.
+    """
+    supply, demand = (
+        as_array(name, x, place) for name, x in zip(("supply", "demand"), masses, strict=True)
+    )
+    for name, x, size, owner in zip(
+        ("supply", "demand"), (supply, demand), sizes, owners, strict=True
+    ):
         if x.ndim < 1 or x.shape[-1] != size:
             raise ValueError(
-                f"`{name}` must have shape [..., {size}], one mass for each {side} of `cost` "
-                f"{cost.shape}, got {x.shape}."
+                f"`{name}` must have shape [..., {size}], one mass for each {owner}, got {x.shape}."
             )
+    shapes = {**others, "supply": supply.shape, "demand": demand.shape}
+    leads = [shape[:-2] for shape in others.values()]
     try:
-        batch = np.broadcast_shapes(cost.shape[:-2], supply.shape[:-1], demand.shape[:-1])
+        batch = np.broadcast_shapes(*leads, supply.shape[:-1], demand.shape[:-1])
     except ValueError:
+        names, got = (
+            ", ".join(words[:-1]) + " and " + words[-1]
+            for words in ([f"`{name}`" for name in shapes], [str(x) for x in shapes.values()])
+        )
         raise ValueError(
-            "The batch dimensions of `cost`, `supply` and `demand` must broadcast, got shapes "
-            f"{cost.shape}, {supply.shape} and {demand.shape}."
+            f"The batch dimensions of {names} must broadcast, got shapes {got}."
         ) from None
     dtype = mass_dtype(supply.dtype, demand.dtype)
-
-    def expand(x: Array, core: int) -> Array:
-        shape = (*batch, *x.shape[x.ndim - core :])
-        return x if x.shape == shape else place.xp.broadcast_to(x, shape)
-
-    return TransportProblem(
-        expand(cost, 2),
-        expand(supply.astype(dtype), 1),
-        expand(demand.astype(dtype), 1),
-        as_mask("row_mask", row_mask, (*batch, n), place),
-        as_mask("col_mask", col_mask, (*batch, m), place),
+    n, m = sizes
+    return (
+        expanded(supply.astype(dtype), batch, 1, place.xp),
+        expanded(demand.astype(dtype), batch, 1, place.xp),
+        as_mask("row_mask", masks[0], (*batch, n), place),
+        as_mask("col_mask", masks[1], (*batch, m), place),
         _as_partial(partial, dtype, batch, place),
         as_col_dual(col_dual, (*batch, m), place),
     )
+
+
+def expanded(x: Array, batch: tuple[int, ...], core: int, xp: Any = jnp) -> Any:
+    """With these batch dimensions before its `core` last ones."""
+    shape = (*batch, *x.shape[x.ndim - core :])
+    return x if x.shape == shape else xp.broadcast_to(x, shape)
 
 
 def mass_dtype(*dtypes: np.dtype) -> np.dtype:

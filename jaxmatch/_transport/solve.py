@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -126,11 +126,7 @@ def solve_transport(
     chapter 11.
     """
     check_name("method", method, _METHODS)
-    if partial is not None and unmatched_cost is not None:
-        raise ValueError(
-            "`partial` and `unmatched_cost` exclude each other: the first says how much mass is "
-            "moved, the second what it costs to leave mass. Pass one of them."
-        )
+    exclude_each_other(partial, unmatched_cost)
     cost = as_given("cost", cost)
     given = all_given(
         supply=supply,
@@ -154,6 +150,14 @@ def solve_transport(
         else:
             res = _solve(problem, unmatched, maximize=maximize, method=method)
         return place.bring_home(res)
+
+
+def exclude_each_other(partial: ArrayLike | None, unmatched_cost: ArrayLike | None) -> None:
+    if partial is not None and unmatched_cost is not None:
+        raise ValueError(
+            "`partial` and `unmatched_cost` exclude each other: the first says how much mass is "
+            "moved, the second what it costs to leave mass. Pass one of them."
+        )
 
 
 def _with_dummies(
@@ -220,18 +224,25 @@ _METHODS: dict[str, Callable[..., Transport]] = {
 def _value_jvp(
     problem: TransportProblem, tangents: TransportProblem, res: Transport
 ) -> Float[Array, "..."]:
-    solved = (res.status == Status.OPTIMAL)[..., None]
-    dtype, dot = res.cost.dtype, jnp.zeros_like(res.cost)
+    dot = mass_jvp(problem, tangents, res)
+    if is_constant(tangents.cost) or not problem.cost.size:
+        return dot
+    flat = tangents.cost.reshape(*tangents.cost.shape[:-2], -1)
+    at = jnp.maximum(res.rows, 0) * problem.cost.shape[-1] + jnp.maximum(res.cols, 0)
+    return dot + weighted(res, res.mass, jnp.take_along_axis(flat, at, -1), res.rows >= 0)
 
-    def add(weight: Array, tangent: Array, where: Array) -> Array:
-        # `where` around both: its transpose blocks NaN cotangents, and 0 times infinity.
-        weight = jnp.where(solved & where, weight, 0).astype(dtype)
-        return dot + (weight * jnp.where(solved & where, tangent.astype(dtype), 0)).sum(-1)
 
-    if not is_constant(tangents.cost) and problem.cost.size:
-        flat = tangents.cost.reshape(*tangents.cost.shape[:-2], -1)
-        at = jnp.maximum(res.rows, 0) * problem.cost.shape[-1] + jnp.maximum(res.cols, 0)
-        dot = add(res.mass, jnp.take_along_axis(flat, at, -1), res.rows >= 0)
+def weighted(res: Transport, weight: Array, tangent: Array, where: Array) -> Float[Array, "..."]:
+    """The sum of weight times tangent, of problems that are solved."""
+    dtype, where = res.cost.dtype, where & (res.status == Status.OPTIMAL)[..., None]
+    # `where` around both: its transpose blocks NaN cotangents, and 0 times infinity.
+    weight = jnp.where(where, weight, 0).astype(dtype)
+    return (weight * jnp.where(where, tangent.astype(dtype), 0)).sum(-1)
+
+
+def mass_jvp(problem: Any, tangents: Any, res: Transport) -> Float[Array, "..."]:
+    """The derivative along masses, of a `TransportProblem` or a `PointProblem`."""
+    dot = jnp.zeros_like(res.cost)
     if is_constant(tangents.supply) and is_constant(tangents.demand):
         return dot
     u, v, of_moved = _marginal_costs(problem, res)
@@ -240,14 +251,15 @@ def _value_jvp(
         (tangents.demand, v, problem.col_mask),
     ):
         if not is_constant(tangent):
-            dot = add(dual, tangent, jnp.ones_like(dual, bool) if mask is None else mask)
+            exists = jnp.ones_like(dual, bool) if mask is None else mask
+            dot += weighted(res, dual, tangent, exists)
     if tangents.moved is not None and not is_constant(tangents.moved):
         one = tangents.moved[..., None]
-        dot = add(of_moved[..., None], one, jnp.ones_like(one, bool))
+        dot += weighted(res, of_moved[..., None], one, jnp.ones_like(one, bool))
     return dot
 
 
-def _marginal_costs(problem: TransportProblem, res: Transport) -> tuple[Array, Array, Array]:
+def _marginal_costs(problem: Any, res: Transport) -> tuple[Array, Array, Array]:
     """What a unit more costs: of each supply, of each demand, and of `moved`."""
     u, v = res.row_dual, res.col_dual
     if problem.moved is not None:

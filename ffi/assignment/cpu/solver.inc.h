@@ -33,6 +33,7 @@ namespace {
 #include "assignment/cpu/augment.h"
 #include "assignment/cpu/warm_start.h"
 #include "assignment/cpu/auction.h"
+#include "assignment/cpu/distances.h"
 #include "assignment/cpu/points.h"
 #include "assignment/cpu/finish.h"
 #include "assignment/cpu/big_m.h"

@@ -46,8 +46,6 @@ struct CanonicalForm {
 
 template <class C>
 struct Workspace {
-  using Elem = typename C::Elem;
-
   Masses masses;
   double *u, *v;  // [n], [m]
   int32_t *n_list, *m_list;
@@ -57,7 +55,8 @@ struct Workspace {
   int32_t *top, *of_row, *ring;
   int64_t *held, *rest;
   int32_t *order, *first;
-  Elem* gathered;
+  typename C::Given given;
+  typename C::Storage storage;
   // Of the basis.
   int32_t *above, *child, *next, *previous, *size, *stack;
   int64_t *flow, *price;
@@ -93,7 +92,8 @@ struct Workspace {
     flow = s->take<int64_t>(nodes + 1);
     price = s->take<int64_t>(nodes + 1);
     shadow = s->take<double>(nodes + DoubleLanes::kWidth);
-    gathered = copy ? s->take<Elem>(int64_t(f.rows) * f.cols) : nullptr;
+    given.allocate(p, s);
+    storage.allocate(f, copy, s);
   }
 
   Basis<C> basis(const C& c) const {
@@ -102,9 +102,10 @@ struct Workspace {
 };
 
 // Sets the costs, which are copied if need be, and the place of the column prices.
-template <class C>
-void set_costs(C* c, const CanonicalForm& f, const Workspace<C>& w) {
-  using Elem = typename C::Elem;
+template <class Lanes, class Elem>
+void set_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
+               const Workspace<Costs<Lanes, Elem>>& w) {
+  Elem* const gathered = w.storage.gathered;
   const Elem* const cost = static_cast<const Elem*>(f.p.cost);
   c->rows = f.rows;
   c->cols = f.cols;
@@ -116,16 +117,16 @@ void set_costs(C* c, const CanonicalForm& f, const Workspace<C>& w) {
     c->row_id = f.rows < f.p.n ? f.row_list : nullptr;
     return;
   }
-  c->cost = w.gathered;
+  c->cost = gathered;
   c->stride = f.cols;
   c->row_id = nullptr;
   if (f.transposed && f.rows == f.p.m && f.cols == f.p.n) {
-    return transpose(cost, f.p.m, f.rows, f.cols, w.gathered, f.cols);
+    return transpose(cost, f.p.m, f.rows, f.cols, gathered, f.cols);
   }
   const int64_t row_step = f.transposed ? 1 : f.p.m, col_step = f.transposed ? f.p.m : 1;
   for (int32_t i = 0; i < f.rows; ++i) {
     const Elem* const row = cost + f.row_list[i] * row_step;
-    Elem* const out = w.gathered + int64_t(i) * f.cols;
+    Elem* const out = gathered + int64_t(i) * f.cols;
     for (int32_t j = 0; j < f.cols; ++j) out[j] = row[f.col_list[j] * col_step];
   }
 }

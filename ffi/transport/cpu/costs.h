@@ -20,11 +20,46 @@ inline int64_t as_integer(double x) {
   return bits - zero;
 }
 
+// The costs as they are given, [n, m].
+template <class ElemType>
+struct GivenCosts {
+  using Elem = ElemType;
+
+  const Elem* cost;
+  int64_t n, m;
+
+  void allocate(const TransportProblem& p, Stack*) {
+    cost = static_cast<const Elem*>(p.cost);
+    n = p.n;
+    m = p.m;
+  }
+  void load() {}
+  const Elem* row(int64_t i) const { return cost + i * m; }
+  Elem at(int64_t i, int64_t j) const { return cost[i * m + j]; }
+  // Calls f(i, cost) for all rows of a column.
+  template <class F>
+  void for_column(int64_t j, const F& f) const {
+    for (int64_t i = 0; i < n; ++i) f(i, cost[i * m + j]);
+  }
+};
+
 template <class LanesType, class ElemType>
 struct Costs {
   using Lanes = LanesType;
   using Acc = double;
   using Elem = ElemType;
+  using Given = GivenCosts<Elem>;
+  static constexpr bool kComputed = false;
+
+  // A copy of the costs, if need be.
+  struct Storage {
+    Elem* gathered = nullptr;
+
+    template <class Form>
+    void allocate(const Form& f, bool copy, Stack* s) {
+      gathered = copy ? s->take<Elem>(int64_t(f.rows) * f.cols) : nullptr;
+    }
+  };
 
   const Elem* cost;
   int64_t stride;
@@ -35,7 +70,8 @@ struct Costs {
   double* v;              // [padded cols] column prices; -infinity in the padding
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
-  double key(int64_t i, int64_t j) const { return double(widen(row(i)[j])) * scale; }
+  double key_of(Elem x) const { return double(widen(x)) * scale; }
+  double key(int64_t i, int64_t j) const { return key_of(row(i)[j]); }
 
   // The cost in whole units.
   int64_t units_of(Elem x) const {
@@ -58,13 +94,14 @@ struct CostSummary {
 };
 
 // Looks at all unmasked costs, also those of rows and columns without mass.
-template <class Elem>
-CostSummary summarize_costs(const TransportProblem& p) {
+template <class Given>
+CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
+  using Elem = typename Given::Elem;
   CostSummary found;
-  const Elem* cost = static_cast<const Elem*>(p.cost);
   const double sign = p.maximize ? -1 : 1;
-  for (int64_t i = 0; i < p.n; ++i, cost += p.m) {
+  for (int64_t i = 0; i < p.n; ++i) {
     if (p.row_mask && !p.row_mask[i]) continue;
+    const Elem* const cost = given.row(i);
     for (int64_t j = 0; j < p.m; ++j) {
       if (p.col_mask && !p.col_mask[j]) continue;
       if constexpr (Format<Elem>::kInteger) {

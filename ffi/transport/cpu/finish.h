@@ -52,9 +52,10 @@ void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
     int64_t most = INT64_MAX;
     for (int32_t i = 0; i < c.rows; ++i) {
       if (in_part[i]) continue;
+      const auto* const row = c.row(i);
       for (int32_t j = 0; j < c.cols; ++j) {
         if (!in_part[c.rows + j]) continue;
-        const int64_t cost = c.units(i, j);
+        const int64_t cost = c.units_of(row[j]);
         if (cost == c.forbidden) continue;
         const int64_t slack = cost - b.price[i] - b.price[c.rows + j];
         most = slack < most ? slack : most;
@@ -77,27 +78,31 @@ bool uses_forbidden(const Basis<C>& b, const C& c) {
 
 // Duals of the problem in units of the costs, in double; NaN for rows and columns without mass.
 // These then get the greatest dual that the others allow. u and v are [n] and [m].
-template <class Elem>
-void extend_duals(const TransportProblem& p, double* u, double* v) {
-  const Elem* const cost = static_cast<const Elem*>(p.cost);
+template <class Given>
+void extend_duals(const TransportProblem& p, const Given& given, double* u, double* v) {
+  using Elem = typename Given::Elem;
   const double sign = p.maximize ? -1 : 1, infinity = __builtin_inf();
   const auto is_new = [](double x) { return x != x; };
   for (int64_t j = 0; j < p.m; ++j) {
     if (!is_new(v[j])) continue;
     double least = infinity;
-    for (int64_t i = 0; i < p.n && !(p.col_mask && !p.col_mask[j]); ++i) {
-      if (is_new(u[i]) || (p.row_mask && !p.row_mask[i])) continue;
-      const double x = sign * double(widen(cost[i * p.m + j])) - u[i];
-      least = x < least ? x : least;
+    if (!p.col_mask || p.col_mask[j]) {
+      given.for_column(j, [&](int64_t i, Elem cost) {
+        if (is_new(u[i]) || (p.row_mask && !p.row_mask[i])) return;
+        const double x = sign * double(widen(cost)) - u[i];
+        least = x < least ? x : least;
+      });
     }
     v[j] = least < infinity ? least : 0;
   }
   for (int64_t i = 0; i < p.n; ++i) {
     if (!is_new(u[i])) continue;
     double least = infinity;
-    for (int64_t j = 0; j < p.m && !(p.row_mask && !p.row_mask[i]); ++j) {
+    const bool exists = !p.row_mask || p.row_mask[i];
+    const Elem* const row = exists ? given.row(i) : nullptr;
+    for (int64_t j = 0; exists && j < p.m; ++j) {
       if (p.col_mask && !p.col_mask[j]) continue;
-      const double x = sign * double(widen(cost[i * p.m + j])) - v[j];
+      const double x = sign * double(widen(row[j])) - v[j];
       least = x < least ? x : least;
     }
     u[i] = least < infinity ? least : 0;

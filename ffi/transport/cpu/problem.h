@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "assignment/metric.h"
 #include "common/cpu/arena.h"
 #include "common/dtype.h"
 #include "common/status.h"
@@ -17,13 +18,22 @@ namespace jaxmatch::transport {
 enum Count : int { kBids, kPivots, kNumCounts };
 
 struct TransportProblem {
-  const void* cost;  // [n, m] row-major
-  Dtype cost_dtype;
+  const void* cost;  // [n, m] row-major; null if the costs are distances
+  Dtype cost_dtype;  // also of the points
   int64_t n, m;
   bool maximize;
   const void* supply;  // [n]
   const void* demand;  // [m]
   Dtype mass_dtype;    // of both: kS32, kS64, kF32 or kF64
+
+  // Costs that are distances between points, computed on each access. With dummies, n and m count
+  // them, but they have no points: last_row and last_col are their costs.
+  const void* row_points;  // [dims, n], or [dims, n - 1]; null if costs are stored
+  const void* col_points;  // [dims, m], or [dims, m - 1]
+  int64_t dims;
+  assignment::Metric metric;
+  const void* last_row;  // [m]; null without dummies
+  const void* last_col;  // [n - 1]
 
   // Null where not given.
   const uint8_t* row_mask;  // [n]

@@ -20,6 +20,8 @@ namespace jaxmatch::transport {
 namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
+using assignment::Metric;
+
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
 #include "common/float16.inc.h"
@@ -36,12 +38,14 @@ namespace {
 #include "transport/cpu/simplex.h"
 #include "transport/cpu/finish.h"
 #include "transport/cpu/canonical.h"
+#include "assignment/cpu/distances.h"
+#include "transport/cpu/point_costs.h"
 // clang-format on
 
 // Writes all duals and returns the greatest magnitude. u and v are scratch.
 template <class C>
 double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
-                   double* u, double* v) {
+                   const typename C::Given& given, double* u, double* v) {
   const double nan = __builtin_nan(""), per_unit = 1 / fabs(c.scale), sign = p.maximize ? -1 : 1;
   for (int64_t i = 0; i < p.n; ++i) u[i] = nan;
   for (int64_t j = 0; j < p.m; ++j) v[j] = nan;
@@ -51,7 +55,7 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
   for (int32_t j = 0; j < c.cols; ++j) {
     of_cols[f.col_list[j]] = double(b.price[c.rows + j]) * per_unit;
   }
-  extend_duals<typename C::Elem>(p, u, v);
+  extend_duals(p, given, u, v);
   double most = 0;
   for (int64_t i = 0; i < p.n; ++i) {
     most = fmax(most, fabs(u[i]));
@@ -68,7 +72,7 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
 // count in units. `at` and `first` are scratch.
 template <class C>
 double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
-                  double unit, int32_t* first, int32_t* at) {
+                  const typename C::Given& given, double unit, int32_t* first, int32_t* at) {
   using Elem = typename C::Elem;
   const auto for_arcs = [&](const auto& g) {
     for (int32_t x = 0; x < b.nodes; ++x) {
@@ -87,7 +91,6 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
   for (int64_t i = 0; i < p.n; ++i) first[i + 1] += first[i];
   for (int64_t i = 0; i < p.n; ++i) at[i] = first[i];
   write_plan_end(p, first[p.n]);
-  const Elem* const cost = static_cast<const Elem*>(p.cost);
   __int128 integer_sum = 0;
   FullRangeSum sum;
   for_arcs([&](int32_t i, int32_t j, int64_t mass) {
@@ -99,7 +102,7 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
     }
     p.cols[to] = j;
     write_mass(p, to, mass, unit);
-    const auto each = widen(cost[int64_t(i) * p.m + j]);
+    const auto each = widen(given.at(i, j));
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(each) * mass;
     } else {
@@ -114,8 +117,8 @@ template <class C>
 void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c,
                     const Basis<C>& b, const Workspace<C>& w, bool whole) {
   const Masses& masses = w.masses;
-  const double most = write_duals(p, f, c, b, w.u, w.v);
-  const double value = write_plan(p, f, c, b, masses.unit, w.first, w.order);
+  const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
+  const double value = write_plan(p, f, c, b, w.given, masses.unit, w.first, w.order);
   write_real(p.value, p.result_dtype, 0, value * masses.unit);
   double gap = 0;
   // A cost is wrong by half a unit, a mass by one.
@@ -130,12 +133,12 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
 }
 
 // Duals of a problem without mass.
-template <class Elem>
-void write_empty(const TransportProblem& p, double* u, double* v) {
+template <class Given>
+void write_empty(const TransportProblem& p, const Given& given, double* u, double* v) {
   const double nan = __builtin_nan(""), sign = p.maximize ? -1 : 1;
   for (int64_t i = 0; i < p.n; ++i) u[i] = nan;
   for (int64_t j = 0; j < p.m; ++j) v[j] = 0;
-  extend_duals<Elem>(p, u, v);
+  extend_duals(p, given, u, v);
   for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, sign * u[i] + 0.0);
   for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
   write_plan_end(p, 0);
@@ -161,23 +164,24 @@ bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, d
   for (int32_t j = 0; j < c.cols; ++j) u[j] = __builtin_inf();
   for (int32_t i = 0; i < c.rows; ++i) {
     const double v = dual(f.row_list[i]) * scale;
-    for (int32_t j = 0; j < c.cols; ++j) u[j] = fmin(u[j], c.key(i, j) - v);
+    const auto* const row = c.row(i);
+    for (int32_t j = 0; j < c.cols; ++j) u[j] = fmin(u[j], c.key_of(row[j]) - v);
   }
   for (int32_t j = 0; j < c.cols; ++j) c.v[j] = u[j] < __builtin_inf() ? rint(u[j]) : 0;
   return true;
 }
 
-template <class Elem>
+template <class C>
 bool solve_as(const TransportProblem& p, Arena* arena) {
-  using C = Costs<DoubleLanes, Elem>;
   CanonicalForm f(p);
   Workspace<C> w;
   Stack stack;
   w.allocate(p, f, false, &stack);
   if (!reserve(arena, stack.used, &stack)) return false;
   w.allocate(p, f, false, &stack);
+  w.given.load();
   p.counts[kBids] = p.counts[kPivots] = 0;
-  const CostSummary found = summarize_costs<Elem>(p);
+  const CostSummary found = summarize_costs(p, w.given);
   Status status = read_masses(p, &w.masses);
   if (found.invalid) status = kInvalidCost;
   if (status != kOptimal) {
@@ -186,14 +190,15 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
   }
   f.find_used(w.masses);
   if (f.rows == 0) {
-    write_empty<Elem>(p, w.u, w.v);
+    write_empty(p, w.given, w.u, w.v);
     return true;
   }
-  if (f.gathered) {
+  if (C::kComputed || f.gathered) {
     stack = {};
     w.allocate(p, f, true, &stack);
     if (!reserve(arena, stack.used, &stack)) return false;
     w.allocate(p, f, true, &stack);
+    w.given.load();
     w.masses = {w.masses.row, w.masses.col};
     read_masses(p, &w.masses);
   }
@@ -248,19 +253,23 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
 }  // namespace
 
 bool solve_transport(const TransportProblem& p, Arena* arena) {
+  if (p.row_points) {
+    return p.cost_dtype == Dtype::kF32 ? solve_as<PointCosts<DoubleLanes, float>>(p, arena)
+                                       : solve_as<PointCosts<DoubleLanes, double>>(p, arena);
+  }
   switch (p.cost_dtype) {
     case Dtype::kBF16:
-      return solve_as<BFloat16>(p, arena);
+      return solve_as<Costs<DoubleLanes, BFloat16>>(p, arena);
     case Dtype::kF16:
-      return solve_as<Float16>(p, arena);
+      return solve_as<Costs<DoubleLanes, Float16>>(p, arena);
     case Dtype::kF32:
-      return solve_as<float>(p, arena);
+      return solve_as<Costs<DoubleLanes, float>>(p, arena);
     case Dtype::kF64:
-      return solve_as<double>(p, arena);
+      return solve_as<Costs<DoubleLanes, double>>(p, arena);
     case Dtype::kS32:
-      return solve_as<int32_t>(p, arena);
+      return solve_as<Costs<DoubleLanes, int32_t>>(p, arena);
     case Dtype::kS64:
-      return solve_as<int64_t>(p, arena);
+      return solve_as<Costs<DoubleLanes, int64_t>>(p, arena);
   }
   return false;
 }

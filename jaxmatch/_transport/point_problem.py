@@ -1,0 +1,128 @@
+"""`PointProblem`: transport between two sets of points, whose costs are never stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxmatch._common.arguments import as_array
+from jaxmatch._common.distances import as_points, directions, distances
+from jaxmatch._common.given import BOOLEAN, REAL
+from jaxmatch._common.result import result_float
+from jaxmatch._transport.problem import TransportProblem, as_masses, expanded
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Num
+
+
+class PointProblem(NamedTuple):
+    """A batch of problems, as a pytree. All arrays have the batch dimensions.
+
+    With dummies, the last row and the last column (see `jaxmatch._transport.dummies`), masses,
+    masks and duals have one entry more than there are points.
+    """
+
+    x: Float[Array, "... n d"]  # unit vectors for the cosine
+    y: Float[Array, "... m d"]
+    supply: Num[Array, "... n"]
+    demand: Num[Array, "... m"]
+    row_mask: Bool[Array, "... n"] | None = None
+    col_mask: Bool[Array, "... m"] | None = None
+    moved: Num[Array, "..."] | None = None
+    col_dual: Float[Array, "... m"] | None = None
+    # Costs of the dummies, in the dtype of the points; None without dummies. The last entry of
+    # `last_row` is that of both dummies. The derivative takes it for constant.
+    last_row: Float[Array, "... m+1"] | None = None
+    last_col: Float[Array, "... n"] | None = None
+
+
+def as_point_problem(
+    x: ArrayLike,
+    y: ArrayLike,
+    metric: str,
+    masses: tuple[ArrayLike, ArrayLike],
+    masks: tuple[ArrayLike | None, ArrayLike | None],
+    partial: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    col_dual: ArrayLike | None = None,
+) -> tuple[PointProblem, Float[Array, "... n"] | None]:
+    """Checks the arguments and broadcasts them to one batch shape; and the unmatched cost.
+
+    `moved` of the problem is `partial`: it has no dummies yet.
+    """
+    rows, cols = as_points(x, y, metric)
+    fields = as_masses(
+        {"x": rows.shape, "y": cols.shape},
+        (f"point of `x` {rows.shape}", f"point of `y` {cols.shape}"),
+        (rows.shape[-2], cols.shape[-2]),
+        masses,
+        masks,
+        partial,
+        col_dual,
+    )
+    batch = fields[0].shape[:-1]
+    if metric == "cosine":
+        rows, cols = directions(rows), directions(cols)
+    problem = PointProblem(expanded(rows, batch, 2), expanded(cols, batch, 2), *fields)
+    return problem, _as_unmatched_cost(unmatched_cost, problem)
+
+
+def _as_unmatched_cost(
+    unmatched_cost: ArrayLike | None, problem: PointProblem
+) -> Float[Array, "... n"] | None:
+    if unmatched_cost is None:
+        return None
+    r = as_array("unmatched_cost", unmatched_cost, dtypes=REAL - BOOLEAN, must="be real")
+    shape = problem.x.shape[:-1]
+    try:
+        return jnp.broadcast_to(r.astype(problem.x.dtype), shape)
+    except ValueError:
+        raise ValueError(
+            f"`unmatched_cost` has shape {r.shape}, which does not broadcast to {shape} "
+            "(the batch shape and one entry per point of `x`)."
+        ) from None
+
+
+def with_point_dummies(
+    problem: PointProblem,
+    last_row: Float[Array, "... m+1"],
+    last_col: Float[Array, "... n"] | None,
+    moved: Num[Array, "..."],
+) -> PointProblem:
+    """The balanced problem; see `jaxmatch._transport.dummies`. A `last_col` of None is 0."""
+
+    def wider(x: Array | None, value: bool | int) -> Array | None:
+        if x is None:
+            return None
+        return jnp.concatenate([x, jnp.full_like(x[..., :1], value, shape=(*x.shape[:-1], 1))], -1)
+
+    if last_col is None:
+        last_col = jnp.zeros_like(problem.x, shape=problem.x.shape[:-1])
+    return problem._replace(
+        supply=wider(problem.supply, 0),
+        demand=wider(problem.demand, 0),
+        row_mask=wider(problem.row_mask, True),
+        col_mask=wider(problem.col_mask, True),
+        col_dual=wider(problem.col_dual, 0),
+        moved=moved,
+        last_row=last_row,
+        last_col=last_col,
+    )
+
+
+def stored(problem: PointProblem, metric: str) -> TransportProblem:
+    """The same problem with its costs as a matrix, for solvers that need one.
+
+    Distances are computed in the dtype of results, and rounded to that of the points: they may
+    differ from those of the native solver by a few roundings.
+    """
+    x, y = (p.astype(result_float()) for p in (problem.x, problem.y))
+    cost = distances(x[..., :, None, :], y[..., None, :, :], metric).astype(problem.x.dtype)
+    if problem.last_row is not None:
+        assert problem.last_col is not None
+        cost = jnp.concatenate([cost, problem.last_col[..., None]], -1)
+        cost = jnp.concatenate([cost, problem.last_row[..., None, :]], -2)
+    return TransportProblem(cost, *problem[2:8])

@@ -1,0 +1,214 @@
+"""Optimal transport between two sets of points; the cost matrix is never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial as bind
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._common.arguments import check_name
+from jaxmatch._common.distances import distances
+from jaxmatch._common.gradient import envelope_value, is_constant
+from jaxmatch._common.result import Transport
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.dispatch import by_platform
+from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._transport import solve as _dense
+from jaxmatch._transport.dummies import without_dummies
+from jaxmatch._transport.native import transport, transport_points
+from jaxmatch._transport.point_problem import (
+    PointProblem,
+    as_point_problem,
+    stored,
+    with_point_dummies,
+)
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Float
+
+_ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "col_mask")
+
+
+@unchecked
+@in_full_precision("x", *_ARGUMENTS)
+def solve_transport_points(
+    x: ArrayLike,
+    y: ArrayLike,
+    supply: ArrayLike,
+    demand: ArrayLike,
+    *,
+    metric: str = "sqeuclidean",
+    maximize: bool = False,
+    partial: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    warm_start: Transport | ArrayLike | None = None,
+    method: str = "auto",
+) -> Transport:
+    r"""Solve optimal transport problems between points, without a cost matrix.
+
+    The cost of a pair is the distance of its points, computed on demand: memory does not grow with
+    n·m. Otherwise as [`solve_transport`][jaxmatch.solve_transport]. Leading dimensions are batch.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> x, y = jnp.array([[0.0, 0.0], [4.0, 0.0]]), jnp.array([[1.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
+    >>> supply, demand = jnp.array([2, 2]), jnp.array([2, 1, 1])
+    >>> res = jax.jit(jm.solve_transport_points)(x, y, supply, demand)
+    >>> res.rows, res.cols, res.mass, res.cost
+    (Array([0, 1, 1, -1], dtype=int32), Array([0, 1, 2, -1], dtype=int32), \
+Array([2, 1, 1, 0], dtype=int32), Array(6., dtype=float32))
+    >>> jax.grad(lambda x: jm.solve_transport_points(x, y, supply, demand).cost)(x)
+    Array([[-4.,  0.],
+           [-4.,  0.]], dtype=float32)
+
+    **Arguments:**
+
+    - `x`, `y`: `[..., n, d]` and `[..., m, d]`, the points of rows and columns, in float32 or, under
+      `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits become
+      float64 (rounded beyond 2^53); other real types become float32.
+    - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
+      1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
+      first divides the points by their norms, in their own type.
+    - `supply`, `demand`, `maximize`, `partial`, `unmatched_cost`, masks and `warm_start`: as in
+      `solve_transport`; leading dimensions broadcast. `unmatched_cost` is rounded to the type of
+      the points.
+    - `method`: `"network_simplex"`, `"xla"` or `"auto"`, as in `solve_transport`. On the CPU the
+      first computes a row of distances on each scan. On CUDA it is that of `solve_transport`, on
+      the matrix of all distances; so is the twin, which also builds the matrix.
+
+    **Returns:**
+
+    A [`Transport`][jaxmatch.Transport]. Its certificate holds for costs defined as follows: computed
+    in float64, coordinate by coordinate, without fused operations, and rounded to the type of the
+    points. On the CPU it is bitwise that of `solve_transport` for a matrix of these costs. Where
+    XLA builds the matrix, distances are computed in the type of results, and may differ by a few
+    roundings.
+
+    **Status:** as `solve_transport`. `INVALID_COST` if a distance of unmasked points is NaN, or
+    infinite on the wrong side, because a point is not finite or the distance overflows. An infinite
+    distance forbids a pair.
+
+    **Gradient:** of `res.cost`, forward and reverse: with respect to `x` and `y`, that of the sum
+    of mass times distance at a fixed plan (envelope theorem, Danskin), 0 for a Euclidean distance
+    of zero; with respect to the other arguments as in `solve_transport`.
+
+    **Time and memory:** on the CPU O((n + m)·d) memory, and a cache of computed rows, of at most
+    16 MB or 32 rows for each thread, whichever is larger. Beyond the cache each scan of a row costs
+    time per coordinate, so a matrix that fits the memory is faster, with `solve_transport`. Rows
+    and columns without mass cost three scans.
+
+    **Raises:** `ValueError` for shapes that do not fit, unknown metrics and methods, and `partial`
+    together with `unmatched_cost`; `TypeError` for points that are not real.
+    """
+    check_name("method", method, _METHODS)
+    _dense.exclude_each_other(partial, unmatched_cost)
+    problem, unmatched = as_point_problem(
+        x,
+        y,
+        metric,
+        (supply, demand),
+        (row_mask, col_mask),
+        partial,
+        unmatched_cost,
+        warm_start.col_dual if isinstance(warm_start, Transport) else warm_start,
+    )
+    return _solve(problem, unmatched, metric=metric, maximize=bool(maximize), method=method)
+
+
+@compiled(static_argnames=("metric", "maximize", "method"))
+def _solve(
+    problem: PointProblem,
+    unmatched_cost: Array | None,
+    *,
+    metric: str,
+    maximize: bool,
+    method: str,
+) -> Transport:
+    solve_balanced = bind(balanced, metric=metric, maximize=maximize, method=method)
+
+    def solve(problem: PointProblem, unmatched_cost: Array | None) -> Transport:
+        if unmatched_cost is None and problem.moved is None:
+            return solve_balanced(problem)
+        zero = jnp.zeros_like(problem.y, shape=problem.y.shape[:-1])
+        if unmatched_cost is None:
+            assert problem.moved is not None
+            # The dummies must not send to each other, so that exactly that much moves.
+            both, moved = -jnp.inf if maximize else jnp.inf, problem.moved
+        else:
+            both, moved = 0, jnp.zeros_like(problem.supply, shape=problem.supply.shape[:-1])
+        last = jnp.full_like(zero, both, shape=(*zero.shape[:-1], 1))
+        last_row = jnp.concatenate([zero, last], -1)
+        res = solve_balanced(with_point_dummies(problem, last_row, unmatched_cost, moved))
+        return without_dummies(res, problem)
+
+    return over_batch_shards(solve, problem, unmatched_cost, core_dims=2)
+
+
+def balanced(problem: PointProblem, *, metric: str, maximize: bool, method: str) -> Transport:
+    """Solves problems that move all mass, dummies included, with the derivative of the cost."""
+    res = _METHODS[method](lax.stop_gradient(problem), metric=metric, maximize=maximize)
+    return res.replace(cost=envelope_value(res.cost, problem, res, bind(_value_jvp, metric)))
+
+
+def _network_simplex(problem: PointProblem, *, metric: str, maximize: bool) -> Transport:
+    options = {"metric": metric, "maximize": maximize}
+
+    def on_cuda(problem: PointProblem) -> Transport:
+        # There is no CUDA target for points yet. With one, this is
+        # transport_points(problem, **options, platform="cuda").
+        return transport(stored(problem, metric), maximize=maximize, platform="cuda")
+
+    cpu = bind(transport_points, **options, platform="cpu")
+    return by_platform(bind(_twin, **options), problem, cpu=cpu, cuda=on_cuda)
+
+
+def _twin(problem: PointProblem, *, metric: str, maximize: bool) -> Transport:
+    return _dense._twin(stored(problem, metric), maximize=maximize)
+
+
+_METHODS: dict[str, Callable[..., Transport]] = {
+    "auto": _network_simplex,
+    "network_simplex": _network_simplex,
+    "xla": _twin,
+}
+
+
+def _value_jvp(
+    metric: str, problem: PointProblem, tangents: PointProblem, res: Transport
+) -> Float[Array, "..."]:
+    dot = _dense.mass_jvp(problem, tangents, res)
+    n, m = problem.x.shape[-2], problem.y.shape[-2]
+    if n == 0:
+        return dot
+    rows, cols = jnp.clip(res.rows, 0, n - 1), jnp.clip(res.cols, 0, max(m - 1, 0))
+    used, of_point = res.rows >= 0, res.cols < m
+    if problem.last_col is not None:
+        assert tangents.last_col is not None
+        # The cost of the dummy row is constant.
+        used &= res.rows < n
+        of_col = jnp.take_along_axis(tangents.last_col, rows, -1)
+        dot += _dense.weighted(res, res.mass, of_col, used & ~of_point)
+    if m == 0 or (is_constant(tangents.x) and is_constant(tangents.y)):
+        return dot
+    used &= of_point & (res.status == Status.OPTIMAL)[..., None]
+    mass = jnp.where(used, res.mass, 0).astype(res.cost.dtype)
+
+    def total(x: Array, y: Array) -> Array:
+        # Replace points of no entry, which may be NaN: they must not reach the derivative.
+        near, far = (
+            jnp.where(used[..., None], jnp.take_along_axis(p, at[..., None], -2), other)
+            for p, at, other in ((x, rows, 1), (y, cols, 0))
+        )
+        near, far = (p.astype(res.cost.dtype) for p in (near, far))
+        return (mass * jnp.where(used, distances(near, far, metric), 0)).sum(-1)
+
+    return dot + jax.jvp(total, (problem.x, problem.y), (tangents.x, tangents.y))[1]
