@@ -162,13 +162,10 @@ def balanced(problem: PointProblem, *, metric: str, maximize: bool, method: str)
 def _network_simplex(problem: PointProblem, *, metric: str, maximize: bool) -> Transport:
     options = {"metric": metric, "maximize": maximize}
 
-    def on_cuda(problem: PointProblem) -> Transport:
-        # There is no CUDA target for points yet. With one, this is
-        # transport_points(problem, **options, platform="cuda").
-        return transport(stored(problem, metric), maximize=maximize, platform="cuda")
+    def on(platform: Literal["cpu", "cuda"]) -> Callable[[PointProblem], Transport]:
+        return bind(transport_points, **options, platform=platform)
 
-    cpu = bind(transport_points, **options, platform="cpu")
-    return by_platform(bind(_twin, **options), problem, cpu=cpu, cuda=on_cuda)
+    return by_platform(bind(_twin, **options), problem, cpu=on("cpu"), cuda=on("cuda"))
 
 
 def _twin(problem: PointProblem, *, metric: str, maximize: bool) -> Transport:

@@ -31,6 +31,10 @@ class _Problem(ctypes.Structure):
         ("maximize", ctypes.c_bool),
         *((name, _ptr) for name in ("supply", "demand")),
         ("mass_dtype", _byte),
+        *((name, _ptr) for name in ("row_points", "col_points")),
+        ("dims", _long),
+        ("metric", ctypes.c_int),
+        *((name, _ptr) for name in ("last_row", "last_col")),
         *((name, _ptr) for name in ("row_mask", "col_mask", "moved", "start_dual")),
         ("result_dtype", _byte),
         *((name, _ptr) for name in _RESULTS),
@@ -42,18 +46,24 @@ def library():
     return emulated.library("transport")
 
 
-def solve(library, cost, supply, demand, *, seed=0, blocks=1, maximize=False, **optional):
-    """A batch `[b, n, m]`, with float64 results; also the numbers of bids and of pivots."""
-    b, n, m = cost.shape
+def solve(
+    library, cost, supply, demand, *, seed=0, blocks=1, maximize=False, dims=0, metric=0, **optional
+):
+    """A batch `[b, n, m]`, with float64 results; also the numbers of bids and of pivots.
+
+    With `row_points` and `col_points` `cost` is a dtype alone.
+    """
+    b, n, m = *supply.shape, demand.shape[-1]
     bytes_of_one = 4 * size("transport.workspace", n, m)
     entries = max(n + m - 1, 0)
     shapes = [(entries,)] * 3 + [(), (n,), (m,), (), (), (2,)]
     dtypes = [np.int32, np.int32, supply.dtype, *[np.float64] * 4, np.int32, np.int32]
     found = [np.full((b, *s), -7, d) for s, d in zip(shapes, dtypes, strict=True)]
-    given = {"cost": cost, "supply": supply, "demand": demand, **optional}
+    given = {"supply": supply, "demand": demand, **optional}
+    given |= {} if isinstance(cost, type) else {"cost": cost}
     given = {name: emulated.guarded(np.ascontiguousarray(x)) for name, x in given.items()}
-    problem = _Problem(n=n, m=m, maximize=maximize)
-    problem.cost_dtype = _DTYPES.index(str(cost.dtype))
+    problem = _Problem(n=n, m=m, maximize=maximize, dims=dims, metric=metric)
+    problem.cost_dtype = _DTYPES.index(str(np.dtype(cost if isinstance(cost, type) else cost.dtype)))
     problem.mass_dtype = _DTYPES.index(str(supply.dtype))
     problem.result_dtype = _DTYPES.index("float64")
     for name, x in [*given.items(), *zip(_RESULTS, found, strict=True)]:
@@ -137,6 +147,36 @@ def test_structured_costs(library):
     _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1, 2))
     bids, pivots = counts[0]
     assert bids > 90 and 0 < pivots < 900
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "l1", "cosine"])
+def test_points(library, metric, dtype):
+    """The bits of stored distances; a dummy row and a dummy column have stored costs."""
+    random = np.random.default_rng(9)
+    x, y = (random.normal(size=(2, k, 3)) for k in (30, 20))
+    if metric == "cosine":
+        x, y = (p / np.linalg.norm(p, axis=-1, keepdims=True) for p in (x, y))
+    x, y = x.astype(dtype), y.astype(dtype)
+    total = 0.0
+    for k in range(3):
+        near, far = x[:, :, None, k].astype(float), y[:, None, :, k].astype(float)
+        term = {"l1": abs(near - far), "cosine": near * far}.get(metric, (near - far) ** 2)
+        total = total + term
+    cost = {"euclidean": np.sqrt(abs(total)), "cosine": 1 - total}.get(metric, total).astype(dtype)
+    supply, demand = (random.dirichlet(np.ones(k), 2) for k in (31, 21))
+    last_row, last_col = random.random((2, 21)).astype(dtype), random.random((2, 30)).astype(dtype)
+    cost = np.concatenate([cost, last_col[..., None]], -1)
+    cost = np.concatenate([cost, last_row[:, None]], -2)
+    expected, counts = solve(library, cost, supply, demand)
+    assert (expected.status == jm.Status.OPTIMAL).all()
+    points = {"row_points": x.swapaxes(1, 2), "col_points": y.swapaxes(1, 2)}
+    at = ["sqeuclidean", "euclidean", "l1", "cosine"].index(metric)
+    dummies = {"last_row": last_row, "last_col": last_col}
+    options = {"dims": 3, "metric": at, **points, **dummies}
+    res, same = solve(library, dtype, supply, demand, seed=1, **options)
+    assert_same_bits(res, expected)
+    assert (counts == same).all()
 
 
 def test_few_columns(library):

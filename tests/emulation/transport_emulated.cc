@@ -21,6 +21,11 @@ inline uint64_t load_acquire(const uint64_t* at) {
 }
 }  // namespace jaxmatch
 
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dsub_rn(double a, double b) { return a - b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+
 // The emulator comes first.
 #include "transport/cuda/kernel.cuh"
 
@@ -50,23 +55,7 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     *w.arrivals = 0;
   }
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
-  TransportKernel kernel;
-  switch (first->cost_dtype) {
-    case jaxmatch::Dtype::kF64:
-      kernel = transport_kernel<Doubles>;
-      break;
-    case jaxmatch::Dtype::kS32:
-      kernel = transport_kernel<Integers>;
-      break;
-    case jaxmatch::Dtype::kS64:
-      kernel = transport_kernel<LongIntegers>;
-      break;
-    case jaxmatch::Dtype::kF32:
-      kernel = transport_kernel<Floats>;
-      break;
-    default:
-      kernel = transport_kernel<NarrowFloats>;
-  }
+  const TransportKernel kernel = transport_kernel_for(*first);
   const unsigned all = unsigned(size) * unsigned(blocks);
   if (blocks == 1) {
     emulator::launch(all, kThreads, seed, [&] { kernel(batch); });

@@ -1,9 +1,8 @@
-// Costs of a problem, read in place: a minimisation in whole units.
+// Costs of a problem: a minimisation in whole units.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 
-#include <type_traits>
-
+#include "transport/cuda/cost_types.cuh"
 #include "transport/cuda/team.cuh"
 
 namespace jaxmatch::transport {
@@ -19,18 +18,6 @@ __device__ inline int64_t as_integer(double x) {
   return __double_as_longlong(x + kMagic) - __double_as_longlong(kMagic);
 }
 
-#if defined(__CUDACC__)
-template <class T>
-__device__ T load_past_l1(const T* at) {
-  return __ldcg(at);
-}
-#else
-template <class T>
-T load_past_l1(const T* at) {
-  return *at;
-}
-#endif
-
 template <class Type>
 struct Costs {
   using Raw = typename Type::Raw;
@@ -43,25 +30,7 @@ struct Costs {
   float normal = 1;                // from costs to magnitudes of at most 1, negative to maximise
   double units_per_normal = 1;
 
-  // Costs from a column of a row on, read past the L1 cache, which the state is to stay in.
-  struct Row {
-    const Raw* at;
-    __device__ Row from(int64_t j) const { return {at + j}; }
-    __device__ Raw raw(int64_t j) const { return load_past_l1(at + j); }
-  };
-  struct NarrowRow {
-    const uint16_t* at;
-    Dtype dtype;
-    __device__ NarrowRow from(int64_t j) const { return {at + j, dtype}; }
-    __device__ Raw raw(int64_t j) const { return Type::load(at, j, dtype); }
-  };
-  __device__ auto row(int64_t i) const {
-    if constexpr (std::is_same_v<Type, NarrowFloats>) {
-      return NarrowRow{static_cast<const uint16_t*>(p.cost) + i * p.m, p.cost_dtype};
-    } else {
-      return Row{static_cast<const Raw*>(p.cost) + i * p.m};
-    }
-  }
+  __device__ auto row(int64_t i) const { return typename RowOf<Type>::Row(p, i); }
   __device__ Raw raw(int64_t i, int64_t j) const { return row(i).raw(j); }
   // Rounded, for estimates.
   __device__ float estimate(Raw x) const {

@@ -1,4 +1,5 @@
-// The target jaxmatch_transport on CUDA: a team of blocks for each problem of the batch.
+// The targets jaxmatch_transport and jaxmatch_transport_points on CUDA: a team of blocks for each
+// problem of the batch.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -21,10 +22,8 @@ int blocks_of_each(const Batch& batch, int multiprocessors) {
   return int(std::max<int64_t>(1, std::min(useful, most)));
 }
 
-ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
-                     ffi::Dictionary attributes) {
-  Attributes given("jaxmatch_transport", attributes);
-  const auto decoded = decode_transport(args, rets, given);
+ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::RemainingRets rets,
+                 const Attributes& given) {
   if (!decoded.has_value()) return decoded.error();
   const Batch& batch = *decoded;
   if (batch.size == 0) return ffi::Error::Success();
@@ -49,7 +48,7 @@ ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remainin
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
   work.workspace = static_cast<char*>(workspace->untyped_data());
   work.workspace_bytes = bytes;
-  const TransportKernel kernel = transport_kernel_for(batch.first.cost_dtype);
+  const TransportKernel kernel = transport_kernel_for(batch.first);
   const void* const address = reinterpret_cast<const void*>(kernel);
   if (work.blocks == 1) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
@@ -73,10 +72,29 @@ ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remainin
   return ffi::Error::Success();
 }
 
+ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
+                     ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_transport", attributes);
+  return solve(stream, decode_transport(args, rets, given), rets, given);
+}
+
+ffi::Error TransportPoints(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
+                           ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_transport_points", attributes);
+  return solve(stream, decode_transport_points(args, rets, given), rets, given);
+}
+
 }  // namespace
 }  // namespace jaxmatch::transport
 
 JAXMATCH_HANDLER(jaxmatch_transport, jaxmatch::transport::Transport,
+                 xla::ffi::Ffi::Bind()
+                     .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
+                     .RemainingArgs()
+                     .RemainingRets()
+                     .Attrs(),
+                 {xla::ffi::Traits::kCmdBufferCompatible});
+JAXMATCH_HANDLER(jaxmatch_transport_points, jaxmatch::transport::TransportPoints,
                  xla::ffi::Ffi::Bind()
                      .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
                      .RemainingArgs()

@@ -15,7 +15,10 @@ struct LongIntegers;
 
 namespace jaxmatch::transport {
 
+// bfloat16 and float16; distances between points.
 struct NarrowFloats;
+struct FloatPoints;
+struct DoublePoints;
 using assignment::Doubles, assignment::Floats, assignment::Integers, assignment::LongIntegers;
 
 constexpr int kThreads = 1024;
@@ -34,8 +37,12 @@ using TransportKernel = void (*)(TransportBatch);
 template <class Type>
 TransportKernel pick_transport_kernel();
 
-inline TransportKernel transport_kernel_for(Dtype dtype) {
-  switch (dtype) {
+inline TransportKernel transport_kernel_for(const TransportProblem& p) {
+  if (p.row_points) {
+    return p.cost_dtype == Dtype::kF64 ? pick_transport_kernel<DoublePoints>()
+                                       : pick_transport_kernel<FloatPoints>();
+  }
+  switch (p.cost_dtype) {
     case Dtype::kF64:
       return pick_transport_kernel<Doubles>();
     case Dtype::kS32:

@@ -3,7 +3,6 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_TEAM_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_TEAM_CUH_
 
-#include "assignment/cuda/costs.cuh"
 #include "assignment/cuda/group.cuh"
 #include "common/cuda/memory_order.cuh"
 #include "transport/cuda/kernels.h"
@@ -14,9 +13,6 @@ namespace jaxmatch::transport {
 using assignment::from_ordered_bits, assignment::ordered_bits;
 using assignment::kAllLanes, assignment::kWarpSize, assignment::keep_loads_together;
 using assignment::lanes_below;
-
-// bfloat16 and float16.
-struct NarrowFloats : Floats {};
 
 constexpr int kWarps = kThreads / kWarpSize;  // of a block
 constexpr int32_t kNone = -1;                 // no row, column, node or holding

@@ -1,0 +1,121 @@
+// Types of costs, and how those of a row are read or computed.
+#ifndef JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
+
+#include "assignment/cuda/costs.cuh"
+#include "transport/cuda/kernels.h"
+
+namespace jaxmatch::transport {
+
+#if defined(__CUDACC__)
+template <class T>
+__device__ T load_past_l1(const T* at) {
+  return __ldcg(at);
+}
+#else
+template <class T>
+T load_past_l1(const T* at) {
+  return *at;
+}
+#endif
+
+// Stored costs from a column of a row on, read past the L1 cache, which the state is to stay in.
+template <class Type>
+struct StoredRow {
+  const typename Type::Raw* at;
+
+  __device__ StoredRow(const TransportProblem& p, int64_t i)
+      : StoredRow(static_cast<const typename Type::Raw*>(p.cost) + i * p.m) {}
+  __device__ explicit StoredRow(const typename Type::Raw* at) : at(at) {}
+  __device__ StoredRow from(int64_t j) const { return StoredRow(at + j); }
+  __device__ auto raw(int64_t j) const { return load_past_l1(at + j); }
+};
+// bfloat16 and float16.
+struct NarrowRow {
+  const uint16_t* at;
+  Dtype dtype;
+
+  __device__ NarrowRow(const TransportProblem& p, int64_t i)
+      : NarrowRow(static_cast<const uint16_t*>(p.cost) + i * p.m, p.cost_dtype) {}
+  __device__ NarrowRow(const uint16_t* at, Dtype dtype) : at(at), dtype(dtype) {}
+  __device__ NarrowRow from(int64_t j) const { return {at + j, dtype}; }
+  __device__ auto raw(int64_t j) const { return Floats::load(at, j, dtype); }
+};
+// Distances, computed on each access: bitwise equal to those of assignment/cpu/distances.h. The
+// dummies, the last row and the last column, have stored costs.
+template <class Type>
+struct PointRow {
+  using Coordinate = typename Type::Coordinate;
+  const TransportProblem& p;
+  int64_t i, first;
+
+  __device__ PointRow(const TransportProblem& p, int64_t i, int64_t first = 0)
+      : p(p), i(i), first(first) {}
+  __device__ PointRow from(int64_t j) const { return {p, i, first + j}; }
+  __device__ auto raw(int64_t j) const { return Type::pack(cost(first + j)); }
+
+ private:
+  __device__ static double load(const void* array, int64_t k) {
+    return double(static_cast<const Coordinate*>(array)[k]);
+  }
+  __device__ double cost(int64_t j) const {
+    const int64_t dummies = p.last_row ? 1 : 0, n = p.n - dummies, m = p.m - dummies;
+    if (i == n) return load(p.last_row, j);
+    if (j == m) return load(p.last_col, i);
+    const auto sum = [&](auto add) {
+      double s = 0;
+      for (int64_t k = 0; k < p.dims; ++k) {
+        s = add(s, load(p.row_points, k * n + i), load(p.col_points, k * m + j));
+      }
+      return s;
+    };
+    // Without contraction.
+    const auto square = [](double s, double x, double y) {
+      const double d = __dsub_rn(x, y);
+      return __dadd_rn(s, __dmul_rn(d, d));
+    };
+    switch (p.metric) {
+      case assignment::Metric::kL1:
+        return sum([](double s, double x, double y) { return __dadd_rn(s, fabs(__dsub_rn(x, y))); });
+      case assignment::Metric::kCosine:
+        return __dsub_rn(
+            1, sum([](double s, double x, double y) { return __dadd_rn(s, __dmul_rn(x, y)); }));
+      case assignment::Metric::kEuclidean:
+        return __dsqrt_rn(sum(square));
+      default:
+        return sum(square);
+    }
+  }
+};
+
+template <class Type>
+struct RowOf {
+  using Row = StoredRow<Type>;
+};
+
+struct NarrowFloats : Floats {};
+template <>
+struct RowOf<NarrowFloats> {
+  using Row = NarrowRow;
+};
+
+struct FloatPoints : Floats {
+  using Coordinate = float;
+  __device__ static Raw pack(double x) { return __float_as_uint(float(x)); }
+};
+struct DoublePoints : Doubles {
+  using Coordinate = double;
+  __device__ static Raw pack(double x) { return Raw(__double_as_longlong(x)); }
+};
+template <>
+struct RowOf<FloatPoints> {
+  using Row = PointRow<FloatPoints>;
+};
+template <>
+struct RowOf<DoublePoints> {
+  using Row = PointRow<DoublePoints>;
+};
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
