@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._transport import solve as _dense
 from jaxmatch._transport.dummies import without_dummies
-from jaxmatch._transport.native import transport, transport_points
+from jaxmatch._transport.native import transport_points
 from jaxmatch._transport.point_problem import (
     PointProblem,
     as_point_problem,

@@ -63,7 +63,9 @@ def solve(
     given |= {} if isinstance(cost, type) else {"cost": cost}
     given = {name: emulated.guarded(np.ascontiguousarray(x)) for name, x in given.items()}
     problem = _Problem(n=n, m=m, maximize=maximize, dims=dims, metric=metric)
-    problem.cost_dtype = _DTYPES.index(str(np.dtype(cost if isinstance(cost, type) else cost.dtype)))
+    problem.cost_dtype = _DTYPES.index(
+        str(np.dtype(cost if isinstance(cost, type) else cost.dtype))
+    )
     problem.mass_dtype = _DTYPES.index(str(supply.dtype))
     problem.result_dtype = _DTYPES.index("float64")
     for name, x in [*given.items(), *zip(_RESULTS, found, strict=True)]:
@@ -180,7 +182,7 @@ def test_points(library, metric, dtype):
 
 
 def test_few_columns(library):
-    """More holdings of a column than a warp has lanes; more growth of segments than the pool has."""
+    """More holdings of a column than a warp has lanes."""
     random = np.random.default_rng(8)
     cost = random.random((2, 150, 3)).astype(np.float32)
     cost[1] = cost[1].argsort(1) + cost[1] / 99

@@ -54,8 +54,8 @@ struct Auction {
     team.sync();
   }
 
-  // Begins a scale: frees the mass that pays more than epsilon above the least of its row. The other
-  // holdings move to the other pool.
+  // Begins a scale: frees the mass that pays more than epsilon above the least of its row. The
+  // other holdings move to the other pool.
   __device__ void begin() {
     const RowScan<C> scan{c, w.v, 0};
     team.each_by_warp(c.p.n, [&](int64_t i) {
@@ -149,7 +149,8 @@ struct Auction {
       if (h.lane == 0) w.v[j] = fminf(w.v[j], level);
     }
     const unsigned lanes = __ballot_sync(kAllLanes, kept > 0);
-    if (kept > 0) h.pool[s.first + __popc(lanes & lanes_below(h.lane))] = {kept, own.level, own.row};
+    if (kept > 0)
+      h.pool[s.first + __popc(lanes & lanes_below(h.lane))] = {kept, own.level, own.row};
     if (h.lane != 0) return;
     w.segment[j] = {s.first, __popc(lanes), s.room};
     w.held[j] = held;
@@ -210,8 +211,8 @@ struct Auction {
       shares *= 2;
     }
     if (shares == 1) {
-      return team.each_by_warp(
-          count, [&](int64_t k) { bid(int32_t(k), rows[k], scan.of_row(rows[k])); });
+      return team.each_by_warp(count,
+                               [&](int64_t k) { bid(int32_t(k), rows[k], scan.of_row(rows[k])); });
     }
     const int32_t width = (m + shares - 1) / shares, warp = team.warp_of_block();
     const int32_t k = warp / shares * team.blocks + team.rank, first = warp % shares * width;
@@ -300,9 +301,7 @@ __device__ const Holding* hold_auction(Team team, C c, const Workspace& w, bool 
   Auction<C> auction{team, c, w};
   auction.hold(warm);
   team.sync();
-  team.one([&] {
-    w.control->bids = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX);
-  });
+  team.one([&] { w.control->bids = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX); });
   return auction.holdings().pool;
 }
 

@@ -76,7 +76,8 @@ struct PointRow {
     };
     switch (p.metric) {
       case assignment::Metric::kL1:
-        return sum([](double s, double x, double y) { return __dadd_rn(s, fabs(__dsub_rn(x, y))); });
+        return sum(
+            [](double s, double x, double y) { return __dadd_rn(s, fabs(__dsub_rn(x, y))); });
       case assignment::Metric::kCosine:
         return __dsub_rn(
             1, sum([](double s, double x, double y) { return __dadd_rn(s, __dmul_rn(x, y)); }));

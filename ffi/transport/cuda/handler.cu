@@ -4,8 +4,8 @@
 
 #include "common/cuda/check.h"
 #include "common/cuda/cooperative_launch.h"
-#include "transport/cuda/team.cuh"
 #include "transport/cuda/kernels.h"
+#include "transport/cuda/team.cuh"
 #include "transport/cuda/workspace.h"
 #include "transport/decode.h"
 
@@ -17,8 +17,8 @@ namespace {
 int blocks_of_each(const Batch& batch, int multiprocessors) {
   constexpr int64_t kPairs = 1 << 16;  // of a block, at least
   const int64_t useful = batch.first.n * batch.first.m / kPairs;
-  const int64_t most = std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1),
-                                         kMostBlocks);
+  const int64_t most =
+      std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
   return int(std::max<int64_t>(1, std::min(useful, most)));
 }
 

@@ -1,5 +1,5 @@
-// Exact transport on CUDA, a team of blocks for each problem: an auction supplies prices and most of
-// a plan, and the network simplex method finishes.
+// Exact transport on CUDA, a team of blocks for each problem: an auction supplies prices and most
+// of a plan, and the network simplex method finishes.
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 
@@ -88,11 +88,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     shared.barriers = 0;
     shared.problem = problem_of(batch.first, k);
-    shared.workspace = Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n,
-                                 batch.first.m);
+    shared.workspace =
+        Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n, batch.first.m);
     if (batch.state_in_shared) {
-      shared.workspace.move_state(shared.state(batch.tree_in_shared), batch.first.n,
-                                  batch.first.m);
+      shared.workspace.move_state(shared.state(batch.tree_in_shared), batch.first.n, batch.first.m);
     }
   }
   __barrier_sync_count(0, kThreads);

@@ -159,8 +159,7 @@ struct MassReader {
 };
 
 // By one block.
-__device__ inline Masses read_masses(Team team, const TransportProblem& p,
-                                     const Workspace& w) {
+__device__ inline Masses read_masses(Team team, const TransportProblem& p, const Workspace& w) {
   const int dummies = p.moved ? 1 : 0;
   const MassReader reader{team,
                           p,

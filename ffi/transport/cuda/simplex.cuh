@@ -1,8 +1,8 @@
 // The network simplex method on a strongly feasible basis (Ahuja, Magnanti and Orlin, Network
 // Flows, 1993, chapter 11). Prices are exact, in whole units.
 //
-// All warps price parts of rows and offer the best arc of each; then one block takes these arcs, the
-// best first, as long as their reduced cost is negative at the prices of the moment.
+// All warps price parts of rows and offer the best arc of each; then one block takes these arcs,
+// the best first, as long as their reduced cost is negative at the prices of the moment.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 
@@ -12,8 +12,8 @@ namespace jaxmatch::transport {
 
 template <class C>
 struct Simplex {
-  const Tree<C> t;   // of the first block
-  const Team team;   // of all
+  const Tree<C> t;  // of the first block
+  const Team team;  // of all
   const Workspace& w;
 
   // The best arc from row i to columns from `first` to `last`, by one warp. Every lane gets it.
@@ -76,8 +76,8 @@ struct Simplex {
     return count;
   }
 
-  // The first block lets these arcs enter the basis, as long as their reduced cost is negative. Each
-  // thread has one of them at a time. Returns the number of pivots.
+  // The first block lets these arcs enter the basis, as long as their reduced cost is negative.
+  // Each thread has one of them at a time. Returns the number of pivots.
   __device__ int32_t enter(int32_t count) const {
     int32_t pivots = 0;
     for (int32_t before = -1; before < pivots;) {

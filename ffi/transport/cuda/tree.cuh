@@ -14,8 +14,8 @@
 
 namespace jaxmatch::transport {
 
-// Those of a thread's nodes that a pass has marked, in the order of each_node(). The last bit stands
-// for all that are left.
+// Those of a thread's nodes that a pass has marked, in the order of each_node(). The last bit
+// stands for all that are left.
 struct Marks {
   static constexpr int kBits = 32;
   uint32_t bits = 0, next = 1;
@@ -95,8 +95,8 @@ struct Tree {
       on_cycle.append(on);
       if (!on || leads_up(x) != of_from) return;
       const uint64_t flow = uint64_t(w.flow[x]);
-      const uint64_t here = of_from ? rank(kOfFrom, own.size(), x)
-                                    : rank(kOfTo, nodes + 1 - own.size(), x);
+      const uint64_t here =
+          of_from ? rank(kOfFrom, own.size(), x) : rank(kOfTo, nodes + 1 - own.size(), x);
       if (flow > least || (flow == least && here > last)) return;
       least = flow;
       last = here;
@@ -124,10 +124,10 @@ struct Tree {
   }
 
   // Cuts the subtree at `leaves` off, hangs it by its node `in` from `out`, with `mass` on the new
-  // arc, and raises u by `raise` in it, and lowers v. Its tour is rotated to begin at `in`; each arc
-  // between `in` and `leaves` then belongs to its other end, and is passed in the other direction.
-  __device__ void move(int32_t in, int32_t out, int32_t leaves, int64_t mass,
-                       int64_t raise) const {
+  // arc, and raises u by `raise` in it, and lowers v. Its tour is rotated to begin at `in`; each
+  // arc between `in` and `leaves` then belongs to its other end, and is passed in the other
+  // direction.
+  __device__ void move(int32_t in, int32_t out, int32_t leaves, int64_t mass, int64_t raise) const {
     const Visit cut = tour[leaves];
     const int32_t at_in = tour[in].first, at_out = tour[out].first;
     const int32_t length = 2 * cut.size(), inside = length - 2, skipped = at_in - cut.first;

@@ -77,26 +77,26 @@ struct Workspace {
   uint64_t* arrivals;  // at barriers of several blocks; zero at launch
   Slots* slots;        // [2]
   Control* control;
-  int64_t *supply, *demand;                // [n], [m] in units
-  int64_t *rest, *held;                    // [n] free mass, [m]
-  int64_t* price;                          // [nodes] u of rows, v of columns, in whole units
-  int64_t* flow;                           // [nodes] of the arc to the parent
-  uint64_t* key;                           // [entries] arcs: row << 32 | column
-  int64_t* mass;                           // [entries] of arcs, or costs of those that may enter
-  float *v, *u;                            // of the auction: [m] prices, [n] least reduced costs
-  float* shadow;                           // [nodes] of the prices, rounded
-  double *row_dual, *col_dual;             // [n], [m]
-  Holding* pool[2];                        // [holdings] in scales in turn
-  Segment* segment;                        // [m]
-  int32_t* head;                           // [m] the first bid of this round; kNone if taken
-  Bid* bid;                                // [n] of listed rows
-  int32_t* bid_col;                        // [n] their columns, or kNone
-  int32_t* list[2];                        // [n] rows with free mass, in rounds in turn
-  Visit* tour;             // [nodes + 1] of a tree that exceeds the shared memory
-  int32_t* above;          // [nodes + 1] parents
-  Turned* turned;          // [nodes]
-  int32_t* in_forest;      // [entries] flags of arcs
-  int32_t* scratch[4];     // [nodes + 1]
+  int64_t *supply, *demand;     // [n], [m] in units
+  int64_t *rest, *held;         // [n] free mass, [m]
+  int64_t* price;               // [nodes] u of rows, v of columns, in whole units
+  int64_t* flow;                // [nodes] of the arc to the parent
+  uint64_t* key;                // [entries] arcs: row << 32 | column
+  int64_t* mass;                // [entries] of arcs, or costs of those that may enter
+  float *v, *u;                 // of the auction: [m] prices, [n] least reduced costs
+  float* shadow;                // [nodes] of the prices, rounded
+  double *row_dual, *col_dual;  // [n], [m]
+  Holding* pool[2];             // [holdings] in scales in turn
+  Segment* segment;             // [m]
+  int32_t* head;                // [m] the first bid of this round; kNone if taken
+  Bid* bid;                     // [n] of listed rows
+  int32_t* bid_col;             // [n] their columns, or kNone
+  int32_t* list[2];             // [n] rows with free mass, in rounds in turn
+  Visit* tour;                  // [nodes + 1] of a tree that exceeds the shared memory
+  int32_t* above;               // [nodes + 1] parents
+  Turned* turned;               // [nodes]
+  int32_t* in_forest;           // [entries] flags of arcs
+  int32_t* scratch[4];          // [nodes + 1]
   int64_t nodes, holdings, entries, bytes;
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
