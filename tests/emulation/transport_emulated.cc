@@ -28,6 +28,7 @@ inline double __dsqrt_rn(double a) { return std::sqrt(a); }
 
 // The emulator comes first.
 #include "transport/cuda/kernel.cuh"
+#include "transport/cuda/pick.h"
 
 namespace jaxmatch::assignment {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
@@ -45,7 +46,9 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     if (yes) shared_bytes += more;
     return yes;
   };
-  TransportBatch batch{*first, blocks};
+  TransportBatch batch{};
+  batch.first = *first;
+  batch.blocks = blocks;
   batch.tree_in_shared = fits(tree_bytes(n + m + 1));
   batch.state_in_shared = blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
   batch.workspace = static_cast<char*>(workspace);

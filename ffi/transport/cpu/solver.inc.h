@@ -121,9 +121,9 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
   const double value = write_plan(p, f, c, b, w.given, masses.unit, w.first, w.order);
   write_real(p.value, p.result_dtype, 0, value * masses.unit);
   double gap = 0;
-  // A cost is wrong by half a unit, a mass by one.
+  // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
-  if (masses.rounded) gap += double(p.n + p.m) * masses.unit * most;
+  if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
   gap *= 1 + 0x1p-50;
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_inff());

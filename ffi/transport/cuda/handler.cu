@@ -4,7 +4,7 @@
 
 #include "common/cuda/check.h"
 #include "common/cuda/cooperative_launch.h"
-#include "transport/cuda/kernels.h"
+#include "transport/cuda/pick.h"
 #include "transport/cuda/team.cuh"
 #include "transport/cuda/workspace.h"
 #include "transport/decode.h"
@@ -42,7 +42,9 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
     if (yes) shared_bytes += more;
     return yes;
   };
-  TransportBatch work{batch.first, blocks_of_each(batch, gpu.multiprocessors)};
+  TransportBatch work{};
+  work.first = batch.first;
+  work.blocks = blocks_of_each(batch, gpu.multiprocessors);
   work.tree_in_shared = fits(tree_bytes(n + m + 1));
   work.state_in_shared =
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));

@@ -37,25 +37,6 @@ using TransportKernel = void (*)(TransportBatch);
 template <class Type>
 TransportKernel pick_transport_kernel();
 
-inline TransportKernel transport_kernel_for(const TransportProblem& p) {
-  if (p.row_points) {
-    return p.cost_dtype == Dtype::kF64 ? pick_transport_kernel<DoublePoints>()
-                                       : pick_transport_kernel<FloatPoints>();
-  }
-  switch (p.cost_dtype) {
-    case Dtype::kF64:
-      return pick_transport_kernel<Doubles>();
-    case Dtype::kS32:
-      return pick_transport_kernel<Integers>();
-    case Dtype::kS64:
-      return pick_transport_kernel<LongIntegers>();
-    case Dtype::kF32:
-      return pick_transport_kernel<Floats>();
-    default:
-      return pick_transport_kernel<NarrowFloats>();
-  }
-}
-
 }  // namespace jaxmatch::transport
 
 #endif  // JAXMATCH_CUDA_TRANSPORT_KERNELS_H_
