@@ -98,15 +98,15 @@ def test_the_twin_in_rational_arithmetic(kind, mass, on, optimised):
     rng = np.random.default_rng(3)
     cost = "float64" if on else "float32"
     many = [random_problem(rng, 4, 4, kind, cost, mass) for _ in range(400)]
-    many = [(arrays, given) for arrays, given in many if not given["maximize"]][:100]
+    many = [(arrays, options) for arrays, options in many if not options["maximize"]][:100]
     with x64(on):
         arrays = [jnp.asarray(np.stack(x)) for x in zip(*(x for x, _ in many), strict=True)]
         options = {k: jnp.asarray(np.stack([x[k] for _, x in many])) for k in many[0][1]}
         res = to_numpy(jm.solve_transport(*arrays, method="xla", **options | {"maximize": False}))
     seen = set()
-    for k, (one, given) in enumerate(many):
+    for k, (one, options) in enumerate(many):
         own = problem(res, k)
-        seen.add(assert_true(*one, own, **given) if on else assert_near(one, own, given))
+        seen.add(assert_true(*one, own, **options) if on else assert_near(one, own, options))
     assert "OPTIMAL" in seen
 
 
@@ -214,7 +214,7 @@ def flow_problem(seed: int, n: int, m: int, kind: str) -> tuple[Any, Any, Any, d
 
 def arcs_of(cost: Any, supply: Any, demand: Any, given: dict[str, Any]) -> list[tuple[int, ...]]:
     """Tail, head, capacity and cost, from node 0 to node 1; and the flow."""
-    (n, m), most = cost.shape, int(supply.sum() + demand.sum())
+    n, most = len(supply), int(supply.sum() + demand.sum())
     arcs = [(0, 2 + i, int(x), 0) for i, x in enumerate(supply)]
     arcs += [(2 + n + j, 1, int(x), 0) for j, x in enumerate(demand)]
     arcs += [(2 + i, 2 + n + j, most, int(cost[i, j])) for i, j in np.argwhere(np.isfinite(cost))]
