@@ -29,12 +29,14 @@ def options_of(kind: str, moved: Any, unmatched: Any) -> dict[str, Any]:
 # Nothing
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n, m", [(0, 3), (3, 0), (0, 0)])
+# The twin is compiled for each case, so it has fewer.
+EMPTY = [(*size, kind, METHODS[0]) for size in ((0, 3), (3, 0), (0, 0)) for kind in KINDS]
+EMPTY += [(0, 3, "partial", "xla"), (3, 0, "unmatched", "xla"), (0, 0, "all", "xla")]
+
+
+@pytest.mark.parametrize("n, m, kind, method", EMPTY)
 def test_no_rows_or_no_columns(n, m, kind, method, platform):
-    batches = ((), (2,)) if platform == "cpu" else ((2,),)
-    for batch in batches:
+    for batch in ((), (2,)) if (platform, method) == ("cpu", METHODS[0]) else ((2,),):
         cost = jnp.zeros((*batch, n, m))
         mass = 0 if kind == "all" else 2
         a, b = (jnp.full((*batch, k), mass) for k in (n, m))
@@ -55,10 +57,11 @@ def test_no_rows_or_no_columns(n, m, kind, method, platform):
             assert (res.status == Status.UNBALANCED).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, method", [*((kind, METHODS[0]) for kind in KINDS), ("partial", "xla")]
+)
 def test_no_problems(kind, method, platform):
-    for shape in ((0, 2, 3), (2, 0, 2, 3)):
+    for shape in ((0, 2, 3), (2, 0, 2, 3))[: 2 if method == METHODS[0] else 1]:
         cost, given = jnp.zeros(shape), options_of(kind, 1, 5.0)
         a, b = jnp.ones((*shape[:-2], 2)), jnp.ones(3) * 2 / 3
         for solve in (jm.solve_transport, jax.jit(jm.solve_transport, static_argnames="method")):
@@ -74,7 +77,7 @@ def test_no_problems(kind, method, platform):
 def test_no_mass(method, platform):
     """The optimum moves nothing, whatever is forbidden, and the duals still prove it."""
     cost = jnp.array([[3.0, -4.0, INF], [INF, INF, INF]])
-    for mass in (jnp.int32, jnp.float32):
+    for mass in (jnp.int32, jnp.float32)[: 2 if method == METHODS[0] else 1]:
         a, b = jnp.zeros(2, mass), jnp.zeros(3, mass)
         for kind in KINDS:
             given = options_of(kind, 0, jnp.array([1.0, -2.0]))
@@ -129,8 +132,8 @@ def test_every_cost_dtype_with_every_mass_dtype(on, platform):
             assert res.cost.dtype == res.gap.dtype == res.row_dual.dtype == jnp.result_type(float)
             wider = {"uint8": "int32", "float16": "float32"}.get(mass, mass)
             assert res.mass.dtype == wider and res.rows.dtype == res.status.dtype == jnp.int32
-        one = c.astype(int) if "float" not in cost else c
-        assert assert_true(one, a, b, to_numpy(res), **given) == "OPTIMAL"
+        res, one = to_numpy(res), c.astype(int) if "float" not in cost else c
+        assert assert_true(one, a, b, res, **given) == "OPTIMAL"
         assert res.gap == 0
 
 
@@ -148,12 +151,15 @@ def test_the_twin_takes_narrow_dtypes(cost, mass):
 def test_supply_and_demand_of_two_dtypes():
     cost = np.array([[1.0, 2], [3, 4]], np.float32)
     for one, other, expected in (
-        ("int32", "float32", "float32"), ("float32", "int8", "float32"), ("uint8", "int32", "int32"),
-        ("int64", "int32", "int64"), ("float32", "float64", "float64"),
-    ):  # fmt: skip
+        ("int32", "float32", "float32"),
+        ("float32", "int8", "float32"),
+        ("uint8", "int32", "int32"),
+        ("int64", "int32", "int64"),
+        ("float32", "float64", "float64"),
+    ):
         a, b = np.array([1, 3]).astype(one), np.array([2, 2]).astype(other)
         res = jm.solve_transport(cost, a, b)
-        assert (res.mass.dtype, res.cost) == (expected, 2 * 2 + 3 * 2 + 1 - 2 + 3 - 1 - 0)
+        assert (res.mass.dtype, res.cost) == (expected, 2 + 3 * 2 + 4)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -278,7 +284,8 @@ def test_statuses(table, method, platform):
     cost, a, b, *more = (np.array(x) for x in columns)
     options = {"partial": "partial", "unmatched": "unmatched_cost"}
     masses = ("float32", "float64") if table == "floats" else ("int32", "float32", "int64")
-    for mass, maximize in zip(masses, (False, True, False), strict=False):
+    masses = masses if method == METHODS[0] else masses[1:2]
+    for mass, maximize in zip(masses, (True, False, False), strict=False):
         wide = mass in WIDE
         real = np.float64 if wide else np.float32
         sign = -1 if maximize else 1
