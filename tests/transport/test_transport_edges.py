@@ -68,6 +68,7 @@ def test_no_problems(kind, method, platform):
             res = solve(cost, a, b, method=method, **given)
             assert res.status.shape == shape[:-2] and res.rows.shape == (*shape[:-2], 4)
             assert res.row_dual.shape == shape[:-1] and res.col_dual.shape == (*shape[:-2], 3)
+            assert res.todense().shape == shape
         assert jm.check_transport(cost, a, b, res, **given).gap.shape == shape[:-2]
     grad = jax.grad(lambda c: jm.solve_transport(c, a, b, method=method, **given).cost.sum())
     assert grad(cost).shape == shape
