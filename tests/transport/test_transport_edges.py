@@ -80,7 +80,7 @@ def test_no_mass(method, platform):
     cost = jnp.array([[3.0, -4.0, INF], [INF, INF, INF]])
     for mass in (jnp.int32, jnp.float32)[: 2 if method == METHODS[0] else 1]:
         a, b = jnp.zeros(2, mass), jnp.zeros(3, mass)
-        for kind in KINDS:
+        for kind in KINDS if method == METHODS[0] else ("unmatched",):
             given = options_of(kind, 0, jnp.array([1.0, -2.0]))
             res = jm.solve_transport(cost, a, b, method=method, **given)
             assert (res.status, res.cost, res.gap) == (Status.OPTIMAL, 0, 0)
@@ -138,8 +138,9 @@ def test_every_cost_dtype_with_every_mass_dtype(on, platform):
         assert res.gap == 0
 
 
-@pytest.mark.parametrize("mass", ["int32", "float32"])
-@pytest.mark.parametrize("cost", ["bfloat16", "float16", "int32"])
+@pytest.mark.parametrize(
+    "cost, mass", [("bfloat16", "int32"), ("float16", "float32"), ("int32", "float32")]
+)
 def test_the_twin_takes_narrow_dtypes(cost, mass):
     rng = np.random.default_rng(2)
     c = rng.integers(-9, 60, (8, 3, 4)).astype(numpy_dtype(cost))
@@ -167,8 +168,9 @@ def test_supply_and_demand_of_two_dtypes():
 # Masks
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, method", [*((kind, METHODS[0]) for kind in KINDS), ("unmatched", "xla")]
+)
 def test_masked_rows_and_columns_may_hold_anything(kind, method, platform):
     """As if they were left out: of the costs, the masses, the unmatched costs and warm starts."""
     rng = np.random.default_rng(3)
@@ -277,8 +279,9 @@ OF_UNMATCHED = [
 TABLES = {"all": OF_ALL, "floats": OF_FLOATS, "partial": OF_PARTIAL, "unmatched": OF_UNMATCHED}
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "table, method", [*((x, METHODS[0]) for x in TABLES), ("partial", "xla"), ("unmatched", "xla")]
+)
 def test_statuses(table, method, platform):
     """All in one batch: no problem disturbs another."""
     expected, *columns = zip(*TABLES[table], strict=True)
@@ -299,10 +302,11 @@ def test_statuses(table, method, platform):
             arrays = [jnp.asarray(x) for x in arrays]
             given = {k: x if k == "maximize" else jnp.asarray(x) for k, x in given.items()}
             res = jm.solve_transport(*arrays, method=method, **given)
-            check = jm.check_transport(*arrays, res, **given)
+            if mass == masses[0]:
+                check = jm.check_transport(*arrays, res, **given)
+                np.testing.assert_array_equal(check.optimal, res.status == Status.OPTIMAL)
             res = to_numpy(res)
         assert [Status(int(x)) for x in res.status] == [*expected]
-        np.testing.assert_array_equal(check.optimal, res.status == Status.OPTIMAL)
         for k, status in enumerate(expected):
             if status != Status.OPTIMAL:
                 assert_failed(problem(res, k))
@@ -312,8 +316,9 @@ def test_statuses(table, method, platform):
                 assert_true(*(np.asarray(x)[k] for x in arrays), problem(res, k), **one)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, method", [*((kind, METHODS[0]) for kind in KINDS), ("all", "xla"), ("partial", "xla")]
+)
 def test_sums_of_long_integers_near_their_limit(kind, method, platform):
     """2^60 - 1 units are solved to the last one, 2^60 overflow."""
     most = 2**60
@@ -357,7 +362,7 @@ def test_int32_masses_may_sum_beyond_int32(platform):
 def test_long_integer_costs_near_their_limit(method, platform):
     """2 (k + 1) max|C| may be up to 2^61, with mass in k rows and columns at least."""
     with x64(True):
-        for k in (1, 2, 3):
+        for k in (2,) if method == "xla" else (1, 2, 3):
             limit = 2**60 // (k + 1)
             cost = jnp.full((k, 4), limit).at[0, 0].set(-limit)
             a, b = jnp.full(k, 4), jnp.full(4, k)
@@ -376,6 +381,8 @@ def test_partial_plans_of_the_least_integers(method, platform):
     for least in (-(2**31), -(2**31) + 1, -(2**31) + 2):
         cost = jnp.array([[5, 2**31 - 1], [least, least]], jnp.int32)
         for maximize, best in ((False, least), (True, 2**31 - 1)):
+            if maximize and method == "xla":
+                continue  # to compile less
             res = jm.solve_transport(cost, a, a, partial=1, maximize=maximize, method=method)
             if res.status == Status.OVERFLOW:
                 continue

