@@ -194,17 +194,15 @@ def test_in_a_scan(platform):
 
 def test_methods_agree(platform):
     """On the optimum; the plans may differ, so each is proved by itself."""
-    for kind in ("partial", "unmatched"):
-        given = problems(9, kind)
-        arrays = arrays_of(given)
-        one, other = (to_numpy(jax.jit(solver(given, method))(*arrays)) for method in METHODS)
-        np.testing.assert_array_equal(one.status, other.status)
-        np.testing.assert_allclose(one.cost, other.cost, rtol=1e-5, atol=1e-6)
-        options = {k: jnp.asarray(x) for k, x in list(given.items())[3:]}
-        for res in (one, other):
-            check = jm.check_transport(*arrays[:3], res, **options)
-            np.testing.assert_array_equal(check.valid | (res.status != 0), True)
-            assert (check.gap[res.status == 0] < 1e-5).all()
+    given = problems(9, "unmatched")
+    arrays = arrays_of(given)
+    one, other = (to_numpy(jax.jit(solver(given, method))(*arrays)) for method in METHODS)
+    np.testing.assert_array_equal(one.status, other.status)
+    np.testing.assert_allclose(one.cost, other.cost, rtol=1e-5, atol=1e-6)
+    for res in (one, other):
+        check = jm.check_transport(*arrays[:3], res, unmatched_cost=arrays[3])
+        assert (np.asarray(check.valid) | (res.status != 0)).all()
+        assert (np.asarray(check.gap)[res.status == 0] < 1e-5).all()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -333,9 +331,11 @@ def test_warm_starts(kind, platform):
             start = -start if maximize and name != "own" else start
             again = jm.solve_transport(*signed, maximize=maximize, warm_start=start, **options)
             np.testing.assert_array_equal(again.status, res.status, err_msg=name)
-            np.testing.assert_allclose(sign * again.cost, res.cost, rtol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                sign * again.cost, res.cost, rtol=1e-6, atol=1e-6, err_msg=name
+            )
             check = jm.check_transport(*signed, again, maximize=maximize, **options)
-            assert (check.gap[res.status == 0] < 1e-4).all(), name
+            assert (np.asarray(check.gap)[res.status == 0] < 1e-4).all(), name
 
 
 def test_warm_starts_of_other_sizes_of_masses():
