@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from exact import as_fraction
+from helpers import numpy_dtype
 
 import jaxmatch as jm
 
@@ -179,6 +180,34 @@ def best_of_all_bases(cost: Any, supply: Numbers, demand: Numbers) -> Fraction |
         if not remaining and not any(rest) and (best is None or total < best):
             best = total
     return best
+
+
+def random_problem(
+    rng: Any, n: int, m: int, kind: str, cost: str, mass: str, whole: bool = False
+) -> tuple[tuple[Any, Any, Any], dict[str, Any]]:
+    """Costs with ties or of many digits, some forbidden; even, sparse or lopsided masses."""
+    maximize = bool(rng.integers(2))
+    size = 1 if whole or rng.random() < 0.5 else 97.3
+    c = (size * rng.integers(-9, 10, (n, m))).astype(numpy_dtype(cost))
+    if "float" in cost:
+        c[rng.random((n, m)) < rng.choice([0, 0.15])] = -np.inf if maximize else np.inf
+    if "int" in mass:
+        a = rng.integers(0, 7, n)
+        b = rng.multinomial(a.sum(), np.ones(m) / m) if kind == "all" else rng.integers(0, 7, m)
+        moved = rng.integers(0, min(a.sum(), b.sum()) + 1)
+    else:
+        most = rng.choice([1, 0.1])
+        # None so small that the grid loses it.
+        a, b = (rng.dirichlet(np.full(k, most)) + 1e-9 * (rng.random(k) < 0.8) for k in (n, m))
+        a, b = (np.where(x < 1e-12, 0, x) for x in (a, b))
+        a, b = a / a.sum(), b / b.sum() * (1 if kind == "all" else rng.choice([0.6, 1, 3]))
+        moved = min(a.sum(), b.sum()) * rng.choice([0, 0.1, 0.8])
+    given: dict[str, Any] = {"maximize": maximize}
+    if kind == "partial":
+        given["partial"] = np.asarray(moved, mass)
+    if kind == "unmatched":
+        given["unmatched_cost"] = rng.integers(-9, 10, n).astype(c.dtype)
+    return (c, a.astype(mass), b.astype(mass)), given
 
 
 # ---------------------------------------------------------------------------------------------

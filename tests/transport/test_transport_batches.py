@@ -256,6 +256,23 @@ def test_meshes(axis, kind, devices):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("axis", [AxisType.Auto, AxisType.Explicit], ids=str)
+def test_dense_plans_on_meshes(axis, devices):
+    given = problems(16, "all")
+    arrays, solve = arrays_of(given), solver(given, "network_simplex")
+    dense = jax.jit(lambda *x: solve(*x).todense())
+    expected = to_numpy(dense(*arrays))
+    mesh = jax.make_mesh((len(devices),), ("batch",), axis_types=(axis,), devices=devices)
+    over = NamedSharding(mesh, PartitionSpec("batch"))
+    with jax.set_mesh(mesh):
+        placed = [jax.device_put(x, over) for x in arrays]
+        program = dense.lower(*placed).compile()
+        assert collectives(program.as_text()) == []
+        got = program(*placed)
+    assert got.sharding.is_equivalent_to(over, 3)
+    assert_same_bits(got, expected)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_shard_map_and_vmap_on_meshes(method, devices):
     given = problems(11, "unmatched")
