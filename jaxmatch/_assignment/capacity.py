@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -292,12 +293,19 @@ def _duals(
 def _counts(col4row: Int[Array, "... n"], m: int, xp: Any) -> Int[Array, "... m"]:
     """How many rows each column has."""
     batch = col4row.shape[:-1]
-    size = int(np.prod(batch, dtype=np.int64)) * m
-    first = xp.arange(0, size, m, dtype=np.int32) if size else xp.zeros(size, np.int32)
-    at = xp.where(col4row < 0, size, col4row + first.reshape(*batch, 1)) if size else col4row * 0
-    at = at.reshape(-1)
-    counts = np.bincount(at, minlength=size + 1) if xp is np else jnp.bincount(at, length=size + 1)
-    return counts[:size].reshape(*batch, m).astype(np.int32)  # type: ignore[return-value]
+    if xp is np:
+        first = np.arange(0, int(np.prod(batch, dtype=np.int64)) * m, m, dtype=np.int64)
+        at = (col4row + first.reshape(*batch, 1))[col4row >= 0] if m else np.zeros(0, np.int64)
+        counts = np.bincount(at, minlength=len(first) * m)
+        return counts.reshape(*batch, m).astype(np.int32)  # type: ignore[return-value]
+
+    def count(cols: Array) -> Array:
+        return jnp.zeros(m, jnp.int32).at[jnp.where(cols < 0, m, cols)].add(1, mode="drop")
+
+    # A batch that is divided over devices stays so under `vmap`.
+    for _ in batch:
+        count = jax.vmap(count)
+    return count(col4row)
 
 
 def _merged(

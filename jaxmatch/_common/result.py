@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -299,12 +298,15 @@ class Transport(Result):
             dense = np.zeros((*batch, n * m + 1), self.mass.dtype)  # the last for unused entries
             np.put_along_axis(dense, np.where(self.rows < 0, n * m, flat), self.mass, -1)
             return dense[..., :-1].reshape(*batch, n, m)  # type: ignore[return-value]
-        count = math.prod(batch)
-        flat = jnp.where(self.rows < 0, n * m, flat).reshape(count, -1)
-        dense = jnp.zeros((count, n * m), self.mass.dtype)
-        mass = self.mass.reshape(count, -1)
-        dense = dense.at[jnp.arange(count)[:, None], flat].set(mass, mode="drop")
-        return dense.reshape(*batch, n, m)
+
+        def dense_plan(at: Array, mass: Array) -> Array:
+            plan = jnp.zeros(n * m, mass.dtype).at[at].set(mass, mode="drop")
+            return plan.reshape(n, m)
+
+        # A batch that is divided over devices stays so under `vmap`.
+        for _ in batch:
+            dense_plan = jax.vmap(dense_plan)
+        return dense_plan(jnp.where(self.rows < 0, n * m, flat), self.mass)
 
 
 @jax.tree_util.register_dataclass

@@ -15,13 +15,14 @@ import numpy as np
 
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.result import Transport
+from jaxmatch._common.status import Status
 from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.problem import TransportProblem
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Num
+    from jaxtyping import Array, Bool, Num
 
 
 def as_unmatched_cost(
@@ -57,7 +58,7 @@ def with_dummies(
     cost = problem.cost
     *batch, n, m = cost.shape
     if unmatched_cost is None:
-        unmatched, both = xp.zeros((*batch, n), cost.dtype), _forbidding(problem, maximize, xp)
+        unmatched, both = xp.zeros((*batch, n), cost.dtype), _forbidding(problem, maximize, xp)[0]
     else:
         cost = cost.astype(unmatched_cost.dtype)
         unmatched, both = unmatched_cost, xp.zeros(batch, cost.dtype)
@@ -82,21 +83,48 @@ def with_dummies(
     )
 
 
-def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array, "..."]:
-    """A cost that no optimal plan pays: more than any pair with mass can save."""
+def _forbidding(
+    problem: TransportProblem, maximize: bool, xp: Any
+) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
+    """A cost that no optimal plan pays, and whether the dtype has none.
+
+    It is more than any pair with mass can save.
+    """
     cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
-        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype)
+        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
     if row_mask is not None:
         cost = xp.where(row_mask[..., :, None], cost, 0)
     if col_mask is not None:
         cost = xp.where(col_mask[..., None, :], cost, 0)
-    if maximize:
-        return -1 - cost.max((-2, -1), initial=0)
-    least = cost.min((-2, -1), initial=0)
     most = np.iinfo(cost.dtype).max
-    return xp.where(least <= -most, most, 1 - xp.maximum(least, -most + 1)).astype(cost.dtype)
+    if maximize:
+        greatest = cost.max((-2, -1), initial=0)
+        return -1 - greatest, xp.zeros(batch, bool)
+    least = cost.min((-2, -1), initial=0)
+    too_wide = least < 1 - most
+    return xp.where(too_wide, most, 1 - xp.where(too_wide, 0, least)).astype(cost.dtype), too_wide
+
+
+def cannot_forbid(problem: TransportProblem, *, maximize: bool, xp: Any) -> Bool[Array, "..."]:
+    """Whether no integer is great enough to keep mass from moving between the dummies."""
+    return _forbidding(problem, maximize, xp)[1]
+
+
+def overflowed(res: Transport, where: Bool[Array, "..."], xp: Any) -> Transport:
+    """Replaces results by those of status `OVERFLOW`."""
+    each = where[..., None]
+    return Transport(
+        rows=xp.where(each, -1, res.rows).astype(res.rows.dtype),
+        cols=xp.where(each, -1, res.cols).astype(res.cols.dtype),
+        mass=xp.where(each, 0, res.mass).astype(res.mass.dtype),
+        cost=xp.where(where, np.nan, res.cost).astype(res.cost.dtype),
+        row_dual=xp.where(each, np.nan, res.row_dual).astype(res.row_dual.dtype),
+        col_dual=xp.where(each, np.nan, res.col_dual).astype(res.col_dual.dtype),
+        gap=xp.where(where, np.nan, res.gap).astype(res.gap.dtype),
+        status=xp.where(where, Status.OVERFLOW, res.status).astype(res.status.dtype),
+    )
 
 
 def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:

@@ -20,7 +20,13 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
 from jaxmatch._transport import xla as _xla_transport
-from jaxmatch._transport.dummies import as_unmatched_cost, with_dummies, without_dummies
+from jaxmatch._transport.dummies import (
+    as_unmatched_cost,
+    cannot_forbid,
+    overflowed,
+    with_dummies,
+    without_dummies,
+)
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem, as_problem
 
@@ -84,7 +90,7 @@ def solve_transport(
       several plans another one may be found. Duals that are not finite are ignored. No gradient
       flows through it.
     - `method`: `"network_simplex"`: an auction with ε-scaling supplies a plan that the network
-      simplex method improves, one thread or one block of a GPU for each problem; `"xla"`: the
+      simplex method improves, one thread, or blocks of a GPU, for each problem; `"xla"`: the
       pure-JAX twin for any platform, by successive shortest paths, slow beyond a few hundred rows.
       `"auto"` is the first on the CPU and on CUDA, the second elsewhere.
 
@@ -96,7 +102,8 @@ def solve_transport(
     **Status:** `OPTIMAL`; `INFEASIBLE` if forbidden pairs leave no plan; `UNBALANCED` if the sums
     differ or `partial` exceeds one of them; `INVALID_MASS` for masses that are negative, infinite
     or NaN; `INVALID_COST` for costs that are NaN or infinite on the wrong side; `OVERFLOW` for sums
-    of integers from 2^60 on, and if 2 (min(n, m) + 1)·max|C| exceeds 2^61.
+    of integers from 2^60 on, if 2 (min(n, m) + 1)·max|C| exceeds 2^61, and with `partial` if an
+    integer cost is one of the two least of its dtype.
 
     **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality where mass moves;
     Σ a_i u_i + Σ b_j v_j is the optimum. With `unmatched_cost` r: u_i ≤ r_i, with equality where
@@ -171,7 +178,10 @@ def _with_dummies(
         return solve(problem)
     xp = options.pop("xp", jnp)
     res = solve(with_dummies(problem, unmatched_cost, xp=xp, **options))
-    return without_dummies(res, problem, xp=xp)
+    res = without_dummies(res, problem, xp=xp)
+    if unmatched_cost is not None or jnp.issubdtype(problem.cost.dtype, jnp.floating):
+        return res
+    return overflowed(res, cannot_forbid(problem, xp=xp, **options), xp)
 
 
 @compiled(static_argnames=("maximize", "method"))

@@ -180,7 +180,7 @@ def _prove(
     dual = jnp.where(masses.rounded, jnp.maximum(greatest(u), greatest(v)), 0)
     total = sum_up(jnp.where(used, mass, 0))
     terms = _times_up(mass, slack), _times_up(total, slop)[None]
-    gap = sum_up(jnp.concatenate([*terms, _times_up(2 * (n + m) * unit, dual)[None]]))
+    gap = sum_up(jnp.concatenate([*terms, _times_up(2 * (n + 2 * m) * unit, dual)[None]]))
     chosen = jnp.where(used, c[rows, cols], 0), jnp.where(used, c_low[rows, cols], 0)
     cost = _sum_of_products(mass, mass_low, *chosen)
 
