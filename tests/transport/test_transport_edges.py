@@ -387,11 +387,11 @@ def test_partial_plans_of_the_least_integers(method, platform):
             if maximize and method == "xla":
                 continue  # to compile less
             res = jm.solve_transport(cost, a, a, partial=1, maximize=maximize, method=method)
-            if res.status == Status.OVERFLOW:
+            if least < -(2**31) + 2 and not maximize:
+                assert res.status == Status.OVERFLOW
                 continue
             assert (res.status, res.cost) == (Status.OPTIMAL, np.float32(best))
             assert res.mass.sum() == 1
-        assert res.status == Status.OPTIMAL  # the greatest fits
 
 
 def test_sums_of_floats_may_differ_by_roundings(platform):

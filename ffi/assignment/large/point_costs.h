@@ -2,7 +2,7 @@
 //
 // Computed in double precision in the order of the coordinates, without contraction, and rounded to
 // the coordinates' type: an entry has the same bits on every access, platform and device.
-// assignment/cpu/distances.h computes the same bits.
+// assignment/cpu/points.h computes the same bits.
 #ifndef JAXMATCH_LARGE_POINT_COSTS_H_
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 

@@ -22,6 +22,7 @@ T load_past_l1(const T* at) {
 // Stored costs from a column of a row on, read past the L1 cache, which the state is to stay in.
 template <class Type>
 struct StoredRow {
+  static constexpr bool kComputed = false;
   const typename Type::Raw* at;
 
   __device__ StoredRow(const TransportProblem& p, int64_t i)
@@ -32,6 +33,7 @@ struct StoredRow {
 };
 // bfloat16 and float16.
 struct NarrowRow {
+  static constexpr bool kComputed = false;
   const uint16_t* at;
   Dtype dtype;
 
@@ -46,6 +48,7 @@ struct NarrowRow {
 template <class Type>
 struct PointRow {
   using Coordinate = typename Type::Coordinate;
+  static constexpr bool kComputed = true;
   const TransportProblem& p;
   int64_t i, first;
 

@@ -22,6 +22,7 @@ template <class Type>
 struct Costs {
   using Raw = typename Type::Raw;
   static constexpr bool kInteger = Type::kIntegral;
+  static constexpr bool kComputed = RowOf<Type>::Row::kComputed;
 
   const TransportProblem& p;
   const int64_t *supply, *demand;  // pairs without either do not exist

@@ -21,7 +21,7 @@ struct RowScan {
     TwoLeast own;
     int32_t j = first + int32_t(threadIdx.x) % kWarpSize;
     const auto row = c.row(i);
-    j = include_groups<8>(row, i, j, last, own);
+    if constexpr (!C::kComputed) j = include_groups<8>(row, i, j, last, own);
     j = include_groups<4>(row, i, j, last, own);
     for (; j < last; j += kWarpSize) own.include(perturbed(row.raw(j), i, j), j);
     own.merge();

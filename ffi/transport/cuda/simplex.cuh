@@ -19,7 +19,7 @@ struct Simplex {
   // The best arc from row i to columns from `first` to `last`, by one warp. Every lane gets it.
   // Exact are only the reduced costs that may be negative.
   __device__ void price(int32_t i, int32_t first, int32_t last, int64_t& gain, int32_t& col) const {
-    constexpr int kAtOnce = 8;  // loads in flight together
+    constexpr int kAtOnce = C::kComputed ? 4 : 8;  // loads in flight together
     const C& c = t.c;
     const int64_t u = w.price[i];
     const float near = w.shadow[i];
