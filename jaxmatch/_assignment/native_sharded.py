@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
 
-
 class GatheredBlocks(NamedTuple):
     """The all-gathered blocks of all devices."""
 
