@@ -40,6 +40,7 @@ from jaxmatch._transport.check import (
     slack_of_pairs,
 )
 from jaxmatch._transport.check_costs import StoredCosts, with_unmatched
+from jaxmatch._transport.problem import TransportProblem
 
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from jaxmatch._transport.check_costs import CheckCosts
 
 
-class _Claim(NamedTuple):
+class Claim(NamedTuple):
     """Pairs and how often each is used, and the duals that prove them."""
 
     rows: Int[Array, "... k"]
@@ -72,14 +73,15 @@ def check_with_capacities(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
     )
     problem = as_capacity_problem(cost, *given, *others)
-    claim = _as_claim(result, problem.transport.cost.shape, as_plan=row_capacity is not None)
+    claim = as_claim(result, problem, as_plan=row_capacity is not None)
     return _check(*lax.stop_gradient((problem, claim)), maximize=maximize)
 
 
-def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
+def as_claim(result: Any, problem: CapacityProblem, *, as_plan: bool) -> Claim:
     kind = Transport if as_plan else CapacitatedAssignment
     require("result", result, kind, "that `solve_assignment` returns for such capacities")
-    *batch, n, m = shape
+    supply, demand = problem.transport.supply, problem.transport.demand
+    (*batch, n), m = supply.shape, demand.shape[-1]
 
     def field(name: str, size: int | None, real: bool = False) -> Array:
         """Any size, if None."""
@@ -89,7 +91,7 @@ def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
         size = x.shape[-1] if size is None and x.ndim else size
         if x.shape != (*batch, size):
             raise ValueError(
-                f"`result.{name}` must have shape {(*batch, size)} to go with `cost`, got "
+                f"`result.{name}` must have shape {(*batch, size)} to go with the costs, got "
                 f"{x.shape}."
             )
         return x if real else x.astype(jnp.int32)
@@ -101,7 +103,7 @@ def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
             raise ValueError("`rows`, `cols` and `mass` of `result` must have one shape.")
         used = times != 0
         consistent = ((rows == -1) & (cols == -1) | used).all(-1) & (times >= 0).all(-1)
-        return _Claim(rows, cols, times, consistent, v)
+        return Claim(rows, cols, times, consistent, v)
     col4row, counts = field("col4row", n), field("col_count", m)
     matched = col4row != -1
     at = jnp.where(matched, col4row, m)
@@ -113,28 +115,29 @@ def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
         count = jax.vmap(count)
     consistent = (count(at.clip(0, m)) == counts).all(-1)
     rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), col4row.shape)
-    return _Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
+    return Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
 
 
 @compiled(static_argnames="maximize")
-def _check(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> AssignmentCheck:
+def _check(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
     def check(*arguments: Any) -> AssignmentCheck:
         one = partial(_check_one, maximize=maximize)
-        for _ in problem.transport.cost.shape[:-2]:
+        for _ in problem.transport.supply.shape[:-1]:
             one = jax.vmap(one)
         return one(*arguments)
 
     return over_batch_shards(check, problem, claim, core_dims=2)
 
 
-def _check_one(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> AssignmentCheck:
+def _check_one(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
+    assert isinstance(problem.transport, TransportProblem)
     rows, cols = existing(problem.transport)
     costs = StoredCosts(problem.transport.cost, rows, cols, maximize)
     return check_pairs(costs, problem, claim, maximize=maximize)
 
 
 def check_pairs(
-    costs: CheckCosts, problem: CapacityProblem, claim: _Claim, *, maximize: bool
+    costs: CheckCosts, problem: CapacityProblem, claim: Claim, *, maximize: bool
 ) -> AssignmentCheck:
     """Checks one problem, whose costs are read through `costs`."""
     of_row, of_col = problem.transport.supply, problem.transport.demand
@@ -177,11 +180,11 @@ def check_pairs(
     above = of_col - room - least
     terms = [_times_up(room, -v), _times_up(above, v)]
     minima = costs.minima(v)
-    u, u_rest, *pairs = with_unmatched(minima, own, (r, r_rest))
+    (u, u_rest), pairs = with_unmatched(minima, own, (r, r_rest))
     dual = jnp.concatenate([_at(v, j), jnp.zeros_like(r)])
     i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
     times = jnp.concatenate([times, jnp.maximum(left, 0)])
-    slack = slack_of_pairs((pairs[0], pairs[1]), dual, _at(u, i), _at(u_rest, i))
+    slack = slack_of_pairs(pairs, dual, _at(u, i), _at(u_rest, i))
     terms.append(_times_up(times, slack))
     tiny |= minima.has_tiny.any()
     units = jnp.concatenate([times, jnp.maximum(room, 0), jnp.maximum(above, 0)])

@@ -241,11 +241,11 @@ def check_plan(
         r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
         valid &= ((left == 0) | (r < jnp.inf)).all()
         sound &= (r > -jnp.inf).all()
-        least, least_rest, *pairs = with_unmatched(minima, own, (r, r_rest))
+        (least, least_rest), pairs = with_unmatched(minima, own, (r, r_rest))
         mass = jnp.concatenate([mass, left.astype(mass.dtype)])
         i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
         dual = jnp.concatenate([_at(v, j), jnp.zeros_like(r)])
-        slack = slack_of_pairs((pairs[0], pairs[1]), dual, _at(least, i), _at(least_rest, i))
+        slack = slack_of_pairs(pairs, dual, _at(least, i), _at(least_rest, i))
         terms = [_times_up(unmet, -v), _times_up(mass, slack)]
     tiny |= minima.has_tiny.any()
     sound &= minima.is_sound.all()

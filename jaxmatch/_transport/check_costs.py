@@ -136,10 +136,10 @@ def _reduce(
 
 def with_unmatched(
     minima: RowMinima, pairs: Pair, unmatched: Pair
-) -> tuple[Array, Array, Array, Array | None]:
+) -> tuple[tuple[Array, Array], Pair]:
     """With one more column, whose dual is 0, to which every row has one more pair.
 
-    Returns the least of each row and its rest, and the costs of the pairs and their rest.
+    Returns the least of each row, and the costs of the pairs.
     """
     r, r_rest = unmatched
     x, x_rest = _minus(r, r_rest, jnp.zeros_like(r))
@@ -150,4 +150,4 @@ def with_unmatched(
     if own_rest is not None or r_rest is not None:
         own_rest = jnp.zeros_like(own) if own_rest is None else own_rest
         own_rest = jnp.concatenate([own_rest, jnp.zeros_like(r) if r_rest is None else r_rest])
-    return least, rest, jnp.concatenate([own, r]), own_rest
+    return (least, rest), (jnp.concatenate([own, r]), own_rest)
