@@ -63,9 +63,9 @@ def solve_transport_points(
     >>> x, y = jnp.array([[0.0, 0.0], [4.0, 0.0]]), jnp.array([[1.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
     >>> supply, demand = jnp.array([2, 2]), jnp.array([2, 1, 1])
     >>> res = jax.jit(jm.solve_transport_points)(x, y, supply, demand)
-    >>> res.rows, res.cols, res.mass, res.cost
-    (Array([0, 1, 1, -1], dtype=int32), Array([0, 1, 2, -1], dtype=int32), \
-Array([2, 1, 1, 0], dtype=int32), Array(6., dtype=float32))
+    >>> res.cost, res.todense()
+    (Array(6., dtype=float32), Array([[2, 0, 0],
+           [0, 1, 1]], dtype=int32))
     >>> jax.grad(lambda x: jm.solve_transport_points(x, y, supply, demand).cost)(x)
     Array([[-4.,  0.],
            [-4.,  0.]], dtype=float32)
