@@ -103,8 +103,8 @@ def solve_transport_points(
 
     **Time and memory:** on the CPU O((n + m)·d) memory, and a cache of computed rows, of at most
     16 MB or 32 rows for each thread, whichever is larger. Beyond the cache each scan of a row costs
-    time per coordinate, so a matrix that fits the memory is faster, with `solve_transport`. Rows
-    and columns without mass cost three scans.
+    time per coordinate: as long as with a matrix for 3 coordinates, 1.8 times for 16, 6 times for
+    64 (3000 by 2500 points). Points without mass are scanned two or three times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown metrics and methods, and `partial`
     together with `unmatched_cost`; `TypeError` for points that are not real.

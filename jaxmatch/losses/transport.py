@@ -13,6 +13,7 @@ from jaxmatch._assignment.solve import solve_assignment
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.sizes import most
 from jaxmatch._transport.points import solve_transport_points
 from jaxmatch._transport.solve import solve_transport
 from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
@@ -90,8 +91,9 @@ def earth_mover_distance(
     (super)gradients. Second derivatives are those at a fixed plan and fixed duals.
 
     **Time and memory:** with weights, masks or clouds of two sizes as
-    [`solve_transport_points`][jaxmatch.solve_transport_points], which on the CPU stores no costs;
-    with a function as `metric`, and for an assignment, n·m costs. O(n + m) for the gradient.
+    [`solve_transport_points`][jaxmatch.solve_transport_points], which on the CPU stores no costs.
+    n·m costs with a function as `metric`, for an assignment, and where recomputing them would take
+    longer: above 16 MB of costs in more than 4 dimensions. O(n + m) for the gradient.
 
     **Raises:** `ValueError` for shapes that do not fit, clouds of no points, unknown metrics and
     methods.
@@ -120,7 +122,7 @@ def earth_mover_distance(
     else:
         supply, demand, total, sound = _masses(x_side, y_side)
         given = {"row_mask": x_side.mask, "col_mask": y_side.mask, "method": method}
-        if isinstance(metric, str):
+        if isinstance(metric, str) and _is_fast_without_matrix(x, y):
             points = lax.stop_gradient((x, y))
             res = solve_transport_points(*points, supply, demand, metric=metric, **given)
         else:
@@ -134,6 +136,12 @@ def earth_mover_distance(
     # The value is the solver's, and so is the gradient to weights; that to points is of `moved`.
     value = optimum / total + (moved - lax.stop_gradient(moved))
     return jnp.where(jnp.broadcast_to(sound, batch), value, jnp.nan)
+
+
+def _is_fast_without_matrix(x: Array, y: Array) -> bool:
+    """Whether the CPU keeps all costs in its cache, or computes them as fast as it loads them."""
+    (n, d), m = x.shape[-2:], y.shape[-2]
+    return n * m * x.dtype.itemsize <= most("assignment.points.cached_bytes") or d <= 4
 
 
 def _masses(x_side: Side, y_side: Side) -> tuple[Array, Array, Array, Array]:
