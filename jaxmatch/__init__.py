@@ -36,6 +36,7 @@ from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipar
 from jaxmatch._transport.check import TransportCheck as TransportCheck
 from jaxmatch._transport.check import check_transport as check_transport
 from jaxmatch._transport.points import solve_transport_points as solve_transport_points
+from jaxmatch._transport.points_check import check_transport_points as check_transport_points
 from jaxmatch._transport.solve import solve_transport as solve_transport
 from jaxmatch.estimators import assignment_matrix as assignment_matrix
 
@@ -63,6 +64,7 @@ __all__ = [
     "check_matching",
     "check_minimum_cut",
     "check_transport",
+    "check_transport_points",
     "estimators",
     "grid_cut",
     "has_cpu_library",

@@ -56,11 +56,7 @@ def solve_with_capacities(
     unsupported: dict[str, Any],
 ) -> CapacitatedAssignment | Transport:
     """As documented in `CapacitatedAssignment`. `unsupported` are arguments that must be None."""
-    for name, x in unsupported.items():
-        if x is not None:
-            raise ValueError(f"`{name}` does not go with capacities; leave it out.")
-    if method not in [*_METHODS]:
-        raise ValueError(f"With capacities, `method` is one of {[*_METHODS]}, got {method!r}.")
+    refuse(unsupported, method)
     cost = as_given("cost", cost)
     capacities = as_capacities(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
@@ -80,10 +76,20 @@ def solve_with_capacities(
         problem = as_capacity_problem(cost, *capacities, *others, place=place)
         if place.native:
             native = partial(transport, maximize=maximize, platform="cpu")
-            res = _by_transport(native, problem, maximize=maximize, as_plan=as_plan, xp=place.xp)
+            dense = partial(_with_dummies, maximize=maximize)
+            res = by_transport(native, dense, problem, as_plan=as_plan, xp=place.xp)
         else:
             res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
         return place.bring_home(res)
+
+
+def refuse(unsupported: dict[str, Any], method: str = "auto") -> None:
+    """Raises an error for arguments and methods that do not go with capacities."""
+    for name, x in unsupported.items():
+        if x is not None:
+            raise ValueError(f"`{name}` does not go with capacities; leave it out.")
+    if method not in [*_METHODS]:
+        raise ValueError(f"With capacities, `method` is one of {[*_METHODS]}, got {method!r}.")
 
 
 @compiled(static_argnames=("maximize", "method", "as_plan"))
@@ -95,21 +101,26 @@ def _solve(
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
-        return _by_transport(balanced, problem, maximize=maximize, as_plan=as_plan)
+        dense = partial(_with_dummies, maximize=maximize)
+        return by_transport(balanced, dense, problem, as_plan=as_plan)
 
     return over_batch_shards(solve, problem, core_dims=2)
 
 
-def _by_transport(
-    solve: Callable[[TransportProblem], Transport],
+def by_transport(
+    solve: Callable[[Any], Transport],
+    with_dummies: Callable[..., tuple[Any, Array]],
     problem: CapacityProblem,
     *,
-    maximize: bool,
     as_plan: bool,
     xp: Any = jnp,
 ) -> CapacitatedAssignment | Transport:
+    """Solves a problem as a transport problem, which `with_dummies` makes balanced.
+
+    `with_dummies(problem, units, xp=xp)` also tells whether integer costs do not fit their dtype.
+    """
     units = _in_units(problem, xp)
-    balanced, too_wide = _with_dummies(problem, units, maximize, xp)
+    balanced, too_wide = with_dummies(problem, units, xp=xp)
     res = solve(balanced)
     # What the transport problem does not show, but for invalid costs, which come first.
     status = xp.where(too_wide, Status.OVERFLOW, units.status)
@@ -117,7 +128,7 @@ def _by_transport(
     status = xp.where(solved, res.status, status).astype(np.int32)
     solved = status == Status.OPTIMAL
     u, v = _duals(res, problem, units, xp)
-    n, m = problem.transport.cost.shape[-2:]
+    n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
     parts = 1 if problem.col_minimum is None else 2
     own = solved[..., None] & (res.rows >= 0) & (res.rows < n) & (res.cols < m * parts)
     cols = res.cols if parts == 1 else res.cols // 2
@@ -147,7 +158,7 @@ def _by_transport(
 # The transport problem
 
 
-class _Units(NamedTuple):
+class Units(NamedTuple):
     """Capacities that are sound, 0 where masked, and what is wrong with the given ones."""
 
     rows: Int[Array, "... n"]
@@ -158,8 +169,9 @@ class _Units(NamedTuple):
     status: Int[Array, "..."]
 
 
-def _in_units(problem: CapacityProblem, xp: Any) -> _Units:
-    _, rows, cols, row_mask, col_mask, *_ = problem.transport
+def _in_units(problem: CapacityProblem, xp: Any) -> Units:
+    given = problem.transport
+    rows, cols, row_mask, col_mask = given.supply, given.demand, given.row_mask, given.col_mask
     rows = rows if row_mask is None else xp.where(row_mask, rows, 0)
     cols = cols if col_mask is None else xp.where(col_mask, cols, 0)
     negative = (rows < 0).any(-1) | (cols < 0).any(-1)
@@ -180,7 +192,7 @@ def _in_units(problem: CapacityProblem, xp: Any) -> _Units:
     most = xp.minimum(of_rows, of_cols)[..., 0]
     status = xp.where(most >= _MOST_PAIRS, Status.OVERFLOW, status)
     status = xp.where(negative, Status.INVALID_CAPACITY, status)
-    return _Units(rows, cols, least, of_rows, of_cols, status)
+    return Units(rows, cols, least, of_rows, of_cols, status)
 
 
 def _total(x: Int[Array, "... k"], xp: Any) -> Int[Array, "... 1"]:
@@ -191,9 +203,10 @@ def _total(x: Int[Array, "... k"], xp: Any) -> Int[Array, "... 1"]:
 
 
 def _with_dummies(
-    problem: CapacityProblem, units: _Units, maximize: bool, xp: Any
+    problem: CapacityProblem, units: Units, *, maximize: bool, xp: Any
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
     """The balanced problem; and whether its integer costs do not fit their dtype."""
+    assert isinstance(problem.transport, TransportProblem)
     cost, _, _, row_mask, col_mask, _, col_dual = problem.transport
     unmatched = problem.unmatched_cost
     *batch, n, m = cost.shape
@@ -202,8 +215,8 @@ def _with_dummies(
     last = xp.zeros((*batch, m), cost.dtype)
     if units.least is not None:
         never, too_wide = _forbidding(cost, problem, maximize, xp)
-        last = _interleaved(xp.broadcast_to(never[..., None], last.shape), last, xp)
-        cols = _interleaved(units.least, units.cols - units.least, xp)
+        last = interleaved(xp.broadcast_to(never[..., None], last.shape), last, xp)
+        cols = interleaved(units.least, units.cols - units.least, xp)
         cost = xp.repeat(cost, 2, -1)
         col_mask = None if col_mask is None else xp.repeat(col_mask, 2, -1)
         col_dual = None if col_dual is None else xp.repeat(col_dual, 2, -1)
@@ -217,9 +230,7 @@ def _with_dummies(
             return None
         return xp.concatenate([x, xp.full((*batch, 1), value, x.dtype)], -1)
 
-    # All of the lesser total moves, and one of the dummies has no mass; or costs decide.
-    moved = xp.minimum(units.of_rows, units.of_cols)[..., 0]
-    moved = moved if problem.unmatched_cost is None else xp.zeros_like(moved)
+    moved = units_moved(problem, units, xp)
     balanced = TransportProblem(
         cost,
         wider(units.rows, 0),
@@ -232,7 +243,13 @@ def _with_dummies(
     return balanced, too_wide
 
 
-def _interleaved(one: Array, other: Array, xp: Any) -> Num[Array, "... 2*m"]:
+def units_moved(problem: CapacityProblem, units: Units, xp: Any) -> Int[Array, "..."]:
+    """All of the lesser total, and one of the dummies has no mass; or 0, and costs decide."""
+    moved = xp.minimum(units.of_rows, units.of_cols)[..., 0]
+    return moved if problem.unmatched_cost is None else xp.zeros_like(moved)
+
+
+def interleaved(one: Array, other: Array, xp: Any) -> Num[Array, "... 2*m"]:
     *batch, m = one.shape
     return xp.stack([one, other], -1).reshape(*batch, 2 * m)
 
@@ -248,7 +265,7 @@ def _forbidding(
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
         return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
-    _, _, _, row_mask, col_mask, *_ = problem.transport
+    row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
     unmatched = problem.unmatched_cost
     if row_mask is not None:
         cost = xp.where(row_mask[..., :, None], cost, 0)
@@ -269,10 +286,10 @@ def _forbidding(
 
 
 def _duals(
-    res: Transport, problem: CapacityProblem, units: _Units, xp: Any
+    res: Transport, problem: CapacityProblem, units: Units, xp: Any
 ) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
     """Shifted so that the dual of the dummy, if it has mass, becomes 0."""
-    n, m = problem.transport.cost.shape[-2:]
+    n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
     if problem.unmatched_cost is not None:

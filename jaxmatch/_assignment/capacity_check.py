@@ -26,7 +26,7 @@ from jaxmatch._assignment.certificate import (
 )
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, require
-from jaxmatch._common.result import CapacitatedAssignment, Transport
+from jaxmatch._common.result import CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled
 from jaxmatch._transport.check import (
@@ -35,17 +35,22 @@ from jaxmatch._transport.check import (
     _flushed,
     _in_range,
     _left,
-    _terms_of_gap,
     _times_up,
+    existing,
+    slack_of_pairs,
 )
+from jaxmatch._transport.check_costs import StoredCosts, with_unmatched
+from jaxmatch._transport.problem import TransportProblem
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float, Int
 
+    from jaxmatch._transport.check_costs import CheckCosts
 
-class _Claim(NamedTuple):
+
+class Claim(NamedTuple):
     """Pairs and how often each is used, and the duals that prove them."""
 
     rows: Int[Array, "... k"]
@@ -68,14 +73,15 @@ def check_with_capacities(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
     )
     problem = as_capacity_problem(cost, *given, *others)
-    claim = _as_claim(result, problem.transport.cost.shape, as_plan=row_capacity is not None)
+    claim = as_claim(result, problem, as_plan=row_capacity is not None)
     return _check(*lax.stop_gradient((problem, claim)), maximize=maximize)
 
 
-def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
+def as_claim(result: Any, problem: CapacityProblem, *, as_plan: bool) -> Claim:
     kind = Transport if as_plan else CapacitatedAssignment
     require("result", result, kind, "that `solve_assignment` returns for such capacities")
-    *batch, n, m = shape
+    supply, demand = problem.transport.supply, problem.transport.demand
+    (*batch, n), m = supply.shape, demand.shape[-1]
 
     def field(name: str, size: int | None, real: bool = False) -> Array:
         """Any size, if None."""
@@ -85,7 +91,7 @@ def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
         size = x.shape[-1] if size is None and x.ndim else size
         if x.shape != (*batch, size):
             raise ValueError(
-                f"`result.{name}` must have shape {(*batch, size)} to go with `cost`, got "
+                f"`result.{name}` must have shape {(*batch, size)} to go with the costs, got "
                 f"{x.shape}."
             )
         return x if real else x.astype(jnp.int32)
@@ -97,7 +103,7 @@ def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
             raise ValueError("`rows`, `cols` and `mass` of `result` must have one shape.")
         used = times != 0
         consistent = ((rows == -1) & (cols == -1) | used).all(-1) & (times >= 0).all(-1)
-        return _Claim(rows, cols, times, consistent, v)
+        return Claim(rows, cols, times, consistent, v)
     col4row, counts = field("col4row", n), field("col_count", m)
     matched = col4row != -1
     at = jnp.where(matched, col4row, m)
@@ -109,34 +115,38 @@ def _as_claim(result: Any, shape: tuple[int, ...], *, as_plan: bool) -> _Claim:
         count = jax.vmap(count)
     consistent = (count(at.clip(0, m)) == counts).all(-1)
     rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), col4row.shape)
-    return _Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
+    return Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
 
 
 @compiled(static_argnames="maximize")
-def _check(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> AssignmentCheck:
+def _check(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
     def check(*arguments: Any) -> AssignmentCheck:
         one = partial(_check_one, maximize=maximize)
-        for _ in problem.transport.cost.shape[:-2]:
+        for _ in problem.transport.supply.shape[:-1]:
             one = jax.vmap(one)
         return one(*arguments)
 
     return over_batch_shards(check, problem, claim, core_dims=2)
 
 
-def _check_one(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> AssignmentCheck:
-    cost, of_row, of_col, row_mask, col_mask, *_ = problem.transport
-    n, m = cost.shape
-    rows = jnp.ones_like(of_row, bool) if row_mask is None else row_mask
-    cols = jnp.ones_like(of_col, bool) if col_mask is None else col_mask
+def _check_one(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
+    assert isinstance(problem.transport, TransportProblem)
+    rows, cols = existing(problem.transport)
+    costs = StoredCosts(problem.transport.cost, rows, cols, maximize)
+    return check_pairs(costs, problem, claim, maximize=maximize)
+
+
+def check_pairs(
+    costs: CheckCosts, problem: CapacityProblem, claim: Claim, *, maximize: bool
+) -> AssignmentCheck:
+    """Checks one problem, whose costs are read through `costs`."""
+    of_row, of_col = problem.transport.supply, problem.transport.demand
+    n, m, real = of_row.size, of_col.size, result_float()
+    rows, cols = existing(problem.transport)
     of_row, of_col = jnp.where(rows, of_row, 0), jnp.where(cols, of_col, 0)
     least = jnp.zeros_like(of_col) if problem.col_minimum is None else problem.col_minimum
     least = jnp.where(cols, jnp.maximum(least, 0), 0)
-    exists = rows[:, None] & cols[None, :]
-    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
-    c, c_rest = _split(cost, maximize)
-    c = jnp.where(exists, c, jnp.inf)
-    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # then u_i = -inf, which proves nothing
-    v = jnp.where(cols, -claim.col_dual if maximize else claim.col_dual, 0).astype(c.dtype)
+    v = jnp.where(cols, -claim.col_dual if maximize else claim.col_dual, 0).astype(real)
 
     used = claim.times > 0
     in_range = _in_range(claim.rows, n) & _in_range(claim.cols, m)
@@ -144,8 +154,9 @@ def _check_one(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> As
     used &= in_range
     times = jnp.where(used, claim.times, 0)
     i, j = jnp.where(used, claim.rows, 0), jnp.where(used, claim.cols, 0)
-    valid &= _are_different(i, j, used) & (~used | jnp.isfinite(_at(c, i, j))).all()
-    zero = jnp.zeros((), c.dtype)
+    own = costs.pairs(i, j)
+    valid &= _are_different(i, j, used) & (~used | jnp.isfinite(own[0])).all()
+    zero = jnp.zeros((), real)
     left, fits = _left(times, i, of_row, zero)
     room, fits_too = _left(times, j, of_col, zero)
     valid &= fits & fits_too & (of_col - room >= least).all()
@@ -153,15 +164,14 @@ def _check_one(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> As
     all_rows, all_cols = (left == 0).all(), (room == 0).all()
     if problem.unmatched_cost is None:
         valid &= all_rows | all_cols
-        r, r_rest = jnp.where(all_rows, jnp.inf, jnp.zeros_like(of_row, c.dtype)), None
+        r, r_rest = jnp.where(all_rows, jnp.inf, jnp.zeros_like(of_row, real)), None
         least = jnp.where(all_cols, of_col, least)
     else:
         r, r_rest = _split(problem.unmatched_cost, maximize)
         r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
         valid &= ((left == 0) | (r < jnp.inf)).all()
 
-    tiny = (exists & _between_0_and(_small(v.dtype), cost)).any()
-    tiny |= _between_0_and(_small(v.dtype), v).any()
+    tiny = _between_0_and(_small(v.dtype), v).any()
     if problem.unmatched_cost is not None:
         tiny |= (rows & _between_0_and(_small(v.dtype), problem.unmatched_cost)).any()
     # Rows left over go to one more column, whose dual is 0. A column pays for room that it leaves,
@@ -169,19 +179,18 @@ def _check_one(problem: CapacityProblem, claim: _Claim, *, maximize: bool) -> As
     v = jnp.where(least == 0, jnp.minimum(v, 0), v)
     above = of_col - room - least
     terms = [_times_up(room, -v), _times_up(above, v)]
-    c = jnp.concatenate([c, r[:, None]], 1)
-    if c_rest is not None or r_rest is not None:
-        c_rest = jnp.zeros((n, m), c.dtype) if c_rest is None else c_rest
-        r_rest = jnp.zeros((n,), c.dtype) if r_rest is None else r_rest
-        c_rest = jnp.concatenate([c_rest, r_rest[:, None]], 1)
-    v = jnp.concatenate([v, jnp.zeros_like(v, shape=(1,))])
+    minima = costs.minima(v)
+    (u, u_rest), pairs = with_unmatched(minima, own, (r, r_rest))
+    dual = jnp.concatenate([_at(v, j), jnp.zeros_like(r)])
     i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
-    j = jnp.concatenate([j, jnp.full((n,), m, jnp.int32)])
     times = jnp.concatenate([times, jnp.maximum(left, 0)])
-    terms.append(_terms_of_gap(c, c_rest, v, times, i, j))
+    slack = slack_of_pairs(pairs, dual, _at(u, i), _at(u_rest, i))
+    terms.append(_times_up(times, slack))
+    tiny |= minima.has_tiny.any()
     units = jnp.concatenate([times, jnp.maximum(room, 0), jnp.maximum(above, 0)])
-    flushed = jnp.where(tiny, _flushed(cost.dtype, units), 0)
+    flushed = jnp.where(tiny, _flushed(costs.dtype, units), 0)
     gap = 0 - _sum_down(-jnp.concatenate([*terms, flushed[None]]))
-    proved = valid & jnp.isfinite(v).all() & (c > -jnp.inf).all() & ~jnp.isnan(gap)
+    sound = jnp.isfinite(v).all() & minima.is_sound.all() & (r > -jnp.inf).all()
+    proved = valid & sound & ~jnp.isnan(gap)
     gap = jnp.where(proved, gap, jnp.inf)
     return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)

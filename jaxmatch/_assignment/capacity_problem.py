@@ -12,6 +12,7 @@ from jaxmatch._assignment.problem import _broadcast, as_col_dual, as_cost, as_ma
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.dummies import as_unmatched_cost
+from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem
 
 
@@ -46,10 +47,30 @@ class OfColumns(Options, total=False):
     col_minimum: ArrayLike | None
 
 
+class PointOptions(TypedDict, total=False):
+    """The options of `solve_assignment_points` without capacities, for type checkers."""
+
+    metric: str
+    maximize: bool
+    row_mask: ArrayLike | None
+    col_mask: ArrayLike | None
+    method: str
+    row_axis: str | None
+    col_axis: str | None
+
+
+class PointsOfColumns(PointOptions, total=False):
+    """With capacities of columns."""
+
+    col_capacity: ArrayLike | None
+    col_minimum: ArrayLike | None
+
+
 class CapacityProblem(NamedTuple):
     """A batch of problems, as a pytree. All arrays have the batch dimensions."""
 
-    transport: TransportProblem  # its masses are the capacities, not checked
+    # Its masses are the capacities, not checked.
+    transport: TransportProblem | PointProblem
     col_minimum: Int[Array, "... m"] | None = None
     unmatched_cost: Num[Array, "... n"] | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,11 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment import native_large, native_points, native_sharded
+from jaxmatch._assignment.capacity import refuse
+from jaxmatch._assignment.capacity_points import (
+    check_points_with_capacities,
+    solve_points_with_capacities,
+)
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
@@ -24,7 +29,7 @@ from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.gradient import envelope_value
-from jaxmatch._common.result import Assignment, result_float
+from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import in_full_precision
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float
 
+    from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
+
 _JV = "jonker_volgenant"
 
 # On the CPU, problems above both limits begin with `"core"`. Jonker-Volgenant caches rows, see
@@ -43,6 +50,18 @@ _JV = "jonker_volgenant"
 _COORDINATES_OF_A_SIDE = 15_000
 
 
+@overload
+def solve_assignment_points(
+    x: ArrayLike, y: ArrayLike, **options: Unpack[PointOptions]
+) -> Assignment: ...
+@overload
+def solve_assignment_points(
+    x: ArrayLike, y: ArrayLike, **options: Unpack[PointsOfColumns]
+) -> CapacitatedAssignment: ...
+@overload
+def solve_assignment_points(
+    x: ArrayLike, y: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[PointsOfColumns]
+) -> Transport: ...
 @unchecked
 @in_full_precision("x", "y", "row_mask", "col_mask")
 def solve_assignment_points(
@@ -56,7 +75,10 @@ def solve_assignment_points(
     method: str = "auto",
     row_axis: str | None = None,
     col_axis: str | None = None,
-) -> Assignment:
+    row_capacity: ArrayLike | None = None,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+) -> Assignment | CapacitatedAssignment | Transport:
     """Solve one linear assignment problem between points, without a cost matrix.
 
     The cost of a pair is the distance of its points, computed on demand: memory does not grow with
@@ -88,6 +110,9 @@ def solve_assignment_points(
       `"jonker_volgenant"` are not supported.
     - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded, as
       in `solve_assignment`. The other set is replicated.
+    - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result. This
+      is then a problem of [`solve_transport_points`][jaxmatch.solve_transport_points], with its
+      methods, costs, and memory of O((n + m)·d) on the CPU. No axes.
 
     **Returns:**
 
@@ -117,7 +142,15 @@ def solve_assignment_points(
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
     """
+    capacities = (row_capacity, col_capacity, col_minimum)
+    has_capacities = any(c is not None for c in capacities)
+    if has_capacities:
+        refuse({"row_axis": row_axis, "col_axis": col_axis}, method)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
+    if has_capacities:
+        given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize), "method": method}
+        masks = row_mask, col_mask
+        return solve_points_with_capacities(rows, cols, capacities, *masks, **given)
     n, m = partition.global_shape(len(rows), len(cols))
     alone = partition.axis is None
     methods = (*native_large.LARGE_METHODS, _JV) if alone else native_large.SHARDED_METHODS
@@ -141,7 +174,7 @@ def solve_assignment_points(
 def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
-    result: Assignment,
+    result: Assignment | CapacitatedAssignment | Transport,
     *,
     metric: str = "sqeuclidean",
     maximize: bool = False,
@@ -149,6 +182,9 @@ def check_assignment_points(
     col_mask: ArrayLike | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
+    row_capacity: ArrayLike | None = None,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
 ) -> AssignmentCheck:
     """Verify a result of [`solve_assignment_points`][jaxmatch.solve_assignment_points].
 
@@ -161,8 +197,7 @@ def check_assignment_points(
 
     **Arguments:**
 
-    - `x`, `y`, `metric`, `maximize`, `row_mask`, `col_mask`, `row_axis`, `col_axis`: as they were
-      passed to the solver.
+    - `x`, `y`, `metric`, `maximize`, masks, axes and capacities: as they were passed to the solver.
     - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
@@ -177,7 +212,15 @@ def check_assignment_points(
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
+    capacities = (row_capacity, col_capacity, col_minimum)
+    has_capacities = any(c is not None for c in capacities)
+    if has_capacities:
+        refuse({"row_axis": row_axis, "col_axis": col_axis})
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
+    if has_capacities:
+        given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize)}
+        masks = row_mask, col_mask
+        return check_points_with_capacities(rows, cols, result, capacities, *masks, **given)
     n, m = partition.global_shape(len(rows), len(cols))
     masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
     result = as_assignment(result, (n,), (m,), "`x` and `y`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Num
 
+
+T = TypeVar("T")
 
 # Costs in one block. The error-free arithmetic needs some ten numbers for each.
 _MOST_ENTRIES = 1 << 22
@@ -139,7 +141,7 @@ def _reduce_shard(
         mine, partner = block
         return reduce_rows(rows_of(first, count), mine, cols, v, partner, maximize)
 
-    reductions = _in_blocks(reduce_block, len(rows), len(cols))
+    reductions = in_blocks(reduce_block, len(rows), len(cols))
     if partition.axis is None:
         return reductions
     if partition.rows:
@@ -156,13 +158,14 @@ def _reduce_shard(
     return RowReductions(least, least_rest, own, own_rest, every.has_tiny.any(0))
 
 
-def _in_blocks(
-    reduce_block: Callable[[Array, int], RowReductions], n: int, m: int
-) -> RowReductions:
-    """`reduce_block(first, count)` over all n rows, in blocks of at most `_MOST_ENTRIES` costs."""
+def in_blocks(reduce_block: Callable[[Array, int], T], n: int, m: int, problems: int = 1) -> T:
+    """`reduce_block(first, count)` over all n rows, in blocks of at most `_MOST_ENTRIES` costs.
+
+    It returns a tree of arrays with an entry for each row, under `vmap` for so many `problems`.
+    """
     if n == 0:
         return reduce_block(jnp.int32(0), 0)
-    count = min(n, max(1, _MOST_ENTRIES // max(m, 1)))
+    count = min(n, max(1, _MOST_ENTRIES // max(m * problems, 1)))
     blocks = -(-n // count)
     first = jnp.minimum(jnp.arange(blocks) * count, n - count)  # the last one may overlap
     reductions = lax.map(lambda first: reduce_block(first, count), first)

@@ -293,20 +293,20 @@ class Transport(Result):
                [1, 0]], dtype=int32)
         """
         (*batch, n), m = self.row_dual.shape, self.col_dual.shape[-1]
-        flat = self.rows * m + self.cols
         if isinstance(self.mass, np.ndarray):
             dense = np.zeros((*batch, n * m + 1), self.mass.dtype)  # the last for unused entries
+            flat = self.rows * np.int64(m) + self.cols
             np.put_along_axis(dense, np.where(self.rows < 0, n * m, flat), self.mass, -1)
             return dense[..., :-1].reshape(*batch, n, m)  # type: ignore[return-value]
 
-        def dense_plan(at: Array, mass: Array) -> Array:
-            plan = jnp.zeros(n * m, mass.dtype).at[at].set(mass, mode="drop")
-            return plan.reshape(n, m)
+        def dense_plan(rows: Array, cols: Array, mass: Array) -> Array:
+            at = jnp.where(rows < 0, n, rows), cols
+            return jnp.zeros((n, m), mass.dtype).at[at].set(mass, mode="drop")
 
         # A batch that is divided over devices stays so under `vmap`.
         for _ in batch:
             dense_plan = jax.vmap(dense_plan)
-        return dense_plan(jnp.where(self.rows < 0, n * m, flat), self.mass)
+        return dense_plan(self.rows, self.cols, self.mass)
 
 
 @jax.tree_util.register_dataclass

@@ -26,6 +26,7 @@ from jaxmatch._common.result import Check, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._transport.check_costs import StoredCosts, with_unmatched
 from jaxmatch._transport.dummies import as_unmatched_cost
 from jaxmatch._transport.problem import TransportProblem, as_problem
 
@@ -33,6 +34,9 @@ from jaxmatch._transport.problem import TransportProblem, as_problem
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Bool, Float, Int, Num
+
+    from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima
+    from jaxmatch._transport.point_problem import PointProblem
 
 
 @jax.tree_util.register_dataclass
@@ -115,14 +119,15 @@ def check_transport(
     """
     problem = as_problem(cost, supply, demand, row_mask, col_mask, partial)
     unmatched = as_unmatched_cost(unmatched_cost, problem)
-    result = _as_transport(result, problem)
+    result = as_claim(result, problem, "`cost`")
     return _check(*lax.stop_gradient((problem, unmatched, result)), maximize=bool(maximize))
 
 
-def _as_transport(result: Transport, problem: TransportProblem) -> Transport:
+def as_claim(result: Transport, problem: TransportProblem | PointProblem, beside: str) -> Transport:
     """The fields that the check reads, with checked shapes, and masses as the problem has them."""
-    require("result", result, Transport, "that `solve_transport` returns")
-    *batch, n, m = problem.cost.shape
+    require("result", result, Transport, "that the solver returns")
+    batch = problem.supply.shape[:-1]
+    n, m = problem.supply.shape[-1], problem.demand.shape[-1]
     whole = jnp.issubdtype(problem.supply.dtype, jnp.integer)
     of_mass = (INTEGERS & SOLVED, "integers, as `supply` is") if whole else (REAL, "real numbers")
     kinds = {
@@ -142,7 +147,7 @@ def _as_transport(result: Transport, problem: TransportProblem) -> Transport:
         shape = (*batch, *{"row_dual": (n,), "col_dual": (m,)}.get(name, entries))
         if x.shape != shape or len(shape) != len(batch) + 1:
             raise ValueError(
-                f"`result.{name}` must have shape {shape} to go with `cost`, `supply` and "
+                f"`result.{name}` must have shape {shape} to go with {beside}, `supply` and "
                 f"`demand`, got {x.shape}."
             )
     if not whole:
@@ -167,16 +172,31 @@ def _check(
 def _check_one(
     problem: TransportProblem, unmatched_cost: Array | None, result: Transport, *, maximize: bool
 ) -> TransportCheck:
-    cost, supply, demand, row_mask, col_mask, moved, _ = problem
-    n, m = cost.shape
-    rows = jnp.ones_like(supply, bool) if row_mask is None else row_mask
-    cols = jnp.ones_like(demand, bool) if col_mask is None else col_mask
-    exists = rows[:, None] & cols[None, :]
-    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
-    c, c_rest = _split(cost, maximize)
-    c = jnp.where(exists, c, jnp.inf)
-    c = jnp.where(jnp.isnan(c), -jnp.inf, c)  # then u_i = -inf, which proves nothing
-    v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(c.dtype)
+    rows, cols = existing(problem)
+    costs = StoredCosts(problem.cost, rows, cols, maximize)
+    return check_plan(costs, problem, unmatched_cost, result, maximize=maximize)
+
+
+def existing(problem: TransportProblem | PointProblem) -> tuple[Array, Array]:
+    """Which rows and columns of one problem exist."""
+    rows, cols = problem.row_mask, problem.col_mask
+    rows = jnp.ones_like(problem.supply, bool) if rows is None else rows
+    return rows, jnp.ones_like(problem.demand, bool) if cols is None else cols
+
+
+def check_plan(
+    costs: CheckCosts,
+    problem: TransportProblem | PointProblem,
+    unmatched_cost: Array | None,
+    result: Transport,
+    *,
+    maximize: bool,
+) -> TransportCheck:
+    """Checks one problem, whose costs are read through `costs`."""
+    supply, demand, moved = problem.supply, problem.demand, problem.moved
+    n, m, real_dtype = supply.size, demand.size, result_float()
+    rows, cols = existing(problem)
+    v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real_dtype)
 
     empty = (result.rows == -1) & (result.cols == -1) & (result.mass == 0)
     real = _in_range(result.rows, n) & _in_range(result.cols, m) & (result.mass > 0)
@@ -185,7 +205,8 @@ def _check_one(
     i = jnp.where(used, result.rows, 0).astype(jnp.int32)
     j = jnp.where(used, result.cols, 0).astype(jnp.int32)
     valid = (empty | real).all() & _are_different(i, j, used)
-    valid &= (~used | jnp.isfinite(_at(c, i, j))).all()
+    own = costs.pairs(i, j)
+    valid &= (~used | jnp.isfinite(own[0])).all()
     supply, demand = jnp.where(rows, supply, 0), jnp.where(cols, demand, 0)
     stays = moved is not None or unmatched_cost is not None
     near = _forgiven(supply, demand) if stays else _forgiven(supply)
@@ -193,44 +214,44 @@ def _check_one(
     unmet, fits_too = _left(mass, j, demand, near)
     valid &= fits & fits_too
 
-    tiny = (exists & _between_0_and(_small(v.dtype), cost)).any()
-    tiny |= _between_0_and(_small(v.dtype), v).any()
+    tiny, sound = _between_0_and(_small(v.dtype), v).any(), jnp.isfinite(v).all()
     if not stays:
         valid &= (left == 0).all() & (unmet == 0).all()
-        terms = [_terms_of_gap(c, c_rest, v, mass, i, j)]
+        minima = costs.minima(v)
+        slack = slack_of_pairs(own, _at(v, j), _at(minima.least, i), _at(minima.least_rest, i))
+        terms = [_times_up(mass, slack)]
     elif moved is not None:
         one = jnp.zeros_like(i)
         valid &= (_left(mass, one, moved[None], near)[0] == 0).all()
-        u = jnp.where(rows, -result.row_dual if maximize else result.row_dual, 0).astype(c.dtype)
+        u = jnp.where(rows, -result.row_dual if maximize else result.row_dual, 0)
+        u = u.astype(real_dtype)
         tiny |= _between_0_and(_small(u.dtype), u).any()
         valid &= jnp.isfinite(u).all()
         u, v = jnp.minimum(u, 0), jnp.minimum(v, 0)
-        terms = [_terms_of_partial(c, c_rest, u, v, mass, i, j), _times_up(left, -u)]
-        terms.append(_times_up(unmet, -v))
+        minima = costs.minima(v, u)
+        terms = [_times_up(mass, _partial_slack(own, minima, _at(u, i), _at(v, j)))]
+        terms += [_times_up(left, -u), _times_up(unmet, -v)]
     else:
         assert unmatched_cost is not None
         tiny |= (rows & _between_0_and(_small(v.dtype), unmatched_cost)).any()
         v = jnp.minimum(v, 0)
-        terms = [_times_up(unmet, -v)]
+        minima = costs.minima(v)
         # What stays is moved to one more column, whose dual is 0.
         r, r_rest = _split(unmatched_cost, maximize)
         r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
         valid &= ((left == 0) | (r < jnp.inf)).all()
-        c = jnp.concatenate([c, r[:, None]], 1)
-        if c_rest is not None or r_rest is not None:
-            rests = (
-                (jnp.zeros_like(c[:, :m]) if c_rest is None else c_rest),
-                (jnp.zeros_like(r) if r_rest is None else r_rest),
-            )
-            c_rest = jnp.concatenate([rests[0], rests[1][:, None]], 1)
-        v = jnp.concatenate([v, jnp.zeros_like(v, shape=(1,))])
-        i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
-        j = jnp.concatenate([j, jnp.full((n,), m, jnp.int32)])
+        sound &= (r > -jnp.inf).all()
+        (least, least_rest), pairs = with_unmatched(minima, own, (r, r_rest))
         mass = jnp.concatenate([mass, left.astype(mass.dtype)])
-        terms.append(_terms_of_gap(c, c_rest, v, mass, i, j))
-    flushed = jnp.where(tiny, _flushed(cost.dtype, mass), 0)
+        i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
+        dual = jnp.concatenate([_at(v, j), jnp.zeros_like(r)])
+        slack = slack_of_pairs(pairs, dual, _at(least, i), _at(least_rest, i))
+        terms = [_times_up(unmet, -v), _times_up(mass, slack)]
+    tiny |= minima.has_tiny.any()
+    sound &= minima.is_sound.all()
+    flushed = jnp.where(tiny, _flushed(costs.dtype, mass), 0)
     gap = 0 - _sum_down(-jnp.concatenate([*terms, flushed[None]]))
-    proved = valid & jnp.isfinite(v).all() & (c > -jnp.inf).all() & ~jnp.isnan(gap)
+    proved = valid & sound & ~jnp.isnan(gap)
     gap = jnp.where(proved, gap, jnp.inf)
     return TransportCheck(valid=valid, optimal=gap == 0, gap=gap)
 
@@ -239,8 +260,8 @@ def _in_range(index: Int[Array, " k"], size: int) -> Bool[Array, " k"]:
     return (index >= 0) & (index < size)
 
 
-def _at(x: Num[Array, "n m"], i: Int[Array, " k"], j: Int[Array, " k"]) -> Num[Array, " k"]:
-    return x[i, j] if x.size else jnp.zeros_like(x, shape=i.shape)
+def _at(x: Num[Array, " n"], index: Int[Array, " k"]) -> Num[Array, " k"]:
+    return x[index] if x.size else jnp.zeros_like(x, shape=index.shape)
 
 
 def _are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, ""]:
@@ -283,34 +304,23 @@ def _left(
     return left, ((left >= 0) & fits & (expected >= 0)).all()
 
 
-def _terms_of_gap(
-    c: Array, c_rest: Array | None, v: Array, mass: Num[Array, " k"], i: Array, j: Array
+def slack_of_pairs(
+    own: Pair, v: Float[Array, " k"], least: Float[Array, " k"], least_rest: Float[Array, " k"]
 ) -> Float[Array, " k"]:
-    """Upper bounds of mass times slack."""
-    # The least of the exact pairs (float, rest), in lexicographic order.
-    x, x_rest = _minus(c, c_rest, v[None, :])
-    u = x.min(-1, initial=jnp.inf)
-    u_rest = jnp.where(x == u[:, None], x_rest, jnp.inf).min(-1, initial=jnp.inf)
-    # Lower bounds of minus the slack of each entry.
-    own, own_rest = -_at(c, i, j), None if c_rest is None else -_at(c_rest, i, j)
-    own, own_rest = _minus(own, own_rest, -_at(v[None, :], 0 * i, j))
-    u, u_rest = (_at(y[:, None], i, 0 * j) for y in (u, u_rest))
-    slack = 0 - _sum_down(jnp.stack([own, u, own_rest, u_rest], -1))
-    return _times_up(mass, slack)
+    """Upper bounds of the cost of each pair − v − least − least_rest."""
+    x, x_rest = _minus(-own[0], None if own[1] is None else -own[1], -v)
+    return 0 - _sum_down(jnp.stack([x, least, x_rest, least_rest], -1))
 
 
-def _terms_of_partial(
-    c: Array, c_rest: Array | None, u: Array, v: Array, mass: Num[Array, " k"], i: Array, j: Array
+def _partial_slack(
+    own: Pair, minima: RowMinima, u: Float[Array, " k"], v: Float[Array, " k"]
 ) -> Float[Array, " k"]:
-    """Upper bounds of mass times slack, where each unit moved may earn the least slack."""
-    x, x_rest = _minus(c, c_rest, v[None, :])
-    parts = jnp.broadcast_arrays(x, jnp.where(x < jnp.inf, x_rest, 0), -u[:, None])
-    least = _sum_down(jnp.stack(parts, -1)).min(initial=jnp.inf)
+    """Upper bounds of the slack of pairs, where each unit moved may earn the least slack."""
+    assert minima.slack is not None
+    least = minima.slack.min(initial=jnp.inf)
     least = jnp.where(least < jnp.inf, least, 0)
-    own = [-_at(c, i, j), _at(v[None, :], 0 * i, j), _at(u[:, None], i, 0 * j)]
-    own += [] if c_rest is None else [-_at(c_rest, i, j)]
-    slack = 0 - _sum_down(jnp.stack([*own, jnp.broadcast_to(least, own[0].shape)], -1))
-    return _times_up(mass, slack)
+    parts = [-own[0], v, u] + ([] if own[1] is None else [-own[1]])
+    return 0 - _sum_down(jnp.stack([*parts, jnp.broadcast_to(least, u.shape)], -1))
 
 
 def _flushed(dtype: jnp.dtype, mass: Num[Array, " k"]) -> Float[Array, ""]:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array, Float
 
-_ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "col_mask")
+ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "col_mask")
 
 
 @unchecked
-@in_full_precision("x", *_ARGUMENTS)
+@in_full_precision("x", *ARGUMENTS)
 def solve_transport_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -63,18 +63,18 @@ def solve_transport_points(
     >>> x, y = jnp.array([[0.0, 0.0], [4.0, 0.0]]), jnp.array([[1.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
     >>> supply, demand = jnp.array([2, 2]), jnp.array([2, 1, 1])
     >>> res = jax.jit(jm.solve_transport_points)(x, y, supply, demand)
-    >>> res.rows, res.cols, res.mass, res.cost
-    (Array([0, 1, 1, -1], dtype=int32), Array([0, 1, 2, -1], dtype=int32), \
-Array([2, 1, 1, 0], dtype=int32), Array(6., dtype=float32))
+    >>> res.cost, res.todense()
+    (Array(6., dtype=float32), Array([[2, 0, 0],
+           [0, 1, 1]], dtype=int32))
     >>> jax.grad(lambda x: jm.solve_transport_points(x, y, supply, demand).cost)(x)
     Array([[-4.,  0.],
            [-4.,  0.]], dtype=float32)
 
     **Arguments:**
 
-    - `x`, `y`: `[..., n, d]` and `[..., m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits become
-      float64 (rounded beyond 2^53); other real types become float32.
+    - `x`, `y`: `[..., n, d]` and `[..., m, d]`, the points of rows and columns, in float32 or,
+      under `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits
+      become float64 (rounded beyond 2^53); other real types become float32.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
       first divides the points by their norms, in their own type.
@@ -87,11 +87,11 @@ Array([2, 1, 1, 0], dtype=int32), Array(6., dtype=float32))
 
     **Returns:**
 
-    A [`Transport`][jaxmatch.Transport]. Its certificate holds for costs defined as follows: computed
-    in float64, coordinate by coordinate, without fused operations, and rounded to the type of the
-    points. On the CPU it is bitwise that of `solve_transport` for a matrix of these costs. Where
-    XLA builds the matrix, distances are computed in the type of results, and may differ by a few
-    roundings.
+    A [`Transport`][jaxmatch.Transport]. Its certificate holds for costs defined as follows:
+    computed in float64, coordinate by coordinate, without fused operations, and rounded to the type
+    of the points. On the CPU it is bitwise that of `solve_transport` for a matrix of these costs.
+    Where XLA builds the matrix, distances are computed in the type of results, and may differ by a
+    few roundings. [`check_transport_points`][jaxmatch.check_transport_points] verifies it.
 
     **Status:** as `solve_transport`. `INVALID_COST` if a distance of unmasked points is NaN, or
     infinite on the wrong side, because a point is not finite or the distance overflows. An infinite
@@ -103,8 +103,8 @@ Array([2, 1, 1, 0], dtype=int32), Array(6., dtype=float32))
 
     **Time and memory:** on the CPU O((n + m)·d) memory, and a cache of computed rows, of at most
     16 MB or 32 rows for each thread, whichever is larger. Beyond the cache each scan of a row costs
-    time per coordinate, so a matrix that fits the memory is faster, with `solve_transport`. Rows
-    and columns without mass cost three scans.
+    time per coordinate: as long as with a matrix for 3 coordinates, 1.8 times for 16, 6 times for
+    64 (3000 by 2500 points). Points without mass are scanned two or three times.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown metrics and methods, and `partial`
     together with `unmatched_cost`; `TypeError` for points that are not real.

@@ -13,6 +13,8 @@ from jaxmatch._assignment.solve import solve_assignment
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.sizes import most
+from jaxmatch._transport.points import solve_transport_points
 from jaxmatch._transport.solve import solve_transport
 from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
 from jaxmatch.losses.hungarian import gather_matched
@@ -88,8 +90,10 @@ def earth_mover_distance(
     same place under `"euclidean"`. If several plans or duals are optimal, this is one of several
     (super)gradients. Second derivatives are those at a fixed plan and fixed duals.
 
-    **Time and memory:** as `solve_transport` (or `solve_assignment`), with n·m costs; O(n + m) for
-    the gradient.
+    **Time and memory:** with weights, masks or clouds of two sizes as
+    [`solve_transport_points`][jaxmatch.solve_transport_points], which on the CPU stores no costs.
+    n·m costs with a function as `metric`, for an assignment, and where recomputing them would take
+    longer: above 16 MB of costs in more than 4 dimensions. O(n + m) for the gradient.
 
     **Raises:** `ValueError` for shapes that do not fit, clouds of no points, unknown metrics and
     methods.
@@ -108,19 +112,22 @@ def earth_mover_distance(
     batch = broadcast_batches(*lead, *x_side.batches, *y_side.batches)
     x, y = (_sanitized(p, side) for p, side in ((x, x_side), (y, y_side)))
     x, y = same_rank(x, y)
-    cost = lax.stop_gradient(_costs(x, y, metric))
     plain = x_side.is_plain and y_side.is_plain
     if plain and n == m and method in ("auto", "xla"):
-        matching = solve_assignment(cost, method=method)
+        matching = solve_assignment(lax.stop_gradient(_costs(x, y, metric)), method=method)
         total, sound = jnp.full(batch, n, matching.cost.dtype), jnp.ones(batch, bool)
         optimum, cols = matching.cost, matching.col4row
         rows = jnp.where(cols < 0, -1, last_iota(jnp.int32, n, cols.ndim))
         share = jnp.full(cols.shape, 1 / n, optimum.dtype)
     else:
         supply, demand, total, sound = _masses(x_side, y_side)
-        res = solve_transport(
-            cost, supply, demand, row_mask=x_side.mask, col_mask=y_side.mask, method=method
-        )
+        given = {"row_mask": x_side.mask, "col_mask": y_side.mask, "method": method}
+        if isinstance(metric, str) and _is_fast_without_matrix(x, y):
+            points = lax.stop_gradient((x, y))
+            res = solve_transport_points(*points, supply, demand, metric=metric, **given)
+        else:
+            cost = lax.stop_gradient(_costs(x, y, metric))
+            res = solve_transport(cost, supply, demand, **given)
         optimum, rows, cols = res.cost, res.rows, res.cols
         total = jnp.broadcast_to(total, batch).astype(optimum.dtype)
         share = res.mass.astype(optimum.dtype) / total[..., None]
@@ -129,6 +136,12 @@ def earth_mover_distance(
     # The value is the solver's, and so is the gradient to weights; that to points is of `moved`.
     value = optimum / total + (moved - lax.stop_gradient(moved))
     return jnp.where(jnp.broadcast_to(sound, batch), value, jnp.nan)
+
+
+def _is_fast_without_matrix(x: Array, y: Array) -> bool:
+    """Whether the CPU keeps all costs in its cache, or computes them as fast as it loads them."""
+    (n, d), m = x.shape[-2:], y.shape[-2]
+    return n * m * x.dtype.itemsize <= most("assignment.points.cached_bytes") or d <= 4
 
 
 def _masses(x_side: Side, y_side: Side) -> tuple[Array, Array, Array, Array]:

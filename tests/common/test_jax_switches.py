@@ -849,6 +849,34 @@ def transported(cost, supply, demand):
     return found, twin.cost, slope
 
 
+def clouds_with_masses():
+    """Of the second problem, a point is NaN; the third is not balanced."""
+    rng = np.random.default_rng(7)
+    x, y = rng.random((3, 3, 2), np.float32), rng.random((3, 4, 2), np.float32)
+    _, supply, demand = masses()
+    x[1, 0], x[0, 2] = NAN, INF
+    return x, y, supply, demand
+
+
+@case("solve_transport_points", "check_transport_points", inputs=clouds_with_masses)
+def transported_points(x, y, supply, demand):
+    res, found = jm.solve_transport_points(x, y, supply, demand), []
+    for given in ({}, {"partial": 3}, {"unmatched_cost": 0.5, "metric": "euclidean"}):
+        res = jm.solve_transport_points(x, y, supply, demand, warm_start=res, **given)
+        check = jm.check_transport_points(x, y, supply, demand, res, **given)
+        found += [res.cost, res.status, check.valid, check.gap]
+        found.append(
+            pullback(
+                lambda x, g=given: jm.solve_transport_points(x, y, supply, demand, **g).cost, x
+            )
+        )
+    twin = jm.solve_transport_points(x, y, supply, demand, metric="l1", method="xla")
+    capacities = {"col_capacity": 2, "col_minimum": 1, "metric": "cosine"}
+    matched = jm.solve_assignment_points(y[0], x[2], **capacities)
+    check = jm.check_assignment_points(y[0], x[2], matched, **capacities)
+    return found, twin.cost, matched.cost, check.valid
+
+
 @case("Status", "has_cpu_library", "has_cuda_library", traced=False)
 def others():
     assert jm.Status.INFEASIBLE.advice and jm.Status(0) == jm.Status.OPTIMAL

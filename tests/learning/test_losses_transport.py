@@ -53,7 +53,7 @@ def test_clouds_of_other_sizes_are_assignments_of_copies(n, m):
 
 def test_equal_sizes_are_an_assignment_and_whatever_else_is_not(monkeypatch):
     called = []
-    for name in ("solve_assignment", "solve_transport"):
+    for name in ("solve_assignment", "solve_transport_points"):
 
         def spy(*args, name=name, **kwargs):
             called.append(name)
@@ -63,7 +63,7 @@ def test_equal_sizes_are_an_assignment_and_whatever_else_is_not(monkeypatch):
     x, y, a, _ = clouds(2, 5, 5)
     given = [{}, {"x_weight": a}, {"y_mask": np.ones(5, bool)}, {"method": "network_simplex"}]
     values = [earth_mover_distance(x, y, **options) for options in given]
-    assert called == ["solve_assignment"] + 3 * ["solve_transport"]
+    assert called == ["solve_assignment"] + 3 * ["solve_transport_points"]
     np.testing.assert_allclose(values[2:], [values[0]] * 2, rtol=1e-6)
 
 

@@ -24,7 +24,7 @@ struct PointSets {
   Metric metric;
 };
 
-// Bytes of the cache of computed rows, see assignment/cpu/points.h.
+// Bytes of the cache of computed rows, see assignment/cpu/points.h and transport/cpu/point_costs.h.
 constexpr int64_t kCachedBytes = int64_t{16} << 20;
 
 struct AssignmentProblem {

@@ -5,9 +5,9 @@
 
 // Of columns, computed at once.
 constexpr int kVectorsAtOnce = 4;
-// Computed rows are cached: row i is in slot i modulo the number of slots, which take this much, or
-// the size of kLeastSlots rows if that is more.
-constexpr int64_t kKeptBytes = int64_t{16} << 20, kLeastSlots = 32;
+// Computed rows are cached: row i is in slot i modulo the number of slots, which take kCachedBytes,
+// or the size of kLeastSlots rows if that is more.
+constexpr int64_t kLeastSlots = 32;
 
 inline int64_t padded_to_blocks(int64_t count) {
   constexpr int64_t kBlock = kVectorsAtOnce * DoubleLanes::kWidth;
@@ -102,7 +102,7 @@ struct PointStorage {
     if (!copy) return;
     dims = f.p.dims;
     width = padded_to_blocks(f.cols);
-    slots = kKeptBytes / (width * int64_t(sizeof(Elem)));
+    slots = kCachedBytes / (width * int64_t(sizeof(Elem)));
     if (slots < kLeastSlots) slots = kLeastSlots;
     if (slots > f.rows) slots = f.rows;
     row_points = s->take<double>(f.rows * dims);

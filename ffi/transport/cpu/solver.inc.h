@@ -13,6 +13,7 @@
 #include <immintrin.h>
 #endif
 
+#include "assignment/cpu/problem.h"
 #include "common/host_device.h"
 #include "transport/cpu/problem.h"
 
@@ -20,7 +21,7 @@ namespace jaxmatch::transport {
 namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
-using assignment::Metric;
+using assignment::kCachedBytes, assignment::Metric;
 
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
