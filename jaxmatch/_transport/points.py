@@ -81,17 +81,16 @@ def solve_transport_points(
     - `supply`, `demand`, `maximize`, `partial`, `unmatched_cost`, masks and `warm_start`: as in
       `solve_transport`; leading dimensions broadcast. `unmatched_cost` is rounded to the type of
       the points.
-    - `method`: `"network_simplex"`, `"xla"` or `"auto"`, as in `solve_transport`. On the CPU the
-      first computes a row of distances on each scan. On CUDA it is that of `solve_transport`, on
-      the matrix of all distances; so is the twin, which also builds the matrix.
+    - `method`: `"network_simplex"`, `"xla"` or `"auto"`, as in `solve_transport`. The first
+      computes distances when they are read; the twin builds the matrix.
 
     **Returns:**
 
     A [`Transport`][jaxmatch.Transport]. Its certificate holds for costs defined as follows:
     computed in float64, coordinate by coordinate, without fused operations, and rounded to the type
-    of the points. On the CPU it is bitwise that of `solve_transport` for a matrix of these costs.
-    Where XLA builds the matrix, distances are computed in the type of results, and may differ by a
-    few roundings. [`check_transport_points`][jaxmatch.check_transport_points] verifies it.
+    of the points. The native result is bitwise that of `solve_transport` for a matrix of these
+    costs. Where XLA builds the matrix, distances are computed in the type of results, and may
+    differ by a few roundings. [`check_transport_points`][jaxmatch.check_transport_points] verifies it.
 
     **Status:** as `solve_transport`. `INVALID_COST` if a distance of unmasked points is NaN, or
     infinite on the wrong side, because a point is not finite or the distance overflows. An infinite
@@ -101,7 +100,7 @@ def solve_transport_points(
     of mass times distance at a fixed plan (envelope theorem, Danskin), 0 for a Euclidean distance
     of zero; with respect to the other arguments as in `solve_transport`.
 
-    **Time and memory:** on the CPU O((n + m)·d) memory, and a cache of computed rows, of at most
+    **Time and memory:** O((n + m)·d) memory; on the CPU also a cache of computed rows, of at most
     16 MB or 32 rows for each thread, whichever is larger. Beyond the cache each scan of a row costs
     time per coordinate: as long as with a matrix for 3 coordinates, 1.8 times for 16, 6 times for
     64 (3000 by 2500 points). Points without mass are scanned two or three times.
