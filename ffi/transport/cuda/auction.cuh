@@ -38,7 +38,7 @@ struct Auction {
     team.one([&] {
       Control& control = *w.control;
       for (int32_t& count : control.listed) count = 0;
-      control.used = control.stuck = 0;
+      control.used = control.stuck = control.full = 0;
     });
     team.each(c.p.m, [&](int64_t j) {
       w.segment[j] = {0, 0, 0};
@@ -168,7 +168,7 @@ struct Auction {
         for (int32_t k = head; k != kNone; k = w.bid[k].next) {
           if (h.lane == 0) give_back(rows[k], w.bid[k].mass, turn + 1);
         }
-        w.control->stuck = 1;
+        w.control->full = 1;
         return;
       }
       for (int32_t k = h.lane; k < s.count; k += kWarpSize) h.pool[s.first + k] = h.pool[old + k];
@@ -227,14 +227,15 @@ struct Auction {
     }
   }
 
-  // Each column that bids are for takes them, by the warp that has the last of these bids.
+  // Each column that bids are for takes them, by the warp that has the first of these bids, which
+  // found none before it.
   __device__ void take_all(int32_t count) const {
     const int32_t even = (count + team.warps() - 1) / team.warps();
     const int32_t width = even < kWarpSize ? even : kWarpSize;  // bids of a warp
     for (int32_t first = team.warp() * width; first < count; first += team.warps() * width) {
       const int32_t k = first + team.lane();
       const int32_t j = team.lane() < width && k < count ? w.bid_col[k] : kNone;
-      unsigned lanes = __ballot_sync(kAllLanes, j != kNone && w.head[j] == k);
+      unsigned lanes = __ballot_sync(kAllLanes, j != kNone && w.bid[k].next == kNone);
       for (; lanes != 0; lanes &= lanes - 1) {
         take_bids(__shfl_sync(kAllLanes, j, __ffs(int(lanes)) - 1));
       }
@@ -248,15 +249,17 @@ struct Auction {
     bids += count;
     team.one([&] { listed(turn + 1) = 0; });
     team.sync();
+    const bool stuck = w.control->stuck != 0;  // not set before the next barrier
     take_all(count);
     ++turn;
     team.sync();
+    const bool full = w.control->full != 0;  // nor this
     // Segments that have grown leave gaps. This comes early, as it would depend on the order of
     // threads which column finds no place.
     if (w.control->used > w.holdings / 2) {
       move_holdings([](const Holding&, int32_t) { return true; });
     }
-    return w.control->stuck == 0;
+    return !stuck && !full;
   }
 
   // The greatest difference between finite costs.

@@ -149,9 +149,11 @@ struct Forest {
       });
     }
   }
+  // Coarse, so that duals of costs with few bits have few bits, and float32 holds them.
   __device__ int64_t price_of_top(int32_t x) const {
+    constexpr double kGrid = 0x1p-14;
     if (t.is_row(x)) return 0;
-    const double v = double(w.v[x - t.rows]) * t.c.units_per_normal;
+    const double v = rint(double(w.v[x - t.rows]) / kGrid) * kGrid * t.c.units_per_normal;
     return fabs(v) < 0x1p60 ? int64_t(rint(v)) : int64_t{0};
   }
 

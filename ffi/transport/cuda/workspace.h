@@ -44,7 +44,8 @@ struct Control {
   Masses masses;
   int32_t listed[3];  // rows, in rounds of an auction in turn
   int32_t used;       // of the pool
-  int32_t stuck;      // a row that must bid has no allowed column, or the pool is used up
+  int32_t stuck;      // a row that must bid has no allowed column
+  int32_t full;       // the pool is used up
   int32_t bids;
   int32_t arcs;   // of a plan, or those that may enter a basis
   int32_t stem;   // arcs of a tree that are turned around
