@@ -184,32 +184,4 @@ struct Auction {
       if (bids == most || epsilon <= spread * kLast) return;
     }
   }
-
-  // Gives the free mass of each row to its best columns with room, or to forbidden ones if need be.
-  // Calls put(row, col, mass).
-  template <class Put>
-  void place_rest(int32_t* open, const Put& put) {
-    int32_t count = 0;
-    for (int32_t j = 0; j < c.cols; ++j) {
-      if (held[j] < demand[j]) open[count++] = j;
-    }
-    for (int32_t i = 0; i < c.rows; ++i) {
-      while (rest[i] > 0) {
-        int32_t best = 0;
-        double least = __builtin_inf();
-        for (int32_t k = 0; k < count; ++k) {
-          const double x = c.key(i, open[k]) - c.v[open[k]];
-          if (!(x < least)) continue;
-          least = x;
-          best = k;
-        }
-        const int32_t j = open[best];
-        const int64_t room = demand[j] - held[j], mass = rest[i] < room ? rest[i] : room;
-        rest[i] -= mass;
-        held[j] += mass;
-        if (held[j] == demand[j]) open[best] = open[--count];
-        put(i, j, mass);
-      }
-    }
-  }
 };
