@@ -416,7 +416,7 @@ struct ColumnPaths {
 
   // `warm`: prices are given.
   bool run(bool warm) {
-    constexpr int32_t kFirstUnits = 4, kFactor = 4, kFarPart = 4;
+    constexpr int32_t kFirstUnits = 4, kFactor = 4, kFarPart = 16;
     const int64_t *all_supply = supply, *all_demand = demand;
     if (!warm) {
       for (int32_t j = 0; j < c.cols; ++j) c.v[j] = 0;
