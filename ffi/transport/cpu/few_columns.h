@@ -12,7 +12,7 @@
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
 constexpr int32_t kMostFewColumns = 256;
-constexpr int32_t kRowsPerFewColumn = 8;
+constexpr int32_t kRowsPerFewColumn = 32;
 constexpr double kMostExactWhole = 0x1p50;  // integers
 
 inline bool has_few_columns(int32_t rows, int32_t cols) {
@@ -289,13 +289,17 @@ struct ColumnPaths {
     return sum;
   }
 
+  // Of columns that are equally far, one where a path may end comes first.
+  static constexpr double kEndFirst = 0.5;
+
   // The nearest column with too little mass, by Dijkstra's method; and moves the prices so that the
   // path to it, in `from`, has length 0. kNone if there is none.
   int32_t nearest() {
     for (int32_t j = 0; j < m.stride; ++j) {
       const bool is_col = j < c.cols;
       m.near[j] = is_col && m.held[j] > demand[j] ? 0 : __builtin_inf();
-      m.open[j] = is_col ? c.v[j] : -__builtin_inf();
+      const bool is_end = is_col && m.held[j] < demand[j];
+      m.open[j] = is_col ? c.v[j] + (is_end ? kEndFirst : 0) : -__builtin_inf();
       m.far[j] = -1;
       m.from[j] = kNone;
     }
@@ -304,6 +308,7 @@ struct ColumnPaths {
     if (at == c.cols) return kNone;
     for (double distance = 0; distance < __builtin_inf();) {
       if (m.held[at] < demand[at]) {
+        distance += kEndFirst;
         for (int32_t j = 0; j < c.cols; ++j) {
           if (m.far[j] >= 0) c.v[j] += m.far[j] - distance;
         }
@@ -416,15 +421,15 @@ struct ColumnPaths {
 
   // `warm`: prices are given.
   bool run(bool warm) {
-    constexpr int32_t kFirstUnits = 4, kFactor = 4, kFarPart = 16;
+    constexpr int32_t kFirstUnits = 4, kFactor = 4, kFarPart = 8;
     const int64_t *all_supply = supply, *all_demand = demand;
     if (!warm) {
       for (int32_t j = 0; j < c.cols; ++j) c.v[j] = 0;
     }
     int64_t total = 0;
     for (int32_t j = 0; j < c.cols; ++j) total += demand[j];
-    if (warm && !begin()) return false;
-    if (warm && excess() <= total / kFarPart) return improve();
+    if (!begin()) return false;
+    if (excess() <= total / kFarPart) return improve();
     for (int64_t units = kFirstUnits * int64_t(c.cols); units <= total / 2 && units <= c.rows;
          units *= kFactor) {
       sample(all_supply, all_demand, total, units);
