@@ -121,7 +121,7 @@ def test_forbidden_pairs() -> None:
         cost = np.ones((64, 2))
         cost[5] = np.inf
         a = np.full(64, 1 / 64)
-        assert jm.solve_transport(cost, a, [0.5, 0.5]).status == Status.INFEASIBLE
+        assert jm.solve_transport(cost, a, np.array([0.5, 0.5])).status == Status.INFEASIBLE
     assert seen == {False, True}
 
 

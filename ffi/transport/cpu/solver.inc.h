@@ -171,9 +171,10 @@ bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, d
 
 // Sets prices and gives a plan to put(row, col, mass). Returns the number of bids.
 template <class C, class Put>
-int64_t begin_by_auction(const C& c, Workspace<C>& w, bool warm, const Put& put) {
-  Auction<C> auction{c,        w.supply, w.demand, 0,      w.pool, w.pool_size, 0, kNone, w.top,
-                     w.of_row, w.held,   w.rest,   w.ring, 0,      0,           0, warm};
+int64_t begin_by_auction(const C& c, Workspace<C>& w, bool warm, bool has_dummies, const Put& put) {
+  Auction<C> auction{c,     w.supply, w.demand, 0,      w.pool,     w.pool_size, 0,
+                     kNone, w.top,    w.of_row, w.held, w.rest,     w.ring,      0,
+                     0,     0,        0,        warm,   has_dummies};
   auction.run(w.u);
   for (int32_t h = 0; h < auction.made; ++h) {
     const Holding& own = w.pool[h];
@@ -240,7 +241,7 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
   if (f.few_columns) {
     tries = begin_by_paths(c, w, warm, add);
   } else {
-    tries = begin_by_auction(c, w, warm, add);
+    tries = begin_by_auction(c, w, warm, p.moved != nullptr, add);
   }
   basis.grow_tree(w.order);
   Simplex<C> simplex{basis, c};
