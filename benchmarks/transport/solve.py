@@ -1,20 +1,20 @@
-"""Optimal transport with costs as people have them, beside POT and Sinkhorn.
+"""Exact optimal transport with costs and weights as people have them, beside its peers.
 
     python -m benchmarks.transport.solve [--quick] [--out FOLDER]
 
-Families of `assignment/families.py` with Dirichlet weights; all solvers get the same numbers. Every
-answer must be `OPTIMAL`, and its cost that of POT's network simplex (`ot.emd`) to 1e-9 in float64
-and to 1e-5 in float32, relative to the mass times the costs that it moves. Where POT is not
-installed, the reference is our own CPU solver in float64.
+All solvers get the same numbers. Every answer must be `OPTIMAL`, pass `check_transport`, and cost
+what POT's network simplex (`ot.emd`) finds, to 1e-9 in float64 and 1e-5 in float32, relative to the
+mass times the costs that it moves.
 
-On a CPU: one problem by one thread, in float64 (as POT) and in float32, and a batch in one call,
-beside POT in as many processes as there are cores. Read the ratios: absolute times on a CPU mean
-little elsewhere. Writes `transport_cpu.json` and `.png`.
+On a CPU: one problem by one core, in float64 (as POT) and in float32, beside `ot.emd`, LEMON's
+network simplex (pylmcf, on integers), and for n = 256 or-tools and HiGHS. "Balanced clusters" is a
+step of balanced k-means by `solve_assignment` with bounds of sizes, cold, and from the duals of the
+step before. Absolute times on a CPU mean little elsewhere: the columns are times of a peer by ours
+in float64, greater than 1 where we are faster. Writes `transport_cpu.json` and `.png`.
 
-On a GPU: the same problems in float32 on the device, beside POT on the host and, where ott-jax is
-installed, its Sinkhorn on the device, with epsilon 1e-2 and 1e-3 of the mean absolute cost, its
-error (relative, of the primal cost) and the mass that its plan misplaces. Writes
-`transport_gpu.json` and `.png`.
+On a GPU: single problems in float32 on the device beside POT on one core of the host and, where
+ott-jax is installed, its Sinkhorn on the device with the greatest epsilon whose cost is within 1 %
+of the optimum; batches beside POT in up to 16 processes. Writes `transport_gpu.json` and `.png`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,73 +34,47 @@ import numpy as np
 from tqdm import tqdm
 
 import jaxmatch as jm
-from benchmarks.assignment.families import FAMILIES
 from benchmarks.common import options, plots, record
-from benchmarks.common.record import Row
+from benchmarks.common.record import Row, ratio
 from benchmarks.common.timing import timed
+from benchmarks.transport import peers
+from benchmarks.transport.problems import (
+    COSTS,
+    FEW,
+    WEIGHTS,
+    Clusters,
+    Problem,
+    as_transport,
+    clusters,
+    problem,
+    rectangle,
+)
 
 
-FEW = ["sphere to shape", "20 clusters", "uniform"]
-SIZES = [256, 512, 1024, 2048]
-QUICK_CASES = [(256, [*FAMILIES]), (512, FEW)]
-CASES = [(n, [*FAMILIES]) for n in SIZES]
-BATCH, BATCH_N = 32, 256
+SIZES = [256, 512, 1024, 2048, 4096]
+MOST_WITH_LEMON = 1024  # above, an arc for each of the n² pairs takes its time
+SMALLEST = 256
+LARGE = 2048  # from here on, fewer families
+RECTANGLE, QUICK_RECTANGLE = (23_000, 50), (2_000, 20)
+BATCHES = [(64, 256), (32, 1024)]
+PROCESSES = 16
 KINDS = {"float64": (np.float64, 1e-9), "float32": (np.float32, 1e-5)}  # the tolerance of values
-EPSILONS = {"1e-2": 1e-2, "1e-3": 1e-3}
-SINKHORN_ITERATIONS = 20_000
-PACKAGES = ["jax", "jaxlib", "numpy", "scipy", "POT", "ott-jax"]
-HAS_POT = find_spec("ot") is not None
-HAS_OTT = find_spec("ott") is not None
-
-
-class Problem(NamedTuple):
-    """A problem or a batch of them, in float64."""
-
-    cost: np.ndarray
-    supply: np.ndarray
-    demand: np.ndarray
-
-
-@cache
-def problem(name: str, n: int, seed: int = 0) -> Problem:
-    cost = np.ascontiguousarray(FAMILIES[name](n, seed))
-    rng = np.random.default_rng(1_000_000 + seed)
-    supply, demand = (rng.dirichlet(np.ones(size)) for size in cost.shape)
-    return Problem(cost, supply, demand)
+TOLERANCE_OF_PEERS = 1e-5  # some round to integers
+EPSILONS = [1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4]  # of the mean absolute cost
+SINKHORN_ERROR, SINKHORN_ITERATIONS, MOST_FOR_SINKHORN = 0.01, 20_000, 4096
+PACKAGES = ["jax", "jaxlib", "numpy", "scipy", "POT", "pylmcf", "ortools", "ott-jax"]
 
 
 # ---------------------------------------------------------------------------------------------
-# Solvers
-
-
-def by_pot(given: Problem) -> float:
-    """The optimum, by POT."""
-    import ot
-
-    _, log = ot.emd(given.supply, given.demand, given.cost, numItermax=10**9, log=True)
-    assert log["warning"] is None, log["warning"]
-    return log["cost"]
-
-
-def one_by_pot(name: str, n: int, seed: int) -> float:
-    """In a worker, which makes each problem once."""
-    return by_pot(problem(name, n, seed))
-
+# Ours
 
 solve = jax.jit(jm.solve_transport)
 
 
-def solve_ms(given: Problem, dtype: Any, budget: float) -> tuple[jm.Transport, float]:
-    """The result and the median time of a call; float64 under x64."""
-    with jax.enable_x64(dtype == np.float64):
-        arrays = [jax.device_put(np.asarray(x, dtype)) for x in given]
-        return timed(solve, *arrays, budget=budget, least=3)
-
-
-def reference(given: Problem) -> np.ndarray:
-    """Where there is no POT."""
-    with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
-        return np.asarray(jm.solve_transport(*given).raise_for_status().cost)
+def on_device(given: Problem, dtype: Any) -> list[jax.Array]:
+    """Masses that are integers stay so."""
+    masses = (x if x.dtype == np.int32 else np.asarray(x, dtype) for x in given[1:])
+    return [jax.device_put(x) for x in (np.asarray(given.cost, dtype), *masses)]
 
 
 def check(given: Problem, best: Any, res: jm.Transport, tolerance: float) -> None:
@@ -115,8 +89,106 @@ def check(given: Problem, best: Any, res: jm.Transport, tolerance: float) -> Non
     assert (np.asarray(res.gap) <= tolerance * scale).all(), (res.gap, best)
 
 
+def ours(given: Problem, best: Any, kind: str, budget: float) -> float:
+    """The median time of a call, in float64 under x64. The answer is proved."""
+    dtype, tolerance = KINDS[kind]
+    with jax.enable_x64(dtype == np.float64):
+        cost, supply, demand = on_device(given, dtype)
+        res, ms = timed(solve, cost, supply, demand, budget=budget, least=2)
+        check(given, best, res, tolerance)
+        proof = jm.check_transport(cost, supply, demand, res)
+    assert np.asarray(proof.valid).all()
+    return ms
+
+
+def our_clusters(given: Clusters, best: float, dtype: Any, warm: bool) -> float:
+    """A step, from nothing or from the duals of the step before."""
+    bounds: dict[str, Any] = {"col_minimum": given.least, "col_capacity": given.most}
+    with jax.enable_x64(dtype == np.float64):
+        cost, before = (jax.device_put(np.asarray(x, dtype)) for x in given[:2])
+        start = jm.solve_assignment(before, **bounds).col_dual if warm else None
+        call = jax.jit(partial(jm.solve_assignment, **bounds))
+        res, ms = timed(lambda: call(cost, warm_start=start), budget=0.5, least=3)
+    assert res.status == jm.Status.OPTIMAL, res.status
+    counts = np.bincount(res.col4row, minlength=given.cost.shape[1])
+    assert given.least <= counts.min() and counts.max() <= given.most
+    total = np.take_along_axis(given.cost, np.asarray(res.col4row)[:, None], 1).sum()
+    assert abs(total - best) <= 1e-5 * best, (total, best)
+    return ms
+
+
+# ---------------------------------------------------------------------------------------------
+# Single problems
+
+
+def by_peers(given: Problem, names: list[str]) -> tuple[float, dict[str, float]]:
+    """The optimum, by POT or the first of those that are installed, and their milliseconds."""
+    solvers = {name: peer for name, peer in peers.known().items() if name in names}
+    found = {name: peers.measure(peer, given) for name, peer in solvers.items()}
+    best = next(iter(found.values()))[0]
+    scale = float(np.abs(given.cost).mean() * given.supply.sum())
+    for name, (value, _) in found.items():
+        apart = abs(value - best)
+        assert apart <= TOLERANCE_OF_PEERS * max(abs(best), 1e-2 * scale), (name, value, best)
+    return best, {name: ms for name, (_, ms) in found.items()}
+
+
+def names_of_peers(n: int, weights: str, quick: bool) -> list[str]:
+    names = ["POT"]
+    if n <= MOST_WITH_LEMON:
+        names.append("LEMON")
+    if n == SMALLEST and not quick:
+        names += ["ortools"] * (weights == "integers") + ["HiGHS"]
+    return names
+
+
+def on_one_core(given: Problem, names: list[str]) -> Row:
+    """Times of peers by ours."""
+    best, spent = by_peers(given, names)
+    own = {kind: ours(given, best, kind, budget=0.5) for kind in KINDS}
+    ratios = {f"{name}/ours": ratio(ms, own["float64"]) for name, ms in spent.items()}
+    return {**ratios, "POT/ours, float32": ratio(spent.get("POT"), own["float32"])}
+
+
+def cluster_rows(shape: tuple[int, int]) -> Iterator[Row]:
+    for dimensions in (2, 16):
+        given = clusters(*shape, dimensions, slack=0.1)
+        best, spent = by_peers(as_transport(given), ["POT", "LEMON"])
+        for warm in (False, True):
+            own = {k: our_clusters(given, best, KINDS[k][0], warm) for k in KINDS}
+            row = {f"{name}/ours": ratio(ms, own["float64"]) for name, ms in spent.items()}
+            name = f"balanced clusters {dimensions}-D, {'warm' if warm else 'cold'}"
+            yield {
+                **{"costs": name, "weights": "bounds", "n": shape[0], "m": shape[1]},
+                **row,
+                "POT/ours, float32": ratio(spent.get("POT"), own["float32"]),
+            }
+        clusters.cache_clear()
+
+
+def cpu_rows(quick: bool) -> Iterator[Row]:
+    cases = []
+    for n in SIZES[:2] if quick else SIZES:
+        names = FEW if quick or n >= LARGE else [*COSTS]
+        cases += [(n, name, weights) for name in names for weights in WEIGHTS]
+    for n, name, weights in tqdm(cases):
+        given = problem(name, weights, n)
+        problem.cache_clear()
+        row = {"costs": name, "weights": weights, "n": n, "m": given.cost.shape[1]}
+        yield row | on_one_core(given, names_of_peers(n, weights, quick))
+    shape = QUICK_RECTANGLE if quick else RECTANGLE
+    for weights in tqdm(WEIGHTS):
+        row = {"costs": "plane, few columns", "weights": weights, "n": shape[0], "m": shape[1]}
+        yield row | on_one_core(rectangle(*shape, weights), ["POT", "LEMON"])
+    yield from cluster_rows(shape)
+
+
+# ---------------------------------------------------------------------------------------------
+# On a GPU
+
+
 @partial(jax.jit, static_argnames="epsilon")
-def sinkhorn(cost: Any, supply: Any, demand: Any, epsilon: float) -> tuple[Any, Any]:
+def sinkhorn(cost: Any, supply: Any, demand: Any, epsilon: Any) -> tuple[Any, Any]:
     """Its primal cost, and the mass that its plan misplaces."""
     from ott.geometry import geometry
     from ott.solvers import linear
@@ -127,130 +199,137 @@ def sinkhorn(cost: Any, supply: Any, demand: Any, epsilon: float) -> tuple[Any, 
     return out.primal_cost, sum(jnp.abs(x - y).sum() for x, y in sides)
 
 
-# ---------------------------------------------------------------------------------------------
-# Rows
-
-
-def one_row(n: int, name: str, on_gpu: bool) -> Row:
-    given = problem(name, n)
-    best, pot_ms = None, None
-    if HAS_POT:
-        best, pot_ms = timed(by_pot, given, budget=0.2, least=1)
-    row = _shape(given) | jaxmatch_part(given, best, pot_ms, on_gpu) | {"POT_ms": pot_ms}
-    return row | (sinkhorn_part(given, best) if on_gpu and HAS_OTT else {})
-
-
-def batch_row(name: str, pool: ProcessPoolExecutor | None, on_gpu: bool) -> Row:
-    arguments = [BATCH * [name], BATCH * [BATCH_N], range(BATCH)]
-    given = Problem(*(np.stack(x) for x in zip(*map(problem, *arguments), strict=True)))
-    best, pot_ms = None, None
-    if pool is not None:
-        times = []
-        for _ in range(5):  # in the first ones the workers make the problems
-            start = time.perf_counter()
-            best = np.array([*pool.map(one_by_pot, *arguments)])
-            times.append(1e3 * (time.perf_counter() - start))
-        pot_ms = min(times)
-    part = jaxmatch_part(given, best, pot_ms, on_gpu)
-    return _shape(given) | part | {"POT_processes_ms": pot_ms}
-
-
-def _shape(given: Problem) -> Row:
-    *batch, n, m = given.cost.shape
-    return {"problems": batch[0] if batch else 1, "n": n, "m": m}
-
-
-def jaxmatch_part(given: Problem, best: Any, pot_ms: float | None, on_gpu: bool) -> Row:
-    best = reference(given) if best is None else best
+def sinkhorn_part(given: Problem, best: float) -> Row:
+    """The first epsilon that is precise enough; or the last one, and its error."""
+    total = given.supply.sum()
+    masses = (np.asarray(x / total, np.float32) for x in given[1:])
+    arrays = [jax.device_put(x) for x in (np.asarray(given.cost, np.float32), *masses)]
     part: Row = {}
-    for name, (dtype, tolerance) in KINDS.items():
-        if on_gpu and name == "float64":
-            continue
-        res, ms = solve_ms(given, dtype, budget=0.5)
-        check(given, best, res, tolerance)
-        part |= {f"{name}_ms": ms, f"{name}_by_POT": record.ratio(ms, pot_ms)}
+    for epsilon in EPSILONS:
+        (cost, misplaced), ms = timed(partial(sinkhorn, epsilon=epsilon), *arrays, least=1)
+        error = abs(float(cost) * total - best) / abs(best)
+        part = {"Sinkhorn_ms": ms, "epsilon": epsilon, "error": error}
+        part["misplaced"] = float(misplaced)
+        if error <= SINKHORN_ERROR:
+            break
     return part
 
 
-def sinkhorn_part(given: Problem, best: float | None) -> Row:
-    best = float(reference(given)) if best is None else best
-    part: Row = {}
-    arrays = [jax.device_put(np.asarray(x, np.float32)) for x in given]
-    for label, epsilon in EPSILONS.items():
-        call = partial(sinkhorn, epsilon=epsilon)
-        (cost, misplaced), ms = timed(call, *arrays, budget=0.5, least=1)
-        part |= {
-            f"sinkhorn_{label}_ms": ms,
-            f"sinkhorn_{label}_error": abs(float(cost) - best) / abs(best),
-            f"sinkhorn_{label}_misplaced": float(misplaced),
-        }
-    return part
+def pot_optimum(name: str, n: int, seed: int) -> float:
+    """In a worker, which makes each problem once."""
+    return peers.by_pot(problem(name, "Dirichlet", n, seed))[0]
 
 
-def rows(quick: bool, on_gpu: bool) -> Iterator[Row]:
-    cases = [(n, name) for n, names in (QUICK_CASES if quick else CASES) for name in names]
-    for n, name in tqdm(cases):
-        yield {"costs": name} | one_row(n, name, on_gpu)
+def batch_row(name: str, size: int, n: int, pool: ProcessPoolExecutor) -> Row:
+    seeds = range(size)
+    given = Problem(*(np.stack(x) for x in zip(*(problem(name, "Dirichlet", n, s) for s in seeds))))  # noqa: B905
+    problem.cache_clear()
+    best, times = np.empty(0), []
+    for _ in range(4):  # in the first ones the workers make the problems
+        start = time.perf_counter()
+        best = np.array([*pool.map(pot_optimum, size * [name], size * [n], seeds)])
+        times.append(1e3 * (time.perf_counter() - start))
+    own = ours(given, best, "float32", budget=0.5)
+    row = {"costs": name, "weights": "Dirichlet", "problems": size, "n": n, "float32_ms": own}
+    return row | {"POT_processes_ms": min(times), "POT/ours": min(times) / own}
+
+
+def gpu_rows(quick: bool) -> Iterator[Row]:
+    sizes = SIZES[:2] if quick else [*SIZES, 8192]
+    cases = [(n, name, w) for n in sizes for name in FEW for w in WEIGHTS]
+    for n, name, weights in tqdm(cases):
+        given = problem(name, weights, n)
         problem.cache_clear()
-    pool = None
-    if HAS_POT:
-        spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), spawn)
-    for name in tqdm(FEW[:1] if quick else FEW):
-        yield {"costs": name} | batch_row(name, pool, on_gpu)
-    if pool is not None:
-        pool.shutdown()
+        best, spent = by_peers(given, ["POT"])
+        own = ours(given, best, "float32", budget=0.5)
+        row: Row = {"costs": name, "weights": weights, "problems": 1, "n": n, "float32_ms": own}
+        row |= {"POT_ms": spent["POT"], "POT/ours": spent["POT"] / own}
+        if n <= MOST_FOR_SINKHORN and find_spec("ott"):
+            row |= sinkhorn_part(given, best)
+        yield row
+    workers = min(PROCESSES, len(os.sched_getaffinity(0)))
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _on_cpu) as pool:
+        for size, n in [(4, 256)] if quick else BATCHES:
+            for name in tqdm(FEW[:1] if quick else FEW):
+                yield batch_row(name, size, n, pool)
+
+
+def _on_cpu() -> None:
+    os.environ["JAX_PLATFORMS"] = "cpu"
 
 
 # ---------------------------------------------------------------------------------------------
 # Report
 
 
-def plot(drawn: list[Row], title: str, path: Any) -> None:
-    """Bars of times on a logarithmic axis, one group for each family."""
-    names = {f"jaxmatch, {kind}": f"{kind}_ms" for kind in KINDS} | {"POT, one core": "POT_ms"}
-    names |= {f"Sinkhorn, ε = {x} of the mean": f"sinkhorn_{x}_ms" for x in EPSILONS}
-    series = {k: [row.get(v) for row in drawn] for k, v in names.items()}
-    figure, axes = plots.plt.subplots(figsize=(9, 3.6))
-    series = {k: v for k, v in series.items() if any(v)}
-    plots.grouped_bars(axes, [row["costs"] for row in drawn], series)
-    axes.set_yscale("log")
-    axes.set_ylabel("ms")
-    axes.set_title(title, loc="left", fontsize=9)
+def plot_cpu(found: list[Row], path: Any) -> None:
+    """Times of peers relative to ours, a mark for each problem."""
+    figure, axes = plots.plt.subplots(figsize=(15, 5.5))
+    labels = [f"{r['n']}×{r['m']} {r['costs']}, {r['weights']}" for r in found]
+    names = {"POT": "POT", "LEMON": "LEMON", "HiGHS": "HiGHS"}
+    series = {k: [r.get(f"{v}/ours") for r in found] for k, v in names.items()}
+    plots.relative_to_ours(axes, labels, {k: v for k, v in series.items() if any(v)})
+    axes.tick_params(axis="x", labelsize=5)
+    axes.set_title("Time of one problem on one core, relative to jaxmatch (higher is slower)")
     plots.legend(axes)
-    axes.tick_params(axis="x", labelsize=7, rotation=15)
     print(plots.save(figure, path))
 
 
-def means(found: list[Row]) -> dict[str, float]:
-    """Geometric means of the times relative to POT's, of single problems and of batches."""
+def plot_gpu(found: list[Row], path: Any, where: str) -> None:
+    """Bars of times on a logarithmic axis, one group for each family."""
+    largest = max(r["n"] for r in found if r["problems"] == 1 and r["n"] <= MOST_FOR_SINKHORN)
+    drawn = [r for r in found if (r["problems"], r["n"]) == (1, largest)]
+    names = {"jaxmatch": "float32_ms", "POT, one core": "POT_ms", "Sinkhorn to 1 %": "Sinkhorn_ms"}
+    figure, axes = plots.plt.subplots(figsize=(9, 3.6))
+    series = {k: [row.get(v) for row in drawn] for k, v in names.items()}
+    labels = [f"{row['costs']}, {row['weights']}" for row in drawn]
+    plots.grouped_bars(axes, labels, {k: v for k, v in series.items() if any(v)})
+    axes.set_yscale("log")
+    axes.set_ylabel("ms")
+    axes.set_title(f"one problem of {largest} rows, {where}", loc="left", fontsize=9)
+    plots.legend(axes)
+    axes.tick_params(axis="x", labelsize=6, rotation=20)
+    print(plots.save(figure, path))
+
+
+def summary(found: list[Row]) -> Row:
+    """Geometric mean and least of each ratio."""
+    names = dict.fromkeys(key for row in found for key in row if "/ours" in key)
     result = {}
-    for kind in KINDS:
-        for what, single in (("one", True), ("batch", False)):
-            of = [r.get(f"{kind}_by_POT") for r in found if (r["problems"] == 1) == single]
-            if ratios := [x for x in of if x]:
-                result[f"{what}_{kind}_by_POT"] = record.geometric_mean(ratios)
+    for name in names:
+        values = [x for row in found if (x := row.get(name))]
+        result |= {f"{name}, mean": record.geometric_mean(values), f"{name}, least": min(values)}
     return result
+
+
+def has_gpu() -> bool:
+    """Asked in another process: XLA sizes its pool of threads by the cores that it finds."""
+    ask: Callable[[], str] = jax.default_backend
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(ask).result() == "gpu"
 
 
 def main() -> None:
     args = options.parse(options.parser(__doc__, "fewer and smaller problems"))
-    on_gpu = jax.default_backend() == "gpu"
+    on_gpu = has_gpu()
+    if not on_gpu:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
     name = f"transport_{'gpu' if on_gpu else 'cpu'}"
-    content = record.gpu() if on_gpu else {}
-    content |= {"device": jax.devices()[0].device_kind} | record.environment(PACKAGES)
-    content["rows"] = found = []
-    for row in rows(args.quick, on_gpu):
+    content: Row = (record.gpu() if on_gpu else {}) | record.environment(PACKAGES)
+    found: list[Row] = []
+    content["rows"] = found
+    for row in (gpu_rows if on_gpu else cpu_rows)(args.quick):
         found.append(row)
-        content["geometric_means"] = means(found)
+        content["summary"] = summary(found)
         record.write_json(args.out, name, content)  # a run may be cut off
-    record.print_table("optimal transport, ms", found)
-    for label, value in means(found).items():
-        print(f"{label}, geometric mean: {value:.3f}")
-    n = QUICK_CASES[0][0] if args.quick else 1024
-    drawn = [row for row in found if (row["problems"], row["n"]) == (1, n)]
-    where = f"one {content['gpu']}" if on_gpu else "one CPU core"
-    plot(drawn, f"one problem of {n} rows, Dirichlet weights, {where}", args.out / f"{name}.png")
+    title = "one problem or batch, ms" if on_gpu else "times of peers by ours, one core"
+    record.print_table(f"optimal transport, {title}", found)
+    record.print_table("of all rows", [summary(found)])
+    path = args.out / f"{name}.png"
+    if on_gpu:
+        plot_gpu(found, path, f"one {content['gpu']}")
+    else:
+        plot_cpu(found, path)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ struct Auction {
   int64_t* rest;    // [rows] free mass
   int32_t* ring;    // [rows] rows with free mass, which take turns
   int32_t first, free_rows;
-  int64_t bids;
-  bool warm;  // prices are given
+  int64_t bids, free_mass;
+  bool warm;         // prices are given
+  bool has_dummies;  // a row may hold most of the mass: no scale ends while much of it is free
 
   int32_t merge(int32_t a, int32_t b) {
     int32_t root = kNone, *at = &root;
@@ -53,6 +54,7 @@ struct Auction {
       ring[last < c.rows ? last : last - c.rows] = i;
     }
     rest[i] += mass;
+    free_mass += mass;
   }
   void drop(int32_t h) {
     int32_t* link = &of_row[pool[h].row];
@@ -65,7 +67,7 @@ struct Auction {
 
   void clear() {
     made = first = free_rows = 0;
-    bids = 0;
+    bids = free_mass = 0;
     unused = kNone;
     for (int32_t j = 0; j < c.cols; ++j) {
       top[j] = kNone;
@@ -112,6 +114,7 @@ struct Auction {
   void hold(int32_t i, int32_t j, double level) {
     const int32_t known = find(i, j);
     held[j] += rest[i];
+    free_mass -= rest[i];
     if (known != kNone) {
       pool[known].mass += rest[i];
       if (level < pool[known].level) pool[known].level = level;
@@ -170,46 +173,23 @@ struct Auction {
 
   void run(double* least) {
     constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-2;  // parts of the spread
-    constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;
+    constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64, kLittlePart = 64;
     const int32_t few = c.rows / kStopPart > kFewest ? c.rows / kStopPart : kFewest;
     clear();
+    const int64_t little = free_mass / kLittlePart;
     const double spread = spread_of_costs(c);
     epsilon = spread * (warm ? kLast : kFirst);
     for (; spread > 0; epsilon *= kFactor) {
       begin(least);
       const int64_t most = bids + int64_t(kMostBidsPerRow) * c.rows;
-      while (free_rows > few && bids < most) {
+      int64_t patience = has_dummies ? c.rows : 0;
+      const auto goes_on = [&] {
+        return free_rows > few || (free_rows > 0 && free_mass > little && patience-- > 0);
+      };
+      while (bids < most && goes_on()) {
         if (!bid()) return;
       }
       if (bids == most || epsilon <= spread * kLast) return;
-    }
-  }
-
-  // Gives the free mass of each row to its best columns with room, or to forbidden ones if need be.
-  // Calls put(row, col, mass).
-  template <class Put>
-  void place_rest(int32_t* open, const Put& put) {
-    int32_t count = 0;
-    for (int32_t j = 0; j < c.cols; ++j) {
-      if (held[j] < demand[j]) open[count++] = j;
-    }
-    for (int32_t i = 0; i < c.rows; ++i) {
-      while (rest[i] > 0) {
-        int32_t best = 0;
-        double least = __builtin_inf();
-        for (int32_t k = 0; k < count; ++k) {
-          const double x = c.key(i, open[k]) - c.v[open[k]];
-          if (!(x < least)) continue;
-          least = x;
-          best = k;
-        }
-        const int32_t j = open[best];
-        const int64_t room = demand[j] - held[j], mass = rest[i] < room ? rest[i] : room;
-        rest[i] -= mass;
-        held[j] += mass;
-        if (held[j] == demand[j]) open[best] = open[--count];
-        put(i, j, mass);
-      }
     }
   }
 };

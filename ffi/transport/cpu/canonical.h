@@ -15,6 +15,7 @@ struct CanonicalForm {
     gathered = transposed || used_cols < p.m;
     rows = int32_t(transposed ? used_cols : used_rows);
     cols = int32_t(transposed ? used_rows : used_cols);
+    few_columns = has_few_columns(rows, cols);
   }
 
   // Lists what is used, and its masses.
@@ -38,7 +39,7 @@ struct CanonicalForm {
   }
 
   const TransportProblem& p;
-  bool transposed = false, gathered = false;
+  bool transposed = false, gathered = false, few_columns = false;
   int32_t rows = 0, cols = 0;
   const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if transposed)
   const int32_t* col_list = nullptr;
@@ -50,7 +51,8 @@ struct Workspace {
   double *u, *v;  // [n], [m]
   int32_t *n_list, *m_list;
   int64_t *supply, *demand;  // canonical
-  Holding* pool;
+  PathMemory paths;          // if columns are few
+  Holding* pool;             // if not
   int32_t pool_size;
   int32_t *top, *of_row, *ring;
   int64_t *held, *rest;
@@ -62,8 +64,8 @@ struct Workspace {
   int64_t *flow, *price;
   double* shadow;
 
-  // Sizes are bounds for both orientations.
-  void allocate(const TransportProblem& p, const CanonicalForm& f, bool copy, Stack* s) {
+  // Sizes are bounds for both orientations, until `known` tells which one it is.
+  void allocate(const TransportProblem& p, const CanonicalForm& f, bool known, Stack* s) {
     const int64_t nodes = p.n + p.m, longer = p.n > p.m ? p.n : p.m;
     masses.row = s->take<int64_t>(p.n);
     masses.col = s->take<int64_t>(p.m);
@@ -73,7 +75,9 @@ struct Workspace {
     m_list = s->take<int32_t>(p.m);
     supply = s->take<int64_t>(longer);
     demand = s->take<int64_t>(longer);
-    const int64_t holdings = 4 * nodes + 64;
+    const bool few = known && f.few_columns;
+    if (few) paths.allocate(f.rows, f.cols, DoubleLanes::kWidth, s);
+    const int64_t holdings = few ? 0 : 4 * nodes + 64;
     pool_size = int32_t(holdings < INT32_MAX ? holdings : INT32_MAX);
     pool = s->take<Holding>(pool_size);
     top = s->take<int32_t>(longer);
@@ -93,7 +97,7 @@ struct Workspace {
     price = s->take<int64_t>(nodes + 1);
     shadow = s->take<double>(nodes + DoubleLanes::kWidth);
     given.allocate(p, s);
-    storage.allocate(f, copy, s);
+    storage.allocate(f, known, s);
   }
 
   Basis<C> basis(const C& c) const {

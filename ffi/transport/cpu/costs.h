@@ -56,8 +56,8 @@ struct Costs {
     Elem* gathered = nullptr;
 
     template <class Form>
-    void allocate(const Form& f, bool copy, Stack* s) {
-      gathered = copy ? s->take<Elem>(int64_t(f.rows) * f.cols) : nullptr;
+    void allocate(const Form& f, bool known, Stack* s) {
+      gathered = known && f.gathered ? s->take<Elem>(int64_t(f.rows) * f.cols) : nullptr;
     }
   };
 

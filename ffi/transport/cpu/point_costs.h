@@ -98,8 +98,8 @@ struct PointStorage {
   Elem* kept;                 // [slots, width] rows
   int32_t* kept_row;          // [slots] the row in the slot, or kNone
 
-  void allocate(const CanonicalForm& f, bool copy, Stack* s) {
-    if (!copy) return;
+  void allocate(const CanonicalForm& f, bool known, Stack* s) {
+    if (!known) return;
     dims = f.p.dims;
     width = padded_to_blocks(f.cols);
     slots = kCachedBytes / (width * int64_t(sizeof(Elem)));

@@ -35,6 +35,8 @@ using assignment::kCachedBytes, assignment::Metric;
 #include "transport/cpu/costs.h"
 #include "transport/cpu/scan.h"
 #include "transport/cpu/auction.h"
+#include "transport/cpu/few_columns.h"
+#include "transport/cpu/place_rest.h"
 #include "transport/cpu/basis.h"
 #include "transport/cpu/simplex.h"
 #include "transport/cpu/finish.h"
@@ -172,6 +174,31 @@ bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, d
   return true;
 }
 
+// Sets prices and gives a plan to put(row, col, mass). Returns the number of bids.
+template <class C, class Put>
+int64_t begin_by_auction(const C& c, Workspace<C>& w, bool warm, bool has_dummies, const Put& put) {
+  Auction<C> auction{c,     w.supply, w.demand, 0,      w.pool,     w.pool_size, 0,
+                     kNone, w.top,    w.of_row, w.held, w.rest,     w.ring,      0,
+                     0,     0,        0,        warm,   has_dummies};
+  auction.run(w.u);
+  for (int32_t h = 0; h < auction.made; ++h) {
+    const Holding& own = w.pool[h];
+    if (own.row != kNone) put(own.row, own.col, own.mass);
+  }
+  place_rest(c, w.demand, w.held, w.rest, w.ring, put);
+  return auction.bids;
+}
+
+// The same for few columns. Returns the number of paths.
+template <class C, class Put>
+int64_t begin_by_paths(const C& c, Workspace<C>& w, bool warm, const Put& put) {
+  ColumnPaths<C> paths{c, w.paths, w.supply, w.demand};
+  paths.run(warm);
+  paths.give_plan(w.rest, put);
+  place_rest(c, w.demand, w.paths.held, w.rest, w.ring, put);
+  return paths.paths;
+}
+
 template <class C>
 bool solve_as(const TransportProblem& p, Arena* arena) {
   CanonicalForm f(p);
@@ -194,7 +221,9 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
     write_empty(p, w.given, w.u, w.v);
     return true;
   }
-  if (C::kComputed || f.gathered) {
+  // Paths hold several rows of costs at once, for which computed ones have no room.
+  f.few_columns &= !C::kComputed && double(found.most_whole) < kMostExactWhole;
+  if (C::kComputed || f.gathered || f.few_columns) {
     stack = {};
     w.allocate(p, f, true, &stack);
     if (!reserve(arena, stack.used, &stack)) return false;
@@ -210,37 +239,21 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
   }
   f.list(w);
   set_costs(&c, f, w);
-  Auction<C> auction{c,
-                     w.supply,
-                     w.demand,
-                     0,
-                     w.pool,
-                     w.pool_size,
-                     0,
-                     kNone,
-                     w.top,
-                     w.of_row,
-                     w.held,
-                     w.rest,
-                     w.ring,
-                     0,
-                     0,
-                     0,
-                     start_warm(p, f, c, w.u)};
-  auction.run(w.u);
+  const bool warm = start_warm(p, f, c, w.u);
   Basis<C> basis = w.basis(c);
   basis.clear();
   int32_t added = 0;
   const auto add = [&](int32_t i, int32_t j, int64_t mass) { basis.add(i, j, mass, added++); };
-  for (int32_t h = 0; h < auction.made; ++h) {
-    const Holding& own = w.pool[h];
-    if (own.row != kNone) add(own.row, own.col, own.mass);
+  int64_t tries;
+  if (f.few_columns) {
+    tries = begin_by_paths(c, w, warm, add);
+  } else {
+    tries = begin_by_auction(c, w, warm, p.moved != nullptr, add);
   }
-  auction.place_rest(w.ring, add);
   basis.grow_tree(w.order);
   Simplex<C> simplex{basis, c};
   const bool whole = simplex.run();
-  p.counts[kBids] = int32_t(auction.bids);
+  p.counts[kBids] = int32_t(tries);
   p.counts[kPivots] = int32_t(simplex.pivots);
   if (uses_forbidden(basis, c)) {
     write_failure(p, kInfeasible);
