@@ -311,8 +311,8 @@ def _counts(col4row: Int[Array, "... n"], m: int, xp: Any) -> Int[Array, "... m"
     """How many rows each column has."""
     batch = col4row.shape[:-1]
     if xp is np:
-        first = np.arange(0, int(np.prod(batch, dtype=np.int64)) * m, m, dtype=np.int64)
-        at = (col4row + first.reshape(*batch, 1))[col4row >= 0] if m else np.zeros(0, np.int64)
+        first = np.arange(int(np.prod(batch, dtype=np.int64)), dtype=np.int64) * m
+        at = (col4row + first.reshape(*batch, 1))[col4row >= 0]
         counts = np.bincount(at, minlength=len(first) * m)
         return counts.reshape(*batch, m).astype(np.int32)  # type: ignore[return-value]
 
