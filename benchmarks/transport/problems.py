@@ -55,7 +55,7 @@ def with_weights(cost: np.ndarray, kind: str, seed: int) -> Problem:
     if kind == "integers":
         less, more = sorted((supply, demand), key=np.sum)
         gap = int(more.sum() - less.sum())
-        less += np.bincount(rng.integers(0, len(less), gap), minlength=len(less))
+        less += rng.multinomial(gap, np.full(len(less), 1 / len(less)))
         supply, demand = supply.astype(np.int32), demand.astype(np.int32)
     return Problem(np.ascontiguousarray(cost), supply, demand)
 
