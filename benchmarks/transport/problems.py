@@ -92,7 +92,7 @@ def as_transport(given: Clusters) -> Problem:
     n, m = given.cost.shape
     parts = [given.least, given.most - given.least]
     empty = given.most * m - n
-    forbidden = float(2 * n * given.cost.max())
+    forbidden = 2.0 * given.cost.max()  # an exchange with a row that is elsewhere costs less
     cost = np.vstack([np.repeat(given.cost, 2, 1), np.tile([forbidden, 0.0], m)])
     supply, demand = np.append(np.ones(n), empty), np.tile(np.asarray(parts, np.float64), m)
     return without_empty(Problem(cost, supply, demand))
