@@ -55,7 +55,7 @@ def with_weights(cost: np.ndarray, kind: str, seed: int) -> Problem:
     if kind == "integers":
         less, more = sorted((supply, demand), key=np.sum)
         gap = int(more.sum() - less.sum())
-        less += np.bincount(rng.integers(0, len(less), gap), minlength=len(less))
+        less += rng.multinomial(gap, np.full(len(less), 1 / len(less)))
         supply, demand = supply.astype(np.int32), demand.astype(np.int32)
     return Problem(np.ascontiguousarray(cost), supply, demand)
 
@@ -92,7 +92,7 @@ def as_transport(given: Clusters) -> Problem:
     n, m = given.cost.shape
     parts = [given.least, given.most - given.least]
     empty = given.most * m - n
-    forbidden = float(2 * n * given.cost.max())
+    forbidden = 2.0 * given.cost.max()  # an exchange with a row that is elsewhere costs less
     cost = np.vstack([np.repeat(given.cost, 2, 1), np.tile([forbidden, 0.0], m)])
     supply, demand = np.append(np.ones(n), empty), np.tile(np.asarray(parts, np.float64), m)
     return without_empty(Problem(cost, supply, demand))

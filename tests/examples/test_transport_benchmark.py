@@ -18,7 +18,7 @@ from benchmarks.transport import peers, problems, solve  # noqa: E402
 
 @pytest.mark.parametrize("weights", problems.WEIGHTS)
 def test_masses_are_balanced(weights: str) -> None:
-    for given in (problems.problem("plane", weights, 40), problems.rectangle(50, 7, weights)):
+    for given in (problems.problem("plane", weights, 40), problems.rectangle(9000, 3, weights)):
         assert given.supply.shape + given.demand.shape == given.cost.shape
         np.testing.assert_allclose(given.supply.sum(), given.demand.sum(), rtol=1e-12)
         assert (given.supply >= 0).all()

@@ -35,6 +35,7 @@ using assignment::kCachedBytes, assignment::Metric;
 #include "transport/cpu/costs.h"
 #include "transport/cpu/scan.h"
 #include "transport/cpu/auction.h"
+#include "transport/cpu/parts.h"
 #include "transport/cpu/few_columns.h"
 #include "transport/cpu/place_rest.h"
 #include "transport/cpu/basis.h"
