@@ -52,7 +52,9 @@ WARM_UP = 10  # steps that are not timed
 def train(task: Task, names: list[str], args: argparse.Namespace) -> tuple[dict, dict[str, dict]]:
     """The trained models, and what was measured on the way, both by name of the coupling."""
     model_key, data_key = jax.random.split(jax.random.key(args.seed))
-    rate = optax.warmup_cosine_decay_schedule(0, args.learning_rate, 50, args.steps)
+    rate = optax.warmup_cosine_decay_schedule(
+        0, args.learning_rate, min(50, args.steps // 10), args.steps
+    )
     optimizer = optax.adam(rate)
     steps = {name: Step(task, name, args.batch, optimizer) for name in names}
     models, states = {}, {}
@@ -114,12 +116,12 @@ def main() -> None:
 
     test_key, other_key = jax.random.split(jax.random.key(args.seed + 1))
     noise = task.source(test_key, len(task.test))
+    timed = min(WARM_UP, args.steps // 2)
     facts, paths = {}, {}
     for name in names:
         facts[name], paths[name] = measure(task, models[name], noise)
         log = logs[name]
-        step = median(log["seconds"][WARM_UP:])
-        plain = median(logs["independent"]["seconds"][WARM_UP:])
+        step, plain = (median(logs[k]["seconds"][timed:]) for k in (name, "independent"))
         facts[name] |= {
             "step_ms": 1e3 * step,
             "coupling_share": max(0.0, 1 - plain / step),
