@@ -90,7 +90,8 @@ def solve_transport_points(
     computed in float64, coordinate by coordinate, without fused operations, and rounded to the type
     of the points. The native result is bitwise that of `solve_transport` for a matrix of these
     costs. Where XLA builds the matrix, distances are computed in the type of results, and may
-    differ by a few roundings. [`check_transport_points`][jaxmatch.check_transport_points] verifies it.
+    differ by a few roundings. [`check_transport_points`][jaxmatch.check_transport_points] verifies
+    it.
 
     **Status:** as `solve_transport`. `INVALID_COST` if a distance of unmasked points is NaN, or
     infinite on the wrong side, because a point is not finite or the distance overflows. An infinite

@@ -80,6 +80,7 @@ struct Auction {
     team.each_by_warp(c.p.m, [&](int64_t col) {
       const int32_t j = int32_t(col);
       const Segment from = w.segment[j];
+      __syncwarp();
       Segment to{0, 0, 0};
       if (from.count > 0) now.reserve(to, from.count);
       int64_t held = 0;
