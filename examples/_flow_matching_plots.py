@@ -36,8 +36,9 @@ def draw(
     figure = plt.figure(figsize=(4.8 * len(paths), 9.4 if wide else 9.0), layout="constrained")
     figure.get_layout_engine().set(hspace=0.04, wspace=0.04)  # type: ignore[union-attr]
     grid = figure.add_gridspec(2, 2 * len(paths), height_ratios=(1.5, 1))
+    ax = None
     for k, (name, of_steps) in enumerate(paths.items()):
-        ax = figure.add_subplot(grid[0, 2 * k : 2 * k + 2])
+        ax = figure.add_subplot(grid[0, 2 * k : 2 * k + 2], sharex=ax, sharey=ax)
         if wide:
             _draw_digits(ax, of_steps)
         else:
