@@ -25,11 +25,6 @@ sparse = pytest.importorskip("scipy.sparse")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def promote_nothing():
-    """In place of that of all tests: examples are written as most code is, and promote."""
-
-
 @pytest.fixture(autouse=True)
 def import_from_examples(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
