@@ -21,8 +21,8 @@ from test_core_structured import moved_classes
 from test_sharded_costs import beyond_the_grid
 
 import jaxmatch as jm
-from jaxmatch._assignment.native_sharded import METRICS, DeviceState, empty_state
-from jaxmatch._assignment.points import _directions
+from jaxmatch._assignment.native_sharded import DeviceState, empty_state
+from jaxmatch._common.distances import METRICS, directions
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
@@ -182,7 +182,7 @@ def test_points_as_on_cpu(library, metric, method, by):
             )
         )
         if metric == "cosine":
-            points = [np.asarray(_directions(jnp.asarray(x))) for x in points]
+            points = [np.asarray(directions(jnp.asarray(x))) for x in points]
     how = {"points": points, "metric": metric, "maximize": by == "col_axis"}
     for device in solve(library, None, by, 2, method, **SCHEDULES[2], **how):
         np.testing.assert_allclose(device.result.cost, expected.cost, rtol=1e-6)

@@ -147,7 +147,7 @@ struct Basis {
       } else {
         // A row as the root of a part: at the price of a column below it.
         const int32_t col = is_row(x) ? child[x] : x;
-        const int64_t v = llrint(c.v[col - c.rows]);
+        const int64_t v = llrint(rint(c.v[col - c.rows] / c.coarse) * c.coarse);
         set_price(x, is_row(x) ? cost_between(x, col) - v : v);
       }
     }

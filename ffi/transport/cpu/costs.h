@@ -10,6 +10,10 @@ constexpr double kMostOnPath = 0x1p61;
 // Greater magnitudes of floats in units would not survive as_integer().
 constexpr int kMostFloatBits = 50;
 
+// Prices from which those of a part of the basis are computed have so many bits: then duals of
+// costs with few bits have few bits, and float32 holds them.
+constexpr int kCoarseBits = 14;
+
 // The nearest integer to |x| <= 2^51, in operations that compilers vectorise.
 inline int64_t as_integer(double x) {
   constexpr double kMagic = 0x1.8p52;
@@ -67,6 +71,7 @@ struct Costs {
   int32_t rows, cols;
   double scale = 1;       // from costs to units; negative to maximise
   int64_t forbidden = 0;  // units of a forbidden pair: more than any cycle of allowed ones
+  double coarse = 1;      // units, see Basis::grow_tree
   double* v;              // [padded cols] column prices; -infinity in the padding
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
@@ -136,6 +141,7 @@ bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter)
     const int most = found.most > 0 ? ilogb(found.most) + 1 : 0;
     const int exponent = bits - most;
     c.scale = sign * ldexp(1, exponent > 1000 ? 1000 : exponent);
+    c.coarse = ldexp(1, bits > kCoarseBits ? bits - kCoarseBits : 0);
     c.forbidden = int64_t(ldexp(arcs, bits));
     return true;
   }
