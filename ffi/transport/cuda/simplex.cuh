@@ -51,8 +51,11 @@ struct Simplex {
     gain = int64_t(best ^ (uint64_t(1) << 63));
   }
 
-  // Every warp prices parts of rows. Returns the number of arcs that may enter the basis: one of
-  // each part at most, with its cost.
+  static constexpr uint64_t kNoArc = ~uint64_t(0);
+
+  // Every warp prices parts of rows, and writes the arc of each part that may enter the basis, with
+  // its cost, to the place of that part: threads choose among them by place. Returns the number of
+  // parts, or 0 if no arc may enter.
   __device__ int32_t price_all() {
     constexpr int64_t kPart = 512;  // columns at least
     const C& c = t.c;
@@ -63,17 +66,17 @@ struct Simplex {
     const int64_t parts = wanted < most ? wanted : most, width = (c.p.m + parts - 1) / parts;
     team.each_by_warp(c.p.n * parts, [&](int64_t k) {
       const int32_t i = int32_t(k / parts), first = int32_t(k % parts * width);
-      if (c.supply[i] == 0) return;
       int64_t gain = 0;
       int32_t col = 0;
-      price(i, first, int32_t(min(first + width, c.p.m)), gain, col);
-      if (gain == 0 || team.lane() != 0) return;
-      const int32_t at = atomicAdd(&count, 1);
-      w.key[at] = uint64_t(uint32_t(i)) << 32 | uint32_t(col);
-      w.mass[at] = c.units(i, col);
+      if (c.supply[i] > 0) price(i, first, int32_t(min(first + width, c.p.m)), gain, col);
+      if (team.lane() != 0) return;
+      w.key[k] = gain < 0 ? uint64_t(uint32_t(i)) << 32 | uint32_t(col) : kNoArc;
+      if (gain == 0) return;
+      w.mass[k] = c.units(i, col);
+      count = 1;
     });
     team.sync();
-    return count;
+    return count > 0 ? int32_t(c.p.n * parts) : 0;
   }
 
   // The first block lets these arcs enter the basis, as long as their reduced cost is negative.
@@ -85,6 +88,7 @@ struct Simplex {
       int64_t gain = 0, cost = 0;
       uint64_t arc = ~uint64_t(0);
       t.team.each(count, [&](int64_t k) {
+        if (w.key[k] == kNoArc) return;
         const int64_t x = reduced(w.mass[k], w.key[k]);
         if (x > gain || (x == gain && w.key[k] > arc)) return;
         gain = x;
