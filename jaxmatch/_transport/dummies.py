@@ -58,7 +58,7 @@ def with_dummies(
     cost = problem.cost
     *batch, n, m = cost.shape
     if unmatched_cost is None:
-        unmatched, both = xp.zeros((*batch, n), cost.dtype), _forbidding(problem, maximize, xp)[0]
+        unmatched, both = xp.zeros((*batch, n), cost.dtype), _forbidding(problem, maximize, xp)
     else:
         cost = cost.astype(unmatched_cost.dtype)
         unmatched, both = unmatched_cost, xp.zeros(batch, cost.dtype)
@@ -83,33 +83,30 @@ def with_dummies(
     )
 
 
-def _forbidding(
-    problem: TransportProblem, maximize: bool, xp: Any
-) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
-    """A cost that no optimal plan pays, and whether the dtype has none.
-
-    It is more than any pair with mass can save.
-    """
+def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array, "..."]:
+    """A cost that no optimal plan pays, if the dtype has one: more than any pair can save."""
     cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
-        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
+        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype)
     if row_mask is not None:
         cost = xp.where(row_mask[..., :, None], cost, 0)
     if col_mask is not None:
         cost = xp.where(col_mask[..., None, :], cost, 0)
-    most = np.iinfo(cost.dtype).max
     if maximize:
-        greatest = cost.max((-2, -1), initial=0)
-        return -1 - greatest, xp.zeros(batch, bool)
+        return -1 - cost.max((-2, -1), initial=0)
     least = cost.min((-2, -1), initial=0)
-    too_wide = least < 1 - most
-    return xp.where(too_wide, most, 1 - xp.where(too_wide, 0, least)).astype(cost.dtype), too_wide
+    most = np.iinfo(cost.dtype).max
+    return xp.where(least < 1 - most, most, 1 - xp.maximum(least, 1 - most)).astype(cost.dtype)
 
 
-def cannot_forbid(problem: TransportProblem, *, maximize: bool, xp: Any) -> Bool[Array, "..."]:
-    """Whether no integer is great enough to keep mass from moving between the dummies."""
-    return _forbidding(problem, maximize, xp)[1]
+def moves_between_dummies(res: Transport, problem: TransportProblem) -> Bool[Array, "..."]:
+    """Whether mass moves from the dummy row to the dummy column, so that more than asked moves.
+
+    It does if no cost of the dtype, or of the precision of a solver, is great enough to forbid it.
+    """
+    n, m = problem.cost.shape[-2:]
+    return ((res.rows == n) & (res.cols == m) & (res.mass > 0)).any(-1)
 
 
 def overflowed(res: Transport, where: Bool[Array, "..."], xp: Any) -> Transport:

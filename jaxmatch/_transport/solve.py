@@ -22,7 +22,7 @@ from jaxmatch._ffi.place import place_of
 from jaxmatch._transport import xla as _xla_transport
 from jaxmatch._transport.dummies import (
     as_unmatched_cost,
-    cannot_forbid,
+    moves_between_dummies,
     overflowed,
     with_dummies,
     without_dummies,
@@ -102,8 +102,8 @@ def solve_transport(
     **Status:** `OPTIMAL`; `INFEASIBLE` if forbidden pairs leave no plan; `UNBALANCED` if the sums
     differ or `partial` exceeds one of them; `INVALID_MASS` for masses that are negative, infinite
     or NaN; `INVALID_COST` for costs that are NaN or infinite on the wrong side; `OVERFLOW` for sums
-    of integers from 2^60 on, if 2 (min(n, m) + 1)·max|C| exceeds 2^61, and with `partial` if an
-    integer cost is one of the two least of its dtype.
+    of integers from 2^60 on, if 2 (min(n, m) + 1)·max|C| exceeds 2^61, and with `partial`
+    if integer costs are so near to the least of their dtype that nothing outweighs them.
 
     **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality where mass moves;
     Σ a_i u_i + Σ b_j v_j is the optimum. With `unmatched_cost` r: u_i ≤ r_i, with equality where
@@ -178,10 +178,10 @@ def _with_dummies(
         return solve(problem)
     xp = options.pop("xp", jnp)
     res = solve(with_dummies(problem, unmatched_cost, xp=xp, **options))
-    res = without_dummies(res, problem, xp=xp)
-    if unmatched_cost is not None or jnp.issubdtype(problem.cost.dtype, jnp.floating):
-        return res
-    return overflowed(res, cannot_forbid(problem, xp=xp, **options), xp)
+    own = without_dummies(res, problem, xp=xp)
+    if unmatched_cost is not None:
+        return own
+    return overflowed(own, moves_between_dummies(res, problem), xp)
 
 
 @compiled(static_argnames=("maximize", "method"))

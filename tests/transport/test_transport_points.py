@@ -249,7 +249,6 @@ def test_points_of_no_dimension_and_empty_batches():
 
 
 MUCH = """
-import resource
 import jax, jax.numpy as jnp, jaxmatch as jm, numpy as np
 
 n, m = 1 << 21, 1100
@@ -265,7 +264,8 @@ assert res.cost == small.cost
 np.testing.assert_array_equal(res.mass[: small.mass.size], small.mass)
 slope = jax.grad(lambda x: jm.solve_transport_points(x, y, a, b).cost)(jnp.asarray(x))
 assert np.isfinite(slope).all() and (np.asarray(slope)[a == 0] == 0).all()
-assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20, "kilobytes"
+status = open("/proc/self/status").read()  # ru_maxrss would count the process that started this
+assert int(status.split("VmHWM:")[1].split()[0]) < 3 << 20, "kilobytes"
 """
 
 

@@ -12,8 +12,8 @@
 namespace jaxmatch::transport {
 namespace {
 
-// Blocks wait for each other, so that all of a launch must run at once. More rows than the warps of
-// a team bid only in the first rounds of a scale.
+// As many blocks for each problem as it has work for, but no more than run at once: they wait for
+// each other at barriers.
 int blocks_of_each(const Batch& batch, int multiprocessors) {
   constexpr int64_t kPairs = 1 << 16;  // of a block, at least
   const int64_t useful = batch.first.n * batch.first.m / kPairs;
