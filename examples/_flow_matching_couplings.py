@@ -43,7 +43,7 @@ def exact_scipy(x: Float[Array, "n d"], y: Float[Array, "n d"]) -> Int[Array, " 
         return linear_sum_assignment(np.asarray(cost))[1].astype(np.int32)
 
     out = jax.ShapeDtypeStruct((len(x),), jnp.int32)
-    return jax.pure_callback(solve, out, squared_distances(x, y))
+    return jax.pure_callback(solve, out, squared_distances(x, y), vmap_method="sequential")
 
 
 COUPLINGS: dict[str, Callable[[Array, Array], Array]] = {

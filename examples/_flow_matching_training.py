@@ -41,32 +41,47 @@ class Step(NamedTuple):
 
 
 class Seen(NamedTuple):
-    loss: Float[Array, ""]
-    pair_cost: Float[Array, ""]  # mean squared distance of the pairs
+    loss: Float[Array, " steps"]
+    pair_cost: Float[Array, " steps"]  # mean squared distance of the pairs
 
 
 @eqx.filter_jit(donate="all-except-first")
-def train_step(
+def train_steps(
     fixed: tuple[Step, PRNGKeyArray], model: Velocity, state: optax.OptState
 ) -> tuple[Velocity, optax.OptState, Seen]:
-    """One compiled step: points are drawn, coupled, and regressed on.
+    """As many compiled steps as there are keys: points are drawn, coupled, and regressed on.
 
-    The key alone says what is drawn, so that models with different couplings see the same points.
+    No coupling depends on the model, so those of all steps are solved first, as one batch. The keys
+    alone say what is drawn, so that models with different couplings see the same points.
     """
-    step, key = fixed
+    step, keys = fixed
+    x, y, t = jax.vmap(partial(_minibatch, step))(keys)
+    target = jax.vmap(COUPLINGS[step.coupling])(x, y)
+    y = jnp.take_along_axis(y, target[..., None], 1)
+    arrays, rest = eqx.partition(model, eqx.is_array)
+
+    def update(carry: tuple[Velocity, optax.OptState], minibatch: tuple[Array, ...]) -> tuple:
+        arrays, state = carry
+        x, y, t = minibatch
+        points, velocity = x + t[:, None] * (y - x), y - x
+
+        def loss_of(arrays: Velocity) -> Float[Array, ""]:
+            return ((eqx.combine(arrays, rest)(points, t) - velocity) ** 2).sum(-1).mean()
+
+        loss, grads = jax.value_and_grad(loss_of)(arrays)
+        updates, state = step.optimizer.update(grads, state, arrays)
+        seen = Seen(loss, (velocity**2).sum(-1).mean())
+        return (eqx.apply_updates(arrays, updates), state), seen
+
+    (arrays, state), seen = jax.lax.scan(update, (arrays, state), (x, y, t))
+    return eqx.combine(arrays, rest), state, seen
+
+
+def _minibatch(step: Step, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
     of_source, of_target, of_time = jax.random.split(key, 3)
     x = step.task.source(of_source, step.batch)
     y = step.task.target(of_target, step.batch)
-    y = y[COUPLINGS[step.coupling](x, y)]
-    t = jax.random.uniform(of_time, (step.batch,))
-    points, velocity = x + t[:, None] * (y - x), y - x
-
-    def loss_of(model: Velocity) -> Float[Array, ""]:
-        return ((model(points, t) - velocity) ** 2).sum(-1).mean()
-
-    loss, grads = eqx.filter_value_and_grad(loss_of)(model)
-    updates, state = step.optimizer.update(grads, state, eqx.filter(model, eqx.is_array))
-    return eqx.apply_updates(model, updates), state, Seen(loss, (velocity**2).sum(-1).mean())
+    return x, y, jax.random.uniform(of_time, (step.batch,))
 
 
 @partial(eqx.filter_jit, donate="none")

@@ -113,6 +113,8 @@ def solve_transport(
 
     **Exact:** as [`solve_assignment`][jaxmatch.solve_assignment]. `gap` is a proved bound on
     cost − optimum, which covers the roundings of costs and of masses to their grid; 0 for integers.
+    Where the sums of floats differ by rounding, the optimum is that for demands scaled to the sum
+    of the supplies.
 
     **Gradient:** of `res.cost`, forward and reverse: the plan with respect to `cost`, and the
     supply that stays with respect to `unmatched_cost`. With respect to `supply` and `demand`: the

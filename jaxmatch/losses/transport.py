@@ -11,6 +11,7 @@ from jax import lax
 
 from jaxmatch._assignment.solve import solve_assignment
 from jaxmatch._common.arguments import check_name
+from jaxmatch._common.distances import distances
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.sizes import most
@@ -181,18 +182,10 @@ def _sanitized(points: Array, side: Side) -> Array:
     return jnp.where(mask, points, 0)
 
 
-def _between(x: Array, y: Array, metric: str) -> Array:
-    squares = ((x - y) ** 2).sum(-1)
-    if metric == "sqeuclidean":
-        return squares
-    apart = squares != 0  # the derivative of a square root at 0 is infinite
-    return jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), 0)
-
-
 @compiled(static_argnames="metric")
 def _distances(x: Array, y: Array, metric: str) -> Float[Array, "... n m"]:
     # Compiled, as an array of size n·m·d is not stored then.
-    return _between(x[..., :, None, :], y[..., None, :, :], metric)
+    return distances(x[..., :, None, :], y[..., None, :, :], metric)
 
 
 def _costs(x: Array, y: Array, metric: Metric) -> Array:
@@ -218,5 +211,5 @@ def _pair_costs(
 
     x, y = ends(x, rows), ends(y, cols)
     if isinstance(metric, str):
-        return _between(x, y, metric)
+        return distances(x, y, metric)
     return metric(x[..., :, None, :], y[..., :, None, :])[..., 0, 0]

@@ -43,7 +43,7 @@ def run(name, *options, out):
 
 @pytest.mark.parametrize("data", ["moons", "digits"])
 def test_flow_matching_runs(tmp_path, data):
-    stdout = run("flow_matching", "--data", data, out=tmp_path)
+    stdout = run("flow_matching", "--data", data, "--couple", "4", out=tmp_path)
     assert (tmp_path / f"flow_matching_{data}.png").read_bytes().startswith(b"\x89PNG")
     result = json.loads((tmp_path / f"flow_matching_{data}.json").read_text())
     plain, ours, scipy = (result["couplings"][k] for k in ("independent", "jaxmatch", "scipy"))

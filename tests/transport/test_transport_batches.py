@@ -380,3 +380,20 @@ def test_errors_of_warm_starts():
         jm.solve_transport(cost, a, a, warm_start=np.zeros(3, np.float32))
     with pytest.raises(TypeError, match="warm_start"):
         jm.solve_transport(cost, a, a, warm_start="cold")
+
+
+@pytest.mark.gpu
+def test_repeats_with_more_candidates_than_threads():
+    """Many ties, and more arcs that may enter a basis at once than a block has threads."""
+    n = 4096
+    rng = np.random.default_rng(0)
+    centers = rng.integers(0, 1000, (20, 2))
+    x, y = (centers[rng.integers(0, 20, n)] + rng.integers(-20, 21, (n, 2)) for _ in range(2))
+    cost = ((x[:, None] - y) ** 2).sum(-1).astype(np.int32)
+    supply = rng.integers(1, 10**6, n).astype(np.int32)
+    arrays = [jax.device_put(a) for a in (cost, supply, rng.permutation(supply))]
+    solve = jax.jit(jm.solve_transport)
+    res = solve(*arrays)
+    assert jm.check_transport(*arrays, res).valid
+    for _ in range(10):
+        assert_same_bits(solve(*arrays), res)

@@ -33,7 +33,8 @@ struct Auction {
     if (atomic_add(&w.rest[i], mass) == 0) list(next)[atomicAdd(&listed(next), 1)] = i;
   }
 
-  // Zero masses never bid, and columns without demand cost infinitely much.
+  // No column holds anything. Zero masses never bid, and columns without demand cost infinitely
+  // much.
   __device__ void clear() {
     team.one([&] {
       Control& control = *w.control;
@@ -57,6 +58,7 @@ struct Auction {
   // Begins a scale: frees the mass that pays more than epsilon above the least of its row. The
   // other holdings move to the other pool.
   __device__ void begin() {
+    team.each(c.p.m, [&](int64_t j) { w.shadow[j] = w.v[j]; });
     const RowScan<C> scan{c, w.v, 0};
     team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0 || w.rest[i] == c.supply[i]) return;
@@ -82,7 +84,7 @@ struct Auction {
       const Segment from = w.segment[j];
       __syncwarp();
       Segment to{0, 0, 0};
-      if (from.count > 0) now.reserve(to, from.count);
+      if (from.count > 0 && !now.reserve(to, from.count)) w.control->full = 1;
       int64_t held = 0;
       for (int32_t first = 0; first < from.count; first += kWarpSize) {
         const bool exists = first + old.lane < from.count;
@@ -243,6 +245,16 @@ struct Auction {
     }
   }
 
+  // Ends an auction whose pool is used up: columns hold nothing, and prices are those before the
+  // scale. Whether there is a place for all does not depend on the order of threads; who finds none
+  // does.
+  __device__ void give_up() {
+    team.sync();
+    clear();
+    team.each(c.p.m, [&](int64_t j) { w.v[j] = w.shadow[j]; });
+    team.sync();
+  }
+
   // Returns false if a row has no allowed column, or the pool is used up.
   __device__ bool play_round() {
     const int32_t count = listed(turn);
@@ -255,9 +267,8 @@ struct Auction {
     ++turn;
     team.sync();
     const bool full = w.control->full != 0;  // nor this
-    // Segments that have grown leave gaps. This comes early, as it would depend on the order of
-    // threads which column finds no place.
-    if (w.control->used > w.holdings / 2) {
+    // Segments that have grown leave gaps.
+    if (!full && w.control->used > w.holdings / 2) {
       move_holdings([](const Holding&, int32_t) { return true; });
     }
     return !stuck && !full;
@@ -288,6 +299,7 @@ struct Auction {
     if (!(range > 0 && range < kFarFloat)) return;
     for (epsilon = range * (warm ? fminf(last, kFirst) : kFirst);; epsilon *= kFactor) {
       begin();
+      if (w.control->full != 0) return;
       const bool ends = epsilon <= range * last;
       const int32_t few = max(rows / (ends ? kLastStopPart : kStopPart), kFewest);
       const int64_t most = bids + int64_t(kMostBidsPerRow) * rows;
@@ -305,6 +317,7 @@ __device__ const Holding* hold_auction(Team team, C c, const Workspace& w, bool 
   Auction<C> auction{team, c, w};
   auction.hold(warm);
   team.sync();
+  if (w.control->full != 0) auction.give_up();
   team.one([&] { w.control->bids = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX); });
   return auction.holdings().pool;
 }
