@@ -42,6 +42,13 @@ def test_costs_do_not_depend_on_the_division(count):
         if kind == "eight rows":
             wanted = wanted[np.arange(N) % 8]
         np.testing.assert_array_equal(np.asarray(integers)[:N, :N], wanted)
+    for kind, points in problems.POINTS.items():
+        x, y = points(N, 1)
+        wanted = ((x[:, None] - y) ** 2).sum(-1)
+        found = np.asarray(problems.make_costs(N, kind, mesh))[:N, :N]
+        np.testing.assert_allclose(found, wanted, rtol=2.0**-23)
+        alone = problems.make_costs(N, kind, problems.mesh_of(1))
+        np.testing.assert_array_equal(found, np.asarray(alone)[:N, :N])
     floats = problems.make_costs(N, "uniform", mesh)
     assert {s.data.shape for s in floats.addressable_shards} == {(side // count, side)}
     alone = problems.make_costs(N, "uniform", problems.mesh_of(1))

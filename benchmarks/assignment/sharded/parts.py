@@ -245,6 +245,29 @@ def _goal(what: str, least: float, found: float) -> Row:
 
 
 # ---------------------------------------------------------------------------------------------
+# Costs with structure
+
+
+def structured_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
+    n = 200 if quick else 50_000
+    for costs in ("sphere to shape", "uniform in the plane"):
+        for form, devices in _forms(counts):
+            yield _large(n, costs, "auto" if form == "plain" else "core", form, devices)
+
+
+def structured_table(rows: Sequence[Row]) -> list[Row]:
+    return speed_ups(rows, ("n", "costs"), ("value", "proved_gap"))
+
+
+def structured_goals(table: Sequence[Row]) -> list[Row]:
+    return [
+        _goal(f"speed-up of {row['costs']} on 2 devices", 1.6, row["speed_up"])
+        for row in table
+        if row["n"] == 50_000 and row["devices"] == 2 and row["speed_up"]
+    ]
+
+
+# ---------------------------------------------------------------------------------------------
 # Many ties: where rows have more zeros than are exchanged as lists, a search has more exchanges
 
 
@@ -406,6 +429,7 @@ PARTS = {
     "weak": Part(weak_cases, measure_large, weak_table),
     "strong": Part(strong_cases, measure_large, strong_table),
     "fast": Part(fast_cases, measure_large, fast_table, fast_goals),
+    "structured": Part(structured_cases, measure_large, structured_table, structured_goals),
     "ties": Part(ties_cases, measure_large, ties_table),
     "capacity": Part(capacity_cases, measure_capacity, capacity_table),
 }

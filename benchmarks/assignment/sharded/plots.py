@@ -130,11 +130,11 @@ def ties(table: Table) -> Any:
 
 def capacity(table: Table) -> Any:
     figure, axes = plt.subplots(figsize=(8, 0.6 * len(table) + 1.6))
-    labels = [
-        f"{r['costs']}{', ' + format(r['gigabytes'], '.3g') + ' GB' if r['gigabytes'] else ''}, "
-        f"{r['form']}, {r['devices']} device{'s' if r['devices'] > 1 else ''}"
-        for r in table
-    ]
+    labels = []
+    for r in table:
+        size = f", {r['gigabytes']:.3g} GB" if r.get("gigabytes") else ""
+        devices = f"{r['devices']} device{'s' if r['devices'] > 1 else ''}"
+        labels.append(f"{r['costs']}{size}, {r['form']}, {devices}")
     bars = axes.barh(labels, [r["ms"] for r in table], color=COLORS["core"])
     axes.bar_label(bars, fmt="%.4g", padding=3)
     axes.invert_yaxis()
@@ -170,6 +170,7 @@ DRAWINGS: dict[str, Callable[[Table], Any]] = {
     "weak": weak,
     "strong": strong,
     "fast": fast,
+    "structured": capacity,
     "ties": ties,
     "capacity": capacity,
 }

@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxmatch as jm
+from benchmarks.assignment.families import POINTS
 from benchmarks.common.costs import below, splitmix64
 
 
@@ -48,8 +49,11 @@ def make_costs(n: int, kind: str, mesh: Mesh, seed: int = 1) -> jax.Array:
 
     `kind`: `"uniform"`, float32 on [0, 1) in steps of 2^-24, or int32 as `INTEGERS` says: `"10n"`
     as in Date and Nagi 2016, the same as those of `uniform_integers`; of `"eight rows"`
-    every eighth is the same. What lies outside of n by n is to be masked.
+    every eighth is the same; or float32 squared distances of points, a name of `POINTS`. What lies
+    outside of n by n is to be masked.
     """
+    if kind in POINTS:
+        return _distances(*POINTS[kind](n, seed), mesh)
     side = padded(n, mesh.size)
     rows = side // mesh.size
 
@@ -65,6 +69,21 @@ def make_costs(n: int, kind: str, mesh: Mesh, seed: int = 1) -> jax.Array:
     make = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(), out_specs=P(AXIS)))
     with jax.enable_x64(True):
         return jax.block_until_ready(make())
+
+
+def _distances(x: np.ndarray, y: np.ndarray, mesh: Mesh) -> jax.Array:
+    """Squared distances in float64, rounded to float32."""
+    more = ((0, padded(len(x), mesh.size) - len(x)), (0, 0))
+    x, y = np.pad(x, more), np.pad(y, more)
+
+    def local(x: jax.Array, y: jax.Array) -> jax.Array:
+        parts = ((x[:, k, None] - y[None, :, k]) ** 2 for k in range(x.shape[1]))
+        return sum(parts, jnp.float64(0)).astype(jnp.float32)
+
+    make = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(P(AXIS), P()), out_specs=P(AXIS)))
+    with jax.enable_x64(True):
+        x, y = (jax.device_put(a, NamedSharding(mesh, s)) for a, s in ((x, P(AXIS)), (y, P())))
+        return jax.block_until_ready(make(x, y))
 
 
 def make_points(n: int, mesh: Mesh, dims: int = 2) -> tuple[jax.Array, jax.Array]:
