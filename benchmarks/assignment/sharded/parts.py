@@ -249,7 +249,7 @@ def _goal(what: str, least: float, found: float) -> Row:
 
 
 def structured_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
-    n = 200 if quick else 50_000
+    n = 200 if quick else 10_000
     for costs in ("sphere to shape", "uniform in the plane"):
         for form, devices in _forms(counts):
             yield _large(n, costs, "auto" if form == "plain" else "core", form, devices)
@@ -263,7 +263,7 @@ def structured_goals(table: Sequence[Row]) -> list[Row]:
     return [
         _goal(f"speed-up of {row['costs']} on 2 devices", 1.6, row["speed_up"])
         for row in table
-        if row["n"] == 50_000 and row["devices"] == 2 and row["speed_up"]
+        if row["n"] == 10_000 and row["devices"] == 2 and row["speed_up"]
     ]
 
 
