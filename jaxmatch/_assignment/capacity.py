@@ -217,9 +217,9 @@ def _with_dummies(
         never, too_wide = _forbidding(cost, problem, maximize, xp)
         last = interleaved(xp.broadcast_to(never[..., None], last.shape), last, xp)
         cols = interleaved(units.least, units.cols - units.least, xp)
-        cost = xp.repeat(cost, 2, -1)
-        col_mask = None if col_mask is None else xp.repeat(col_mask, 2, -1)
-        col_dual = None if col_dual is None else xp.repeat(col_dual, 2, -1)
+        cost = doubled(cost, xp)
+        col_mask = None if col_mask is None else doubled(col_mask, xp)
+        col_dual = None if col_dual is None else doubled(col_dual, xp)
     unmatched = xp.zeros((*batch, n), cost.dtype) if unmatched is None else unmatched
     last = xp.concatenate([last, xp.zeros((*batch, 1), cost.dtype)], -1)
     cost = xp.concatenate([cost, unmatched[..., None]], -1)
@@ -249,9 +249,15 @@ def units_moved(problem: CapacityProblem, units: Units, xp: Any) -> Int[Array, "
     return moved if problem.unmatched_cost is None else xp.zeros_like(moved)
 
 
+# Without an axis of two: programs for several GPUs that hold one do not compile (JAX 0.11.2).
 def interleaved(one: Array, other: Array, xp: Any) -> Num[Array, "... 2*m"]:
-    *batch, m = one.shape
-    return xp.stack([one, other], -1).reshape(*batch, 2 * m)
+    order = np.arange(2 * one.shape[-1]).reshape(2, -1).T.ravel()
+    return xp.take(xp.concatenate([one, other], -1), order, -1)
+
+
+def doubled(x: Array, xp: Any) -> Num[Array, "... 2*m"]:
+    """Each entry twice in a row."""
+    return xp.take(x, np.arange(2 * x.shape[-1]) // 2, -1)
 
 
 def _forbidding(
@@ -289,7 +295,7 @@ def _duals(
     res: Transport, problem: CapacityProblem, units: Units, xp: Any
 ) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
     """Shifted so that the dual of the dummy, if it has mass, becomes 0."""
-    n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
+    n = problem.transport.supply.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
     if problem.unmatched_cost is not None:
@@ -299,8 +305,7 @@ def _duals(
         shift = xp.where(units.of_rows < units.of_cols, of_row, shift)
         u, v = u - shift, v + shift
     if units.least is not None:
-        v = v.reshape(*v.shape[:-1], m, 2)
-        v = xp.where(units.least > 0, v[..., 0], v[..., 1])
+        v = xp.where(units.least > 0, v[..., 0::2], v[..., 1::2])
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
     u = u if row_mask is None else xp.where(row_mask, u, 0)
     v = v if col_mask is None else xp.where(col_mask, v, 0)
