@@ -15,6 +15,8 @@ import numpy as np
 from _graph_matching_graphs import Pair
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
+from matplotlib.ticker import PercentFormatter
 
 
 COLORS = {"FAQ": "#1f6f8b", "further": "#7a8b3d", "scipy": "#d9a03f"}
@@ -76,7 +78,7 @@ def _draw_pair(ax: Axes, pair: Pair, best: np.ndarray) -> None:
     )
     x, y = first.T
     colors = np.stack([0.1 + 0.8 * x, 0.25 + 0.55 * y, 0.85 - 0.6 * x], -1).clip(0, 1)
-    edge = np.where(right[:, None], [1.0, 1, 1], matplotlib.colors.to_rgb(WRONG))
+    edge = np.where(right[:, None], [1.0, 1, 1], to_rgb(WRONG))
     for places in (first, second[best]):
         ax.scatter(*places.T, s=52, c=colors, edgecolors=edge, linewidths=1.3, zorder=3)
     ax.set(aspect="equal", xticks=[], yticks=[])
@@ -93,7 +95,7 @@ def _draw_shares(ax: Axes, noise: list[float], shares: dict[str, list[float]], s
         ax.plot(noise, share, marker="o", color=OF_SHARES[name], label=label)
     ax.set(title="vertices recovered", xlabel="standard deviation of moves, in mean distances")
     ax.set_ylim(0, 1)
-    ax.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
     ax.grid(alpha=0.25)
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
@@ -123,7 +125,7 @@ def _draw_values(ax: Axes, name: str, fact: dict[str, Any], ends: dict[str, np.n
     ax.set_xticks(ticks, ["0", *(f"{x:.1%}" if x < 0.01 else f"{x:.0%}" for x in ticks[1:])])
     ax.minorticks_off()
     ax.set_ylim(0, 1.02)
-    ax.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
     ax.grid(alpha=0.25)
     seconds = fact["seconds"]
     times = f"{seconds['FAQ']:.2g} s"
