@@ -57,6 +57,8 @@ class PointOptions(TypedDict, total=False):
     method: str
     row_axis: str | None
     col_axis: str | None
+    radius: ArrayLike | None
+    unmatched_cost: ArrayLike | None
 
 
 class PointsOfColumns(PointOptions, total=False):

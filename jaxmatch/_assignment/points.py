@@ -17,6 +17,12 @@ from jaxmatch._assignment.capacity_points import (
     solve_points_with_capacities,
 )
 from jaxmatch._assignment.certificate import AssignmentCheck
+from jaxmatch._assignment.near_points import (
+    NEAR_METHODS,
+    as_near_problem,
+    check_near,
+    solve_near,
+)
 from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._assignment.sharded import (
@@ -26,7 +32,7 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._common.arguments import as_assignment
+from jaxmatch._common.arguments import as_assignment, check_name
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
     from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
 
 _JV = "jonker_volgenant"
+_CAPACITIES = ("row_capacity", "col_capacity", "col_minimum")
 
 # On the CPU, problems above both limits begin with `"core"`. Jonker-Volgenant caches rows, see
 # ffi/assignment/cpu/points.h, and is faster if all fit the cache. Beyond, each scan of a row costs
@@ -63,7 +70,7 @@ def solve_assignment_points(
     x: ArrayLike, y: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[PointsOfColumns]
 ) -> Transport: ...
 @unchecked
-@in_full_precision("x", "y", "row_mask", "col_mask")
+@in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
 def solve_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -78,6 +85,8 @@ def solve_assignment_points(
     row_capacity: ArrayLike | None = None,
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
+    radius: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
 ) -> Assignment | CapacitatedAssignment | Transport:
     """Solve one linear assignment problem between points, without a cost matrix.
 
@@ -113,6 +122,11 @@ def solve_assignment_points(
     - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result. This
       is then a problem of [`solve_transport_points`][jaxmatch.solve_transport_points], with its
       methods, costs, and memory of O((n + m)·d) on the CPU. No axes.
+    - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`.
+      On a CPU these pairs alone are found, by a grid, and stored; elsewhere the matrix is. Points
+      must be finite. No axes, no capacities, no `maximize`; methods `"auto"` and `"xla"`.
+    - `unmatched_cost`: with a radius, a number or `[n]`: what it costs to leave a row unmatched, as
+      in `solve_assignment`. Without it, all points of the smaller set must be matched.
 
     **Returns:**
 
@@ -122,7 +136,8 @@ def solve_assignment_points(
     the cosine: given the normalised points). The twin, on platforms without a native library,
     builds the matrix in the type of the points.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` if masks leave too few pairs; `INVALID_COST` if a distance
+    **Status:** `OPTIMAL`; `INFEASIBLE` if masks or the radius leave too few pairs; `OVERFLOW` if
+    2^31 pairs are within the radius; `INVALID_COST` if a distance
     is NaN or infinite on the wrong side, because a point is not finite or the distance overflows.
     An infinite distance forbids a pair.
 
@@ -144,9 +159,15 @@ def solve_assignment_points(
     """
     capacities = (row_capacity, col_capacity, col_minimum)
     has_capacities = any(c is not None for c in capacities)
+    axes = {"row_axis": row_axis, "col_axis": col_axis}
     if has_capacities:
-        refuse({"row_axis": row_axis, "col_axis": col_axis}, method)
+        refuse(axes, method)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
+    if radius is not None or unmatched_cost is not None:
+        _refuse_with_radius(axes | dict(zip(_CAPACITIES, capacities, strict=True)), maximize)
+        check_name("method", method, NEAR_METHODS)
+        problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
+        return solve_near(problem, metric=metric, method=method)
     if has_capacities:
         given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize), "method": method}
         masks = row_mask, col_mask
@@ -170,7 +191,7 @@ def solve_assignment_points(
 
 
 @unchecked
-@in_full_precision("x", "y", "row_mask", "col_mask")
+@in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
 def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -185,6 +206,8 @@ def check_assignment_points(
     row_capacity: ArrayLike | None = None,
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
+    radius: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
 ) -> AssignmentCheck:
     """Verify a result of [`solve_assignment_points`][jaxmatch.solve_assignment_points].
 
@@ -197,7 +220,8 @@ def check_assignment_points(
 
     **Arguments:**
 
-    - `x`, `y`, `metric`, `maximize`, masks, axes and capacities: as they were passed to the solver.
+    - `x`, `y`, `metric`, `maximize`, masks, axes, capacities, `radius`, `unmatched_cost`: as they
+      were passed to the solver.
     - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
@@ -214,9 +238,15 @@ def check_assignment_points(
     """
     capacities = (row_capacity, col_capacity, col_minimum)
     has_capacities = any(c is not None for c in capacities)
+    axes = {"row_axis": row_axis, "col_axis": col_axis}
     if has_capacities:
-        refuse({"row_axis": row_axis, "col_axis": col_axis})
+        refuse(axes)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
+    if radius is not None or unmatched_cost is not None:
+        _refuse_with_radius(axes | dict(zip(_CAPACITIES, capacities, strict=True)), maximize)
+        problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
+        result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`")
+        return check_near(problem, result, metric=metric)
     if has_capacities:
         given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize)}
         masks = row_mask, col_mask
@@ -264,6 +294,12 @@ def _check(
         partition=partition,
         maximize=maximize,
     )
+
+
+def _refuse_with_radius(unsupported: dict[str, ArrayLike | str | None], maximize: bool) -> None:
+    for name, given in (unsupported | {"maximize": maximize or None}).items():
+        if given is not None:
+            raise ValueError(f"`{name}` does not go with `radius`; leave one of them out.")
 
 
 def _as_problem(

@@ -92,10 +92,11 @@ def check_shards(
     dtype: Any,
     partition: Partition,
     maximize: bool,
+    unmatched_cost: Array | None = None,
 ) -> AssignmentCheck:
     """Verifies a result. `rows_of(costs, first, count)` returns `count` rows of a shard."""
     result = lax.stop_gradient(result)
-    bound = DualBound.of(sides, *masks, None, result.col_dual, maximize, dtype)
+    bound = DualBound.of(sides, *masks, unmatched_cost, result.col_dual, maximize, dtype)
 
     def reduce_shard(
         costs: tuple[Array, ...], rows: Array, cols: Array, v: Array, col4row: Array

@@ -28,9 +28,13 @@ _IN_BOTH = (
     "jaxmatch_transport_points",
 )
 
-# On a GPU XLA generates noise as fast; there is no Jonker-Volgenant for points yet, and no engine for
-# sparse costs.
-_ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_noise", "jaxmatch_sparse_assignment")
+# On a GPU XLA generates noise as fast; for points and sparse costs there is no such engine yet.
+_ON_CPU = (
+    "jaxmatch_assignment_points",
+    "jaxmatch_near_assignment",
+    "jaxmatch_noise",
+    "jaxmatch_sparse_assignment",
+)
 _TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": _IN_BOTH}
 
 # Other exported functions.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax.numpy as jnp
 
@@ -35,8 +36,6 @@ def sparse_assignment(
     the place of each row's pair in `graph.col_ind`, or −1, and the numbers of bids and of searches.
     """
     assert platform == "cpu"
-    n, m = graph.shape
-    real = result_float()
     optional = {
         "row_mask": row_mask,
         "col_mask": col_mask,
@@ -44,25 +43,69 @@ def sparse_assignment(
         "unmatched_col_cost": unmatched_col_cost,
         "col_dual": col_dual,
     }
-    given = [x for x in optional.values() if x is not None]
-    *pairs, edge, value, row_dual, col_dual, gap, status, counts = native_call(
+    return _call(
         "jaxmatch_sparse_assignment",
-        [graph.row_ptr, graph.col_ind, cost, *given],
-        [
-            Result((n,), jnp.int32),
-            Result((m,), jnp.int32),
-            Result((n,), jnp.int32),
-            Result((), real),
-            Result((n,), real),
-            Result((m,), real),
-            Result((), real),
-            Result((), jnp.int32),
-            Result((2,), jnp.int32),
-        ],
-        core_dims=[1, 1, 1, *(1 for _ in given)],
+        [(graph.row_ptr, 1), (graph.col_ind, 1), (cost, 1)],
+        optional,
+        graph.shape,
         shared=() if graph.batch_shape else range(2),
-        present=names_of(**optional),
         maximize=maximize,
         cardinality=cardinality,
     )
-    return Assignment(*pairs, value, row_dual, col_dual, gap, status), edge, counts
+
+
+def near_assignment(
+    x: Float[Array, "... n d"],
+    y: Float[Array, "... m d"],
+    radius: Float[Array, "..."],
+    *,
+    row_mask: Bool[Array, "... n"] | None = None,
+    col_mask: Bool[Array, "... m"] | None = None,
+    unmatched_cost: Float[Array, "... n"] | None = None,
+    metric: str,
+) -> Assignment:
+    """The same for points, of which pairs within the radius exist, on the CPU."""
+    optional = {"row_mask": row_mask, "col_mask": col_mask, "unmatched_cost": unmatched_cost}
+    return _call(
+        "jaxmatch_near_assignment",
+        [(x, 2), (y, 2), (radius, 0)],
+        optional,
+        (x.shape[-2], y.shape[-2]),
+        metric=metric,
+        maximize=False,
+        cardinality="full",
+    )[0]
+
+
+def _call(
+    target: str,
+    operands: list[tuple[Array, int]],
+    optional: dict[str, Array | None],
+    shape: tuple[int, int],
+    shared: Sequence[int] = (),
+    **attributes: Any,
+) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
+    """Operands come with the number of their core dimensions."""
+    (n, m), real = shape, result_float()
+    operands = operands + [(x, 1) for x in optional.values() if x is not None]
+    results = [
+        Result((n,), jnp.int32),
+        Result((m,), jnp.int32),
+        Result((n,), jnp.int32),
+        Result((), real),
+        Result((n,), real),
+        Result((m,), real),
+        Result((), real),
+        Result((), jnp.int32),
+        Result((2,), jnp.int32),
+    ]
+    col4row, row4col, edge, *numbers, counts = native_call(
+        target,
+        [x for x, _ in operands],
+        results,
+        core_dims=[core for _, core in operands],
+        shared=shared,
+        present=names_of(**optional),
+        **attributes,
+    )
+    return Assignment(col4row, row4col, *numbers), edge, counts

@@ -1,0 +1,139 @@
+"""`solve_assignment_points` with a radius: only near pairs exist. Against gated matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import x64
+
+import jaxmatch as jm
+
+
+METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
+
+
+def gated(x: Any, y: Any, metric: str, radius: float) -> np.ndarray:
+    """The matrix, in float64."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if metric == "cosine":
+        x, y = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, y))
+        cost = 1 - x @ y.T
+    elif metric == "l1":
+        cost = np.abs(x[:, None] - y).sum(-1)
+    else:
+        cost = ((x[:, None] - y) ** 2).sum(-1)
+    cost = np.sqrt(cost) if metric == "euclidean" else cost
+    return np.where(cost > (radius**2 if metric == "sqeuclidean" else radius), np.inf, cost)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dims", [1, 2, 3, 5])
+@pytest.mark.parametrize("method", ["auto", "xla"])
+def test_partial_assignments(method, dims, metric, platform):
+    random = np.random.default_rng(dims)
+    for n, m, radius in [(40, 60, 0.3), (60, 40, 0.1), (30, 30, 10.0), (25, 30, 1e-6)]:
+        x, y = random.normal(size=(n, dims)), random.normal(size=(m, dims))
+        if metric == "cosine":
+            radius = min(radius, 0.7)
+        price = random.random(n) * 0.2
+        given: dict[str, Any] = {"metric": metric, "radius": radius, "unmatched_cost": price}
+        with x64(True):
+            res = jm.solve_assignment_points(x, y, method=method, **given)
+            expected = jm.solve_assignment(gated(x, y, metric, radius), unmatched_cost=price)
+            check = jm.check_assignment_points(x, y, res, **given)
+        assert res.status == jm.Status.OPTIMAL and check.valid
+        np.testing.assert_allclose(res.cost, expected.cost, rtol=1e-12, atol=1e-12)
+        assert check.gap <= 1e-10
+
+
+def test_all_must_be_matched():
+    random = np.random.default_rng(0)
+    x = random.random((200, 2))
+    y = (x + 0.02 * random.normal(size=x.shape))[random.permutation(200)]
+    cost = gated(x, y, "sqeuclidean", 0.2)
+    res = jm.solve_assignment_points(x, y, radius=0.2)
+    expected = jm.solve_assignment(cost)
+    assert res.status == expected.status == jm.Status.OPTIMAL
+    np.testing.assert_allclose(res.cost, expected.cost, rtol=1e-6)
+    assert jm.solve_assignment_points(x, y, radius=1e-4).status == jm.Status.INFEASIBLE
+    wide = jm.solve_assignment_points(x[:150], y, radius=0.2)
+    np.testing.assert_allclose(wide.cost, jm.solve_assignment(cost[:150]).cost, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["auto", "xla"])
+def test_masks_and_points_that_are_not_finite(method):
+    random = np.random.default_rng(1)
+    x, y = random.random((30, 2)).astype(np.float32), random.random((40, 2)).astype(np.float32)
+    masks = {"row_mask": random.random(30) < 0.8, "col_mask": random.random(40) < 0.8}
+    x[~masks["row_mask"]] = np.nan
+    y[~masks["col_mask"]] = np.inf
+    given = {"radius": 0.3, "unmatched_cost": 0.02}
+    res = jm.solve_assignment_points(x, y, method=method, **masks, **given)
+    with np.errstate(invalid="ignore"):
+        cost = gated(x, y, "sqeuclidean", 0.3)
+    expected = jm.solve_assignment(cost.astype(np.float32), unmatched_cost=0.02, **masks)
+    np.testing.assert_allclose(res.cost, expected.cost, rtol=1e-5)
+    for wrong in (np.nan, np.inf):
+        bad = x.copy()
+        bad[np.flatnonzero(masks["row_mask"])[0], 1] = wrong
+        res = jm.solve_assignment_points(bad, y, method=method, **masks, **given)
+        assert res.status == jm.Status.INVALID_COST
+
+
+def test_many_points_store_only_near_pairs():
+    """A matrix of these would take 40 GB."""
+    n = 100_000
+    random = np.random.default_rng(2)
+    x = random.random((n, 2)).astype(np.float32)
+    y = (x + 0.001 * random.normal(size=x.shape)).astype(np.float32)
+    if not jm.has_cpu_library():
+        pytest.skip("needs the CPU library")
+    res = jm.solve_assignment_points(x, y, radius=0.005, unmatched_cost=2.5e-5)
+    assert res.status == jm.Status.OPTIMAL
+    at = np.asarray(res.col4row)
+    matched = at >= 0
+    cost = ((x.astype(np.float64)[matched] - y[at[matched]]) ** 2).sum()
+    np.testing.assert_allclose(res.cost, cost + 2.5e-5 * (~matched).sum(), rtol=1e-5)
+    # The duals bound every pair within the radius; few others come near.
+    u, v = np.asarray(res.row_dual, np.float64), np.asarray(res.col_dual, np.float64)
+    assert u.max() <= 2.5e-5 * (1 + 1e-6) and v.max() <= 0
+    np.testing.assert_allclose(u.sum() + v.sum(), res.cost, rtol=1e-4)
+
+
+def test_gradients():
+    random = np.random.default_rng(3)
+    with x64(True):
+        x, y = jnp.asarray(random.random((12, 2))), jnp.asarray(random.random((15, 2)))
+        price = jnp.full(12, 0.05)
+
+        def cost(x: Any, y: Any, price: Any) -> Any:
+            return jm.solve_assignment_points(x, y, radius=0.25, unmatched_cost=price).cost
+
+        slopes = jax.jit(jax.grad(cost, (0, 1, 2)))(x, y, price)
+        for at, (given, slope) in enumerate(zip((x, y, price), slopes, strict=True)):
+            move = random.normal(size=given.shape) * 1e-6
+            ends = [
+                cost(*(a + s * move if k == at else a for k, a in enumerate((x, y, price))))
+                for s in (1, -1)
+            ]
+            np.testing.assert_allclose((slope * move).sum(), (ends[0] - ends[1]) / 2, rtol=1e-4)
+
+
+def test_what_does_not_go_together():
+    x = np.zeros((3, 2))
+    with pytest.raises(ValueError, match="needs a `radius`"):
+        jm.solve_assignment_points(x, x, unmatched_cost=1.0)
+    with pytest.raises(ValueError, match="`maximize` does not go with `radius`"):
+        jm.solve_assignment_points(x, x, radius=1.0, maximize=True)
+    with pytest.raises(ValueError, match="`col_capacity` does not go with `radius`"):
+        jm.solve_assignment_points(x, x, radius=1.0, col_capacity=2)
+    with pytest.raises(ValueError, match="`radius` must be one number"):
+        jm.solve_assignment_points(x, x, radius=np.ones(3))
+    with pytest.raises(ValueError, match="`unmatched_cost` must be a number or"):
+        jm.solve_assignment_points(x, x, radius=1.0, unmatched_cost=np.ones(2))
+    with pytest.raises(ValueError, match="method"):
+        jm.solve_assignment_points(x, x, radius=1.0, method="core")
