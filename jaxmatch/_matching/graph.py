@@ -88,6 +88,50 @@ class BipartiteGraph:
         return _build(rows, cols, n, m)
 
     @staticmethod
+    def from_edges_with_cost(
+        rows: ArrayLike,
+        cols: ArrayLike,
+        cost: ArrayLike,
+        shape: tuple[int, int],
+        *,
+        maximize: bool = False,
+    ) -> tuple[BipartiteGraph, Any]:
+        """Build a graph as `from_edges` does, and bring costs into the order of its edges.
+
+        Of parallel edges the least cost stays, or the greatest if `maximize`.
+
+        >>> import jaxmatch as jm, numpy as np
+        >>> cost = np.array([5, 4, 3, 6])
+        >>> jm.BipartiteGraph.from_edges_with_cost([1, 0, 1, 1], [2, 0, 0, 2], cost, shape=(2, 3))
+        (BipartiteGraph(shape=(2, 3), num_edges=3), array([4, 3, 5]))
+
+        **Arguments:**
+
+        - `rows`, `cols`, `shape`: as for [`from_edges`][jaxmatch.BipartiteGraph.from_edges].
+        - `cost`: numbers `[..., k]`, one for each entry of `rows` and `cols`.
+        - `maximize`: as for [`solve_sparse_assignment`][jaxmatch.solve_sparse_assignment].
+
+        **Returns:**
+
+        The graph, and costs `[..., e]` for
+        [`solve_sparse_assignment`][jaxmatch.solve_sparse_assignment], in the dtype of `cost`: a
+        NumPy array, or a JAX array if `cost` is one.
+
+        **Raises:** as [`from_edges`][jaxmatch.BipartiteGraph.from_edges], and `ValueError` for
+        costs of another length.
+        """
+        graph = BipartiteGraph.from_edges(rows, cols, shape)
+        rows, cols = (np.asarray(x, np.int64) for x in (rows, cols))
+        costs = _on_host("cost", cost)
+        if costs.ndim < 1 or costs.shape[-1] != len(rows):
+            raise ValueError(
+                f"`cost` must have shape [..., {len(rows)}], one number for each edge, got "
+                f"{costs.shape}."
+            )
+        best = _best_of_parallel(rows << 32 | cols, costs, maximize=bool(maximize))
+        return graph, jax.numpy.asarray(best) if isinstance(cost, jax.Array) else best
+
+    @staticmethod
     def from_scipy(A: Any) -> BipartiteGraph:
         """Build the graph of a `scipy.sparse` matrix or array of any format.
 
@@ -111,6 +155,33 @@ class BipartiteGraph:
         csr = A.tocsr()
         rows = rows_of_csr("A", csr)
         return _build(rows, _as_indices("A.indices", csr.indices[: len(rows)], m), n, m)
+
+    @staticmethod
+    def from_scipy_with_cost(A: Any, *, maximize: bool = False) -> tuple[BipartiteGraph, Any]:
+        """Build the graph of a `scipy.sparse` matrix or array, with its entries as costs.
+
+        Every stored entry is an edge, including explicit zeros. Of entries that are stored more
+        than once the least stays, or the greatest if `maximize`; `A.sum_duplicates()` adds them up.
+
+        >>> import jaxmatch as jm, numpy as np, scipy.sparse as sp
+        >>> jm.BipartiteGraph.from_scipy_with_cost(sp.csr_array(np.array([[0, 2], [3, 0]])))
+        (BipartiteGraph(shape=(2, 2), num_edges=2), array([2, 3]))
+
+        **Returns:** the graph and costs `[e]`, a NumPy array, as
+        [`from_edges_with_cost`][jaxmatch.BipartiteGraph.from_edges_with_cost] does.
+
+        **Raises:** `TypeError` for anything else; `ValueError` as
+        [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
+        """
+        if not hasattr(A, "tocoo"):
+            raise TypeError(f"`A` must be a scipy.sparse matrix or array, got {type(A).__name__}.")
+        if getattr(A, "format", None) in ("csr", "csc"):
+            rows_of_csr("A", A)
+        coo = A.tocoo()
+        n, m = _as_shape(A.shape, "A.shape")
+        return BipartiteGraph.from_edges_with_cost(
+            coo.row, coo.col, coo.data, (n, m), maximize=maximize
+        )
 
     @staticmethod
     def from_dense(A: ArrayLike) -> BipartiteGraph:
@@ -311,6 +382,18 @@ def _sorted_and_unique(pairs: np.ndarray) -> np.ndarray:
         return pairs
     pairs.sort()
     return pairs[np.concatenate([[True], pairs[1:] != pairs[:-1]])]
+
+
+def _best_of_parallel(pairs: np.ndarray, cost: np.ndarray, *, maximize: bool) -> np.ndarray:
+    """The best cost of each pair, in the order of sorted pairs; NaN counts as the best."""
+    if not (pairs[1:] >= pairs[:-1]).all():
+        order = np.argsort(pairs, kind="stable")
+        pairs, cost = pairs[order], cost[..., order]
+    is_first = np.concatenate([[True], pairs[1:] != pairs[:-1]]) if len(pairs) else pairs > 0
+    if is_first.all():
+        return cost
+    best = np.maximum if maximize else np.minimum
+    return best.reduceat(cost, np.flatnonzero(is_first), axis=-1)
 
 
 def _csr(pairs: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
