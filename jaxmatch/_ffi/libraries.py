@@ -28,8 +28,10 @@ _IN_BOTH = (
     "jaxmatch_transport_points",
 )
 
-# On a GPU XLA generates noise as fast, and there is no Jonker-Volgenant for points yet.
-_TARGETS = {"cpu": (*_IN_BOTH, "jaxmatch_assignment_points", "jaxmatch_noise"), "CUDA": _IN_BOTH}
+# On a GPU XLA generates noise as fast; there is no Jonker-Volgenant for points yet, and no engine for
+# sparse costs.
+_ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_noise", "jaxmatch_sparse_assignment")
+_TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": _IN_BOTH}
 
 # Other exported functions.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")

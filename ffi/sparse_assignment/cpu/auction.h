@@ -1,0 +1,94 @@
+// Prices by an auction with epsilon scaling (Bertsekas, The auction algorithm, 1988), if all rows
+// and columns are matched: then any prices are a start, and those of an auction are nearly right.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "sparse_assignment/cpu/bids.h"
+
+namespace jaxmatch::sparse_assignment {
+
+class Auction {
+ public:
+  explicit Auction(MatchingState& s) : s_(s), waiting_(size_t(s.c.rows)) {}
+
+  // Sets the prices, keeps the pairs that are exact, and the duals of these rows.
+  void hold() {
+    constexpr int64_t kFirst = 32, kFactor = 4, kStop = 64, kMostBidsPerRow = 60;
+    const int64_t range = spread();
+    const int64_t last = std::max<int64_t>(range / (4 * int64_t(s_.c.rows)), 1);
+    for (int64_t epsilon = std::max<int64_t>(range / kFirst, 1);; epsilon /= kFactor) {
+      epsilon = std::max(epsilon, last);
+      begin(epsilon);
+      const int64_t few = epsilon == last ? s_.c.rows / 1024 : s_.c.rows / kStop;
+      for (int64_t left = kMostBidsPerRow * s_.c.rows; size_ > few && left > 0; --left)
+        bid(epsilon);
+      if (epsilon == last) break;
+    }
+    begin(0);
+  }
+
+ private:
+  int64_t spread() const {
+    int64_t least = kNever, most = -kNever;
+    for (const Edge& e : s_.c.edges) {
+      least = std::min(least, e.cost);
+      most = std::max(most, e.cost);
+    }
+    return std::max<int64_t>(most - least, 1);
+  }
+
+  void push(int32_t i) {
+    const size_t rows = waiting_.size();
+    waiting_[(head_ + size_) % rows] = i;
+    ++size_;
+  }
+
+  // Frees the rows that pay more than epsilon above their least.
+  void begin(int64_t epsilon) {
+    head_ = size_ = 0;
+    for (int32_t i = 0; i < s_.c.rows; ++i) {
+      int64_t& pair = s_.pair[size_t(i)];
+      if (pair != kFree) {
+        int64_t least = kNever;
+        for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) {
+          least = std::min(least, s_.reduced(s_.c.edges[size_t(k)]));
+        }
+        s_.u[size_t(i)] = least;
+        const Edge& e = s_.c.edges[size_t(pair)];
+        if (s_.reduced(e) - least <= epsilon) continue;
+        s_.row4col[size_t(e.col)] = kNone;
+        pair = kFree;
+      }
+      push(i);
+    }
+  }
+
+  void bid(int64_t epsilon) {
+    const int32_t i = waiting_[head_];
+    head_ = head_ + 1 == waiting_.size() ? 0 : head_ + 1;
+    --size_;
+    ++s_.bids;
+    const Choice best = best_of(s_, i);
+    if (best.edge == kFree) return;  // no edges
+    const int32_t j = s_.c.edges[size_t(best.edge)].col, before = s_.row4col[size_t(j)];
+    s_.v[size_t(j)] -= (best.next == kNever ? 0 : best.next - best.least) + epsilon;
+    s_.pair[size_t(i)] = best.edge;
+    s_.row4col[size_t(j)] = i;
+    if (before == kNone) return;
+    s_.pair[size_t(before)] = kFree;
+    push(before);
+  }
+
+  MatchingState& s_;
+  std::vector<int32_t> waiting_;  // a ring
+  size_t head_ = 0;
+  int64_t size_ = 0;
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_

@@ -1,0 +1,97 @@
+// Most pairs by bids that keep all reduced costs exact (augmenting row reduction: Jonker and
+// Volgenant, A shortest augmenting path algorithm for dense and sparse linear assignment problems,
+// 1987).
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_BIDS_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_BIDS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "sparse_assignment/cpu/matching_state.h"
+
+namespace jaxmatch::sparse_assignment {
+
+// The best two choices of a row: edges, or to stay.
+struct Choice {
+  int64_t least = kNever, next = kNever;
+  int64_t edge = kFree, other = kFree;  // that of the least and of the next, or kStays
+
+  void include(int64_t x, int64_t e) {
+    if (x < least) {
+      next = least;
+      other = edge;
+      least = x;
+      edge = e;
+    } else if (x < next) {
+      next = x;
+      other = e;
+    }
+  }
+};
+
+inline Choice best_of(const MatchingState& s, int32_t i) {
+  Choice found;
+  for (int64_t k = s.c.first[size_t(i)]; k < s.c.first[size_t(i) + 1]; ++k) {
+    found.include(s.reduced(s.c.edges[size_t(k)]), k);
+  }
+  if (s.c.stay[size_t(i)] != kNever) found.include(s.c.stay[size_t(i)], kStays);
+  return found;
+}
+
+// Returns the rows that stay free, in increasing order of their last bid.
+inline std::vector<int32_t> hold_bids(MatchingState& s) {
+  constexpr int64_t kBidsPerRow = 16;
+  std::vector<int32_t> waiting, left;
+  for (int32_t i = s.c.rows; i-- > 0;) {
+    if (s.pair[size_t(i)] == kFree) waiting.push_back(i);
+  }
+  for (int64_t budget = kBidsPerRow * s.c.rows; !waiting.empty(); --budget) {
+    const int32_t i = waiting.back();
+    waiting.pop_back();
+    if (budget <= 0) {
+      left.push_back(i);
+      continue;
+    }
+    ++s.bids;
+    Choice best = best_of(s, i);
+    if (best.edge == kStays) {
+      s.pair[size_t(i)] = kStays;
+      s.u[size_t(i)] = best.least;
+      continue;
+    }
+    // Of two equal ones, one without a row; a sole choice is taken if it is free.
+    const auto holder = [&](int64_t e) { return s.row4col[size_t(s.c.edges[size_t(e)].col)]; };
+    const bool drops = best.least < best.next && best.next != kNever;
+    if (best.edge != kFree && !drops && holder(best.edge) != kNone) {
+      if (best.next == best.least && best.other == kStays) {
+        s.pair[size_t(i)] = kStays;
+        s.u[size_t(i)] = best.least;
+        continue;
+      }
+      const bool other = best.next == best.least && best.other != kFree;
+      if (other && holder(best.other) == kNone) {
+        best.edge = best.other;
+      } else {
+        best.edge = kFree;
+      }
+    }
+    if (best.edge == kFree) {
+      left.push_back(i);
+      continue;
+    }
+    const int32_t j = s.c.edges[size_t(best.edge)].col, before = s.row4col[size_t(j)];
+    if (drops) s.v[size_t(j)] -= best.next - best.least;
+    s.u[size_t(i)] = drops ? best.next : best.least;
+    s.pair[size_t(i)] = best.edge;
+    s.row4col[size_t(j)] = i;
+    if (before != kNone) {
+      s.pair[size_t(before)] = kFree;
+      waiting.push_back(before);
+    }
+  }
+  return left;
+}
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_BIDS_H_

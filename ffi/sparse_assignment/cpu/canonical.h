@@ -1,0 +1,235 @@
+// Canonical form: a minimisation in whole units, in which each row has a price at which it may stay
+// alone, and columns may stay alone for nothing.
+//
+// A row that must be matched has the price kNever. What a column pays to stay is subtracted from
+// its edges; a column that must be matched pays more than any rearrangement costs. If all columns
+// must be matched and not all rows can be, rows and columns change places.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "common/cpu/index_checks.h"
+#include "common/float16.h"
+#include "common/status.h"
+#include "sparse_assignment/operands.h"
+
+namespace jaxmatch::sparse_assignment {
+
+constexpr int32_t kNone = -1;
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+// Sums of costs along a path stay below 2^61; units of floats are in doubles, rounded exactly.
+constexpr double kMostOnPath = 0x1p61;
+constexpr int kMostFloatBits = 50;
+
+template <class T>
+double as_double(T x) {
+  if constexpr (sizeof(T) == 2) {
+    return double(single(x));
+  } else {
+    return double(x);
+  }
+}
+
+inline double real_at(const void* array, Dtype dtype, int64_t k) {
+  return dtype == Dtype::kF32 ? double(static_cast<const float*>(array)[k])
+                              : static_cast<const double*>(array)[k];
+}
+
+struct Edge {
+  int64_t cost;
+  int32_t col;
+  int32_t place;  // in col_ind
+};
+
+struct Canonical {
+  int32_t rows = 0, cols = 0;
+  bool transposed = false;
+  bool all_matched = false;    // no row and no column can stay
+  std::vector<int64_t> first;  // [rows + 1]
+  std::vector<Edge> edges;
+  std::vector<int64_t> stay;    // [rows]
+  std::vector<int64_t> offset;  // [cols] subtracted from the edges of a column; empty: nothing
+  std::vector<bool> must;       // [cols] columns that must be matched; empty: none
+  double scale = 1;             // from costs to units
+  bool exact = true;            // no cost was rounded
+  double price = 0;             // of a row that stays, if as many pairs as possible are wanted
+  int64_t terms = 0;            // most costs of a solution
+};
+
+template <class T>
+class CanonicalForm {
+ public:
+  CanonicalForm(const SparseProblem& p, Canonical* out)
+      : p_(p), cost_(static_cast<const T*>(p.cost)), c_(*out) {}
+
+  Status build() {
+    if (!is_sound()) return kInvalidGraph;
+    if (const Status status = summarize(); status != kOptimal) return status;
+    const bool gives_price = p_.unmatched != nullptr;
+    c_.transposed = !gives_price && !p_.maximum && exist_[0] > exist_[1];
+    c_.rows = c_.transposed ? p_.m : p_.n;
+    c_.cols = c_.transposed ? p_.n : p_.m;
+    c_.all_matched =
+        !gives_price && !p_.maximum && exist_[0] == exist_[1] && !p_.row_mask && !p_.col_mask;
+    c_.terms = gives_price ? int64_t(p_.n) + p_.m : std::min(p_.n, p_.m);
+    if (!choose_unit()) return kOverflow;
+    set_stays();
+    if (c_.transposed) {
+      fill_transposed();
+    } else {
+      fill();
+    }
+    return kOptimal;
+  }
+
+ private:
+  bool has_row(int64_t i) const { return !p_.row_mask || p_.row_mask[i]; }
+  bool has_col(int64_t j) const { return !p_.col_mask || p_.col_mask[j]; }
+  double sign() const { return p_.maximize ? -1 : 1; }
+  double row_price(int64_t i) const { return sign() * real_at(p_.unmatched, p_.result_dtype, i); }
+  double col_price(int64_t j) const {
+    return sign() * real_at(p_.unmatched_col, p_.result_dtype, j);
+  }
+
+  bool is_sound() const {
+    return p_.row_ptr[0] == 0 && is_non_decreasing(p_.row_ptr, 0, p_.n) &&
+           p_.row_ptr[p_.n] <= p_.capacity && are_below(p_.col_ind, 0, p_.row_ptr[p_.n], p_.m);
+  }
+
+  void include(double x, bool* invalid) {
+    *invalid |= !(x > -INFINITY);
+    if (!(x < INFINITY)) return;
+    most_ = std::max(most_, std::fabs(x));
+    whole_ &= x == std::rint(x);
+  }
+  // Finds the greatest magnitude, and invalid costs.
+  Status summarize() {
+    bool invalid = false;
+    for (int64_t i = 0; i < p_.n; ++i) exist_[0] += has_row(i);
+    for (int64_t j = 0; j < p_.m; ++j) exist_[1] += has_col(j);
+    for (int64_t i = 0; i < p_.n; ++i) {
+      if (!has_row(i)) continue;
+      for (int64_t k = p_.row_ptr[i]; k < p_.row_ptr[i + 1]; ++k) {
+        if (has_col(p_.col_ind[k])) include(sign() * as_double(cost_[k]), &invalid);
+      }
+    }
+    if (p_.maximum) {
+      // Leaving a row outweighs every other difference.
+      const double least = (2.0 * std::min(p_.n, p_.m) + 1) * most_;
+      c_.price = least > 0 ? std::ldexp(1, std::ilogb(least)) : 1;
+      if (c_.price < least) c_.price *= 2;
+    }
+    for (int64_t i = 0; p_.unmatched && i < p_.n; ++i) {
+      if (has_row(i)) include(row_price(i), &invalid);
+    }
+    for (int64_t j = 0; p_.unmatched_col && j < p_.m; ++j) {
+      if (has_col(j)) include(col_price(j), &invalid);
+    }
+    return invalid ? kInvalidCost : kOptimal;
+  }
+
+  // The least unit for which sums along paths fit. False if integers do not fit.
+  bool choose_unit() {
+    const double arcs = 2.0 * std::min(p_.n, p_.m) + 2;
+    double most = std::max(most_, c_.price);
+    bool musts = false;
+    for (int64_t j = 0; p_.unmatched_col && j < p_.m; ++j) {
+      musts |= has_col(j) && col_price(j) == INFINITY;
+    }
+    if (p_.unmatched_col) most *= 2;  // of a difference
+    if (musts) most = most > 0 ? most * arcs * 2 : 1;
+    if (std::is_integral_v<T> && whole_) {
+      c_.scale = sign();
+      must_price_ = int64_t(std::min(most, kMostOnPath));
+      return most * arcs <= kMostOnPath;
+    }
+    int bits = std::min(std::ilogb(kMostOnPath / arcs), kMostFloatBits);
+    const int exponent = bits - (most > 0 ? std::ilogb(most) + 1 : 0);
+    c_.scale = sign() * std::ldexp(1, std::min(exponent, 1000));
+    must_price_ = int64_t(std::ldexp(most, std::min(exponent, 1000)));
+    return true;
+  }
+
+  // From a cost as given.
+  int64_t units(double x) {
+    const double y = x * c_.scale, rounded = std::rint(y);
+    c_.exact &= rounded == y;
+    return int64_t(rounded);
+  }
+  int64_t units_at(int64_t k) {
+    if constexpr (std::is_integral_v<T>) {
+      if (c_.scale == 1 || c_.scale == -1) return c_.scale < 0 ? -int64_t(cost_[k]) : cost_[k];
+    }
+    return units(as_double(cost_[k]));
+  }
+  bool allowed(int64_t k) const { return sign() * as_double(cost_[k]) < INFINITY; }
+
+  void set_stays() {
+    c_.stay.assign(size_t(c_.rows), kNever);
+    for (int64_t i = 0; i < c_.rows; ++i) {
+      const bool exists = c_.transposed ? has_col(i) : has_row(i);
+      if (!exists) {
+        c_.stay[i] = 0;
+      } else if (p_.maximum) {
+        c_.stay[i] = units(sign() * c_.price);
+      } else if (p_.unmatched && row_price(i) < INFINITY) {
+        c_.stay[i] = units(sign() * row_price(i));
+      }
+    }
+    if (!p_.unmatched_col) return;
+    c_.offset.assign(size_t(c_.cols), 0);
+    c_.must.assign(size_t(c_.cols), false);
+    for (int64_t j = 0; j < c_.cols; ++j) {
+      if (!has_col(j)) continue;
+      c_.must[j] = !(col_price(j) < INFINITY);
+      c_.offset[j] = c_.must[j] ? must_price_ : units(sign() * col_price(j));
+    }
+  }
+
+  template <class F>
+  void each_edge(const F& f) {
+    for (int32_t i = 0; i < p_.n; ++i) {
+      if (!has_row(i)) continue;
+      for (int64_t k = p_.row_ptr[i]; k < p_.row_ptr[i + 1]; ++k) {
+        const int32_t j = p_.col_ind[k];
+        if (has_col(j) && allowed(k)) f(i, j, k);
+      }
+    }
+  }
+  void fill() {
+    c_.first.assign(size_t(c_.rows) + 1, 0);
+    c_.edges.reserve(size_t(p_.row_ptr[p_.n]));
+    each_edge([&](int32_t i, int32_t j, int64_t k) {
+      const int64_t less = c_.offset.empty() ? 0 : c_.offset[j];
+      c_.edges.push_back({units_at(k) - less, j, int32_t(k)});
+      c_.first[i + 1] = int64_t(c_.edges.size());
+    });
+    for (int64_t i = 0; i < c_.rows; ++i) c_.first[i + 1] = std::max(c_.first[i + 1], c_.first[i]);
+  }
+  void fill_transposed() {
+    c_.first.assign(size_t(c_.rows) + 2, 0);
+    each_edge([&](int32_t, int32_t j, int64_t) { ++c_.first[j + 2]; });
+    for (int64_t j = 0; j < c_.rows; ++j) c_.first[j + 2] += c_.first[j + 1];
+    c_.edges.resize(size_t(c_.first[c_.rows + 1]));
+    each_edge([&](int32_t i, int32_t j, int64_t k) {
+      c_.edges[size_t(c_.first[j + 1]++)] = {units_at(k), i, int32_t(k)};
+    });
+  }
+
+  const SparseProblem& p_;
+  const T* cost_;
+  Canonical& c_;
+  int64_t exist_[2] = {0, 0};  // rows and columns
+  double most_ = 0;
+  bool whole_ = true;
+  int64_t must_price_ = 0;
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_

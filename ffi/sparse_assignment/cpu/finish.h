@@ -1,0 +1,102 @@
+// Results of a problem, from canonical form to the form in which it was given.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_FINISH_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_FINISH_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/compensated_sum.h"
+#include "sparse_assignment/cpu/matching_state.h"
+
+namespace jaxmatch::sparse_assignment {
+
+inline void write_real(void* array, Dtype dtype, int64_t k, double x) {
+  if (dtype == Dtype::kF32) {
+    static_cast<float*>(array)[k] = float(x);
+  } else {
+    static_cast<double*>(array)[k] = x;
+  }
+}
+
+inline void write_failure(const SparseProblem& p, Status status) {
+  const double nan = std::nan("");
+  for (int64_t i = 0; i < p.n; ++i) {
+    p.col4row[i] = p.edge[i] = kNone;
+    write_real(p.row_dual, p.result_dtype, i, nan);
+  }
+  for (int64_t j = 0; j < p.m; ++j) {
+    p.row4col[j] = kNone;
+    write_real(p.col_dual, p.result_dtype, j, nan);
+  }
+  write_real(p.value, p.result_dtype, 0, nan);
+  write_real(p.gap, p.result_dtype, 0, nan);
+  *p.status = status;
+  p.counts[0] = p.counts[1] = 0;
+}
+
+// The sum of the costs as given: of pairs, and of what stays.
+template <class T>
+double total_cost(const SparseProblem& p) {
+  FullRangeSum sum;
+  __int128 whole = 0;
+  for (int64_t i = 0; i < p.n; ++i) {
+    if (p.row_mask && !p.row_mask[i]) continue;
+    if (p.edge[i] != kNone) {
+      const T x = static_cast<const T*>(p.cost)[p.edge[i]];
+      if constexpr (std::is_integral_v<T>) {
+        whole += x;
+      } else {
+        sum.add(as_double(x));
+      }
+    } else if (p.unmatched) {
+      sum.add(real_at(p.unmatched, p.result_dtype, i));
+    }
+  }
+  for (int64_t j = 0; p.unmatched_col && j < p.m; ++j) {
+    if (p.col_mask && !p.col_mask[j]) continue;
+    if (p.row4col[j] == kNone) sum.add(real_at(p.unmatched_col, p.result_dtype, j));
+  }
+  // Integers come first, in two parts that doubles hold.
+  const int64_t high = int64_t(whole >> 40);
+  sum.add(double(high) * 0x1p40);
+  sum.add(double(int64_t(whole - (__int128(high) << 40))));
+  return sum.value();
+}
+
+template <class T>
+void write_result(const SparseProblem& p, const MatchingState& s) {
+  const Canonical& c = s.c;
+  for (int64_t i = 0; i < p.n; ++i) p.col4row[i] = p.edge[i] = kNone;
+  for (int64_t j = 0; j < p.m; ++j) p.row4col[j] = kNone;
+  for (int32_t r = 0; r < c.rows; ++r) {
+    if (s.pair[size_t(r)] < 0) continue;
+    const Edge& e = c.edges[size_t(s.pair[size_t(r)])];
+    const int32_t i = c.transposed ? e.col : r, j = c.transposed ? r : e.col;
+    p.col4row[i] = j;
+    p.row4col[j] = i;
+    p.edge[i] = e.place;
+  }
+  const double per_unit = 1 / c.scale;
+  void *of_rows = c.transposed ? p.col_dual : p.row_dual,
+       *of_cols = c.transposed ? p.row_dual : p.col_dual;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    write_real(of_rows, p.result_dtype, r, double(s.u[size_t(r)]) * per_unit + 0.0);
+  }
+  for (int64_t k = 0; k < c.cols; ++k) {
+    const int64_t v = s.v[size_t(k)] + (c.offset.empty() ? 0 : c.offset[size_t(k)]);
+    write_real(of_cols, p.result_dtype, k, double(v) * per_unit + 0.0);
+  }
+  write_real(p.value, p.result_dtype, 0, total_cost<T>(p));
+  // Each cost of this solution and of the optimum is wrong by half a unit at most.
+  double gap = c.exact ? 0 : double(c.terms) * std::fabs(per_unit);
+  if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap)
+    gap = std::nextafter(float(gap), INFINITY);
+  write_real(p.gap, p.result_dtype, 0, gap);
+  *p.status = kOptimal;
+  p.counts[0] = int32_t(std::min<int64_t>(s.bids, INT32_MAX));
+  p.counts[1] = int32_t(std::min<int64_t>(s.searches, INT32_MAX));
+}
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_FINISH_H_

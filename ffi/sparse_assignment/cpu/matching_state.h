@@ -1,0 +1,36 @@
+// Pairs and prices of a problem in canonical form.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_MATCHING_STATE_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_MATCHING_STATE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "sparse_assignment/cpu/canonical.h"
+
+namespace jaxmatch::sparse_assignment {
+
+constexpr int64_t kFree = -1, kStays = -2;
+
+// Invariants: no reduced cost c - u - v is negative, and u is at most the price of staying; both
+// are 0 and equal for pairs and rows that stay. v is 0 for columns without a row, never positive
+// unless all columns have one in the end.
+struct MatchingState {
+  const Canonical& c;
+  std::vector<int64_t> u, v;
+  std::vector<int64_t> pair;     // [rows] an edge, kFree or kStays
+  std::vector<int32_t> row4col;  // [cols] or kNone
+  int64_t bids = 0, searches = 0;
+
+  explicit MatchingState(const Canonical& c)
+      : c(c),
+        u(size_t(c.rows)),
+        v(size_t(c.cols), 0),
+        pair(size_t(c.rows), kFree),
+        row4col(size_t(c.cols), kNone) {}
+
+  int64_t reduced(const Edge& e) const { return e.cost - v[size_t(e.col)]; }
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_MATCHING_STATE_H_

@@ -1,0 +1,132 @@
+// Shortest augmenting paths (Dijkstra), which visit only what is nearer than the end of the path.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "sparse_assignment/cpu/matching_state.h"
+
+namespace jaxmatch::sparse_assignment {
+
+class Search {
+ public:
+  explicit Search(MatchingState& s)
+      : s_(s), dist_(size_t(s.c.cols), kNever), by_(size_t(s.c.cols), kFree) {}
+
+  // Matches row `start`, or lets it or another row stay. False if there is no way.
+  bool augment(int32_t start) {
+    ++s_.searches;
+    heap_.clear();
+    ready_.clear();
+    touched_.clear();
+    end_ = kNever;
+    end_col_ = kNone;
+    end_row_ = kNone;
+    int64_t least = s_.c.stay[size_t(start)];
+    each_edge(start,
+              [&](int64_t k) { least = std::min(least, s_.reduced(s_.c.edges[size_t(k)])); });
+    if (least == kNever) return false;
+    s_.u[size_t(start)] = least;
+    relax(start, 0);
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      const auto [dist, j] = heap_.back();
+      heap_.pop_back();
+      if (dist >= end_) break;
+      if (dist > dist_[size_t(j)]) continue;  // reached on a shorter way since
+      ready_.push_back(j);
+      relax(s_.row4col[size_t(j)], dist);
+    }
+    const bool found = end_ != kNever;
+    if (found) {
+      move_prices(start);
+      flip(start);
+    }
+    for (const int32_t j : touched_) dist_[size_t(j)] = kNever;
+    return found;
+  }
+
+ private:
+  template <class F>
+  void each_edge(int32_t i, const F& f) const {
+    for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) f(k);
+  }
+
+  // Row i is at a distance of `base`.
+  void relax(int32_t i, int64_t base) {
+    const int64_t to_row = base - s_.u[size_t(i)];
+    if (const int64_t stay = s_.c.stay[size_t(i)]; stay != kNever && to_row + stay < end_) {
+      end_ = to_row + stay;
+      end_row_ = i;
+      end_col_ = kNone;
+    }
+    each_edge(i, [&](int64_t k) {
+      const Edge& e = s_.c.edges[size_t(k)];
+      const size_t j = size_t(e.col);
+      const int64_t dist = to_row + s_.reduced(e);
+      if (dist >= end_ || dist >= dist_[j]) return;
+      if (dist_[j] == kNever) touched_.push_back(e.col);
+      dist_[j] = dist;
+      by_[j] = k;
+      if (s_.row4col[j] == kNone) {
+        end_ = dist;
+        end_col_ = e.col;
+        end_row_ = kNone;
+      } else {
+        heap_.emplace_back(dist, e.col);
+        std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+      }
+    });
+  }
+
+  void move_prices(int32_t start) {
+    for (const int32_t j : ready_) {
+      const int64_t by = end_ - dist_[size_t(j)];
+      s_.v[size_t(j)] -= by;
+      s_.u[size_t(s_.row4col[size_t(j)])] += by;
+    }
+    s_.u[size_t(start)] += end_;
+  }
+
+  // The row that an edge belongs to.
+  int32_t row_of(int64_t k) const {
+    const auto& first = s_.c.first;
+    return int32_t(std::upper_bound(first.begin(), first.begin() + s_.c.rows + 1, k) -
+                   first.begin()) -
+           1;
+  }
+
+  void flip(int32_t start) {
+    int32_t j = end_col_;
+    if (end_row_ != kNone) {
+      const int64_t old = s_.pair[size_t(end_row_)];
+      s_.pair[size_t(end_row_)] = kStays;
+      if (end_row_ == start) return;
+      j = s_.c.edges[size_t(old)].col;
+    }
+    for (;;) {
+      const int64_t k = by_[size_t(j)];
+      const int32_t i = row_of(k);
+      const int64_t old = s_.pair[size_t(i)];
+      s_.pair[size_t(i)] = k;
+      s_.row4col[size_t(j)] = i;
+      if (i == start) return;
+      j = s_.c.edges[size_t(old)].col;
+    }
+  }
+
+  MatchingState& s_;
+  std::vector<int64_t> dist_, by_;  // [cols] the distance, and the edge that reaches the column
+  std::vector<std::pair<int64_t, int32_t>> heap_;
+  std::vector<int32_t> ready_, touched_;
+  int64_t end_ = kNever;
+  int32_t end_col_ = kNone, end_row_ = kNone;
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_

@@ -1,0 +1,37 @@
+// Assignments on sparse graphs: bids, then shortest augmenting paths for the rows that are left.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
+
+#include "sparse_assignment/cpu/auction.h"
+#include "sparse_assignment/cpu/finish.h"
+#include "sparse_assignment/cpu/search.h"
+
+namespace jaxmatch::sparse_assignment {
+
+inline bool match_all(MatchingState& s) {
+  if (s.c.all_matched) Auction(s).hold();
+  const std::vector<int32_t> left = hold_bids(s);
+  Search search(s);
+  for (const int32_t i : left) {
+    if (!search.augment(i)) return false;
+  }
+  for (size_t j = 0; j < s.c.must.size(); ++j) {
+    if (s.c.must[j] && s.row4col[j] == kNone) return false;
+  }
+  return true;
+}
+
+template <class T>
+void solve_sparse(const SparseProblem& p) {
+  Canonical canonical;
+  if (const Status status = CanonicalForm<T>(p, &canonical).build(); status != kOptimal) {
+    return write_failure(p, status);
+  }
+  MatchingState state(canonical);
+  if (!match_all(state)) return write_failure(p, kInfeasible);
+  write_result<T>(p, state);
+}
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
