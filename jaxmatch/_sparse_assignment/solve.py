@@ -158,12 +158,13 @@ def solve_sparse_assignment(
     check_options(cardinality, unmatched_cost, unmatched_col_cost)
     check_graph(graph)
     cost = as_given("cost", cost)
+    duals: Any = getattr(warm_start, "col_dual", warm_start)
     given = all_given(
         row_mask=row_mask,
         col_mask=col_mask,
         unmatched_cost=unmatched_cost,
         unmatched_col_cost=unmatched_col_cost,
-        warm_start=getattr(warm_start, "col_dual", warm_start),
+        warm_start=duals,
     )
     maximize = bool(maximize)
     options = ("sparse", graph.shape, maximize, cardinality, method)

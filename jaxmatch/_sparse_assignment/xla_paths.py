@@ -101,9 +101,8 @@ def match_all(graph: Doubled) -> Matched:
         b=jnp.zeros_like(least),
         right_of=jnp.full_like(least, size, jnp.int32),
         left_of=jnp.full_like(least, size, jnp.int32),
-        failed=least.sum() != least.sum(),
+        failed=jnp.zeros_like(least.sum(), bool),
     )
-    start = start._replace(failed=jnp.zeros_like(start.failed))
     if size == 0:
         return start
     return lax.while_loop(
