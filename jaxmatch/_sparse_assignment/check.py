@@ -183,7 +183,7 @@ def _check_one(
         return jnp.full((n,), jnp.inf, real).at[row].min(x)
 
     # u_i = min_j C_ij − v_j, as a float and a rest, in lexicographic order; at most r_i.
-    x, x_rest = _minus(c, c_rest, -0.0 + v[col])
+    x, x_rest = _minus(c, c_rest, v[col])
     least = least_of_rows(x)
     least_rest = least_of_rows(jnp.where(x == least[row], x_rest, jnp.inf))
     u = jnp.minimum(least, r)
@@ -197,7 +197,8 @@ def _check_one(
     matched, used = col4row >= 0, row4col >= 0
     valid = sane & _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)
     valid &= (~matched | (best < jnp.inf)).all()
-    valid &= (~rows | matched | (r < jnp.inf)).all() & (~cols | used | (s < jnp.inf)).all()
+    must = (r == jnp.inf) & (not maximum)
+    valid &= (~rows | matched | ~must).all() & (~cols | used | (s < jnp.inf)).all()
 
     # Lower bounds of minus the slack of pairs, and of what stays.
     pair, pair_rest = jnp.where(matched, best, r), jnp.where(matched, best_rest, r_rest)

@@ -117,13 +117,15 @@ def _is_constant(x: Any, value: int) -> bool:
 
 def _is_below(length: int, size: Any) -> Any:
     xp = jnp if isinstance(size, jax.Array) else np
-    return xp.arange(length, dtype=np.int32) < xp.asarray(size)[..., None]
+    size = xp.asarray(size).astype(np.int32)[..., None]
+    at = xp.arange(length, dtype=np.int32).reshape(*(1 for _ in size.shape[1:]), length)
+    return at < size
 
 
 def _both(given: Any, own: Any, shape: tuple[int, ...], place: Place) -> Any:
     if own is None:
         return given
-    own = place.xp.broadcast_to(own, shape)
+    own = expanded(own, shape[:-1], 1, place.xp)
     return own if given is None else given & own
 
 
