@@ -176,7 +176,7 @@ def _check_one(
     # Column duals, at most the price of staying.
     v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
     sound &= jnp.isfinite(v).all()
-    v = jnp.minimum(v, s)
+    v = jnp.minimum(jnp.where(jnp.isfinite(v), v, 0), s)
     tiny |= _between_0_and(_small(real), v).any()
 
     def least_of_rows(x: Array) -> Array:
@@ -196,7 +196,7 @@ def _check_one(
     best_rest = least_of_rows(jnp.where(own & (x == best[row]), x_rest, jnp.inf))
     matched, used = col4row >= 0, row4col >= 0
     valid = sane & _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)
-    valid &= (~matched | (best < jnp.inf)).all()
+    valid &= (~matched | jnp.zeros((n,), bool).at[row].max(own)).all()
     must = (r == jnp.inf) & (not maximum)
     valid &= (~rows | matched | ~must).all() & (~cols | used | (s < jnp.inf)).all()
 

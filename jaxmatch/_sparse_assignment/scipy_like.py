@@ -21,7 +21,7 @@ def min_weight_full_bipartite_matching(
     >>> import jaxmatch as jm, numpy as np, scipy.sparse as sp
     >>> A = sp.csr_array(np.array([[0, 4, 1], [2, 0, 3]]))
     >>> row_ind, col_ind = jm.min_weight_full_bipartite_matching(A)
-    >>> col_ind, A[row_ind, col_ind].sum()
+    >>> col_ind, int(A[row_ind, col_ind].sum())
     (array([2, 0], dtype=int32), 3)
 
     **Arguments:**
