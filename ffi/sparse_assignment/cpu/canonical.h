@@ -83,6 +83,7 @@ class CanonicalForm {
     } else {
       fill();
     }
+    if (c_.all_matched) coarsen();
     return kOptimal;
   }
 
@@ -221,6 +222,17 @@ class CanonicalForm {
     each_edge([&](int32_t i, int32_t j, int64_t k) {
       c_.edges[size_t(c_.first[j + 1]++)] = {units_at(k), i, int32_t(k)};
     });
+  }
+
+  // Takes the greatest unit that divides all costs: prices of an auction are any number of units,
+  // and results should hold them.
+  void coarsen() {
+    uint64_t bits = 0;
+    for (const Edge& e : c_.edges) bits |= uint64_t(e.cost);
+    if (bits == 0) return;
+    const int shift = __builtin_ctzll(bits);
+    for (Edge& e : c_.edges) e.cost >>= shift;
+    c_.scale = std::ldexp(c_.scale, -shift);
   }
 
   const SparseProblem& p_;
