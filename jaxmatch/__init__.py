@@ -33,6 +33,15 @@ from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
 from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipartite_matching
+from jaxmatch._sparse_assignment.check import (
+    check_sparse_assignment as check_sparse_assignment,
+)
+from jaxmatch._sparse_assignment.scipy_like import (
+    min_weight_full_bipartite_matching as min_weight_full_bipartite_matching,
+)
+from jaxmatch._sparse_assignment.solve import (
+    solve_sparse_assignment as solve_sparse_assignment,
+)
 from jaxmatch._transport.check import TransportCheck as TransportCheck
 from jaxmatch._transport.check import check_transport as check_transport
 from jaxmatch._transport.points import solve_transport_points as solve_transport_points
@@ -63,6 +72,7 @@ __all__ = [
     "check_grid_cut",
     "check_matching",
     "check_minimum_cut",
+    "check_sparse_assignment",
     "check_transport",
     "check_transport_points",
     "estimators",
@@ -74,8 +84,10 @@ __all__ = [
     "maximum_bipartite_matching",
     "maximum_flow",
     "minimum_cut",
+    "min_weight_full_bipartite_matching",
     "solve_assignment",
     "solve_assignment_points",
+    "solve_sparse_assignment",
     "solve_transport",
     "solve_transport_points",
     "stepping",

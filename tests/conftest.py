@@ -39,7 +39,7 @@ test_flow_known test_flow test_grid_cut test_flow_denormals test_perturbed_assig
 test_assignment_exhaustive test_assignment_families test_sharded_costs_emulated test_examples
 test_example_digits_mesh test_losses_permutation_invariant test_losses test_sharding
 test_flow_grad test_flow_invalid test_core_instruction_sets test_core_emulated
-test_flow_emulated
+test_flow_emulated test_sparse_assignment test_sparse_batches test_sparse_hostile
 """.split()
 
 _LARGE_BYTES = 16 * 10**9

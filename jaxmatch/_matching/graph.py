@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from jaxmatch._common.given import on_host
-from jaxmatch._common.indices import as_indices, rows_of_csr
+from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.stacking import padded_size, to_stack
+from jaxmatch._matching.host import (
+    as_numbers,
+    as_shape,
+    as_vertices,
+    best_of_parallel,
+    csr_both_ways,
+    pad_and_stack,
+)
 
 
 if TYPE_CHECKING:
@@ -78,14 +84,58 @@ class BipartiteGraph:
         lengths, numbers that are not integers, negative or too large shapes, and 2^31 - 2048 or
         more edges. `TypeError` for traced arrays: graphs are built on the host.
         """
-        n, m = _as_shape(shape)
-        rows, cols = _as_indices("rows", rows, n), _as_indices("cols", cols, m)
+        n, m = as_shape(shape)
+        rows, cols = as_vertices("rows", rows, n), as_vertices("cols", cols, m)
         if len(rows) != len(cols):
             raise ValueError(
                 "`rows` and `cols` must have one entry for each edge, got lengths "
                 f"{len(rows)} and {len(cols)}."
             )
         return _build(rows, cols, n, m)
+
+    @staticmethod
+    def from_edges_with_cost(
+        rows: ArrayLike,
+        cols: ArrayLike,
+        cost: ArrayLike,
+        shape: tuple[int, int],
+        *,
+        maximize: bool = False,
+    ) -> tuple[BipartiteGraph, Any]:
+        """Build a graph as `from_edges` does, and bring costs into the order of its edges.
+
+        Of parallel edges the least cost stays, or the greatest if `maximize`.
+
+        >>> import jaxmatch as jm, numpy as np
+        >>> cost = np.array([5, 4, 3, 6])
+        >>> jm.BipartiteGraph.from_edges_with_cost([1, 0, 1, 1], [2, 0, 0, 2], cost, shape=(2, 3))
+        (BipartiteGraph(shape=(2, 3), num_edges=3), array([4, 3, 5]))
+
+        **Arguments:**
+
+        - `rows`, `cols`, `shape`: as for [`from_edges`][jaxmatch.BipartiteGraph.from_edges].
+        - `cost`: numbers `[..., k]`, one for each entry of `rows` and `cols`.
+        - `maximize`: as for [`solve_sparse_assignment`][jaxmatch.solve_sparse_assignment].
+
+        **Returns:**
+
+        The graph, and costs `[..., e]` for
+        [`solve_sparse_assignment`][jaxmatch.solve_sparse_assignment], in the dtype of `cost`: a
+        NumPy array, or a JAX array if `cost` is one.
+
+        **Raises:** as [`from_edges`][jaxmatch.BipartiteGraph.from_edges], and `ValueError` for
+        costs of another length.
+        """
+        graph = BipartiteGraph.from_edges(rows, cols, shape)
+        rows, cols = (np.asarray(x, np.int64) for x in (rows, cols))
+        costs = as_numbers("cost", cost)
+        if costs.ndim < 1 or costs.shape[-1] != len(rows):
+            raise ValueError(
+                f"`cost` must have shape [..., {len(rows)}], one number for each edge, got "
+                f"{costs.shape}."
+            )
+        best = best_of_parallel(rows << 32 | cols, costs, maximize=bool(maximize))
+        return graph, jax.numpy.asarray(best) if isinstance(cost, jax.Array) else best
 
     @staticmethod
     def from_scipy(A: Any) -> BipartiteGraph:
@@ -107,10 +157,37 @@ class BipartiteGraph:
                 f"`A` must be a scipy.sparse matrix or array, got {type(A).__name__}; "
                 "`from_dense` takes dense arrays, `from_bcoo` JAX's."
             )
-        n, m = _as_shape(A.shape, "A.shape")
+        n, m = as_shape(A.shape, "A.shape")
         csr = A.tocsr()
         rows = rows_of_csr("A", csr)
-        return _build(rows, _as_indices("A.indices", csr.indices[: len(rows)], m), n, m)
+        return _build(rows, as_vertices("A.indices", csr.indices[: len(rows)], m), n, m)
+
+    @staticmethod
+    def from_scipy_with_cost(A: Any, *, maximize: bool = False) -> tuple[BipartiteGraph, Any]:
+        """Build the graph of a `scipy.sparse` matrix or array, with its entries as costs.
+
+        Every stored entry is an edge, including explicit zeros. Of entries that are stored more
+        than once the least stays, or the greatest if `maximize`; `A.sum_duplicates()` adds them up.
+
+        >>> import jaxmatch as jm, numpy as np, scipy.sparse as sp
+        >>> jm.BipartiteGraph.from_scipy_with_cost(sp.csr_array(np.array([[0, 2], [3, 0]])))
+        (BipartiteGraph(shape=(2, 2), num_edges=2), array([2, 3]))
+
+        **Returns:** the graph and costs `[e]`, a NumPy array, as
+        [`from_edges_with_cost`][jaxmatch.BipartiteGraph.from_edges_with_cost] does.
+
+        **Raises:** `TypeError` for anything else; `ValueError` as
+        [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
+        """
+        if not hasattr(A, "tocoo"):
+            raise TypeError(f"`A` must be a scipy.sparse matrix or array, got {type(A).__name__}.")
+        if getattr(A, "format", None) in ("csr", "csc"):
+            rows_of_csr("A", A)
+        coo = A.tocoo()
+        n, m = as_shape(A.shape, "A.shape")
+        return BipartiteGraph.from_edges_with_cost(
+            coo.row, coo.col, coo.data, (n, m), maximize=maximize
+        )
 
     @staticmethod
     def from_dense(A: ArrayLike) -> BipartiteGraph:
@@ -122,13 +199,13 @@ class BipartiteGraph:
 
         **Raises:** `ValueError` for other than two dimensions, `TypeError` for traced arrays.
         """
-        A = _on_host("A", A)
+        A = as_numbers("A", A)
         if A.ndim != 2:
             raise ValueError(
                 f"`A` must have shape [n, m], got {A.shape}; "
                 "`BipartiteGraph.stack` makes a batch of graphs."
             )
-        n, m = _as_shape(A.shape, "A.shape")
+        n, m = as_shape(A.shape, "A.shape")
         rows, cols = np.nonzero(A)
         return _build(rows, cols, n, m)
 
@@ -156,11 +233,11 @@ class BipartiteGraph:
                 f"`A` must have two dimensions, both sparse, got shape {A.shape} with "
                 f"{A.n_batch} batched, {A.n_sparse} sparse and {A.n_dense} dense ones."
             )
-        n, m = _as_shape(A.shape, "A.shape")
-        indices = _on_host("A.indices", A.indices)
+        n, m = as_shape(A.shape, "A.shape")
+        indices = as_numbers("A.indices", A.indices)
         indices = indices[(indices < (n, m)).all(-1)]
-        rows = _as_indices("A.indices[:, 0]", indices[:, 0], n)
-        return _build(rows, _as_indices("A.indices[:, 1]", indices[:, 1], m), n, m)
+        rows = as_vertices("A.indices[:, 0]", indices[:, 0], n)
+        return _build(rows, as_vertices("A.indices[:, 1]", indices[:, 1], m), n, m)
 
     @staticmethod
     def stack(
@@ -198,10 +275,10 @@ class BipartiteGraph:
         m = padded_size("num_cols", num_cols, [g.shape[1] for g in graphs], MOST_VERTICES)
         e = padded_size("num_edges", num_edges, [g.max_edges for g in graphs], MOST_GRAPH_EDGES)
         arrays = (
-            _pad_and_stack([g.row_ptr for g in graphs], n + 1, repeat_last=True),
-            _pad_and_stack([g.col_ind for g in graphs], e),
-            _pad_and_stack([g.col_ptr for g in graphs], m + 1, repeat_last=True),
-            _pad_and_stack([g.row_ind for g in graphs], e),
+            pad_and_stack([g.row_ptr for g in graphs], n + 1, repeat_last=True),
+            pad_and_stack([g.col_ind for g in graphs], e),
+            pad_and_stack([g.col_ptr for g in graphs], m + 1, repeat_last=True),
+            pad_and_stack([g.row_ind for g in graphs], e),
             np.stack([g.num_rows for g in graphs]).astype(np.int32),
             np.stack([g.num_cols for g in graphs]).astype(np.int32),
         )
@@ -268,63 +345,6 @@ def check_graph(graph: BipartiteGraph) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------------
-# On the host
-
-
-def _on_host(name: str, x: Any) -> np.ndarray:
-    x = on_host(name, x, "graph")
-    if x.dtype.kind not in "biufcV":
-        raise TypeError(f"`{name}` must hold numbers or booleans, got {x.dtype}; cast it.")
-    return x
-
-
-def _as_shape(shape: Any, name: str = "shape") -> tuple[int, int]:
-    try:
-        n, m = (operator.index(size) for size in shape)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"`{name}` must be two integers, the number of rows and of columns, got {shape!r}."
-        ) from None
-    if not (0 <= n <= MOST_VERTICES and 0 <= m <= MOST_VERTICES):
-        raise ValueError(f"`{name}` must have sides from 0 to {MOST_VERTICES}, got {(n, m)}.")
-    return n, m
-
-
-def _as_indices(name: str, x: Any, size: int) -> np.ndarray:
-    return as_indices(name, x, size, built="graph", ends="vertices", advice="enlarge the shape")
-
-
 def _build(rows: np.ndarray, cols: np.ndarray, n: int, m: int) -> BipartiteGraph:
-    """A graph from indices in range, in any order, maybe with duplicates."""
-    # A pair is one 64-bit integer with the row in the high bits: plain integers sort fast.
-    by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
-    if len(by_row) > MOST_GRAPH_EDGES:
-        raise ValueError(f"A graph has at most {MOST_GRAPH_EDGES} edges, got {len(by_row)}.")
-    by_col = _sorted_and_unique(by_row << 32 | by_row >> 32)
-    sizes = (np.int32(n), np.int32(m))
-    return BipartiteGraph(*jax.device_put((*_csr(by_row, n), *_csr(by_col, m), *sizes)))
-
-
-def _sorted_and_unique(pairs: np.ndarray) -> np.ndarray:
-    if (pairs[1:] > pairs[:-1]).all():
-        return pairs
-    pairs.sort()
-    return pairs[np.concatenate([[True], pairs[1:] != pairs[:-1]])]
-
-
-def _csr(pairs: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """CSR pointers and indices of sorted pairs."""
-    pointers = np.zeros(size + 1, np.int32)
-    np.cumsum(np.bincount(pairs >> 32, minlength=size), out=pointers[1:])
-    return pointers, (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
-def _pad_and_stack(parts: list[Any], length: int, *, repeat_last: bool = False) -> np.ndarray:
-    """Stacks along a new first axis and pads the last one with 0 or its last entry."""
-    stacked = np.zeros((len(parts), *parts[0].shape[:-1], length), np.int32)
-    for one, part in zip(stacked, parts, strict=True):
-        one[..., : part.shape[-1]] = part
-        if repeat_last:
-            one[..., part.shape[-1] :] = part[..., -1:]
-    return stacked
+    arrays = (*csr_both_ways(rows, cols, n, m), np.int32(n), np.int32(m))
+    return BipartiteGraph(*jax.device_put(arrays))

@@ -61,6 +61,17 @@ NUMBERS = {
         lambda x, r: jm.check_grid_cut(x, CELLS, ARCS, r[jm.MinimumCut]),
         "source_capacity",
     ),
+    "solve_sparse": (lambda x, r: jm.solve_sparse_assignment(GRAPH, x), "cost"),
+    "check_sparse": (
+        lambda x, r: jm.check_sparse_assignment(GRAPH, x, r[jm.Assignment]),
+        "cost",
+    ),
+    "sparse prices": (
+        lambda x, r: jm.solve_sparse_assignment(
+            GRAPH, CAPACITY, unmatched_cost=1, unmatched_col_cost=x
+        ),
+        "unmatched_col_cost",
+    ),
     "grid_cut": (lambda x, r: jm.grid_cut(CELLS, x, ARCS), "sink_capacity"),
     "grid_cut arcs": (lambda x, r: jm.grid_cut(CELLS, CELLS, x), "pairwise"),
     "assignment_matrix": (lambda x, r: jm.assignment_matrix(x, estimator=RULE), "cost"),
@@ -93,6 +104,7 @@ MASKS = {
         lambda x, r: jm.check_assignment_points(POINTS, POINTS, r[jm.Assignment], col_mask=x),
         "col_mask",
     ),
+    "sparse": (lambda x, r: jm.solve_sparse_assignment(GRAPH, CAPACITY, row_mask=x), "row_mask"),
     "matrix": (
         lambda x, r: jm.assignment_matrix(COST, estimator=RULE, row_mask=x),
         "row_mask",
@@ -160,7 +172,7 @@ def test_the_dtype_is_the_one_that_was_passed(call, name, dtype, results):
 
 @each_array
 def test_none(call, name, results):
-    if name in ("unmatched_cost", "warm_start", "row_mask", "col_mask"):
+    if name in ("unmatched_cost", "unmatched_col_cost", "warm_start", "row_mask", "col_mask"):
         call(None, results)
         return
     with pytest.raises(TypeError, match=rf"^`{re.escape(name)}` must be an array, got None\.$"):

@@ -877,6 +877,44 @@ def transported_points(x, y, supply, demand):
     return found, twin.cost, matched.cost, check.valid
 
 
+def sparse_costs():
+    """Of the second problem, a cost is NaN; the third has no full matching."""
+    (edges,) = graph()
+    cost = np.random.default_rng(8).random((3, 5), np.float32)
+    cost[1, 0], cost[2, 1] = NAN, INF
+    return edges, cost
+
+
+@case("solve_sparse_assignment", "check_sparse_assignment", inputs=sparse_costs)
+def on_edges(edges, cost):
+    found, res = [], None
+    for given in ({}, {"cardinality": "maximum"}, {"unmatched_cost": INF}, {"unmatched_cost": 0.5}):
+        for method in ("auto", "xla"):
+            options = {"method": method, "warm_start": res} | given
+            res = jm.solve_sparse_assignment(edges, cost, **options)
+            check = jm.check_sparse_assignment(edges, cost, res, **given)
+            found += [res.cost, res.status, check.valid, check.gap]
+        found.append(
+            pullback(lambda c, g=given: jm.solve_sparse_assignment(edges, c, **g).cost, cost)
+        )
+    return found
+
+
+@case(
+    "min_weight_full_bipartite_matching",
+    "BipartiteGraph.from_edges_with_cost",
+    "BipartiteGraph.from_scipy_with_cost",
+    traced=False,
+)
+def costs_from_the_host():
+    sparse = pytest.importorskip("scipy.sparse")
+    rows, cols, cost = [0, 0, 1, 1], [0, 1, 0, 0], np.array([1.0, 2, INF, 3])
+    A = sparse.csr_array((cost, (rows, cols)), shape=(2, 2))
+    _, best = jm.BipartiteGraph.from_edges_with_cost(rows, cols, cost, (2, 2))
+    _, entries = jm.BipartiteGraph.from_scipy_with_cost(A)
+    return best, entries, jm.min_weight_full_bipartite_matching(sparse.csr_array([[1, 2.0]]))
+
+
 @case("Status", "has_cpu_library", "has_cuda_library", traced=False)
 def others():
     assert jm.Status.INFEASIBLE.advice and jm.Status(0) == jm.Status.OPTIMAL

@@ -57,7 +57,6 @@ struct Canonical {
   std::vector<bool> must;       // [cols] columns that must be matched; empty: none
   double scale = 1;             // from costs to units
   bool exact = true;            // no cost was rounded
-  double price = 0;             // of a row that stays, if as many pairs as possible are wanted
   int64_t terms = 0;            // most costs of a solution
 };
 
@@ -74,8 +73,8 @@ class CanonicalForm {
     c_.transposed = !gives_price && !p_.maximum && exist_[0] > exist_[1];
     c_.rows = c_.transposed ? p_.m : p_.n;
     c_.cols = c_.transposed ? p_.n : p_.m;
-    c_.all_matched =
-        !gives_price && !p_.maximum && exist_[0] == exist_[1] && !p_.row_mask && !p_.col_mask;
+    const bool all_exist = exist_[0] == p_.n && exist_[1] == p_.m;
+    c_.all_matched = !gives_price && !p_.maximum && all_exist && p_.n == p_.m && p_.n > 0;
     c_.terms = gives_price ? int64_t(p_.n) + p_.m : std::min(p_.n, p_.m);
     if (!choose_unit()) return kOverflow;
     set_stays();
@@ -84,6 +83,7 @@ class CanonicalForm {
     } else {
       fill();
     }
+    if (c_.all_matched) coarsen();
     return kOptimal;
   }
 
@@ -119,10 +119,11 @@ class CanonicalForm {
       }
     }
     if (p_.maximum) {
-      // Leaving a row outweighs every other difference.
-      const double least = (2.0 * std::min(p_.n, p_.m) + 1) * most_;
-      c_.price = least > 0 ? std::ldexp(1, std::ilogb(least)) : 1;
-      if (c_.price < least) c_.price *= 2;
+      // Leaving a row outweighs every other difference. The price may exceed the range of doubles.
+      const int shift = most_ > 0x1p900 ? 200 : 0;
+      const double least = (2.0 * std::min(p_.n, p_.m) + 1) * std::ldexp(most_, -shift);
+      if (least > 0) price_exponent_ = std::ilogb(least) + shift;
+      if (least > std::ldexp(1, price_exponent_ - shift)) ++price_exponent_;
     }
     for (int64_t i = 0; p_.unmatched && i < p_.n; ++i) {
       if (has_row(i)) include(row_price(i), &invalid);
@@ -136,7 +137,7 @@ class CanonicalForm {
   // The least unit for which sums along paths fit. False if integers do not fit.
   bool choose_unit() {
     const double arcs = 2.0 * std::min(p_.n, p_.m) + 2;
-    double most = std::max(most_, c_.price);
+    double most = p_.maximum ? std::ldexp(1, price_exponent_) : most_;
     bool musts = false;
     for (int64_t j = 0; p_.unmatched_col && j < p_.m; ++j) {
       musts |= has_col(j) && col_price(j) == INFINITY;
@@ -149,7 +150,8 @@ class CanonicalForm {
       return most * arcs <= kMostOnPath;
     }
     int bits = std::min(std::ilogb(kMostOnPath / arcs), kMostFloatBits);
-    const int exponent = bits - (most > 0 ? std::ilogb(most) + 1 : 0);
+    const int of_most = p_.maximum ? price_exponent_ : most > 0 ? std::ilogb(most) : -1;
+    const int exponent = bits - of_most - 1;
     c_.scale = sign() * std::ldexp(1, std::min(exponent, 1000));
     must_price_ = int64_t(std::ldexp(most, std::min(exponent, 1000)));
     return true;
@@ -176,7 +178,8 @@ class CanonicalForm {
       if (!exists) {
         c_.stay[i] = 0;
       } else if (p_.maximum) {
-        c_.stay[i] = units(sign() * c_.price);
+        const int exponent = std::ilogb(c_.scale) + price_exponent_;
+        c_.stay[i] = int64_t(std::ldexp(1, exponent));
       } else if (p_.unmatched && row_price(i) < INFINITY) {
         c_.stay[i] = units(sign() * row_price(i));
       }
@@ -221,11 +224,23 @@ class CanonicalForm {
     });
   }
 
+  // Takes the greatest unit that divides all costs: prices of an auction are any number of units,
+  // and results should hold them.
+  void coarsen() {
+    uint64_t bits = 0;
+    for (const Edge& e : c_.edges) bits |= uint64_t(e.cost);
+    if (bits == 0) return;
+    const int shift = __builtin_ctzll(bits);
+    for (Edge& e : c_.edges) e.cost >>= shift;
+    c_.scale = std::ldexp(c_.scale, -shift);
+  }
+
   const SparseProblem& p_;
   const T* cost_;
   Canonical& c_;
   int64_t exist_[2] = {0, 0};  // rows and columns
   double most_ = 0;
+  int price_exponent_ = 0;  // leaving a row costs 2^this, if as many pairs as possible are wanted
   bool whole_ = true;
   int64_t must_price_ = 0;
 };

@@ -1,0 +1,273 @@
+"""`check_sparse_assignment`: verifies the certificate of an assignment on a sparse graph.
+
+Shares no code with the solvers: an error would have to be made twice.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.certificate import (
+    AssignmentCheck,
+    _between_0_and,
+    _is_inverse,
+    _minus,
+    _small,
+    _split,
+    _sum_down,
+    _take,
+)
+from jaxmatch._common.arguments import as_assignment, check_name
+from jaxmatch._common.result import Assignment, result_float
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._sparse_assignment.price import price_of_rows
+from jaxmatch._sparse_assignment.problem import (
+    CARDINALITIES,
+    SparseProblem,
+    as_problem,
+    check_options,
+)
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Int, Num
+
+    from jaxmatch._matching.graph import BipartiteGraph
+
+    # An unevaluated sum of a float and a rest, exact.
+    Pair = tuple[Array, Array]
+
+
+@unchecked
+@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", "unmatched_col_cost")
+def check_sparse_assignment(
+    graph: BipartiteGraph,
+    cost: ArrayLike,
+    result: Assignment,
+    *,
+    maximize: bool = False,
+    cardinality: Literal["full", "maximum"] = "full",
+    unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+) -> AssignmentCheck:
+    r"""Verify a result of `solve_sparse_assignment`, in jit or out of it.
+
+    Makes a few passes over the edges. `result` may come from any solver.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> graph = jm.BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1], (2, 2))
+    >>> cost = jnp.array([1.0, 3.0, 2.0, 5.0])
+    >>> res = jm.solve_sparse_assignment(graph, cost)
+    >>> check = jm.check_sparse_assignment(graph, cost, res)
+    >>> bool(check.valid), bool(check.optimal), float(check.gap)
+    (True, True, 0.0)
+    >>> other = res.replace(col4row=jnp.array([0, 1]), row4col=jnp.array([0, 1]))
+    >>> check = jm.check_sparse_assignment(graph, cost, other)  # costs 6 instead of 5
+    >>> bool(check.valid), bool(check.optimal), float(check.gap)
+    (True, False, 1.0)
+
+    **Arguments:**
+
+    - `graph`, `cost` and options: as they were passed to the solver.
+    - `result`: the solver's result. `col4row`, `row4col` and `col_dual` are read; the other fields
+      are ignored.
+
+    **Returns:**
+
+    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. `optimal` means proved optimal. For costs with
+    many digits, compare `gap` with a tolerance instead.
+
+    - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges, neither
+      masked nor forbidden, and no vertex stays that must be matched. The cost of the matching does
+      not matter, nor, with `cardinality="maximum"`, the number of its pairs. False if the arrays of
+      the graph are inconsistent.
+    - `optimal`: `valid`, and `gap` is 0.
+    - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. The
+      column duals v prove it: v_j ≤ s_j is enforced for columns that may stay, at the price s_j.
+      Then u_i = min_j C_ij − v_j (at most r_i for a row that may stay at that price) is feasible by
+      construction, so Σu + Σv is a lower bound on the optimum. With `cardinality="maximum"` both
+      count M for each row that stays. `gap` is +inf if `valid` is false, an unmasked cost is NaN or
+      infinite on the wrong side, a dual is not finite, or a number exceeds the range of the dtype.
+
+    **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
+    roundings are upwards, so a gap of 0 is exact. The duals of a result are rounded to its dtype,
+    which increases the gap by at most one rounding error per row and per column. Where XLA may
+    flush costs or duals to zero, as they are denormal or nearly so, the gap is widened by the
+    possible error.
+
+    **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
+
+    **Raises:** `ValueError` for shapes that do not fit and for options that exclude each other,
+    `TypeError` for other dtypes.
+    """
+    check_name("cardinality", cardinality, CARDINALITIES)
+    check_options(cardinality, unmatched_cost, unmatched_col_cost)
+    graph, problem = as_problem(graph, cost, row_mask, col_mask, unmatched_cost, unmatched_col_cost)
+    batch, (n, m) = problem.cost.shape[:-1], graph.shape
+    result = as_assignment(result, (*batch, n), (*batch, m), "`cost` and `graph`")
+    problem, result = lax.stop_gradient((problem, result))
+    return _check(graph, problem, result, maximize=bool(maximize), cardinality=cardinality)
+
+
+@compiled(static_argnames=("maximize", "cardinality"))
+def _check(
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    result: Assignment,
+    *,
+    maximize: bool,
+    cardinality: str,
+) -> AssignmentCheck:
+    def check(problem: SparseProblem, result: Assignment, graph: BipartiteGraph) -> AssignmentCheck:
+        one: Any = partial(_check_one, maximize=maximize, maximum=cardinality == "maximum")
+        axes = (0 if graph.batch_shape else None, 0, 0)
+        for _ in problem.cost.shape[:-1]:
+            one = jax.vmap(one, in_axes=axes)
+        return one(graph, problem, result)
+
+    if graph.batch_shape:
+        return over_batch_shards(check, problem, result, graph, core_dims=1)
+    return over_batch_shards(check, problem, result, core_dims=1, shared=(graph,))
+
+
+def _check_one(
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    result: Assignment,
+    *,
+    maximize: bool,
+    maximum: bool,
+) -> AssignmentCheck:
+    (n, m), real = graph.shape, result_float()
+    col4row, row4col = result.col4row, result.row4col
+    rows = jnp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
+    cols = jnp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
+    sane, row, col, exists = _edges(graph, rows, cols)
+
+    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
+    cost = problem.cost[: len(row)]
+    c, c_rest = _split(cost, maximize)
+    c_rest = jnp.zeros_like(c) if c_rest is None else jnp.where(exists, c_rest, 0)
+    c = jnp.where(exists, jnp.where(jnp.isnan(c), -jnp.inf, c), jnp.inf)
+    sound = ~(c == -jnp.inf).any()
+    tiny = (exists & _between_0_and(_small(real), cost)).any()
+
+    (r, r_rest), (s, s_rest) = _prices(problem, rows, cols, maximize=maximize, maximum=maximum)
+    if maximum:
+        most = jnp.where(jnp.isfinite(c), jnp.abs(c), 0).max(initial=0)
+        price = price_of_rows(most, min(n, m))
+        sound &= price >= (2 * min(n, m) + 1) * (1 - 2 * float(jnp.finfo(real).eps)) * most
+        r = jnp.where(rows, price, jnp.inf)
+    sound &= ~((r == -jnp.inf).any() | (s == -jnp.inf).any())
+    for x, there in ((problem.unmatched_cost, rows), (problem.unmatched_col_cost, cols)):
+        if x is not None:
+            tiny |= (there & _between_0_and(_small(real), x)).any()
+
+    # Column duals, at most the price of staying.
+    v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
+    sound &= jnp.isfinite(v).all()
+    v = jnp.minimum(jnp.where(jnp.isfinite(v), v, 0), s)
+    tiny |= _between_0_and(_small(real), v).any()
+
+    def least_of_rows(x: Array) -> Array:
+        return jnp.full((n,), jnp.inf, real).at[row].min(x)
+
+    # u_i = min_j C_ij − v_j, as a float and a rest, in lexicographic order; at most r_i.
+    x, x_rest = _minus(c, c_rest, v[col])
+    least = least_of_rows(x)
+    least_rest = least_of_rows(jnp.where(x == least[row], x_rest, jnp.inf))
+    u = jnp.minimum(least, r)
+    u_rest = jnp.where(least == u, least_rest, jnp.inf)
+    u_rest = jnp.where(r == u, jnp.minimum(u_rest, r_rest), u_rest)
+
+    # The least cost of each row's pair, of which there may be parallel edges.
+    own = exists & (c < jnp.inf) & (col == _take(col4row, row))
+    best = least_of_rows(jnp.where(own, x, jnp.inf))
+    best_rest = least_of_rows(jnp.where(own & (x == best[row]), x_rest, jnp.inf))
+    matched, used = col4row >= 0, row4col >= 0
+    valid = sane & _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)
+    valid &= (~matched | jnp.zeros((n,), bool).at[row].max(own)).all()
+    must = (r == jnp.inf) & (not maximum)
+    valid &= (~rows | matched | ~must).all() & (~cols | used | (s < jnp.inf)).all()
+
+    # Lower bounds of minus the slack of pairs, and of what stays.
+    pair, pair_rest = jnp.where(matched, best, r), jnp.where(matched, best_rest, r_rest)
+    of_rows = _sum_down(jnp.stack([-pair, u, -pair_rest, u_rest], -1))
+    of_rows = jnp.where(rows, of_rows, 0)
+    of_cols = _sum_down(jnp.stack([v, -s, -s_rest], -1))
+    of_cols = jnp.where(cols & ~used, of_cols, 0)
+    flushed = jnp.where(tiny, _flushed(problem, n + m), 0).astype(real)
+    gap = 0 - _sum_down(jnp.concatenate([of_rows, of_cols, -flushed[None]]))
+    gap = jnp.where(valid & sound & ~jnp.isnan(gap), gap, jnp.inf)
+    return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)
+
+
+def _edges(
+    graph: BipartiteGraph, rows: Bool[Array, " n"], cols: Bool[Array, " m"]
+) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
+    """Whether the graph makes sense, row and column of each edge, and whether both exist."""
+    (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
+    used = jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1]
+    sane = (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= len(ind))
+    sane &= ~(used & ((ind < 0) | (ind >= m))).any()
+    if min(n, m, len(ind)) == 0:
+        none = ind[:0]
+        return sane, none, none, none > 0
+    # In a graph without sense the counts may be anything: none of them is used.
+    degrees = jnp.where(sane, ptr[1:] - ptr[:-1], 0)
+    each = jnp.arange(n, dtype=jnp.int32)
+    row = jnp.repeat(each, degrees, total_repeat_length=len(ind))
+    col = ind.clip(0, m - 1)
+    return sane, row, col, sane & used & rows[row] & cols[col]
+
+
+def _prices(
+    problem: SparseProblem,
+    rows: Bool[Array, " n"],
+    cols: Bool[Array, " m"],
+    *,
+    maximize: bool,
+    maximum: bool,
+) -> tuple[Pair, Pair]:
+    """What it costs to leave each row and each column; +inf: it must be matched."""
+    num_rows, num_cols = rows.sum(dtype=jnp.int32), cols.sum(dtype=jnp.int32)
+    real, may_stay = result_float(), maximum or problem.unmatched_cost is not None
+
+    def given(price: Num[Array, " k"]) -> Pair:
+        x, rest = _split(price, maximize)
+        rest = jnp.zeros_like(x) if rest is None else rest
+        return jnp.where(jnp.isnan(x), -jnp.inf, x), rest
+
+    def free(condition: Bool[Array, ""]) -> Pair:
+        x = jnp.where(condition, 0, jnp.inf).astype(real)
+        return x, jnp.zeros_like(x)
+
+    r = free(num_rows > num_cols)
+    if problem.unmatched_cost is not None:
+        r = given(problem.unmatched_cost)
+    s = free((num_cols > num_rows) | may_stay)
+    if problem.unmatched_col_cost is not None:
+        s = given(problem.unmatched_col_cost)
+    return _existing(r, rows), _existing(s, cols)
+
+
+def _existing(price: Pair, there: Bool[Array, " k"]) -> Pair:
+    x, rest = price
+    return jnp.where(there, x, jnp.inf), jnp.where(there, rest, 0)
+
+
+def _flushed(problem: SparseProblem, vertices: int) -> float:
+    """A bound on what flushing costs and duals to 0 changes."""
+    real, dtype = result_float(), problem.cost.dtype
+    narrow = dtype != real and jnp.issubdtype(dtype, jnp.floating)
+    return 32 * vertices * float(jnp.finfo(jnp.float32 if narrow else real).tiny)

@@ -1,0 +1,62 @@
+"""The edges of one graph in CSR form, for solvers in JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxmatch._matching.xla import is_csr
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int, Num
+
+    from jaxmatch._matching.graph import BipartiteGraph
+
+
+class Edges(NamedTuple):
+    """Row and column of each edge, in range; edges that are not live are padding.
+
+    Without rows or without columns there are none.
+    """
+
+    row: Int[Array, " e"]
+    col: Int[Array, " e"]
+    live: Bool[Array, " e"]
+    sound: Bool[Array, ""]  # otherwise the arrays of the graph make no sense, and no edge is live
+
+    @classmethod
+    def of(cls, graph: BipartiteGraph) -> Edges:
+        (n, m), row_ptr, col_ind = graph.shape, graph.row_ptr, graph.col_ind
+        sound = is_csr(row_ptr, col_ind, m)
+        if min(n, m) == 0:
+            none = col_ind[:0]
+            return cls(none, none, none > 0, sound)
+        # The row of edge k is the number of rows that end at k or before.
+        ends = jnp.zeros_like(col_ind).at[row_ptr[1:-1]].add(1, mode="drop")
+        row = ends.cumsum(dtype=jnp.int32).clip(0, n - 1)
+        live = sound & (jnp.arange(len(col_ind), dtype=jnp.int32) < row_ptr[-1])
+        return cls(row, col_ind.clip(0, m - 1), live, sound)
+
+    def of_pairs(
+        self, cost: Num[Array, " e"], col4row: Int[Array, " n"], *, maximize: bool
+    ) -> Int[Array, " n"]:
+        """The edge of each row's pair, −1 without one: of parallel edges the best, then first."""
+        count, size = len(self.row), len(col4row)
+        own = self.live & (self.col == col4row[self.row]) if count else self.live
+        worst = _least_of(cost.dtype) if maximize else _most_of(cost.dtype)
+        best = jnp.full_like(cost, worst, shape=(size,)).at[self.row]
+        at_hand = jnp.where(own, cost, worst)
+        best = best.max(at_hand) if maximize else best.min(at_hand)
+        k = jnp.where(own & (cost == best[self.row]), jnp.arange(count, dtype=jnp.int32), count)
+        edge = jnp.full_like(col4row, count).at[self.row].min(k)
+        return jnp.where(edge < count, edge, -1)
+
+
+def _most_of(dtype: jnp.dtype) -> float | int:
+    return jnp.inf if jnp.issubdtype(dtype, jnp.floating) else int(jnp.iinfo(dtype).max)
+
+
+def _least_of(dtype: jnp.dtype) -> float | int:
+    return -jnp.inf if jnp.issubdtype(dtype, jnp.floating) else int(jnp.iinfo(dtype).min)

@@ -1,0 +1,31 @@
+"""The price of leaving a row where as many pairs as possible are wanted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+
+from jaxmatch._flow.fixed_point import frexp, times_power
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:
+    """The least power of two from (2 shorter + 1)·most on, without a rounding; 1 if most is 0.
+
+    It outweighs all differences of the costs: a path that adds a pair changes the total of at most
+    2 shorter + 1 costs up to `most`.
+    """
+    mantissa, exponent = frexp(most)  # from 1/2 on, below 1
+    # The factor is part·2^doublings, and part·mantissa lies between 1/4 and 1.
+    factor = 2 * shorter + 1
+    doublings = factor.bit_length()
+    half = Fraction(1 << doublings, 2 * factor)  # the mantissa that makes it 1/2
+    digits = jnp.finfo(most.dtype).nmant + 1
+    rounded_down = int(half * (1 << digits)) / (1 << digits)
+    exponent = exponent + doublings - (mantissa <= rounded_down).astype(jnp.int32)
+    return jnp.where(most > 0, times_power(jnp.ones_like(most), exponent), 1)
