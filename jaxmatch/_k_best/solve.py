@@ -64,7 +64,8 @@ def k_best_assignments(
     **Arguments:**
 
     - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64 (bool and 8- and
-      16-bit integers are widened to int32). +inf forbids a pair (−inf when maximising).
+      16-bit integers are widened to int32). +inf forbids a pair (−inf when maximising); a great
+      number in its place would make the grid of all others coarse, see below.
     - `k`: how many assignments to list, static, from 1 to 2^27. There may be fewer: `count` says
       how many there are.
     - `maximize`: list the greatest totals instead.
@@ -104,7 +105,7 @@ def k_best_assignments(
     **Time and memory:** one shortest path for each assignment listed, and for several others whose
     lower bounds are below the last cost: O(n·m) each, and as much to bound the costs of all
     children of an assignment. For k = 100 and 100 rows, a few hundred searches. Costs are copied to
-    64-bit integers, and each assignment listed takes 20 min(n, m) + 8 max(n, m) bytes.
+    64-bit integers, and each assignment listed takes 24 min(n, m) + 8 max(n, m) bytes.
 
     **Raises:** `ValueError` for shapes that do not fit, a k that is no such integer, and unknown
     methods; `TypeError` for other dtypes.

@@ -44,17 +44,9 @@ void write_duals(const KBestProblem& p, const Form& f, const Matrix& c, const Tr
 template <class Elem>
 double sum_costs(const KBestProblem& p, const Form& f, const int32_t* col4row) {
   const Elem* const cost = static_cast<const Elem*>(p.cost);
-  __int128 integer_sum = 0;
   FullRangeSum sum;
-  for (int32_t i = 0; i < f.rows; ++i) {
-    const auto x = widen(cost[f.place(p, i, col4row[i])]);
-    if (Format<Elem>::kInteger) {
-      integer_sum += __int128(x);
-    } else {
-      sum.add(double(x));
-    }
-  }
-  return Format<Elem>::kInteger ? double(integer_sum) : sum.value();
+  for (int32_t i = 0; i < f.rows; ++i) sum.add(double(widen(cost[f.place(p, i, col4row[i])])));
+  return sum.value();
 }
 
 // An assignment of the list and its cost, signed for a minimisation.
@@ -73,8 +65,12 @@ template <class Elem>
 void write_solution(const KBestProblem& p, const Form& f, const Matrix& c, const Tree& tree,
                     Ranked* ranked) {
   const double sign = p.maximize ? -1 : 1;
+  int64_t best = 0;
+  for (int32_t i = 0; i < c.rows; ++i) best += c.row(i)[tree.col4row_of(0)[i]];
   for (int32_t x = 0; x < tree.size; ++x) {
-    ranked[x] = {sign * sum_costs<Elem>(p, f, tree.col4row_of(x)), x};
+    const double units = double(best + tree.node[x].cost);
+    ranked[x] = {c.exact ? units / fabs(c.scale) : sign * sum_costs<Elem>(p, f, tree.col4row_of(x)),
+                 x};
   }
   // Costs that were rounded to units may have another order.
   if (!c.exact) qsort(ranked, size_t(tree.size), sizeof *ranked, compare);

@@ -5,10 +5,11 @@
 
 constexpr int32_t kNone = -1;  // no row or column
 
-// With (rows + 1) * max|C| at most kMostInAll, all sums that are computed keep apart: duals and
-// lengths of paths stay below 16 times that, since along the generations of a node the duals move
-// no farther than its cost exceeds the least. So a reduced cost is below kFar if the pair is
-// allowed and the column is there, else at least kFar, and never overflows.
+// With (rows + 1) * max|C| at most kMostInAll, sums stay apart: lengths of paths are below kFar,
+// and reduced costs of forbidden pairs, or of columns out of reach, are at least kFar, but do not
+// overflow. For a dual of the best assignment is a sum of costs along a path without repetition,
+// and along the generations of a node duals rise and fall by no more than its cost exceeds the
+// least.
 constexpr int64_t kMostInAll = int64_t{1} << 56;
 constexpr int64_t kFar = int64_t{1} << 60;        // greater than any length of a path
 constexpr int64_t kForbidden = int64_t{1} << 61;  // the cost of a forbidden pair
@@ -93,10 +94,9 @@ template <class Elem>
 CostSummary summarize_costs(const KBestProblem& p, const Form& f) {
   CostSummary found;
   const double sign = p.maximize ? -1 : 1;
-  const int32_t* const n_list = f.n_list;
   const int32_t n = f.transposed ? f.cols : f.rows, m = f.transposed ? f.rows : f.cols;
   for (int32_t i = 0; i < n; ++i) {
-    const Elem* const row = static_cast<const Elem*>(p.cost) + n_list[i] * p.m;
+    const Elem* const row = static_cast<const Elem*>(p.cost) + f.n_list[i] * p.m;
     for (int32_t j = 0; j < m; ++j) {
       const Elem cost = row[f.m_list[j]];
       if constexpr (Format<Elem>::kInteger) {

@@ -6,10 +6,11 @@
 
 #include "common/host_device.h"
 #include "common/sizes.h"
+#include "k_best/cpu/problem.h"
 
 namespace jaxmatch::k_best {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kWarpSize = 32, kThreads = 256, kWarps = kThreads / kWarpSize;
 constexpr int64_t kLongestSide = 4096, kLongestList = 1 << 14;
 
 // Takes arrays one after another; without a base it measures.
@@ -90,6 +91,7 @@ struct Workspace {
   int64_t* rise;      // [k, rows]
   int64_t* next_key;  // [kWarps, k] the least key of a warp's children of each node
   int32_t* next_at;   // [kWarps, k]
+  int64_t* known;     // [k] the least costs that were found
   double* value;      // [k]
   int32_t* rank;      // [k] nodes in the order of the results
   State state;
@@ -110,12 +112,21 @@ struct Workspace {
     memory.take(rise, size.k * size.rows);
     memory.take(next_key, kWarps * size.k);
     memory.take(next_at, kWarps * size.k);
+    memory.take(known, size.k);
     memory.take(value, size.k);
     memory.take(rank, size.k);
     state.take(memory, size);
     costs = take_costs(memory, size);
     bytes = memory.bytes();
   }
+};
+
+// The first problem of a batch, and the memory of all.
+struct KBestBatch {
+  KBestProblem first;
+  bool state_in_shared, costs_in_shared;
+  char* workspace;
+  int64_t workspace_bytes;  // of each problem
 };
 
 constexpr Size kSizes[] = {

@@ -1,0 +1,36 @@
+"""Small problems of k best assignments on the GPU, for tools that watch memory:
+
+    compute-sanitizer --tool memcheck python tests/gpu/sweep_k_best_gpu.py
+
+test_sanitizer.py runs it.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmatch as jm
+
+
+SHAPES = [(1, 1, 1), (3, 4, 4), (2, 3, 40), (2, 40, 3), (2, 40, 70), (1, 130, 130)]
+DTYPES = ["bfloat16", "float32", "int32"]
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    problems = 0
+    for b, n, m in SHAPES:
+        rows = jnp.asarray(rng.random((b, n)) < 0.8).at[:, 0].set(True)
+        for dtype in DTYPES:
+            for most in (5, 10**4):
+                cost = jnp.asarray(rng.integers(0, most, (b, n, m)), dtype)
+                for k in (1, 2, 30):
+                    for given in ({}, {"maximize": True}, {"row_mask": rows}):
+                        res = jm.k_best_assignments(cost, k, **given)
+                        assert (res.status == jm.Status.OPTIMAL).all()
+                        assert res.check(cost, **given).valid.all()
+                        problems += b
+    print(f"{problems} problems")
+
+
+if __name__ == "__main__":
+    main()
