@@ -34,55 +34,65 @@ struct Partition {
     look_at(c.rows, own, -open[own]);
   }
 
-  // Bounds cost at least `limit` are not needed.
-  void run(int32_t x, int64_t limit) {
+  int64_t dual_of(int32_t x, int32_t i) const {
+    const int32_t j = tree.col4row_of(x)[i];
+    return c.row(i)[j] - tree.v_of(x)[j];
+  }
+
+  // A path leaves its row, and enters the column that the row had. Rows with great bounds come
+  // first, after the one that has forbidden pairs already, so that those with good children keep
+  // few other rows.
+  void sort_rows(int32_t x) {
     const int32_t* const col4row = tree.col4row_of(x);
     int32_t* const order = tree.order_of(x);
-    const int64_t* const v = tree.v_of(x);
-    Key* const key = tree.keys_of(x);
-    int64_t* const rise = tree.rises_of(x);
-    const Node& node = tree.node[x];
-    const int32_t rows = c.rows, first = node.forced;
-    for (int64_t j = 0; j < c.stride; j += kLanes) {
-      store(open + j, load(v + j));
-      store(avoid + j, splat(0));
-    }
-    for (int32_t t = 0; t < first; ++t) open[col4row[order[t]]] = kGone;
-    for (int64_t t = 0; t < tree.keys; ++t) key[t] = kNoKey;
-    const auto u = [&](int32_t i) { return c.row(i)[col4row[i]] - v[col4row[i]]; };
-    // A path leaves its row, and enters the column that the row had. Rows with great bounds come
-    // first, so that those with good children keep few other rows.
+    const int32_t first = tree.node[x].forced;
     begin(col4row);
-    for (int32_t t = first; t < rows; ++t) {
+    for (int32_t t = first; t < c.rows; ++t) {
       const int32_t i = order[t];
       avoid[col4row[i]] = kFar;
-      bound[i] = look_at(i, col4row[i], u(i));
+      bound[i] = look_at(i, col4row[i], dual_of(x, i));
       avoid[col4row[i]] = 0;
     }
-    for (int32_t t = first; t < rows; ++t) {
-      const int32_t i = order[t];
-      bound[i] += into[col4row[i]];
-    }
-    for (int32_t t = first + 2; t < rows; ++t) {
+    for (int32_t t = first; t < c.rows; ++t) bound[order[t]] += into[col4row[order[t]]];
+    for (int32_t t = first + 2; t < c.rows; ++t) {
       const int32_t i = order[t];
       int32_t at = t;
       for (; at > first + 1 && bound[order[at - 1]] < bound[i]; --at) order[at] = order[at - 1];
       order[at] = i;
     }
-    // From the last row on, as child t has only the rows after t left.
+  }
+
+  // From the last row on, as child t has only the rows after t left.
+  void bound_children(int32_t x, int64_t limit) {
+    const int32_t *const col4row = tree.col4row_of(x), *const order = tree.order_of(x);
+    const Node& node = tree.node[x];
     begin(col4row);
-    for (int32_t t = first; t < rows; ++t) avoid[col4row[order[t]]] = kFar;
-    for (int32_t t = rows - 1; t >= first; --t) {
+    for (int32_t t = node.forced; t < c.rows; ++t) avoid[col4row[order[t]]] = kFar;
+    for (int32_t t = c.rows - 1; t >= node.forced; --t) {
       const int32_t i = order[t], own = col4row[i];
       const int64_t enters = into[own];
-      if (t == first) tree.for_forbidden(x, i, true, [&](int32_t j) { avoid[j] = kFar; });
-      const int64_t leaves = look_at(i, own, u(i));
+      tree.for_forbidden(x, i, t == node.forced, [&](int32_t j) { avoid[j] = kFar; });
+      const int64_t leaves = look_at(i, own, dual_of(x, i));
       avoid[own] = 0;
       if (leaves >= kFar || enters >= kFar) continue;
       const int64_t least = node.cost + leaves + enters;
       if (least >= limit) continue;
-      key[t] = bound_key(least);
-      rise[t] = enters;
+      tree.keys_of(x)[t] = bound_key(least);
+      tree.rises_of(x)[t] = enters;
     }
+  }
+
+  // Children that cost at least `limit` are not needed.
+  void run(int32_t x, int64_t limit) {
+    const int32_t *const col4row = tree.col4row_of(x), *const order = tree.order_of(x);
+    const int64_t* const v = tree.v_of(x);
+    for (int64_t j = 0; j < c.stride; j += kLanes) {
+      store(open + j, load(v + j));
+      store(avoid + j, splat(0));
+    }
+    for (int32_t t = 0; t < tree.node[x].forced; ++t) open[col4row[order[t]]] = kGone;
+    for (int64_t t = 0; t < tree.keys; ++t) tree.keys_of(x)[t] = kNoKey;
+    sort_rows(x);
+    bound_children(x, limit);
   }
 };
