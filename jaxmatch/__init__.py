@@ -29,6 +29,9 @@ from jaxmatch._flow.solve import maximum_flow as maximum_flow
 from jaxmatch._flow.solve import minimum_cut as minimum_cut
 from jaxmatch._grid_cut.check import check_grid_cut as check_grid_cut
 from jaxmatch._grid_cut.solve import grid_cut as grid_cut
+from jaxmatch._k_best.check import KBestCheck as KBestCheck
+from jaxmatch._k_best.result import KBestAssignments as KBestAssignments
+from jaxmatch._k_best.solve import k_best_assignments as k_best_assignments
 from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
@@ -58,6 +61,8 @@ __all__ = [
     "Flow",
     "FlowCheck",
     "FlowNetwork",
+    "KBestAssignments",
+    "KBestCheck",
     "Matching",
     "MatchingCheck",
     "MinimumCut",
@@ -79,6 +84,7 @@ __all__ = [
     "grid_cut",
     "has_cpu_library",
     "has_cuda_library",
+    "k_best_assignments",
     "linear_sum_assignment",
     "losses",
     "maximum_bipartite_matching",

@@ -39,6 +39,7 @@ _ASSIGNMENT = "tests/emulation/test_assignment_emulated.py"
 _MATCHING = "tests/emulation/test_matching_emulated.py"
 _FLOW = "tests/emulation/test_flow_emulated.py"
 _GRID_CUT = "tests/emulation/test_grid_cut_emulated.py"
+_K_BEST = "tests/emulation/test_k_best_emulated.py"
 _PERTURBED = "tests/learning/test_perturbed_assignment.py"
 _ESTIMATORS = "tests/learning/test_estimators.py"
 _LOSSES = "tests/learning/test_losses.py"
@@ -124,6 +125,30 @@ FAULTS = {
         _PERTURBED,
     ),
     # CUDA kernels.
+    "k-best-forgets-forbidden-pairs": Fault(
+        "ffi/k_best/cpu/tree.h",
+        "has = node[parent].forced == node[x].forced;",
+        "has = false;",
+        "tests/k_best/test_k_best.py",
+    ),
+    "k-best-bound-too-great": Fault(
+        "ffi/k_best/cpu/partition.h",
+        "avoid[own] = 0;\n      if",
+        "if",
+        "tests/k_best/test_k_best.py",
+    ),
+    "cuda-k-best-spare-row-once": Fault(
+        "ffi/k_best/cuda/search.cuh",
+        "if (i == s.rows) spare_col = j;",
+        "",
+        _K_BEST,
+    ),
+    "cuda-k-best-order-of-children": Fault(
+        "ffi/k_best/cuda/partition.cuh",
+        "leaves = !kOrdered || owner > t;",
+        "leaves = !kOrdered || owner > t + 1;",
+        _K_BEST,
+    ),
     "cuda-assignment-tie-of-leaving": Fault(
         "ffi/assignment/cuda/augment.cuh",
         "const bool drops_out = !(nearest.dist < drop);",

@@ -6,6 +6,7 @@
 #include "common/handler.h"
 #include "flow/cuda/layout.h"
 #include "grid_cut/cuda/sizes.h"
+#include "k_best/cuda/workspace.h"
 #include "matching/cuda/layout.h"
 #include "perturbed/cuda/layout.h"
 #include "transport/cuda/workspace.h"
@@ -36,6 +37,7 @@ extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t
       find(assignment::large::kSizes, name, arguments, &size) ||
       find(flow::kSizes, name, arguments, &size) ||
       find(grid_cut::kSizes, name, arguments, &size) ||
+      find(k_best::kSizes, name, arguments, &size) ||
       find(matching::kSizes, name, arguments, &size) ||
       find(perturbed::kSizes, name, arguments, &size) ||
       find(transport::kSizes, name, arguments, &size);

@@ -151,7 +151,7 @@ def as_assignment(
 
 # The dtypes of the fields of results, and their names in error messages.
 _KINDS = {
-    **dict.fromkeys(("col4row", "row4col", "cardinality"), (INTEGERS, "integers")),
+    **dict.fromkeys(("col4row", "row4col", "cardinality", "count"), (INTEGERS, "integers")),
     **dict.fromkeys(("row_cover", "col_cover", "source_side"), (BOOLEAN, "boolean")),
-    **dict.fromkeys(("col_dual", "value", "flow"), (REAL - BOOLEAN, "real numbers")),
+    **dict.fromkeys(("col_dual", "value", "flow", "cost"), (REAL - BOOLEAN, "real numbers")),
 }

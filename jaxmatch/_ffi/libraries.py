@@ -20,6 +20,7 @@ _IN_BOTH = (
     "jaxmatch_assignment_sharded",
     "jaxmatch_flow",
     "jaxmatch_grid_cut",
+    "jaxmatch_k_best",
     "jaxmatch_matching",
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",

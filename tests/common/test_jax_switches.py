@@ -849,6 +849,18 @@ def transported(cost, supply, demand):
     return found, twin.cost, slope
 
 
+@case(
+    "k_best_assignments", "KBestAssignments", "KBestAssignments.check", "KBestCheck", inputs=costs
+)
+def listed(cost):
+    res, twin = jm.k_best_assignments(cost, 4), jm.k_best_assignments(cost, 3, method="xla")
+    rows = np.arange(cost.shape[-2]) > 0
+    masked = jm.k_best_assignments(cost, 2, row_mask=rows, maximize=True)
+    checks = res.check(cost), masked.check(cost, row_mask=rows, maximize=True)
+    slope = pullback(lambda c: jm.k_best_assignments(c, 4).cost, cost)
+    return res, twin.cost, masked.cost, res.first, checks, slope
+
+
 def clouds_with_masses():
     """Of the second problem, a point is NaN; the third is not balanced."""
     rng = np.random.default_rng(7)

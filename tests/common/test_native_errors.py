@@ -55,6 +55,7 @@ def test_handlers_without_memory(tmp_path: Path) -> None:
     failures = dict(line.split() for line in done.stdout.splitlines())
     assert int(failures["core"]) > 0  # a vector and a queue of its search
     assert int(failures["flows_auto"]) > 0 and int(failures["perturbed"]) > 0
+    assert int(failures["k_best"]) > 0
 
 
 @pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")

@@ -27,6 +27,8 @@ def batched(shape):
         "Assignment": assignment,
         "CapacitatedAssignment": jm.solve_assignment(cost, col_capacity=2),
         "AssignmentCheck": jm.check_assignment(cost, assignment),
+        "KBestAssignments": (k_best := jm.k_best_assignments(cost, 3)),
+        "KBestCheck": k_best.check(cost),
         "Matching": matching,
         "MatchingCheck": jm.check_matching(graph, matching),
         "Flow": flow,

@@ -30,6 +30,8 @@ SWEEPS = [
     *(("memcheck", "sharded_costs", part) for part in sweep_sharded_costs_gpu.PARTS),
     ("memcheck", "perturbed", ""),
     ("racecheck", "perturbed", "all-search"),
+    ("memcheck", "k_best", ""),
+    ("racecheck", "k_best", ""),
     ("memcheck", "transport", ""),
     ("racecheck", "transport", ""),
     *(("memcheck", "matching", part) for part in sweep_matching_gpu.PARTS),

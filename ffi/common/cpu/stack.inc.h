@@ -29,7 +29,7 @@ bool reserve(Arena* arena, size_t bytes, Stack* stack) {
   return true;
 }
 
-double read_real(const void* array, Dtype dtype, int64_t i) {
+inline double read_real(const void* array, Dtype dtype, int64_t i) {
   switch (dtype) {
     case Dtype::kF32:
       return static_cast<const float*>(array)[i];

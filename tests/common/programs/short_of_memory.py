@@ -33,6 +33,7 @@ def assignments() -> Iterator[tuple[str, Callable[..., Any], Any]]:
         yield method, lambda c, m=method: jm.solve_assignment(c, method=m).cost, cost
     batch = jnp.asarray(rng.random((16, 60, 60), np.float32))
     yield "jonker_volgenant", lambda c: jm.solve_assignment(c).cost, batch
+    yield "k_best", lambda c: jm.k_best_assignments(c, 20).cost, batch
     points = jnp.asarray(rng.random((300, 2), np.float32))
     yield "points", lambda x: jm.solve_assignment_points(x, x[::-1]).cost, points
     estimator = jm.estimators.Perturbed(num_samples=64)

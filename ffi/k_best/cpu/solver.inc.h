@@ -1,0 +1,143 @@
+// The k best assignments: the best one by shortest augmenting paths, the others by the partition of
+// Murty, with the bounds, the order and the warm starts of Miller, Stone and Cox.
+//
+// Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
+// namespace) and are compiled for their instruction set. Only solve_k_best may have external
+// linkage, and nothing may come from the C++ standard library (see k_best/cpu/problem.h).
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(JAXMATCH_AVX2) || defined(JAXMATCH_AVX512)
+#include <immintrin.h>
+#endif
+
+#include "common/host_device.h"
+#include "k_best/cpu/problem.h"
+
+namespace jaxmatch::k_best {
+namespace JAXMATCH_ISA_NAMESPACE {
+namespace {
+
+// clang-format off: each of these needs the ones before it.
+#include "common/compensated_sum.inc.h"
+#include "common/float16.inc.h"
+#include "common/cpu/number_format.inc.h"
+#include "common/cpu/lanes.inc.h"
+#include "common/cpu/stack.inc.h"
+#include "k_best/cpu/vectors.h"
+#include "k_best/cpu/units.h"
+#include "k_best/cpu/search.h"
+#include "k_best/cpu/tree.h"
+#include "k_best/cpu/partition.h"
+#include "k_best/cpu/enumerate.h"
+#include "k_best/cpu/finish.h"
+// clang-format on
+
+// How many assignments there are at most, up to `limit`: cols! / (cols - rows)!.
+int64_t most_assignments(const Form& f, int64_t limit) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < f.rows && count < limit; ++i) {
+    const __int128 more = __int128(count) * (f.cols - i);
+    count = more < limit ? int64_t(more) : limit;
+  }
+  return count;
+}
+
+struct Workspace {
+  Matrix c;
+  Assignment now;
+  int64_t *open, *dist, *from, *length, *busy, *avoid, *into, *bound;
+  int32_t* settled;
+  Tree tree;
+  int32_t* queue;
+  int64_t* known;
+  Ranked* ranked;
+
+  void allocate(Form* f, const KBestProblem& p, int64_t k, Stack* stack) {
+    f->allocate(p, stack);
+    c.rows = f->rows;
+    c.cols = f->cols;
+    c.stride = f->stride;
+    c.cost = stack->take<int64_t>(c.all_rows() * c.stride);
+    now.col4row = stack->take<int32_t>(c.all_rows());
+    now.row4col = stack->take<int32_t>(c.cols);
+    now.v = stack->take<int64_t>(c.stride);
+    open = stack->take<int64_t>(c.stride);
+    dist = stack->take<int64_t>(c.stride);
+    from = stack->take<int64_t>(c.stride);
+    length = stack->take<int64_t>(c.stride);
+    busy = stack->take<int64_t>(c.stride);
+    avoid = stack->take<int64_t>(c.stride);
+    into = stack->take<int64_t>(c.stride);
+    bound = stack->take<int64_t>(c.rows);
+    settled = stack->take<int32_t>(c.cols);
+    tree.rows = c.rows;
+    tree.stride = c.stride;
+    tree.keys = (c.rows + 7) / 8 * 8;
+    tree.size = 0;
+    tree.node = stack->take<Node>(k);
+    tree.col4row = stack->take<int32_t>(k * (c.rows + 1));
+    tree.order = stack->take<int32_t>(k * c.rows);
+    tree.v = stack->take<int64_t>(k * tree.stride);
+    tree.key = stack->take<Key>(k * tree.keys);
+    tree.rise = stack->take<int64_t>(k * tree.keys);
+    queue = stack->take<int32_t>(k);
+    known = stack->take<int64_t>(k);
+    ranked = stack->take<Ranked>(k);
+  }
+};
+
+template <class Elem>
+bool solve_as(const KBestProblem& p, Arena* arena) {
+  Form f(p);
+  const int64_t k = most_assignments(f, p.k);
+  Workspace w;
+  Stack stack;
+  w.allocate(&f, p, k, &stack);
+  if (!reserve(arena, stack.used, &stack)) return false;
+  w.allocate(&f, p, k, &stack);
+  Matrix& c = w.c;
+  p.counts[kSearches] = p.counts[kScans] = 0;
+  const CostSummary found = summarize_costs<Elem>(p, f);
+  Status status = found.invalid ? kInvalidCost : kOptimal;
+  if (status == kOptimal && !choose_unit<Elem>(found, p.maximize, &c)) status = kOverflow;
+  if (status != kOptimal) {
+    write_failure(p, status);
+    return true;
+  }
+  convert_costs<Elem>(p, f, &c);
+  Search search{c, w.now, w.open, w.dist, w.from, w.length, w.busy, w.settled, 0, p.counts};
+  Partition partition{c, w.tree, w.open, w.avoid, w.into, w.bound};
+  Enumeration all{c, k, w.tree, search, partition, Queue{w.tree, w.queue}, {w.known, 0, k}};
+  if (!all.run()) {
+    write_failure(p, kInfeasible);
+    return true;
+  }
+  write_solution<Elem>(p, f, c, w.tree, w.ranked);
+  return true;
+}
+
+}  // namespace
+
+bool solve_k_best(const KBestProblem& p, Arena* arena) {
+  switch (p.cost_dtype) {
+    case Dtype::kBF16:
+      return solve_as<BFloat16>(p, arena);
+    case Dtype::kF16:
+      return solve_as<Float16>(p, arena);
+    case Dtype::kF32:
+      return solve_as<float>(p, arena);
+    case Dtype::kF64:
+      return solve_as<double>(p, arena);
+    case Dtype::kS32:
+      return solve_as<int32_t>(p, arena);
+    case Dtype::kS64:
+      return solve_as<int64_t>(p, arena);
+  }
+  return false;
+}
+
+}  // namespace JAXMATCH_ISA_NAMESPACE
+}  // namespace jaxmatch::k_best

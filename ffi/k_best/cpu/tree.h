@@ -1,0 +1,126 @@
+// The tree of subproblems (Murty, Operations Research 16, 1968; Miller, Stone and Cox, IEEE
+// Transactions on Aerospace and Electronic Systems 33, 1997).
+//
+// A node is an assignment of the list: the best one among those with its first pairs, which are
+// forced, and without some pairs of the next row. All others of these belong to one of its
+// children: child t has the pairs of all rows before row t, in the node's order of rows, and not
+// that of row t. So nodes are different assignments. A child differs from its parent by one
+// shortest path. Until it is searched for, its key is a lower bound.
+//
+// Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
+
+// What a child costs more than the best assignment, twice, and one more if it is a lower bound:
+// an exact one comes before a bound of the same cost.
+using Key = int64_t;
+constexpr Key kNoKey = INT64_MAX;  // no child, or one that is done with
+inline Key exact_key(int64_t cost) { return 2 * cost; }
+inline Key bound_key(int64_t cost) { return 2 * cost + 1; }
+inline bool is_bound(Key key) { return key & 1; }
+inline int64_t cost_of(Key key) { return key >> 1; }
+
+struct Node {
+  int64_t cost;    // more than the best one
+  int32_t parent;  // kNone: the best one
+  int32_t forced;  // rows at the front of the order; the next one is that of the forbidden pairs
+  Least next;      // the least key of a child, and its place in the order
+};
+
+struct Tree {
+  int32_t rows;
+  int64_t stride;  // of columns
+  int64_t keys;    // rows, padded
+  int32_t size;
+  Node* node;        // [k]
+  int32_t* col4row;  // [k, rows + 1]
+  int32_t* order;    // [k, rows] of rows
+  int64_t* v;        // [k, stride]
+  Key* key;          // [k, keys] of children, by place in the order
+  int64_t* rise;     // [k, keys] least reduced costs of other pairs of the columns that rows leave
+
+  int32_t* order_of(int32_t x) const { return order + int64_t(x) * rows; }
+  int32_t* col4row_of(int32_t x) const { return col4row + int64_t(x) * (rows + 1); }
+  int64_t* v_of(int32_t x) const { return v + x * stride; }
+  Key* keys_of(int32_t x) const { return key + x * keys; }
+  int64_t* rises_of(int32_t x) const { return rise + x * keys; }
+
+  // Finds the least key of a child again.
+  void renew(int32_t x) { node[x].next = first_least(keys_of(x), keys); }
+
+  // Calls f(column) for each column that child `at` of x may not use in its own row.
+  template <class F>
+  void for_forbidden(int32_t x, int32_t at, const F& f) const {
+    const int32_t row = order_of(x)[at];
+    f(col4row_of(x)[row]);
+    for_forbidden(x, row, at == node[x].forced, f);
+  }
+  // The same for those that x itself may not use, if the row is the one it has them for.
+  template <class F>
+  void for_forbidden(int32_t x, int32_t row, bool has, const F& f) const {
+    while (has && node[x].parent != kNone) {
+      const int32_t parent = node[x].parent;
+      f(col4row_of(parent)[row]);
+      has = node[parent].forced == node[x].forced;
+      x = parent;
+    }
+  }
+};
+
+// Nodes by their least keys, then by number: a binary heap.
+struct Queue {
+  const Tree& tree;
+  int32_t* node;  // [k]
+  int32_t size = 0;
+
+  bool before(int32_t a, int32_t b) const {
+    const Key x = tree.node[a].next.value, y = tree.node[b].next.value;
+    return x < y || (x == y && a < b);
+  }
+  void push(int32_t x) {
+    int32_t at = size++;
+    for (; at > 0 && before(x, node[(at - 1) / 2]); at = (at - 1) / 2)
+      node[at] = node[(at - 1) / 2];
+    node[at] = x;
+  }
+  // Moves the first node to its place, once its key has grown.
+  void sink() {
+    const int32_t x = node[0];
+    int32_t at = 0;
+    for (;;) {
+      int32_t child = 2 * at + 1;
+      if (child >= size) break;
+      if (child + 1 < size && before(node[child + 1], node[child])) ++child;
+      if (!before(node[child], x)) break;
+      node[at] = node[child];
+      at = child;
+    }
+    node[at] = x;
+  }
+};
+
+// The k least costs that were found: a heap with the greatest on top. Nothing that costs as much as
+// that one is needed any more.
+struct KnownCosts {
+  int64_t* cost;  // [k]
+  int64_t size, k;
+
+  int64_t limit() const { return size < k ? kFar : cost[0]; }
+  void add(int64_t x) {
+    if (size < k) {
+      int64_t at = size++;
+      for (; at > 0 && x > cost[(at - 1) / 2]; at = (at - 1) / 2) cost[at] = cost[(at - 1) / 2];
+      cost[at] = x;
+      return;
+    }
+    if (x >= cost[0]) return;
+    int64_t at = 0;
+    for (;;) {
+      int64_t child = 2 * at + 1;
+      if (child >= size) break;
+      if (child + 1 < size && cost[child + 1] > cost[child]) ++child;
+      if (cost[child] <= x) break;
+      cost[at] = cost[child];
+      at = child;
+    }
+    cost[at] = x;
+  }
+};

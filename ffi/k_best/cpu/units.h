@@ -1,0 +1,169 @@
+// Canonical form of a problem: a minimisation in whole units, with a matrix of its own whose rows
+// are the side that is matched in full.
+//
+// Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
+
+constexpr int32_t kNone = -1;  // no row or column
+
+// With (rows + 1) * max|C| at most kMostInAll, sums stay apart: lengths of paths are below kFar,
+// and reduced costs of forbidden pairs, or of columns out of reach, are at least kFar, but do not
+// overflow. For a dual of the best assignment is a sum of costs along a path without repetition,
+// and along the generations of a node duals rise and fall by no more than its cost exceeds the
+// least.
+constexpr int64_t kMostInAll = int64_t{1} << 56;
+constexpr int64_t kFar = int64_t{1} << 60;        // greater than any length of a path
+constexpr int64_t kForbidden = int64_t{1} << 61;  // the cost of a forbidden pair
+constexpr int64_t kGone = -(int64_t{1} << 61);    // in place of the dual of a column out of reach
+// Greater magnitudes of floats in units would not survive as_integer().
+constexpr int kMostFloatBits = 50;
+
+// The nearest integer to |x| <= 2^51, in operations that compilers vectorise.
+inline int64_t as_integer(double x) {
+  constexpr double kMagic = 0x1.8p52;
+  const double sum = x + kMagic;
+  int64_t bits, zero;
+  memcpy(&bits, &sum, sizeof bits);
+  memcpy(&zero, &kMagic, sizeof zero);
+  return bits - zero;
+}
+
+// The rows and columns that exist. `rows` are the smaller side.
+struct Form {
+  bool transposed;
+  int32_t rows, cols;
+  int64_t stride;           // cols, padded
+  const int32_t* row_list;  // canonical row -> row of the problem (column, if transposed)
+  const int32_t* col_list;
+  int32_t *n_list, *m_list;  // the memory of these
+
+  explicit Form(const KBestProblem& p) {
+    const auto count = [](const uint8_t* mask, int64_t size) {
+      int64_t used = mask ? 0 : size;
+      for (int64_t k = 0; mask && k < size; ++k) used += mask[k] != 0;
+      return int32_t(used);
+    };
+    const int32_t n = count(p.row_mask, p.n), m = count(p.col_mask, p.m);
+    transposed = n > m;
+    rows = transposed ? m : n;
+    cols = transposed ? n : m;
+    stride = (cols + 7) / 8 * 8;
+  }
+  void allocate(const KBestProblem& p, Stack* stack) {
+    n_list = stack->take<int32_t>(p.n);
+    m_list = stack->take<int32_t>(p.m);
+    if (!stack->base) return;
+    const auto list = [](const uint8_t* mask, int64_t size, int32_t* to) {
+      for (int64_t k = 0; k < size; ++k) {
+        if (!mask || mask[k]) *to++ = int32_t(k);
+      }
+    };
+    list(p.row_mask, p.n, n_list);
+    list(p.col_mask, p.m, m_list);
+    row_list = transposed ? m_list : n_list;
+    col_list = transposed ? n_list : m_list;
+  }
+  // The place in the costs of the problem.
+  int64_t place(const KBestProblem& p, int32_t row, int32_t col) const {
+    const int64_t i = row_list[row], j = col_list[col];
+    return transposed ? j * p.m + i : i * p.m + j;
+  }
+};
+
+// Costs in units. If there are more columns than rows, one more row of zeros takes the columns that
+// stay free: as many rows as there are such columns, all alike.
+struct Matrix {
+  int64_t* cost;
+  int32_t rows, cols;
+  int64_t stride;
+  double scale;  // from costs to units; negative to maximise
+  bool exact;    // no cost was rounded
+
+  bool has_spare() const { return cols > rows; }
+  int64_t all_rows() const { return rows + (has_spare() ? 1 : 0); }
+  const int64_t* row(int64_t i) const { return cost + i * stride; }
+};
+
+// Results of a pass over the costs.
+struct CostSummary {
+  bool invalid = false;     // NaN, or infinite on the side that does not forbid
+  uint64_t most_whole = 0;  // greatest magnitude of integers
+  double most = 0;          // and of finite floats
+};
+
+template <class Elem>
+CostSummary summarize_costs(const KBestProblem& p, const Form& f) {
+  CostSummary found;
+  const double sign = p.maximize ? -1 : 1;
+  const int32_t n = f.transposed ? f.cols : f.rows, m = f.transposed ? f.rows : f.cols;
+  for (int32_t i = 0; i < n; ++i) {
+    const Elem* const row = static_cast<const Elem*>(p.cost) + f.n_list[i] * p.m;
+    for (int32_t j = 0; j < m; ++j) {
+      const Elem cost = row[f.m_list[j]];
+      if constexpr (Format<Elem>::kInteger) {
+        const int64_t x = cost;
+        const uint64_t size = x < 0 ? 0 - uint64_t(x) : uint64_t(x);
+        found.most_whole = size > found.most_whole ? size : found.most_whole;
+      } else {
+        const double x = sign * widen(cost), size = fabs(x);
+        const bool finite = size < __builtin_inf();
+        found.invalid |= !(x > -__builtin_inf());
+        found.most = finite && size > found.most ? size : found.most;
+      }
+    }
+  }
+  return found;
+}
+
+// Chooses the unit, the least for which all sums fit. False if integers do not fit.
+template <class Elem>
+bool choose_unit(const CostSummary& found, bool maximize, Matrix* c) {
+  const int64_t longest = int64_t(c->rows) + 1;
+  const double sign = maximize ? -1 : 1;
+  if constexpr (Format<Elem>::kInteger) {
+    c->scale = sign;
+    return found.most_whole <= uint64_t(kMostInAll / longest);
+  } else {
+    int bits = ilogb(double(kMostInAll / longest));
+    bits = bits < kMostFloatBits ? bits : kMostFloatBits;
+    const int exponent = bits - (found.most > 0 ? ilogb(found.most) + 1 : 0);
+    c->scale = sign * ldexp(1, exponent > 1000 ? 1000 : exponent);
+    return true;
+  }
+}
+
+template <class Elem>
+int64_t units_of(Elem x, double scale, bool* rounded) {
+  if constexpr (Format<Elem>::kInteger) {
+    return scale < 0 ? -int64_t(x) : int64_t(x);
+  } else {
+    const double y = double(widen(x)) * scale;
+    if (!(y < __builtin_inf())) return kForbidden;
+    const int64_t units = as_integer(y);
+    *rounded |= double(units) != y;
+    return units;
+  }
+}
+
+template <class Elem>
+void convert_costs(const KBestProblem& p, const Form& f, Matrix* c) {
+  const Elem* const cost = static_cast<const Elem*>(p.cost);
+  const int64_t row_step = f.transposed ? 1 : p.m, col_step = f.transposed ? p.m : 1;
+  bool rounded = false;
+  constexpr int32_t kBlock = 16;  // of columns, whose cache lines a transposed read meets again
+  for (int32_t first = 0; first < c->cols; first += kBlock) {
+    const int32_t end = first + kBlock < c->cols ? first + kBlock : c->cols;
+    for (int32_t i = 0; i < c->rows; ++i) {
+      const Elem* const row = cost + f.row_list[i] * row_step;
+      int64_t* const out = c->cost + i * c->stride;
+      for (int32_t j = first; j < end; ++j) {
+        out[j] = units_of(row[f.col_list[j] * col_step], c->scale, &rounded);
+      }
+    }
+  }
+  c->exact = !rounded;
+  for (int64_t i = 0; i < c->all_rows(); ++i) {
+    int64_t* const out = c->cost + i * c->stride;
+    for (int64_t j = i < c->rows ? c->cols : 0; j < c->cols; ++j) out[j] = 0;
+    for (int64_t j = c->cols; j < c->stride; ++j) out[j] = kForbidden;
+  }
+}

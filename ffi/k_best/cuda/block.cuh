@@ -1,0 +1,151 @@
+// The threads of a block, which solve one problem together, and what they share.
+#ifndef JAXMATCH_CUDA_K_BEST_BLOCK_CUH_
+#define JAXMATCH_CUDA_K_BEST_BLOCK_CUH_
+
+#include "assignment/cuda/arithmetic.cuh"
+#include "k_best/cuda/workspace.h"
+
+namespace jaxmatch::k_best {
+
+using assignment::kAllLanes, assignment::lanes_below;
+
+constexpr int32_t kNone = -1;  // no row or column
+
+// As in k_best/cpu/units.h.
+constexpr int64_t kMostInAll = int64_t{1} << 56;
+constexpr int64_t kFar = int64_t{1} << 60;
+constexpr int64_t kForbidden = int64_t{1} << 61;
+constexpr int64_t kGone = -(int64_t{1} << 61);
+constexpr int kMostFloatBits = 50;
+
+// As in k_best/cpu/tree.h.
+constexpr int64_t kNoKey = INT64_MAX;
+__device__ inline int64_t exact_key(int64_t cost) { return 2 * cost; }
+__device__ inline int64_t bound_key(int64_t cost) { return 2 * cost + 1; }
+__device__ inline bool is_bound(int64_t key) { return key & 1; }
+__device__ inline int64_t cost_of(int64_t key) { return key >> 1; }
+
+// Over the lanes of a warp; every lane gets the result.
+__device__ inline int64_t warp_least(int64_t x) { return assignment::Real::warp_min_bits(x); }
+__device__ inline int32_t warp_least(int32_t x) { return __reduce_min_sync(kAllLanes, x); }
+
+// A least number and its place; on equal numbers the first.
+struct Least {
+  int64_t value;
+  int32_t at;
+
+  // Places must come in order.
+  __device__ void include(int64_t x, int32_t place) {
+    if (x >= value) return;
+    value = x;
+    at = place;
+  }
+  // Of all lanes; every lane gets it.
+  __device__ void merge() {
+    const int64_t least = warp_least(value);
+    at = warp_least(value == least ? at : INT32_MAX);
+    value = least;
+  }
+};
+
+// A child of a node, by its place in the node's order.
+struct Child {
+  int64_t key;
+  int32_t node, at;
+
+  __device__ bool before(const Child& x) const {
+    return key < x.key || (key == x.key && (node < x.node || (node == x.node && at < x.at)));
+  }
+};
+
+// In the shared memory of a block.
+struct alignas(16) Shared {
+  Child best[kWarps];     // each warp's
+  int64_t found[kWarps];  // what a warp's search found: a cost, or kFar
+  uint64_t slots[kWarps];
+  int64_t limit;    // nothing that costs as much is needed
+  int64_t* costs;   // [rows + 1, stride] in units
+  double scale;     // from costs to units; negative to maximise
+  bool exact;       // no cost was rounded
+  bool transposed;  // canonical rows are columns of the problem
+  bool exists;      // there is an assignment
+  int32_t rows, cols, stride;
+  int32_t n, m;  // rows and columns of the problem that exist
+  int32_t most;  // nodes
+  int32_t size;  // nodes so far
+  int32_t known;
+  int32_t counts[kNumCounts];
+  KBestProblem problem;
+  Workspace workspace;
+  State state;
+
+  __device__ bool has_spare() const { return cols > rows; }
+  __device__ const int64_t* cost_row(int64_t i) const { return costs + i * stride; }
+  __device__ const int32_t* row_list() const {
+    return transposed ? workspace.m_list : workspace.n_list;
+  }
+  __device__ const int32_t* col_list() const {
+    return transposed ? workspace.n_list : workspace.m_list;
+  }
+  __device__ int32_t* order_of(int64_t x) const { return workspace.order + x * rows; }
+  __device__ int32_t* col4row_of(int64_t x) const { return workspace.col4row + x * (rows + 1); }
+  __device__ int64_t* v_of(int64_t x) const { return workspace.v + x * stride; }
+  __device__ int64_t* keys_of(int64_t x) const { return workspace.key + x * rows; }
+  __device__ int64_t* rises_of(int64_t x) const { return workspace.rise + x * rows; }
+
+  // Calls f(column) for each column that node x may not use in this row, if it has any there.
+  template <class F>
+  __device__ void for_forbidden(int32_t x, int32_t row, bool has, const F& f) const {
+    while (has && workspace.parent[x] != kNone) {
+      const int32_t parent = workspace.parent[x];
+      f(col4row_of(parent)[row]);
+      has = workspace.forced[parent] == workspace.forced[x];
+      x = parent;
+    }
+  }
+};
+
+// All threads call all functions in the same order.
+struct Block {
+  Shared& s;
+
+  __device__ int lane() const { return int(threadIdx.x) % kWarpSize; }
+  __device__ int warp() const { return int(threadIdx.x) / kWarpSize; }
+  __device__ void sync() const { __barrier_sync_count(0, kThreads); }
+
+  template <class F>
+  __device__ void each(int64_t count, const F& f) const {
+    for (int64_t k = int64_t(threadIdx.x); k < count; k += kThreads) f(k);
+  }
+  // f(k) by all lanes of one warp.
+  template <class F>
+  __device__ void each_by_warp(int64_t count, const F& f) const {
+#pragma unroll 1
+    for (int64_t k = warp(); k < count; k += kWarps) f(k);
+  }
+  // f(k) by the lanes of this warp.
+  template <class F>
+  __device__ void each_lane(int64_t count, const F& f) const {
+    for (int64_t k = lane(); k < count; k += kWarpSize) f(k);
+  }
+  template <class F>
+  __device__ void one(const F& f) const {
+    if (threadIdx.x == 0) f();
+  }
+
+  // The greatest of all threads' numbers. Every thread gets it.
+  __device__ uint64_t most(uint64_t x) const {
+    uint64_t word[1] = {x};
+    assignment::Group<true>::warp_max(word);
+    if (lane() == 0) s.slots[warp()] = word[0];
+    sync();
+    for (const uint64_t other : s.slots) word[0] = other > word[0] ? other : word[0];
+    sync();
+    return word[0];
+  }
+  __device__ bool any(bool x) const { return most(x) != 0; }
+};
+
+}  // namespace jaxmatch::k_best
+
+#endif  // JAXMATCH_CUDA_K_BEST_BLOCK_CUH_

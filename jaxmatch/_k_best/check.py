@@ -1,0 +1,155 @@
+"""Verifies a list of assignments. Shares no code with the solvers."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.certificate import (
+    DualBound,
+    _is_inverse,
+    _split,
+    _sum_down,
+    _take,
+    reduce_rows,
+)
+from jaxmatch._assignment.problem import AssignmentProblem, as_problem
+from jaxmatch._common.arguments import as_result
+from jaxmatch._common.result import Check
+from jaxmatch._common.sharding import over_batch_shards, vary_alike
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.place import in_full_precision
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int
+
+    from jaxmatch._k_best.result import KBestAssignments
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class KBestCheck(Check):
+    """The result of [`KBestAssignments.check`][jaxmatch.KBestAssignments.check].
+
+    Leading `...` is batch.
+
+    - `valid`: `bool[...]`, the list holds `count` different assignments, at least one, and nothing
+      else. Each is feasible, its cost is the sum of its pairs up to a rounding, and the costs are
+      in order.
+    - `optimal`: `bool[...]`, valid, and the duals prove that no assignment is better than the
+      first.
+    - `gap`: `f[...]`, a proved bound on the cost of the first one − optimum, +inf where nothing is
+      proved.
+    """
+
+    valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
+    gap: Float[Array, "..."]
+
+
+@unchecked
+@in_full_precision("cost", "row_mask", "col_mask")
+def check_list(
+    cost: ArrayLike,
+    result: KBestAssignments,
+    *,
+    maximize: bool,
+    row_mask: ArrayLike | None,
+    col_mask: ArrayLike | None,
+) -> KBestCheck:
+    problem = as_problem(cost, row_mask, col_mask)
+    *batch, n, m = problem.cost.shape
+    k = jnp.shape(result.cost)[-1]
+    shapes = {
+        "col4row": (*batch, k, n),
+        "row4col": (*batch, k, m),
+        "cost": (*batch, k),
+        "count": (*batch,),
+        "col_dual": (*batch, m),
+    }
+    result = as_result(result, type(result), shapes, "`cost`", "that the solver returns")
+    return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
+
+
+@compiled(static_argnames="maximize")
+def _check(problem: AssignmentProblem, result: KBestAssignments, *, maximize: bool) -> KBestCheck:
+    def check(problem: AssignmentProblem, result: KBestAssignments) -> KBestCheck:
+        one = partial(_check_one, maximize=maximize)
+        for _ in problem.cost.shape[:-2]:
+            one = jax.vmap(one)
+        return one(problem, result)
+
+    return over_batch_shards(check, problem, result, core_dims=2)
+
+
+def _check_one(
+    problem: AssignmentProblem, result: KBestAssignments, *, maximize: bool
+) -> KBestCheck:
+    cost, (row_mask, col_mask) = problem.cost, problem.masks
+    col4row, row4col = result.col4row, result.row4col
+    k = result.cost.size
+    bound = DualBound.of(
+        cost.shape, row_mask, col_mask, None, result.col_dual, maximize, cost.dtype
+    )
+    reductions = reduce_rows(cost, bound.rows, bound.cols, bound.v, col4row[0], maximize)
+    first = bound.verify(reductions, col4row[0], row4col[0], result.col_dual)
+
+    listed = jnp.arange(k, dtype=jnp.int32) < result.count
+    matched, used = col4row >= 0, row4col >= 0
+    valid = jax.vmap(_is_inverse)(col4row, row4col) & jax.vmap(_is_inverse)(row4col, col4row)
+    valid &= ~(matched & ~bound.rows[None]).any(1) & ~(used & ~bound.cols[None]).any(1)
+    num_rows, num_cols = bound.rows.sum(dtype=jnp.int32), bound.cols.sum(dtype=jnp.int32)
+    valid &= matched.sum(1, dtype=jnp.int32) == jnp.minimum(num_rows, num_cols)
+    value = -result.cost if maximize else result.cost
+    valid &= _are_costs(value, cost, col4row, maximize)
+    empty = ~matched.any(1) & ~used.any(1)
+    valid = jnp.where(listed, valid, empty).all() & (result.count >= 1) & (result.count <= k)
+    valid &= ((value[1:] >= value[:-1]) | ~listed[1:]).all()
+    valid &= _are_different(col4row, listed)
+    gap = jnp.where(valid, first.gap, jnp.inf)
+    return KBestCheck(valid=valid, optimal=gap == 0, gap=gap)
+
+
+def _are_costs(
+    value: Float[Array, " k"], cost: Array, col4row: Int[Array, "k n"], maximize: bool
+) -> Bool[Array, " k"]:
+    """Whether all pairs are allowed, and each value is the sum of their costs, rounded."""
+    matched, at = col4row >= 0, col4row.T
+    parts = [_take(x, at).T for x in _split(cost, maximize) if x is not None]
+    allowed = (~matched | jnp.isfinite(parts[0])).all(1)
+    terms = jnp.concatenate([jnp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
+    low, high = _sum_down(terms), 0 - _sum_down(-terms)
+    # XLA may flush denormal numbers to 0.
+    narrow = cost.dtype != value.dtype and jnp.issubdtype(cost.dtype, jnp.floating)
+    info = jnp.finfo(value.dtype)
+    tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
+    slack = float(info.eps) * jnp.minimum(jnp.abs(value), float(info.max))
+    slack += (terms.shape[1] + 1) * 2 * tiny
+    rounded = ((low <= value) | (low - slack <= value)) & (
+        (value <= high) | (value <= high + slack)
+    )
+    return allowed & rounded
+
+
+def _are_different(col4row: Int[Array, "k n"], listed: Bool[Array, " k"]) -> Bool[Array, ""]:
+    """Whether no two listed assignments are the same."""
+    places = jnp.arange(listed.size, dtype=jnp.int32)
+
+    def refine(group: Array, col: Array) -> tuple[Array, None]:
+        """Groups of assignments that are equal so far, by one more row."""
+        order = jnp.lexsort((col, group))
+        a, b = group[order], col[order]
+        begins = (a[1:] != a[:-1]) | (b[1:] != b[:-1])
+        number = jnp.concatenate([jnp.zeros_like(a[:1]), jnp.cumsum(begins, dtype=a.dtype)])
+        return jnp.zeros_like(group).at[order].set(number), None
+
+    apart = jnp.where(listed, 0, 1 + places)
+    group = jnp.sort(lax.scan(refine, vary_alike(apart, col4row), col4row.T)[0])
+    return (group[1:] != group[:-1]).all()

@@ -1,0 +1,100 @@
+"""`KBestAssignments`, the result of `k_best_assignments`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import jax
+
+from jaxmatch._common.result import Assignment, Result
+from jaxmatch._k_best.check import KBestCheck, check_list
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Float, Int
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class KBestAssignments(Result):
+    """The result of [`k_best_assignments`][jaxmatch.k_best_assignments]; leading `...` is batch.
+
+    `res[b]` is problem b of a batch. Its list has k places, of which the first `count` are filled;
+    the others have indices −1 and cost NaN.
+
+    - `col4row`: `i32[..., k, n]`, the column of each row, −1 where unmatched.
+    - `row4col`: `i32[..., k, m]`, the row of each column, −1 where unmatched.
+    - `cost`: `f[..., k]`, the costs in order; the only field with a gradient.
+    - `count`: `i32[...]`, how many of the k assignments exist.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the first one.
+    - `gap`: `f[...]`, a proved bound on how much each cost of the list differs from the one that
+      belongs there, before `cost` is rounded to its dtype.
+    - `status`: `i32[...]`, a [`Status`][jaxmatch.Status]; `OPTIMAL` if there is an assignment.
+
+    If `status` is not `OPTIMAL`, the list is empty and all numbers are NaN.
+    """
+
+    col4row: Int[Array, "... k n"]
+    row4col: Int[Array, "... k m"]
+    cost: Float[Array, "... k"]
+    count: Int[Array, "..."]
+    row_dual: Float[Array, "... n"]
+    col_dual: Float[Array, "... m"]
+    gap: Float[Array, "..."]
+    status: Int[Array, "..."]
+
+    @property
+    def first(self) -> Assignment:
+        """The best assignment, as [`check_assignment`][jaxmatch.check_assignment] takes it.
+
+        >>> import jax.numpy as jnp, jaxmatch as jm
+        >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+        >>> res = jm.k_best_assignments(cost, 2)
+        >>> bool(jm.check_assignment(cost, res.first).optimal)
+        True
+        """
+        return Assignment(
+            col4row=self.col4row[..., 0, :],
+            row4col=self.row4col[..., 0, :],
+            cost=self.cost[..., 0],
+            row_dual=self.row_dual,
+            col_dual=self.col_dual,
+            gap=self.gap,
+            status=self.status,
+        )
+
+    def check(
+        self,
+        cost: ArrayLike,
+        *,
+        maximize: bool = False,
+        row_mask: ArrayLike | None = None,
+        col_mask: ArrayLike | None = None,
+    ) -> KBestCheck:
+        """Verify the list against its costs, in jit or out of it.
+
+        >>> import jax.numpy as jnp, jaxmatch as jm
+        >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+        >>> res = jm.k_best_assignments(cost, 3)
+        >>> check = res.check(cost)
+        >>> bool(check.valid), bool(check.optimal)
+        (True, True)
+        >>> bool(res.replace(cost=res.cost[::-1]).check(cost).valid)
+        False
+
+        **Arguments:**
+
+        - `cost` to `col_mask`: as they were passed to the solver.
+
+        **Returns:**
+
+        A [`KBestCheck`][jaxmatch.KBestCheck]. The duals prove that no assignment is better than the
+        first one. That none is missing after it would take as long to prove as to find the list.
+
+        **Time and memory:** O(n·m + k (n log k + m)) operations.
+
+        **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
+        """
+        return check_list(cost, self, maximize=maximize, row_mask=row_mask, col_mask=col_mask)

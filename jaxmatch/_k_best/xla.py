@@ -1,0 +1,128 @@
+"""The pure-JAX solver of k best assignments for any platform: the partition of Murty (1968)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment import xla as _xla_assignment
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.rounding import as_float, greatest
+from jaxmatch._common.sharding import vary_alike
+from jaxmatch._common.status import Status
+from jaxmatch._k_best.result import KBestAssignments
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+class _Nodes(NamedTuple):
+    """Subproblems, each with its best assignment, if it has one."""
+
+    exists: Bool[Array, " k"]
+    cost: Float[Array, " k"]  # of the assignment, negated when maximising
+    col4row: Int[Array, "k n"]
+    row4col: Int[Array, "k m"]
+    allowed: Bool[Array, "k n m"]
+
+
+def solve(
+    cost: Num[Array, "n m"],
+    row_mask: Bool[Array, " n"] | None,
+    col_mask: Bool[Array, " m"] | None,
+    k: int,
+    *,
+    maximize: bool,
+) -> KBestAssignments:
+    """Solves one problem as documented in `k_best_assignments`; use `vmap` for a batch."""
+    n, m = cost.shape
+    sign = -1 if maximize else 1
+    low = jnp.zeros((), jnp.float32)
+    first = _xla_assignment.solve(cost, row_mask, col_mask, None, None, maximize=maximize)
+    if jnp.issubdtype(cost.dtype, jnp.integer):  # infinite costs forbid pairs below
+        cost, low = as_float(cost)
+        exists = jnp.ones_like(cost, bool)
+        exists &= True if row_mask is None else row_mask[:, None]
+        exists &= True if col_mask is None else col_mask[None, :]
+        low = greatest(jnp.where(exists, low, 0))
+
+    def best_of(allowed: Array) -> Assignment:
+        c = jnp.where(allowed, cost, sign * jnp.inf)
+        return _xla_assignment.solve(c, row_mask, col_mask, None, None, maximize=maximize)
+
+    def list_of(res: Assignment, allowed: Array, usable: Array) -> _Nodes:
+        exists = usable & (res.status == Status.OPTIMAL)
+        return _Nodes(exists, sign * res.cost, res.col4row, res.row4col, allowed)
+
+    def partition(r: Array, state: tuple[_Nodes, Array]) -> tuple[_Nodes, Array]:
+        """Node r is the next of the list. All others of its subproblem belong to its children."""
+        nodes, gap = state
+        allowed = _children(nodes.allowed[r], nodes.col4row[r])
+        res = jax.vmap(best_of)(allowed)
+        children = list_of(res, allowed, nodes.exists[r] & (nodes.col4row[r] >= 0))
+        gap = jnp.maximum(gap, jnp.where(children.exists, res.gap, 0).max(initial=0))
+        both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), nodes, children)
+        listed = jnp.arange(both.cost.size, dtype=jnp.int32) <= r
+        best = _order(both, listed)[: nodes.cost.size]
+        return jax.tree.map(lambda x: x[best], both), gap
+
+    places = min(k, _most_assignments(n, m, k))
+    root = list_of(first, jnp.ones_like(cost, bool), jnp.ones_like(first.status, bool))
+    nodes = jax.tree.map(
+        lambda x: jnp.concatenate([x[None], jnp.zeros((places - 1, *x.shape), x.dtype)]), root
+    )
+    start = vary_alike((nodes, first.gap), (nodes, first))
+    nodes, gap = lax.fori_loop(0, places - 1, partition, start)
+    # Sums of rounded numbers may have found them in another order.
+    order = _order(nodes, jnp.zeros_like(nodes.exists))
+    nodes = jax.tree.map(lambda x: x[order], nodes)
+    # Each of two assignments may differ by a rounding of each cost.
+    gap = gap + 2 * min(n, m) * low.astype(gap.dtype)
+
+    def fill(x: Array, found: Array, otherwise: float) -> Array:
+        found = found.reshape(found.shape + (1,) * (x.ndim - 1))
+        rest = [(0, k - places)] + [(0, 0)] * (x.ndim - 1)
+        return jnp.pad(jnp.where(found, x, otherwise), rest, constant_values=otherwise)
+
+    return KBestAssignments(
+        col4row=fill(nodes.col4row, nodes.exists, -1),
+        row4col=fill(nodes.row4col, nodes.exists, -1),
+        cost=fill(0 - nodes.cost if maximize else nodes.cost, nodes.exists, jnp.nan),
+        count=nodes.exists.sum(dtype=jnp.int32),
+        row_dual=first.row_dual,
+        col_dual=first.col_dual,
+        gap=gap,
+        status=first.status,
+    )
+
+
+def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:
+    """The pairs of each child: t has the node's pairs of the rows before t, and not that of t."""
+    n, m = allowed.shape
+    rows, cols = jnp.arange(n, dtype=jnp.int32), jnp.arange(m, dtype=jnp.int32)
+    pairs = col4row[:, None] == cols[None, :]
+    before = rows[None, :] < rows[:, None]  # [t, i]
+    forced = before[:, :, None] & pairs[None]
+    taken = forced.any(2, keepdims=True) | forced.any(1, keepdims=True)
+    own = (rows[None, :] == rows[:, None])[:, :, None] & pairs[None]
+    return jnp.where(taken, forced, allowed[None] & ~own)
+
+
+def _order(nodes: _Nodes, listed: Bool[Array, " k"]) -> Int[Array, " k"]:
+    """Nodes that are listed, in their order, then others by cost, then empty ones."""
+    cost = jnp.where(listed, -jnp.inf, jnp.where(nodes.exists, nodes.cost, jnp.inf))
+    return jnp.lexsort((~nodes.exists, cost))
+
+
+def _most_assignments(n: int, m: int, limit: int) -> int:
+    """How many assignments there are at most, or `limit`."""
+    count = 1
+    for i in range(min(n, m)):
+        count *= max(n, m) - i
+        if count >= limit:
+            return limit
+    return count

@@ -1,0 +1,42 @@
+"""Small problems of k best assignments on the GPU, for tools that watch memory:
+
+    compute-sanitizer --tool memcheck python tests/gpu/sweep_k_best_gpu.py
+
+test_sanitizer.py runs it.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmatch as jm
+
+
+# Batches, dtypes and lists; the last problem exceeds the shared memory.
+CASES = [
+    ((1, 1, 1), "float32", 3),
+    ((3, 4, 4), "bfloat16", 30),
+    ((2, 3, 40), "int32", 30),
+    ((2, 40, 3), "float32", 2),
+    ((2, 40, 70), "float32", 30),
+    ((2, 33, 33), "int32", 1),
+    ((1, 260, 260), "float32", 8),
+]
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    problems = 0
+    for (b, n, m), dtype, k in CASES:
+        rows = jnp.asarray(rng.random((b, n)) < 0.8).at[:, 0].set(True)
+        for most in (5, 10**4):
+            cost = jnp.asarray(rng.integers(0, most, (b, n, m)), dtype)
+            for given in ({}, {"maximize": True, "row_mask": rows}):
+                res = jm.k_best_assignments(cost, k, **given)
+                assert (res.status == jm.Status.OPTIMAL).all()
+                assert res.check(cost, **given).valid.all()
+                problems += b
+    print(f"{problems} problems")
+
+
+if __name__ == "__main__":
+    main()
