@@ -153,5 +153,5 @@ def as_assignment(
 _KINDS = {
     **dict.fromkeys(("col4row", "row4col", "cardinality"), (INTEGERS, "integers")),
     **dict.fromkeys(("row_cover", "col_cover", "source_side"), (BOOLEAN, "boolean")),
-    **dict.fromkeys(("col_dual", "value", "flow"), (REAL - BOOLEAN, "real numbers")),
+    **dict.fromkeys(("col_dual", "value", "flow", "bottleneck"), (REAL - BOOLEAN, "real numbers")),
 }
