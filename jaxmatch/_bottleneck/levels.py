@@ -115,7 +115,7 @@ def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sid
         most=greatest(own_keys(key, pairs), pairs.col4row >= 0),
         found=s.search.found,
         pairs=pairs,
-        halve=s.search.halve & False,
+        turns=s.search.turns * 0,
     )
     # Above, sums of two duals would not be exact.
     most = 2.0 ** (jnp.finfo(u.dtype).nmant)

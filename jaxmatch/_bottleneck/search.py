@@ -1,8 +1,8 @@
 """The least greatest key of an assignment: a bisection, for a whole batch in one loop.
 
-Each turn solves one assignment problem for each problem of the batch, see `bounds`. Thresholds are
-the lower bound and the middle by turns: the bound often is the answer, and the middle limits the
-number of turns to two for each bit of a key.
+Each turn solves one assignment problem for each problem of the batch, see `bounds`. The first
+thresholds are the lower bound, which is raised so far each time that few are needed. Later ones are
+the bound and the middle by turns: the middle limits their number to two for each bit of a key.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from jaxmatch._common.sharding import vary_alike
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
+
+_FIRST_TURNS = 8  # that test the lower bound
 
 T = TypeVar("T")
 Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
@@ -53,7 +55,7 @@ class Search(NamedTuple):
     most: Int[Array, "..."]  # the greatest key of `pairs`, at first of all that are allowed
     found: Bool[Array, "..."]  # whether there are `pairs`
     pairs: Pairs
-    halve: Bool[Array, "..."]  # whether the next threshold is the middle
+    turns: Int[Array, "..."]
 
     @property
     def ended(self) -> Bool[Array, "..."]:
@@ -66,7 +68,8 @@ class Search(NamedTuple):
     @property
     def threshold(self) -> Int[Array, "..."]:
         least = self.bound.least
-        return where(self.halve & (least < self.most), middle(least, self.most), least)
+        halve = (self.turns >= _FIRST_TURNS) & (self.turns % 2 == 1) & (least < self.most)
+        return where(halve, middle(least, self.most), least)
 
 
 def first(key: Int[Array, "... n m"], most: Int[Array, "..."], sides: Sides) -> Search:
@@ -74,7 +77,7 @@ def first(key: Int[Array, "... n m"], most: Int[Array, "..."], sides: Sides) -> 
     bound = raised(key, sides.rows, sides.cols, jnp.minimum(*sides.counts))
     no = jnp.zeros_like(most, bool)
     pairs = Pairs(*(x.astype(jnp.int32) * 0 - 1 for x in (sides.rows, sides.cols)))
-    return Search(bound, most, no, pairs, no)
+    return Search(bound, most, no, pairs, no.astype(jnp.int32))
 
 
 def find(search: Search, key: Array, sides: Sides, skip: Array, solve: Solver) -> Search:
@@ -131,7 +134,7 @@ def tested(
         most=where(fits, greatest(own, matched), search.most),
         found=search.found | fits,
         pairs=where(fits, pairs, search.pairs),
-        halve=~search.halve,
+        turns=search.turns + 1,
     )
 
 

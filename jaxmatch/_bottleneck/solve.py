@@ -101,7 +101,7 @@ def bottleneck_assignment(
     **Time and memory:** thresholds are bisected over the bits of the costs, with
     `solve_assignment` for costs of 0 (up to the threshold) and 1. Bounds by the least costs of rows
     and columns, raised by the covers of thresholds that were too low, leave 1 to about 12 such
-    problems, and never more than two for each bit. A batch takes as many turns as its slowest
+    problems, and never more than 8 and two for each bit. A batch takes as many turns as its slowest
     problem, one native call each. `lexicographic` does this for each different cost of the
     assignment that is found, and solves another such problem for each: up to n times the work. The
     memory is 8 bytes for each cost (12 for 64-bit costs), twice as much with `lexicographic`.

@@ -18,6 +18,9 @@ from bottleneck_helpers import (
 from helpers import problem, to_numpy
 
 import jaxmatch as jm
+from jaxmatch._assignment.methods import METHODS
+from jaxmatch._bottleneck.search import Sides, find, first
+from jaxmatch._bottleneck.solve import _keys
 
 
 # (shape, lexicographic, maximize)
@@ -92,6 +95,31 @@ def test_large(name):
     res = jm.bottleneck_assignment(cost)
     assert_proved(cost, res)
     assert res.bottleneck == threshold(cost)
+
+
+def hill(n):
+    """One long alternating path from row 0 to column 0, whose costs rise to its middle.
+
+    The reach of either end grows by one pair at a time.
+    """
+    cost = np.full((n, n), 1e6, np.float32)
+    k = np.arange(n - 1)
+    cost[k + 1, k + 1] = 0
+    cost[n - 1, 0] = 0
+    cost[k, k + 1] = np.minimum(2 * k + 1, 2 * (n - 1 - k))
+    return cost
+
+
+def test_number_of_turns():
+    for cost, most in ((hill(160), 50), (family("points", 1, 100, 100), 12)):
+        cost = jnp.asarray(cost)
+        every = jnp.ones(len(cost), bool)
+        key, greatest, invalid = _keys(cost, every[:, None] & every[None], False)
+        sides = Sides(every, every, (None, None))
+        solve = partial(METHODS["auto"], maximize=False)
+        search = find(first(key, greatest, sides), key, sides, invalid, solve)
+        assert search.most == threshold(np.asarray(key))
+        assert 1 <= search.turns <= most
 
 
 @pytest.mark.parametrize("seed", range(3))

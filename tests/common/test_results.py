@@ -27,6 +27,8 @@ def batched(shape):
         "Assignment": assignment,
         "CapacitatedAssignment": jm.solve_assignment(cost, col_capacity=2),
         "AssignmentCheck": jm.check_assignment(cost, assignment),
+        "BottleneckAssignment": (bottleneck := jm.bottleneck_assignment(cost)),
+        "BottleneckCheck": jm.check_bottleneck(cost, bottleneck),
         "Matching": matching,
         "MatchingCheck": jm.check_matching(graph, matching),
         "Flow": flow,
