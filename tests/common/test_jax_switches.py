@@ -251,8 +251,9 @@ def bottlenecks(cost):
         res = jm.bottleneck_assignment(cost, **given)
         given.pop("lexicographic", None)
         found += [res, jm.check_bottleneck(cost, res, **given)]
-    slope = pullback(lambda c: jm.bottleneck_assignment(-c, maximize=True).bottleneck, cost)
-    return found, slope
+    slope = pullback(lambda c: jm.bottleneck_assignment(c).bottleneck, cost)
+    along = tangent(lambda c: jm.bottleneck_assignment(c, maximize=True).bottleneck, cost)
+    return found, slope, along
 
 
 @pytest.mark.parametrize("switch", ["disable_jit", "debug_nans", "debug_infs"])
