@@ -1,5 +1,6 @@
 """Bottleneck assignments of every dtype, in batches, with masks, in JAX's transformations."""
 
+import re
 from functools import partial
 
 import jax
@@ -18,6 +19,7 @@ from helpers import DTYPES, assert_same_bits, numpy_dtype, problem, to_numpy, x6
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
+from jaxmatch._bottleneck import keys
 
 
 INF, NAN = np.inf, np.nan
@@ -140,6 +142,21 @@ def test_magnitudes():
     np.testing.assert_array_equal(own_costs(cost, res), brute_force(cost))
     res = jm.bottleneck_assignment(cost, maximize=True)
     assert res.bottleneck == brute_force(cost, True)[0]
+
+
+def test_float64_on_a_tpu():
+    """It is a sum of two floats there: its keys are in order, and lead back."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=200) * 2.0 ** rng.integers(-40, 40, 200)
+    x = np.unique(np.concatenate([x, [0.0, -1.0, 1.0], np.inf * np.array([-1, 1])]))
+    x = x.astype(np.float32).astype(np.float64) * (1 + 2.0**-40)  # fits two floats
+    with x64(True):
+        key = np.asarray(keys._of_two_floats(jnp.asarray(x)))
+        assert (np.diff(key) > 0).all()
+        np.testing.assert_array_equal(keys._to_two_floats(jnp.asarray(key)), x)
+        solve = jax.jit(lambda c: jm.check_bottleneck(c, jm.bottleneck_assignment(c)))
+        text = solve.trace(jnp.ones((3, 3))).lower(lowering_platforms=("tpu",)).as_text()
+    assert "bitcast_convert" in text and not re.search(r"bitcast_convert.*f64", text)
 
 
 @pytest.mark.parametrize("lexicographic", [False, True])
