@@ -19,6 +19,7 @@ from jaxmatch._assignment import native_large
 from jaxmatch._assignment.capacity import _with_dummies, by_transport
 from jaxmatch._assignment.capacity_problem import CapacityProblem
 from jaxmatch._assignment.problem import AssignmentProblem
+from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._ffi.dispatch import rebatch
@@ -59,7 +60,7 @@ def solve_beyond_blocks(
             return core(cost, *problem.masks) if fits else by_units(problem)
         solve = by_gates if _fits_gates(problem) else by_units
         if jnp.issubdtype(cost.dtype, jnp.floating):
-            return solve(_as(problem, jnp.promote_types(cost.dtype, r.dtype)))
+            return solve(_as(problem, common_dtype(cost, r)))
         if jnp.issubdtype(r.dtype, jnp.floating):
             return _with_float_gates(problem, solve, twin)
         if solve is by_units or cost.dtype == jnp.int64:
