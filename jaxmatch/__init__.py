@@ -11,6 +11,10 @@ from jaxmatch._assignment.points import check_assignment_points as check_assignm
 from jaxmatch._assignment.points import solve_assignment_points as solve_assignment_points
 from jaxmatch._assignment.solve import linear_sum_assignment as linear_sum_assignment
 from jaxmatch._assignment.solve import solve_assignment as solve_assignment
+from jaxmatch._bottleneck.check import check_bottleneck as check_bottleneck
+from jaxmatch._bottleneck.result import BottleneckAssignment as BottleneckAssignment
+from jaxmatch._bottleneck.result import BottleneckCheck as BottleneckCheck
+from jaxmatch._bottleneck.solve import bottleneck_assignment as bottleneck_assignment
 from jaxmatch._common.result import Assignment as Assignment
 from jaxmatch._common.result import CapacitatedAssignment as CapacitatedAssignment
 from jaxmatch._common.result import Flow as Flow
@@ -57,6 +61,8 @@ __all__ = [
     "Assignment",
     "AssignmentCheck",
     "BipartiteGraph",
+    "BottleneckAssignment",
+    "BottleneckCheck",
     "CapacitatedAssignment",
     "Flow",
     "FlowCheck",
@@ -71,8 +77,10 @@ __all__ = [
     "Transport",
     "TransportCheck",
     "assignment_matrix",
+    "bottleneck_assignment",
     "check_assignment",
     "check_assignment_points",
+    "check_bottleneck",
     "check_flow",
     "check_grid_cut",
     "check_matching",

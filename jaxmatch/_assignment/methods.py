@@ -11,6 +11,7 @@ from jax import lax
 
 from jaxmatch._assignment import native, native_large
 from jaxmatch._assignment import xla as _xla_assignment
+from jaxmatch._assignment.gated import solve_beyond_blocks
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment.stepping import Progress, solve_in_steps
 from jaxmatch._common.result import Assignment
@@ -55,8 +56,8 @@ def _prefers_core(problem: AssignmentProblem) -> bool:
 
 
 def _jonker_volgenant(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """The native kernel where the platform has one, the twin elsewhere."""
-    cuda = _on_cuda if native.fits_cuda(problem.cost) else None
+    """The native solver where the platform has one, the twin elsewhere."""
+    cuda = _on_cuda if native.fits_cuda(problem.cost) else _beyond_blocks
     return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
 
 
@@ -128,6 +129,11 @@ def _on_cpu(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
 
 def _on_cuda(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     return native.assignment(*problem, maximize=maximize, platform="cuda")
+
+
+def _beyond_blocks(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
+    twin = partial(_xla, maximize=maximize)
+    return solve_beyond_blocks(problem, maximize=maximize, platform="cuda", twin=twin)
 
 
 def _on_large(problem: AssignmentProblem, *, maximize: bool, method: str) -> Assignment:

@@ -114,11 +114,15 @@ def solve_assignment(
       `"jonker_volgenant"` does it on CPU from 64 unmasked rows on; on CUDA without `warm_start`,
       for arrays whose shorter side is at least 192 and at least half of the longer one.
 
-      `"core"`, `"auction"`, `"classical"` and `"tree"` solve one problem at a time; they take no
-      int64 and no `unmatched_cost`, and ignore a warm start. A problem that no kernel takes is
-      solved by the twin. The side limit of 4096 is that of an H100; an A100 reaches about 3000 and
-      other GPUs about 1900. A larger batch raises an error that says so; use `"core"` or `"xla"`
-      then.
+      `"core"`, `"auction"`, `"classical"` and `"tree"` solve one problem at a time; by name they
+      take no int64 and no `unmatched_cost`; they ignore a warm start. Sides that are too long for
+      `"jonker_volgenant"` on CUDA are solved by `"core"`: with `unmatched_cost` on a copy of the
+      costs with one column more for each row. What `"core"` does not take is solved as transport,
+      as by [`solve_transport`][jaxmatch.solve_transport]: int64, sides of 2^18 or more, and with
+      `unmatched_cost` more than three rows for each column. The twin is left with int64 costs of
+      2^45 and more beside an `unmatched_cost` of floats. The side limit of 4096 is that of an H100;
+      an A100 reaches about 3000 and other GPUs about 1900. A larger batch raises an error that says
+      so; use `"core"` or `"xla"` then.
     - `steps_per_call`: for `"core"`, `"auction"`, `"classical"` and `"tree"`, the number of steps
       in each native call, in a `jax.lax.while_loop`. By default one call takes all steps.
       [`jaxmatch.stepping`][jaxmatch.stepping] defines a step, and takes single ones.
@@ -167,7 +171,8 @@ def solve_assignment(
     cannot be matched; `INVALID_COST` if an unmasked cost or an unmatched cost is NaN or infinite on
     the wrong side; `OVERFLOW` for integers if min(n, m)·max|C| ≥ 2^61 (unmatched costs are included
     in C, and min(n, m) is at least 1 here). No exception is raised: that problem has indices −1 and
-    numbers NaN, and the rest of the batch is unaffected.
+    numbers NaN, and the rest of the batch is unaffected. Transport on CUDA (see `method`) is
+    `OVERFLOW` if 2 (min(n, m) + 2)·max|C| exceeds 2^61.
 
     **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs.
     A row that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched

@@ -153,5 +153,7 @@ def as_assignment(
 _KINDS = {
     **dict.fromkeys(("col4row", "row4col", "cardinality", "count"), (INTEGERS, "integers")),
     **dict.fromkeys(("row_cover", "col_cover", "source_side"), (BOOLEAN, "boolean")),
-    **dict.fromkeys(("col_dual", "value", "flow", "cost"), (REAL - BOOLEAN, "real numbers")),
+    **dict.fromkeys(
+        ("col_dual", "value", "flow", "cost", "bottleneck"), (REAL - BOOLEAN, "real numbers")
+    ),
 }

@@ -25,6 +25,7 @@ CELLS, ARCS = np.ones((2, 3), np.float32), np.ones((2, 2, 3), np.float32)
 def results():
     return {
         jm.Assignment: jm.solve_assignment(COST),
+        jm.BottleneckAssignment: jm.bottleneck_assignment(COST),
         jm.Matching: jm.maximum_bipartite_matching(GRAPH),
         jm.Flow: jm.maximum_flow(NETWORK, CAPACITY, 0, 2),
         jm.MinimumCut: jm.minimum_cut(NETWORK, CAPACITY, 0, 2),
@@ -46,6 +47,11 @@ NUMBERS = {
     "check_assignment": (lambda x, r: jm.check_assignment(x, r[jm.Assignment]), "cost"),
     "check_assignment by name": (
         lambda x, r: jm.check_assignment(result=r[jm.Assignment], cost=x),
+        "cost",
+    ),
+    "bottleneck_assignment": (lambda x, r: jm.bottleneck_assignment(x), "cost"),
+    "check_bottleneck": (
+        lambda x, r: jm.check_bottleneck(x, r[jm.BottleneckAssignment]),
         "cost",
     ),
     "points": (lambda x, r: jm.solve_assignment_points(x, POINTS), "x"),
@@ -99,6 +105,11 @@ INDICES = {
 MASKS = {
     "row_mask": (lambda x, r: jm.solve_assignment(COST, row_mask=x), "row_mask"),
     "col_mask": (lambda x, r: jm.check_assignment(COST, r[jm.Assignment], col_mask=x), "col_mask"),
+    "bottleneck": (lambda x, r: jm.bottleneck_assignment(COST, row_mask=x), "row_mask"),
+    "row_cover": (
+        lambda x, r: jm.check_bottleneck(COST, r[jm.BottleneckAssignment].replace(row_cover=x)),
+        "result.row_cover",
+    ),
     "points": (lambda x, r: jm.solve_assignment_points(POINTS, POINTS, row_mask=x), "row_mask"),
     "check points": (
         lambda x, r: jm.check_assignment_points(POINTS, POINTS, r[jm.Assignment], col_mask=x),
@@ -194,6 +205,7 @@ def test_results_are_results(wrong, results):
             lambda r: jm.check_assignment(COST, r),
             lambda r: jm.check_assignment_points(POINTS, POINTS, r),
         ),
+        jm.BottleneckAssignment: (lambda r: jm.check_bottleneck(COST, r),),
         jm.Matching: (lambda r: jm.check_matching(GRAPH, r),),
         jm.Flow: (lambda r: jm.check_flow(NETWORK, CAPACITY, 0, 2, r),),
         jm.MinimumCut: (

@@ -241,6 +241,21 @@ def solved_with_capacities(cost):
     return res.cost, twin.cost, plan.cost, check.valid, check.gap, slope
 
 
+@case(
+    "bottleneck_assignment", "BottleneckAssignment", "check_bottleneck", "BottleneckCheck",
+    inputs=costs,
+)  # fmt: skip
+def bottlenecks(cost):
+    found = []
+    for given in ({}, {"lexicographic": True}, {"col_mask": np.arange(4) < 3}):
+        res = jm.bottleneck_assignment(cost, **given)
+        given.pop("lexicographic", None)
+        found += [res, jm.check_bottleneck(cost, res, **given)]
+    slope = pullback(lambda c: jm.bottleneck_assignment(c).bottleneck, cost)
+    along = tangent(lambda c: jm.bottleneck_assignment(c, maximize=True).bottleneck, cost)
+    return found, slope, along
+
+
 @pytest.mark.parametrize("switch", ["disable_jit", "debug_nans", "debug_infs"])
 @pytest.mark.parametrize("method", ["xla", "core", "auction", "classical", "tree"])
 def test_methods(switch, method):

@@ -29,6 +29,8 @@ def batched(shape):
         "AssignmentCheck": jm.check_assignment(cost, assignment),
         "KBestAssignments": (k_best := jm.k_best_assignments(cost, 3)),
         "KBestCheck": k_best.check(cost),
+        "BottleneckAssignment": (bottleneck := jm.bottleneck_assignment(cost)),
+        "BottleneckCheck": jm.check_bottleneck(cost, bottleneck),
         "Matching": matching,
         "MatchingCheck": jm.check_matching(graph, matching),
         "Flow": flow,

@@ -112,6 +112,32 @@ def test_kernels(shape, most):
     assert_agree(costs.astype(np.float32), {}, 0)
 
 
+# Sides that no block takes, with the dtypes of costs and of unmatched costs.
+BEYOND_BLOCKS = [
+    ((1, 4200, 4200), "float32", "float32"), ((2, 4100, 300), "float32", "float32"),
+    ((1, 300, 5000), "int32", "int32"), ((1, 4200, 4200), "int32", "float32"),
+    ((1, 4200, 4200), "int32", "int64"), ((1, 2100, 2100), "int64", "int64"),
+    ((1, 2100, 2100), "int64", None), ((2, 100, 2100), "int64", "float64"),
+    ((1, 4200, 4300), "float64", "float64"), ((1, 300_000, 8), "int32", "int32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("gate", [0.0001, 0.002, 1.0])
+@pytest.mark.parametrize("shape, dtype, unmatched", BEYOND_BLOCKS, ids=str)
+def test_beyond_blocks(shape, dtype, unmatched, gate):
+    """Gates for most, some and none of the rows; whole numbers, so that nothing rounds."""
+    rng = np.random.default_rng(shape)
+    costs = rng.integers(0, 2**20, shape).astype(dtype)
+    given = {}
+    if unmatched is not None:
+        given["unmatched_cost"] = np.full(shape[:2], int(gate * 2**20), unmatched)
+    with x64("64" in dtype + str(unmatched)):
+        gpu = assert_agree(costs, given, 0)
+        assert_same_bits(gpu, solve_on("cuda", costs, **given))
+        check = jm.check_assignment(costs, gpu, **given)
+    assert np.asarray(check.optimal).all()
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("dtype, wide", DTYPES)
 def test_random_shapes(dtype, wide, seed):

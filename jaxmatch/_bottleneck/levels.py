@@ -1,0 +1,131 @@
+"""Lexicographic bottleneck assignment: level by level, from the greatest cost down.
+
+After Burkard, Dell'Amico and Martello, *Assignment Problems*, section 6.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.problem import AssignmentProblem
+from jaxmatch._bottleneck.bounds import Bound, raised
+from jaxmatch._bottleneck.search import (
+    Pairs,
+    Search,
+    Sides,
+    Solver,
+    greatest,
+    own_keys,
+    tested,
+    where,
+)
+from jaxmatch._common.sharding import vary_alike
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int
+
+    from jaxmatch._common.result import Assignment
+
+
+class Levels(NamedTuple):
+    """A search for the greatest key that is not settled, and what settled levels leave to it.
+
+    The pairs of settled levels have the least integer as key, those that no optimum has the
+    greatest.
+    """
+
+    search: Search
+    key: Int[Array, "... n m"]
+    must_rows: Bool[Array, "... n"]  # those of a longer side that every optimum matches
+    must_cols: Bool[Array, "... m"]
+    proof: Bound  # of the first level
+    settled: Bool[Array, "..."]  # whether the first level is
+    overflow: Bool[Array, "..."]  # whether the duals of a level were not exact
+
+
+def find_lexicographic(
+    search: Search, key: Array, sides: Sides, skip: Array, solve: Solver
+) -> Levels:
+    """Runs searches, each followed by a turn that settles its level, until all keys are settled.
+
+    Let all levels so far be settled: the assignments that remain agree in the number of their pairs
+    in each of these, and contain all optima. The search finds the next level, the least greatest
+    key among the other pairs. Of the remaining assignments without greater keys, those with fewest
+    pairs of the level contain all optima. They are the optimal assignments for costs that are 1 for
+    the pairs of the level, 0 for lesser keys and settled pairs, and for others more than the
+    assignment costs that the search found. By complementary slackness they are exactly the
+    assignments of tight pairs that match all vertices with negative duals. Any assignment that
+    remains has a pair of each level, so there are at most as many levels as pairs.
+    """
+
+    def is_done(s: Levels) -> Bool[Array, "..."]:
+        nothing_left = s.search.found & (s.search.most == jnp.iinfo(key.dtype).min)
+        return skip | s.search.failed | nothing_left | s.overflow
+
+    def turn(s: Levels) -> Levels:
+        done = is_done(s)
+        return where(done, s, _turn(s, sides, done, solve))
+
+    no = jnp.zeros_like(skip)
+    start = Levels(search, key, ~sides.rows & False, ~sides.cols & False, search.bound, no, no)
+    start = vary_alike(start, (start, sides, skip))
+    end = lax.while_loop(lambda s: ~is_done(s).all(), turn, start)
+    return end._replace(proof=where(end.settled, end.proof, end.search.bound))
+
+
+def _turn(s: Levels, sides: Sides, done: Bool[Array, "..."], solve: Solver) -> Levels:
+    """Solves one problem: a test of a threshold where a search goes on, else a level's."""
+    search, settle = s.search, s.search.ended
+    at = where(settle, search.most, search.threshold)
+    own, matched = own_keys(s.key, search.pairs), search.pairs.col4row >= 0
+    in_level = (matched & (own == at[..., None])).sum(-1, dtype=jnp.int32)
+    price = where(settle, in_level + 1, jnp.ones_like(in_level))[..., None, None]
+
+    here = at[..., None, None]
+    of_level = settle[..., None, None] & (s.key == here)
+    must = s.must_rows[..., :, None] | s.must_cols[..., None, :]
+    cost = jnp.where(s.key > here, price, of_level.astype(jnp.int32)) - jnp.where(must, price, 0)
+    res = solve(AssignmentProblem(jnp.where(done[..., None, None], 0, cost), *sides.masks))
+
+    after = tested(search, s.key, at, res, sides, (s.must_rows, s.must_cols))
+    settling = settle & ~done
+    return lax.cond(
+        settling.any(),
+        lambda: where(settle, _settled(s, cost, res, sides), s._replace(search=after)),
+        lambda: s._replace(search=after),
+    )
+
+
+def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sides) -> Levels:
+    """Keeps only optimal assignments for these costs, and begins the search for the next level."""
+    least, never = jnp.iinfo(s.key.dtype).min, jnp.iinfo(s.key.dtype).max
+    u, v, level = res.row_dual, res.col_dual, s.search.most[..., None, None]
+    tight = cost.astype(u.dtype) == u[..., :, None] + v[..., None, :]
+    key = jnp.where(s.key == level, least, s.key)
+    key = jnp.where(tight & (s.key <= level), key, never)
+
+    rows, cols = (x[..., None] for x in sides.counts)
+    pairs = Pairs(res.col4row, res.row4col)
+    search = Search(
+        bound=raised(key, sides.rows, sides.cols, jnp.minimum(*sides.counts)),
+        most=greatest(own_keys(key, pairs), pairs.col4row >= 0),
+        found=s.search.found,
+        pairs=pairs,
+        turns=s.search.turns * 0,
+    )
+    # Above, sums of two duals would not be exact.
+    most = 2.0 ** (jnp.finfo(u.dtype).nmant)
+    large = (jnp.abs(u) >= most).any(-1) | (jnp.abs(v) >= most).any(-1)
+    return Levels(
+        search,
+        key,
+        s.must_rows | (sides.rows & (rows > cols) & (u < 0)),
+        s.must_cols | (sides.cols & (cols > rows) & (v < 0)),
+        where(s.settled, s.proof, s.search.bound),
+        s.settled | True,
+        large,
+    )

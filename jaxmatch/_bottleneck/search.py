@@ -1,0 +1,158 @@
+"""The least greatest key of an assignment: a bisection, for a whole batch in one loop.
+
+Each turn solves one assignment problem for each problem of the batch, see `bounds`. The first
+thresholds are the lower bound, which is raised so far each time that few are needed. Later ones are
+the bound and the middle by turns: the middle limits their number to two for each bit of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.problem import AssignmentProblem
+from jaxmatch._bottleneck.bounds import Bound, raised, uncovered
+from jaxmatch._bottleneck.keys import middle
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.sharding import vary_alike
+
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Int
+
+
+_FIRST_TURNS = 8  # that test the lower bound
+
+T = TypeVar("T")
+Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
+
+
+class Sides(NamedTuple):
+    """The rows and columns of a batch of problems."""
+
+    rows: Bool[Array, "... n"]  # those that exist
+    cols: Bool[Array, "... m"]
+    masks: tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]  # as they were given
+
+    @property
+    def counts(self) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
+        return self.rows.sum(-1, dtype=jnp.int32), self.cols.sum(-1, dtype=jnp.int32)
+
+
+class Pairs(NamedTuple):
+    col4row: Int[Array, "... n"]
+    row4col: Int[Array, "... m"]
+
+
+class Search(NamedTuple):
+    """The state of the loop. The least greatest key is from `bound.least` to `most`."""
+
+    bound: Bound
+    most: Int[Array, "..."]  # the greatest key of `pairs`, at first of all that are allowed
+    found: Bool[Array, "..."]  # whether there are `pairs`
+    pairs: Pairs
+    turns: Int[Array, "..."]
+
+    @property
+    def ended(self) -> Bool[Array, "..."]:
+        return self.found & (self.bound.least >= self.most)
+
+    @property
+    def failed(self) -> Bool[Array, "..."]:
+        return ~self.found & (self.bound.least > self.most)
+
+    @property
+    def threshold(self) -> Int[Array, "..."]:
+        least = self.bound.least
+        halve = (self.turns >= _FIRST_TURNS) & (self.turns % 2 == 1) & (least < self.most)
+        return where(halve, middle(least, self.most), least)
+
+
+def first(key: Int[Array, "... n m"], most: Int[Array, "..."], sides: Sides) -> Search:
+    """Before the first turn. `most`: the greatest key of a pair that is allowed."""
+    bound = raised(key, sides.rows, sides.cols, jnp.minimum(*sides.counts))
+    no = jnp.zeros_like(most, bool)
+    pairs = Pairs(*(x.astype(jnp.int32) * 0 - 1 for x in (sides.rows, sides.cols)))
+    return Search(bound, most, no, pairs, no.astype(jnp.int32))
+
+
+def find(search: Search, key: Array, sides: Sides, skip: Array, solve: Solver) -> Search:
+    """Runs a search until it has ended or failed. Problems to `skip` take no time.
+
+    Pairs that do not exist or are forbidden have the greatest integer as key.
+    """
+
+    def is_done(search: Search) -> Bool[Array, "..."]:
+        return skip | search.ended | search.failed
+
+    def turn(search: Search) -> Search:
+        done, at = is_done(search), search.threshold
+        cost = (~done[..., None, None] & (key > at[..., None, None])).astype(jnp.int32)
+        res = solve(AssignmentProblem(cost, *sides.masks))
+        return where(done, search, tested(search, key, at, res, sides))
+
+    start = vary_alike(search, (search, key, sides, skip))
+    return lax.while_loop(lambda s: ~is_done(s).all(), turn, start)
+
+
+def tested(
+    search: Search,
+    key: Int[Array, "... n m"],
+    threshold: Int[Array, "..."],
+    res: Assignment,
+    sides: Sides,
+    must: tuple[Array, Array] | None = None,
+) -> Search:
+    """After the problem with costs 0 for keys up to `threshold` and 1 for the others was solved.
+
+    `must`: vertices that must be matched, although of the longer side. The costs of their pairs
+    were lowered by 1.
+    """
+    pairs = Pairs(res.col4row, res.row4col)
+    own, matched = own_keys(key, pairs), pairs.col4row >= 0
+    closed = matched & (own > threshold[..., None])
+    u, v = res.row_dual, res.col_dual
+    count = closed.sum(-1, dtype=jnp.int32)
+    if must is not None:
+        must_rows, must_cols = must
+        closed |= must_rows & ~matched
+        count = closed.sum(-1, dtype=jnp.int32)
+        count += (must_cols & (pairs.row4col < 0)).sum(-1, dtype=jnp.int32)
+        u, v = u + must_rows.astype(u.dtype), v + must_cols.astype(v.dtype)
+    fits = count == 0
+
+    def higher() -> Bound:
+        rows, cols = uncovered(u, v, closed)
+        return where(fits, search.bound, raised(key, sides.rows & rows, sides.cols & cols, count))
+
+    return Search(
+        bound=lax.cond(fits.all(), lambda: search.bound, higher),
+        most=where(fits, greatest(own, matched), search.most),
+        found=search.found | fits,
+        pairs=where(fits, pairs, search.pairs),
+        turns=search.turns + 1,
+    )
+
+
+def own_keys(key: Int[Array, "... n m"], pairs: Pairs) -> Int[Array, "... n"]:
+    """The key of each row's pair, any for a row without one."""
+    at = jnp.maximum(pairs.col4row, 0)[..., None]
+    return jnp.take_along_axis(key, at, axis=-1)[..., 0]
+
+
+def greatest(key: Int[Array, "... n"], among: Bool[Array, "... n"]) -> Int[Array, "..."]:
+    least = jnp.iinfo(key.dtype).min
+    return jnp.where(among, key, least).max(-1, initial=least)
+
+
+def where(condition: Bool[Array, "..."], a: T, b: T) -> T:
+    """Of two pytrees, problem by problem."""
+
+    def select(x: Array, y: Array) -> Array:
+        return jnp.where(jnp.expand_dims(condition, range(condition.ndim, x.ndim)), x, y)
+
+    return jax.tree.map(select, a, b)

@@ -1,0 +1,236 @@
+"""Bottleneck assignment: the public function and the gradient rule."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._assignment.methods import METHODS
+from jaxmatch._assignment.problem import AssignmentProblem, as_problem
+from jaxmatch._bottleneck.keys import as_keys, as_numbers
+from jaxmatch._bottleneck.levels import find_lexicographic
+from jaxmatch._bottleneck.result import BottleneckAssignment
+from jaxmatch._bottleneck.search import Pairs, Sides, find, first, own_keys
+from jaxmatch._common.arguments import check_name
+from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
+from jaxmatch._common.result import result_float
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._ffi.place import in_full_precision
+
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+    from jaxtyping import Array, Bool, Float, Int, Num
+
+
+@unchecked
+@in_full_precision("cost", "row_mask", "col_mask")
+def bottleneck_assignment(
+    cost: ArrayLike,
+    *,
+    maximize: bool = False,
+    lexicographic: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    method: str = "auto",
+) -> BottleneckAssignment:
+    r"""Find assignments whose greatest cost is least, inside or outside of `jax.jit`.
+
+    Matches all of the smaller side, as [`solve_assignment`][jaxmatch.solve_assignment] does, but
+    minimises the greatest cost of a pair in place of the sum. Leading dimensions are batch.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[1.0, 9.0, 4.0], [2.0, 5.0, 8.0], [3.0, 6.0, 7.0]])
+    >>> res = jax.jit(jm.bottleneck_assignment)(cost)
+    >>> res.bottleneck, int(res.status) == jm.Status.OPTIMAL
+    (Array(5., dtype=float32), True)
+    >>> res.row_cover, res.col_cover  # all costs below 5 are in columns 0 and 2
+    (Array([False, False, False], dtype=bool), Array([ True, False,  True], dtype=bool))
+    >>> jm.check_bottleneck(cost, res).optimal
+    Array(True, dtype=bool)
+    >>> jax.grad(lambda c: jm.bottleneck_assignment(c).bottleneck)(cost)
+    Array([[0., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 0.]], dtype=float32)
+
+    **Arguments:**
+
+    - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64 (bool and 8- and
+      16-bit integers are widened to int32). +inf forbids a pair (−inf when maximising).
+    - `maximize`: find the assignment whose least score is greatest instead; all inequalities are
+      reversed.
+    - `lexicographic`: of all such assignments, one whose costs in decreasing order (when
+      maximising, whose scores in increasing order) are lexicographically best: the second greatest
+      cost is least, too, then the third, and so on.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
+      row or column does not exist. Its costs may be anything, even NaN.
+    - `method`: the method of `solve_assignment` for the problems that are solved on the way, see
+      below.
+
+    **Returns:**
+
+    A [`BottleneckAssignment`][jaxmatch.BottleneckAssignment]. `bottleneck` is float32, or float64
+    under `jax_enable_x64` and for NumPy's float64 and int64, for any dtype of `cost`; int32 and
+    int64 are rounded to it.
+
+    **Status:** `OPTIMAL`; `INFEASIBLE` if the smaller side cannot be matched; `INVALID_COST` if an
+    unmasked cost is NaN or infinite on the wrong side. Integers of any size are solved, as no costs
+    are added. With `lexicographic`, `OVERFLOW` if a dual of the problems that are solved on the way
+    reaches 2^23 (2^52 under x64), which takes thousands of rows and equal costs.
+
+    **Certificate:** the rows of `row_cover` and the columns of `col_cover` contain all pairs that
+    cost less than `bottleneck`, and are fewer than an assignment has pairs (Kőnig). It does not
+    prove the lexicographic order. [`check_bottleneck`][jaxmatch.check_bottleneck] verifies it.
+
+    **Exact:** for the numbers passed in, and for denormal ones, too: costs are only compared. −0
+    and 0 are equal. For traced values, for what JAX makes of them: without x64 it rounds float64 to
+    float32.
+
+    **Deterministic:** the same call gives the same bits. Several assignments may have the same
+    bottleneck, or the same costs in the lexicographic order; another platform may find another.
+
+    **Gradient:** of `bottleneck`: 1 at the first pair in the order of rows whose cost is the
+    bottleneck, zero elsewhere. If several pairs have it, this is one of several supergradients.
+    Second derivatives are zero, and so are all gradients of a problem that is not `OPTIMAL`.
+
+    **Time and memory:** thresholds are bisected over the bits of the costs, with
+    `solve_assignment` for costs of 0 (up to the threshold) and 1. Bounds by the least costs of rows
+    and columns, raised by the covers of thresholds that were too low, leave 1 to about 12 such
+    problems, and never more than 8 and two for each bit. A batch takes as many turns as its slowest
+    problem, one native call each. `lexicographic` does this for each different cost of the
+    assignment that is found, and solves another such problem for each: up to n times the work. The
+    memory is 8 bytes for each cost (12 for 64-bit costs), twice as much with `lexicographic`.
+
+    **Raises:** `ValueError` for shapes that do not fit, unknown methods, sides that a named method
+    does not take, and integers that JAX would truncate to 32 bits; `TypeError` for other dtypes.
+
+    **Source:** Burkard, Dell'Amico and Martello, *Assignment Problems*, SIAM 2009, sections 6.2
+    (thresholds, duality) and 6.3 (lexicographic order). The levels of the latter are settled one
+    after the other. The fewest pairs of a level are the optimum of costs that are 1 at this level,
+    0 below and prohibitive above. By complementary slackness its optima are the assignments of
+    tight pairs alone (that match all vertices of the longer side whose dual is not 0), so that
+    exactly these pairs are kept for the next level. Lower bounds: Garfinkel, *An improved algorithm
+    for the bottleneck assignment problem*, Operations Research 19 (1971).
+    """
+    check_name("method", method, METHODS)
+    problem = as_problem(cost, row_mask, col_mask)
+    return _solve(
+        problem, maximize=bool(maximize), lexicographic=bool(lexicographic), method=method
+    )
+
+
+class _Critical(NamedTuple):
+    """The first pair in the order of rows whose cost is the bottleneck."""
+
+    row: Int[Array, "..."]
+    col: Int[Array, "..."]
+    exists: Bool[Array, "..."]
+
+
+@compiled(static_argnames=("maximize", "lexicographic", "method"))
+def _solve(
+    problem: AssignmentProblem, *, maximize: bool, lexicographic: bool, method: str
+) -> BottleneckAssignment:
+    def solve(problem: AssignmentProblem) -> BottleneckAssignment:
+        options = {"maximize": maximize, "lexicographic": lexicographic, "method": method}
+        res, critical = _solved(lax.stop_gradient(problem), **options)
+        value = envelope_value(res.bottleneck, problem.cost, critical, _value_jvp)
+        return res.replace(bottleneck=value)
+
+    return over_batch_shards(solve, problem, core_dims=2)
+
+
+def _solved(
+    problem: AssignmentProblem, *, maximize: bool, lexicographic: bool, method: str
+) -> tuple[BottleneckAssignment, _Critical]:
+    cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
+    *batch, n, m = cost.shape
+    rows = jnp.ones_like(cost, bool, shape=(*batch, n)) if row_mask is None else row_mask
+    cols = jnp.ones_like(cost, bool, shape=(*batch, m)) if col_mask is None else col_mask
+    sides = Sides(rows, cols, problem.masks)
+    empty = jnp.minimum(*sides.counts) == 0
+    if min(n, m) == 0:
+        return _without_pairs(sides, empty, maximize)
+    key, most, invalid = _keys(cost, rows[..., :, None] & cols[..., None, :], maximize)
+    start, solve = first(key, most, sides), partial(METHODS[method], maximize=False)
+    skip, overflow = empty | invalid, jnp.zeros_like(empty)
+    if lexicographic:
+        end = find_lexicographic(start, key, sides, skip, solve)
+        search, proof, overflow = end.search, end.proof, end.overflow
+    else:
+        search = find(start, key, sides, skip, solve)
+        proof = search.bound
+
+    status = jnp.where(search.found, Status.OPTIMAL, Status.INFEASIBLE)
+    status = jnp.where(overflow, Status.OVERFLOW, status)
+    status = jnp.where(empty, Status.OPTIMAL, status)
+    status = jnp.where(invalid, Status.INVALID_COST, status).astype(jnp.int32)
+    solved = status == Status.OPTIMAL
+    proved = (solved & ~empty)[..., None]
+    value = as_numbers(proof.least, cost.dtype, maximize)
+    value = jnp.where(empty, jnp.inf if maximize else -jnp.inf, value)
+    res = BottleneckAssignment(
+        col4row=jnp.where(proved, search.pairs.col4row, -1),
+        row4col=jnp.where(proved, search.pairs.row4col, -1),
+        bottleneck=jnp.where(solved, value, jnp.nan),
+        row_cover=proved & rows & proof.row_cover,
+        col_cover=proved & cols & proof.col_cover,
+        status=status,
+    )
+    return res, _critical(key, proof.least, res)
+
+
+def _without_pairs(
+    sides: Sides, empty: Bool[Array, "..."], maximize: bool
+) -> tuple[BottleneckAssignment, _Critical]:
+    zero = jnp.zeros_like(empty, jnp.int32)
+    res = BottleneckAssignment(
+        col4row=sides.rows.astype(jnp.int32) * 0 - 1,
+        row4col=sides.cols.astype(jnp.int32) * 0 - 1,
+        bottleneck=jnp.full_like(zero, jnp.inf if maximize else -jnp.inf, result_float()),
+        row_cover=sides.rows & False,
+        col_cover=sides.cols & False,
+        status=zero + Status.OPTIMAL,
+    )
+    return res, _Critical(zero, zero, ~empty)
+
+
+def _keys(
+    cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool
+) -> tuple[Int[Array, "... n m"], Int[Array, "..."], Bool[Array, "..."]]:
+    """The keys, the greatest integer where a pair is forbidden; the greatest key of the others;
+    and whether a cost is invalid."""
+    key, invalid = as_keys(cost, maximize), jnp.zeros_like(exists[..., 0, 0])
+    least, never = jnp.iinfo(key.dtype).min, jnp.iinfo(key.dtype).max
+    if jnp.issubdtype(cost.dtype, jnp.floating):
+        unbounded = jnp.inf if maximize else -jnp.inf
+        invalid = (exists & (jnp.isnan(cost) | (cost == unbounded))).any(-2).any(-1)
+        exists = exists & jnp.isfinite(cost)
+    most = jnp.where(exists, key, least).max(-2).max(-1)
+    return jnp.where(exists, key, never), most, invalid
+
+
+def _critical(
+    key: Int[Array, "... n m"], least: Int[Array, "..."], res: BottleneckAssignment
+) -> _Critical:
+    own = own_keys(key, Pairs(res.col4row, res.row4col))
+    is_critical = (res.col4row >= 0) & (own == least[..., None])
+    row = jnp.argmax(is_critical, -1).astype(jnp.int32)
+    col = jnp.take_along_axis(res.col4row, row[..., None], -1)[..., 0]
+    return _Critical(row, jnp.maximum(col, 0), is_critical.any(-1))
+
+
+def _value_jvp(
+    cost: Num[Array, "... n m"], tangent: Array, critical: _Critical
+) -> Float[Array, "..."]:
+    if is_constant(tangent) or not cost.size:
+        return jnp.zeros_like(critical.exists, result_float())
+    flat = tangent.reshape(*tangent.shape[:-2], -1)
+    at = critical.row * cost.shape[-1] + critical.col
+    own = jnp.take_along_axis(flat, at[..., None], -1)
+    return sum_where(critical.exists[..., None], own)
