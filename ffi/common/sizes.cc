@@ -9,6 +9,7 @@
 #include "k_best/cuda/workspace.h"
 #include "matching/cuda/layout.h"
 #include "perturbed/cuda/layout.h"
+#include "sparse_assignment/cuda/workspace.h"
 #include "transport/cuda/workspace.h"
 
 namespace jaxmatch {
@@ -40,6 +41,7 @@ extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t
       find(k_best::kSizes, name, arguments, &size) ||
       find(matching::kSizes, name, arguments, &size) ||
       find(perturbed::kSizes, name, arguments, &size) ||
+      find(sparse_assignment::kSizes, name, arguments, &size) ||
       find(transport::kSizes, name, arguments, &size);
   return size;
 }

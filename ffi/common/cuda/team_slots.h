@@ -1,0 +1,16 @@
+// What the blocks of a team exchange.
+#ifndef JAXMATCH_CUDA_TEAM_SLOTS_H_
+#define JAXMATCH_CUDA_TEAM_SLOTS_H_
+
+#include <cstdint>
+
+namespace jaxmatch::team {
+
+constexpr int kMostBlocks = 256;  // of a problem
+
+// Of reductions over blocks.
+using Slots = uint64_t[2][kMostBlocks];
+
+}  // namespace jaxmatch::team
+
+#endif  // JAXMATCH_CUDA_TEAM_SLOTS_H_

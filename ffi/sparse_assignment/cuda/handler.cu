@@ -1,0 +1,91 @@
+// The target jaxmatch_sparse_assignment on CUDA: a team of blocks for each problem of the batch.
+#include <algorithm>
+
+#include "common/cuda/check.h"
+#include "common/cuda/cooperative_launch.h"
+#include "sparse_assignment/cuda/decode.h"
+#include "sparse_assignment/cuda/team.cuh"
+
+namespace jaxmatch::sparse_assignment {
+namespace {
+
+// As many blocks for each problem as it has work for, but no more than run at once: they wait for
+// each other at barriers.
+int blocks_of_each(const Batch& batch, int multiprocessors) {
+  constexpr int64_t kWork = 1 << 12;  // edges and vertices of a block, at least
+  const SparseProblem& p = batch.first;
+  const int64_t useful = (p.capacity + p.n + p.m) / kWork;
+  const int64_t most =
+      std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
+  return int(std::max<int64_t>(1, std::min(useful, most)));
+}
+
+template <int kThreads>
+ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, const GpuLimits& gpu) {
+  const SparseProblem& p = batch.first;
+  int64_t shared_bytes = sizeof(Shared<kThreads>);
+  const int64_t state_bytes =
+      Workspace(nullptr, p.n, p.m, p.capacity).move_state(nullptr, p.capacity);
+  work.state_in_shared = work.blocks == 1 && shared_bytes + state_bytes <= gpu.shared_bytes;
+  if (work.state_in_shared) shared_bytes += state_bytes;
+  const SparseKernel kernel = pick_sparse_kernel<kThreads>();
+  const void* const address = reinterpret_cast<const void*>(kernel);
+  if (work.blocks == 1) {
+    JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
+    constexpr int64_t kMost = 1 << 30;  // blocks of a launch
+    for (int64_t first = 0; first < batch.size; first += kMost) {
+      SparseBatch part = work;
+      part.first = problem_of(batch.first, first);
+      part.workspace += first * work.workspace_bytes;
+      const unsigned count = unsigned(std::min(batch.size - first, kMost));
+      kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(part);
+      JAXMATCH_CUDA_CHECK(cudaGetLastError());
+    }
+    return ffi::Error::Success();
+  }
+  // The counts of arrivals at barriers begin at zero.
+  JAXMATCH_CUDA_CHECK(cudaMemset2DAsync(work.workspace, size_t(work.workspace_bytes), 0,
+                                        sizeof(uint64_t), size_t(batch.size), stream));
+  void* arguments[] = {&work};
+  JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, kThreads,
+                                         arguments, shared_bytes, gpu.shared_bytes));
+  return ffi::Error::Success();
+}
+
+ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
+                            ffi::Dictionary attributes) {
+  Attributes given("jaxmatch_sparse_assignment", attributes);
+  const auto decoded = decode_sparse_assignment(args, rets, given);
+  if (!decoded.has_value()) return decoded.error();
+  const Batch& batch = *decoded;
+  const SparseProblem& p = batch.first;
+  if (batch.size == 0) return ffi::Error::Success();
+  if (!p.col_ptr || !p.row_ind) return given.error("the edges by columns are missing");
+  const auto workspace = assignment::result_at(rets, kNumResults);
+  if (!workspace) return given.error("a result for the workspace is missing");
+  const int64_t bytes = Workspace(nullptr, p.n, p.m, p.capacity).bytes;
+  if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
+    return given.error("the result for the workspace is too small");
+  }
+  GpuLimits gpu;
+  JAXMATCH_CUDA_CHECK(gpu.query());
+  SparseBatch work{};
+  work.first = p;
+  work.blocks = blocks_of_each(batch, gpu.multiprocessors);
+  work.workspace = static_cast<char*>(workspace->untyped_data());
+  work.workspace_bytes = bytes;
+  const bool small = work.blocks == 1 && batch.size > gpu.multiprocessors;
+  return small ? launch<kFewThreads>(stream, batch, work, gpu)
+               : launch<kManyThreads>(stream, batch, work, gpu);
+}
+
+}  // namespace
+}  // namespace jaxmatch::sparse_assignment
+
+JAXMATCH_HANDLER(jaxmatch_sparse_assignment, jaxmatch::sparse_assignment::SparseAssignment,
+                 xla::ffi::Ffi::Bind()
+                     .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
+                     .RemainingArgs()
+                     .RemainingRets()
+                     .Attrs(),
+                 {xla::ffi::Traits::kCmdBufferCompatible});

@@ -1,0 +1,30 @@
+// The kernels of sparse assignment.
+#ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNELS_H_
+#define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNELS_H_
+
+#include <cstdint>
+
+#include "sparse_assignment/problem.h"
+
+namespace jaxmatch::sparse_assignment {
+
+// The first problem of a batch, and the memory of all.
+struct SparseBatch {
+  SparseProblem first;
+  int blocks;  // of each problem
+  bool state_in_shared;
+  char* workspace;
+  int64_t workspace_bytes;  // of each problem
+};
+
+using SparseKernel = void (*)(SparseBatch);
+
+// With so many threads in a block: few for many small problems.
+constexpr int kManyThreads = 1024, kFewThreads = 256;
+
+template <int kThreads>
+SparseKernel pick_sparse_kernel();
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNELS_H_

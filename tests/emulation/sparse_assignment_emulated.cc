@@ -1,0 +1,71 @@
+// The CUDA kernel of sparse assignment, run on the CPU: one C function for
+// tests/emulation/test_sparse_assignment_emulated.py.
+#include <algorithm>
+
+#include "cuda_emulator.h"
+
+#define JAXMATCH_EMULATED
+
+inline void __threadfence() {}
+
+namespace jaxmatch {
+inline void atomic_add_release(uint64_t* at, uint64_t x) { *at += x; }
+inline uint64_t load_acquire(const uint64_t* at) {
+  emulator::yield();
+  return *at;
+}
+}  // namespace jaxmatch
+
+// The emulator comes first.
+#include "sparse_assignment/cuda/kernel.cuh"
+
+namespace jaxmatch::assignment {
+char shared_memory[96 << 10] __attribute__((aligned(16)));
+}  // namespace jaxmatch::assignment
+
+namespace {
+
+template <int kThreads>
+void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, int blocks,
+         void* workspace, int64_t bytes, unsigned seed) {
+  using namespace jaxmatch::sparse_assignment;
+  using jaxmatch::assignment::shared_memory;
+  SparseBatch batch{};
+  batch.first = first;
+  batch.blocks = blocks;
+  batch.workspace = static_cast<char*>(workspace);
+  batch.workspace_bytes = bytes;
+  const int64_t state =
+      Workspace(nullptr, first.n, first.m, first.capacity).move_state(nullptr, first.capacity);
+  const int64_t all_bytes = int64_t(sizeof(Shared<kThreads>)) + state;
+  batch.state_in_shared =
+      blocks == 1 && seed % 2 == 0 && all_bytes <= int64_t(sizeof shared_memory);
+  for (int64_t k = 0; k < size; ++k) {
+    *Workspace(batch.workspace + k * bytes, first.n, first.m, first.capacity).arrivals = 0;
+  }
+  std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
+  const SparseKernel kernel = pick_sparse_kernel<kThreads>();
+  const unsigned all = unsigned(size) * unsigned(blocks);
+  if (blocks == 1) {
+    emulator::launch(all, kThreads, seed, [&] { kernel(batch); });
+  } else {
+    emulator::launch_together(all, kThreads, seed, shared_memory, sizeof(Shared<kThreads>),
+                              [&] { kernel(batch); });
+  }
+}
+
+}  // namespace
+
+// `blocks` of each problem.
+extern "C" void emulate_sparse_assignment(const jaxmatch::sparse_assignment::SparseProblem* first,
+                                          int64_t size, int blocks, int threads, void* workspace,
+                                          int64_t bytes, unsigned seed) {
+  switch (threads) {
+    case 64:
+      return run<64>(*first, size, blocks, workspace, bytes, seed);
+    case 256:
+      return run<256>(*first, size, blocks, workspace, bytes, seed);
+    default:
+      return run<1024>(*first, size, blocks, workspace, bytes, seed);
+  }
+}
