@@ -66,6 +66,6 @@ extern "C" void emulate_sparse_assignment(const jaxmatch::sparse_assignment::Spa
     case 256:
       return run<256>(*first, size, blocks, workspace, bytes, seed);
     default:
-      return run<1024>(*first, size, blocks, workspace, bytes, seed);
+      return run<512>(*first, size, blocks, workspace, bytes, seed);
   }
 }

@@ -24,7 +24,7 @@ struct Auction {
   static constexpr int kRoundBits = 17, kVertexBits = 31;
   static constexpr int kFactorBits = 3;  // of epsilon, from scale to scale
   static constexpr int kDeepBits = 8;    // prices may fall by so many powers of two of epsilon
-  // One block goes on alone with so few free vertices, until there are four times as many.
+  // One block goes on alone once so few vertices are free: a round never frees more.
   static constexpr int32_t kFew = 256;
 
   // The count of a round; that of the next one is cleared in it.
@@ -86,22 +86,30 @@ struct Auction {
     return (rest << 16 | (0xffff - size)) << kVertexBits | uint64_t(x);
   }
 
+  // The price that x bids. False if it has no way to be matched.
+  __device__ bool level_of(const TwoLeast& two, Price& level, Price& more, bool& falls_far) const {
+    const Price epsilon = Price(1) << g.epsilon;
+    if (two.least >= kMostReduced || (!g.c.doubled && two.least > 4 * g.c.big())) return false;
+    more = (two.next < kMostReduced ? two.next - two.least : epsilon << kFactorBits) + epsilon;
+    level = w.price[two.right] - more;
+    falls_far = level < -(epsilon << kDeepBits);
+    return true;
+  }
+
   // Bid k of a round, by x.
   __device__ void bid(int64_t k, int32_t x, const TwoLeast& two) const {
-    const Price epsilon = Price(1) << g.epsilon;
-    if (two.least >= kMostReduced || (!g.c.doubled && two.least > 4 * g.c.big())) {
+    Price level, more;
+    bool falls_far;
+    if (!level_of(two, level, more, falls_far)) {
       w.target[k] = kNone;
       w.control->stuck = 1;
       return;
     }
-    const Price gain = two.next < kMostReduced ? two.next - two.least : epsilon << kFactorBits;
-    const int32_t y = two.right;
-    const Price level = w.price[y] - gain - epsilon;
-    w.target[k] = y;
+    w.target[k] = two.right;
     w.level[k] = level;
-    if (level < -(epsilon << kDeepBits)) w.control->deep = 1;
-    atomicMin(reinterpret_cast<unsigned long long*>(&w.best[y]),
-              (unsigned long long)(key_of(gain + epsilon, x)));
+    if (falls_far) w.control->deep = 1;
+    atomicMin(reinterpret_cast<unsigned long long*>(&w.best[two.right]),
+              (unsigned long long)(key_of(more, x)));
   }
 
   // All `count` vertices of the list bid.
@@ -137,9 +145,13 @@ struct Auction {
     });
   }
 
+  __device__ void clear_keys() const {
+    team.each(g.c.vertices, [&](int64_t y) { w.best[y] = ~uint64_t(0); });
+  }
+
   __device__ void play_round(int32_t count) {
     if (turn % (1 << kRoundBits) == 0) {
-      team.each(g.c.vertices, [&](int64_t y) { w.best[y] = ~uint64_t(0); });
+      clear_keys();
       team.sync();
     }
     bid_all(count);
@@ -156,16 +168,94 @@ struct Auction {
   // Whether it is time to look at prices that fell far.
   __device__ bool must_raise(bool first) const { return first && deep && turn % 32 == 0; }
 
+  // The bid of one free vertex, by one warp.
+  __device__ void bid_with(Token& token) {
+    const int32_t x = token.left;
+    const TwoLeast two = g.two_least(x, team.lane(), kWarpSize, true);
+    if (team.lane() != 0) return;
+    Price level, more;
+    bool falls_far;
+    if (!level_of(two, level, more, falls_far)) {
+      token.right = token.owner = kNone;
+      team.s.stuck = 1;
+      return;
+    }
+    token.owner = w.owner[two.right];
+    token.right = two.right;
+    token.level = level;
+    token.key = key_of(more, x);
+    if (falls_far) team.s.deep = 1;
+  }
+
+  // Decides the bids of a round, a lane for each. By one warp.
+  __device__ void take_tokens(int32_t count) {
+    const bool there = team.lane() < count;
+    const Token own = there ? team.s.token[team.lane()] : Token{};
+    bool wins = there && own.right != kNone;
+    for (int32_t k = 0; k < count; ++k) {
+      const int32_t right = __shfl_sync(kAllLanes, own.right, k);
+      const uint64_t key = __shfl_sync(kAllLanes, own.key, k);
+      wins = wins && !(right == own.right && key < own.key);
+    }
+    const int32_t free = wins ? own.owner : own.left;
+    if (wins) {
+      w.owner[own.right] = own.left;
+      w.mate[own.left] = own.right;
+      w.price[own.right] = own.level;
+      if (free != kNone) w.mate[free] = kNone;
+    }
+    const unsigned lanes = __ballot_sync(kAllLanes, there && free != kNone);
+    if (there && free != kNone) {
+      team.s.token[__popc(lanes & lanes_below(team.lane()))].left = free;
+    }
+    if (team.lane() == 0) team.s.tokens = __popc(lanes);
+  }
+
+  // Rounds of one block with a warp for each free vertex, without lists and atomic operations.
+  __device__ void play_tokens(int32_t count, int64_t most, bool first) {
+    const int32_t begun = turn >> kRoundBits;
+    const int warp = team.warp_of_block();
+    if (int32_t(threadIdx.x) < count) team.s.token[threadIdx.x].left = list(turn)[threadIdx.x];
+    team.one([&] {
+      team.s.stuck = 0;
+      team.s.deep = deep;
+    });
+    team.sync();
+    do {
+      if (warp < count) bid_with(team.s.token[warp]);
+      team.sync();
+      if (warp == 0) take_tokens(count);
+      bids += count;
+      ++turn;
+      stuck = team.s.stuck != 0;
+      deep = team.s.deep != 0;
+      team.sync();
+      count = team.s.tokens;
+    } while (count > 0 && bids <= most && !stuck && !must_raise(first));
+    team.sync();
+    if (int32_t(threadIdx.x) < count) list(turn)[threadIdx.x] = team.s.token[threadIdx.x].left;
+    team.one([&] {
+      listed(turn) = count;
+      w.control->deep = deep;
+    });
+    // Keys begin anew.
+    if (turn >> kRoundBits != begun) clear_keys();
+    team.sync();
+  }
+
   // Rounds of one block, while few are free.
   __device__ void play_alone(int64_t most, bool first) {
     if (team.rank == 0) {
-      Auction one{team.alone(), g, w, width, turn, bids};
-      for (;;) {
+      Auction one{team.alone(), g, w, width, turn, bids, stuck, deep};
+      do {
         const int32_t count = one.listed(one.turn);
-        if (count == 0 || count > 4 * kFew || one.bids > most) break;
-        if (one.stuck || one.must_raise(first)) break;
-        one.play_round(count);
-      }
+        if (count == 0) break;
+        if (count <= Team::kTeamWarps) {
+          one.play_tokens(count, most, first);
+        } else {
+          one.play_round(count);
+        }
+      } while (one.bids <= most && !one.stuck && !one.must_raise(first));
       team.one([&] { w.control->alone = {one.bids, one.turn, one.stuck, one.deep}; });
     }
     team.sync();
@@ -194,7 +284,7 @@ struct Auction {
       if (stuck || bids > most) return false;
       if (count == 0) return true;
       if (must_raise(first)) raise();
-      if (team.blocks > 1 && count <= kFew) {
+      if (count <= kFew) {
         play_alone(most, first);
       } else {
         play_round(count);

@@ -12,9 +12,18 @@ using assignment::kAllLanes, assignment::kWarpSize, assignment::lanes_below;
 
 constexpr int32_t kNone = -1;  // no vertex, edge or pair
 
+// The bid of a free vertex, while few are free.
+struct alignas(16) Token {
+  Price level;
+  uint64_t key;
+  int32_t left, right, owner;  // the owner is that of the right vertex
+};
+
 // In the shared memory of a block.
 template <int kThreads>
 struct alignas(16) Shared {
+  Token token[kThreads / kWarpSize];
+  int32_t tokens, stuck, deep;
   uint64_t slots[2][kThreads / kWarpSize];
   uint64_t barriers;  // that the block has passed
   SparseProblem problem;
