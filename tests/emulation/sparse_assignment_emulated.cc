@@ -63,8 +63,8 @@ extern "C" void emulate_sparse_assignment(const jaxmatch::sparse_assignment::Spa
   switch (threads) {
     case 64:
       return run<64>(*first, size, blocks, workspace, bytes, seed);
-    case 256:
-      return run<256>(*first, size, blocks, workspace, bytes, seed);
+    case 128:
+      return run<128>(*first, size, blocks, workspace, bytes, seed);
     default:
       return run<512>(*first, size, blocks, workspace, bytes, seed);
   }

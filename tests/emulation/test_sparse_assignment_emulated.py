@@ -384,5 +384,5 @@ def test_wide_blocks(library, blocks):
     """As many threads as on a GPU."""
     random, graph, count = random_graph(12, (80, 80), 6)
     cost = random.integers(1, 10**6, (1, count)).astype(np.int32)
-    found = check(library, graph, cost, threads=512 if blocks == 2 else 256, blocks=(1, blocks))
+    found = check(library, graph, cost, threads=512 if blocks == 2 else 128, blocks=(1, blocks))
     assert_same_bits(found, solve(library, graph, cost))

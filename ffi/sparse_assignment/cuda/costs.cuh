@@ -122,7 +122,7 @@ struct CostReader {
     });
   }
 
-  __device__ CostSummary summarize(int width) const {
+  __device__ __noinline__ CostSummary summarize(int width) const {
     CostSummary own;
     const auto include = [&](const void* array, Dtype dtype, int64_t k, bool is_edge) {
       const double x = real_at(array, dtype, k);
@@ -151,7 +151,7 @@ struct CostReader {
   }
 
   // Chooses the unit. False if integers do not fit.
-  __device__ bool choose(Scaling& c, const CostSummary& found, bool doubled) const {
+  __device__ __noinline__ bool choose(Scaling& c, const CostSummary& found, bool doubled) const {
     const double size = found.size(), shorter = double(min(p.n, p.m));
     const double terms = 2 * (p.unmatched_cost ? double(p.n + p.m) : shorter) + 1;
     c.integers = is_integer(p.cost_dtype);
@@ -196,7 +196,7 @@ struct CostReader {
   }
 
   // Writes w.units. Returns whether some cost was rounded.
-  __device__ bool write_units(const Scaling& c, int width) const {
+  __device__ __noinline__ bool write_units(const Scaling& c, int width) const {
     bool rounded = false;
     each_by_group(team, p.n, width, [&](int64_t i, int lane, bool exists) {
       if (!exists) return;
@@ -211,7 +211,7 @@ struct CostReader {
   }
 
   // Writes w.stay for the doubled graph. `rows`, `cols`: the numbers of unmasked ones.
-  __device__ bool write_stays(const Scaling& c, int64_t rows, int64_t cols) const {
+  __device__ __noinline__ bool write_stays(const Scaling& c, int64_t rows, int64_t cols) const {
     bool rounded = false;
     const bool all_rows = p.cardinality == Cardinality::kMaximum || rows <= cols;
     const bool all_cols = p.cardinality != Cardinality::kMaximum && cols <= rows;

@@ -169,7 +169,8 @@ struct Finish {
     return all.value();
   }
 
-  __device__ void run(bool rounded, int64_t terms) {
+  // Called, as all that is not a round: else its registers would be taken from those of rounds.
+  __device__ __noinline__ void run(bool rounded, int64_t terms) {
     round_prices();
     const bool fails = price_left();
     if (fails && p.cardinality != Cardinality::kMaximum) {

@@ -11,7 +11,7 @@ namespace jaxmatch::sparse_assignment {
 // True if all pointers and indices stay within the arrays. That the two directions name the same
 // edges is not checked: a copy of an edge that is missing makes a result worse, never wrong.
 template <class Team>
-__device__ bool is_walkable(const Team& team, const SparseProblem& p) {
+__device__ __noinline__ bool is_walkable(const Team& team, const SparseProblem& p) {
   const auto are_pointers = [&](const int32_t* ptr, int64_t count) {
     bool wrong = ptr[0] != 0 || ptr[count] > p.capacity;
     team.each(count, [&](int64_t k) { wrong |= ptr[k] > ptr[k + 1]; });
@@ -35,8 +35,8 @@ __device__ inline int width_for(int64_t edges, int64_t vertices) {
 
 // Sets the prices from duals, if they are given and finite. Returns whether they are.
 template <class Team>
-__device__ bool start_prices(const Team& team, const SparseProblem& p, const Workspace& w,
-                             const Scaling& c) {
+__device__ __noinline__ bool start_prices(const Team& team, const SparseProblem& p,
+                                          const Workspace& w, const Scaling& c) {
   bool usable = p.start_dual != nullptr;
   const auto units = [&](int64_t j) {
     const double dual = real_at(p.start_dual, p.result_dtype, j);
@@ -101,7 +101,7 @@ __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace&
 }
 
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, kManyThreads / kThreads)
     sparse_kernel(const __grid_constant__ SparseBatch batch) {
   using Memory = Shared<kThreads>;
   Memory& shared = *reinterpret_cast<Memory*>(assignment::shared_memory);

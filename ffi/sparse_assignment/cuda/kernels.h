@@ -20,7 +20,7 @@ struct SparseBatch {
 using SparseKernel = void (*)(SparseBatch);
 
 // With so many threads in a block: few for many small problems.
-constexpr int kManyThreads = 512, kFewThreads = 256;
+constexpr int kManyThreads = 512, kFewThreads = 128;
 
 template <int kThreads>
 SparseKernel pick_sparse_kernel();

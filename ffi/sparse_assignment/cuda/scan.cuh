@@ -34,6 +34,7 @@ struct TwoLeast {
   }
   // Of `width` consecutive lanes; each gets it. Called by all lanes.
   __device__ void merge(int width) {
+#pragma unroll 1
     for (int step = width / 2; step > 0; step /= 2) {
       const Price x = shuffle_xor(least, step), second = shuffle_xor(next, step);
       const int32_t y = __shfl_xor_sync(kAllLanes, right, step);
@@ -44,6 +45,7 @@ struct TwoLeast {
 };
 
 __device__ inline Price least_of_group(Price x, int width) {
+#pragma unroll 1
   for (int step = width / 2; step > 0; step /= 2) {
     const Price other = shuffle_xor(x, step);
     x = other < x ? other : x;
@@ -75,6 +77,7 @@ struct Graph {
   __device__ void each_edge(int32_t x, int lane, int width, const F& f) const {
     if (is_row(x)) {
       const int64_t last = p.row_ptr[x + 1];
+#pragma unroll 1
       for (int64_t k = p.row_ptr[x] + lane; k < last; k += width) {
         const int64_t units = w.units[k];
         const int32_t y = p.col_ind[k];
@@ -83,6 +86,7 @@ struct Graph {
     } else {
       const int32_t j = x - int32_t(p.n);
       const int64_t last = p.col_ptr[j + 1];
+#pragma unroll 1
       for (int64_t k = p.col_ptr[j] + lane; k < last; k += width) {
         f(p.row_ind[k] + int32_t(p.m), Price(0), kNone);
       }
