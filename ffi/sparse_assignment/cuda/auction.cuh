@@ -20,10 +20,12 @@ struct Auction {
   int32_t turn = 0;                  // rounds so far
   int64_t bids = 0;                  // of all rounds
   bool stuck = false, deep = false;  // as of the last round, see Control
+  int far = 0;                       // prices may fall by this power of two
 
   static constexpr int kRoundBits = 17, kVertexBits = 31;
   static constexpr int kFactorBits = 3;  // of epsilon, from scale to scale
-  static constexpr int kDeepBits = 8;    // prices may fall by so many powers of two of epsilon
+  // Prices may fall by so many powers of two of epsilon, and of the range of costs.
+  static constexpr int kDeepBits = 8, kDeepRangeBits = 3;
   // One block goes on alone once so few vertices are free: a round never frees more.
   static constexpr int32_t kFew = 256;
 
@@ -92,7 +94,7 @@ struct Auction {
     if (two.least >= kMostReduced || (!g.c.doubled && two.least > 4 * g.c.big())) return false;
     more = (two.next < kMostReduced ? two.next - two.least : epsilon << kFactorBits) + epsilon;
     level = w.price[two.right] - more;
-    falls_far = level < -(epsilon << kDeepBits);
+    falls_far = level < -(Price(1) << max(g.epsilon + kDeepBits, far));
     return true;
   }
 
@@ -246,7 +248,7 @@ struct Auction {
   // Rounds of one block, while few are free.
   __device__ void play_alone(int64_t most, bool first) {
     if (team.rank == 0) {
-      Auction one{team.alone(), g, w, width, turn, bids, stuck, deep};
+      Auction one{team.alone(), g, w, width, turn, bids, stuck, deep, far};
       do {
         const int32_t count = one.listed(one.turn);
         if (count == 0) break;
@@ -292,9 +294,10 @@ struct Auction {
     }
   }
 
-  // From `range`, the power of two of the greatest difference of costs in units.
-  __device__ bool hold(int range) {
-    g.epsilon = max(range + g.c.shift - kFactorBits, kLastEpsilon);
+  // From `first`, a power of two of units. That of the greatest difference of costs is `range`.
+  __device__ bool hold(int first, int range) {
+    g.epsilon = max(first + g.c.shift, kLastEpsilon);
+    far = range + g.c.shift + kDeepRangeBits;
     clear();
     if (!play(true)) return false;
     while (g.epsilon > kLastEpsilon) {

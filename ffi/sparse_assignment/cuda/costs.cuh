@@ -210,6 +210,29 @@ struct CostReader {
     return team.any(rounded);
   }
 
+  // The power of two of the mean difference between the cost of an edge and the least of its row,
+  // in units: more telling than the range, which a few edges determine. `range` if there is none.
+  __device__ __noinline__ int mean_excess(const Scaling& c, int width, int range) const {
+    const int shift = max(c.bits - 30, 0);
+    int64_t sum = 0, count = 0;
+    each_by_group(team, p.n, width, [&](int64_t i, int lane, bool exists) {
+      const int64_t first = exists ? p.row_ptr[i] : 0, last = exists ? p.row_ptr[i + 1] : 0;
+      int64_t least = kForbidden;
+      for (int64_t k = first + lane; k < last; k += width) least = min(least, w.units[k]);
+      for (int step = width / 2; step > 0; step /= 2) {
+        least = min(least, __shfl_xor_sync(kAllLanes, least, step));
+      }
+      for (int64_t k = first + lane; k < last; k += width) {
+        if (w.units[k] == kForbidden) continue;
+        sum += (w.units[k] - least) >> shift;
+        ++count;
+      }
+    });
+    sum = team.sum(sum);
+    count = team.sum(count);
+    return sum > 0 ? ilogb(double(sum) / double(count)) + shift : range;
+  }
+
   // Writes w.stay for the doubled graph. `rows`, `cols`: the numbers of unmasked ones.
   __device__ __noinline__ bool write_stays(const Scaling& c, int64_t rows, int64_t cols) const {
     bool rounded = false;

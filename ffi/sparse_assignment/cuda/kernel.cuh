@@ -59,7 +59,9 @@ __device__ __noinline__ bool start_prices(const Team& team, const SparseProblem&
 
 template <class Team>
 __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace& w) {
-  constexpr int kWarmScales = 3;  // that a warm start leaves out
+  // Epsilon begins at so many powers of two below the mean excess of costs; later after a warm
+  // start.
+  constexpr int kFirstBits = 4, kFirstWarmBits = 10;
   team.one([&] { p.counts[kBids] = p.counts[kRounds] = 0; });
   if (!is_walkable(team, p)) return write_failure(team, p, kInvalidGraph);
   const int width = width_for(p.row_ptr[p.n], p.n > p.m ? p.n : p.m);
@@ -88,7 +90,8 @@ __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace&
     const bool warm = start_prices(team, p, w, c);
     Auction<Team> auction{team, Graph{p, w, c}, w, width, turn, bids};
     const int bits = range > 0 && range < __builtin_huge_val() ? ilogb(range) + 1 : 0;
-    const bool done = auction.hold(bits - (warm ? kWarmScales * auction.kFactorBits : 0));
+    const int mean = reader.mean_excess(c, width, bits);
+    const bool done = auction.hold(mean - (warm ? kFirstWarmBits : kFirstBits), bits);
     turn = auction.turn;
     bids = auction.bids;
     team.one([&] {
