@@ -4,7 +4,7 @@
 
 #include "assignment/decode.h"
 #include "common/limits.h"
-#include "sparse_assignment/operands.h"
+#include "sparse_assignment/problem.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -18,18 +18,25 @@ enum ResultIndex : size_t {
   kGap,
   kStatusAt,
   kCounts,
-  kNumResults,
+  kNumResults,  // a workspace follows on CUDA
 };
 
-constexpr Name<bool> kCardinalities[] = {{"full", false}, {"maximum", true}};
+constexpr Name<Cardinality> kCardinalities[] = {{"full", Cardinality::kFull},
+                                                {"maximum", Cardinality::kMaximum}};
+
+// The first problem of the batch.
+struct Batch {
+  int64_t size;
+  SparseProblem first;
+};
+
+constexpr size_t kFirst = 3;  // optional operand
 
 // All but the graph and its costs, which are three operands, or points and a radius.
-inline ffi::ErrorOr<SparseBatch> decode_options(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                                Attributes& given, int64_t n, int64_t m,
-                                                int64_t size) {
+inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                          Attributes& given, int64_t n, int64_t m, int64_t size) {
   using assignment::optional_operand, assignment::result_at;
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
-  constexpr size_t kFirst = 3;
   if (rets.size() < kNumResults) return wrong("the number of results is wrong");
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType real = dtype_at(kValue);
@@ -46,17 +53,17 @@ inline ffi::ErrorOr<SparseBatch> decode_options(ffi::RemainingArgs args, ffi::Re
   const auto unmatched = optional_operand(args, given, "unmatched_cost", real, kFirst);
   const auto unmatched_col = optional_operand(args, given, "unmatched_col_cost", real, kFirst);
   const auto start = optional_operand(args, given, "col_dual", real, kFirst);
-  SparseBatch batch{};
+  Batch batch{};
   batch.size = size;
   SparseProblem& p = batch.first;
   p.maximize = given.flag("maximize");
-  p.maximum = given.named("cardinality", kCardinalities);
+  p.cardinality = given.named("cardinality", kCardinalities);
   if (given.failed()) return ffi::Unexpected(given.error());
   if (n > JAXMATCH_LIMIT_MOST_VERTICES || m > JAXMATCH_LIMIT_MOST_VERTICES) {
     return wrong("more than 2^30 vertices a side");
   }
-  p.n = int32_t(n);
-  p.m = int32_t(m);
+  p.n = n;
+  p.m = m;
   const auto holds = [&](const auto& buffer, int64_t each) {
     return !buffer || int64_t(buffer->element_count()) == size * each;
   };
@@ -69,12 +76,12 @@ inline ffi::ErrorOr<SparseBatch> decode_options(ffi::RemainingArgs args, ffi::Re
     return buffer ? buffer->untyped_data() : nullptr;
   };
   const auto result = [&](size_t at) { return result_at(rets, at)->untyped_data(); };
-  p.row_mask = static_cast<const bool*>(data(row_mask));
-  p.col_mask = static_cast<const bool*>(data(col_mask));
-  p.unmatched = data(unmatched);
-  p.unmatched_col = data(unmatched_col);
+  p.row_mask = static_cast<const uint8_t*>(data(row_mask));
+  p.col_mask = static_cast<const uint8_t*>(data(col_mask));
+  p.unmatched_cost = data(unmatched);
+  p.unmatched_col_cost = data(unmatched_col);
   p.start_dual = data(start);
-  p.result_dtype = *dtype_of(real);
+  p.result_dtype = p.unmatched_dtype = p.unmatched_col_dtype = *dtype_of(real);
   p.col4row = static_cast<int32_t*>(result(kCol4Row));
   p.row4col = static_cast<int32_t*>(result(kRow4Col));
   p.edge = static_cast<int32_t*>(result(kEdge));
@@ -88,9 +95,9 @@ inline ffi::ErrorOr<SparseBatch> decode_options(ffi::RemainingArgs args, ffi::Re
 }
 
 // Operands: row pointers [..., n + 1] and columns [..., e] of one graph or of a batch of them,
-// costs [..., e], and the optional ones.
-inline ffi::ErrorOr<SparseBatch> decode_sparse(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                               Attributes& given) {
+// costs [..., e], and the optional ones, of which CUDA needs the other direction of the graph.
+inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                         Attributes& given) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto row_ptr = args.get<ffi::AnyBuffer>(0), col_ind = args.get<ffi::AnyBuffer>(1);
   const auto cost = args.get<ffi::AnyBuffer>(2);
@@ -110,13 +117,21 @@ inline ffi::ErrorOr<SparseBatch> decode_sparse(ffi::RemainingArgs args, ffi::Rem
   auto batch = decode_options(args, rets, given, n, m, batch_size(cost->dimensions(), 1));
   if (!batch.has_value()) return batch;
   SparseProblem& p = batch->first;
+  const auto col_ptr = assignment::optional_operand(args, given, "col_ptr", ffi::S32, kFirst);
+  const auto row_ind = assignment::optional_operand(args, given, "row_ind", ffi::S32, kFirst);
+  if (given.failed()) return ffi::Unexpected(given.error());
   p.capacity = last(*cost);
-  batch->shared = row_ptr->dimensions().size() == 1;
-  const int64_t graphs = batch->shared ? 1 : batch->size;
-  if (int64_t(row_ptr->element_count()) != graphs * (n + 1) ||
-      int64_t(col_ind->element_count()) != graphs * p.capacity) {
+  p.shared_graph = row_ptr->dimensions().size() == 1;
+  const int64_t graphs = p.shared_graph ? 1 : batch->size;
+  const auto holds = [&](const auto& buffer, int64_t each) {
+    return !buffer.has_value() || int64_t(buffer->element_count()) == graphs * each;
+  };
+  if (!holds(row_ptr, n + 1) || !holds(col_ind, p.capacity) || !holds(col_ptr, m + 1) ||
+      !holds(row_ind, p.capacity)) {
     return wrong("sizes that do not go together");
   }
+  if (col_ptr) p.col_ptr = static_cast<const int32_t*>(col_ptr->untyped_data());
+  if (row_ind) p.row_ind = static_cast<const int32_t*>(row_ind->untyped_data());
   p.row_ptr = static_cast<const int32_t*>(row_ptr->untyped_data());
   p.col_ind = static_cast<const int32_t*>(col_ind->untyped_data());
   p.cost = cost->untyped_data();

@@ -10,7 +10,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Counts of the work done, for tests.
+// Counts of the work done, for tests; on the CPU searches are counted in place of rounds.
 enum Count : int { kBids, kRounds, kNumCounts };
 
 enum class Cardinality : uint8_t { kFull, kMaximum };

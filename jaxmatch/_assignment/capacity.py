@@ -76,7 +76,7 @@ def solve_with_capacities(
         problem = as_capacity_problem(cost, *capacities, *others, place=place)
         if place.native:
             native = partial(transport, maximize=maximize, platform="cpu")
-            dense = partial(_with_dummies, maximize=maximize)
+            dense = partial(with_dummies, maximize=maximize)
             res = by_transport(native, dense, problem, as_plan=as_plan, xp=place.xp)
         else:
             res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
@@ -101,7 +101,7 @@ def _solve(
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
-        dense = partial(_with_dummies, maximize=maximize)
+        dense = partial(with_dummies, maximize=maximize)
         return by_transport(balanced, dense, problem, as_plan=as_plan)
 
     return over_batch_shards(solve, problem, core_dims=2)
@@ -202,7 +202,7 @@ def _total(x: Int[Array, "... k"], xp: Any) -> Int[Array, "... 1"]:
     return xp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
 
 
-def _with_dummies(
+def with_dummies(
     problem: CapacityProblem, units: Units, *, maximize: bool, xp: Any
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
     """The balanced problem; and whether its integer costs do not fit their dtype."""

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment import native_large
-from jaxmatch._assignment.capacity import _with_dummies, by_transport
+from jaxmatch._assignment.capacity import by_transport, with_dummies
 from jaxmatch._assignment.capacity_problem import CapacityProblem
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._common.promotion import common_dtype
@@ -207,7 +207,7 @@ def _by_units(
         TransportProblem(cost, rows, cols, row_mask, col_mask), unmatched_cost=r
     )
     native = partial(transport, maximize=maximize, platform=platform)
-    dense = partial(_with_dummies, maximize=maximize)
+    dense = partial(with_dummies, maximize=maximize)
     res = by_transport(native, dense, units, as_plan=False)
     assert isinstance(res, CapacitatedAssignment)
     return Assignment(

@@ -25,17 +25,13 @@ _IN_BOTH = (
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",
     "jaxmatch_perturbed_jvp",
+    "jaxmatch_sparse_assignment",
     "jaxmatch_transport",
     "jaxmatch_transport_points",
 )
 
-# On a GPU XLA generates noise as fast; for points and sparse costs there is no such engine yet.
-_ON_CPU = (
-    "jaxmatch_assignment_points",
-    "jaxmatch_near_assignment",
-    "jaxmatch_noise",
-    "jaxmatch_sparse_assignment",
-)
+# On a GPU XLA generates noise as fast; for points there are no such engines yet.
+_ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_near_assignment", "jaxmatch_noise")
 _TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": _IN_BOTH}
 
 # Other exported functions.

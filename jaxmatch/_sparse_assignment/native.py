@@ -9,6 +9,8 @@ import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._ffi.call import Result, names_of, native_call
+from jaxmatch._ffi.results import buffers
+from jaxmatch._ffi.sizes import size
 
 
 if TYPE_CHECKING:
@@ -33,10 +35,13 @@ def sparse_assignment(
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
     The graph has the batch dimensions of the costs, or none: then it is not copied. Returns also
-    the place of each row's pair in `graph.col_ind`, or −1, and the numbers of bids and of searches.
+    the place of each row's pair in `graph.col_ind`, or −1, and the numbers of bids and of searches
+    (on CUDA, of rounds).
     """
-    assert platform == "cpu"
+    by_cols = platform == "cuda"
     optional = {
+        "col_ptr": graph.col_ptr if by_cols else None,
+        "row_ind": graph.row_ind if by_cols else None,
         "row_mask": row_mask,
         "col_mask": col_mask,
         "unmatched_cost": unmatched_cost,
@@ -48,7 +53,8 @@ def sparse_assignment(
         [(graph.row_ptr, 1), (graph.col_ind, 1), (cost, 1)],
         optional,
         graph.shape,
-        shared=() if graph.batch_shape else range(2),
+        shared=() if graph.batch_shape else (0, 1, 3, 4) if by_cols else (0, 1),
+        workspace=[size("sparse_assignment.workspace", *graph.shape, cost.shape[-1])] * by_cols,
         maximize=maximize,
         cardinality=cardinality,
     )
@@ -83,6 +89,7 @@ def _call(
     optional: dict[str, Array | None],
     shape: tuple[int, int],
     shared: Sequence[int] = (),
+    workspace: Sequence[int] = (),
     **attributes: Any,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
     """Operands come with the number of their core dimensions."""
@@ -98,8 +105,9 @@ def _call(
         Result((), real),
         Result((), jnp.int32),
         Result((2,), jnp.int32),
+        *buffers(workspace),
     ]
-    col4row, row4col, edge, *numbers, counts = native_call(
+    col4row, row4col, edge, value, u, v, gap, status, counts, *_ = native_call(
         target,
         [x for x, _ in operands],
         results,
@@ -108,4 +116,4 @@ def _call(
         present=names_of(**optional),
         **attributes,
     )
-    return Assignment(col4row, row4col, *numbers), edge, counts
+    return Assignment(col4row, row4col, value, u, v, gap, status), edge, counts

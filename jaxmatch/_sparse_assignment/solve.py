@@ -97,12 +97,13 @@ def solve_sparse_assignment(
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
       row or column does not exist. The costs of its edges may be anything, even NaN.
     - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
-      ties may be broken differently. Duals that are not finite are ignored, and so are all by the
-      twin. No gradient flows through it.
+      ties may be broken differently. It helps where all rows and columns are matched; elsewhere a
+      CPU starts cold, for non-finite duals all do, and the twin always. No gradient flows through
+      it.
     - `method`: `"auto"` or `"xla"`, the pure-JAX twin for any platform. `"auto"` is a native solver
-      on CPU: bids, then shortest augmenting paths, one thread for each problem. On CUDA it makes
-      dense costs of problems with at most 128 rows and columns, in floats or, under
-      `jax_enable_x64`, int32, without `unmatched_col_cost`, for the kernel of
+      on CPU: bids, then shortest augmenting paths, one thread for each problem. On CUDA it is an
+      auction by blocks of the GPU; problems with at most 128 rows and columns, in floats or, under
+      `jax_enable_x64`, int32, without `unmatched_col_cost`, become dense, for the kernel of
       [`solve_assignment`][jaxmatch.solve_assignment]. Elsewhere it is the twin.
 
     **Returns:**
@@ -149,9 +150,9 @@ def solve_sparse_assignment(
     and integers that JAX would truncate to 32 bits.
 
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
-    linear assignment problems*, Computing 38 (1987). Bertsekas and Castañon, *A forward/reverse
-    auction algorithm for asymmetric assignment problems*, Computational Optimization and
-    Applications 1 (1992).
+    linear assignment problems*, Computing 38 (1987). Bertsekas, *The auction algorithm: a
+    distributed relaxation method for the assignment problem*, Annals of Operations Research 14
+    (1988).
     """
     check_name("method", method, METHODS)
     check_name("cardinality", cardinality, CARDINALITIES)
@@ -223,7 +224,7 @@ def _auto(
 ) -> Solution:
     """The native solver, on CUDA that of dense problems if they are small; else the twin."""
     options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
-    cuda = None
+    cuda = bind(_native, **options, platform="cuda")
     if dense.fits(graph, problem):
         cuda = bind(dense.solve, **options, platform="cuda")
     cpu = bind(_native, **options, platform="cpu")

@@ -132,6 +132,22 @@ def test_larger_square_problems(cardinality):
         assert counts[1] > 0
 
 
+def test_warm_starts():
+    """From its own duals an auction has little left to do; from any others the optimum is the
+    same."""
+    random = np.random.default_rng(8)
+    graph, cost, _ = sparse(random, 300, 300, 0.03, 0, 1000)
+    cost = cost.astype(np.int32)
+    cold, _, bids = solve(graph, cost)
+    assert cold.status == jm.Status.OPTIMAL
+    warm, _, fewer = solve(graph, cost, col_dual=cold.col_dual)
+    assert warm.cost == cold.cost and fewer[0] < bids[0] / 2
+    for duals in (random.normal(size=300) * 1e3, np.full(300, np.nan), np.full(300, 1e30)):
+        res, edge, _ = solve(graph, cost, col_dual=jnp.asarray(duals, cold.col_dual.dtype))
+        assert res.cost == cold.cost
+        assert_proved(graph, cost, res, edge, np.inf)
+
+
 def test_masks_and_invalid_costs():
     random = np.random.default_rng(5)
     for _ in range(40):

@@ -15,12 +15,14 @@ class Auction {
  public:
   explicit Auction(MatchingState& s) : s_(s), waiting_(size_t(s.c.rows)) {}
 
-  // Sets the prices, keeps the pairs that are exact, and the duals of these rows.
-  void hold() {
+  // Sets the prices, keeps the pairs that are exact, and the duals of these rows. Prices that are
+  // nearly right are a `warm` start, of the last scale alone.
+  void hold(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 4, kStop = 64, kMostBidsPerRow = 60;
     const int64_t range = spread();
     const int64_t last = std::max<int64_t>(range / (4 * int64_t(s_.c.rows)), 1);
-    for (int64_t epsilon = std::max<int64_t>(range / kFirst, 1);; epsilon /= kFactor) {
+    for (int64_t epsilon = warm ? last : std::max<int64_t>(range / kFirst, 1);;
+         epsilon /= kFactor) {
       epsilon = std::max(epsilon, last);
       begin(epsilon);
       const int64_t few = epsilon == last ? s_.c.rows / 1024 : s_.c.rows / kStop;

@@ -38,7 +38,8 @@ inline Choice best_of(const MatchingState& s, int32_t i) {
   return found;
 }
 
-// Returns the rows that stay free, in increasing order of their last bid.
+// Returns the rows that stay free: what they could take is held at the same price, or their bids
+// are used up.
 inline std::vector<int32_t> hold_bids(MatchingState& s) {
   constexpr int64_t kBidsPerRow = 16;
   std::vector<int32_t> waiting, left;

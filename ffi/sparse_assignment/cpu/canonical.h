@@ -16,7 +16,7 @@
 #include "common/cpu/index_checks.h"
 #include "common/float16.h"
 #include "common/status.h"
-#include "sparse_assignment/operands.h"
+#include "sparse_assignment/problem.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -69,13 +69,13 @@ class CanonicalForm {
   Status build() {
     if (!is_sound()) return kInvalidGraph;
     if (const Status status = summarize(); status != kOptimal) return status;
-    const bool gives_price = p_.unmatched != nullptr;
-    c_.transposed = !gives_price && !p_.maximum && exist_[0] > exist_[1];
-    c_.rows = c_.transposed ? p_.m : p_.n;
-    c_.cols = c_.transposed ? p_.n : p_.m;
+    const bool gives_price = p_.unmatched_cost != nullptr;
+    c_.transposed = !gives_price && !is_maximum() && exist_[0] > exist_[1];
+    c_.rows = int32_t(c_.transposed ? p_.m : p_.n);
+    c_.cols = int32_t(c_.transposed ? p_.n : p_.m);
     const bool all_exist = exist_[0] == p_.n && exist_[1] == p_.m;
-    c_.all_matched = !gives_price && !p_.maximum && all_exist && p_.n == p_.m && p_.n > 0;
-    c_.terms = gives_price ? int64_t(p_.n) + p_.m : std::min(p_.n, p_.m);
+    c_.all_matched = !gives_price && !is_maximum() && all_exist && p_.n == p_.m && p_.n > 0;
+    c_.terms = gives_price ? p_.n + p_.m : std::min(p_.n, p_.m);
     if (!choose_unit()) return kOverflow;
     set_stays();
     if (c_.transposed) {
@@ -88,17 +88,21 @@ class CanonicalForm {
   }
 
  private:
+  bool is_maximum() const { return p_.cardinality == Cardinality::kMaximum; }
   bool has_row(int64_t i) const { return !p_.row_mask || p_.row_mask[i]; }
   bool has_col(int64_t j) const { return !p_.col_mask || p_.col_mask[j]; }
   double sign() const { return p_.maximize ? -1 : 1; }
-  double row_price(int64_t i) const { return sign() * real_at(p_.unmatched, p_.result_dtype, i); }
+  double row_price(int64_t i) const {
+    return sign() * real_at(p_.unmatched_cost, p_.unmatched_dtype, i);
+  }
   double col_price(int64_t j) const {
-    return sign() * real_at(p_.unmatched_col, p_.result_dtype, j);
+    return sign() * real_at(p_.unmatched_col_cost, p_.unmatched_col_dtype, j);
   }
 
   bool is_sound() const {
     return p_.row_ptr[0] == 0 && is_non_decreasing(p_.row_ptr, 0, p_.n) &&
-           p_.row_ptr[p_.n] <= p_.capacity && are_below(p_.col_ind, 0, p_.row_ptr[p_.n], p_.m);
+           p_.row_ptr[p_.n] <= p_.capacity &&
+           are_below(p_.col_ind, 0, p_.row_ptr[p_.n], int32_t(p_.m));
   }
 
   void include(double x, bool* invalid) {
@@ -118,17 +122,17 @@ class CanonicalForm {
         if (has_col(p_.col_ind[k])) include(sign() * as_double(cost_[k]), &invalid);
       }
     }
-    if (p_.maximum) {
+    if (is_maximum()) {
       // Leaving a row outweighs every other difference. The price may exceed the range of doubles.
       const int shift = most_ > 0x1p900 ? 200 : 0;
-      const double least = (2.0 * std::min(p_.n, p_.m) + 1) * std::ldexp(most_, -shift);
+      const double least = (2.0 * double(std::min(p_.n, p_.m)) + 1) * std::ldexp(most_, -shift);
       if (least > 0) price_exponent_ = std::ilogb(least) + shift;
       if (least > std::ldexp(1, price_exponent_ - shift)) ++price_exponent_;
     }
-    for (int64_t i = 0; p_.unmatched && i < p_.n; ++i) {
+    for (int64_t i = 0; p_.unmatched_cost && i < p_.n; ++i) {
       if (has_row(i)) include(row_price(i), &invalid);
     }
-    for (int64_t j = 0; p_.unmatched_col && j < p_.m; ++j) {
+    for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
       if (has_col(j)) include(col_price(j), &invalid);
     }
     return invalid ? kInvalidCost : kOptimal;
@@ -136,13 +140,13 @@ class CanonicalForm {
 
   // The least unit for which sums along paths fit. False if integers do not fit.
   bool choose_unit() {
-    const double arcs = 2.0 * std::min(p_.n, p_.m) + 2;
-    double most = p_.maximum ? std::ldexp(1, price_exponent_) : most_;
+    const double arcs = 2.0 * double(std::min(p_.n, p_.m)) + 2;
+    double most = is_maximum() ? std::ldexp(1, price_exponent_) : most_;
     bool musts = false;
-    for (int64_t j = 0; p_.unmatched_col && j < p_.m; ++j) {
+    for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
       musts |= has_col(j) && col_price(j) == INFINITY;
     }
-    if (p_.unmatched_col) most *= 2;  // of a difference
+    if (p_.unmatched_col_cost) most *= 2;  // of a difference
     if (musts) most = most > 0 ? most * arcs * 2 : 1;
     if (std::is_integral_v<T> && whole_) {
       c_.scale = sign();
@@ -150,7 +154,7 @@ class CanonicalForm {
       return most * arcs <= kMostOnPath;
     }
     int bits = std::min(std::ilogb(kMostOnPath / arcs), kMostFloatBits);
-    const int of_most = p_.maximum ? price_exponent_ : most > 0 ? std::ilogb(most) : -1;
+    const int of_most = is_maximum() ? price_exponent_ : most > 0 ? std::ilogb(most) : -1;
     const int exponent = bits - of_most - 1;
     c_.scale = sign() * std::ldexp(1, std::min(exponent, 1000));
     must_price_ = int64_t(std::ldexp(most, std::min(exponent, 1000)));
@@ -177,14 +181,14 @@ class CanonicalForm {
       const bool exists = c_.transposed ? has_col(i) : has_row(i);
       if (!exists) {
         c_.stay[i] = 0;
-      } else if (p_.maximum) {
+      } else if (is_maximum()) {
         const int exponent = std::ilogb(c_.scale) + price_exponent_;
         c_.stay[i] = int64_t(std::ldexp(1, exponent));
-      } else if (p_.unmatched && row_price(i) < INFINITY) {
+      } else if (p_.unmatched_cost && row_price(i) < INFINITY) {
         c_.stay[i] = units(sign() * row_price(i));
       }
     }
-    if (!p_.unmatched_col) return;
+    if (!p_.unmatched_col_cost) return;
     c_.offset.assign(size_t(c_.cols), 0);
     c_.must.assign(size_t(c_.cols), false);
     for (int64_t j = 0; j < c_.cols; ++j) {

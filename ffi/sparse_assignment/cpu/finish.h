@@ -31,7 +31,7 @@ inline void write_failure(const SparseProblem& p, Status status) {
   write_real(p.value, p.result_dtype, 0, nan);
   write_real(p.gap, p.result_dtype, 0, nan);
   *p.status = status;
-  p.counts[0] = p.counts[1] = 0;
+  p.counts[kBids] = p.counts[kRounds] = 0;
 }
 
 // The sum of the costs as given: of pairs, and of what stays.
@@ -48,13 +48,13 @@ double total_cost(const SparseProblem& p) {
       } else {
         sum.add(as_double(x));
       }
-    } else if (p.unmatched) {
-      sum.add(real_at(p.unmatched, p.result_dtype, i));
+    } else if (p.unmatched_cost) {
+      sum.add(real_at(p.unmatched_cost, p.unmatched_dtype, i));
     }
   }
-  for (int64_t j = 0; p.unmatched_col && j < p.m; ++j) {
+  for (int64_t j = 0; p.unmatched_col_cost && j < p.m; ++j) {
     if (p.col_mask && !p.col_mask[j]) continue;
-    if (p.row4col[j] == kNone) sum.add(real_at(p.unmatched_col, p.result_dtype, j));
+    if (p.row4col[j] == kNone) sum.add(real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j));
   }
   // Integers come first, in two parts that doubles hold.
   const int64_t high = int64_t(whole >> 40);
@@ -93,8 +93,8 @@ void write_result(const SparseProblem& p, const MatchingState& s) {
     gap = std::nextafter(float(gap), INFINITY);
   write_real(p.gap, p.result_dtype, 0, gap);
   *p.status = kOptimal;
-  p.counts[0] = int32_t(std::min<int64_t>(s.bids, INT32_MAX));
-  p.counts[1] = int32_t(std::min<int64_t>(s.searches, INT32_MAX));
+  p.counts[kBids] = int32_t(std::min<int64_t>(s.bids, INT32_MAX));
+  p.counts[kRounds] = int32_t(std::min<int64_t>(s.searches, INT32_MAX));
 }
 
 }  // namespace jaxmatch::sparse_assignment

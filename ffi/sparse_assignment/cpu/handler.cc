@@ -32,10 +32,11 @@ ffi::Error SparseAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   const auto batch = decode_sparse(args, rets, given);
   if (!batch.has_value()) return batch.error();
   const Solve solve = solver_for(batch->first.cost_dtype);
-  const double edges = double(batch->first.capacity), vertices = batch->first.n + batch->first.m;
+  const double edges = double(batch->first.capacity),
+               vertices = double(batch->first.n + batch->first.m);
   for_each_range(pool, batch->size, 1000 + 100 * (edges + vertices),
                  [&](int64_t first, int64_t last) {
-                   for (int64_t b = first; b < last; ++b) solve(problem_of(*batch, b));
+                   for (int64_t b = first; b < last; ++b) solve(problem_of(batch->first, b));
                  });
   return ffi::Error::Success();
 }

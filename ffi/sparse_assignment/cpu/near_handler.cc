@@ -13,7 +13,7 @@ namespace jaxmatch::sparse_assignment {
 namespace {
 
 template <class T>
-bool are_finite(const T* points, const bool* mask, int64_t size, int64_t dims) {
+bool are_finite(const T* points, const uint8_t* mask, int64_t size, int64_t dims) {
   for (int64_t i = 0; i < size; ++i) {
     if (mask && !mask[i]) continue;
     for (int64_t k = 0; k < dims; ++k) {
@@ -38,6 +38,7 @@ void solve_near(const PointPairs<T>& pairs, SparseProblem p) {
     first.push_back(int32_t(cols.size()));
   }
   p.capacity = int64_t(cols.size());
+  p.cost_dtype = sizeof(T) == 4 ? Dtype::kF32 : Dtype::kF64;
   p.row_ptr = first.data();
   p.col_ind = cols.data();
   p.cost = costs.data();
@@ -83,7 +84,7 @@ ffi::Error NearAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Re
     return given.error("sizes that do not go together");
   }
   const auto solve = [&](int64_t b) {
-    const SparseProblem p = problem_of(*batch, b);
+    const SparseProblem p = problem_of(batch->first, b);
     const double limit = real_at(radius->untyped_data(), real, b);
     if (x->element_type() == ffi::F32) {
       solve_near(pairs_of<float>(*x, *y, p, b, dims, metric, limit), p);

@@ -17,7 +17,7 @@ template <class T>
 struct PointPairs {
   const T *x, *y;
   int64_t n, m, dims;
-  const bool *row_mask, *col_mask;  // or null
+  const uint8_t *row_mask, *col_mask;  // or null
   assignment::Metric metric;
   double radius;  // of the Euclidean distance for the squared one
 

@@ -8,8 +8,23 @@
 
 namespace jaxmatch::sparse_assignment {
 
-inline bool match_all(MatchingState& s) {
-  if (s.c.all_matched) Auction(s).hold();
+// Sets the prices to duals as given, if these are moderate.
+inline bool start_warm(const SparseProblem& p, MatchingState& s) {
+  constexpr double kMost = 0x1p59;
+  if (!p.start_dual) return false;
+  const auto units = [&](int64_t j) {
+    return real_at(p.start_dual, p.result_dtype, j) * s.c.scale;
+  };
+  for (int64_t j = 0; j < s.c.cols; ++j) {
+    if (!(std::fabs(units(j)) < kMost)) return false;
+  }
+  for (int64_t j = 0; j < s.c.cols; ++j) s.v[size_t(j)] = int64_t(std::rint(units(j)));
+  return true;
+}
+
+inline bool match_all(const SparseProblem& p, MatchingState& s) {
+  // Elsewhere prices of free columns must be 0.
+  if (s.c.all_matched) Auction(s).hold(start_warm(p, s));
   const std::vector<int32_t> left = hold_bids(s);
   Search search(s);
   for (const int32_t i : left) {
@@ -28,7 +43,7 @@ void solve_sparse(const SparseProblem& p) {
     return write_failure(p, status);
   }
   MatchingState state(canonical);
-  if (!match_all(state)) return write_failure(p, kInfeasible);
+  if (!match_all(p, state)) return write_failure(p, kInfeasible);
   write_result<T>(p, state);
 }
 

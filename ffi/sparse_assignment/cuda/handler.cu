@@ -3,8 +3,8 @@
 
 #include "common/cuda/check.h"
 #include "common/cuda/cooperative_launch.h"
-#include "sparse_assignment/cuda/decode.h"
 #include "sparse_assignment/cuda/team.cuh"
+#include "sparse_assignment/decode.h"
 
 namespace jaxmatch::sparse_assignment {
 namespace {
@@ -55,7 +55,7 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
 ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                             ffi::Dictionary attributes) {
   Attributes given("jaxmatch_sparse_assignment", attributes);
-  const auto decoded = decode_sparse_assignment(args, rets, given);
+  const auto decoded = decode_sparse(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
   const Batch& batch = *decoded;
   const SparseProblem& p = batch.first;

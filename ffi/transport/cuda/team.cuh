@@ -5,6 +5,7 @@
 
 #include "assignment/cuda/group.cuh"
 #include "common/cuda/memory_order.cuh"
+#include "common/cuda/team.cuh"
 #include "transport/cuda/kernels.h"
 #include "transport/cuda/workspace.h"
 
@@ -13,6 +14,7 @@ namespace jaxmatch::transport {
 using assignment::from_ordered_bits, assignment::ordered_bits;
 using assignment::kAllLanes, assignment::kWarpSize, assignment::keep_loads_together;
 using assignment::lanes_below;
+using team::warp_least, team::warp_sum;
 
 constexpr int kWarps = kThreads / kWarpSize;  // of a block
 constexpr int32_t kNone = -1;                 // no row, column, node or holding
@@ -23,21 +25,6 @@ __device__ inline int64_t atomic_add(int64_t* at, int64_t x) {
   return int64_t(atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)(x)));
 }
 
-// Over the lanes of a warp; every lane gets the result.
-__device__ inline uint64_t warp_least(uint64_t x) {
-  const uint32_t high = __reduce_min_sync(kAllLanes, uint32_t(x >> 32));
-  const uint32_t low = __reduce_min_sync(kAllLanes, uint32_t(x >> 32) == high ? uint32_t(x) : ~0u);
-  return uint64_t(high) << 32 | low;
-}
-__device__ inline int64_t warp_sum(int64_t x) {
-  constexpr int kBits = 26;  // sums of 32 numbers of so many bits do not overflow
-  uint64_t sum = 0;
-  for (int shift = 0; shift < 64; shift += kBits) {
-    const uint32_t part = uint32_t(uint64_t(x) >> shift) & ((1u << kBits) - 1);
-    sum += uint64_t(__reduce_add_sync(kAllLanes, part)) << shift;
-  }
-  return int64_t(sum);
-}
 __device__ inline float warp_most(float x) {
   return from_ordered_bits(__reduce_max_sync(kAllLanes, ordered_bits(x)));
 }
@@ -82,136 +69,7 @@ struct alignas(16) Shared {
 };
 static_assert(sizeof(Shared) % 16 == 0);
 
-// All threads call all functions in the same order.
-class Team {
- public:
-  __device__ Team(Shared& shared, int blocks, int rank) : s(shared), blocks(blocks), rank(rank) {}
-
-  // The first block without the others.
-  __device__ Team alone() const { return {s, 1, 0}; }
-
-  __device__ int lane() const { return int(threadIdx.x) % kWarpSize; }
-  __device__ int warp_of_block() const { return int(threadIdx.x) / kWarpSize; }
-  // Consecutive warps are in different blocks.
-  __device__ int warp() const { return warp_of_block() * blocks + rank; }
-  __device__ int warps() const { return kWarps * blocks; }
-  __device__ int thread() const { return warp() * kWarpSize + lane(); }
-  __device__ int threads() const { return kThreads * blocks; }
-  __device__ void sync_block() const { __barrier_sync_count(0, kThreads); }
-  // Writes before it are seen by all threads after it.
-  __device__ void sync() const {
-    sync_block();
-    if (blocks == 1) return;
-    if (threadIdx.x == 0) {
-      const uint64_t all = ++s.barriers * uint64_t(blocks);
-      __threadfence();
-      uint64_t* const arrivals = s.workspace.arrivals;
-      atomic_add_release(arrivals, 1);
-      while (load_acquire(arrivals) < all) {
-      }
-    }
-    sync_block();
-  }
-
-  template <class F>
-  __device__ void each(int64_t count, const F& f) const {
-    for (int64_t k = thread(); k < count; k += threads()) f(k);
-  }
-  // f(k) by all lanes of one warp.
-  template <class F>
-  __device__ void each_by_warp(int64_t count, const F& f) const {
-#pragma unroll 1
-    for (int64_t k = warp(); k < count; k += warps()) f(k);
-  }
-  template <class F>
-  __device__ void one(const F& f) const {
-    if (rank == 0 && threadIdx.x == 0) f();
-  }
-
-  // The least (key, then index) over all threads. Every thread gets it.
-  __device__ void least(uint64_t& key, uint64_t& index) const {
-    least_of_block(key, index);
-    if (blocks == 1) return;
-    const Slots& slots = exchange(key, index);
-    key = index = ~uint64_t(0);
-    for (int k = lane(); k < blocks; k += kWarpSize) {
-      const uint64_t other = slots[0][k], at = slots[1][k];
-      if (other > key || (other == key && at > index)) continue;
-      key = other;
-      index = at;
-    }
-    least_of_warp(key, index);
-  }
-  __device__ double most(double x) const {
-    uint64_t key = ~ordered_bits(x), index = 0;
-    least(key, index);
-    return from_ordered_bits(~key);
-  }
-  __device__ int64_t sum(int64_t x) const {
-    x = sum_of_block(x);
-    if (blocks == 1) return x;
-    const Slots& slots = exchange(uint64_t(x), 0);
-    x = 0;
-    for (int k = lane(); k < blocks; k += kWarpSize) x += int64_t(slots[0][k]);
-    return warp_sum(x);
-  }
-  // By the threads of one block. (A sum over several would depend on their number.)
-  __device__ double sum_of_block(double x) const {
-    return __longlong_as_double(reduce_in_block(__double_as_longlong(x), [](int64_t bits) {
-      double y = __longlong_as_double(bits);
-      for (int step = kWarpSize / 2; step > 0; step /= 2) {
-        y += __shfl_xor_sync(kAllLanes, y, step);
-      }
-      return __double_as_longlong(y);
-    }));
-  }
-  __device__ bool any(bool x) const { return sum(int64_t(x)) != 0; }
-
-  Shared& s;
-  const int blocks, rank;
-
- private:
-  __device__ static void least_of_warp(uint64_t& key, uint64_t& index) {
-    const uint64_t least = warp_least(key);
-    index = warp_least(key == least ? index : ~uint64_t(0));
-    key = least;
-  }
-  __device__ void least_of_block(uint64_t& key, uint64_t& index) const {
-    least_of_warp(key, index);
-    if (lane() == 0) {
-      s.slots[0][warp_of_block()] = key;
-      s.slots[1][warp_of_block()] = index;
-    }
-    sync_block();
-    key = s.slots[0][lane()];
-    index = s.slots[1][lane()];
-    least_of_warp(key, index);
-    sync_block();
-  }
-  template <class F>
-  __device__ int64_t reduce_in_block(int64_t x, const F& reduce_in_warp) const {
-    x = reduce_in_warp(x);
-    if (lane() == 0) s.slots[0][warp_of_block()] = uint64_t(x);
-    sync_block();
-    x = reduce_in_warp(int64_t(s.slots[0][lane()]));
-    sync_block();
-    return x;
-  }
-  __device__ int64_t sum_of_block(int64_t x) const {
-    return reduce_in_block(x, [](int64_t y) { return warp_sum(y); });
-  }
-  // What each block has, for all. Two sets of slots take turns: before a block writes one again,
-  // all have read it, as they have arrived at a barrier in between.
-  __device__ const Slots& exchange(uint64_t x, uint64_t y) const {
-    if (threadIdx.x == 0) {
-      Slots& slots = s.workspace.slots[(s.barriers + 1) % 2];
-      slots[0][rank] = x;
-      slots[1][rank] = y;
-    }
-    sync();
-    return s.workspace.slots[s.barriers % 2];
-  }
-};
+using Team = team::TeamOf<Shared, kThreads>;
 
 }  // namespace jaxmatch::transport
 

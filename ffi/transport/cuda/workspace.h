@@ -4,11 +4,14 @@
 
 #include <cstdint>
 
+#include "common/cuda/team_slots.h"
 #include "common/host_device.h"
 #include "common/sizes.h"
 #include "common/status.h"
 
 namespace jaxmatch::transport {
+
+using team::kMostBlocks, team::Slots;
 
 // Supplies and demands in whole units of one grid, with equal totals.
 struct Masses {
@@ -37,8 +40,6 @@ struct alignas(16) Bid {
   int32_t next;  // for the same column
 };
 
-constexpr int kMostBlocks = 256;  // of a problem
-
 // What the blocks of a problem share.
 struct Control {
   Masses masses;
@@ -51,9 +52,6 @@ struct Control {
   int32_t stem;   // arcs of a tree that are turned around
   int32_t found;  // of one block, for all
 };
-
-// Of reductions over blocks.
-using Slots = uint64_t[2][kMostBlocks];
 
 // When an Euler tour of a tree enters and leaves the subtree of a node.
 struct alignas(8) Visit {
