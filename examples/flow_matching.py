@@ -10,8 +10,8 @@ and many integration steps are needed. Pairs of an optimal transport plan do not
 (*Improving and generalizing flow-based generative models with minibatch optimal transport*, 2023)
 and Pooladian et al. (*Multisample flow matching*, 2023) couple each minibatch so. The plan of equal
 weights is an assignment, which `solve_assignment` solves inside of the jitted step. No plan depends
-on the model: `--couple 128` solves those of 128 steps as one batch, which takes a GPU three times as
-long as one of them.
+on the model: `--couple 128` solves those of 128 steps as one batch, which takes a GPU three times
+as long as one of them.
 
 Three models start from the same weights and see the same points: with independent pairs, with exact
 plans by jaxmatch, and with exact plans by scipy in a callback. They train in turns, step by step,
