@@ -32,6 +32,8 @@ SWEEPS = [
     ("racecheck", "perturbed", "all-search"),
     ("memcheck", "k_best", ""),
     ("racecheck", "k_best", ""),
+    ("memcheck", "sparse_assignment", ""),
+    ("racecheck", "sparse_assignment", ""),
     ("memcheck", "transport", ""),
     ("racecheck", "transport", ""),
     *(("memcheck", "matching", part) for part in sweep_matching_gpu.PARTS),
