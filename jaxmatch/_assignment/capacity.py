@@ -131,7 +131,8 @@ def by_transport(
     n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
     parts = 1 if problem.col_minimum is None else 2
     own = solved[..., None] & (res.rows >= 0) & (res.rows < n) & (res.cols < m * parts)
-    cols = res.cols if parts == 1 else res.cols // 2
+    # By a shift: programs for several GPUs that divide do not compile (JAX 0.11.2).
+    cols = res.cols if parts == 1 else res.cols >> 1
 
     def number(x: Array, ok: Array) -> Array:
         return xp.where(ok, x, np.nan).astype(res.cost.dtype)
@@ -249,15 +250,14 @@ def units_moved(problem: CapacityProblem, units: Units, xp: Any) -> Int[Array, "
     return moved if problem.unmatched_cost is None else xp.zeros_like(moved)
 
 
-# Without an axis of two: programs for several GPUs that hold one do not compile (JAX 0.11.2).
 def interleaved(one: Array, other: Array, xp: Any) -> Num[Array, "... 2*m"]:
-    order = np.arange(2 * one.shape[-1]).reshape(2, -1).T.ravel()
-    return xp.take(xp.concatenate([one, other], -1), order, -1)
+    *batch, m = one.shape
+    return xp.stack([one, other], -1).reshape(*batch, 2 * m)
 
 
 def doubled(x: Array, xp: Any) -> Num[Array, "... 2*m"]:
     """Each entry twice in a row."""
-    return xp.take(x, np.arange(2 * x.shape[-1]) // 2, -1)
+    return xp.repeat(x, 2, -1)
 
 
 def _forbidding(

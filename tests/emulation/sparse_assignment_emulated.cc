@@ -1,12 +1,17 @@
 // The CUDA kernel of sparse assignment, run on the CPU: one C function for
 // tests/emulation/test_sparse_assignment_emulated.py.
 #include <algorithm>
+#include <utility>
 
 #include "cuda_emulator.h"
 
 #define JAXMATCH_EMULATED
 
 inline void __threadfence() {}
+inline int atomicExch(int* at, int x) { return std::exchange(*at, x); }
+inline int atomicCAS(int* at, int expected, int x) {
+  return *at == expected ? std::exchange(*at, x) : *at;
+}
 
 namespace jaxmatch {
 inline void atomic_add_release(uint64_t* at, uint64_t x) { *at += x; }
@@ -20,14 +25,14 @@ inline uint64_t load_acquire(const uint64_t* at) {
 #include "sparse_assignment/cuda/kernel.cuh"
 
 namespace jaxmatch::assignment {
-char shared_memory[96 << 10] __attribute__((aligned(16)));
+char shared_memory[180 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch::assignment
 
 namespace {
 
 template <int kThreads>
 void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, int blocks,
-         void* workspace, int64_t bytes, unsigned seed) {
+         int slots, void* workspace, int64_t bytes, unsigned seed) {
   using namespace jaxmatch::sparse_assignment;
   using jaxmatch::assignment::shared_memory;
   SparseBatch batch{};
@@ -35,13 +40,16 @@ void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, 
   batch.blocks = blocks;
   batch.workspace = static_cast<char*>(workspace);
   batch.workspace_bytes = bytes;
-  const int64_t state =
-      Workspace(nullptr, first.n, first.m, first.capacity).move_state(nullptr, first.capacity);
-  const int64_t all_bytes = int64_t(sizeof(Shared<kThreads>)) + state;
+  batch.slots = slots;
+  const int64_t state = Workspace(nullptr, first.n, first.m, first.capacity).move_state(nullptr);
+  const int64_t tables =
+      int64_t(sizeof(Shared<kThreads>)) + Shared<kThreads>::bytes_of_tables(slots);
+  const int64_t all_bytes = tables + state;
   batch.state_in_shared =
       blocks == 1 && seed % 2 == 0 && all_bytes <= int64_t(sizeof shared_memory);
   for (int64_t k = 0; k < size; ++k) {
-    *Workspace(batch.workspace + k * bytes, first.n, first.m, first.capacity).arrivals = 0;
+    const Workspace own(batch.workspace + k * bytes, first.n, first.m, first.capacity);
+    own.arrivals[0] = own.arrivals[1] = 0;
   }
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   const SparseKernel kernel = pick_sparse_kernel<kThreads>();
@@ -49,7 +57,7 @@ void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, 
   if (blocks == 1) {
     emulator::launch(all, kThreads, seed, [&] { kernel(batch); });
   } else {
-    emulator::launch_together(all, kThreads, seed, shared_memory, sizeof(Shared<kThreads>),
+    emulator::launch_together(all, kThreads, seed, shared_memory, size_t(tables),
                               [&] { kernel(batch); });
   }
 }
@@ -58,14 +66,14 @@ void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, 
 
 // `blocks` of each problem.
 extern "C" void emulate_sparse_assignment(const jaxmatch::sparse_assignment::SparseProblem* first,
-                                          int64_t size, int blocks, int threads, void* workspace,
-                                          int64_t bytes, unsigned seed) {
+                                          int64_t size, int blocks, int threads, int slots,
+                                          void* workspace, int64_t bytes, unsigned seed) {
   switch (threads) {
     case 64:
-      return run<64>(*first, size, blocks, workspace, bytes, seed);
+      return run<64>(*first, size, blocks, slots, workspace, bytes, seed);
     case 128:
-      return run<128>(*first, size, blocks, workspace, bytes, seed);
+      return run<128>(*first, size, blocks, slots, workspace, bytes, seed);
     default:
-      return run<512>(*first, size, blocks, workspace, bytes, seed);
+      return run<512>(*first, size, blocks, slots, workspace, bytes, seed);
   }
 }

@@ -94,6 +94,28 @@ class TeamOf {
     }
     least_of_warp(key, index);
   }
+  // The least of each of two numbers over all threads. Every thread gets both.
+  __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
+    a = warp_least(a);
+    b = warp_least(b);
+    if (lane() == 0) {
+      s.slots[0][warp_of_block()] = a;
+      s.slots[1][warp_of_block()] = b;
+    }
+    sync_block();
+    a = warp_least(lane() < kTeamWarps ? s.slots[0][lane()] : ~uint64_t(0));
+    b = warp_least(lane() < kTeamWarps ? s.slots[1][lane()] : ~uint64_t(0));
+    sync_block();
+    if (blocks == 1) return;
+    const Slots& slots = exchange(a, b);
+    a = b = ~uint64_t(0);
+    for (int k = lane(); k < blocks; k += kWarpSize) {
+      a = slots[0][k] < a ? slots[0][k] : a;
+      b = slots[1][k] < b ? slots[1][k] : b;
+    }
+    a = warp_least(a);
+    b = warp_least(b);
+  }
   __device__ double most(double x) const {
     uint64_t key = ~ordered_bits(x), index = 0;
     least(key, index);

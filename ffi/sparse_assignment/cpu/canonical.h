@@ -10,21 +10,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "common/cpu/index_checks.h"
 #include "common/float16.h"
 #include "common/status.h"
-#include "sparse_assignment/problem.h"
+#include "sparse_assignment/units.h"
 
 namespace jaxmatch::sparse_assignment {
-
-constexpr int32_t kNone = -1;
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-// Sums of costs along a path stay below 2^61; units of floats are in doubles, rounded exactly.
-constexpr double kMostOnPath = 0x1p61;
-constexpr int kMostFloatBits = 50;
 
 template <class T>
 double as_double(T x) {
@@ -76,7 +69,8 @@ class CanonicalForm {
     const bool all_exist = exist_[0] == p_.n && exist_[1] == p_.m;
     c_.all_matched = !gives_price && !is_maximum() && all_exist && p_.n == p_.m && p_.n > 0;
     c_.terms = gives_price ? p_.n + p_.m : std::min(p_.n, p_.m);
-    if (!choose_unit()) return kOverflow;
+    if (!choose_units(p_, range_, std::is_integral_v<T>, musts_, &units_)) return kOverflow;
+    c_.scale = units_.scale;
     set_stays();
     if (c_.transposed) {
       fill_transposed();
@@ -105,67 +99,33 @@ class CanonicalForm {
            are_below(p_.col_ind, 0, p_.row_ptr[p_.n], int32_t(p_.m));
   }
 
-  void include(double x, bool* invalid) {
-    *invalid |= !(x > -INFINITY);
-    if (!(x < INFINITY)) return;
-    most_ = std::max(most_, std::fabs(x));
-    whole_ &= x == std::rint(x);
-  }
   // Finds the greatest magnitude, and invalid costs.
   Status summarize() {
-    bool invalid = false;
     for (int64_t i = 0; i < p_.n; ++i) exist_[0] += has_row(i);
     for (int64_t j = 0; j < p_.m; ++j) exist_[1] += has_col(j);
     for (int64_t i = 0; i < p_.n; ++i) {
       if (!has_row(i)) continue;
       for (int64_t k = p_.row_ptr[i]; k < p_.row_ptr[i + 1]; ++k) {
-        if (has_col(p_.col_ind[k])) include(sign() * as_double(cost_[k]), &invalid);
+        if (has_col(p_.col_ind[k])) range_.include(sign() * as_double(cost_[k]));
       }
     }
-    if (is_maximum()) {
-      // Leaving a row outweighs every other difference. The price may exceed the range of doubles.
-      const int shift = most_ > 0x1p900 ? 200 : 0;
-      const double least = (2.0 * double(std::min(p_.n, p_.m)) + 1) * std::ldexp(most_, -shift);
-      if (least > 0) price_exponent_ = std::ilogb(least) + shift;
-      if (least > std::ldexp(1, price_exponent_ - shift)) ++price_exponent_;
-    }
     for (int64_t i = 0; p_.unmatched_cost && i < p_.n; ++i) {
-      if (has_row(i)) include(row_price(i), &invalid);
+      if (has_row(i)) range_.include(row_price(i));
     }
     for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
-      if (has_col(j)) include(col_price(j), &invalid);
+      if (!has_col(j)) continue;
+      range_.include(col_price(j));
+      musts_ |= col_price(j) == INFINITY;
     }
-    return invalid ? kInvalidCost : kOptimal;
-  }
-
-  // The least unit for which sums along paths fit. False if integers do not fit.
-  bool choose_unit() {
-    const double arcs = 2.0 * double(std::min(p_.n, p_.m)) + 2;
-    double most = is_maximum() ? std::ldexp(1, price_exponent_) : most_;
-    bool musts = false;
-    for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
-      musts |= has_col(j) && col_price(j) == INFINITY;
-    }
-    if (p_.unmatched_col_cost) most *= 2;  // of a difference
-    if (musts) most = most > 0 ? most * arcs * 2 : 1;
-    if (std::is_integral_v<T> && whole_) {
-      c_.scale = sign();
-      must_price_ = int64_t(std::min(most, kMostOnPath));
-      return most * arcs <= kMostOnPath;
-    }
-    int bits = std::min(std::ilogb(kMostOnPath / arcs), kMostFloatBits);
-    const int of_most = is_maximum() ? price_exponent_ : most > 0 ? std::ilogb(most) : -1;
-    const int exponent = bits - of_most - 1;
-    c_.scale = sign() * std::ldexp(1, std::min(exponent, 1000));
-    must_price_ = int64_t(std::ldexp(most, std::min(exponent, 1000)));
-    return true;
+    return range_.invalid ? kInvalidCost : kOptimal;
   }
 
   // From a cost as given.
   int64_t units(double x) {
-    const double y = x * c_.scale, rounded = std::rint(y);
-    c_.exact &= rounded == y;
-    return int64_t(rounded);
+    bool rounded = false;
+    const int64_t whole = units_.of(x, &rounded);
+    c_.exact &= !rounded;
+    return whole;
   }
   int64_t units_at(int64_t k) {
     if constexpr (std::is_integral_v<T>) {
@@ -182,8 +142,7 @@ class CanonicalForm {
       if (!exists) {
         c_.stay[i] = 0;
       } else if (is_maximum()) {
-        const int exponent = std::ilogb(c_.scale) + price_exponent_;
-        c_.stay[i] = int64_t(std::ldexp(1, exponent));
+        c_.stay[i] = units_.stay;
       } else if (p_.unmatched_cost && row_price(i) < INFINITY) {
         c_.stay[i] = units(sign() * row_price(i));
       }
@@ -194,7 +153,7 @@ class CanonicalForm {
     for (int64_t j = 0; j < c_.cols; ++j) {
       if (!has_col(j)) continue;
       c_.must[j] = !(col_price(j) < INFINITY);
-      c_.offset[j] = c_.must[j] ? must_price_ : units(sign() * col_price(j));
+      c_.offset[j] = c_.must[j] ? units_.must : units(sign() * col_price(j));
     }
   }
 
@@ -243,10 +202,9 @@ class CanonicalForm {
   const T* cost_;
   Canonical& c_;
   int64_t exist_[2] = {0, 0};  // rows and columns
-  double most_ = 0;
-  int price_exponent_ = 0;  // leaving a row costs 2^this, if as many pairs as possible are wanted
-  bool whole_ = true;
-  int64_t must_price_ = 0;
+  CostRange range_;
+  bool musts_ = false;  // some column must be matched
+  Units units_;
 };
 
 }  // namespace jaxmatch::sparse_assignment

@@ -3,9 +3,17 @@
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_FINISH_CUH_
 
 #include "common/compensated_sum.h"
-#include "sparse_assignment/cuda/scan.cuh"
+#include "sparse_assignment/cuda/choice.cuh"
 
 namespace jaxmatch::sparse_assignment {
+
+__device__ inline void write_real(void* out, Dtype dtype, int64_t at, double x) {
+  if (dtype == Dtype::kF32) {
+    static_cast<float*>(out)[at] = float(x);
+  } else {
+    static_cast<double*>(out)[at] = x;
+  }
+}
 
 template <class Team>
 __device__ void write_failure(const Team& team, const SparseProblem& p, Status status) {
@@ -28,129 +36,84 @@ __device__ void write_failure(const Team& team, const SparseProblem& p, Status s
 template <class Team>
 struct Finish {
   const Team team;
-  const Graph& g;
+  const Canonical& c;
   const SparseProblem& p;
   const Workspace& w;
-  int width;
 
   __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
   __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
 
-  // Rounds prices to units, so that those of the matching are exact. The prices of any two right
-  // vertices that an arc of the residual graph joins are wrong by less than 2^(kLastEpsilon + 1).
-  // Of as many intervals of this length in a unit, as there are more than vertices, the fractions
-  // of all prices leave one free. If units end with this one, a rounded price cannot be wrong by a
-  // unit.
-  __device__ void round_prices() {
-    constexpr int kBits = kLastEpsilon + 1;
-    const int64_t intervals = int64_t(1) << (g.c.shift - kBits), words = (intervals + 31) / 32;
-    uint32_t* const used = reinterpret_cast<uint32_t*>(w.list[0]);
-    team.sync();
-    team.each(words, [&](int64_t k) { used[k] = intervals < 32 ? ~0u << intervals : 0; });
-    team.sync();
-    const uint64_t mask = (uint64_t(1) << g.c.shift) - 1;
-    team.each(g.c.vertices, [&](int64_t y) {
-      const uint64_t at = (uint64_t(w.price[y]) & mask) >> kBits;
-      atomicOr(reinterpret_cast<unsigned*>(&used[at / 32]), 1u << at % 32);
-    });
-    team.sync();
-    uint64_t first = ~uint64_t(0), none = 0;
-    team.each(words, [&](int64_t k) {
-      if (used[k] == ~0u || uint64_t(k) * 32 > first) return;
-      const uint64_t at = uint64_t(k) * 32 + uint64_t(__ffs(int(~used[k])) - 1);
-      first = at < first ? at : first;
-    });
-    team.least(first, none);
-    const Price end = Price(first + 1) << kBits;
-    team.each(g.c.vertices, [&](int64_t y) { w.level[y] = (w.price[y] - end) >> g.c.shift; });
-    team.sync();
-  }
-
-  // Writes duals of left vertices in units over the prices, and the edges of rows. Returns whether
-  // a vertex that must be matched is not.
-  __device__ bool price_left() {
-    bool fails = false;
-    each_by_group(team, g.c.vertices, width, [&](int64_t k, int lane, bool there) {
-      const int32_t x = int32_t(k), y = there ? w.mate[x] : kNone;
-      Price cost = kFar;
-      int64_t edge = INT64_MAX;
-      if (y != kNone) {
-        g.each_edge(x, lane, width, [&](int32_t right, Price c, int32_t at) {
-          if (right != y || c >= cost) return;
-          cost = c;
-          edge = at;
-        });
-      }
-      const Price least = least_of_group(cost, width);
-      edge = int64_t(least_of_group(cost == least ? Price(edge) : kFar, width));
-      if (!there || lane != 0) return;
-      w.price[x] = y != kNone ? (least >> g.c.shift) - w.level[y] : 0;
-      const bool stays = g.c.doubled && y == g.copy_of(x);
-      fails |= stays && w.stay[x] == kMustMatch;
-      if (g.is_row(x)) {
-        const bool paired = y != kNone && y < p.m;
-        p.col4row[x] = paired ? y : kNone;
-        p.edge[x] = paired ? int32_t(edge) : kNone;
-      }
-    });
-    return team.any(fails);
-  }
-
-  __device__ void write_duals() {
-    const double sign = p.maximize ? -1 : 1;
-    const auto write = [&](void* out, int64_t k, Price units) {
-      write_real(out, p.result_dtype, k, sign * ldexp(to_double(units), g.c.exponent) + 0.0);
-    };
-    team.each(p.n, [&](int64_t i) {
-      const Price copy = g.c.doubled ? w.level[p.m + i] : 0;
-      write(p.row_dual, i, has_row(i) ? w.price[i] + copy : 0);
-    });
+  // Whether some column that must be matched is not.
+  __device__ bool misses_columns() const {
+    bool misses = false;
+    if (!p.unmatched_col_cost) return false;
     team.each(p.m, [&](int64_t j) {
-      const Price copy = g.c.doubled ? w.price[p.n + j] : 0;
-      write(p.col_dual, j, has_col(j) ? w.level[j] + copy : 0);
-      const int32_t x = has_col(j) ? w.owner[j] : kNone;
-      p.row4col[j] = x != kNone && g.is_row(x) ? x : kNone;
+      const double price = real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j);
+      misses |= has_col(j) && !(fabs(price) < HUGE_VAL) && w.owner[j] == kNone;
+    });
+    return team.any(misses);
+  }
+
+  __device__ void write_pairs() const {
+    const auto none = [](int32_t* array) { return [=](int64_t k) { array[k] = kNone; }; };
+    team.each(p.n, none(p.col4row));
+    team.each(p.n, none(p.edge));
+    team.each(p.m, none(p.row4col));
+    team.sync();
+    team.each(c.rows, [&](int64_t r) {
+      const int32_t k = w.pair[r];
+      if (k == kStays || k == kFree) return;
+      const int32_t i = c.transposed ? c.col[k] : int32_t(r);
+      const int32_t j = c.transposed ? int32_t(r) : c.col[k];
+      p.col4row[i] = j;
+      p.row4col[j] = i;
+      p.edge[i] = c.transposed ? w.place[k] : k;
     });
   }
 
-  // Of row k, or of column k - n: in units, and as given.
-  __device__ int64_t units_of(int64_t k) const {
-    const int32_t edge = k < p.n ? p.edge[k] : kNone;
-    if (edge != kNone) return w.units[edge];
-    return pays(k) ? w.stay[k] : 0;
-  }
-  __device__ double cost_of(int64_t k) const {
-    const int32_t edge = k < p.n ? p.edge[k] : kNone;
-    if (edge != kNone) return real_at(p.cost, p.cost_dtype, edge);
-    if (!pays(k)) return 0;
-    return k < p.n ? real_at(p.unmatched_cost, p.unmatched_dtype, k)
-                   : real_at(p.unmatched_col_cost, p.unmatched_col_dtype, k - p.n);
-  }
-  // Whether it stays, at a given cost.
-  __device__ bool pays(int64_t k) const {
-    if (k < p.n) return p.unmatched_cost && has_row(k) && p.col4row[k] == kNone;
-    return p.unmatched_col_cost && has_col(k - p.n) && p.row4col[k - p.n] == kNone;
+  __device__ void write_duals() const {
+    const double per_unit = 1 / c.units.scale;
+    void* const of_rows = c.transposed ? p.col_dual : p.row_dual;
+    void* const of_cols = c.transposed ? p.row_dual : p.col_dual;
+    team.each(c.rows, [&](int64_t r) {
+      write_real(of_rows, p.result_dtype, r, double(w.u[r]) * per_unit + 0.0);
+    });
+    team.each(c.cols, [&](int64_t j) {
+      const int64_t units = w.price[j] + w.offset[j];
+      write_real(of_cols, p.result_dtype, j, double(units) * per_unit + 0.0);
+    });
   }
 
-  __device__ double sum_of_units() {
+  // Of row k, or of column k - n: the cost as given, of a pair or of staying at a given cost.
+  __device__ double cost_of(int64_t k, int64_t& whole) const {
+    if (k < p.n && p.edge[k] != kNone) {
+      if (!c.integers) return real_at(p.cost, p.cost_dtype, p.edge[k]);
+      whole = whole_at(p.cost, p.cost_dtype, p.edge[k]);
+      return 0;
+    }
+    if (k < p.n) {
+      const bool pays = p.unmatched_cost && has_row(k) && p.col4row[k] == kNone;
+      return pays ? real_at(p.unmatched_cost, p.unmatched_dtype, k) : 0;
+    }
+    const int64_t j = k - p.n;
+    const bool pays = p.unmatched_col_cost && has_col(j) && p.row4col[j] == kNone;
+    return pays ? real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j) : 0;
+  }
+
+  // Integers are summed in whole numbers, floats as if in twice the precision. The same for any
+  // number of threads.
+  __device__ double total_cost() const {
+    const int64_t count = p.n + p.m, chunks = w.chunks(count);
     int64_t low = 0, high = 0;
-    team.each(p.n + p.m, [&](int64_t k) {
-      const int64_t units = units_of(k);
-      low += units & UINT32_MAX;
-      high += units >> 32;
-    });
-    low = team.sum(low);
-    high = team.sum(high);
-    const Price sum = (Price(high) << 32) + low;
-    return (p.maximize ? -1 : 1) * ldexp(to_double(sum), g.c.exponent) + 0.0;
-  }
-  // As if in twice the precision. The same for any number of threads.
-  __device__ double sum_of_floats() {
-    const int64_t count = p.n + p.m, chunks = w.chunks();
     team.each_by_warp(chunks, [&](int64_t chunk) {
       const int64_t last = min((chunk + 1) * kChunk, count);
       CompensatedSum own;
-      for (int64_t k = chunk * kChunk + team.lane(); k < last; k += kWarpSize) own.add(cost_of(k));
+      for (int64_t k = chunk * kChunk + team.lane(); k < last; k += kWarpSize) {
+        int64_t whole = 0;
+        own.add(cost_of(k, whole));
+        low += whole & UINT32_MAX;
+        high += whole >> 32;
+      }
       for (int step = kWarpSize / 2; step > 0; step /= 2) {
         const double sum = __shfl_xor_sync(kAllLanes, own.sum, step);
         const double error = __shfl_xor_sync(kAllLanes, own.error, step);
@@ -161,29 +124,30 @@ struct Finish {
       w.part[2 * chunk] = own.sum;
       w.part[2 * chunk + 1] = own.error;
     });
+    low = team.sum(low);
+    high = team.sum(high) + (low >> 32);
     team.sync();
     CompensatedSum all;
     if (team.rank == 0 && threadIdx.x == 0) {
       for (int64_t k = 0; k < 2 * chunks; ++k) all.add(w.part[k]);
+      all.add(double(high) * 0x1p32);
+      all.add(double(low & UINT32_MAX));
     }
     return all.value();
   }
 
   // Called, as all that is not a round: else its registers would be taken from those of rounds.
-  __device__ __noinline__ void run(bool rounded, int64_t terms) {
-    round_prices();
-    const bool fails = price_left();
-    if (fails && p.cardinality != Cardinality::kMaximum) {
-      return write_failure(team, p, kInfeasible);
-    }
+  __device__ __noinline__ void run() const {
+    if (misses_columns()) return write_failure(team, p, kInfeasible);
+    write_pairs();
     write_duals();
     team.sync();
-    const double cost = g.c.integers ? sum_of_units() : sum_of_floats();
+    const double cost = total_cost();
     team.one([&] {
-      write_real(p.value, p.result_dtype, 0, cost);
-      // Each term of this solution and of an optimum is wrong by half a unit.
-      double gap = rounded ? ldexp(double(terms), g.c.exponent) * (1 + 0x1p-50) : 0;
-      if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
+      write_real(p.value, p.result_dtype, 0, cost + 0.0);
+      // Each cost of this solution and of the optimum is wrong by half a unit at most.
+      double gap = c.rounded ? double(c.terms) * fabs(1 / c.units.scale) : 0;
+      if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap) {
         gap = nextafterf(float(gap), __builtin_huge_valf());
       }
       write_real(p.gap, p.result_dtype, 0, gap);

@@ -11,21 +11,25 @@ namespace {
 
 // As many blocks for each problem as it has work for, but no more than run at once: they wait for
 // each other at barriers.
-int blocks_of_each(const Batch& batch, int multiprocessors) {
-  constexpr int64_t kWork = 1 << 12;  // edges and vertices of a block, at least
-  const SparseProblem& p = batch.first;
-  const int64_t useful = (p.capacity + p.n + p.m) / kWork;
-  const int64_t most =
-      std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
-  return int(std::max<int64_t>(1, std::min(useful, most)));
+int blocks_of_each(const Batch& batch, const Workspace& w, int multiprocessors) {
+  const int64_t most = multiprocessors / std::max<int64_t>(batch.size, 1);
+  return int(std::max<int64_t>(1, std::min(w.blocks(), most)));
+}
+
+// Of the table of a warp: the same for all kernels, as results depend on it.
+int64_t slots_for(const Workspace& w, const GpuLimits& gpu) {
+  using Most = Shared<kManyThreads>;
+  const bool few = w.vertices <= most_in(kFewSlots) ||
+                   int64_t(sizeof(Most)) + Most::bytes_of_tables(kMostSlots) > gpu.shared_bytes;
+  return few ? kFewSlots : kMostSlots;
 }
 
 template <int kThreads>
 ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, const GpuLimits& gpu) {
   const SparseProblem& p = batch.first;
-  int64_t shared_bytes = sizeof(Shared<kThreads>);
-  const int64_t state_bytes =
-      Workspace(nullptr, p.n, p.m, p.capacity).move_state(nullptr, p.capacity);
+  int64_t shared_bytes =
+      int64_t(sizeof(Shared<kThreads>)) + Shared<kThreads>::bytes_of_tables(work.slots);
+  const int64_t state_bytes = Workspace(nullptr, p.n, p.m, p.capacity).move_state(nullptr);
   work.state_in_shared = work.blocks == 1 && shared_bytes + state_bytes <= gpu.shared_bytes;
   if (work.state_in_shared) shared_bytes += state_bytes;
   const SparseKernel kernel = pick_sparse_kernel<kThreads>();
@@ -45,7 +49,7 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
   }
   // The counts of arrivals at barriers begin at zero.
   JAXMATCH_CUDA_CHECK(cudaMemset2DAsync(work.workspace, size_t(work.workspace_bytes), 0,
-                                        sizeof(uint64_t), size_t(batch.size), stream));
+                                        2 * sizeof(uint64_t), size_t(batch.size), stream));
   void* arguments[] = {&work};
   JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, kThreads,
                                          arguments, shared_bytes, gpu.shared_bytes));
@@ -63,7 +67,8 @@ ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::R
   if (!p.col_ptr || !p.row_ind) return given.error("the edges by columns are missing");
   const auto workspace = assignment::result_at(rets, kNumResults);
   if (!workspace) return given.error("a result for the workspace is missing");
-  const int64_t bytes = Workspace(nullptr, p.n, p.m, p.capacity).bytes;
+  const Workspace layout(nullptr, p.n, p.m, p.capacity);
+  const int64_t bytes = layout.bytes;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
     return given.error("the result for the workspace is too small");
   }
@@ -71,10 +76,13 @@ ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::R
   JAXMATCH_CUDA_CHECK(gpu.query());
   SparseBatch work{};
   work.first = p;
-  work.blocks = blocks_of_each(batch, gpu.multiprocessors);
+  work.blocks = blocks_of_each(batch, layout, gpu.multiprocessors);
+  work.slots = int(slots_for(layout, gpu));
   work.workspace = static_cast<char*>(workspace->untyped_data());
   work.workspace_bytes = bytes;
-  const bool small = work.blocks == 1 && batch.size > gpu.multiprocessors;
+  // Whose searches never need the table of a block.
+  const bool small = work.blocks == 1 && batch.size > gpu.multiprocessors &&
+                     layout.vertices <= most_in(work.slots);
   return small ? launch<kFewThreads>(stream, batch, work, gpu)
                : launch<kManyThreads>(stream, batch, work, gpu);
 }

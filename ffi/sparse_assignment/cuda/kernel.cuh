@@ -1,10 +1,10 @@
-// Sparse assignment on CUDA, a team of blocks for each problem: an auction with epsilon scaling, on
-// rows and columns alone or on the doubled graph (costs.cuh).
+// Sparse assignment on CUDA, a team of blocks for each problem.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNEL_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNEL_CUH_
 
-#include "sparse_assignment/cuda/auction.cuh"
 #include "sparse_assignment/cuda/finish.cuh"
+#include "sparse_assignment/cuda/price_updates.cuh"
+#include "sparse_assignment/cuda/waves.cuh"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -33,74 +33,74 @@ __device__ inline int width_for(int64_t edges, int64_t vertices) {
   return width;
 }
 
-// Sets the prices from duals, if they are given and finite. Returns whether they are.
+// Frees all. Sets the prices from duals if these are moderate, and returns whether they are.
 template <class Team>
-__device__ __noinline__ bool start_prices(const Team& team, const SparseProblem& p,
-                                          const Workspace& w, const Scaling& c) {
-  bool usable = p.start_dual != nullptr;
+__device__ __noinline__ bool start_state(const Team& team, const SparseProblem& p,
+                                         const Workspace& w, const Canonical& c) {
+  constexpr double kMost = 0x1p59;
+  bool usable = p.start_dual != nullptr && c.all_matched;
   const auto units = [&](int64_t j) {
-    const double dual = real_at(p.start_dual, p.result_dtype, j);
-    return ldexp(p.maximize ? -dual : dual, -c.exponent);
+    return real_at(p.start_dual, p.result_dtype, j) * c.units.scale;
   };
-  team.each(c.vertices, [&](int64_t y) {
-    w.price[y] = 0;
-    if (p.start_dual && y < p.m && (!p.col_mask || p.col_mask[y])) {
-      usable &= fabs(units(y)) < ldexp(1.0, min(c.bits + 12, 62));
-    }
-  });
-  usable = !team.any(!usable);
   if (usable) {
-    team.each(p.m, [&](int64_t j) {
-      if (!p.col_mask || p.col_mask[j]) w.price[j] = Price(int64_t(units(j))) << c.shift;
-    });
+    bool wrong = false;
+    team.each(c.cols, [&](int64_t j) { wrong |= !(fabs(units(j)) < kMost); });
+    usable = !team.any(wrong);
   }
+  team.each(c.rows, [&](int64_t i) { w.pair[i] = kFree; });
+  team.one([&] { w.control->wrong = 0; });
+  team.each(c.cols, [&](int64_t j) {
+    w.owner[j] = kNone;
+    w.best[j] = w.claim[j] = ~uint64_t(0);
+    w.price[j] = usable ? int64_t(rint(units(j))) : 0;
+  });
+  team.sync();
   return usable;
 }
 
+// Bids pair most rows. Then searches match those whose trees are small, which costs little for
+// each; price updates match the others, which costs much for all.
 template <class Team>
-__device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace& w) {
-  // Epsilon begins at so many powers of two below the mean excess of costs; later after a warm
-  // start.
-  constexpr int kFirstBits = 4, kFirstWarmBits = 10;
+__device__ bool match_rows(Team team, const Canonical& c, const Workspace& w, int width, bool warm,
+                           char* tables, int32_t slots, int64_t& bids_made, int64_t& steps) {
+  constexpr int32_t kFirstRounds = 256, kMoreRounds = 1024;
+  Bids<Team> bids{team, c, w, width};
+  // Elsewhere prices of free columns must be 0.
+  if (c.all_matched) bids.scale(warm);
+  bids.reduce(kFirstRounds);
+  Waves<Team> waves{team, c, w, width, tables, slots};
+  int32_t count = list_free(team, c, w);
+  if (count > 0) waves.play(count);
+  count = list_free(team, c, w);
+  if (count > waves.kFewSearches) {
+    bids.reduce(kMoreRounds);
+  } else if (count > 0 && !w.control->wrong) {
+    waves.play(count);
+  }
+  const bool done = !w.control->wrong && match_by_updates(team, c, w, width, steps);
+  bids_made = bids.bids;
+  steps += bids.turn + waves.steps;
+  return done;
+}
+
+template <class Team>
+__device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace& w, char* tables,
+                             int32_t slots) {
   team.one([&] { p.counts[kBids] = p.counts[kRounds] = 0; });
   if (!is_walkable(team, p)) return write_failure(team, p, kInvalidGraph);
-  const int width = width_for(p.row_ptr[p.n], p.n > p.m ? p.n : p.m);
-  const CostReader<Team> reader{team, p, w};
-  const CostSummary found = reader.summarize(width);
-  if (found.invalid) return write_failure(team, p, kInvalidCost);
-  int64_t rows = 0, cols = 0;
-  team.each(p.n, [&](int64_t i) { rows += reader.has_row(i); });
-  team.each(p.m, [&](int64_t j) { cols += reader.has_col(j); });
-  rows = team.sum(rows);
-  cols = team.sum(cols);
-  const bool stays = p.unmatched_cost || p.unmatched_col_cost;
-  const int64_t terms = stays ? rows + cols : min(rows, cols);
-  int64_t bids = 0;
-  int32_t turn = 0;
-  for (bool doubled : {false, true}) {
-    if (!doubled && (stays || rows != cols || p.n != p.m)) continue;
-    Scaling c;
-    if (!reader.choose(c, found, doubled)) return write_failure(team, p, kOverflow);
-    team.sync();
-    bool rounded = reader.write_units(c, width);
-    if (doubled) rounded |= reader.write_stays(c, rows, cols);
-    const double least = doubled ? found.least : found.least_edge,
-                 most = doubled ? found.most : found.most_edge;
-    const double range = ldexp(most - least, -c.exponent);
-    const bool warm = start_prices(team, p, w, c);
-    Auction<Team> auction{team, Graph{p, w, c}, w, width, turn, bids};
-    const int bits = range > 0 && range < __builtin_huge_val() ? ilogb(range) + 1 : 0;
-    const int mean = reader.mean_excess(c, width, bits);
-    const bool done = auction.hold(mean - (warm ? kFirstWarmBits : kFirstBits), bits);
-    turn = auction.turn;
-    bids = auction.bids;
-    team.one([&] {
-      p.counts[kBids] = int32_t(min(bids, int64_t(INT32_MAX)));
-      p.counts[kRounds] = turn;
-    });
-    if (done) return Finish<Team>{team, auction.g, p, w, width}.run(rounded, terms);
-  }
-  write_failure(team, p, kUnfinished);
+  const int width = width_for(p.row_ptr[p.n], p.n < p.m ? p.n : p.m);
+  Canonical c;
+  const Status status = Reader<Team>{team, p, w, width, c}.read();
+  if (status != kOptimal) return write_failure(team, p, status);
+  const bool warm = start_state(team, p, w, c);
+  int64_t bids = 0, steps = 0;
+  const bool done = match_rows(team, c, w, width, warm, tables, slots, bids, steps);
+  team.one([&] {
+    p.counts[kBids] = int32_t(min(bids, int64_t(INT32_MAX)));
+    p.counts[kRounds] = int32_t(min(steps, int64_t(INT32_MAX)));
+  });
+  if (!done) return write_failure(team, p, kInfeasible);
+  Finish<Team>{team, c, p, w}.run();
 }
 
 template <int kThreads>
@@ -111,16 +111,19 @@ __global__ void __launch_bounds__(kThreads, kManyThreads / kThreads)
   const int64_t k = blockIdx.x / unsigned(batch.blocks);
   if (threadIdx.x == 0) {
     const SparseProblem& first = batch.first;
-    shared.barriers = 0;
+    shared.barriers = shared.squad.barriers = 0;
     shared.problem = problem_of(first, k);
     shared.workspace =
         Workspace(batch.workspace + k * batch.workspace_bytes, first.n, first.m, first.capacity);
-    if (batch.state_in_shared) shared.workspace.move_state(shared.state(), first.capacity);
+    shared.squad.workspace = {shared.workspace.arrivals + 1, nullptr};
+    if (batch.state_in_shared) {
+      shared.workspace.move_state(shared.tables() + Memory::bytes_of_tables(batch.slots));
+    }
   }
   __barrier_sync_count(0, kThreads);
   const team::TeamOf<Memory, kThreads> team(shared, batch.blocks,
                                             int(blockIdx.x % unsigned(batch.blocks)));
-  solve_sparse(team, shared.problem, shared.workspace);
+  solve_sparse(team, shared.problem, shared.workspace, shared.tables(), batch.slots);
 }
 
 template <int kThreads>

@@ -12,6 +12,7 @@ namespace jaxmatch::sparse_assignment {
 struct SparseBatch {
   SparseProblem first;
   int blocks;  // of each problem
+  int slots;   // of the table of a warp
   bool state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem

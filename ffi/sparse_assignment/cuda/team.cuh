@@ -10,27 +10,74 @@ namespace jaxmatch::sparse_assignment {
 
 using assignment::kAllLanes, assignment::kWarpSize, assignment::lanes_below;
 
-constexpr int32_t kNone = -1;  // no vertex, edge or pair
-
-// The bid of a free vertex, while few are free.
+// The bid of a free row, while few are free.
 struct alignas(16) Token {
-  Price level;
+  int64_t level;
   uint64_t key;
-  int32_t left, right, owner;  // the owner is that of the right vertex
+  int32_t row, edge, before;  // `before` has the column of the edge
+};
+
+// What a team of the first blocks of a problem has, as Shared.
+template <int kThreads>
+struct Squad {
+  static constexpr int kMostSquad = 8;  // blocks
+
+  uint64_t slots[2][kThreads / kWarpSize];
+  uint64_t barriers;
+  struct {
+    uint64_t* arrivals;
+    Slots* slots;
+  } workspace;
 };
 
 // In the shared memory of a block.
 template <int kThreads>
 struct alignas(16) Shared {
   Token token[kThreads / kWarpSize];
-  int32_t tokens, stuck, deep;
+  int32_t tokens, low;
   uint64_t slots[2][kThreads / kWarpSize];
   uint64_t barriers;  // that the block has passed
+  Labels labels[kThreads / kWarpSize], of_block;
+  Squad<kThreads> squad;
   SparseProblem problem;
   Workspace workspace;
 
-  // The state follows, if it fits.
-  __device__ char* state() { return reinterpret_cast<char*>(this + 1); }
+  // Tables of searches follow, then the state, if it fits.
+  __device__ char* tables() { return reinterpret_cast<char*>(this + 1); }
+  JAXMATCH_HOST_DEVICE static int64_t bytes_of_tables(int64_t slots) {
+    return kThreads / kWarpSize * slots * kSlotBytes;
+  }
+};
+
+// The team of the first blocks, which have cheaper barriers than all.
+template <class Team>
+__device__ auto squad_of(const Team& team) {
+  using Own = Squad<Team::kTeamWarps * kWarpSize>;
+  return team::TeamOf<Own, Team::kTeamWarps * kWarpSize>(
+      team.s.squad, min(team.blocks, Own::kMostSquad), team.rank);
+}
+
+// One warp, with the functions of a team.
+struct WarpTeam {
+  __device__ int lane() const { return int(threadIdx.x) % kWarpSize; }
+  __device__ int thread() const { return lane(); }
+  __device__ int threads() const { return kWarpSize; }
+  __device__ int warp() const { return 0; }
+  __device__ int warps() const { return 1; }
+  __device__ void sync() const { __syncwarp(); }
+
+  template <class F>
+  __device__ void one(const F& f) const {
+    if (lane() == 0) f();
+  }
+  template <class F>
+  __device__ void each(int64_t count, const F& f) const {
+    for (int64_t k = lane(); k < count; k += kWarpSize) f(k);
+  }
+  __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
+    a = team::warp_least(a);
+    b = team::warp_least(b);
+  }
 };
 
 // f(k, lane, exists) by all lanes of a warp, of which `width` consecutive ones share the index k.
@@ -50,7 +97,7 @@ __device__ void each_by_lane(const Team& team, int64_t count, const F& f) {
   each_by_group(team, count, 1, [&](int64_t k, int, bool exists) { f(k, exists); });
 }
 
-// Appends the vertices of those lanes that have one. Called by all lanes.
+// Appends the numbers of those lanes that have one. Called by all lanes.
 __device__ inline void append(int32_t* list, int32_t* count, int lane, bool has, int32_t x) {
   const unsigned lanes = __ballot_sync(kAllLanes, has);
   if (lanes == 0) return;
@@ -58,6 +105,41 @@ __device__ inline void append(int32_t* list, int32_t* count, int lane, bool has,
   if (lane == 0) place = atomicAdd(count, __popc(lanes));
   place = __shfl_sync(kAllLanes, place, 0) + __popc(lanes & lanes_below(lane));
   if (has) list[place] = x;
+}
+
+// Writes value(k) to `list` for those k < count for which keep(k), in order. Returns their number.
+// `of_warps` has room for a number from each warp.
+template <class Team, class Keep, class Value>
+__device__ int32_t compact(const Team& team, int64_t count, int32_t* of_warps, int32_t* list,
+                           const Keep& keep, const Value& value) {
+  const int64_t each = (count + team.warps() - 1) / team.warps();
+  const int64_t first = min(each * team.warp(), count), last = min(first + each, count);
+  const auto walk = [&](const auto& f) {
+#pragma unroll 1
+    for (int64_t start = first; start < last; start += kWarpSize) {
+      const int64_t k = start + team.lane();
+      f(k, __ballot_sync(kAllLanes, k < last && keep(k)));
+    }
+  };
+  int32_t own = 0;
+  walk([&](int64_t, unsigned lanes) { own += __popc(lanes); });
+  if (team.lane() == 0) of_warps[team.warp()] = own;
+  team.sync();
+  int64_t before = 0, all = 0;
+  for (int k = team.lane(); k < team.warps(); k += kWarpSize) {
+    all += of_warps[k];
+    if (k < team.warp()) before += of_warps[k];
+  }
+  before = team::warp_sum(before);
+  all = team::warp_sum(all);
+  walk([&](int64_t k, unsigned lanes) {
+    if (lanes >> team.lane() & 1) {
+      list[before + __popc(lanes & lanes_below(team.lane()))] = value(k);
+    }
+    before += __popc(lanes);
+  });
+  team.sync();
+  return int32_t(all);
 }
 
 }  // namespace jaxmatch::sparse_assignment

@@ -1,0 +1,296 @@
+// Bids in rounds: each free row bids for its best column, at the same prices.
+//
+// With an epsilon this is an auction with epsilon scaling (Bertsekas, The auction algorithm, 1988),
+// which sets prices if all rows and columns are matched. Without one all reduced costs stay exact
+// (augmenting row reduction: Jonker and Volgenant, A shortest augmenting path algorithm for dense
+// and sparse linear assignment problems, 1987).
+#ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
+#define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
+
+#include "sparse_assignment/cuda/choice.cuh"
+
+namespace jaxmatch::sparse_assignment {
+
+// The result does not depend on the order in which threads run, nor on their number: the bid that
+// wins is the one of the least key.
+template <class Team>
+struct Bids {
+  Team team;
+  const Canonical& c;
+  const Workspace& w;
+  int width;            // lanes of a row, at least
+  int64_t epsilon = 0;  // 0: exact bids
+  int32_t turn = 0;     // rounds so far
+  int64_t bids = 0;     // of all rounds
+  bool low = false;     // a price has fallen too low, as of the last round
+
+  static constexpr int kRoundBits = 17, kVertexBits = 31;
+  static constexpr int64_t kLowest = -(int64_t(1) << 60);
+  // One block goes on alone once so few rows are free: a round never frees more.
+  static constexpr int32_t kFew = 64;
+
+  // The count of a round; that of the next one is cleared in it.
+  __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
+  __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
+
+  // Frees the rows that pay more than epsilon above their least, and lists all that are free. The
+  // other rows get their exact duals.
+  __device__ void begin() {
+    team.sync();
+    team.one([&] {
+      for (int32_t& number : w.control->listed) number = 0;
+      w.control->low = 0;
+    });
+    low = false;
+    team.sync();
+    each_by_group(team, c.rows, width, [&](int64_t k, int lane, bool there) {
+      const int32_t i = int32_t(k), pair = there ? w.pair[i] : kStays;
+      const bool paired = pair != kFree && pair != kStays;
+      const Choice best = best_of(c, w, i, lane, width, paired);
+      bool free = lane == 0 && pair == kFree;
+      if (lane == 0 && paired) {
+        const int32_t j = c.col[pair];
+        free = w.cost[pair] - w.price[j] - best.least > epsilon;
+        if (free) {
+          w.pair[i] = kFree;
+          w.owner[j] = kNone;
+        } else {
+          w.u[i] = best.least;
+        }
+      }
+      append(list(turn), &listed(turn), team.lane(), free, i);
+    });
+    team.sync();
+  }
+
+  // Later rounds have lesser keys, so that nothing needs to be cleared between rounds.
+  __device__ uint64_t key_of(int64_t drop, int32_t i) const {
+    const uint64_t rest = (uint64_t(1) << kRoundBits) - 1 - uint64_t(turn) % (1 << kRoundBits);
+    // The sign of a float, its exponent and 7 bits of its fraction, of which the greatest wins.
+    const uint64_t size = __float_as_uint(float(drop)) >> 16;
+    return (rest << 16 | (0xffff - size)) << kVertexBits | uint64_t(i);
+  }
+
+  // The edge that row i bids for, and the price; kFree if it does not bid. Of two equal choices it
+  // takes a column without a row; if both have one, it is left for the searches.
+  __device__ int32_t bid_of(int32_t i, const Choice& best, int64_t& level) const {
+    int32_t edge = best.edge;
+    if (epsilon == 0) {
+      const bool tie = best.least == best.next;
+      const auto held = [&](int32_t k) { return w.owner[c.col[k]] != kNone; };
+      const bool blocked = edge != kStays && edge != kFree && !best.drops() && held(edge);
+      if (edge == kStays || (blocked && tie && best.other == kStays)) {
+        w.pair[i] = kStays;
+        w.u[i] = best.least;
+        return kFree;
+      }
+      if (blocked && (!tie || best.other == kFree || held(best.other))) return kFree;
+      if (blocked) edge = best.other;
+    }
+    if (edge == kFree) return kFree;
+    level = w.price[c.col[edge]] - (best.drops() ? best.next - best.least : 0) - epsilon;
+    if (level < kLowest) return kFree;
+    return edge;
+  }
+  __device__ void take(int32_t i, int32_t edge, int32_t j, int64_t level, int32_t before) const {
+    w.u[i] = w.cost[edge] - level;  // exact without epsilon
+    w.pair[i] = edge;
+    w.owner[j] = i;
+    w.price[j] = level;
+    if (before != kNone) w.pair[before] = kFree;
+  }
+
+  // All `count` rows of the list bid.
+  __device__ void bid_all(int32_t count) const {
+    int lanes = width;
+    while (lanes < kWarpSize && int64_t(count) * lanes * 2 <= team.threads()) lanes *= 2;
+    const int32_t* const from = list(turn);
+    each_by_group(team, count, lanes, [&](int64_t k, int lane, bool there) {
+      const int32_t i = there ? from[k] : 0;
+      const Choice best = best_of(c, w, i, lane, lanes, there);
+      if (!there || lane != 0) return;
+      int64_t level = 0;
+      const int32_t edge = bid_of(i, best, level);
+      w.target[k] = edge;
+      w.level[k] = level;
+      if (edge == kFree) {
+        if (epsilon > 0) w.control->low = 1;
+        return;
+      }
+      const int32_t j = c.col[edge];
+      assignment::atomic_min(&w.best[j], key_of(w.price[j] - level, i));
+    });
+  }
+
+  // Each column takes its best bid. Whoever loses it, or a bid, bids again.
+  __device__ void take_all(int32_t count) const {
+    constexpr uint64_t kVertex = (uint64_t(1) << kVertexBits) - 1;
+    const int32_t* const from = list(turn);
+    each_by_lane(team, count, [&](int64_t k, bool there) {
+      const int32_t edge = there ? w.target[k] : kFree;
+      int32_t free = kNone;
+      if (edge != kFree) {
+        const int32_t i = from[k], j = c.col[edge];
+        free = i;
+        if (int32_t(w.best[j] & kVertex) == i) {
+          free = w.owner[j];
+          take(i, edge, j, w.level[k], free);
+        }
+      }
+      append(list(turn + 1), &listed(turn + 1), team.lane(), free != kNone, free);
+    });
+  }
+
+  __device__ void clear_keys() const {
+    team.each(c.cols, [&](int64_t j) { w.best[j] = ~uint64_t(0); });
+  }
+
+  __device__ void play_round(int32_t count) {
+    if (turn % (1 << kRoundBits) == 0) {
+      clear_keys();
+      team.sync();
+    }
+    bid_all(count);
+    bids += count;
+    team.one([&] { listed(turn + 1) = 0; });
+    team.sync();
+    low = w.control->low != 0;  // not set before the next barrier
+    take_all(count);
+    ++turn;
+    team.sync();
+  }
+
+  // The bid of one free row, by one warp.
+  __device__ void bid_with(Token& token) {
+    const int32_t i = token.row;
+    const Choice best = best_of(c, w, i, team.lane(), kWarpSize, true);
+    if (team.lane() != 0) return;
+    token.edge = bid_of(i, best, token.level);
+    if (token.edge == kFree) {
+      if (epsilon > 0) team.s.low = 1;
+      return;
+    }
+    const int32_t j = c.col[token.edge];
+    token.before = w.owner[j];
+    token.key = key_of(w.price[j] - token.level, i);
+  }
+
+  // Decides the bids of a round, a lane for each. By one warp.
+  __device__ void take_tokens(int32_t count) {
+    const bool there = team.lane() < count;
+    const Token own = there ? team.s.token[team.lane()] : Token{};
+    const bool bid = there && own.edge != kFree;
+    const int32_t col = bid ? c.col[own.edge] : kNone;
+    bool wins = bid;
+    for (int32_t k = 0; k < count; ++k) {
+      const int32_t other = __shfl_sync(kAllLanes, col, k);
+      const uint64_t key = __shfl_sync(kAllLanes, own.key, k);
+      wins = wins && !(other == col && key < own.key);
+    }
+    const int32_t free = !bid ? kNone : wins ? own.before : own.row;
+    if (wins) take(own.row, own.edge, col, own.level, own.before);
+    const unsigned lanes = __ballot_sync(kAllLanes, free != kNone);
+    if (free != kNone) team.s.token[__popc(lanes & lanes_below(team.lane()))].row = free;
+    if (team.lane() == 0) team.s.tokens = __popc(lanes);
+  }
+
+  // Rounds of one block with a warp for each free row, without lists and atomic operations.
+  __device__ void play_tokens(int32_t count, int32_t last_turn, int32_t few) {
+    const int32_t begun = turn >> kRoundBits;
+    const int warp = team.warp_of_block();
+    if (int32_t(threadIdx.x) < count) team.s.token[threadIdx.x].row = list(turn)[threadIdx.x];
+    team.one([&] { team.s.low = 0; });
+    team.sync();
+    do {
+      if (warp < count) bid_with(team.s.token[warp]);
+      team.sync();
+      if (warp == 0) take_tokens(count);
+      bids += count;
+      ++turn;
+      low = team.s.low != 0;
+      team.sync();
+      count = team.s.tokens;
+    } while (count > few && turn < last_turn && !low);
+    if (int32_t(threadIdx.x) < count) list(turn)[threadIdx.x] = team.s.token[threadIdx.x].row;
+    team.one([&] { listed(turn) = count; });
+    // Keys begin anew.
+    if (turn >> kRoundBits != begun) clear_keys();
+    team.sync();
+  }
+
+  // Rounds of one block, while few are free.
+  __device__ void play_alone(int32_t last_turn, int32_t few) {
+    if (team.rank == 0) {
+      Bids one{team.alone(), c, w, width, epsilon, turn, bids, low};
+      do {
+        const int32_t count = one.listed(one.turn);
+        if (count <= few) break;
+        if (count <= Team::kTeamWarps) {
+          one.play_tokens(count, last_turn, few);
+        } else {
+          one.play_round(count);
+        }
+      } while (one.turn < last_turn && !one.low);
+      team.one([&] { w.control->alone = {one.bids, one.turn, one.low}; });
+    }
+    team.sync();
+    const Control::Rounds done = w.control->alone;
+    turn = done.turn;
+    bids = done.bids;
+    low = done.low;
+  }
+
+  // Rounds until no more than `few` rows are free that can bid, or `most` rounds are over.
+  __device__ void play(int32_t most, int32_t few) {
+    const int32_t last_turn = turn + most;
+    for (;;) {
+      const int32_t count = listed(turn);
+      if (count <= few || low || turn >= last_turn) return;
+      if (count <= kFew) {
+        play_alone(last_turn, few);
+      } else {
+        play_round(count);
+      }
+    }
+  }
+
+  // The difference between the greatest and the least cost.
+  __device__ int64_t range() const {
+    double most = -HUGE_VAL, least = -HUGE_VAL;
+    team.each(c.first[c.rows], [&](int64_t k) {
+      if (w.cost[k] == kNever) return;
+      most = fmax(most, double(w.cost[k]));
+      least = fmax(least, -double(w.cost[k]));
+    });
+    most = team.most(most);
+    least = team.most(least);
+    return most + least >= 1 ? int64_t(most + least) : 1;
+  }
+
+  // Sets prices that are nearly right. Those of a `warm` start are, up to the last scale.
+  __device__ __noinline__ void scale(bool warm) {
+    constexpr int64_t kFirst = 32, kFactor = 8, kStop = 64;
+    constexpr int32_t kMostRounds = 1024, kMostLastRounds = 4096;
+    const int64_t range = this->range(), last = max(range / (4 * int64_t(c.rows)), int64_t(1));
+    epsilon = warm ? last : max(range / kFirst, last);
+    for (;;) {
+      begin();
+      const bool ends = epsilon == last;
+      play(ends ? kMostLastRounds : kMostRounds, int32_t(c.rows / (ends ? 16 * kStop : kStop)));
+      if (epsilon == last || low) break;
+      epsilon = max(epsilon / kFactor, last);
+    }
+    epsilon = 0;
+  }
+
+  // Pairs most rows, exactly. At most so many rounds.
+  __device__ __noinline__ void reduce(int32_t most) {
+    begin();
+    play(most, 0);
+    team.sync();
+  }
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_

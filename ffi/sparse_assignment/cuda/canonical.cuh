@@ -1,0 +1,222 @@
+// Canonical form: a minimisation in whole units, in which each row has a price at which it may stay
+// alone, and columns may stay alone for nothing (see cpu/canonical.h).
+#ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_
+#define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_
+
+#include "common/float16.h"
+#include "common/status.h"
+#include "sparse_assignment/cuda/team.cuh"
+#include "sparse_assignment/units.h"
+
+namespace jaxmatch::sparse_assignment {
+
+__device__ inline bool is_integer(Dtype dtype) {
+  return dtype == Dtype::kS32 || dtype == Dtype::kS64;
+}
+__device__ inline int64_t whole_at(const void* array, Dtype dtype, int64_t k) {
+  return dtype == Dtype::kS32 ? static_cast<const int32_t*>(array)[k]
+                              : static_cast<const int64_t*>(array)[k];
+}
+__device__ inline double real_at(const void* array, Dtype dtype, int64_t k) {
+  switch (dtype) {
+    case Dtype::kBF16:
+      return double(single(static_cast<const BFloat16*>(array)[k]));
+    case Dtype::kF16:
+      return double(single(static_cast<const Float16*>(array)[k]));
+    case Dtype::kF32:
+      return double(static_cast<const float*>(array)[k]);
+    case Dtype::kF64:
+      return static_cast<const double*>(array)[k];
+    default:
+      return double(whole_at(array, dtype, k));
+  }
+}
+
+struct Canonical {
+  int32_t rows, cols;
+  const int32_t* first;         // [rows + 1] of the edges of a row
+  const int32_t* first_by_col;  // [cols + 1]
+  const int32_t* col;           // [edges]
+  bool transposed = false;      // rows and columns have changed places
+  bool all_matched = false;     // no row and no column can stay
+  bool integers = false, rounded = false;
+  Units units;
+  int64_t terms = 0;  // most costs of a solution
+};
+
+// Reads a problem, by all threads of its team.
+template <class Team>
+struct Reader {
+  const Team team;
+  const SparseProblem& p;
+  const Workspace& w;
+  const int width;  // lanes of a vertex
+  Canonical& c;
+
+  __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
+  __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
+  __device__ double sign() const { return p.maximize ? -1 : 1; }
+  __device__ double row_price(int64_t i) const {
+    return sign() * real_at(p.unmatched_cost, p.unmatched_dtype, i);
+  }
+  __device__ double col_price(int64_t j) const {
+    return sign() * real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j);
+  }
+
+  // f(row, edge) for all edges of unmasked vertices.
+  template <class F>
+  __device__ void each_edge(const F& f) const {
+    each_by_group(team, p.n, width, [&](int64_t i, int lane, bool exists) {
+      if (!exists || !has_row(i)) return;
+      const int64_t last = p.row_ptr[i + 1];
+      for (int64_t k = p.row_ptr[i] + lane; k < last; k += width) {
+        if (has_col(p.col_ind[k])) f(i, k);
+      }
+    });
+  }
+
+  // Over all costs. `musts`: whether some column must be matched though others may stay.
+  __device__ __noinline__ CostRange summarize(bool* musts) const {
+    CostRange own;
+    bool must = false;
+    each_edge([&](int64_t, int64_t k) { own.include(sign() * real_at(p.cost, p.cost_dtype, k)); });
+    if (p.unmatched_cost) {
+      team.each(p.n, [&](int64_t i) {
+        if (has_row(i)) own.include(row_price(i));
+      });
+    }
+    if (p.unmatched_col_cost) {
+      team.each(p.m, [&](int64_t j) {
+        if (!has_col(j)) return;
+        own.include(col_price(j));
+        must |= !(col_price(j) < HUGE_VAL);
+      });
+    }
+    own.most = team.most(own.most);
+    own.whole = !team.any(!own.whole);
+    own.invalid = team.any(own.invalid);
+    *musts = team.any(must);
+    return own;
+  }
+
+  __device__ int64_t units_at(int64_t k, bool* rounded) const {
+    const double scale = c.units.scale;
+    if (c.integers && (scale == 1 || scale == -1)) {
+      const int64_t x = whole_at(p.cost, p.cost_dtype, k);
+      return scale < 0 ? -x : x;
+    }
+    return c.units.of(real_at(p.cost, p.cost_dtype, k), rounded);
+  }
+
+  // The prices of staying, and what columns pay to stay, which their edges cost less.
+  __device__ __noinline__ void write_stays() const {
+    bool rounded = false;
+    team.each(c.rows, [&](int64_t i) {
+      int64_t stay = kNever;
+      if (!(c.transposed ? has_col(i) : has_row(i))) {
+        stay = 0;
+      } else if (p.cardinality == Cardinality::kMaximum) {
+        stay = c.units.stay;
+      } else if (p.unmatched_cost && row_price(i) < HUGE_VAL) {
+        stay = c.units.of(sign() * row_price(i), &rounded);
+      }
+      w.stay[i] = stay;
+    });
+    team.each(c.cols, [&](int64_t j) {
+      int64_t offset = 0;
+      if (p.unmatched_col_cost && has_col(j)) {
+        const double price = col_price(j);
+        offset = price < HUGE_VAL ? c.units.of(sign() * price, &rounded) : c.units.must;
+      }
+      w.offset[j] = offset;
+    });
+    c.rounded |= team.any(rounded);
+  }
+
+  // The costs, in the order of rows, and the order of columns. Edges that do not exist cost kNever.
+  // False if the two directions of the graph differ.
+  __device__ __noinline__ bool write_costs() const {
+    bool rounded = false, differ = false;
+    int32_t* const cursor = w.list[0];
+    team.each(p.m, [&](int64_t j) { cursor[j] = p.col_ptr[j]; });
+    team.sync();
+    each_by_group(team, p.n, width, [&](int64_t i, int lane, bool exists) {
+      if (!exists) return;
+      const int64_t last = p.row_ptr[i + 1];
+      for (int64_t k = p.row_ptr[i] + lane; k < last; k += width) {
+        const int32_t j = p.col_ind[k], there = atomicAdd(&cursor[j], 1);
+        differ |= there >= p.col_ptr[j + 1];
+        if (differ) continue;
+        const int64_t at = c.transposed ? there : k, other = c.transposed ? k : there;
+        const int32_t row = c.transposed ? j : int32_t(i);
+        w.row[at] = w.row_by_col[other] = row;
+        w.edge_by_col[other] = int32_t(at);
+        if (c.transposed) {
+          w.place[at] = int32_t(k);
+          w.col[at] = int32_t(i);
+        }
+        const bool allowed =
+            has_row(i) && has_col(j) && sign() * real_at(p.cost, p.cost_dtype, k) < HUGE_VAL;
+        const int64_t less = c.transposed ? 0 : w.offset[j];
+        w.cost[at] = allowed ? units_at(k, &rounded) - less : kNever;
+      }
+    });
+    c.rounded |= team.any(rounded);
+    return !team.any(differ);
+  }
+
+  // Takes the greatest unit that divides all costs: prices of an auction are any number of units,
+  // and results should hold them.
+  __device__ __noinline__ void coarsen() const {
+    const int64_t edges = p.row_ptr[p.n];
+    uint64_t bits = 0;
+    team.one([&] { w.control->bits = 0; });
+    team.sync();
+    team.each(edges, [&](int64_t k) {
+      if (w.cost[k] != kNever) bits |= uint64_t(w.cost[k]);
+    });
+    const auto words = reinterpret_cast<unsigned*>(&w.control->bits);
+    if (unsigned(bits)) atomicOr(&words[0], unsigned(bits));
+    if (unsigned(bits >> 32)) atomicOr(&words[1], unsigned(bits >> 32));
+    team.sync();
+    bits = w.control->bits;
+    if (bits == 0) return;
+    const int shift =
+        unsigned(bits) ? __ffs(int(unsigned(bits))) - 1 : __ffs(int(unsigned(bits >> 32))) + 31;
+    team.each(edges, [&](int64_t k) {
+      if (w.cost[k] != kNever) w.cost[k] >>= shift;
+    });
+    c.units.scale = ldexp(c.units.scale, -shift);
+  }
+
+  __device__ __noinline__ Status read() const {
+    bool musts = false;
+    const CostRange range = summarize(&musts);
+    if (range.invalid) return kInvalidCost;
+    int64_t rows = 0, cols = 0;
+    team.each(p.n, [&](int64_t i) { rows += has_row(i); });
+    team.each(p.m, [&](int64_t j) { cols += has_col(j); });
+    rows = team.sum(rows);
+    cols = team.sum(cols);
+    const bool full = !p.unmatched_cost && p.cardinality != Cardinality::kMaximum;
+    c.transposed = full && rows > cols;
+    c.rows = int32_t(c.transposed ? p.m : p.n);
+    c.cols = int32_t(c.transposed ? p.n : p.m);
+    c.first = c.transposed ? p.col_ptr : p.row_ptr;
+    c.first_by_col = c.transposed ? p.row_ptr : p.col_ptr;
+    c.col = c.transposed ? w.col : p.col_ind;
+    c.all_matched = full && rows == p.n && cols == p.m && p.n == p.m && p.n > 0;
+    c.terms = p.unmatched_cost ? p.n + p.m : min(p.n, p.m);
+    c.integers = is_integer(p.cost_dtype);
+    if (!choose_units(p, range, c.integers, musts, &c.units)) return kOverflow;
+    write_stays();
+    if (!write_costs()) return kInvalidGraph;
+    if (c.all_matched) coarsen();
+    team.sync();
+    return kOptimal;
+  }
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_

@@ -1,0 +1,84 @@
+// The best two choices of a row, by some lanes of a warp.
+#ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CHOICE_CUH_
+#define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CHOICE_CUH_
+
+#include "sparse_assignment/cuda/canonical.cuh"
+
+namespace jaxmatch::sparse_assignment {
+
+// What a row is paired with, in place of an edge.
+constexpr int32_t kFree = -1, kStays = INT32_MAX;
+
+// Edges, or to stay; of equal ones the first edge.
+struct Choice {
+  int64_t least = kNever, next = kNever;
+  int32_t edge = kFree, other = kFree;  // that of the least and of the next, or kStays
+
+  __device__ void include(int64_t x, int32_t e) {
+    if (x < least || (x == least && e < edge)) {
+      next = least;
+      other = edge;
+      least = x;
+      edge = e;
+    } else if (x < next || (x == next && e < other)) {
+      next = x;
+      other = e;
+    }
+  }
+  // Of `width` consecutive lanes; each gets it. Called by all lanes.
+  __device__ void merge(int width) {
+#pragma unroll 1
+    for (int step = width / 2; step > 0; step /= 2) {
+      const int64_t x = __shfl_xor_sync(kAllLanes, least, step);
+      const int64_t y = __shfl_xor_sync(kAllLanes, next, step);
+      const int32_t of_x = __shfl_xor_sync(kAllLanes, edge, step);
+      const int32_t of_y = __shfl_xor_sync(kAllLanes, other, step);
+      if (of_x != kFree) include(x, of_x);
+      if (of_y != kFree) include(y, of_y);
+    }
+  }
+  // Whether the price of the edge would fall.
+  __device__ bool drops() const { return least < next && next != kNever; }
+};
+
+// f(edge, column, reduced cost) for the lane's share of the edges of a row.
+template <class F>
+__device__ void each_edge(const Canonical& c, const Workspace& w, int32_t i, int lane, int width,
+                          const F& f) {
+  const int64_t last = c.first[i + 1];
+#pragma unroll 1
+  for (int64_t k = c.first[i] + lane; k < last; k += width) {
+    const int64_t cost = w.cost[k];
+    const int32_t j = c.col[k];
+    if (cost != kNever) f(int32_t(k), j, cost - w.price[j]);
+  }
+}
+
+// Of numbers that are not negative. Returns what was there before.
+__device__ inline uint64_t least_at(int64_t* at, int64_t x) {
+  return assignment::atomic_min(reinterpret_cast<uint64_t*>(at), uint64_t(x));
+}
+
+// Lists the free rows, in order. Returns their number.
+template <class Team>
+__device__ int32_t list_free(const Team& team, const Canonical& c, const Workspace& w) {
+  return compact(
+      team, c.rows, w.of_warps, w.list[0], [&](int64_t i) { return w.pair[i] == kFree; },
+      [](int64_t i) { return int32_t(i); });
+}
+
+// Every lane of the group gets the result. Called by all lanes of a warp.
+__device__ inline Choice best_of(const Canonical& c, const Workspace& w, int32_t i, int lane,
+                                 int width, bool exists) {
+  Choice own;
+  if (exists) {
+    each_edge(c, w, i, lane, width, [&](int32_t k, int32_t, int64_t x) { own.include(x, k); });
+    if (lane == 0 && w.stay[i] != kNever) own.include(w.stay[i], kStays);
+  }
+  own.merge(width);
+  return own;
+}
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CHOICE_CUH_

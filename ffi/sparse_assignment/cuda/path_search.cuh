@@ -1,0 +1,231 @@
+// A shortest augmenting path from a free row, by a warp or a block.
+//
+// Labels of columns are corrected in steps, each of which scans those columns that are nearest, as
+// many as there are threads for, and none that are farther than the end of the path. The labels in
+// the end do not depend on the order: the distance, then the number of pairs on the way (so that
+// parents make no cycle at distance zero), then the edge.
+#ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
+#define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
+
+#include "sparse_assignment/cuda/choice.cuh"
+
+namespace jaxmatch::sparse_assignment {
+
+// Labels of columns in a hash table.
+struct Table {
+  Labels& labels;
+  int64_t *dist, *from;  // the distance; that with which a chosen column is scanned
+  uint64_t* by;          // pairs on the way (high bits), and the edge
+  int32_t *from_hops, *dirty, *chosen;
+  int32_t* col;   // or kNone
+  int32_t slots;  // a power of two
+  int32_t most;   // columns, at most
+
+  __device__ Table(Labels& labels, char* base, int32_t slots)
+      : labels(labels), slots(slots), most(int32_t(most_in(slots))) {
+    const auto take = [&](auto*& array) {
+      array = reinterpret_cast<decltype(+array)>(base);
+      base += slots * int64_t(sizeof *array);
+    };
+    take(dist);
+    take(from);
+    take(by);
+    take(from_hops);
+    take(dirty);
+    take(chosen);
+    take(col);
+  }
+
+  // The slot of a column, or kNone.
+  __device__ int32_t find(int32_t j) const {
+    for (int32_t s = first_slot(j);; s = (s + 1) & (slots - 1)) {
+      const int32_t there = col[s];
+      if (there == j) return s;
+      if (there == kNone) return kNone;
+    }
+  }
+  // The same after its insertion. kNone if the table is full.
+  __device__ int32_t insert(int32_t j) const {
+    for (int32_t s = first_slot(j);; s = (s + 1) & (slots - 1)) {
+      int32_t there = *static_cast<volatile int32_t*>(&col[s]);
+      if (there == kNone) {
+        // Each thread may add one more than `most`. Some slots stay empty.
+        if (*static_cast<volatile int32_t*>(&labels.used) >= most) {
+          labels.full = 1;
+          return kNone;
+        }
+        there = atomicCAS(&col[s], kNone, j);
+        if (there == kNone) {
+          atomicAdd(&labels.used, 1);
+          return s;
+        }
+      }
+      if (there == j) return s;
+    }
+  }
+
+  // f(slot) for all columns that have labels.
+  template <class Team, class F>
+  __device__ void each_used(const Team& team, const F& f) const {
+    team.each(slots, [&](int64_t s) {
+      if (col[s] != kNone) f(int32_t(s));
+    });
+  }
+
+ private:
+  __device__ int32_t first_slot(int32_t j) const {
+    return int32_t((uint32_t(j) * 0x9e3779b1u) >> 7) & (slots - 1);
+  }
+};
+
+enum Outcome : int32_t { kFound, kNoWay, kTooLarge, kMoved, kConflict };
+
+template <class Team>
+struct PathSearch {
+  const Team team;
+  const Canonical& c;
+  const Workspace& w;
+  const Table& t;
+  const int width;
+  int32_t start = kNone;
+  int64_t least = 0, end = kNever;
+  int share = 1;  // of 4, between the nearest and the farthest column that waits: is scanned
+
+  // Ends of paths: columns without a row, and rows that stay.
+  static constexpr uint64_t kRowEnd = uint64_t(1) << 30;
+
+  __device__ void clear() {
+    team.sync();
+    team.each(t.slots, [&](int64_t s) {
+      t.dist[s] = kNever;
+      t.by[s] = ~uint64_t(0);
+      t.dirty[s] = 0;
+      t.col[s] = kNone;
+    });
+    team.one([&] {
+      t.labels = {kNever, ~uint64_t(0), 0, 1, 0, 0, 0};
+      t.chosen[0] = kNone;  // the row that begins
+    });
+    end = kNever;
+    share = 1;
+    // Each warp finds the least of the row that begins.
+    least = best_of(c, w, start, team.lane(), kWarpSize, true).least;
+    team.sync();
+  }
+
+  // f(end or column, is it an end, distance, pairs on the way and edge) for what the chosen columns
+  // reach nearer than the end.
+  template <class F>
+  __device__ void each_reached(const F& f) const {
+    each_by_group(team, t.labels.chosen, width, [&](int64_t k, int lane, bool there) {
+      if (!there) return;
+      const int32_t slot = t.chosen[k];
+      const int32_t i = slot == kNone ? start : w.owner[t.col[slot]];
+      const int64_t base = slot == kNone ? -least : t.from[slot] - w.u[i];
+      const uint64_t hops = slot == kNone ? 1 : uint64_t(t.from_hops[slot]) + 1;
+      const int64_t stay = lane == 0 ? w.stay[i] : kNever;
+      if (stay != kNever && base + stay < end) f(kRowEnd + uint64_t(i), true, base + stay, hops);
+      each_edge(c, w, i, lane, width, [&](int32_t edge, int32_t j, int64_t x) {
+        if (base + x >= end) return;
+        f(uint64_t(j), w.owner[j] == kNone, base + x, hops << 32 | uint64_t(edge));
+      });
+    });
+  }
+
+  // More of the columns that wait, if the last step had threads for more.
+  __device__ void adapt() {
+    const int32_t groups = team.threads() / width, scanned = t.labels.chosen;
+    if (scanned * 2 < groups) share = min(share * 2, 4);
+    if (scanned > groups * 2) share = max(share / 2, 1);
+  }
+  // Chooses the columns to scan. False if there is none.
+  __device__ bool choose() const {
+    uint64_t nearest = ~uint64_t(0), farthest = ~uint64_t(0);  // the farthest negated
+    const auto waits = [&](int32_t s) { return t.dirty[s] != 0 && t.dist[s] < end; };
+    t.each_used(team, [&](int32_t s) {
+      if (!waits(s)) return;
+      nearest = min(nearest, uint64_t(t.dist[s]));
+      farthest = min(farthest, ~uint64_t(t.dist[s]));
+    });
+    team.least_of_each(nearest, farthest);
+    if (nearest == ~uint64_t(0)) return false;
+    const uint64_t range = ~farthest - nearest;
+    const int64_t until = int64_t(nearest + (share == 4 ? range : range / 4 * share));
+    t.each_used(team, [&](int32_t s) {
+      if (!waits(s) || t.dist[s] > until) return;
+      t.dirty[s] = 0;
+      t.from[s] = t.dist[s];
+      t.from_hops[s] = int32_t(t.by[s] >> 32);
+      t.chosen[atomicAdd(&t.labels.chosen, 1)] = s;
+    });
+    team.sync();
+    return true;
+  }
+
+  // Lowers distances.
+  __device__ void scan_distances() const {
+    each_reached([&](uint64_t at, bool is_end, int64_t dist, uint64_t) {
+      if (is_end) {
+        if (least_at(&t.labels.end, dist) > uint64_t(dist)) t.labels.end_by = ~uint64_t(0);
+        return;
+      }
+      const int32_t s = t.insert(int32_t(at));
+      if (s == kNone) return;
+      if (least_at(&t.dist[s], dist) > uint64_t(dist)) t.by[s] = ~uint64_t(0);
+    });
+  }
+  // Sets the ways of the columns at these distances.
+  __device__ void scan_ways() const {
+    each_reached([&](uint64_t at, bool is_end, int64_t dist, uint64_t by) {
+      if (is_end) {
+        const uint64_t edge = at >= kRowEnd ? 0 : by & UINT32_MAX;
+        if (t.labels.end == dist) assignment::atomic_min(&t.labels.end_by, at << 32 | edge);
+        return;
+      }
+      const int32_t s = t.find(int32_t(at));
+      if (s == kNone || t.dist[s] != dist) return;
+      if ((assignment::atomic_min(&t.by[s], by) >> 32) > by >> 32) t.dirty[s] = 1;
+    });
+  }
+
+  __device__ Outcome run(int32_t from) {
+    start = from;
+    clear();
+    do {
+      scan_distances();
+      team.sync();
+      if (t.labels.full || t.labels.used > t.most) return kTooLarge;
+      scan_ways();
+      team.sync();
+      end = t.labels.end;
+      adapt();
+      team.sync();
+      team.one([&] { t.labels.chosen = 0; });
+    } while (choose());
+    return end == kNever ? kNoWay : kFound;
+  }
+
+  // The row that stays at the end, or kNone.
+  __device__ int32_t row_end() const {
+    const uint64_t at = t.labels.end_by >> 32;
+    return at >= kRowEnd ? int32_t(at - kRowEnd) : kNone;
+  }
+  // f(edge) for the edges of the path from its end on, by one thread. f may change pairs.
+  template <class F>
+  __device__ void each_on_path(const F& f) const {
+    const int32_t stays = row_end();
+    if (stays == start) return;
+    const auto into = [&](int32_t pair) { return int32_t(t.by[t.find(c.col[pair])] & UINT32_MAX); };
+    int32_t edge = stays == kNone ? int32_t(t.labels.end_by & UINT32_MAX) : into(w.pair[stays]);
+    for (;;) {
+      const int32_t i = w.row[edge], pair = w.pair[i];
+      f(edge);
+      if (i == start) return;
+      edge = into(pair);
+    }
+  }
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_

@@ -1,0 +1,264 @@
+// Augmenting paths for many free vertices at once, after a global update of prices (Goldberg and
+// Kennedy, Global price updates help, 1997).
+//
+// The distance of a row is the length of the shortest alternating path to an end: a column without
+// a row, or a row that stays. If the dual of each row rises by its distance, and the price of its
+// column falls by as much, then reduced costs stay exact, the shortest paths from all rows become
+// tight, and no end changes its price. Paths to different ends have no row in common, so each end
+// takes one of the free rows that are nearest to it.
+//
+// If all rows and columns will be matched, their roles can change: free rows are the ends then.
+#ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PRICE_UPDATES_CUH_
+#define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PRICE_UPDATES_CUH_
+
+#include "sparse_assignment/cuda/choice.cuh"
+
+namespace jaxmatch::sparse_assignment {
+
+// Rows and their columns, or columns and their rows: `own` vertices have labels.
+template <bool kOfCols>
+struct Sides {
+  const Canonical& c;
+  const Workspace& w;
+
+  __device__ int32_t count() const { return kOfCols ? c.cols : c.rows; }
+  __device__ int32_t others() const { return kOfCols ? c.rows : c.cols; }
+  __device__ int64_t* dual() const { return kOfCols ? w.price : w.u; }
+  __device__ int64_t* other_dual() const { return kOfCols ? w.u : w.price; }
+  __device__ int32_t own(int32_t edge) const { return kOfCols ? c.col[edge] : w.row[edge]; }
+  __device__ int32_t other(int32_t edge) const { return kOfCols ? w.row[edge] : c.col[edge]; }
+  // The edge of a vertex, or kFree, or kStays.
+  __device__ int32_t pair(int32_t x) const {
+    if (!kOfCols) return w.pair[x];
+    return w.owner[x] == kNone ? kFree : w.pair[w.owner[x]];
+  }
+  // The vertex that is paired with an other one, or kNone.
+  __device__ int32_t holder(int32_t y) const {
+    if (!kOfCols) return w.owner[y];
+    return w.pair[y] == kFree ? kNone : c.col[w.pair[y]];
+  }
+  __device__ int64_t stay(int32_t x) const { return kOfCols ? kNever : w.stay[x]; }
+  __device__ void join(int32_t edge) const {
+    w.pair[w.row[edge]] = edge;
+    w.owner[c.col[edge]] = w.row[edge];
+  }
+
+  // f(edge) for the lane's share of the edges of a vertex of either side.
+  template <class F>
+  __device__ void each_of_own(int32_t x, int lane, int width, const F& f) const {
+    each<kOfCols>(x, lane, width, f);
+  }
+  template <class F>
+  __device__ void each_of_other(int32_t y, int lane, int width, const F& f) const {
+    each<!kOfCols>(y, lane, width, f);
+  }
+
+ private:
+  template <bool kByCol, class F>
+  __device__ void each(int32_t x, int lane, int width, const F& f) const {
+    const int32_t* const first = kByCol ? c.first_by_col : c.first;
+    const int64_t last = first[x + 1];
+#pragma unroll 1
+    for (int64_t q = first[x] + lane; q < last; q += width) {
+      const int32_t edge = kByCol ? w.edge_by_col[q] : int32_t(q);
+      if (w.cost[edge] != kNever) f(edge);
+    }
+  }
+};
+
+// Labels are corrected in steps from a queue of vertices until none is nearer. In the end they do
+// not depend on the order: the distance, then the number of pairs on the way (so that ways make no
+// cycle at distance zero), then the edge.
+template <class Team, bool kOfCols>
+struct PriceUpdate {
+  const Team team;
+  const Canonical& c;
+  const Workspace& w;
+  const int width;  // lanes of a vertex
+  int64_t& steps;   // of all updates
+  const Sides<kOfCols> g{c, w};
+
+  static constexpr uint64_t kNoWay = ~uint64_t(0);
+
+  __device__ bool is_paired(int32_t x) const {
+    const int32_t pair = g.pair(x);
+    return pair != kFree && pair != kStays;
+  }
+
+  // Sets the duals of free vertices, and the distances of those next to an end, which it puts into
+  // the first queue.
+  __device__ void begin() const {
+    team.one([&] { w.control->queued[0] = w.control->queued[1] = 0; });
+    team.each(g.others(), [&](int64_t y) { w.chosen_by_other[y] = INT32_MAX; });
+    team.sync();
+    each_by_group(team, g.count(), width, [&](int64_t k, int lane, bool there) {
+      const int32_t x = int32_t(k), pair = there ? g.pair(x) : kStays;
+      const bool free = pair == kFree, paired = !free && pair != kStays;
+      Choice all, ends;
+      if (free || paired) {
+        g.each_of_own(x, lane, width, [&](int32_t edge) {
+          const int32_t y = g.other(edge);
+          const int64_t reduced = w.cost[edge] - g.other_dual()[y];
+          if (free) all.include(reduced, edge);
+          if (g.holder(y) == kNone) ends.include(reduced, edge);
+        });
+        if (lane == 0 && g.stay(x) != kNever) {
+          if (free) all.include(g.stay(x), kStays);
+          ends.include(g.stay(x), kStays);
+        }
+      }
+      all.merge(width);
+      ends.merge(width);
+      const bool near = ends.least != kNever;
+      if (lane == 0 && there) {
+        if (free) g.dual()[x] = all.least != kNever ? all.least : 0;
+        w.chosen_by_own[x] = INT32_MAX;
+        w.dist[x] = near ? ends.least - g.dual()[x] : kNever;
+        w.by[x] = near ? uint64_t(1) << 32 | uint64_t(ends.edge) : kNoWay;
+        w.queued[x] = near && paired;
+      }
+      append(w.queue[0], &w.control->queued[0], team.lane(), lane == 0 && near && paired, x);
+    });
+    team.sync();
+  }
+
+  // f(vertex, its distance by way of a vertex of the queue, and that way).
+  template <class F>
+  __device__ void each_reached(const int32_t* queue, int32_t count, int64_t most,
+                               const F& f) const {
+    each_by_group(team, count, width, [&](int64_t k, int lane, bool there) {
+      if (!there) return;
+      const int32_t x = queue[k];
+      const uint64_t by = w.by[x];
+      // A label that the same step has lowered: the vertex is in the next queue.
+      if (by == kNoWay) return;
+      const int32_t y = g.other(g.pair(x));
+      const int64_t base = w.dist[x] - g.other_dual()[y];
+      const uint64_t pairs = (by >> 32) + 1;
+      g.each_of_other(y, lane, width, [&](int32_t edge) {
+        const int32_t own = g.own(edge);
+        const int64_t dist = base + w.cost[edge] - g.dual()[own];
+        if (own != x && dist <= most) f(own, dist, pairs << 32 | uint64_t(edge));
+      });
+    });
+  }
+  __device__ void step(const int32_t* queue, int32_t count, int64_t most, int32_t* next,
+                       int32_t* queued) const {
+    team.each(count, [&](int64_t k) { w.queued[queue[k]] = 0; });
+    each_reached(queue, count, most, [&](int32_t x, int64_t dist, uint64_t) {
+      if (least_at(&w.dist[x], dist) > uint64_t(dist)) w.by[x] = kNoWay;
+    });
+    team.sync();
+    each_reached(queue, count, most, [&](int32_t x, int64_t dist, uint64_t by) {
+      if (w.dist[x] != dist) return;
+      const bool nearer = (assignment::atomic_min(&w.by[x], by) >> 32) > by >> 32;
+      if (!nearer || !is_paired(x)) return;
+      if (atomicExch(&w.queued[x], 1) == 0) next[atomicAdd(queued, 1)] = x;
+    });
+    team.sync();
+  }
+
+  // Lists the free vertices, in order. Returns their number.
+  __device__ int32_t list_free() const {
+    return compact(
+        team, g.count(), w.of_warps, w.list[0],
+        [&](int64_t x) { return g.pair(int32_t(x)) == kFree; },
+        [](int64_t x) { return int32_t(x); });
+  }
+  // The greatest distance of the free vertices.
+  __device__ int64_t farthest(int32_t count) const {
+    uint64_t most = ~uint64_t(0), none = 0;  // negated
+    team.each(count, [&](int64_t k) { most = min(most, ~uint64_t(w.dist[w.list[0][k]])); });
+    team.least_of_each(most, none);
+    return int64_t(~most);
+  }
+
+  // Sets the labels of all that are no farther than the farthest free vertex. Returns the distance
+  // of that.
+  __device__ int64_t find(int32_t count) const {
+    constexpr int kEvery = 4;  // steps, after which what is too far is looked at again
+    int32_t* const queued = w.control->queued;
+    begin();
+    int64_t most = kNever;
+    int32_t waiting = queued[0];
+    for (int turn = 0; waiting > 0; turn ^= 1) {
+      if (steps++ % kEvery == 0) most = farthest(count);
+      step(w.queue[turn], waiting, most, w.queue[turn ^ 1], &queued[turn ^ 1]);
+      team.one([&] { queued[turn] = 0; });
+      waiting = queued[turn ^ 1];
+    }
+    return farthest(count);
+  }
+
+  __device__ void move_duals(int64_t most) const {
+    team.each(g.count(), [&](int64_t x) {
+      const int32_t pair = g.pair(int32_t(x));
+      if (pair == kStays) return;
+      const int64_t by = min(w.dist[x], most);
+      g.dual()[x] += by;
+      if (pair != kFree) g.other_dual()[g.other(pair)] -= by;
+    });
+  }
+
+  __device__ int32_t way_of(int32_t x) const { return int32_t(w.by[x] & UINT32_MAX); }
+  // What chooses a free vertex for the end of a way: a row that stays, or a vertex without a pair.
+  __device__ int32_t* end_of(int32_t x) const {
+    for (;;) {
+      const int32_t edge = way_of(x);
+      if (edge == kStays) return &w.chosen_by_own[x];
+      const int32_t y = g.other(edge);
+      x = g.holder(y);
+      if (x == kNone) return &w.chosen_by_other[y];
+    }
+  }
+  __device__ void flip(int32_t x) const {
+    while (x != kNone) {
+      const int32_t edge = way_of(x);
+      if (edge == kStays) {
+        w.pair[x] = kStays;
+        return;
+      }
+      const int32_t next = g.holder(g.other(edge));
+      g.join(edge);
+      x = next;
+    }
+  }
+
+  // Matches some of the free vertices, or lets them stay. False if there is no way.
+  __device__ __noinline__ bool match_some() const {
+    const int32_t count = list_free();
+    const int64_t most = find(count);
+    if (most == kNever) return false;
+    move_duals(most);
+    team.each(count, [&](int64_t k) {
+      const int32_t x = w.list[0][k];
+      int32_t* const chosen = end_of(x);
+      w.chosen[k] = chosen;
+      atomicMin(chosen, x);
+    });
+    team.sync();
+    team.each(count, [&](int64_t k) {
+      const int32_t x = w.list[0][k];
+      if (*w.chosen[k] == x) flip(x);
+    });
+    team.sync();
+    return true;
+  }
+};
+
+// Matches all free rows, or lets them stay. False if there is no way.
+template <class Team>
+__device__ bool match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
+                                 int width, int64_t& steps) {
+  for (bool of_cols = c.all_matched; list_free(team, c, w) > 0;
+       of_cols = c.all_matched && !of_cols) {
+    const bool done = of_cols ? PriceUpdate<Team, true>{team, c, w, width, steps}.match_some()
+                              : PriceUpdate<Team, false>{team, c, w, width, steps}.match_some();
+    if (!done) return false;
+  }
+  return true;
+}
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PRICE_UPDATES_CUH_
