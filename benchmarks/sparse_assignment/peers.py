@@ -102,21 +102,23 @@ def from_points(given: Arrays) -> Solve:
 def by_kwok(given: Arrays) -> Solve:
     """Greatest weights, which are what an edge costs less than to leave its row.
 
-    Its rows must not be more than its columns, of which it counts those that edges name.
+    Its rows must not be more than its columns, of which it counts those that edges name. It takes
+    integral weights for integers of 32 bits, so that greater ones must be divided.
     """
     from kwok import kwok
 
     n, m, _ = (int(x) for x in given["size"])
-    saved = price_of(given) - given["cost"].astype(np.result_type(given["cost"], np.int64))
+    price = price_of(given)
+    small = isinstance(price, int) and price < 2**31
+    unit = 1 if small else 2.0 ** -np.frexp(float(price))[1]
+    saved = unit * (price - given["cost"].astype(np.int64 if small else np.float64))
     weight = sp.csr_array((saved, given["col_ind"], given["row_ptr"]), shape=(n, m))
     tall = n > m
     weight = weight.T.tocsr() if tall else weight
-    lists = [*zip(weight.indices.tolist(), weight.data.tolist(), strict=True)]
+    edges = [*zip(weight.indices.tolist(), weight.data.tolist(), strict=True)]
     ends = weight.indptr.tolist()
-    pays = [[e for e in lists[a:b] if e[1] > 0] for a, b in zip(ends, ends[1:], strict=False)]
-    last = weight.shape[1] - 1
-    if all(col != last for col, _ in pays[0]):
-        pays[0].append((last, 0))
+    pays = [[e for e in edges[a:b] if e[1] > 0] for a, b in zip(ends, ends[1:], strict=False)]
+    max(pays, key=len).append((weight.shape[1] - 1, 0 * unit))  # names the last column
 
     def solve() -> np.ndarray:
         found = kwok(pays, False)

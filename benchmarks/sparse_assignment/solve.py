@@ -131,9 +131,11 @@ def summary(rows: Sequence[Row]) -> Row:
         rows = [row for row in rows if row["edges"] >= LARGE]
     result: Row = {}
     for name in dict.fromkeys(key for row in rows for key in row if "/" in key):
-        values = [float(str(x).lstrip(">")) for row in rows if (x := row.get(name))]
+        texts = [str(x) for row in rows if (x := row.get(name))]
+        values = [float(x.lstrip(">")) for x in texts]
         if values:
-            result |= {f"{name}, rows": len(values)}
+            stopped = sum(x.startswith(">") for x in texts)
+            result |= {f"{name}, rows": len(values), f"{name}, stopped": stopped}
             result |= {f"{name}, mean": record.geometric_mean(values)}
             result |= {f"{name}, least": min(values), f"{name}, greatest": max(values)}
     return result
