@@ -102,23 +102,21 @@ def from_points(given: Arrays) -> Solve:
 def by_kwok(given: Arrays) -> Solve:
     """Greatest weights, which are what an edge costs less than to leave its row.
 
-    Its rows must not be more than its columns, of which it counts those that edges name. It takes
-    integral weights for integers of 32 bits, so that greater ones must be divided.
+    Its rows must not be more than its columns, of which it counts those that edges name.
     """
     from kwok import kwok
 
     n, m, _ = (int(x) for x in given["size"])
-    price = price_of(given)
-    small = isinstance(price, int) and price < 2**31
-    unit = 1 if small else 2.0 ** -np.frexp(float(price))[1]
-    saved = unit * (price - given["cost"].astype(np.int64 if small else np.float64))
+    cost = given["cost"]
+    saved = price_of(given) - cost.astype(np.result_type(cost, np.int64))
     weight = sp.csr_array((saved, given["col_ind"], given["row_ptr"]), shape=(n, m))
     tall = n > m
     weight = weight.T.tocsr() if tall else weight
-    edges = [*zip(weight.indices.tolist(), weight.data.tolist(), strict=True)]
+    data = _as_kwok_reads(weight.data)
+    edges = [*zip(weight.indices.tolist(), data.tolist(), strict=True)]
     ends = weight.indptr.tolist()
     pays = [[e for e in edges[a:b] if e[1] > 0] for a, b in zip(ends, ends[1:], strict=False)]
-    max(pays, key=len).append((weight.shape[1] - 1, 0 * unit))  # names the last column
+    max(pays, key=len).append((weight.shape[1] - 1, 0 * data[0].item()))
 
     def solve() -> np.ndarray:
         found = kwok(pays, False)
@@ -126,6 +124,14 @@ def by_kwok(given: Arrays) -> Solve:
         return np.concatenate([partner, np.full(n - len(partner), -1)])
 
     return solve
+
+
+def _as_kwok_reads(weight: np.ndarray) -> np.ndarray:
+    """Where the first weight of the first row is integral, it takes all of them for integers of 32
+    bits. Of greater ones the first becomes half of an odd number."""
+    if weight.dtype.kind == "f" or weight.max(initial=0) < 2**31:
+        return weight
+    return weight / float(2 * (weight[0] & -weight[0]))
 
 
 PEERS: dict[str, Callable[[Arrays], Solve]] = {

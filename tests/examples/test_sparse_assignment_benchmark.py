@@ -102,7 +102,8 @@ def test_peers_find_the_optimum(name: str) -> None:
     if name not in peers.found():
         pytest.skip(f"{name} is not installed")
     integers = [problems.arrays_of(Spec("random, 10", form, N)) for form in ("gated", "full")]
-    for given in (*(drawn(form) for form in FORMS), *integers, maximum()):
+    long = {**integers[1], "cost": integers[1]["cost"] + 10**9}  # with prices of more than 32 bits
+    for given in (*(drawn(form) for form in FORMS), *integers, maximum(), long):
         value = peers.value_of(given, peers.PEERS[name](given)())
         np.testing.assert_allclose(value, optimum(given), rtol=1e-9)
 
@@ -167,7 +168,8 @@ def test_lists_on_a_core_and_in_a_batch() -> None:
 
 
 def test_starts_beside_scipy() -> None:
-    with jax.numpy_rank_promotion("allow"):  # which the example needs
+    # Examples are written as most code is.
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         row = faq.Case("chr12c", 4, 4, on_gpu=False).row(0.01)
     assert row["scipy/ours"] > 0 and not [key for key in row if "_ms" in key]
     assert row["median"] == pytest.approx(row["scipy, median"], rel=0.2)
