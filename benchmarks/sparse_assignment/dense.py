@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,8 @@ class Case:
         return row
 
 
-def _measure(cost: Any, options: dict[str, float], budget: float) -> tuple[float, int]:
+def _measure(cost: Any, options: dict[str, Any], budget: float) -> tuple[float, int]:
     """Milliseconds of a call, whose result is proved, and the number of rows that stay."""
-    from functools import partial
-
     import jax
 
     import jaxmatch as jm

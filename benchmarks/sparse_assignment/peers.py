@@ -69,7 +69,7 @@ def _with_price(matrix: Any, price: float) -> sp.csr_array:
     return sp.csr_array(sp.hstack([matrix, own], format="csr"))
 
 
-def full_matching(matrix: sp.csr_array, m: int, solve: Any) -> np.ndarray:
+def full_matching(matrix: Any, m: int, solve: Any) -> np.ndarray:
     rows, cols = solve(matrix)
     col4row = np.full(matrix.shape[0], -1)
     col4row[rows] = np.where(cols < m, cols, -1)
@@ -109,7 +109,7 @@ def by_kwok(given: Arrays) -> Solve:
     n, m, _ = (int(x) for x in given["size"])
     cost = given["cost"]
     saved = price_of(given) - cost.astype(np.result_type(cost, np.int64))
-    weight = sp.csr_array((saved, given["col_ind"], given["row_ptr"]), shape=(n, m))
+    weight: Any = sp.csr_array((saved, given["col_ind"], given["row_ptr"]), shape=(n, m))
     tall = n > m
     weight = weight.T.tocsr() if tall else weight
     data = _as_kwok_reads(weight.data)

@@ -118,10 +118,14 @@ def one_core() -> list[int]:
     return sorted(os.sched_getaffinity(0))[-1:]
 
 
+def cores_beside_a_gpu() -> list[int]:
+    return sorted(os.sched_getaffinity(0))[:2]
+
+
 def _on_one_core(lane: Lane, spec: Spec) -> Iterator[Row]:
     about, names = facts(spec, lane.setting.folder), peers.found() if lane.setting.peers else []
     found = {"ours": lane.measure(spec, "ours")}
-    if spec.form in problems.FULL:
+    if spec.form in problems.FULL and names:
         found["drop-in"] = lane.measure(spec, "drop-in")
     for name in names:
         if about["edges"] <= peers.MOST_EDGES.get(name, about["edges"]):
@@ -151,8 +155,7 @@ def _from_points(lane: Lane, spec: Spec, on_edges: Measured | None) -> Row:
 def gpu_rows(setting: Setting, failures: list[str]) -> Iterator[Row]:
     """Milliseconds of the GPU and of our own method on one core of its host, both in float32."""
     specs = chosen(setting, LEAST_ON_GPU, LEAST_EDGES_ON_GPU)
-    others = sorted(os.sched_getaffinity(0))[:2]
-    on_gpu = Lane(others, "", setting, failures, wide=False)
+    on_gpu = Lane(cores_beside_a_gpu(), "", setting, failures, wide=False)
     on_cpu = Lane(one_core(), "cpu", setting, failures, wide=False)
     for spec in specs:
         if setting.is_over():

@@ -27,7 +27,6 @@ Each part writes `sparse_assignment_PART.json`, `cpu` and `gpu` also `.png`. A r
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +63,7 @@ def by_themselves(
     cases: Sequence[Any], setting: Setting, failures: list[str], *, platform: str, wide: bool
 ) -> Iterator[Row]:
     """The row of each case, from a process on one core of the CPU or on the GPU."""
-    cores = single.one_core() if platform == "cpu" else sorted(os.sched_getaffinity(0))
+    cores = single.one_core() if platform == "cpu" else single.cores_beside_a_gpu()
     worker = Worker(cores, platform, Bench, setting.folder, setting.budget, wide)
     for case in cases:
         if setting.is_over():
@@ -202,7 +201,7 @@ def _lines(of_all: Row) -> list[Row]:
 
 def has_gpu() -> bool:
     """Asked in another process: this one leaves the GPU to its workers."""
-    worker = Worker(sorted(os.sched_getaffinity(0)), "", Bench, Path(), 0.0, False)
+    worker = Worker(single.cores_beside_a_gpu(), "", Bench, Path(), 0.0, False)
     backend, _ = worker.ask("device")
     worker.close()
     return backend == "gpu"

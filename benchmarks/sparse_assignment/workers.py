@@ -76,8 +76,9 @@ def _on_edges(given: peers.Arrays) -> workers.Solver:
     import jaxmatch as jm
 
     n, m, _ = (np.int32(x) for x in given["size"])
-    parts = [given[k] for k in ("row_ptr", "col_ind", "col_ptr", "row_ind")]
-    graph, cost = jax.device_put((jm.BipartiteGraph(*parts, n, m), given["cost"]))
+    parts = {k: given[k] for k in ("row_ptr", "col_ind", "col_ptr", "row_ind")}
+    graph = jm.BipartiteGraph(**parts, num_rows=n, num_cols=m)  # type: ignore[arg-type]
+    graph, cost = jax.device_put((graph, given["cost"]))
     options = options_of(given)
     solve = jax.jit(partial(jm.solve_sparse_assignment, **options)).lower(graph, cost).compile()
 
