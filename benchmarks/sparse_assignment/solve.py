@@ -18,9 +18,10 @@ with integer weights, from 1 to 10^6 or to 3 ("ties"). `problems.py` says what t
 
 Parts that need a GPU are left out where there is none. Times are medians after a warm-up, of a call
 on arrays that are on the device already. Every answer is proved or compared with the peer's. A
-solve over `--limit` seconds is ended, enters means with the limit, and is marked ">"; that method
-then tries no larger problem of the family. After `--minutes` a part starts no more rows. Times on a
-CPU mean little elsewhere: there are only ratios, greater than 1 where we are faster.
+solve over `--limit` seconds (ours beside peers: ten times that) is ended and enters means with the
+limit: ">" marks the ratio of a peer that was ended, "<" that of ours. That method then tries no
+larger problem of the family. After `--minutes` a part starts no more rows. Times on a CPU mean
+little elsewhere: there are only ratios, greater than 1 where we are faster.
 Each part writes `sparse_assignment_PART.json`, `cpu` and `gpu` also `.png`. A row's name is like
 "near 2-D, 10 gated 100000".
 """
@@ -131,10 +132,11 @@ def summary(rows: Sequence[Row]) -> Row:
     result: Row = {}
     for name in dict.fromkeys(key for row in rows for key in row if "/" in key):
         texts = [str(x) for row in rows if (x := row.get(name))]
-        values = [float(x.lstrip(">")) for x in texts]
+        values = [float(x.lstrip("<>")) for x in texts]
         if values:
-            stopped = sum(x.startswith(">") for x in texts)
-            result |= {f"{name}, rows": len(values), f"{name}, stopped": stopped}
+            result |= {f"{name}, rows": len(values)}
+            result |= {f"{name}, stopped": sum(x.startswith(">") for x in texts)}
+            result |= {f"{name}, ours stopped": sum(x.startswith("<") for x in texts)}
             result |= {f"{name}, mean": record.geometric_mean(values)}
             result |= {f"{name}, least": min(values), f"{name}, greatest": max(values)}
     return result
