@@ -77,7 +77,7 @@ class Table:
         text = {key: _text(x) for key, x in row.items()}
         if not text.keys() <= self._widths.keys():
             print(f"\n{self._title}")
-            least = {key: 24 if str(row[key])[:1].isalpha() else 8 for key in row}
+            least = {key: 24 if isinstance(x, str) else 8 for key, x in row.items()}
             self._widths = {key: max(len(key), len(x), least[key]) for key, x in text.items()}
             print("  ".join(key.rjust(width) for key, width in self._widths.items()))
         cells = (text.get(key, "").rjust(width) for key, width in self._widths.items())

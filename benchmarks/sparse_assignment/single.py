@@ -84,7 +84,7 @@ def facts(spec: Spec, folder: Path) -> Row:
 
 
 def relative(other: Measured | None, ours: Measured | None) -> float | str | None:
-    """The time of another one by ours; after ">" where the other was stopped, "<" where ours was."""
+    """The time of another one by ours; after ">" where the other was ended, "<" where ours was."""
     if other is None or ours is None or (ours.over and other.over):
         return None
     by = other.ms / ours.ms
