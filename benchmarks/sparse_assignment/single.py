@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from benchmarks.common import cache
@@ -19,6 +21,7 @@ from benchmarks.sparse_assignment.workers import Bench, Job
 LEAST_ON_GPU = 10**4
 LEAST_EDGES, LEAST_EDGES_ON_GPU = 10_000, 100_000  # of graphs of files
 EXACT, ROUNDED = 1e-9, 1e-6  # relative differences of values in float64 and in float32
+SIDE_BY_SIDE = 4  # solves on cores of the host of a GPU
 OURS = 10  # times the limit of peers: how long a solve of ours may take beside them
 BUDGET_S, QUICK_BUDGET_S = 0.5, 0.05  # to repeat a solve
 
@@ -52,17 +55,17 @@ class Lane:
         self.setting, self.failures = setting, failures
         arguments = (setting.folder, setting.budget, wide)
         self.worker = Worker(cores, platform, Bench, *arguments)
-        self._slow: set[tuple[str, str, str]] = set()
+        self.slow: set[tuple[str, str, str]] = set()
 
     def measure(self, spec: Spec, method: str, *, times: int = 1) -> Measured | None:
         """Up to `times` the limit."""
         kind, limit = (method, spec.family, spec.form), times * self.setting.limit
-        if kind in self._slow:
+        if kind in self.slow:
             return None
         try:
             return self.worker.measure(Job(spec.name, method), limit)
         except TooLong:
-            self._slow.add(kind)
+            self.slow.add(kind)
             return Measured(1e3 * limit, over=True)
         except RuntimeError as error:
             self.failures.append(f"{method} on {spec.name}: {error}")
@@ -124,6 +127,12 @@ def cores_beside_a_gpu() -> list[int]:
     return sorted(os.sched_getaffinity(0))[:2]
 
 
+def spare_cores() -> list[int]:
+    """Beside those of a GPU; none where they are few."""
+    others = sorted(os.sched_getaffinity(0))[2:]
+    return others[:SIDE_BY_SIDE] if len(others) >= SIDE_BY_SIDE else []
+
+
 def _on_one_core(lane: Lane, spec: Spec) -> Iterator[Row]:
     about, names = facts(spec, lane.setting.folder), peers.found() if lane.setting.peers else []
     found = {"ours": lane.measure(spec, "ours", times=OURS)}
@@ -156,15 +165,49 @@ def gpu_rows(setting: Setting, failures: list[str]) -> Iterator[Row]:
     """Milliseconds of the GPU and of our own method on one core of its host, both in float32."""
     specs = chosen(setting, LEAST_ON_GPU, LEAST_EDGES_ON_GPU)
     on_gpu = Lane(cores_beside_a_gpu(), "", setting, failures, wide=False)
-    on_cpu = Lane(one_core(), "cpu", setting, failures, wide=False)
-    for spec in specs:
-        if setting.is_over():
-            break
-        found = {"GPU": on_gpu.measure(spec, "ours"), "one core": on_cpu.measure(spec, "ours")}
-        on_gpu.compare(spec, found, ROUNDED)
-        yield facts(spec, setting.folder) | _gpu_row(found["GPU"], found["one core"])
+    with Cores(setting, failures) as cores:
+        waiting = {spec: cores.measure(spec) for spec in specs} if cores.are_free else {}
+        for spec in specs:
+            if setting.is_over():
+                break
+            cpu = waiting[spec].result() if spec in waiting else cores.measure(spec).result()
+            found = {"GPU": on_gpu.measure(spec, "ours"), "one core": cpu}
+            on_gpu.compare(spec, found, ROUNDED)
+            yield facts(spec, setting.folder) | _gpu_row(found["GPU"], cpu)
     on_gpu.worker.close()
-    on_cpu.worker.close()
+
+
+class Cores:
+    """Single cores on which our own method runs, a few side by side where there are enough."""
+
+    def __init__(self, setting: Setting, failures: list[str]):
+        spare = spare_cores()
+        self.are_free = bool(spare)
+        every = [[core] for core in spare] or [one_core()]
+        self._lanes = [Lane(cores, "cpu", setting, failures, wide=False) for cores in every]
+        self._setting, self._idle = setting, SimpleQueue()
+        for lane in self._lanes:
+            lane.slow = self._lanes[0].slow
+            self._idle.put(lane)
+        self._pool = ThreadPoolExecutor(len(every))
+
+    def __enter__(self) -> Cores:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        for lane in self._lanes:
+            lane.worker.close()
+
+    def measure(self, spec: Spec) -> Future[Measured | None]:
+        return self._pool.submit(self._measure, spec)
+
+    def _measure(self, spec: Spec) -> Measured | None:
+        lane = self._idle.get()
+        try:
+            return None if self._setting.is_over() else lane.measure(spec, "ours")
+        finally:
+            self._idle.put(lane)
 
 
 def _gpu_row(gpu: Measured | None, cpu: Measured | None) -> Row:

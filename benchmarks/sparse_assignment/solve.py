@@ -10,7 +10,8 @@ with integer weights, from 1 to 10^6 or to 3 ("ties"). `problems.py` says what t
 - `cpu`: one problem on one core, in float64 or integers: times of scipy's LAPJVsp and, where it is
   installed, kwok by ours. A solver of full matchings gets a column more for each row that may stay.
   "drop-in" is `min_weight_full_bipartite_matching` with ours in it, which makes its graph anew.
-- `gpu`: one problem on a GPU beside our own method on one core of its host, in float32.
+- `gpu`: one problem on a GPU beside our own method on one core of its host, in float32. Four cores
+  solve a problem each side by side where there are enough.
 - `batch`: 4096 problems of 64 + 64 vertices and 600 edges in one call, beside scipy in a loop.
 - `dense`: 8192 rows and columns that may stay at the price of a gate, beside the same without it.
 - `k_best`: the 100 best of 100 rows and columns: on one core beside fastlap; 256 problems on a GPU.

@@ -193,14 +193,20 @@ def test_a_quick_run_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert not (tmp_path / "sparse_assignment_dense.json").exists()
 
 
-def test_rows_of_a_gpu_beside_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Here both are the CPU."""
+@pytest.mark.parametrize("spare", [0, 2])
+def test_rows_of_a_gpu_beside_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spare: int
+) -> None:
+    """Here all is the CPU."""
     monkeypatch.setattr(problems, "SIZES", [150])
-    monkeypatch.setattr(sys, "argv", ["solve", "--quick", "--out", str(tmp_path), "gpu"])
+    monkeypatch.setattr(single, "spare_cores", lambda: single.one_core() * spare)
+    given = ["solve", "--quick", "--out", str(tmp_path), "--rows", "near", "gpu"]
+    monkeypatch.setattr(sys, "argv", given)
     monkeypatch.setattr(solve, "has_gpu", lambda: True)
     monkeypatch.setattr(solve.record, "gpu", lambda: {"gpu": "none", "driver": "none"})
     solve.main()
     found = json.loads((tmp_path / "sparse_assignment_gpu.json").read_text())
-    assert not found["failures"] and len(found["rows"]) == 4 * 3 + 2 * 2
+    assert not found["failures"] and len(found["rows"]) == 4 * 3
     assert all(row["cpu/gpu"] > 0 and row["gap"] <= 1e-6 for row in found["rows"])
+    solve.plot_gpu(found["rows"], tmp_path / "sparse_assignment_gpu.png", "one GPU")
     assert (tmp_path / "sparse_assignment_gpu.png").exists()
