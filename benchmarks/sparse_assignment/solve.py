@@ -127,7 +127,10 @@ ROWS: dict[str, Callable[[Setting, list[str], bool], Iterator[Row]]] = {
 
 
 def summary(rows: Sequence[Row]) -> Row:
-    """Geometric mean and extremes of each ratio; of a GPU, of large graphs."""
+    """Geometric mean and extremes of each ratio; of a GPU, of large graphs.
+
+    Bounds enter the mean as they are. The least is of what ended.
+    """
     if rows and "cpu/gpu" in rows[0]:
         rows = [row for row in rows if row["edges"] >= LARGE]
     result: Row = {}
@@ -139,7 +142,9 @@ def summary(rows: Sequence[Row]) -> Row:
             result |= {f"{name}, stopped": sum(x.startswith(">") for x in texts)}
             result |= {f"{name}, ours stopped": sum(x.startswith("<") for x in texts)}
             result |= {f"{name}, mean": record.geometric_mean(values)}
-            result |= {f"{name}, least": min(values), f"{name}, greatest": max(values)}
+            ended = [float(x.lstrip("<")) for x in texts if not x.startswith(">")]
+            result |= {f"{name}, least": min(ended, default=None)}
+            result |= {f"{name}, greatest": max(values)}
     return result
 
 
