@@ -93,11 +93,12 @@ def stacked_shares(axes: Axes, labels: Sequence[str], parts: Sequence[dict[str, 
 
 
 def relative_to_ours(axes: Axes, labels: Sequence[str], peers: Mapping[str, Sequence[Any]]) -> None:
-    """Times of peers by ours, on a logarithmic axis; hollow where a peer was stopped (">2.5")."""
+    """Times of peers by ours, on a logarithmic axis; hollow where one was stopped (">2.5": a peer,
+    "<0.4": ours)."""
     for (name, values), color, marker in zip(peers.items(), ("#909090", OTHER, FIFTH), MARKERS):  # noqa: B905
         texts = ["nan" if x is None or x == "" else str(x) for x in values]
-        ratios = np.array([float(x.lstrip(">")) for x in texts])
-        stopped = np.array([x.startswith(">") for x in texts], bool)
+        ratios = np.array([float(x.lstrip("<>")) for x in texts])
+        stopped = np.array([x.startswith(("<", ">")) for x in texts], bool)
         x = np.arange(len(ratios))
         axes.plot(x[~stopped], ratios[~stopped], marker, color=color, label=name, markersize=5)
         hollow = {"fillstyle": "none", "color": color, "markersize": 5}

@@ -67,6 +67,23 @@ def print_table(title: str, rows: Sequence[Row], hidden: Sequence[str] = ()) -> 
         print("  ".join(x.rjust(w) for x, w in zip(line, widths, strict=True)))
 
 
+class Table:
+    """Prints rows as they come, under a head that is printed again where other columns come."""
+
+    def __init__(self, title: str):
+        self._title, self._widths = title, {}
+
+    def add(self, row: Row) -> None:
+        text = {key: _text(x) for key, x in row.items()}
+        if not text.keys() <= self._widths.keys():
+            print(f"\n{self._title}")
+            least = {key: 24 if isinstance(x, str) else 8 for key, x in row.items()}
+            self._widths = {key: max(len(key), len(x), least[key]) for key, x in text.items()}
+            print("  ".join(key.rjust(width) for key, width in self._widths.items()))
+        cells = (text.get(key, "").rjust(width) for key, width in self._widths.items())
+        print("  ".join(cells), flush=True)
+
+
 def _text(x: Any) -> str:
     return "" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)
 

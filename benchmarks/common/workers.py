@@ -57,7 +57,7 @@ class Measured(NamedTuple):
     greatest: float | None = None
     device_ms: float | None = None
     device_spread: float | None = None  # (greatest − least) / median
-    value: int | None = None
+    value: Any = None
     over: bool = False
     searches: tuple[int, ...] | None = None  # of flows: relabellings to the preflow, and back
     shares: tuple[float, ...] | None = None  # of flows: of the parts of FlowBuffers.spent()
@@ -68,7 +68,7 @@ class Solver(NamedTuple):
 
     build: Callable[[], Any]
     solve: Callable[[Any], Any]
-    value_of: Callable[[Any], int]
+    value_of: Callable[[Any], Any]
 
 
 # ---------------------------------------------------------------------------------------------
