@@ -387,7 +387,9 @@ def test_wide_blocks(library, blocks):
     assert_same_bits(found, solve(library, graph, cost))
 
 
-@pytest.mark.parametrize("kind", ["random", "near", "ties", "planted", "few columns", "path"])
+@pytest.mark.parametrize(
+    "kind", ["random", "near", "ties", "planted", "few columns", "more rows", "path"]
+)
 def test_large_trees(library, kind):
     """Trees that do not fit the table of a warp, or that of a block: price updates follow."""
     random = np.random.default_rng(13)
@@ -413,7 +415,7 @@ def test_large_trees(library, kind):
         given = {"unmatched_cost": np.full((1, n + 1), 9, np.int32)}
     else:
         _, graph, count = random_graph(14, (n, n if kind == "random" else 150), 4)
-        cost = random.integers(1, 1000, (1, count)).astype(np.int32)
+        cost = random.integers(1, 4 if kind == "more rows" else 1000, (1, count)).astype(np.int32)
         given = {"cardinality": "maximum"} if kind == "few columns" else {}
     found = check(library, graph, cost, blocks=(1, 2, 3), **given)
     assert found.status[0] == jm.Status.OPTIMAL

@@ -32,17 +32,29 @@ __device__ inline double real_at(const void* array, Dtype dtype, int64_t k) {
   }
 }
 
+// Edges keep the indices that they have in the graph as given, so that of equal ones the same is
+// taken in each run.
 struct Canonical {
   int32_t rows, cols;
-  const int32_t* first;         // [rows + 1] of the edges of a row
-  const int32_t* first_by_col;  // [cols + 1]
-  const int32_t* col;           // [edges]
-  bool transposed = false;      // rows and columns have changed places
-  bool all_matched = false;     // no row and no column can stay
+  const int32_t *first, *first_by_col;  // [rows + 1], [cols + 1] of the edges of a row, of a column
+  const int32_t *order, *order_by_col;  // [edges] or null: in that order
+  const int32_t *row, *col;             // [edges]
+  bool transposed = false;              // rows and columns have changed places
+  bool all_matched = false;             // no row and no column can stay
   bool integers = false, rounded = false;
   Units units;
   int64_t terms = 0;  // most costs of a solution
 };
+
+// f(edge) for the lane's share of the edges of a row, or of a column.
+template <bool kOfCol = false, class F>
+__device__ void each_edge_of(const Canonical& c, int32_t x, int lane, int width, const F& f) {
+  const int32_t* const first = kOfCol ? c.first_by_col : c.first;
+  const int32_t* const order = kOfCol ? c.order_by_col : c.order;
+  const int64_t last = first[x + 1];
+#pragma unroll 1
+  for (int64_t q = first[x] + lane; q < last; q += width) f(order ? order[q] : int32_t(q));
+}
 
 // Reads a problem, by all threads of its team.
 template <class Team>
@@ -133,8 +145,8 @@ struct Reader {
     c.rounded |= team.any(rounded);
   }
 
-  // The costs, in the order of rows, and the order of columns. Edges that do not exist cost kNever.
-  // False if the two directions of the graph differ.
+  // The costs, and the order of columns. Edges that do not exist cost kNever. False if the two
+  // directions of the graph differ.
   __device__ __noinline__ bool write_costs() const {
     bool rounded = false, differ = false;
     int32_t* const cursor = w.list[0];
@@ -144,21 +156,15 @@ struct Reader {
       if (!exists) return;
       const int64_t last = p.row_ptr[i + 1];
       for (int64_t k = p.row_ptr[i] + lane; k < last; k += width) {
-        const int32_t j = p.col_ind[k], there = atomicAdd(&cursor[j], 1);
-        differ |= there >= p.col_ptr[j + 1];
+        const int32_t j = p.col_ind[k], at = atomicAdd(&cursor[j], 1);
+        differ |= at >= p.col_ptr[j + 1];
         if (differ) continue;
-        const int64_t at = c.transposed ? there : k, other = c.transposed ? k : there;
-        const int32_t row = c.transposed ? j : int32_t(i);
-        w.row[at] = w.row_by_col[other] = row;
-        w.edge_by_col[other] = int32_t(at);
-        if (c.transposed) {
-          w.place[at] = int32_t(k);
-          w.col[at] = int32_t(i);
-        }
+        w.by_col[at] = int32_t(k);
+        w.row[k] = int32_t(i);
         const bool allowed =
             has_row(i) && has_col(j) && sign() * real_at(p.cost, p.cost_dtype, k) < HUGE_VAL;
         const int64_t less = c.transposed ? 0 : w.offset[j];
-        w.cost[at] = allowed ? units_at(k, &rounded) - less : kNever;
+        w.cost[k] = allowed ? units_at(k, &rounded) - less : kNever;
       }
     });
     c.rounded |= team.any(rounded);
@@ -204,7 +210,10 @@ struct Reader {
     c.cols = int32_t(c.transposed ? p.n : p.m);
     c.first = c.transposed ? p.col_ptr : p.row_ptr;
     c.first_by_col = c.transposed ? p.row_ptr : p.col_ptr;
-    c.col = c.transposed ? w.col : p.col_ind;
+    c.order = c.transposed ? w.by_col : nullptr;
+    c.order_by_col = c.transposed ? nullptr : w.by_col;
+    c.row = c.transposed ? p.col_ind : w.row;
+    c.col = c.transposed ? w.row : p.col_ind;
     c.all_matched = full && rows == p.n && cols == p.m && p.n == p.m && p.n > 0;
     c.terms = p.unmatched_cost ? p.n + p.m : min(p.n, p.m);
     c.integers = is_integer(p.cost_dtype);

@@ -45,13 +45,11 @@ struct Choice {
 template <class F>
 __device__ void each_edge(const Canonical& c, const Workspace& w, int32_t i, int lane, int width,
                           const F& f) {
-  const int64_t last = c.first[i + 1];
-#pragma unroll 1
-  for (int64_t k = c.first[i] + lane; k < last; k += width) {
+  each_edge_of(c, i, lane, width, [&](int32_t k) {
     const int64_t cost = w.cost[k];
     const int32_t j = c.col[k];
-    if (cost != kNever) f(int32_t(k), j, cost - w.price[j]);
-  }
+    if (cost != kNever) f(k, j, cost - w.price[j]);
+  });
 }
 
 // Of numbers that are not negative. Returns what was there before.

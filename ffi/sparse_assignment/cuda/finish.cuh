@@ -67,7 +67,7 @@ struct Finish {
       const int32_t j = c.transposed ? int32_t(r) : c.col[k];
       p.col4row[i] = j;
       p.row4col[j] = i;
-      p.edge[i] = c.transposed ? w.place[k] : k;
+      p.edge[i] = k;
     });
   }
 

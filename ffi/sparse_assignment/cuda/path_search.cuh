@@ -218,7 +218,7 @@ struct PathSearch {
     const auto into = [&](int32_t pair) { return int32_t(t.by[t.find(c.col[pair])] & UINT32_MAX); };
     int32_t edge = stays == kNone ? int32_t(t.labels.end_by & UINT32_MAX) : into(w.pair[stays]);
     for (;;) {
-      const int32_t i = w.row[edge], pair = w.pair[i];
+      const int32_t i = c.row[edge], pair = w.pair[i];
       f(edge);
       if (i == start) return;
       edge = into(pair);

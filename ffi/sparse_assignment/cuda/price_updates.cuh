@@ -25,8 +25,8 @@ struct Sides {
   __device__ int32_t others() const { return kOfCols ? c.rows : c.cols; }
   __device__ int64_t* dual() const { return kOfCols ? w.price : w.u; }
   __device__ int64_t* other_dual() const { return kOfCols ? w.u : w.price; }
-  __device__ int32_t own(int32_t edge) const { return kOfCols ? c.col[edge] : w.row[edge]; }
-  __device__ int32_t other(int32_t edge) const { return kOfCols ? w.row[edge] : c.col[edge]; }
+  __device__ int32_t own(int32_t edge) const { return kOfCols ? c.col[edge] : c.row[edge]; }
+  __device__ int32_t other(int32_t edge) const { return kOfCols ? c.row[edge] : c.col[edge]; }
   // The edge of a vertex, or kFree, or kStays.
   __device__ int32_t pair(int32_t x) const {
     if (!kOfCols) return w.pair[x];
@@ -39,30 +39,22 @@ struct Sides {
   }
   __device__ int64_t stay(int32_t x) const { return kOfCols ? kNever : w.stay[x]; }
   __device__ void join(int32_t edge) const {
-    w.pair[w.row[edge]] = edge;
-    w.owner[c.col[edge]] = w.row[edge];
+    w.pair[c.row[edge]] = edge;
+    w.owner[c.col[edge]] = c.row[edge];
   }
 
   // f(edge) for the lane's share of the edges of a vertex of either side.
   template <class F>
   __device__ void each_of_own(int32_t x, int lane, int width, const F& f) const {
-    each<kOfCols>(x, lane, width, f);
+    each_edge_of<kOfCols>(c, x, lane, width, [&](int32_t k) {
+      if (w.cost[k] != kNever) f(k);
+    });
   }
   template <class F>
   __device__ void each_of_other(int32_t y, int lane, int width, const F& f) const {
-    each<!kOfCols>(y, lane, width, f);
-  }
-
- private:
-  template <bool kByCol, class F>
-  __device__ void each(int32_t x, int lane, int width, const F& f) const {
-    const int32_t* const first = kByCol ? c.first_by_col : c.first;
-    const int64_t last = first[x + 1];
-#pragma unroll 1
-    for (int64_t q = first[x] + lane; q < last; q += width) {
-      const int32_t edge = kByCol ? w.edge_by_col[q] : int32_t(q);
-      if (w.cost[edge] != kNever) f(edge);
-    }
+    each_edge_of<!kOfCols>(c, y, lane, width, [&](int32_t k) {
+      if (w.cost[k] != kNever) f(k);
+    });
   }
 };
 

@@ -81,7 +81,7 @@ struct Waves {
       }
       __syncwarp();
       for (int32_t q = lane; q < found.path; q += kWarpSize) {
-        const int32_t edge = r.path[q], i = w.row[edge];
+        const int32_t edge = r.path[q], i = c.row[edge];
         w.pair[i] = edge;
         w.owner[c.col[edge]] = i;
       }

@@ -78,14 +78,14 @@ struct Workspace {
   uint64_t* by;                    // [vertices] pairs on the way there (high bits), and the edge
   int32_t *queue[2], *queued;      // [vertices] of a side; whether they are in the queue
   int32_t *chosen_by_own, *chosen_by_other;  // [vertices] of ends: the vertex that may have it
-  int32_t** chosen;                   // [vertices] the entry of its end, for each free vertex
-  int32_t *pair, *owner;              // [vertices] edges of rows; rows of columns
-  int32_t* target;                    // [vertices] edges that bids of a round are for
-  int32_t* list[2];                   // [vertices] free rows, in rounds in turn
-  int64_t* cost;                      // [edges] units, or kNever
-  int32_t *row, *col, *place;         // [edges] in canonical form; the place is that in col_ind
-  int32_t *row_by_col, *edge_by_col;  // [edges] in the order of columns
-  int64_t vertices, edges, bytes;     // vertices of a side, at most
+  int32_t** chosen;                // [vertices] the entry of its end, for each free vertex
+  int32_t *pair, *owner;           // [vertices] edges of rows; rows of columns
+  int32_t* target;                 // [vertices] edges that bids of a round are for
+  int32_t* list[2];                // [vertices] free rows, in rounds in turn
+  int64_t* cost;                   // [edges] units, or kNever
+  int32_t* row;                    // [edges] that of the graph as given
+  int32_t* by_col;                 // [edges] in the order of the columns as given
+  int64_t vertices, edges, bytes;  // vertices of a side, at most
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m, int64_t edges)
       : vertices(n > m ? n : m), edges(edges) {
@@ -106,9 +106,7 @@ struct Workspace {
     take(base, chosen_by_own, vertices);
     take(base, chosen_by_other, vertices);
     take(base, chosen, vertices);
-    take(base, row_by_col, edges);
-    take(base, edge_by_col, edges);
-    take(base, place, edges);
+    take(base, by_col, edges);
     take_state(base);
   }
 
@@ -163,7 +161,6 @@ struct Workspace {
     take(base, list[1], vertices);
     take(base, cost, edges);
     take(base, row, edges);
-    take(base, col, edges);
   }
   template <class T>
   JAXMATCH_HOST_DEVICE void take(char* base, T*& array, int64_t count) {
