@@ -91,8 +91,8 @@ def graph_of(rows, cols, shape, *, room=0):
 
 
 def solve(
-    library, graph, cost, *, seed=0, blocks=1, threads=64, slots=128, maximize=False, cardinality="full",
-    real=np.float64, **optional,
+    library, graph, cost, *, seed=0, blocks=1, threads=64, slots=128, maximize=False,
+    cardinality="full", real=np.float64, **optional,
 ):  # fmt: skip
     """A batch of costs `[b, e]`; the graph may have batch dimensions."""
     (n, m), (b, e) = graph.shape, cost.shape
@@ -414,8 +414,10 @@ def test_large_trees(library, kind):
         cost = np.tile([1, 2], n + 1)[None, : len(rows)].astype(np.int32)
         given = {"unmatched_cost": np.full((1, n + 1), 9, np.int32)}
     else:
-        _, graph, count = random_graph(14, (n, n if kind == "random" else 150), 4)
-        cost = random.integers(1, 4 if kind == "more rows" else 1000, (1, count)).astype(np.int32)
+        shape = (n, n if kind in ("random", "square") else 150)
+        _, graph, count = random_graph(14, shape, 10 if kind == "square" else 4)
+        ties = kind in ("more rows", "square")
+        cost = random.integers(1, 4 if ties else 1000, (1, count)).astype(np.int32)
         given = {"cardinality": "maximum"} if kind == "few columns" else {}
     found = check(library, graph, cost, blocks=(1, 2, 3), **given)
     assert found.status[0] == jm.Status.OPTIMAL

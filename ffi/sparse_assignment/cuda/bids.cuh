@@ -48,6 +48,7 @@ struct Bids {
       const bool paired = pair != kFree && pair != kStays;
       const Choice best = best_of(c, w, i, lane, width, paired);
       bool free = lane == 0 && pair == kFree;
+      __syncwarp();  // all lanes have read the pair
       if (lane == 0 && paired) {
         const int32_t j = c.col[pair];
         free = w.cost[pair] - w.price[j] - best.least > epsilon;
@@ -188,6 +189,7 @@ struct Bids {
       wins = wins && !(other == col && key < own.key);
     }
     const int32_t free = !bid ? kNone : wins ? own.before : own.row;
+    __syncwarp();  // all lanes have read their tokens
     if (wins) take(own.row, own.edge, col, own.level, own.before);
     const unsigned lanes = __ballot_sync(kAllLanes, free != kNone);
     if (free != kNone) team.s.token[__popc(lanes & lanes_below(team.lane()))].row = free;

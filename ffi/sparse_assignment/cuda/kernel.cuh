@@ -62,24 +62,21 @@ __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& 
 // each; price updates match the others, which costs much for all.
 template <class Team>
 __device__ bool match_rows(Team team, const Canonical& c, const Workspace& w, int width, bool warm,
-                           char* tables, int32_t slots, int64_t& bids_made, int64_t& steps) {
+                           char* tables, int32_t slots, int64_t& bids_made, int64_t& rounds) {
   constexpr int32_t kFirstRounds = 256, kMoreRounds = 1024;
   Bids<Team> bids{team, c, w, width};
   // Elsewhere prices of free columns must be 0.
   if (c.all_matched) bids.scale(warm);
   bids.reduce(kFirstRounds);
   Waves<Team> waves{team, c, w, width, tables, slots};
-  int32_t count = list_free(team, c, w);
-  if (count > 0) waves.play(count);
-  count = list_free(team, c, w);
-  if (count > waves.kFewSearches) {
-    bids.reduce(kMoreRounds);
-  } else if (count > 0 && !w.control->wrong) {
-    waves.play(count);
+  for (bool by_blocks : {false, true}) {
+    const int32_t count = list_free(team, c, w);
+    if (count > 0 && !w.control->wrong) waves.play(count, by_blocks);
   }
-  const bool done = !w.control->wrong && match_by_updates(team, c, w, width, steps);
+  if (list_free(team, c, w) > waves.kFewSearches) bids.reduce(kMoreRounds);
+  const bool done = !w.control->wrong && match_by_updates(team, c, w, width, rounds);
   bids_made = bids.bids;
-  steps += bids.turn + waves.steps;
+  rounds += bids.turn + waves.steps;
   return done;
 }
 
@@ -93,11 +90,11 @@ __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace&
   const Status status = Reader<Team>{team, p, w, width, c}.read();
   if (status != kOptimal) return write_failure(team, p, status);
   const bool warm = start_state(team, p, w, c);
-  int64_t bids = 0, steps = 0;
-  const bool done = match_rows(team, c, w, width, warm, tables, slots, bids, steps);
+  int64_t bids = 0, rounds = 0;
+  const bool done = match_rows(team, c, w, width, warm, tables, slots, bids, rounds);
   team.one([&] {
     p.counts[kBids] = int32_t(min(bids, int64_t(INT32_MAX)));
-    p.counts[kRounds] = int32_t(min(steps, int64_t(INT32_MAX)));
+    p.counts[kRounds] = int32_t(min(rounds, int64_t(INT32_MAX)));
   });
   if (!done) return write_failure(team, p, kInfeasible);
   Finish<Team>{team, c, p, w}.run();

@@ -67,7 +67,6 @@ struct PriceUpdate {
   const Canonical& c;
   const Workspace& w;
   const int width;  // lanes of a vertex
-  int64_t& steps;   // of all updates
   const Sides<kOfCols> g{c, w};
 
   static constexpr uint64_t kNoWay = ~uint64_t(0);
@@ -173,8 +172,9 @@ struct PriceUpdate {
     begin();
     int64_t most = kNever;
     int32_t waiting = queued[0];
-    for (int turn = 0; waiting > 0; turn ^= 1) {
-      if (steps++ % kEvery == 0) most = farthest(count);
+    for (int steps = 0; waiting > 0; ++steps) {
+      const int turn = steps % 2;
+      if (steps % kEvery == 0) most = farthest(count);
       step(w.queue[turn], waiting, most, w.queue[turn ^ 1], &queued[turn ^ 1]);
       team.one([&] { queued[turn] = 0; });
       waiting = queued[turn ^ 1];
@@ -238,14 +238,15 @@ struct PriceUpdate {
   }
 };
 
-// Matches all free rows, or lets them stay. False if there is no way.
+// Matches all free rows, or lets them stay. False if there is no way. Counts the updates.
 template <class Team>
 __device__ bool match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
-                                 int width, int64_t& steps) {
-  for (bool of_cols = c.all_matched; list_free(team, c, w) > 0;
-       of_cols = c.all_matched && !of_cols) {
-    const bool done = of_cols ? PriceUpdate<Team, true>{team, c, w, width, steps}.match_some()
-                              : PriceUpdate<Team, false>{team, c, w, width, steps}.match_some();
+                                 int width, int64_t& updates) {
+  // Of rows first, which gives free rows duals.
+  for (bool of_cols = false; list_free(team, c, w) > 0; of_cols = c.all_matched && !of_cols) {
+    ++updates;
+    const bool done = of_cols ? PriceUpdate<Team, true>{team, c, w, width}.match_some()
+                              : PriceUpdate<Team, false>{team, c, w, width}.match_some();
     if (!done) return false;
   }
   return true;

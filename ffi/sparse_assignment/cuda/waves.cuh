@@ -123,27 +123,28 @@ struct Waves {
   }
 
   // Waves of searches until all rows of the list have been matched or need a larger table, or few
-  // of many searches keep their paths. Few searches are made by a block each, many by a warp each.
-  __device__ __noinline__ void play(int32_t count) {
-    constexpr int32_t kFewMoves = 16;
+  // searches keep their paths. Few searches are made by a block each, many by a warp each;
+  // `by_blocks`: never so many.
+  __device__ __noinline__ void play(int32_t count, bool by_blocks) {
+    constexpr int32_t kFewMoves = 8;  // one of so many searches
     const int warp = team.warp_of_block();
     const Table of_warp(team.s.labels[warp], tables + warp * slots * kSlotBytes, slots);
     const Table of_block(team.s.of_block, tables, slots * Team::kTeamWarps);
     // Searches of a wave, and columns of a search.
     const int64_t room = min(w.vertices, int64_t(of_block.most)), own_room = w.recorded();
-    const int64_t by_blocks = min(int64_t(kFewSearches), w.waves() * own_room / room);
+    const int64_t few = min(int64_t(kFewSearches), w.waves() * own_room / room);
     team.sync();
     team.one([&] { w.control->batch = w.control->next = 0; });
     team.sync();
     for (;;) {
-      fill(count, int32_t(w.waves()));
+      fill(count, int32_t(by_blocks ? max(few, int64_t(1)) : w.waves()));
       ++steps;
       team.one([&] { w.control->moves = w.control->conflicts = 0; });
       team.sync();
       const int32_t size = w.control->batch;
       const int32_t* const batch = w.batch[steps % 2];
       if (size == 0) return;
-      const bool wide = size <= by_blocks;
+      const bool wide = by_blocks || size <= few;
       const int64_t wave_room = wide ? room : own_room;
       if (wide) {
         for (int32_t k = team.rank; k < size; k += team.blocks) {
@@ -161,7 +162,8 @@ struct Waves {
       });
       if (no_way) w.control->wrong = 1;
       team.sync();
-      if (w.control->wrong || w.control->moves * kFewMoves < w.control->conflicts) return;
+      const int32_t others = by_blocks ? size : w.control->conflicts;
+      if (w.control->wrong || w.control->moves * kFewMoves < others) return;
     }
   }
 };
