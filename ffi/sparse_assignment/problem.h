@@ -10,7 +10,8 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Counts of the work done, for tests; on the CPU searches are counted in place of rounds.
+// Counts of the work done, for tests. Rounds are searches on the CPU; on CUDA rounds of bids, waves
+// of searches and price updates.
 enum Count : int { kBids, kRounds, kNumCounts };
 
 enum class Cardinality : uint8_t { kFull, kMaximum };

@@ -48,8 +48,7 @@ void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, 
   batch.state_in_shared =
       blocks == 1 && seed % 2 == 0 && all_bytes <= int64_t(sizeof shared_memory);
   for (int64_t k = 0; k < size; ++k) {
-    const Workspace own(batch.workspace + k * bytes, first.n, first.m, first.capacity);
-    own.arrivals[0] = own.arrivals[1] = 0;
+    *Workspace(batch.workspace + k * bytes, first.n, first.m, first.capacity).arrivals = 0;
   }
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   const SparseKernel kernel = pick_sparse_kernel<kThreads>();

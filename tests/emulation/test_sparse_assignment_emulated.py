@@ -388,7 +388,7 @@ def test_wide_blocks(library, blocks):
 
 
 @pytest.mark.parametrize(
-    "kind", ["random", "near", "ties", "planted", "few columns", "more rows", "path"]
+    "kind", ["random", "near", "ties", "planted", "few columns", "more rows", "square", "path"]
 )
 def test_large_trees(library, kind):
     """Trees that do not fit the table of a warp, or that of a block: price updates follow."""

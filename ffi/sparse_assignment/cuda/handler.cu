@@ -49,7 +49,7 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
   }
   // The counts of arrivals at barriers begin at zero.
   JAXMATCH_CUDA_CHECK(cudaMemset2DAsync(work.workspace, size_t(work.workspace_bytes), 0,
-                                        2 * sizeof(uint64_t), size_t(batch.size), stream));
+                                        sizeof(uint64_t), size_t(batch.size), stream));
   void* arguments[] = {&work};
   JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, kThreads,
                                          arguments, shared_bytes, gpu.shared_bytes));

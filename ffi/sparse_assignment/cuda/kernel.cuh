@@ -108,11 +108,10 @@ __global__ void __launch_bounds__(kThreads, kManyThreads / kThreads)
   const int64_t k = blockIdx.x / unsigned(batch.blocks);
   if (threadIdx.x == 0) {
     const SparseProblem& first = batch.first;
-    shared.barriers = shared.squad.barriers = 0;
+    shared.barriers = 0;
     shared.problem = problem_of(first, k);
     shared.workspace =
         Workspace(batch.workspace + k * batch.workspace_bytes, first.n, first.m, first.capacity);
-    shared.squad.workspace = {shared.workspace.arrivals + 1, nullptr};
     if (batch.state_in_shared) {
       shared.workspace.move_state(shared.tables() + Memory::bytes_of_tables(batch.slots));
     }

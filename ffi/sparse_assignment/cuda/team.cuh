@@ -17,19 +17,6 @@ struct alignas(16) Token {
   int32_t row, edge, before;  // `before` has the column of the edge
 };
 
-// What a team of the first blocks of a problem has, as Shared.
-template <int kThreads>
-struct Squad {
-  static constexpr int kMostSquad = 8;  // blocks
-
-  uint64_t slots[2][kThreads / kWarpSize];
-  uint64_t barriers;
-  struct {
-    uint64_t* arrivals;
-    Slots* slots;
-  } workspace;
-};
-
 // In the shared memory of a block.
 template <int kThreads>
 struct alignas(16) Shared {
@@ -38,7 +25,6 @@ struct alignas(16) Shared {
   uint64_t slots[2][kThreads / kWarpSize];
   uint64_t barriers;  // that the block has passed
   Labels labels[kThreads / kWarpSize], of_block;
-  Squad<kThreads> squad;
   SparseProblem problem;
   Workspace workspace;
 
@@ -48,14 +34,6 @@ struct alignas(16) Shared {
     return kThreads / kWarpSize * slots * kSlotBytes;
   }
 };
-
-// The team of the first blocks, which have cheaper barriers than all.
-template <class Team>
-__device__ auto squad_of(const Team& team) {
-  using Own = Squad<Team::kTeamWarps * kWarpSize>;
-  return team::TeamOf<Own, Team::kTeamWarps * kWarpSize>(
-      team.s.squad, min(team.blocks, Own::kMostSquad), team.rank);
-}
 
 // One warp, with the functions of a team.
 struct WarpTeam {

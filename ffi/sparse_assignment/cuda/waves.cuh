@@ -31,6 +31,8 @@ struct Waves {
     return {w.search + k, w.moved_dist + k * room, w.moved + k * room, w.path + k * (room + 1)};
   }
 
+  // Of this wave. Slow blocks may still look at that of the last one.
+  __device__ Control::Tally& tally() const { return w.control->tally[steps % 2]; }
   __device__ uint64_t claim_of(int64_t k) const {
     return uint64_t(INT32_MAX - steps) << 32 | uint64_t(k);
   }
@@ -89,7 +91,7 @@ struct Waves {
     }
     if (lane != 0) return;
     r.search->outcome = own ? kMoved : kConflict;
-    atomicAdd(own ? &w.control->moves : &w.control->conflicts, 1);
+    atomicAdd(own ? &tally().moves : &tally().conflicts, 1);
     if (!own) return;
     w.u[found.start] = found.u + found.end;
     if (found.stays != kNone) w.pair[found.stays] = kStays;
@@ -139,7 +141,7 @@ struct Waves {
     for (;;) {
       fill(count, int32_t(by_blocks ? max(few, int64_t(1)) : w.waves()));
       ++steps;
-      team.one([&] { w.control->moves = w.control->conflicts = 0; });
+      team.one([&] { tally() = {0, 0}; });
       team.sync();
       const int32_t size = w.control->batch;
       const int32_t* const batch = w.batch[steps % 2];
@@ -162,8 +164,8 @@ struct Waves {
       });
       if (no_way) w.control->wrong = 1;
       team.sync();
-      const int32_t others = by_blocks ? size : w.control->conflicts;
-      if (w.control->wrong || w.control->moves * kFewMoves < others) return;
+      const int32_t others = by_blocks ? size : tally().conflicts;
+      if (w.control->wrong || tally().moves * kFewMoves < others) return;
     }
   }
 };

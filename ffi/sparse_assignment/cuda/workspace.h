@@ -24,14 +24,16 @@ struct Labels {
 
 // What the blocks of a problem share.
 struct Control {
-  int32_t listed[3];         // rows, in rounds in turn
-  int32_t low;               // a price has fallen too low
-  int32_t wrong;             // some row or column that must be matched cannot be
-  int32_t batch;             // searches of a wave
-  int32_t next;              // the first row that no wave has searched from
-  int32_t moves, conflicts;  // of a wave
-  uint64_t bits;             // of all costs
-  int32_t queued[2];         // vertices, in steps of a price update in turn
+  int32_t listed[3];  // rows, in rounds in turn
+  int32_t low;        // a price has fallen too low
+  int32_t wrong;      // some row or column that must be matched cannot be
+  int32_t batch;      // searches of a wave
+  int32_t next;       // the first row that no wave has searched from
+  struct Tally {
+    int32_t moves, conflicts;
+  } tally[2];         // of a wave, in turn
+  uint64_t bits;      // of all costs
+  int32_t queued[2];  // vertices, in steps of a price update in turn
 
   // After rounds that one block played.
   struct Rounds {
@@ -61,7 +63,7 @@ constexpr int64_t kMostSlots = 256, kFewSlots = 128, kSlotBytes = 8 + 8 + 8 + 4 
 JAXMATCH_HOST_DEVICE constexpr int64_t most_in(int64_t slots) { return slots / 8 * 5; }
 
 struct Workspace {
-  uint64_t* arrivals;  // [2] at barriers of all blocks and of a squad; zero at launch
+  uint64_t* arrivals;  // at barriers of several blocks; zero at launch
   Slots* slots;        // [2]
   Control* control;
   double* part;                    // [2, chunks] of the cost
@@ -90,7 +92,7 @@ struct Workspace {
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m, int64_t edges)
       : vertices(n > m ? n : m), edges(edges) {
     bytes = 0;
-    take(base, arrivals, 2);
+    take(base, arrivals, 1);
     take(base, slots, 2);
     take(base, part, 2 * chunks(n + m));
     take(base, of_warps, blocks() * kMostBlockWarps);
