@@ -69,11 +69,14 @@ __device__ bool match_rows(Team team, const Canonical& c, const Workspace& w, in
   if (c.all_matched) bids.scale(warm);
   bids.reduce(kFirstRounds);
   Waves<Team> waves{team, c, w, width, tables, slots};
-  for (bool by_blocks : {false, true}) {
-    const int32_t count = list_free(team, c, w);
-    if (count > 0 && !w.control->wrong) waves.play(count, by_blocks);
+  int32_t count = list_free(team, c, w);
+  if (count > 0) waves.play(count, false);
+  count = list_free(team, c, w);
+  if (count > waves.kFewSearches) {
+    bids.reduce(kMoreRounds);
+  } else if (count > 0 && !w.control->wrong) {
+    waves.play(count, true);
   }
-  if (list_free(team, c, w) > waves.kFewSearches) bids.reduce(kMoreRounds);
   const bool done = !w.control->wrong && match_by_updates(team, c, w, width, rounds);
   bids_made = bids.bids;
   rounds += bids.turn + waves.steps;
