@@ -101,10 +101,10 @@ def solve_sparse_assignment(
       CPU starts cold, for non-finite duals all do, and the twin always. No gradient flows through
       it.
     - `method`: `"auto"` or `"xla"`, the pure-JAX twin for any platform. `"auto"` is a native solver
-      on CPU: bids, then shortest augmenting paths, one thread for each problem. On CUDA it is an
-      auction by blocks of the GPU; problems with at most 128 rows and columns, in floats or, under
-      `jax_enable_x64`, int32, without `unmatched_col_cost`, become dense, for the kernel of
-      [`solve_assignment`][jaxmatch.solve_assignment]. Elsewhere it is the twin.
+      on CPU and CUDA: bids, then shortest augmenting paths and global updates of prices, by one thread
+      or by blocks of the GPU for each problem. On CUDA, problems with at most 128 rows and columns,
+      in floats or, under `jax_enable_x64`, int32, without `unmatched_col_cost`, become dense, for
+      the kernel of [`solve_assignment`][jaxmatch.solve_assignment]. Elsewhere it is the twin.
 
     **Returns:**
 
@@ -152,7 +152,7 @@ def solve_sparse_assignment(
     **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
     linear assignment problems*, Computing 38 (1987). Bertsekas, *The auction algorithm: a
     distributed relaxation method for the assignment problem*, Annals of Operations Research 14
-    (1988).
+    (1988). Goldberg and Kennedy, *Global price updates help*, SIAM J. Discrete Math. 10 (1997).
     """
     check_name("method", method, METHODS)
     check_name("cardinality", cardinality, CARDINALITIES)
