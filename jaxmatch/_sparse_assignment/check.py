@@ -150,6 +150,8 @@ def _check_one(
 ) -> AssignmentCheck:
     (n, m), real = graph.shape, result_float()
     col4row, row4col = result.col4row, result.row4col
+    # Compilers take long to fold reductions of large constants, as of one price for all rows.
+    problem = jax.lax.optimization_barrier(problem)
     rows = jnp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
     cols = jnp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
     sane, row, col, exists = _edges(graph, rows, cols)
@@ -168,9 +170,10 @@ def _check_one(
         price = price_of_rows(most, min(n, m))
         sound &= price >= (2 * min(n, m) + 1) * (1 - 2 * float(jnp.finfo(real).eps)) * most
         r = jnp.where(rows, price, jnp.inf)
-    sound &= ~((r == -jnp.inf).any() | (s == -jnp.inf).any())
-    for x, there in ((problem.unmatched_cost, rows), (problem.unmatched_col_cost, cols)):
+    prices = ((problem.unmatched_cost, r, rows), (problem.unmatched_col_cost, s, cols))
+    for x, price, there in prices:
         if x is not None:
+            sound &= ~(price == -jnp.inf).any()
             tiny |= (there & _between_0_and(_small(real), x)).any()
 
     # Column duals, at most the price of staying.
@@ -240,7 +243,8 @@ def _prices(
     maximum: bool,
 ) -> tuple[Pair, Pair]:
     """What it costs to leave each row and each column; +inf: it must be matched."""
-    num_rows, num_cols = rows.sum(dtype=jnp.int32), cols.sum(dtype=jnp.int32)
+    num_rows = len(rows) if problem.row_mask is None else rows.sum(dtype=jnp.int32)
+    num_cols = len(cols) if problem.col_mask is None else cols.sum(dtype=jnp.int32)
     real, may_stay = result_float(), maximum or problem.unmatched_cost is not None
 
     def given(price: Num[Array, " k"]) -> Pair:
@@ -248,7 +252,7 @@ def _prices(
         rest = jnp.zeros_like(x) if rest is None else rest
         return jnp.where(jnp.isnan(x), -jnp.inf, x), rest
 
-    def free(condition: Bool[Array, ""]) -> Pair:
+    def free(condition: Bool[Array, ""] | bool) -> Pair:
         x = jnp.where(condition, 0, jnp.inf).astype(real)
         return x, jnp.zeros_like(x)
 

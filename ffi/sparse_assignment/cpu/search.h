@@ -17,9 +17,11 @@ class Search {
   explicit Search(MatchingState& s)
       : s_(s), dist_(size_t(s.c.cols), kNever), by_(size_t(s.c.cols), kFree) {}
 
-  // Matches row `start`, or lets it or another row stay. False if there is no way.
-  bool augment(int32_t start) {
+  // Matches row `start`, or lets it or another row stay. False if there is no way. Adds the number
+  // of edges looked at.
+  bool augment(int32_t start, int64_t* work) {
     ++s_.searches;
+    work_ = 1;
     heap_.clear();
     ready_.clear();
     touched_.clear();
@@ -32,14 +34,20 @@ class Search {
     if (least == kNever) return false;
     s_.u[size_t(start)] = least;
     relax(start, 0);
-    while (!heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-      const auto [dist, j] = heap_.back();
-      heap_.pop_back();
-      if (dist >= end_) break;
-      if (dist > dist_[size_t(j)]) continue;  // reached on a shorter way since
-      ready_.push_back(j);
-      relax(s_.row4col[size_t(j)], dist);
+    // Columns that are as far as the one before need no heap: ties make many of them.
+    int64_t dist = 0;
+    for (size_t next = 0; dist < end_;) {
+      if (next == ready_.size()) {
+        if (heap_.empty()) break;
+        std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+        const auto [nearest, j] = heap_.back();
+        heap_.pop_back();
+        if (nearest >= end_) break;
+        if (nearest > dist_[size_t(j)]) continue;  // reached on a shorter way since
+        dist = nearest;
+        ready_.push_back(j);
+      }
+      relax(s_.row4col[size_t(ready_[next++])], dist);
     }
     const bool found = end_ != kNever;
     if (found) {
@@ -47,12 +55,14 @@ class Search {
       flip(start);
     }
     for (const int32_t j : touched_) dist_[size_t(j)] = kNever;
+    *work += work_;
     return found;
   }
 
  private:
   template <class F>
-  void each_edge(int32_t i, const F& f) const {
+  void each_edge(int32_t i, const F& f) {
+    work_ += s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)];
     for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) f(k);
   }
 
@@ -76,6 +86,8 @@ class Search {
         end_ = dist;
         end_col_ = e.col;
         end_row_ = kNone;
+      } else if (dist == base) {
+        ready_.push_back(e.col);
       } else {
         heap_.emplace_back(dist, e.col);
         std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -123,7 +135,7 @@ class Search {
   std::vector<int64_t> dist_, by_;  // [cols] the distance, and the edge that reaches the column
   std::vector<std::pair<int64_t, int32_t>> heap_;
   std::vector<int32_t> ready_, touched_;
-  int64_t end_ = kNever;
+  int64_t end_ = kNever, work_ = 0;
   int32_t end_col_ = kNone, end_row_ = kNone;
 };
 

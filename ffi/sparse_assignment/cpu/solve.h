@@ -4,7 +4,7 @@
 
 #include "sparse_assignment/cpu/auction.h"
 #include "sparse_assignment/cpu/finish.h"
-#include "sparse_assignment/cpu/search.h"
+#include "sparse_assignment/cpu/leftovers.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -25,11 +25,7 @@ inline bool start_warm(const SparseProblem& p, MatchingState& s) {
 inline bool match_all(const SparseProblem& p, MatchingState& s) {
   // Elsewhere prices of free columns must be 0.
   if (s.c.all_matched) Auction(s).hold(start_warm(p, s));
-  const std::vector<int32_t> left = hold_bids(s);
-  Search search(s);
-  for (const int32_t i : left) {
-    if (!search.augment(i)) return false;
-  }
+  if (!Leftovers(s, hold_bids(s)).match()) return false;
   for (size_t j = 0; j < s.c.must.size(); ++j) {
     if (s.c.must[j] && s.row4col[j] == kNone) return false;
   }

@@ -1,0 +1,173 @@
+// Global updates of prices (Goldberg and Kennedy, Global price updates help, 1997).
+//
+// The distance of a row is the length of the shortest alternating path to an end: a column without
+// a row, or a row that stays. If the dual of each row rises by its distance, and the price of its
+// column falls by as much, then no reduced cost becomes negative, the shortest paths from all rows
+// become tight, and no end changes its price. So it is for distances up to any bound.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sparse_assignment/cpu/matching_state.h"
+
+namespace jaxmatch::sparse_assignment {
+
+class PriceUpdates {
+ public:
+  explicit PriceUpdates(MatchingState& s)
+      : s_(s),
+        first_(size_t(s.c.cols) + 2, 0),
+        edges_(s.c.edges.size()),
+        dist_(size_t(s.c.rows)),
+        pairs_(size_t(s.c.rows)) {
+    for (const Edge& e : s.c.edges) ++first_[size_t(e.col) + 2];
+    for (size_t j = 2; j < first_.size(); ++j) first_[j] += first_[j - 1];
+    for (int32_t i = 0; i < s.c.rows; ++i) {
+      for (int64_t k = s.c.first[size_t(i)]; k < s.c.first[size_t(i) + 1]; ++k) {
+        const Edge& e = s.c.edges[size_t(k)];
+        edges_[size_t(first_[size_t(e.col) + 1]++)] = {e.cost, i};
+      }
+    }
+  }
+
+  // Makes the shortest paths from the nearer half of the free rows tight: the others are most of
+  // the work, and some become nearer. False if a row has no path. Adds the number of edges looked
+  // at.
+  bool update(int64_t free_rows, int64_t* work) {
+    begin();
+    int64_t most = 0;
+    for (int64_t wanted = (free_rows + 1) / 2; wanted > 0;) {
+      if (next_ == level_.size()) {
+        if (heap_.empty()) return false;
+        most = begin_level();
+        continue;
+      }
+      const Label at = level_[next_++];
+      if (at.dist != dist_[size_t(at.row)] || at.pairs != pairs_[size_t(at.row)]) continue;
+      const int64_t pair = s_.pair[size_t(at.row)];
+      if (pair == kFree) {
+        --wanted;
+      } else {
+        relax(s_.c.edges[size_t(pair)].col, at);
+      }
+    }
+    move_prices(most);
+    *work += work_;
+    return true;
+  }
+
+  // [rows] the number of pairs on the shortest path from a row, of the path with the fewest.
+  std::vector<int32_t>& pairs() { return pairs_; }
+
+ private:
+  struct ByCol {
+    int64_t cost;
+    int32_t row;
+  };
+
+  struct Label {
+    int64_t dist;
+    int32_t pairs, row;
+
+    bool operator>(const Label& other) const {
+      return dist != other.dist ? dist > other.dist : pairs > other.pairs;
+    }
+  };
+
+  template <class F>
+  void each_edge(int32_t j, const F& f) {
+    const int64_t last = first_[size_t(j) + 1];
+    work_ += last - first_[size_t(j)];
+    for (int64_t q = first_[size_t(j)]; q < last; ++q) f(edges_[size_t(q)]);
+  }
+
+  // Labels the rows next to an end.
+  void begin() {
+    work_ = s_.c.rows;
+    level_.clear();
+    heap_.clear();
+    next_ = 0;
+    for (size_t i = 0; i < dist_.size(); ++i) {
+      dist_[i] = s_.c.stay[i] == kNever ? kNever : s_.c.stay[i] - s_.u[i];
+    }
+    for (int32_t j = 0; j < s_.c.cols; ++j) {
+      if (s_.row4col[size_t(j)] != kNone) continue;
+      each_edge(j, [&](const ByCol& e) {
+        int64_t& dist = dist_[size_t(e.row)];
+        dist = std::min(dist, e.cost - s_.v[size_t(j)] - s_.u[size_t(e.row)]);
+      });
+    }
+    for (int32_t i = 0; i < s_.c.rows; ++i) {
+      const int64_t dist = dist_[size_t(i)];
+      const bool is_near = dist != kNever && s_.pair[size_t(i)] != kStays;
+      pairs_[size_t(i)] = is_near;
+      if (is_near) (dist == 0 ? level_ : heap_).push_back({dist, 1, i});
+    }
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+
+  // Takes the nearest rows, fewest pairs first. Returns their distance.
+  int64_t begin_level() {
+    const int64_t dist = heap_.front().dist;
+    level_.clear();
+    next_ = 0;
+    while (!heap_.empty() && heap_.front().dist == dist) {
+      level_.push_back(heap_.front());
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      heap_.pop_back();
+    }
+    return dist;
+  }
+
+  // Column j has the distance of its row.
+  void relax(int32_t j, const Label& at) {
+    const int64_t base = at.dist - s_.v[size_t(j)];
+    const int32_t pairs = at.pairs + 1;
+    each_edge(j, [&](const ByCol& e) {
+      const size_t i = size_t(e.row);
+      const int64_t dist = base + e.cost - s_.u[i];
+      if (dist > dist_[i] || (dist == dist_[i] && pairs >= pairs_[i])) return;
+      if (s_.pair[i] == kStays) return;
+      dist_[i] = dist;
+      pairs_[i] = pairs;
+      if (dist == at.dist) {
+        level_.push_back({dist, pairs, e.row});
+      } else {
+        heap_.push_back({dist, pairs, e.row});
+        std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+      }
+    });
+  }
+
+  void move_prices(int64_t most) {
+    // Rows without a path move each time: all moves together stay in the range of integers.
+    most = std::min(most, kMostMoved - moved_);
+    moved_ += most;
+    if (most == 0) return;
+    for (size_t i = 0; i < dist_.size(); ++i) {
+      const int64_t pair = s_.pair[i], by = std::min(dist_[i], most);
+      if (pair == kStays) continue;
+      s_.u[i] += by;
+      if (pair != kFree) s_.v[size_t(s_.c.edges[size_t(pair)].col)] -= by;
+    }
+  }
+
+  static constexpr int64_t kMostMoved = int64_t(kMostOnPath);
+
+  MatchingState& s_;
+  std::vector<int64_t> first_;  // [cols + 1] of the edges of columns
+  std::vector<ByCol> edges_;
+  std::vector<int64_t> dist_;        // [rows]
+  std::vector<int32_t> pairs_;       // [rows] 0: no path is known
+  std::vector<Label> heap_, level_;  // `level_` is a queue of rows equally far, from `next_` on
+  size_t next_ = 0;
+  int64_t work_ = 0, moved_ = 0;
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
