@@ -101,10 +101,11 @@ def solve_sparse_assignment(
       CPU starts cold, for non-finite duals all do, and the twin always. No gradient flows through
       it.
     - `method`: `"auto"` or `"xla"`, the pure-JAX twin for any platform. `"auto"` is a native solver
-      on CPU and CUDA: bids, then shortest augmenting paths and global updates of prices, by one thread
-      or by blocks of the GPU for each problem. On CUDA, problems with at most 128 rows and columns,
-      in floats or, under `jax_enable_x64`, int32, without `unmatched_col_cost`, become dense, for
-      the kernel of [`solve_assignment`][jaxmatch.solve_assignment]. Elsewhere it is the twin.
+      on CPU and CUDA: bids, then shortest augmenting paths and global updates of prices, by one
+      thread or by blocks of the GPU for each problem. On CUDA, problems with at most 128 rows and
+      columns, in floats or, under `jax_enable_x64`, int32, without `unmatched_col_cost`, become
+      dense, for the kernel of [`solve_assignment`][jaxmatch.solve_assignment]. Elsewhere it is the
+      twin.
 
     **Returns:**
 
