@@ -8,12 +8,16 @@ JAX_PLATFORMS ?= cpu
 # What an installed package has to be built again for.
 SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
-.PHONY: help demo test test-examples lint format build bench clean
+# Of `make campaign`; a seed repeats one, today's date is the default.
+PROBLEMS ?= 100000
+
+.PHONY: help demo test test-examples campaign lint format build bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
 	@echo "make test    lint, then run every test and doctest but those of the examples"
 	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
+	@echo "make campaign PROBLEMS=100000 SEED=1   hostile problems for every solver"
 	@echo "make lint    ruff, pyright, clang-format"
 	@echo "make format  rewrite the files as lint wants them"
 	@echo "make build   build the wheel into dist/"
@@ -34,6 +38,10 @@ test: lint
 
 test-examples: $(VENV)/.dev
 	$(PYTEST) tests/examples $(PYTEST_ARGS)
+
+campaign: $(VENV)/.dev
+	cd tests && JAX_PLATFORMS=$(JAX_PLATFORMS) ../$(BIN)/python -m campaign \
+	  --problems $(PROBLEMS) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

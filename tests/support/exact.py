@@ -113,3 +113,16 @@ def _times(x: np.ndarray, unit: int) -> np.ndarray:
     out = np.empty(x.size, object)
     out[:] = [w << s if w else 0 for w, s in zip(whole, shift, strict=True)]
     return out
+
+
+def is_rounded(x: Any, exact: Fraction, terms: Fraction | int = 0) -> bool:
+    """Whether x is the exact number, rounded to doubles and to its dtype; the error of its
+    `terms`, their magnitudes' sum, comes on top. Beyond the dtype it is an infinity."""
+    info = np.finfo(x.dtype)
+    error = Fraction(terms) / 2**52
+    if math.isinf(x):
+        return abs(exact) + error >= Fraction(float(info.max)) and (x > 0) == (exact > 0)
+    near = max(abs(Fraction(float(x))), abs(exact)) * Fraction(float(info.eps))
+    return abs(Fraction(float(x)) - exact) <= error + near + Fraction(
+        float(info.smallest_subnormal)
+    )

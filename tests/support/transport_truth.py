@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from exact import as_fraction
+from exact import as_fraction, is_rounded
 from helpers import numpy_dtype
 
 import jaxmatch as jm
@@ -278,17 +278,29 @@ def assert_true(cost: Any, supply: Any, demand: Any, res: Any, **given: Any) -> 
         assert abs(sum(plan.values(), Fraction(0)) - truth.moved) <= near
     # The gap bounds cost - optimum; what remains are roundings of `cost` itself: of products to
     # doubles, and of their sum.
+    assert res.gap >= 0, f"gap {res.gap}"
+    assert not np.isnan(res.cost), "the cost is NaN"
+    paid = truth.cost_of(plan)
+    if np.isinf(res.cost) or np.isinf(res.gap):  # beyond the dtype
+        if np.isinf(res.cost):
+            assert is_rounded(res.cost, paid, truth.size_of(plan)), f"{res.cost}, not {float(paid)}"
+        return str(status)
     gap, own = as_fraction(res.gap), as_fraction(res.cost)
-    assert gap >= 0
-    rounding = as_fraction(np.spacing(np.abs(res.cost))) + truth.size_of(plan) / 2**53
+    rounding = _spacing(res.cost) + truth.size_of(plan) / 2**53
     worse = truth.sign * (own - best)
     assert worse <= gap + rounding, f"{float(worse)} above the optimum, but claims {float(gap)}"
     assert -worse <= gap + rounding, f"{float(-worse)} below the optimum, but claims {float(gap)}"
     if whole:
-        off = truth.sign * (truth.cost_of(plan) - best)
+        off = truth.sign * (paid - best)
         assert 0 <= off <= gap, f"the plan is {float(off)} off, but claims {float(gap)}"
-        assert abs(truth.cost_of(plan) - own) <= rounding
+        assert abs(paid - own) <= rounding
     return str(status)
+
+
+def _spacing(x: Any) -> Fraction:
+    """At least the distance of floats around x, also at the end of their range."""
+    info = np.finfo(x.dtype)
+    return abs(as_fraction(x)) * as_fraction(info.eps) + as_fraction(info.smallest_subnormal)
 
 
 def assert_failed(res: Any) -> None:

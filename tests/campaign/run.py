@@ -1,0 +1,133 @@
+"""The campaign itself: draws batches, solves each twice, judges, and counts."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from campaign.exactly import flat
+from campaign.families import FAMILIES
+from campaign.problems import GENERATORS, Batch, Draw
+from campaign.solvers import SOLVERS, Solver
+from jaxmatch import Status
+
+
+_SHARE_OF_PROGRAMS = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a batch is made from; all of its numbers follow."""
+
+    solver: str
+    family: str
+    dtype: str
+    seed: int
+    size: int
+
+    def line(self, problem: int | None = None) -> str:
+        """The command that solves it again."""
+        words = ["python", "-m", "campaign", "--solver", self.solver, "--family", self.family]
+        words += ["--dtype", self.dtype, "--seed", str(self.seed), "--size", str(self.size)]
+        words += [] if problem is None else ["--problem", str(problem)]
+        return shlex.join(words)
+
+
+def drawn(kind: Kind, solver: Solver) -> Batch:
+    words = f"{solver.subject}/{kind.family}/{kind.dtype}".encode()
+    rng = np.random.default_rng([kind.seed, *words])
+    draw = Draw(rng, FAMILIES[kind.family], kind.dtype, kind.size, solver.compiled)
+    return GENERATORS[solver.subject](draw)
+
+
+def attempt(kind: Kind, solvers: Mapping[str, Solver] = SOLVERS) -> tuple[Batch, Any, dict]:
+    """Solves a batch, and again with its problems in other places; what is wrong, by problem."""
+    solver = solvers[kind.solver]
+    batch = drawn(kind, solver)
+    if batch.count == 0 and solver.subject == "points":
+        return batch, None, {}
+    try:
+        res = solver.solve(batch)
+        order = np.random.default_rng(kind.seed).permutation(batch.count)
+        again = solver.solve(batch.take(order))
+    except Exception as error:  # whatever it is, no problem may raise
+        first = " ".join(f"raised {type(error).__name__}: {error}".split())
+        return batch, None, {0: first[:300]}
+    wrong = solver.judge(batch, res, solver.twin)
+    for k in _different(jax.tree.map(lambda x: x[order], res), again):
+        wrong.setdefault(int(order[k]), f"other bits in place {k}")
+    return batch, res, wrong
+
+
+def _different(one: Any, other: Any) -> list[int]:
+    """The problems whose results differ in a bit."""
+    found: set[int] = set()
+    for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if x.size:
+            bits = (flat(np.ascontiguousarray(z)).view(np.uint8) for z in (x, y))
+            differ = np.not_equal(*bits)
+            found |= {*np.flatnonzero(differ.any(1)).tolist()}
+    return sorted(found)
+
+
+def kinds(seed: int, names: list[str], most: int = 1000) -> Iterator[Kind]:
+    """Without end: every solver in turn, with families and dtypes at random.
+
+    Programs take seconds to compile, so their turns are fewer.
+    """
+    rng = np.random.default_rng(seed)
+    while True:
+        for name in rng.permutation(names).tolist():
+            solver = SOLVERS[name]
+            if solver.compiled and rng.random() > _SHARE_OF_PROGRAMS:
+                continue
+            family, dtype = _fitting(rng, solver)
+            yield Kind(name, family, dtype, int(rng.integers(2**31)),
+                       min(solver.size, most))  # fmt: skip
+
+
+def _fitting(rng: np.random.Generator, solver: Solver) -> tuple[str, str]:
+    while True:
+        name = str(rng.choice([*FAMILIES]))
+        dtypes = [x for x in FAMILIES[name].dtypes if x in solver.dtypes]
+        if dtypes and FAMILIES[name].form in solver.forms:
+            return name, str(rng.choice(dtypes))
+
+
+class Tally:
+    """Problems, statuses and anomalies by solver and family."""
+
+    def __init__(self) -> None:
+        self.problems: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.statuses: dict[tuple[str, str], collections.Counter[int]] = collections.defaultdict(
+            collections.Counter
+        )
+        self.anomalies: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.lines: list[str] = []
+
+    def add(self, kind: Kind, batch: Batch, res: Any, wrong: Mapping[int, str]) -> list[str]:
+        """Counts a batch; a line for each anomaly that solves it again."""
+        key = kind.solver, kind.family
+        self.problems[key] += batch.count
+        self.anomalies[key] += len(wrong)
+        if res is not None:
+            self.statuses[key].update(np.ravel(res.status).tolist())
+        lines = [f"{kind.line(k)}  # {reason}" for k, reason in sorted(wrong.items())]
+        self.lines += lines
+        return lines
+
+    def table(self) -> str:
+        lines = [f"{'solver':24} {'family':12} {'problems':>9} {'anomalies':>9}  statuses"]
+        for key in sorted(self.problems):
+            counts = sorted(self.statuses[key].items())
+            words = ", ".join(f"{Status(code)} {count}" for code, count in counts)
+            lines.append(f"{key[0]:24} {key[1]:12} {self.problems[key]:9} "
+                         f"{self.anomalies[key]:9}  {words}")  # fmt: skip
+        total, wrong = sum(self.problems.values()), sum(self.anomalies.values())
+        return "\n".join([*lines, f"{total} problems, {wrong} anomalies"])

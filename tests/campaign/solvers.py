@@ -1,0 +1,199 @@
+"""The solvers of the campaign: each with the subject of its problems, and a judge."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from helpers import to_numpy, x64
+
+import jaxmatch as jm
+from campaign import judges
+from campaign.families import FLOATS, INTEGERS
+from campaign.problems import Batch
+
+
+ALL = (*FLOATS, *INTEGERS)
+WIDER = ("float32", "float64", "int32", "int64")
+
+
+@dataclasses.dataclass(frozen=True)
+class Solver:
+    """`solve` takes a batch and returns a result whose fields are NumPy arrays of the batch."""
+
+    subject: str
+    solve: Callable[[Batch], Any]
+    judge: judges.Judge
+    dtypes: tuple[str, ...] = ALL
+    size: int = 1000  # of a batch
+    compiled: bool = False  # a program for each shape and dtype, which takes seconds
+    twin: bool = False
+    forms: tuple[str, ...] = ("usual", "empty")
+
+
+def _given(batch: Batch, traced: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays: dict[str, Any] = dict(batch.arrays)
+    if traced:
+        arrays = {name: jnp.asarray(x) for name, x in arrays.items()}
+    return arrays, dict(batch.options)
+
+
+@lru_cache(maxsize=256)
+def _program(function: Any, names: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Any:
+    """Compiled once for all batches of a kind."""
+    return jax.jit(lambda *arrays: function(**dict(zip(names, arrays, strict=True)),
+                                            **dict(options)))  # fmt: skip
+
+
+def _call(function: Callable[..., Any], traced: bool = False, **more: Any) -> Any:
+    """One call for the batch: on NumPy arrays, or in a compiled program."""
+
+    def solve(batch: Batch) -> Any:
+        with x64(batch.wide):
+            arrays, options = _given(batch, traced)
+            options |= more
+            if not traced:
+                return to_numpy(function(**arrays, **options))
+            program = _program(function, tuple(arrays), tuple(sorted(options.items())))
+            return to_numpy(program(*arrays.values()))
+
+    return solve
+
+
+def _on_graph(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the arrays of a graph, in place of the graph."""
+    names = [field.name for field in dataclasses.fields(jm.BipartiteGraph)]
+
+    def solve(**given: Any) -> Any:
+        graph = jm.BipartiteGraph(**{name: given.pop(name) for name in names})
+        return function(graph, **given)
+
+    return solve
+
+
+sparse_assignment = _on_graph(jm.solve_sparse_assignment)
+bipartite_matching = _on_graph(jm.maximum_bipartite_matching)
+
+
+def _points(batch: Batch) -> Any:
+    """One problem at a time, as the solver takes them."""
+    with x64(batch.wide):
+        found = [
+            to_numpy(jm.solve_assignment_points(x, y, **batch.options))
+            for x, y in zip(batch.arrays["x"], batch.arrays["y"], strict=True)
+        ]
+    return jax.tree.map(lambda *x: np.stack(x), *found)
+
+
+def _as_scipy(batch: Batch) -> Any:
+    """`linear_sum_assignment` raises; of its pairs an `Assignment` is made."""
+    with x64(batch.wide):
+        return to_numpy(jax.jit(_from_pairs)(jnp.asarray(batch.arrays["cost"])))
+
+
+def _from_pairs(cost: Any) -> Any:
+    """Its pairs, and everything else from the solver that gives a status."""
+    res = jm.solve_assignment(cost)
+    rows, cols = jm.linear_sum_assignment(cost)
+    col4row = jnp.full_like(res.col4row, -1)
+    at = jnp.where(rows < 0, cost.shape[-2], rows)
+    place = tuple(jnp.indices(at.shape, sparse=True))[:-1]
+    return res.replace(col4row=col4row.at[(*place, at)].set(cols, mode="drop"))
+
+
+@lru_cache(maxsize=64)
+def _network(edges: Any) -> jm.FlowNetwork:
+    tail, head, n = edges
+    return to_numpy(jm.FlowNetwork.from_edges(tail, head, n))
+
+
+def _flow(method: str, traced: bool = False, cut: bool = False) -> Callable[[Batch], Any]:
+    def solve(batch: Batch) -> Any:
+        network, n = _network(batch.options["edges"]), batch.options["edges"][2]
+        capacity = batch.arrays["capacity"]
+        if "hurt" in batch.known:
+            network = _malformed(network, batch)
+        function = lambda network, c: jm.maximum_flow(network, c, 0, n - 1, method=method)  # noqa: E731
+        with x64(batch.wide):
+            if traced:
+                capacity, function = jnp.asarray(capacity), jax.jit(function)
+            return to_numpy(function(network, capacity))
+
+    return solve
+
+
+def _malformed(network: jm.FlowNetwork, batch: Batch) -> jm.FlowNetwork:
+    """One network for each problem, of which some have a number out of range."""
+    copies = {
+        name: np.tile(x, (batch.count, 1)) for name, x in vars(network).items() if name != "layout"
+    }
+    values = [-1, -(2**31), 2**31 - 1, 2**16]
+    names = ("arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
+    for k in np.flatnonzero(batch.known["hurt"]):
+        where = int(batch.known["where"][k])
+        x = copies[names[where % len(names)]]
+        x[k, where // 8 % x.shape[1]] = values[where // 1024 % len(values)]
+    return dataclasses.replace(network, **copies)
+
+
+def _table() -> dict[str, Solver]:
+    dense, sides = judges.assignment, {"forms": ("usual", "empty")}
+    table = {"assignment": Solver("dense", _call(jm.solve_assignment), dense, **sides)}
+    for method in ("core", "auction", "classical", "tree"):
+        solve = _call(jm.solve_assignment, method=method)
+        narrow = tuple(x for x in ALL if x != "int64")
+        table[f"assignment/{method}"] = Solver("ungated", solve, dense, narrow, 200, **sides)
+    graphs: dict[str, Any] = {"forms": ("usual", "empty", "malformed")}
+    table |= {
+        "capacities": Solver("capacities", _call(jm.solve_assignment), dense, size=300, **sides),
+        "sparse": Solver("sparse", _call(sparse_assignment), dense, **graphs),
+        "k best": Solver(
+            "ungated", _call(jm.k_best_assignments, k=5), judges.k_best, size=100, **sides
+        ),
+        "transport": Solver("transport", _call(jm.solve_transport), judges.transport, size=100),
+        "grid cut": Solver("grid", _call(jm.grid_cut), judges.cut, size=100),
+    }
+    for method in ("auto", "augment", "push_relabel", "pseudoflow"):
+        table[f"flow/{method}"] = Solver("flow", _flow(method), judges.flow, WIDER, 100, **graphs)
+    for method in ("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_dbfs",
+                   "p_pfp", "p_hk"):  # fmt: skip
+        solve = _call(bipartite_matching, method=method)
+        table[f"matching/{method}"] = Solver(
+            "matching", solve, judges.matching, ("int32",), **graphs
+        )
+    # Programs: fewer shapes and dtypes.
+    seldom: dict[str, Any] = {"compiled": True, "dtypes": WIDER}
+    twin: dict[str, Any] = {"compiled": True, "twin": True, "dtypes": ("float32", "float64")}
+    table |= {
+        "assignment traced": Solver("dense", _call(jm.solve_assignment, True), dense, **seldom),
+        "scipy traced": Solver("scipy", _as_scipy, dense, **seldom),
+        "points": Solver("points", _points, dense, ("float32", "float64"), 30, compiled=True,
+                         forms=("usual",)),
+        "sparse traced": Solver("sparse", _call(sparse_assignment, True), dense,
+                                forms=graphs["forms"], **seldom),
+        "matching traced": Solver("matching", _call(bipartite_matching, True), judges.matching,
+                                  ("int32",), compiled=True, **graphs),
+        "flow traced": Solver("flow", _flow("auto", True), judges.flow, size=100,
+                              forms=graphs["forms"], **seldom),
+        "transport traced": Solver("transport", _call(jm.solve_transport, True), judges.transport,
+                                   size=100, **seldom),
+        "bottleneck": Solver("ungated", _call(jm.bottleneck_assignment, True), judges.bottleneck,
+                             size=200, **seldom),
+        "bottleneck/lexicographic": Solver(
+            "ungated", _call(jm.bottleneck_assignment, True, lexicographic=True),
+            judges.bottleneck, size=200, **seldom),
+        "assignment/xla": Solver("dense", _call(jm.solve_assignment, True, method="xla"), dense,
+                                 **twin),
+        "sparse/xla": Solver("sparse", _call(sparse_assignment, True, method="xla"), dense, **twin),
+        "matching/xla": Solver("matching", _call(bipartite_matching, True, method="xla"),
+                               judges.matching, ("int32",), compiled=True, **graphs),
+    }  # fmt: skip
+    return table
+
+
+SOLVERS = _table()

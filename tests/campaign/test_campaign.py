@@ -1,0 +1,105 @@
+"""A short campaign with the seed of the day, and that a wrong solver is found."""
+
+import dataclasses
+import datetime
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from campaign.__main__ import campaign
+from campaign.run import Kind, attempt
+from campaign.solvers import SOLVERS
+
+
+# Anomalies that wait to be mended, and why.
+KNOWN = [
+    # Costs from 2^964 on: sums of costs times masses in units of the grid pass the range.
+    r"(transport|capacities).*float64.*(cost is NaN|cost -?inf|inf, not|cost nan)",
+    # Costs of columns without mass make the grid coarse, which the gap does not show.
+    r"(transport|capacities).*float64.*(above|below) the optimum",
+]
+QUICK = [name for name, solver in SOLVERS.items() if not solver.compiled]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_two_thousand_problems():
+    seed = int(f"{datetime.date.today():%Y%m%d}")
+    print(f"seed {seed}")
+    tally = campaign(2000, seed, QUICK, most=40)
+    print(tally.table())
+    assert sum(tally.problems.values()) >= 1900
+    unknown = [x for x in tally.lines if not any(re.search(y, x) for y in KNOWN)]
+    assert not unknown, "\n".join(unknown)
+
+
+def spoilt(spoil):
+    """The solver of dense problems with something else as its result."""
+    one = SOLVERS["assignment"]
+    return {"assignment": dataclasses.replace(one, solve=lambda batch: spoil(one.solve(batch)))}
+
+
+def costs_less(res):
+    cost = res.cost.copy()
+    cost[3] -= 1
+    return res.replace(cost=cost)
+
+
+def other_pairs(res):
+    """A matching, too, but not the best one."""
+    col4row, row4col = res.col4row.copy(), res.row4col.copy()
+    col4row[3, :2] = col4row[3, 1::-1]
+    row4col[3] = np.argsort(col4row[3])[: row4col.shape[1]]
+    return res.replace(col4row=col4row, row4col=row4col)
+
+
+def other_status(res):
+    return res.replace(status=np.where(np.arange(len(res.status)) == 3, 1, res.status))
+
+
+@pytest.mark.parametrize("spoil", [costs_less, other_pairs, other_status])
+def test_a_wrong_solver_is_found(spoil):
+    """By a line that makes the same batch again."""
+    for seed in range(100):  # a batch of square problems, all of which are solved
+        kind = Kind("assignment", "digits", "float32", seed, 8)
+        batch, res, wrong = attempt(kind)
+        if batch.arrays.keys() == {"cost"} and batch.arrays["cost"].shape[1:] == (4, 4):
+            break
+    assert not wrong
+    _, _, wrong = attempt(kind, spoilt(spoil))
+    assert set(wrong) >= {3}
+    line = kind.line(3)
+    assert line == (
+        "python -m campaign --solver assignment --family digits --dtype float32 "
+        f"--seed {seed} --size 8 --problem 3"
+    )
+    again, _, _ = attempt(kind)
+    np.testing.assert_array_equal(again.arrays["cost"], batch.arrays["cost"])
+
+
+def test_results_that_depend_on_the_place_are_found():
+    one, calls = SOLVERS["assignment"], []
+
+    def solve(batch):
+        res = one.solve(batch)
+        calls.append(len(batch.arrays["cost"]))
+        return res.replace(gap=res.gap + np.float32(len(calls) - 1) * (np.arange(8) == 5))
+
+    wrong = attempt(
+        Kind("assignment", "digits", "float32", 0, 8),
+        {"assignment": dataclasses.replace(one, solve=solve)},
+    )[2]
+    assert calls == [8, 8] and [*wrong.values()] == ["other bits in place 5"]
+
+
+def test_the_line_runs():
+    words = (
+        "--solver assignment --family small --dtype int32 --seed 1 --size 20 --problem 3".split()
+    )
+    command = [sys.executable, "-m", "campaign", *words]
+    found = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert "cost = " in found.stdout and "result.status = 0" in found.stdout
