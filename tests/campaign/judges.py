@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,13 +24,21 @@ from jaxmatch import Status
 Judge = Callable[[Batch, Any, bool], dict[int, str]]
 
 
+def costs_of(batch: Batch) -> np.ndarray:
+    """As matrices, also of points and of graphs."""
+    return batch.known["cost"] if "cost" in batch.known else batch.arrays["cost"]
+
+
 def assignment(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
-    cost = batch.known.get("cost", batch.arrays.get("cost"))
-    problem = priced(batch, cost)
+    problem = priced(batch, costs_of(batch))
     overflow(problem, batch, 4, 1 << 61)
     for k in np.flatnonzero(batch.known.get("hurt", np.zeros(batch.count, bool))):
         problem.failures[k] = {Status.INVALID_GRAPH}
         problem.allowed[k] = set()
+    if "radius" in batch.arrays:  # points must be finite
+        finite = [np.isfinite(flat(batch.arrays[x]).astype(float)).all(1) for x in "xy"]
+        for k in np.flatnonzero(~(finite[0] & finite[1])):
+            problem.failures[k] = {Status.INVALID_COST}
     if "col_capacity" in batch.arrays:
         _minima(problem, batch)
     return judge(batch, problem, res, twin)
@@ -67,7 +76,7 @@ def _each(one: Callable[[Batch, Any, int, bool], None]) -> Judge:
 
 def _invalid_cost(batch: Batch, k: int) -> bool:
     """Of costs to minimise: NaN or minus infinity where neither row nor column is masked."""
-    cost = batch.sign * batch.arrays["cost"][k].astype(np.float64)
+    cost = batch.sign * costs_of(batch)[k].astype(np.float64)
     n, m = cost.shape
     rows, cols = (
         batch.arrays[name][k] if name in batch.arrays else np.ones(size, bool)
@@ -143,8 +152,8 @@ def matching(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
 
 @_each
 def transport(batch: Batch, res: Any, k: int, twin: bool) -> None:
-    one = {name: x[k] for name, x in batch.arrays.items() if name != "warm_start"}
-    cost, a, b = (one.pop(x) for x in ("cost", "supply", "demand"))
+    one = {name: x[k] for name, x in batch.arrays.items() if name not in ("x", "y", "cost")}
+    cost, a, b = costs_of(batch)[k], one.pop("supply"), one.pop("demand")
     failures = set()
     for x in (a, b):
         x = x.astype(float)
@@ -189,6 +198,14 @@ def flow(batch: Batch, res: Any, k: int, twin: bool) -> None:
     edges = known["senders"], known["receivers"], capacity.astype(res.flow.dtype)
     found = res.value, res.flow, res.source_side, res.status
     flow_hostile.assert_right(*found, edges, int(known["nodes"]))
+
+
+def cut_near_the_sink(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
+    """As the cut near the source of the network with all edges and nodes reversed."""
+    last = batch.known["nodes"][:, None] - 1
+    known = batch.known | {"senders": last - batch.known["receivers"]}
+    known["receivers"] = last - batch.known["senders"]
+    return flow(dataclasses.replace(batch, known=known), res, twin)
 
 
 @_each

@@ -39,7 +39,7 @@ class Solver:
 def _given(batch: Batch, traced: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = dict(batch.arrays)
     if traced:
-        arrays = {name: jnp.asarray(x) for name, x in arrays.items()}
+        arrays = jax.tree.map(jnp.asarray, arrays)
     return arrays, dict(batch.options)
 
 
@@ -82,18 +82,49 @@ bipartite_matching = _on_graph(jm.maximum_bipartite_matching)
 
 def _points(batch: Batch) -> Any:
     """One problem at a time, as the solver takes them."""
+    found = []
     with x64(batch.wide):
-        found = [
-            to_numpy(jm.solve_assignment_points(x, y, **batch.options))
-            for x, y in zip(batch.arrays["x"], batch.arrays["y"], strict=True)
-        ]
+        for k in range(batch.count):
+            given = {name: x[k] for name, x in batch.arrays.items()}
+            found.append(to_numpy(jm.solve_assignment_points(**given, **batch.options)))
     return jax.tree.map(lambda *x: np.stack(x), *found)
+
+
+def _checked(solve: Callable[[Batch], Any], check: Callable[..., Any]) -> Callable[[Batch], Any]:
+    """What the check proves in place of the solver's gap; -1 where it finds no solution."""
+
+    def solve_and_check(batch: Batch) -> Any:
+        res = solve(batch)
+        found = _call(check, True)(dataclasses.replace(
+            batch, arrays={k: x for k, x in batch.arrays.items() if k != "warm_start"}
+            | {"result": res}))  # fmt: skip
+        gap = np.where(found.valid, found.gap, -1)
+        return res.replace(gap=np.where(res.status == 0, gap, res.gap).astype(res.gap.dtype))
+
+    return solve_and_check
 
 
 def _as_scipy(batch: Batch) -> Any:
     """`linear_sum_assignment` raises; of its pairs an `Assignment` is made."""
     with x64(batch.wide):
         return to_numpy(jax.jit(_from_pairs)(jnp.asarray(batch.arrays["cost"])))
+
+
+_SAID = {"infeasible": 1, "invalid numeric": 2, "too large": 3}
+
+
+def _scipy_here(batch: Batch) -> Any:
+    """Outside of a program it raises what scipy does, of one problem after the other."""
+    with x64(batch.wide):
+        res = to_numpy(jm.solve_assignment(batch.arrays["cost"]))
+        col4row, status = np.full_like(res.col4row, -1), np.zeros_like(res.status)
+        for k, cost in enumerate(batch.arrays["cost"]):
+            try:
+                rows, cols = jm.linear_sum_assignment(cost)
+                col4row[k, rows] = cols
+            except ValueError as error:
+                status[k] = next(code for words, code in _SAID.items() if words in str(error))
+    return res.replace(col4row=col4row, status=status)
 
 
 def _from_pairs(cost: Any) -> Any:
@@ -127,6 +158,19 @@ def _flow(method: str, traced: bool = False, cut: bool = False) -> Callable[[Bat
     return solve
 
 
+def _cut_near_the_sink(batch: Batch) -> Any:
+    """Its side, with the flow of the reversed network, so that it can be judged as a flow."""
+    tail, head, n = batch.options["edges"]
+    mirrored = tuple(n - 1 - v for v in head), tuple(n - 1 - v for v in tail), n
+    capacity = batch.arrays["capacity"]
+    with x64(batch.wide):
+        back = to_numpy(jm.maximum_flow(_network(mirrored), capacity, 0, n - 1))
+        cut = to_numpy(jm.minimum_cut(
+            _network((tail, head, n)), capacity, 0, n - 1, nearest="sink"))  # fmt: skip
+    side = ~cut.source_side[:, ::-1] & (cut.status == 0)[:, None]
+    return back.replace(value=cut.value, source_side=side, status=cut.status)
+
+
 def _malformed(network: jm.FlowNetwork, batch: Batch) -> jm.FlowNetwork:
     """One network for each problem, of which some have a number out of range."""
     copies = {
@@ -152,6 +196,8 @@ def _table() -> dict[str, Solver]:
     table |= {
         "capacities": Solver("capacities", _call(jm.solve_assignment), dense, size=300, **sides),
         "sparse": Solver("sparse", _call(sparse_assignment), dense, **graphs),
+        "scipy": Solver("scipy", _scipy_here, dense, size=100, **sides),
+        "minimum cut": Solver("flow", _cut_near_the_sink, judges.cut_near_the_sink, WIDER, 100),
         "k best": Solver(
             "ungated", _call(jm.k_best_assignments, k=5), judges.k_best, size=100, **sides
         ),
@@ -174,6 +220,24 @@ def _table() -> dict[str, Solver]:
         "scipy traced": Solver("scipy", _as_scipy, dense, **seldom),
         "points": Solver("points", _points, dense, ("float32", "float64"), 30, compiled=True,
                          forms=("usual",)),
+        "points/radius": Solver("near points", _points, dense, ("float32", "float64"), 30,
+                                compiled=True, forms=("usual",)),
+        "points of masses": Solver(
+            "points of masses", _call(jm.solve_transport_points, True), judges.transport,
+            ("float32", "float64"), 100, compiled=True, forms=("usual",)),
+        "assignment checked": Solver(
+            "dense", _checked(_call(jm.solve_assignment), jm.check_assignment), dense, **seldom),
+        "capacities checked": Solver(
+            "capacities", _checked(_call(jm.solve_assignment), jm.check_assignment), dense,
+            **seldom),
+        "sparse checked": Solver(
+            "sparse", _checked(_call(sparse_assignment), _on_graph(jm.check_sparse_assignment)),
+            dense, forms=graphs["forms"], **seldom),
+        "transport checked": Solver(
+            "transport", _checked(_call(jm.solve_transport), jm.check_transport),
+            judges.transport, size=100, **seldom),
+        "matching/flow": Solver("matching", _call(bipartite_matching, True, method="flow"),
+                                judges.matching, ("int32",), compiled=True, **graphs),
         "sparse traced": Solver("sparse", _call(sparse_assignment, True), dense,
                                 forms=graphs["forms"], **seldom),
         "matching traced": Solver("matching", _call(bipartite_matching, True), judges.matching,
