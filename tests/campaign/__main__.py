@@ -59,7 +59,7 @@ def campaign(
         show(done, kind.line())
         if at is not None:  # for who finds that the process has died
             at.write_text(kind.line())
-        faulthandler.dump_traceback_later(_HANGS, exit=True)
+            faulthandler.dump_traceback_later(_HANGS, exit=True)
         batch, res, wrong = attempt(kind)
         faulthandler.cancel_dump_traceback_later()
         lines = tally.add(kind, batch, res, wrong)

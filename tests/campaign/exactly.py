@@ -23,6 +23,8 @@ def whole(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     The integers are int64 where all of them are short, else Python's.
     """
+    if x.dtype == object:
+        return x, np.zeros(len(x), np.int64)
     if x.dtype.kind in "iu":
         wide = x.astype(np.int64)
         short = (np.abs(wide) >> _BITS == 0).all()

@@ -56,13 +56,16 @@ def priced(batch: Batch, cost: np.ndarray) -> Problem:
     cols = given.get("col_mask", np.ones((count, m), bool))
     there = there & rows[:, :, None] & cols[:, None, :]
     r, s = given.get("unmatched_cost"), given.get("unmatched_col_cost")
-    whole_numbers = cost.dtype.kind == "i" and (r is None or r.dtype.kind == "i")
-    dtype = np.int64 if whole_numbers else np.float64
+    dtype: Any = np.float64
+    if cost.dtype.kind == "i":  # as are unmatched costs, though maybe as floats
+        dtype = np.int64 if r is None or r.dtype.kind == "i" else object
+    if dtype is object:
+        r, s = (None if x is None else np.array(_integers(x), object) for x in (r, s))
     with np.errstate(invalid="ignore"):
-        c = np.where(there, sign * cost.astype(dtype), dtype(0))
+        c = np.where(there, sign * cost.astype(dtype), 0)
         stay = np.zeros((count, n), dtype) if r is None else np.where(rows, sign * r, 0)
         leave = np.zeros((count, m), dtype) if s is None else np.where(cols, sign * s, 0)
-    stay, leave = stay.astype(dtype), leave.astype(dtype)
+    c, stay, leave = (x.astype(dtype) for x in (c, stay, leave))
     numbers = [flat(x).astype(np.float64) for x in (c, stay, leave)]
     numbers = np.concatenate(numbers, 1)
     invalid = np.isnan(numbers).any(1) | (numbers == -np.inf).any(1)
@@ -85,6 +88,10 @@ def priced(batch: Batch, cost: np.ndarray) -> Problem:
         pairs = np.minimum(num_rows, num_cols)
     return Problem(price, legal, leave, np.isfinite(leave.astype(np.float64)), pairs, most, least,
                    failures, [set() for _ in range(count)], maximum)  # fmt: skip
+
+
+def _integers(x: np.ndarray) -> list[Any]:
+    return [[int(y) for y in row] for row in x.tolist()] if x.size else x.tolist()
 
 
 def overflow(problem: Problem, batch: Batch, factor: int, limit: int) -> None:
@@ -192,6 +199,8 @@ def _judge_one(
         return f"col4row {own} uses a pair that does not exist"
     if problem.pairs is not None and times.sum() != problem.pairs[k]:
         return f"{times.sum()} pairs, not {problem.pairs[k]}"
+    if np.isnan(res.row_dual[k]).any() or np.isnan(res.col_dual[k]).any():
+        return f"duals {res.row_dual[k]}, {res.col_dual[k]}"
     unit, gap = int(best.unit[k]), res.gap[k]
     terms = [int(x) for x in best.numbers[k, np.arange(n), at]]
     terms += [int(x) for x in best.of_cols[k][idle]]

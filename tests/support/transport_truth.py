@@ -280,6 +280,7 @@ def assert_true(cost: Any, supply: Any, demand: Any, res: Any, **given: Any) -> 
     # doubles, and of their sum.
     assert res.gap >= 0, f"gap {res.gap}"
     assert not np.isnan(res.cost), "the cost is NaN"
+    assert not np.isnan(res.row_dual).any() and not np.isnan(res.col_dual).any(), "a dual is NaN"
     paid = truth.cost_of(plan)
     if np.isinf(res.cost) or np.isinf(res.gap):  # beyond the dtype
         if np.isinf(res.cost):
