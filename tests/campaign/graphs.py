@@ -35,13 +35,17 @@ def graphs(d: Draw, n: int, m: int) -> tuple[dict[str, np.ndarray], dict[str, np
 
 
 def damage(d: Draw, arrays: dict[str, np.ndarray], tops: dict[str, int]) -> np.ndarray:
-    """Writes a number out of range into half of the graphs; which ones."""
+    """Writes a number out of range into half of the graphs; which ones.
+
+    Pointers are read up to the last, indices up to the edges there are.
+    """
     hurt = d.rng.random(d.count) < 0.5
+    edges = arrays["row_ptr"][:, -1].copy()
     for k in np.flatnonzero(hurt):
-        name = d.rng.choice([name for name in tops if arrays[name].shape[1]])
-        top, at = tops[name], d.rng.integers(arrays[name].shape[1])
+        name = str(d.rng.choice([x for x in tops if x.endswith("ptr") or edges[k]]))
+        top, end = tops[name], arrays[name].shape[1] if name.endswith("ptr") else edges[k]
         values = [-1, -(2**31), 2**31 - 1, top + 1, top + 2**16]
-        arrays[name][k, at] = d.rng.choice(values)
+        arrays[name][k, d.rng.integers(end)] = d.rng.choice(values)
     return hurt
 
 
@@ -69,7 +73,9 @@ def sparse(d: Draw) -> Batch:
     arrays["cost"] = np.take_along_axis(flat(cost), known["order"], 1)
     known["cost"] = cost
     if d.family.form == "malformed":
-        known["hurt"] = damage(d, arrays, {"row_ptr": n * m})  # columns' edges are not read
+        known["hurt"] = damage(
+            d, arrays, {"row_ptr": n * m, "col_ind": m - 1}
+        )  # columns' edges are not read
     return d.batch(arrays, options=options, known=known, wide=wide)
 
 
@@ -77,7 +83,9 @@ def matching(d: Draw) -> Batch:
     n, m = d.side([(4, 4), (6, 6), (3, 7), (7, 3), (1, 4), (10, 10)])
     arrays, known = graphs(d, n, m)
     if d.family.form == "malformed":
-        known["hurt"] = damage(d, arrays, {"row_ptr": n * m, "col_ptr": n * m})
+        known["hurt"] = damage(
+            d, arrays, {"row_ptr": n * m, "col_ptr": n * m, "col_ind": m - 1, "row_ind": n - 1}
+        )
     init = "auto" if d.few else str(d.rng.choice(["auto", "none", "cheap", "karp_sipser"]))
     if d.maybe(0.3):
         arrays["warm_start"] = d.rng.integers(-2, m + 2, (d.count, n), np.int32)

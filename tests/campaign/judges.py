@@ -154,18 +154,19 @@ def matching(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
 def transport(batch: Batch, res: Any, k: int, twin: bool) -> None:
     one = {name: x[k] for name, x in batch.arrays.items() if name not in ("x", "y", "cost")}
     cost, a, b = costs_of(batch)[k], one.pop("supply"), one.pop("demand")
-    failures = set()
-    for x in (a, b):
-        x = x.astype(float)
-        if np.isnan(x).any() or (x < 0).any() or np.isinf(x).any():
+    failures, sums = set(), []
+    for x, mask in ((a, "row_mask"), (b, "col_mask")):
+        x = x[one[mask]] if mask in one else x
+        sums.append(x.sum())
+        if not np.isfinite(x.astype(float)).all() or (x < 0).any():
             failures.add(Status.INVALID_MASS)
     if _invalid_cost(batch, k):
         failures.add(Status.INVALID_COST)
     if "partial" in one and Status.INVALID_MASS not in failures:
-        if one["partial"] > min(a.sum(), b.sum()):
+        if one["partial"] > min(sums):
             failures.add(Status.UNBALANCED)
     elif "unmatched_cost" not in one and Status.INVALID_MASS not in failures:
-        if a.sum() != b.sum():  # sums of the generator are exact
+        if sums[0] != sums[1]:  # sums of the generator are exact
             failures.add(Status.UNBALANCED)
     if failures:
         if Status.INVALID_MASS in failures:

@@ -184,9 +184,14 @@ def transport(d: Draw) -> Batch:
     cost, maximize = d.numbers(n, m), d.maybe(0.4)
     whole = d.dtype in INTEGERS or d.maybe(0.4)
     mass: Any = numpy_dtype("int32" if whole else d.dtype if d.dtype == "float64" else "float32")
+    masked = d.maybe(0.3)
+    rows, cols = (d.rng.random((d.count, k)) < (0.8 if masked else 1) for k in (n, m))
     a = d.rng.integers(0, 9, (d.count, n))
-    total = a.sum(1)
-    b = d.rng.multinomial(total, np.ones(m) / m) if m else np.zeros((d.count, 0), int)
+    total = (a * rows).sum(1)
+    shares = cols / np.maximum(cols.sum(1, keepdims=True), 1)
+    b = np.zeros((d.count, m), int)
+    for k in np.flatnonzero(cols.any(1)):
+        b[k] = d.rng.multinomial(total[k], shares[k])
     scale = 1 if whole else 2.0 ** d.rng.integers(-90, 90, (d.count, 1))
     arrays = {"cost": cost, "supply": (a * scale).astype(mass), "demand": (b * scale).astype(mass)}
     form = 0 if d.few else d.rng.integers(3)
@@ -196,6 +201,10 @@ def transport(d: Draw) -> Batch:
         arrays["unmatched_cost"] = d.numbers(n)
     for name in ("cost", "unmatched_cost") if maximize else ():
         arrays |= {name: -arrays[name]} if name in arrays else {}
+    if masked:
+        arrays |= {"row_mask": rows, "col_mask": cols}
+        for name, there in (("supply", rows), ("demand", cols)):
+            arrays[name] = np.where(there, arrays[name], -1).astype(mass)
     for name in ("supply", "demand"):
         wrong = d.rng.random(arrays[name].shape) < 0.02 * d.rng.choice([0, 1])
         bad = -1 if whole else d.rng.choice([-1, np.nan, np.inf])
