@@ -143,17 +143,21 @@ def _network(edges: Any) -> jm.FlowNetwork:
     return to_numpy(jm.FlowNetwork.from_edges(tail, head, n))
 
 
-def _flow(method: str, traced: bool = False, cut: bool = False) -> Callable[[Batch], Any]:
+@lru_cache(maxsize=64)
+def _flow_program(method: str, last: int) -> Any:
+    return jax.jit(lambda network, c: jm.maximum_flow(network, c, 0, last, method=method))
+
+
+def _flow(method: str, traced: bool = False) -> Callable[[Batch], Any]:
     def solve(batch: Batch) -> Any:
-        network, n = _network(batch.options["edges"]), batch.options["edges"][2]
+        network, last = _network(batch.options["edges"]), batch.options["edges"][2] - 1
         capacity = batch.arrays["capacity"]
         if "hurt" in batch.known:
             network = _malformed(network, batch)
-        function = lambda network, c: jm.maximum_flow(network, c, 0, n - 1, method=method)  # noqa: E731
         with x64(batch.wide):
             if traced:
-                capacity, function = jnp.asarray(capacity), jax.jit(function)
-            return to_numpy(function(network, capacity))
+                return to_numpy(_flow_program(method, last)(network, jnp.asarray(capacity)))
+            return to_numpy(jm.maximum_flow(network, capacity, 0, last, method=method))
 
     return solve
 
@@ -254,6 +258,14 @@ def _table() -> dict[str, Solver]:
         "assignment/xla": Solver("dense", _call(jm.solve_assignment, True, method="xla"), dense,
                                  **twin),
         "sparse/xla": Solver("sparse", _call(sparse_assignment, True, method="xla"), dense, **twin),
+        "k best/xla": Solver("ungated", _call(jm.k_best_assignments, True, k=5, method="xla"),
+                             judges.k_best, ("int32", "int64", "float64"), 100, compiled=True),
+        "transport/xla": Solver("transport", _call(jm.solve_transport, True, method="xla"),
+                                judges.transport, ("int64", "float64"), 100, compiled=True),
+        "flow/xla": Solver("flow", _flow("xla", True), judges.flow, ("int64",), 100,
+                           compiled=True),
+        "grid cut/xla": Solver("grid", _call(jm.grid_cut, True, method="xla"), judges.cut,
+                               ("int64",), 100, compiled=True),
         "matching/xla": Solver("matching", _call(bipartite_matching, True, method="xla"),
                                judges.matching, ("int32",), compiled=True, **graphs),
     }  # fmt: skip

@@ -126,3 +126,11 @@ def is_rounded(x: Any, exact: Fraction, terms: Fraction | int = 0) -> bool:
     return abs(Fraction(float(x)) - exact) <= error + near + Fraction(
         float(info.smallest_subnormal)
     )
+
+
+def shown(x: Fraction) -> str:
+    """About how much it is, however large."""
+    try:
+        return str(float(x))
+    except OverflowError:
+        return f"{'-' if x < 0 else ''}2^{math.log2(abs(x.numerator // x.denominator)):.1f}"

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from exact import as_fraction, is_rounded
+from exact import as_fraction, is_rounded, shown
 
 import jaxmatch as jm
 
@@ -56,8 +56,10 @@ def assert_true(
         assert pairs in truth, f"{pairs} is no assignment\n{cost}"
         seen.add(pairs)
         total = truth[pairs]
-        assert abs(total - best[r]) <= gap, f"place {r}: {total}, not {best[r]}\n{cost}"
-        assert is_rounded(res.cost[r], total), f"place {r}: {res.cost[r]}, not {float(total)}"
+        assert abs(total - best[r]) <= gap, (
+            f"place {r}: {shown(total)}, not {shown(best[r])}, gap {gap}\n{cost}"
+        )
+        assert is_rounded(res.cost[r], total), f"place {r}: {res.cost[r]}, not {shown(total)}"
     assert len(seen) == count, "an assignment is listed twice"
     assert (res.col4row[count:] == -1).all() and (res.row4col[count:] == -1).all()
     assert np.isnan(res.cost[count:]).all()

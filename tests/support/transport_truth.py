@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from exact import as_fraction, is_rounded
+from exact import as_fraction, is_rounded, shown
 from helpers import numpy_dtype
 
 import jaxmatch as jm
@@ -284,7 +284,7 @@ def assert_true(cost: Any, supply: Any, demand: Any, res: Any, **given: Any) -> 
     paid = truth.cost_of(plan)
     if np.isinf(res.cost) or np.isinf(res.gap):  # beyond the dtype
         if np.isinf(res.cost):
-            assert is_rounded(res.cost, paid, truth.size_of(plan)), f"{res.cost}, not {float(paid)}"
+            assert is_rounded(res.cost, paid, truth.size_of(plan)), f"{res.cost}, not {shown(paid)}"
         return str(status)
     gap, own = as_fraction(res.gap), as_fraction(res.cost)
     rounding = _spacing(res.cost) + truth.size_of(plan) / 2**53
