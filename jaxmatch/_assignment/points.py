@@ -105,7 +105,8 @@ def solve_assignment_points(
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
       `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits become
-      float64 (rounded beyond 2^53); other real types become float32. Sides from 1 to 2^18 − 1.
+      float64 (rounded beyond 2^53); other real types become float32. Sides from 1 to 2^18 − 1, with
+      a radius on the CPU to 2^30.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
       first divides the points by their norms, in their own type.
@@ -122,7 +123,8 @@ def solve_assignment_points(
     - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result. This
       is then a problem of [`solve_transport_points`][jaxmatch.solve_transport_points], with its
       methods, costs, and memory of O((n + m)·d) on the CPU. No axes.
-    - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`.
+    - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`,
+      of which costs and `unmatched_cost` are squares.
       On a CPU these pairs alone are found, by a grid, and stored; elsewhere the matrix is. Points
       must be finite. No axes, no capacities, no `maximize`; methods `"auto"` and `"xla"`.
     - `unmatched_cost`: with a radius, a number or `[n]`: what it costs to leave a row unmatched, as

@@ -15,7 +15,7 @@ from jaxmatch._bottleneck.levels import find_lexicographic
 from jaxmatch._bottleneck.result import BottleneckAssignment
 from jaxmatch._bottleneck.search import Pairs, Sides, find, first, own_keys
 from jaxmatch._common.arguments import check_name
-from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
+from jaxmatch._common.gradient import entries, envelope_value, is_constant, sum_where
 from jaxmatch._common.result import result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -230,7 +230,5 @@ def _value_jvp(
 ) -> Float[Array, "..."]:
     if is_constant(tangent) or not cost.size:
         return jnp.zeros_like(critical.exists, result_float())
-    flat = tangent.reshape(*tangent.shape[:-2], -1)
-    at = critical.row * cost.shape[-1] + critical.col
-    own = jnp.take_along_axis(flat, at[..., None], -1)
+    own = entries(tangent, critical.row[..., None], critical.col[..., None])
     return sum_where(critical.exists[..., None], own)

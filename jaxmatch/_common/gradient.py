@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Num
+    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 def envelope_value(
@@ -51,6 +51,19 @@ def sum_where(
     """The sum of the chosen tangents."""
     # `where` instead of a product: its transpose blocks NaN cotangents.
     return jnp.where(chosen, tangent, 0).sum(axes)
+
+
+def entries(
+    x: Num[Array, "... n m"], rows: Int[Array, "... k"], cols: Int[Array, "... k"]
+) -> Num[Array, "... k"]:
+    """Entries of each matrix. (By one index, n·m would have to be below 2^31.)"""
+
+    def of_one(x: Array, rows: Array, cols: Array) -> Array:
+        return x[rows, cols]
+
+    for _ in x.shape[:-2]:
+        of_one = jax.vmap(of_one)
+    return of_one(x, rows, cols)
 
 
 def is_constant(tangent: Array) -> bool:

@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import envelope_value, is_constant
+from jaxmatch._common.gradient import entries, envelope_value, is_constant
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -120,8 +120,10 @@ def solve_transport(
     supply that stays with respect to `unmatched_cost`. With respect to `supply` and `demand`: the
     duals, as in the certificate; where sums must agree, shifted so that supplies and demands each
     pay half of the cost, as a constant does not count. With respect to `partial`: t. Second
-    derivatives are zero, and so are all gradients of a problem that is not `OPTIMAL`. If several
-    plans or duals are optimal, this is one of several (super)gradients.
+    derivatives are those at a fixed plan and fixed duals, zero: true along costs alone or masses
+    alone, not across both. All gradients of a problem that is not `OPTIMAL` are zero, and results
+    other than `cost` carry none. If several plans or duals are optimal, this is one of several
+    (super)gradients.
 
     **Time and memory:** costs are read in place with O(n + m) extra memory, but copied for
     `partial` and `unmatched_cost`, and on the CPU if there are more columns than rows or a column
@@ -239,9 +241,8 @@ def _value_jvp(
     dot = mass_jvp(problem, tangents, res)
     if is_constant(tangents.cost) or not problem.cost.size:
         return dot
-    flat = tangents.cost.reshape(*tangents.cost.shape[:-2], -1)
-    at = jnp.maximum(res.rows, 0) * problem.cost.shape[-1] + jnp.maximum(res.cols, 0)
-    return dot + weighted(res, res.mass, jnp.take_along_axis(flat, at, -1), res.rows >= 0)
+    entry = entries(tangents.cost, jnp.maximum(res.rows, 0), jnp.maximum(res.cols, 0))
+    return dot + weighted(res, res.mass, entry, res.rows >= 0)
 
 
 def weighted(res: Transport, weight: Array, tangent: Array, where: Array) -> Float[Array, "..."]:

@@ -378,6 +378,24 @@ def test_without_edges(library, shape):
     check(library, graph, cost, unmatched_cost=np.ones((2, shape[0])))
 
 
+def test_any_number_of_threads(library):
+    """Ties among points of a small grid, in a graph of which a warp has room for all columns."""
+    random = np.random.default_rng(1152)
+    n = int(random.integers(60, 150))
+    random.integers(0, 3)
+    x, y = (random.integers(0, 12, (n, 2)) for _ in range(2))
+    far = np.abs(x[:, None] - y[None]).sum(-1)
+    degree = int(random.integers(4, 9))
+    near = (far + random.random(far.shape) * 0.01).argsort(1)[:, :degree]
+    on = np.zeros((n, n), bool)
+    np.put_along_axis(on, near, True, 1)
+    rows, cols = np.nonzero(on)
+    graph, cost = graph_of(rows, cols, (n, n)), far[rows, cols].astype(np.int32)[None]
+    given = {"slots": 256, "unmatched_cost": np.full((1, n), 30.0)}
+    found = check(library, graph, cost, threads=128, **given)
+    assert_same_bits(solve(library, graph, cost, threads=512, **given), found)
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_wide_blocks(library, blocks):
     """As many threads as on a GPU."""

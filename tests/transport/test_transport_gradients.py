@@ -301,3 +301,12 @@ def test_through_points(kind):
 
     more = np.array(0.4) if kind == "partial" else 1.5 + 0.1 * rng.normal(size=6)
     assert_gradient(loss, (x, y, rng.normal(size=6), rng.normal(size=5), more))
+
+
+def test_traces_of_more_than_2_to_the_31_costs():
+    cost = jax.ShapeDtypeStruct((50_000, 50_000), jnp.bfloat16)
+    mass = jax.ShapeDtypeStruct((50_000,), jnp.float32)
+    slope = jax.grad(lambda c, a: jm.solve_transport(c, a, a).cost)
+    assert jax.eval_shape(slope, cost, mass) == cost
+    slope = jax.grad(lambda c: jm.bottleneck_assignment(c).bottleneck)
+    assert jax.eval_shape(slope, cost) == cost

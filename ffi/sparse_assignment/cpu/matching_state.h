@@ -11,8 +11,8 @@ namespace jaxmatch::sparse_assignment {
 
 constexpr int64_t kFree = -1, kStays = -2;
 
-// Invariants: no reduced cost c - u - v is negative, and u is at most the price of staying; both
-// are 0 and equal for pairs and rows that stay. v is 0 for columns without a row, never positive
+// Invariants: no reduced cost c - u - v is negative, and 0 for pairs; u is at most the price of
+// staying, and that price for rows that stay. v is 0 for columns without a row, never positive
 // unless all columns have one in the end.
 struct MatchingState {
   const Canonical& c;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -38,9 +39,11 @@ struct PointPairs {
   double most() const {
     return metric == assignment::Metric::kSqeuclidean ? radius * radius : radius;
   }
-  // No coordinate of a pair differs by more. Unit vectors: |x - y|² = 2 (1 - x·y).
+  // No coordinate of a pair differs by more. Vectors of about unit length: |x - y|² = 2 (1 - x·y),
+  // but for the rounding of their coordinates.
   double reach() const {
-    return metric == assignment::Metric::kCosine ? std::sqrt(2 * radius) : radius;
+    constexpr double kRounding = 8 * std::numeric_limits<T>::epsilon();
+    return metric == assignment::Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;
   }
   bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }

@@ -159,7 +159,7 @@ class PriceUpdates {
   static constexpr int64_t kMostMoved = int64_t(kMostOnPath);
 
   MatchingState& s_;
-  std::vector<int64_t> first_;  // [cols + 1] of the edges of columns
+  std::vector<int64_t> first_;  // [cols + 2] of the edges of columns
   std::vector<ByCol> edges_;
   std::vector<int64_t> dist_;        // [rows]
   std::vector<int32_t> pairs_;       // [rows] 0: no path is known

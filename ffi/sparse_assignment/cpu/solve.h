@@ -1,4 +1,5 @@
-// Assignments on sparse graphs: bids, then shortest augmenting paths for the rows that are left.
+// Assignments on sparse graphs: an auction for prices if all are matched, bids, then shortest
+// augmenting paths and updates of prices for the rows that are left.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
 

@@ -8,8 +8,8 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// True if all pointers and indices stay within the arrays. That the two directions name the same
-// edges is not checked: a copy of an edge that is missing makes a result worse, never wrong.
+// True if all pointers and indices stay within the arrays. (That the columns have as many edges in
+// both directions is seen when costs are read.)
 template <class Team>
 __device__ __noinline__ bool is_walkable(const Team& team, const SparseProblem& p) {
   const auto are_pointers = [&](const int32_t* ptr, int64_t count) {
@@ -61,8 +61,9 @@ __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& 
 // Bids pair most rows. Then searches match those whose trees are small, which costs little for
 // each; price updates match the others, which costs much for all.
 template <class Team>
-__device__ bool match_rows(Team team, const Canonical& c, const Workspace& w, int width, bool warm,
-                           char* tables, int32_t slots, int64_t& bids_made, int64_t& rounds) {
+__device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
+                             bool warm, char* tables, int32_t slots, int64_t& bids_made,
+                             int64_t& rounds) {
   constexpr int32_t kFirstRounds = 256, kMoreRounds = 1024;
   Bids<Team> bids{team, c, w, width};
   // Elsewhere prices of free columns must be 0.
@@ -77,10 +78,11 @@ __device__ bool match_rows(Team team, const Canonical& c, const Workspace& w, in
   } else if (count > 0 && !w.control->wrong) {
     waves.play(count, true);
   }
-  const bool done = !w.control->wrong && match_by_updates(team, c, w, width, rounds);
+  const Status status =
+      w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, rounds);
   bids_made = bids.bids;
   rounds += bids.turn + waves.steps;
-  return done;
+  return status;
 }
 
 template <class Team>
@@ -90,16 +92,16 @@ __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace&
   if (!is_walkable(team, p)) return write_failure(team, p, kInvalidGraph);
   const int width = width_for(p.row_ptr[p.n], p.n < p.m ? p.n : p.m);
   Canonical c;
-  const Status status = Reader<Team>{team, p, w, width, c}.read();
+  Status status = Reader<Team>{team, p, w, width, c}.read();
   if (status != kOptimal) return write_failure(team, p, status);
   const bool warm = start_state(team, p, w, c);
   int64_t bids = 0, rounds = 0;
-  const bool done = match_rows(team, c, w, width, warm, tables, slots, bids, rounds);
+  status = match_rows(team, c, w, width, warm, tables, slots, bids, rounds);
   team.one([&] {
     p.counts[kBids] = int32_t(min(bids, int64_t(INT32_MAX)));
     p.counts[kRounds] = int32_t(min(rounds, int64_t(INT32_MAX)));
   });
-  if (!done) return write_failure(team, p, kInfeasible);
+  if (status != kOptimal) return write_failure(team, p, status);
   Finish<Team>{team, c, p, w}.run();
 }
 

@@ -7,6 +7,8 @@
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
 
+#include <type_traits>
+
 #include "sparse_assignment/cuda/choice.cuh"
 
 namespace jaxmatch::sparse_assignment {
@@ -50,11 +52,12 @@ struct Table {
       int32_t there = *static_cast<volatile int32_t*>(&col[s]);
       if (there == kNone) {
         // Each thread may add one more than `most`. Some slots stay empty.
-        if (*static_cast<volatile int32_t*>(&labels.used) >= most) {
+        const bool full = *static_cast<volatile int32_t*>(&labels.used) >= most;
+        there = full ? *static_cast<volatile int32_t*>(&col[s]) : atomicCAS(&col[s], kNone, j);
+        if (there == kNone && full) {
           labels.full = 1;
           return kNone;
         }
-        there = atomicCAS(&col[s], kNone, j);
         if (there == kNone) {
           atomicAdd(&labels.used, 1);
           return s;
@@ -132,9 +135,11 @@ struct PathSearch {
     });
   }
 
-  // More of the columns that wait, if the last step had threads for more.
+  // Chooses more of the columns that wait, if the last step had threads for more.
   __device__ void adapt() {
-    const int32_t groups = team.threads() / width, scanned = t.labels.chosen;
+    // Of the largest blocks, so that the steps are the same for all: ties depend on them.
+    constexpr int kThreads = std::is_same_v<Team, WarpTeam> ? kWarpSize : kManyThreads;
+    const int32_t groups = kThreads / width, scanned = t.labels.chosen;
     if (scanned * 2 < groups) share = min(share * 2, 4);
     if (scanned > groups * 2) share = max(share / 2, 1);
   }

@@ -121,7 +121,8 @@ struct PriceUpdate {
       if (!there) return;
       const int32_t x = queue[k];
       const uint64_t by = w.by[x];
-      // A label that the same step has lowered: the vertex is in the next queue.
+      // The same step has lowered this label. Whichever vertex did is in a queue until the label
+      // has a way, and then this one is.
       if (by == kNoWay) return;
       const int32_t y = g.other(g.pair(x));
       const int64_t base = w.dist[x] - g.other_dual()[y];
@@ -216,11 +217,15 @@ struct PriceUpdate {
     }
   }
 
-  // Matches some of the free vertices, or lets them stay. False if there is no way.
-  __device__ __noinline__ bool match_some() const {
+  // Matches some of the free vertices, or lets them stay. Adds to `moved`, the sum of the moves of
+  // vertices without a way, which nothing else bounds.
+  __device__ __noinline__ Status match_some(int64_t& moved) const {
+    constexpr int64_t kMostMoved = int64_t(1) << 60;
     const int32_t count = list_free();
     const int64_t most = find(count);
-    if (most == kNever) return false;
+    if (most == kNever) return kInfeasible;
+    if (most > kMostMoved - moved) return kUnfinished;
+    moved += most;
     move_duals(most);
     team.each(count, [&](int64_t k) {
       const int32_t x = w.list[0][k];
@@ -234,22 +239,24 @@ struct PriceUpdate {
       if (*w.chosen[k] == x) flip(x);
     });
     team.sync();
-    return true;
+    return kOptimal;
   }
 };
 
-// Matches all free rows, or lets them stay. False if there is no way. Counts the updates.
+// Matches all free rows, or lets them stay. Counts the updates.
 template <class Team>
-__device__ bool match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
-                                 int width, int64_t& updates) {
+__device__ Status match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
+                                   int width, int64_t& updates) {
+  Status status = kOptimal;
+  int64_t moved = 0;
   // Of rows first, which gives free rows duals.
-  for (bool of_cols = false; list_free(team, c, w) > 0; of_cols = c.all_matched && !of_cols) {
+  for (bool of_cols = false; status == kOptimal && list_free(team, c, w) > 0;
+       of_cols = c.all_matched && !of_cols) {
     ++updates;
-    const bool done = of_cols ? PriceUpdate<Team, true>{team, c, w, width}.match_some()
-                              : PriceUpdate<Team, false>{team, c, w, width}.match_some();
-    if (!done) return false;
+    status = of_cols ? PriceUpdate<Team, true>{team, c, w, width}.match_some(moved)
+                     : PriceUpdate<Team, false>{team, c, w, width}.match_some(moved);
   }
-  return true;
+  return status;
 }
 
 }  // namespace jaxmatch::sparse_assignment

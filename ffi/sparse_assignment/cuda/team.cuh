@@ -55,6 +55,7 @@ struct WarpTeam {
   __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
     a = team::warp_least(a);
     b = team::warp_least(b);
+    __syncwarp();
   }
 };
 
