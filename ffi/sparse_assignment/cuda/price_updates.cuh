@@ -150,8 +150,8 @@ struct PriceUpdate {
     team.sync();
   }
 
-  // Lists the free vertices, in order. Returns their number.
-  __device__ int32_t list_free() const {
+  // Lists the free vertices of this side, in order. Returns their number.
+  __device__ int32_t list_own_free() const {
     return compact(
         team, g.count(), w.of_warps, w.list[0],
         [&](int64_t x) { return g.pair(int32_t(x)) == kFree; },
@@ -221,10 +221,10 @@ struct PriceUpdate {
   // vertices without a way, which nothing else bounds.
   __device__ __noinline__ Status match_some(int64_t& moved) const {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
-    const int32_t count = list_free();
+    const int32_t count = list_own_free();
     const int64_t most = find(count);
     if (most == kNever) return kInfeasible;
-    if (most > kMostMoved - moved) return kUnfinished;
+    if (most > kMostMoved - moved) return kOverflow;
     moved += most;
     move_duals(most);
     team.each(count, [&](int64_t k) {
