@@ -118,8 +118,8 @@ def solve_sparse_assignment(
     of unmasked vertices or an unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` for
     integers if 2 (min(n, m) + 1)·max|C| exceeds 2^61 (unmatched costs and M are included in C; with
     `unmatched_col_cost`, C is their differences, and with infinite ones 4 (min(n, m) + 1) times
-    that), on CUDA also for lesser ones if updates of prices would add up to 2^60; `INVALID_GRAPH` if
-    `row_ptr` and `col_ind` are inconsistent. No exception is raised: that problem has indices −1
+    that), on CUDA also for lesser ones if updates of prices would add up to 2^60; `INVALID_GRAPH`
+    if `row_ptr` and `col_ind` are inconsistent. No exception is raised: that problem has indices −1
     and numbers NaN, and the rest of the batch is unaffected.
 
     **Certificate:** for unmasked vertices u_i + v_j ≤ C_ij on edges, with equality on pairs. A row
