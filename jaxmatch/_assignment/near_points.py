@@ -17,7 +17,7 @@ from jaxmatch._assignment.problem import AssignmentProblem, as_mask
 from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.distances import distances
-from jaxmatch._common.gradient import envelope_value, is_constant
+from jaxmatch._common.gradient import envelope_value, instantiated, is_constant
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
@@ -117,7 +117,8 @@ def _value_jvp(
         x, partner = (jnp.where(paired[:, None], p, k) for p, k in ((x, 1), (partner, 0)))
         return jnp.where(paired, distances(x, partner, metric), 0).sum()
 
-    dot = jax.jvp(total, problem[:2], tangents[:2])[1]
+    points = problem.x, problem.y
+    dot = jax.jvp(total, points, instantiated((tangents.x, tangents.y), points))[1]
     price = tangents.unmatched_cost
     if price is None or is_constant(price):
         return dot

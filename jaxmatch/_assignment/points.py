@@ -34,7 +34,7 @@ from jaxmatch._assignment.sharded import (
 from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_assignment, check_name
 from jaxmatch._common.distances import as_points, directions, distances
-from jaxmatch._common.gradient import envelope_value
+from jaxmatch._common.gradient import envelope_value, instantiated
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -405,7 +405,7 @@ def _value_jvp(
     def total(x: Array, y: Array) -> Array:
         return _matched_distances(partition, metric, x, y, res.col4row, res.row4col, solved)
 
-    return jax.jvp(total, points, tangents)[1]
+    return jax.jvp(total, points, instantiated(tangents, points))[1]
 
 
 def _matched_distances(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
+
+T = TypeVar("T")
 
 
 def envelope_value(
@@ -22,8 +26,8 @@ def envelope_value(
 ) -> Float[Array, "..."]:
     """The optimum, with `jvp(problem, tangents, solution)` as its derivative.
 
-    `problem` and `solution` are pytrees. `jvp` is linear in the tangents of `problem` (float0 for
-    integers) and closes over no array.
+    `problem` and `solution` are pytrees. `jvp` is linear in the tangents of `problem` (float0 where
+    `is_constant`) and closes over no array.
     """
     return _value(jvp, problem, optimum, solution)
 
@@ -35,20 +39,57 @@ def _value(
     return optimum
 
 
-@_value.defjvp
+@partial(_value.defjvp, symbolic_zeros=True)
 def _value_jvp(
     jvp: Callable[[Any, Any, Any], Array], primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     problem, optimum, solution = primals
-    dot = jvp(problem, tangents[0], solution)
+    dot = jvp(problem, jax.tree.map(_without_zero, tangents[0]), solution)
     # Not the constant `optimum`: for second derivatives the value must depend on the problem.
     return _value(jvp, *primals), dot.astype(optimum.dtype)
+
+
+def _without_zero(tangent: Any) -> Any:
+    if isinstance(tangent, SymbolicZero):
+        return np.zeros(np.shape(tangent), jax.dtypes.float0)
+    return tangent
+
+
+def instantiated(tangents: T, primals: T) -> T:
+    """The tangents with zeros for constants, as `jax.jvp` wants them."""
+
+    def zero(tangent: Array, primal: Array) -> Array:
+        differentiable = jnp.issubdtype(primal.dtype, jnp.inexact)
+        return jnp.zeros_like(primal) if differentiable and is_constant(tangent) else tangent
+
+    return jax.tree.map(zero, tangents, primals)
+
+
+def fixed_along(x: T, arguments: Any, message: str) -> T:
+    """x, with a `TypeError` in place of its derivative with respect to the arguments."""
+    return _fixed_along(message, x, arguments)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _fixed_along(message: str, x: Any, arguments: Any) -> Any:
+    return x
+
+
+@partial(_fixed_along.defjvp, symbolic_zeros=True)
+def _fixed_along_jvp(message: str, primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> Any:
+    x, arguments = primals
+    if not all(is_constant(_without_zero(t)) for t in jax.tree.leaves(tangents[1])):
+        raise TypeError(message)
+    x_dot = instantiated(jax.tree.map(_without_zero, tangents[0]), x)
+    return _fixed_along(message, x, arguments), x_dot
 
 
 def sum_where(
     chosen: Bool[Array, "..."], tangent: Num[Array, "..."], axes: int | tuple[int, ...] = -1
 ) -> Array:
     """The sum of the chosen tangents."""
+    if is_constant(tangent):
+        tangent = jnp.zeros(tangent.shape, bool)
     # `where` instead of a product: its transpose blocks NaN cotangents.
     return jnp.where(chosen, tangent, 0).sum(axes)
 
@@ -67,5 +108,5 @@ def entries(
 
 
 def is_constant(tangent: Array) -> bool:
-    """Whether the tangent is that of an integer."""
+    """Whether the tangent is that of an integer, or of an argument that does not vary."""
     return tangent.dtype == jax.dtypes.float0

@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.distances import distances
-from jaxmatch._common.gradient import envelope_value, is_constant
+from jaxmatch._common.gradient import envelope_value, instantiated, is_constant
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -188,16 +188,17 @@ def _value_jvp(
         return dot
     rows, cols = jnp.clip(res.rows, 0, n - 1), jnp.clip(res.cols, 0, max(m - 1, 0))
     used, of_point = res.rows >= 0, res.cols < m
+    plan = _dense.fixed_plan(problem, res)
     if problem.last_col is not None:
         assert tangents.last_col is not None
         # The cost of the dummy row is constant.
         used &= res.rows < n
         of_col = jnp.take_along_axis(tangents.last_col, rows, -1)
-        dot += _dense.weighted(res, res.mass, of_col, used & ~of_point)
+        dot += _dense.weighted(res, plan, of_col, used & ~of_point)
     if m == 0 or (is_constant(tangents.x) and is_constant(tangents.y)):
         return dot
     used &= of_point & (res.status == Status.OPTIMAL)[..., None]
-    mass = jnp.where(used, res.mass, 0).astype(res.cost.dtype)
+    mass = jnp.where(used, plan, 0).astype(res.cost.dtype)
 
     def total(x: Array, y: Array) -> Array:
         # Replace points of no entry, which may be NaN: they must not reach the derivative.
@@ -208,4 +209,5 @@ def _value_jvp(
         near, far = (p.astype(res.cost.dtype) for p in (near, far))
         return (mass * jnp.where(used, distances(near, far, metric), 0)).sum(-1)
 
-    return dot + jax.jvp(total, (problem.x, problem.y), (tangents.x, tangents.y))[1]
+    points = problem.x, problem.y
+    return dot + jax.jvp(total, points, instantiated((tangents.x, tangents.y), points))[1]

@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import entries, envelope_value, is_constant
+from jaxmatch._common.gradient import entries, envelope_value, fixed_along, is_constant
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -120,10 +120,9 @@ def solve_transport(
     supply that stays with respect to `unmatched_cost`. With respect to `supply` and `demand`: the
     duals, as in the certificate; where sums must agree, shifted so that supplies and demands each
     pay half of the cost, as a constant does not count. With respect to `partial`: t. Second
-    derivatives are those at a fixed plan and fixed duals, zero: true along costs alone or masses
-    alone, not across both. All gradients of a problem that is not `OPTIMAL` are zero, and results
-    other than `cost` carry none. If several plans or duals are optimal, this is one of several
-    (super)gradients.
+    derivatives along costs alone or along masses alone are zero, across both they are an error. All
+    gradients of a problem that is not `OPTIMAL` are zero, and results other than `cost` carry none.
+    If several plans or duals are optimal, this is one of several (super)gradients.
 
     **Time and memory:** costs are read in place with O(n + m) extra memory, but copied for
     `partial` and `unmatched_cost`, and on the CPU if there are more columns than rows or a column
@@ -242,7 +241,19 @@ def _value_jvp(
     if is_constant(tangents.cost) or not problem.cost.size:
         return dot
     entry = entries(tangents.cost, jnp.maximum(res.rows, 0), jnp.maximum(res.cols, 0))
-    return dot + weighted(res, res.mass, entry, res.rows >= 0)
+    return dot + weighted(res, fixed_plan(problem, res), entry, res.rows >= 0)
+
+
+ACROSS = (
+    "A transport cost has no second derivative across costs (or coordinates) and masses: the plan "
+    "is differentiated with respect to the masses, or the duals with respect to the costs. Stop "
+    "one of the two with `jax.lax.stop_gradient`, or differentiate once."
+)
+
+
+def fixed_plan(problem: Any, res: Transport) -> Float[Array, "..."]:
+    """The masses of the plan, constant but for the supplies and demands."""
+    return fixed_along(res.mass, (problem.supply, problem.demand, problem.moved), ACROSS)
 
 
 def weighted(res: Transport, weight: Array, tangent: Array, where: Array) -> Float[Array, "..."]:
@@ -256,9 +267,11 @@ def weighted(res: Transport, weight: Array, tangent: Array, where: Array) -> Flo
 def mass_jvp(problem: Any, tangents: Any, res: Transport) -> Float[Array, "..."]:
     """The derivative along masses, of a `TransportProblem` or a `PointProblem`."""
     dot = jnp.zeros_like(res.cost)
-    if is_constant(tangents.supply) and is_constant(tangents.demand):
+    masses = [t for t in (tangents.supply, tangents.demand, tangents.moved) if t is not None]
+    if all(is_constant(t) for t in masses):
         return dot
-    u, v, of_moved = _marginal_costs(problem, res)
+    costs = problem._replace(supply=None, demand=None, moved=None)
+    u, v, of_moved = fixed_along(_marginal_costs(problem, res), costs, ACROSS)
     for tangent, dual, mask in (
         (tangents.supply, u, problem.row_mask),
         (tangents.demand, v, problem.col_mask),

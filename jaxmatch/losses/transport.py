@@ -12,11 +12,12 @@ from jax import lax
 from jaxmatch._assignment.solve import solve_assignment
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.distances import distances
+from jaxmatch._common.gradient import envelope_value, fixed_along, is_constant
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.sizes import most
 from jaxmatch._transport.points import solve_transport_points
-from jaxmatch._transport.solve import solve_transport
+from jaxmatch._transport.solve import ACROSS, solve_transport
 from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
 from jaxmatch.losses.hungarian import gather_matched
 
@@ -89,7 +90,8 @@ def earth_mover_distance(
     **Gradient:** with respect to both clouds and to whatever `metric` closes over, that of the
     costs at a fixed plan; with respect to weights, the duals (envelope theorem). 0 for pairs at the
     same place under `"euclidean"`. If several plans or duals are optimal, this is one of several
-    (super)gradients. Second derivatives are those at a fixed plan and fixed duals.
+    (super)gradients. Second derivatives are those at a fixed plan; across points
+    and weights they are an error.
 
     **Time and memory:** with weights, masks or clouds of two sizes as
     [`solve_transport_points`][jaxmatch.solve_transport_points], which on the CPU stores no costs.
@@ -133,10 +135,24 @@ def earth_mover_distance(
         total = jnp.broadcast_to(total, batch).astype(optimum.dtype)
         share = res.mass.astype(optimum.dtype) / total[..., None]
     pairs = _pair_costs(x, y, rows, cols, metric).astype(optimum.dtype)
-    moved = jnp.where(rows >= 0, share * pairs, 0).sum(-1)
-    # The value is the solver's, and so is the gradient to weights; that to points is of `moved`.
-    value = optimum / total + (moved - lax.stop_gradient(moved))
+    value = optimum / total
+    value = envelope_value(value, (pairs, value), (share, rows >= 0), _value_jvp)
     return jnp.where(jnp.broadcast_to(sound, batch), value, jnp.nan)
+
+
+def _value_jvp(
+    problem: tuple[Array, Array], tangents: tuple[Array, Array], solution: tuple[Array, Array]
+) -> Float[Array, "..."]:
+    """The derivative along points is that of the moved pairs; along weights, the solver's."""
+    (pairs, value), (share, used) = problem, solution
+    dot = jnp.zeros_like(value)
+    if not is_constant(tangents[0]):
+        # `where` around both: its transpose blocks NaN cotangents, and 0 times infinity.
+        plan = jnp.where(used, fixed_along(share, value, ACROSS), 0)
+        dot += (plan * jnp.where(used, tangents[0], 0)).sum(-1)
+    if not is_constant(tangents[1]):
+        dot += fixed_along(jnp.ones_like(value), pairs, ACROSS) * tangents[1]
+    return dot
 
 
 def _is_fast_without_matrix(x: Array, y: Array) -> bool:

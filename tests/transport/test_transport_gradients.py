@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -233,6 +234,41 @@ def test_second_derivatives_are_zero():
         value, x = value_of("partial"), jnp.asarray(0.3)
         curve = jax.grad(jax.grad(lambda x: value(arrays[0] + x**2, *arrays[1:])))(x)
         np.testing.assert_allclose(curve, 2 * 0.6, rtol=1e-12)
+
+
+def of_points(x: Any, supply: Any, demand: Any) -> Any:
+    return jm.solve_transport_points(x, jnp.ones((M, 2)), supply, demand).cost
+
+
+def distance(x: Any, x_weight: Any, y_weight: Any) -> Any:
+    return jm.losses.earth_mover_distance(x, jnp.ones((M, 2)), x_weight, y_weight)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", [*KINDS, "points", "distance"])
+def test_second_derivatives_across_costs_and_masses_are_errors(kind, compiled):
+    compiles = jax.jit if compiled else lambda f: f
+    given = problem_of(6, kind if kind in KINDS else "all", False)
+    value = {"points": of_points, "distance": distance}.get(kind) or value_of(kind)
+    with x64(True):
+        arguments = [jnp.asarray(x) for x in given.values()]
+        if kind not in KINDS:
+            arguments[0] = arguments[0][:, :2]
+        costs, masses = (0, 3) if kind == "unmatched" else (0,), (1, 2)
+        if kind == "partial":
+            masses = (1, 2, 3)
+        for cost, mass in itertools.product(costs, masses):
+            # Both together have a first derivative, each alone a second one.
+            compiles(jax.grad(value, (cost, mass)))(*arguments)
+            both = compiles(jax.grad(value, (cost, mass)))(*arguments)
+            for i, (first, second) in enumerate(((cost, mass), (mass, cost))):
+                alone = compiles(jax.grad(value, first))(*arguments)
+                np.testing.assert_array_equal(alone, both[i])
+                compiles(jax.jacfwd(jax.grad(value, first), first))(*arguments)
+                gradient = jax.grad(value, first)
+                for twice in (jax.jacfwd(gradient, second), jax.jacrev(gradient, second)):
+                    with pytest.raises(TypeError, match="across costs"):
+                        compiles(twice)(*arguments)
 
 
 def test_only_costs_and_masses_have_a_gradient():
