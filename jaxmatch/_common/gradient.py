@@ -88,8 +88,6 @@ def sum_where(
     chosen: Bool[Array, "..."], tangent: Num[Array, "..."], axes: int | tuple[int, ...] = -1
 ) -> Array:
     """The sum of the chosen tangents."""
-    if is_constant(tangent):
-        tangent = jnp.zeros(tangent.shape, bool)
     # `where` instead of a product: its transpose blocks NaN cotangents.
     return jnp.where(chosen, tangent, 0).sum(axes)
 

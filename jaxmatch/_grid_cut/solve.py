@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import as_array, check_name, solved_dtype
 from jaxmatch._common.given import as_given
-from jaxmatch._common.gradient import envelope_value, sum_where
+from jaxmatch._common.gradient import envelope_value, instantiated, sum_where
 from jaxmatch._common.limits import MOST_CELLS
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
@@ -277,7 +277,7 @@ def _solve(
 def _value_jvp(
     connectivity: int, capacities: tuple[Array, ...], tangents: tuple[Array, ...], cut: MinimumCut
 ) -> Array:
-    source, sink, pairwise = tangents
+    source, sink, pairwise = instantiated(tangents, capacities)
     rank = 3 if connectivity == 6 else 2
     grid = tuple(range(-rank, 0))
     solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in grid))]

@@ -193,8 +193,9 @@ def _value_jvp(
         assert tangents.last_col is not None
         # The cost of the dummy row is constant.
         used &= res.rows < n
-        of_col = jnp.take_along_axis(tangents.last_col, rows, -1)
-        dot += _dense.weighted(res, plan, of_col, used & ~of_point)
+        if not is_constant(tangents.last_col):
+            of_col = jnp.take_along_axis(tangents.last_col, rows, -1)
+            dot += _dense.weighted(res, plan, of_col, used & ~of_point)
     if m == 0 or (is_constant(tangents.x) and is_constant(tangents.y)):
         return dot
     used &= of_point & (res.status == Status.OPTIMAL)[..., None]
