@@ -42,7 +42,7 @@ MOST_MASS = 10**6
 def _masses(rng: np.random.Generator, kind: str, size: int) -> np.ndarray:
     if kind == "Dirichlet":
         return rng.dirichlet(np.ones(size))
-    if kind == "histogram":  # a third of the bins is empty
+    if kind == "histogram":  # about half of the bins are empty
         counts = rng.poisson(rng.gamma(0.5, 8.0, size)) * (rng.random(size) < 0.67)
         counts[0] += 1
         return counts / counts.sum()

@@ -50,8 +50,8 @@ inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::Remainin
   }
   const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED, kFirst);
   const auto col_mask = optional_operand(args, given, "col_mask", ffi::PRED, kFirst);
-  const auto unmatched = optional_operand(args, given, "unmatched_cost", real, kFirst);
-  const auto unmatched_col = optional_operand(args, given, "unmatched_col_cost", real, kFirst);
+  const auto unmatched = optional_operand(args, given, "unmatched_cost", {}, kFirst);
+  const auto unmatched_col = optional_operand(args, given, "unmatched_col_cost", {}, kFirst);
   const auto start = optional_operand(args, given, "col_dual", real, kFirst);
   Batch batch{};
   batch.size = size;
@@ -64,6 +64,11 @@ inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::Remainin
   }
   p.n = n;
   p.m = m;
+  const auto price_dtype = [&](const auto& buffer) {
+    return buffer ? dtype_of(buffer->element_type()) : dtype_of(real);
+  };
+  const std::optional<Dtype> of_rows = price_dtype(unmatched), of_cols = price_dtype(unmatched_col);
+  if (!of_rows || !of_cols) return wrong("unmatched costs of an unsupported dtype");
   const auto holds = [&](const auto& buffer, int64_t each) {
     return !buffer || int64_t(buffer->element_count()) == size * each;
   };
@@ -81,7 +86,9 @@ inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::Remainin
   p.unmatched_cost = data(unmatched);
   p.unmatched_col_cost = data(unmatched_col);
   p.start_dual = data(start);
-  p.result_dtype = p.unmatched_dtype = p.unmatched_col_dtype = *dtype_of(real);
+  p.result_dtype = *dtype_of(real);
+  p.unmatched_dtype = *of_rows;
+  p.unmatched_col_dtype = *of_cols;
   p.col4row = static_cast<int32_t*>(result(kCol4Row));
   p.row4col = static_cast<int32_t*>(result(kRow4Col));
   p.edge = static_cast<int32_t*>(result(kEdge));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "sparse_assignment/numbers.h"
 #include "sparse_assignment/problem.h"
 
 namespace jaxmatch::sparse_assignment {
@@ -14,6 +15,8 @@ constexpr int64_t kNever = INT64_MAX;
 // Sums of costs along a path stay below 2^61; units of floats are in doubles, rounded exactly.
 constexpr double kMostOnPath = 0x1p61;
 constexpr int kMostFloatBits = 50;
+// The price of rows is on a path at most twice, and outweighs all other costs there.
+constexpr int kMostPriceBits = 57;
 
 // Costs that count: those of a maximisation are negated, infinite ones left out.
 struct CostRange {
@@ -35,9 +38,14 @@ struct Units {
   int64_t must = 0;  // units that a column that must be matched pays to stay
   int64_t stay = 0;  // units that a row pays to stay, if as many pairs as possible are wanted
 
-  // From a cost as given.
-  JAXMATCH_HOST_DEVICE int64_t of(double x, bool* rounded) const {
-    const double y = x * scale, nearest = rint(y);
+  // From a cost as given, which is finite.
+  JAXMATCH_DEVICE int64_t at(const void* costs, Dtype dtype, int64_t k, bool* rounded) const {
+    const double x = real_at(costs, dtype, k), y = x * scale, nearest = rint(y);
+    if (is_integer(dtype)) {
+      const int64_t whole = whole_at(costs, dtype, k);
+      if (scale == 1 || scale == -1) return scale < 0 ? -whole : whole;
+      *rounded |= int64_t(x) != whole;
+    }
     *rounded |= nearest != y;
     return int64_t(nearest);
   }
@@ -54,29 +62,50 @@ JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double mo
   return exponent + (least > ldexp(1.0, exponent - shift));
 }
 
+// The unit and the price of rows, if as many pairs as possible are wanted. False if integers do not
+// fit.
+JAXMATCH_HOST_DEVICE inline bool choose_price_of_rows(const SparseProblem& p, double most,
+                                                      bool whole, Units* units) {
+  const double sign = p.maximize ? -1 : 1;
+  const int of_price = price_exponent(p, most);
+  if (whole) {
+    const int bits = of_price < kMostPriceBits ? of_price : kMostPriceBits;
+    units->scale = sign;
+    units->stay = int64_t(1) << bits;
+    return of_price <= kMostPriceBits;
+  }
+  const int of_costs = kMostFloatBits - (most > 0 ? ilogb(most) : -1) - 1;
+  const int wanted = kMostPriceBits - of_price < of_costs ? kMostPriceBits - of_price : of_costs;
+  const int exponent = wanted < 1000 ? wanted : 1000;
+  units->scale = sign * ldexp(1.0, exponent);
+  const int64_t stay = int64_t(ldexp(1.0, exponent + of_price));
+  units->stay = stay > 1 ? stay : 1;
+  return true;
+}
+
 // The least unit for which sums along paths fit. `musts`: some column must be matched though others
 // may stay. False if integers do not fit.
 JAXMATCH_HOST_DEVICE inline bool choose_units(const SparseProblem& p, const CostRange& range,
                                               bool integers, bool musts, Units* units) {
-  const bool maximum = p.cardinality == Cardinality::kMaximum;
+  const bool whole = integers && range.whole;
+  if (p.cardinality == Cardinality::kMaximum) {
+    return choose_price_of_rows(p, range.most, whole, units);
+  }
   const double sign = p.maximize ? -1 : 1;
   const double arcs = 2 * double(p.n < p.m ? p.n : p.m) + 2;
-  const int of_price = maximum ? price_exponent(p, range.most) : 0;
-  double most = maximum ? ldexp(1.0, of_price) : range.most;
+  double most = range.most;
   if (p.unmatched_col_cost) most *= 2;  // of a difference
   if (musts) most = most > 0 ? most * arcs * 2 : 1;
-  if (integers && range.whole) {
+  if (whole) {
     units->scale = sign;
     units->must = int64_t(most < kMostOnPath ? most : kMostOnPath);
-    units->stay = maximum ? int64_t(most < kMostOnPath ? most : kMostOnPath) : 0;
     return most * arcs <= kMostOnPath;
   }
   const int fit = ilogb(kMostOnPath / arcs), bits = fit < kMostFloatBits ? fit : kMostFloatBits;
-  const int of_most = maximum ? of_price : most > 0 ? ilogb(most) : -1;
+  const int of_most = most > 0 ? ilogb(most) : -1;
   const int wanted = bits - of_most - 1, exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
   units->must = int64_t(ldexp(most, exponent));
-  units->stay = maximum ? int64_t(ldexp(1.0, exponent + of_price)) : 0;
   return true;
 }
 

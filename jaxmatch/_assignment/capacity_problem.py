@@ -59,6 +59,7 @@ class PointOptions(TypedDict, total=False):
     col_axis: str | None
     radius: ArrayLike | None
     unmatched_cost: ArrayLike | None
+    max_pairs: int | None
 
 
 class PointsOfColumns(PointOptions, total=False):
@@ -79,7 +80,14 @@ class CapacityProblem(NamedTuple):
 
 def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
     """Integers as int32, so that they do not decide the precision; larger ones saturate."""
-    return tuple(None if x is None else _as_int32(name, x) for name, x in capacities.items())
+    found = {k: None if x is None else _as_int32(k, x) for k, x in capacities.items()}
+    least = found.get("col_minimum")
+    if isinstance(least, np.ndarray) and least.max(initial=0) > 1 and found["col_capacity"] is None:
+        raise ValueError(
+            f"`col_minimum` goes up to {least.max()}, but `col_capacity` is 1 if it is not given; "
+            "give it, the number of rows for columns without upper bound."
+        )
+    return tuple(found.values())
 
 
 def _as_int32(name: str, x: ArrayLike) -> Any:

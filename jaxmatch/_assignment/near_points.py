@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import METHODS
+from jaxmatch._assignment.near_pairs import near_graph, room_for
 from jaxmatch._assignment.partition import Partition
 from jaxmatch._assignment.problem import AssignmentProblem, as_mask
 from jaxmatch._assignment.sharded_check import check_shards
@@ -22,12 +23,12 @@ from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._sparse_assignment.native import near_assignment
+from jaxmatch._sparse_assignment.native import near_assignment, sparse_assignment
 
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float
+    from jaxtyping import Array, Bool, Float, Int
 
 NEAR_METHODS = ("auto", "xla")
 
@@ -73,10 +74,19 @@ def as_near_problem(
     return NearProblem(x, y, radius, *masks, unmatched_cost)
 
 
-@compiled(static_argnames=("metric", "method"))
-def solve_near(problem: NearProblem, *, metric: str, method: str) -> Assignment:
+def solve_near(
+    problem: NearProblem, *, metric: str, method: str, max_pairs: int | None
+) -> Assignment:
     """As documented in `solve_assignment_points`."""
+    room = 1
+    if method == "auto":
+        most = len(problem.x) * len(problem.y)
+        room = min(max_pairs or room_for(problem, metric), most)
+    return _solve(problem, metric=metric, method=method, room=room)
 
+
+@compiled(static_argnames=("metric", "method", "room"))
+def _solve(problem: NearProblem, *, metric: str, method: str, room: int) -> Assignment:
     def by_grid(problem: NearProblem) -> Assignment:
         x, y, radius, *optional = problem
         names = ("row_mask", "col_mask", "unmatched_cost")
@@ -85,25 +95,82 @@ def solve_near(problem: NearProblem, *, metric: str, method: str) -> Assignment:
 
     fixed = lax.stop_gradient(problem)
     twin = partial(_by_matrix, metric=metric)
-    res = twin(fixed) if method == "xla" else by_platform(twin, fixed, cpu=by_grid)
+    # Points without coordinates have one place.
+    cuda = partial(_by_pairs, metric=metric, room=room) if problem.x.shape[-1] else None
+    res = twin(fixed) if method == "xla" else by_platform(twin, fixed, cpu=by_grid, cuda=cuda)
     jvp = partial(_value_jvp, metric)
     return res.replace(cost=envelope_value(res.cost, problem, res, jvp))
 
 
-def _gated(problem: NearProblem, x: Array, metric: str) -> Array:
-    """The costs of some rows against all columns, +inf beyond the radius."""
-    real = result_float()
-    apart = distances(x[:, None].astype(real), problem.y[None].astype(real), metric)
-    most = problem.radius**2 if metric == "sqeuclidean" else problem.radius
-    # Points that are not finite are invalid, not far away.
-    far = (apart > most) & jnp.isfinite(x).all(-1)[:, None] & jnp.isfinite(problem.y).all(-1)[None]
-    return jnp.where(far, jnp.inf, jnp.where(jnp.isinf(apart), jnp.nan, apart)).astype(x.dtype)
+def _gated(
+    problem: NearProblem, x: Array, metric: str, col4row: Int[Array, " n"] | None = None
+) -> Float[Array, "n m"]:
+    """The costs of some rows against all columns: +inf beyond the radius, NaN if invalid.
+
+    With the columns that a result gives to these rows, pairs so near the radius that roundings
+    decide exist if they are matched.
+    """
+    real, dims = result_float(), x.shape[-1]
+    mine, others = x[:, None].astype(real), problem.y[None].astype(real)
+    cost, most = distances(mine, others, metric), problem.radius
+    apart, unit = cost, most
+    if metric in ("sqeuclidean", "euclidean"):
+        # Scaled so that squares stay in range.
+        scale = _scale_of(most)
+        apart = distances((mine - others) * scale, jnp.zeros_like(scale), metric)
+        most = (most * scale) ** 2 if metric == "sqeuclidean" else most * scale
+        unit = most
+    elif metric == "cosine":
+        unit = 1
+    far = apart > most
+    if col4row is not None:
+        undecided = jnp.abs(apart - most) <= (2 * dims + 6) * jnp.finfo(real).eps * unit
+        matched = jnp.arange(len(problem.y), dtype=jnp.int32)[None] == col4row[:, None]
+        far = jnp.where(undecided, ~matched, far)
+    valid = jnp.isfinite(x).all(-1)[:, None] & jnp.isfinite(problem.y).all(-1)[None] & (most >= 0)
+    return jnp.where(valid, jnp.where(far, jnp.inf, cost), jnp.nan).astype(x.dtype)
+
+
+def _scale_of(radius: Float[Array, ""]) -> Float[Array, ""]:
+    """A power of two that takes the radius near 1, as far as the type allows."""
+    most = jnp.finfo(radius.dtype).maxexp * 3 // 4
+    exponent = jnp.where(radius == 0, most, jnp.clip(-jnp.frexp(radius)[1], -most, most))
+    return jnp.ldexp(jnp.ones_like(radius), exponent)
 
 
 def _by_matrix(problem: NearProblem, *, metric: str) -> Assignment:
     cost = _gated(problem, problem.x, metric)
     dense = AssignmentProblem(cost, *problem[3:5], problem.unmatched_cost)
     return METHODS["auto"](dense, maximize=False)
+
+
+def _by_pairs(problem: NearProblem, *, metric: str, room: int) -> Assignment:
+    graph, cost, fits = near_graph(problem, metric=metric, room=room)
+    optional = {
+        "row_mask": problem.row_mask,
+        "col_mask": problem.col_mask,
+        "unmatched_cost": problem.unmatched_cost,
+    }
+    # A batch of one: `vmap` would not map a graph without batch dimensions.
+    one = jax.tree.map(lambda a: a[None], (graph, cost, optional))
+    options: dict[str, Any] = {"maximize": False, "cardinality": "full", "platform": "cuda"}
+    res = sparse_assignment(*one[:2], **one[2], **options)[0][0]
+    sound = problem.radius >= 0
+    for points, mask in ((problem.x, problem.row_mask), (problem.y, problem.col_mask)):
+        finite = jnp.isfinite(points).all(-1)
+        sound &= (finite if mask is None else finite | ~mask).all()
+    status = jnp.where(fits, res.status, Status.OVERFLOW)
+    return _unless_failed(res, jnp.where(sound, status, Status.INVALID_COST))
+
+
+def _unless_failed(res: Assignment, status: Array) -> Assignment:
+    """The result, or that of a problem without a solution."""
+    solved = status == Status.OPTIMAL
+
+    def field(x: Array) -> Array:
+        return jnp.where(solved, x, -1 if jnp.issubdtype(x.dtype, jnp.integer) else jnp.nan)
+
+    return jax.tree.map(field, res).replace(status=status.astype(res.status.dtype))
 
 
 def _value_jvp(
@@ -131,14 +198,16 @@ def _value_jvp(
 def check_near(problem: NearProblem, result: Assignment, *, metric: str) -> AssignmentCheck:
     """As documented in `check_assignment_points`."""
 
-    def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
-        return _gated(problem, lax.dynamic_slice_in_dim(points[0], first, count), metric)
+    problem, result = lax.stop_gradient((problem, result))
 
-    problem = lax.stop_gradient(problem)
+    def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
+        x, col4row = (lax.dynamic_slice_in_dim(a, first, count) for a in points)
+        return _gated(problem, x, metric, col4row)
+
     return check_shards(
         rows_of,
-        (problem.x,),
-        (PartitionSpec(),),
+        (problem.x, result.col4row),
+        (PartitionSpec(), PartitionSpec()),
         (problem.row_mask, problem.col_mask),
         result,
         sides=(len(problem.x), len(problem.y)),

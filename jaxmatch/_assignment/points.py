@@ -32,7 +32,7 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._common.arguments import as_assignment, check_name
+from jaxmatch._common.arguments import as_assignment, as_count, check_name
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.gradient import envelope_value, instantiated
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
@@ -87,12 +87,13 @@ def solve_assignment_points(
     col_minimum: ArrayLike | None = None,
     radius: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    max_pairs: int | None = None,
 ) -> Assignment | CapacitatedAssignment | Transport:
     """Solve one linear assignment problem between points, without a cost matrix.
 
-    The cost of a pair is the distance of its points, computed on demand: memory does not grow with
-    n·m. Takes one problem at a time. Small problems and batches are faster as a matrix, with
-    [`solve_assignment`][jaxmatch.solve_assignment].
+    The cost of a pair is the distance of its points, computed on demand: memory of the native
+    solvers does not grow with n·m. Takes one problem at a time. Small problems and batches are
+    faster as a matrix, with [`solve_assignment`][jaxmatch.solve_assignment].
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
@@ -106,7 +107,7 @@ def solve_assignment_points(
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
       `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits become
       float64 (rounded beyond 2^53); other real types become float32. Sides from 1 to 2^18 − 1, with
-      a radius on the CPU to 2^30.
+      a radius to 2^30.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
       first divides the points by their norms, in their own type.
@@ -120,15 +121,21 @@ def solve_assignment_points(
       `"jonker_volgenant"` are not supported.
     - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded, as
       in `solve_assignment`. The other set is replicated.
-    - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result. This
-      is then a problem of [`solve_transport_points`][jaxmatch.solve_transport_points], with its
-      methods, costs, and memory of O((n + m)·d) on the CPU. No axes.
+    - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result, but
+      without `unmatched_cost` and warm starts. This is then a problem of
+      [`solve_transport_points`][jaxmatch.solve_transport_points], with its methods, costs, and
+      memory of O((n + m)·d) on the CPU. No axes.
     - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`,
       of which costs and `unmatched_cost` are squares.
-      On a CPU these pairs alone are found, by a grid, and stored; elsewhere the matrix is. Points
-      must be finite. No axes, no capacities, no `maximize`; methods `"auto"` and `"xla"`.
+      On a CPU and on a GPU these pairs alone are found, by a grid, and stored; elsewhere, and with
+      `"xla"`, the matrix is. Points must be finite. No axes, no capacities, no `maximize`; methods
+      `"auto"` and `"xla"`.
     - `unmatched_cost`: with a radius, a number or `[n]`: what it costs to leave a row unmatched, as
       in `solve_assignment`. Without it, all points of the smaller set must be matched.
+    - `max_pairs`: with a radius on a GPU, how many pairs there is room for. Only traced points need
+      it: under `jit` memory is planned before the points are known, by default for 64 pairs a
+      point of the larger set and at least 2^22. Points at hand are counted first. A
+      pair takes about 30 bytes.
 
     **Returns:**
 
@@ -139,9 +146,9 @@ def solve_assignment_points(
     builds the matrix in the type of the points.
 
     **Status:** `OPTIMAL`; `INFEASIBLE` if masks or the radius leave too few pairs; `OVERFLOW` if
-    2^31 pairs are within the radius; `INVALID_COST` if a distance
-    is NaN or infinite on the wrong side, because a point is not finite or the distance overflows.
-    An infinite distance forbids a pair.
+    2^31 pairs are within the radius, or more than there is room for (see `max_pairs`);
+    `INVALID_COST` if a distance is NaN or infinite on the wrong side, because a point is not finite
+    or the distance overflows. An infinite distance forbids a pair.
 
     **Deterministic:** yes. On one device `"core"`, `"auction"`, `"classical"` and `"tree"` return
     the same result as `solve_assignment` on a matrix of these costs. Jonker-Volgenant has another
@@ -166,10 +173,13 @@ def solve_assignment_points(
         refuse(axes, method)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
     if radius is not None or unmatched_cost is not None:
-        _refuse_with_radius(axes | dict(zip(_CAPACITIES, capacities, strict=True)), maximize)
+        _refuse_with_radius(axes, capacities, radius, maximize)
         check_name("method", method, NEAR_METHODS)
         problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
-        return solve_near(problem, metric=metric, method=method)
+        room = None if max_pairs is None else as_count("max_pairs", max_pairs)
+        return solve_near(problem, metric=metric, method=method, max_pairs=room)
+    if max_pairs is not None:
+        raise ValueError("`max_pairs` goes with a `radius`; leave it out.")
     if has_capacities:
         given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize), "method": method}
         masks = row_mask, col_mask
@@ -231,7 +241,8 @@ def check_assignment_points(
     recomputed. Under `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64
     and rounded, as in the solver. Otherwise they are computed in float32 and differ by a few
     roundings. The gap then grows by as much for each row and is seldom 0: verify `gap <= tolerance`
-    instead of `optimal`.
+    instead of `optimal`. With a radius, pairs so near to it that roundings decide exist if they are
+    matched.
 
     **Time and memory:** one pass over all pairs, in blocks of 4 million. Each device reads its own
     shard of the points.
@@ -245,7 +256,7 @@ def check_assignment_points(
         refuse(axes)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
     if radius is not None or unmatched_cost is not None:
-        _refuse_with_radius(axes | dict(zip(_CAPACITIES, capacities, strict=True)), maximize)
+        _refuse_with_radius(axes, capacities, radius, maximize)
         problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
         result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`")
         return check_near(problem, result, metric=metric)
@@ -298,10 +309,17 @@ def _check(
     )
 
 
-def _refuse_with_radius(unsupported: dict[str, ArrayLike | str | None], maximize: bool) -> None:
-    for name, given in (unsupported | {"maximize": maximize or None}).items():
-        if given is not None:
-            raise ValueError(f"`{name}` does not go with `radius`; leave one of them out.")
+def _refuse_with_radius(
+    axes: dict[str, str | None],
+    capacities: tuple[ArrayLike | None, ...],
+    radius: ArrayLike | None,
+    maximize: bool,
+) -> None:
+    beside = "`unmatched_cost` of points" if radius is None else "`radius`"
+    given = axes | dict(zip(_CAPACITIES, capacities, strict=True)) | {"maximize": maximize or None}
+    for name, x in given.items():
+        if x is not None:
+            raise ValueError(f"`{name}` does not go with {beside}; leave one of them out.")
 
 
 def _as_problem(

@@ -154,11 +154,11 @@ def solve_assignment(
     - `col_minimum`: integers that broadcast to `[..., m]`: a column is matched to at least so many
       rows, or the status is `INFEASIBLE`. Give `col_capacity=n` for columns without upper bound.
 
-      The result is then a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], which tells
-      what else differs, or with `row_capacity` a [`Transport`][jaxmatch.Transport], whose `mass` is
-      the number of times that a pair is used. With integer costs `unmatched_cost` must be one, too.
-      `method` is one of [`solve_transport`][jaxmatch.solve_transport]; `steps_per_call`,
-      `progress`, `row_axis` and `col_axis` are not supported.
+      The result is then a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], whose
+      docstring lists the differences, or with `row_capacity` a [`Transport`][jaxmatch.Transport],
+      whose `mass` is the number of times that a pair is used. With integer costs `unmatched_cost`
+      must be one, too. `method` is one of [`solve_transport`][jaxmatch.solve_transport];
+      `steps_per_call`, `progress`, `row_axis` and `col_axis` are not supported.
 
     **Returns:**
 

@@ -282,6 +282,28 @@ class Transport(Result):
     gap: Float[Array, "..."]
     status: Int[Array, "..."]
 
+    @staticmethod
+    @unchecked
+    def empty(shape: tuple[int, ...]) -> Transport:
+        """An unsolved result for costs of `shape` `[..., n, m]`: the first warm start of a `scan`.
+
+        Its masses are integers; give others by `.replace(mass=...)`.
+
+        >>> import jax, jax.numpy as jnp, jaxmatch as jm
+        >>> supply, demand = jnp.array([3, 1]), jnp.array([2, 2])
+        >>> def step(last, cost):
+        ...     res = jm.solve_transport(cost, supply, demand, warm_start=last)
+        ...     return res, res.cost
+        >>> costs = jnp.array([[[0, 1], [0, 2]], [[3, 0], [2, 0]]])
+        >>> jax.lax.scan(step, jm.Transport.empty((2, 2)), costs)[1]
+        Array([2., 5.], dtype=float32)
+        """
+        (*batch, n, m), none = shape, Assignment.empty(shape)
+        indices = jnp.full((*batch, max(n + m - 1, 0)), -1, jnp.int32)
+        fields = vars(none)
+        own = {k: fields[k] for k in ("cost", "row_dual", "col_dual", "gap", "status")}
+        return Transport(rows=indices, cols=indices, mass=0 * indices, **own)
+
     @unchecked
     def todense(self) -> Num[Array, "... n m"]:
         """The plan as `[..., n, m]`: what row i sends to column j.

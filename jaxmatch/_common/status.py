@@ -43,8 +43,9 @@ _ADVICE = {
         "rounding may have cost, a matching by its vertex cover, a flow by its cut."
     ),
     Status.INFEASIBLE: (
-        "No assignment matches every row (or column) that must be matched without using a "
-        "forbidden pair. Give `unmatched_cost` if rows may stay unmatched."
+        "What must be matched or moved cannot be without a forbidden pair, or within capacities "
+        "and minima. Allow more, or let rows stay unmatched, by `unmatched_cost` or "
+        "`cardinality` where the solver takes them."
     ),
     Status.INVALID_COST: (
         "An unmasked cost is NaN, or infinite on the side that does not forbid (-inf when "
@@ -52,9 +53,11 @@ _ADVICE = {
         "Mask the entry, or clean the costs."
     ),
     Status.OVERFLOW: (
-        "The sum of integer costs may not fit: min(n, m) * max|cost| reaches 2**61. Or the value "
-        "of a flow does not fit its dtype, or the integer capacities at its source and at its sink "
-        "add up to 2**61 (2**59 in a grid). Scale the numbers down, or set `jax_enable_x64`."
+        "Sums of integers may not fit: min(n, m) * max|cost| is about 2**61 or more (the docstring "
+        "of the solver has its limit), masses add up to 2**60, the value of a flow does not fit "
+        "its dtype, or the integer capacities at its source and at its sink add up to 2**61 (2**59 "
+        "in a grid). Scale the numbers down, or set `jax_enable_x64`. Or there are more pairs of "
+        "points within the radius than there is room for: give `max_pairs`."
     ),
     Status.UNFINISHED: (
         "The solver was not asked to finish: this is a state on its way (`stepping`), the initial "
@@ -68,14 +71,15 @@ _ADVICE = {
         "which say what is wrong. Or source and sink of a flow are the same node, or no nodes."
     ),
     Status.INVALID_CAPACITY: (
-        "A capacity is negative or NaN. +inf is allowed: an edge without a bound. Clean the "
-        "capacities, or clip them at 0."
+        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. "
+        "(The capacity of an edge may be +inf, that of a row or column is any large integer.)"
     ),
     Status.INVALID_MASS: (
         "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0."
     ),
     Status.UNBALANCED: (
         "Supplies and demands have different sums: integers must agree exactly, floats up to a "
-        "rounding for each of them. Normalise them to one sum."
+        "rounding for each of them. Normalise them to one sum, or let mass stay: by `partial`, "
+        "at most the lesser sum, or by `unmatched_cost`."
     ),
 }

@@ -32,7 +32,7 @@ _IN_BOTH = (
 
 # On a GPU XLA generates noise as fast; for points there are no such engines yet.
 _ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_near_assignment", "jaxmatch_noise")
-_TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": _IN_BOTH}
+_TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": (*_IN_BOTH, "jaxmatch_near_pairs")}
 
 # Other exported functions.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")

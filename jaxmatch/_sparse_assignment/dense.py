@@ -31,8 +31,11 @@ def fits(graph: BipartiteGraph, problem: SparseProblem) -> bool:
 
     Integers become floats, of which +inf forbids a pair; they must fit these.
     """
-    dtype = problem.cost.dtype
-    exact = jnp.issubdtype(dtype, jnp.floating) or dtype.itemsize < result_float().itemsize
+    numbers = [x for x in (problem.cost, problem.unmatched_cost) if x is not None]
+    exact = all(
+        jnp.issubdtype(x.dtype, jnp.floating) or x.dtype.itemsize < result_float().itemsize
+        for x in numbers
+    )
     return max(graph.shape) <= MOST_SIDES and exact and problem.unmatched_col_cost is None
 
 
@@ -57,6 +60,8 @@ def solve(
     dense = over_batch(lambda g, p: _spread(g, p, maximize), (graph, own), (problem, True))
     cost, price, sound, valid = dense
     r = problem.unmatched_cost
+    if r is not None and jnp.issubdtype(r.dtype, jnp.integer):
+        r = r.astype(result_float())
     if cardinality == "maximum":
         r = jnp.broadcast_to(price[..., None], cost.shape[:-1])
     res = assignment(

@@ -36,8 +36,8 @@ class SparseProblem(NamedTuple):
     cost: Num[Array, "... e"]
     row_mask: Bool[Array, "... n"] | None = None
     col_mask: Bool[Array, "... m"] | None = None
-    unmatched_cost: Float[Array, "... n"] | None = None
-    unmatched_col_cost: Float[Array, "... m"] | None = None
+    unmatched_cost: Num[Array, "... n"] | None = None
+    unmatched_col_cost: Num[Array, "... m"] | None = None
     col_dual: Float[Array, "... m"] | None = None  # for a warm start
 
 
@@ -79,8 +79,8 @@ def as_problem(
         expanded(cost, batch, 1, place.xp),
         _both(as_mask("row_mask", row_mask, (*batch, n), place), own_rows, (*batch, n), place),
         _both(as_mask("col_mask", col_mask, (*batch, m), place), own_cols, (*batch, m), place),
-        _as_price("unmatched_cost", unmatched_cost, (*batch, n), place),
-        _as_price("unmatched_col_cost", unmatched_col_cost, (*batch, m), place),
+        _as_price("unmatched_cost", unmatched_cost, (*batch, n), cost.dtype, place),
+        _as_price("unmatched_col_cost", unmatched_col_cost, (*batch, m), cost.dtype, place),
         as_col_dual(col_dual, (*batch, m), place),
     )
 
@@ -137,11 +137,15 @@ def _with_batch(graph: BipartiteGraph, batch: tuple[int, ...], xp: Any) -> Bipar
 
 
 def _as_price(
-    name: str, price: ArrayLike | None, shape: tuple[int, ...], place: Place
-) -> Float[Array, "..."] | None:
+    name: str, price: ArrayLike | None, shape: tuple[int, ...], of_costs: Any, place: Place
+) -> Num[Array, "..."] | None:
     if price is None:
         return None
-    x = as_array(name, price, place, must=f"be real and {MUST}").astype(result_float())
+    x = as_array(name, price, place, must=f"be real and {MUST}")
+    x = x.astype(jnp.int32) if x.dtype in NARROW else x
+    # With integer costs they stay integers, which a float might round.
+    if jnp.issubdtype(x.dtype, jnp.floating) or jnp.issubdtype(of_costs, jnp.floating):
+        x = x.astype(result_float())
     try:
         return place.xp.broadcast_to(x, shape)
     except ValueError:

@@ -90,8 +90,8 @@ def solve_sparse_assignment(
     - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`: the cost of leaving a
       row unmatched (a score when maximising). Columns may then stay unmatched, too. +inf (−inf
       when maximising): the row must be matched. `maximize=True, unmatched_cost=0` finds a matching
-      of greatest weight. It is converted to the dtype of results. Not with
-      `cardinality="maximum"`.
+      of greatest weight. Integers stay exact beside integer costs; else it is converted to the
+      dtype of results. Not with `cardinality="maximum"`.
     - `unmatched_col_cost`: the same for columns, `[..., m]`, in addition to `unmatched_cost`; 0 by
       default.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
@@ -116,10 +116,11 @@ def solve_sparse_assignment(
 
     **Status:** `OPTIMAL`; `INFEASIBLE` if what must be matched cannot be; `INVALID_COST` if a cost
     of unmasked vertices or an unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` for
-    integers if 2 (min(n, m) + 1)·max|C| exceeds 2^61 (unmatched costs and M are included in C; with
+    integers if 2 (min(n, m) + 1)·max|C| exceeds 2^61 (unmatched costs are included in C; with
     `unmatched_col_cost`, C is their differences, and with infinite ones 4 (min(n, m) + 1) times
-    that), on CUDA also for lesser ones if updates of prices would add up to 2^60; `INVALID_GRAPH`
-    if `row_ptr` and `col_ind` are inconsistent. No exception is raised: that problem has indices −1
+    that) or M exceeds 2^57, on CUDA also for lesser ones if updates of prices would add up to 2^60;
+    `INVALID_GRAPH` if `row_ptr` and `col_ind` are inconsistent (on CUDA also `col_ptr` and
+    `row_ind`). No exception is raised: that problem has indices −1
     and numbers NaN, and the rest of the batch is unaffected.
 
     **Certificate:** for unmasked vertices u_i + v_j ≤ C_ij on edges, with equality on pairs. A row

@@ -116,7 +116,7 @@ def _canonical(
     n, m, sign, exists = len(rows), len(cols), -1 if maximize else 1, edges.live
     c, c_low = as_float(problem.cost)
     c, c_low = jnp.where(exists, sign * c, jnp.inf), jnp.where(exists, sign * c_low, 0)
-    r, s = _prices(problem, rows, cols, c.dtype, sign=sign, cardinality=cardinality)
+    (r, s), lost = _prices(problem, rows, cols, c.dtype, sign=sign, cardinality=cardinality)
     bad = [jnp.isnan(x) | (x == -jnp.inf) for x in (c, r, s)]
     invalid = bad[0].any() | bad[1].any() | bad[2].any()
     c, r, s = (jnp.where(wrong, 0, x) for wrong, x in zip(bad, (c, r, s), strict=True))
@@ -128,7 +128,7 @@ def _canonical(
     info = jnp.finfo(c.dtype)
     most = jnp.maximum(greatest(c), jnp.maximum(greatest(r), greatest(s)))
     scale = jnp.where(most > float(info.max) / room, 1 / room, 1).astype(c.dtype)
-    c, c_low, r, s = (x * scale for x in (c, c_low, r, s))
+    c, c_low, r, s, lost = (x * scale for x in (c, c_low, r, s, lost))
     if maximum:
         r = jnp.where(rows, price_of_rows(greatest(c), min(n, m)), 0)
 
@@ -141,9 +141,13 @@ def _canonical(
     dtype = problem.cost.dtype
     narrow = dtype != c.dtype and jnp.issubdtype(dtype, jnp.floating)
     tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
-    slop = 3 * (n + m) * greatest(c_low) + jnp.where(flushed, 64 * (n + m) * tiny, 0)
+    slop = 3 * (n + m) * jnp.maximum(greatest(c_low), lost)
+    slop += jnp.where(flushed, 64 * (n + m) * tiny, 0)
 
-    overflow = _overflows(problem, most, greatest(r), (r, s), n, m)
+    price = greatest(r) / scale
+    overflow = _overflows(problem, jnp.maximum(most, price), (r, s), n, m)
+    if maximum and jnp.issubdtype(problem.cost.dtype, jnp.integer):
+        overflow = price > 2.0**57
     status = jnp.where(overflow, Status.OVERFLOW, Status.OPTIMAL)
     status = jnp.where(invalid, Status.INVALID_COST, status)
     status = jnp.where(edges.sound, status, Status.INVALID_GRAPH).astype(jnp.int32)
@@ -158,25 +162,30 @@ def _prices(
     *,
     sign: int,
     cardinality: str,
-) -> tuple[Array, Array]:
-    """What it costs to leave rows and columns. That of rows is set later for "maximum"."""
+) -> tuple[tuple[Array, Array], Float[Array, ""]]:
+    """What it costs to leave rows and columns, and the largest error of rounding it to a float.
+
+    The cost of leaving rows is set later for "maximum".
+    """
+    lost = jnp.zeros((), dtype)
     num_rows, num_cols = rows.sum(dtype=jnp.int32), cols.sum(dtype=jnp.int32)
     may_stay = problem.unmatched_cost is not None or cardinality == "maximum"
     if problem.unmatched_cost is not None:
-        r = sign * problem.unmatched_cost.astype(dtype)
+        r, low = as_float(problem.unmatched_cost)
+        r, lost = sign * r, jnp.maximum(lost, greatest(jnp.where(rows, low, 0)))
     else:
         r = jnp.where(num_rows > num_cols, 0, jnp.inf).astype(dtype)
     if problem.unmatched_col_cost is not None:
-        s = sign * problem.unmatched_col_cost.astype(dtype)
+        s, low = as_float(problem.unmatched_col_cost)
+        s, lost = sign * s, jnp.maximum(lost, greatest(jnp.where(cols, low, 0)))
     else:
         s = jnp.where((num_cols > num_rows) | may_stay, 0, jnp.inf).astype(dtype)
-    return jnp.where(rows, r, 0), jnp.where(cols, s, 0)
+    return (jnp.where(rows, r, 0), jnp.where(cols, s, 0)), lost
 
 
 def _overflows(
     problem: SparseProblem,
     most: Array,
-    price: Array,
     stays: tuple[Array, Array],
     n: int,
     m: int,
@@ -185,7 +194,6 @@ def _overflows(
     if jnp.issubdtype(problem.cost.dtype, jnp.floating):
         return jnp.zeros_like(most, bool)
     arcs = 2.0 * min(n, m) + 2
-    most = jnp.maximum(most, price)
     r, s = stays
     if problem.unmatched_col_cost is not None:
         most = most * jnp.where((s == jnp.inf).any(), 4 * arcs, 2).astype(most.dtype)

@@ -49,7 +49,8 @@ def earth_mover_distance(
       \sum_j P_{ij} = a_i, \quad \sum_i P_{ij} = b_j$$
 
     Exact, without regularisation; weights a and b each sum to 1. One distance for each problem: all
-    leading axes are batch, solved by one native call, and `.mean()` is the loss of a batch.
+    leading axes are batch, solved by one native call. `jnp.nanmean` is the loss of a batch: it
+    leaves out clouds without a distance, which `jnp.isnan` counts.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jnp.array([[0.0, 0.0], [4.0, 0.0]])

@@ -147,7 +147,7 @@ def histogram_distance(
     if positions is not None:
         order = jnp.argsort(t, -1)
         excess, t = (jnp.take_along_axis(x, order, -1) for x in (excess, t))
-    value = (jnp.abs(jnp.cumsum(excess, -1)[..., :-1]) * jnp.diff(t, axis=-1)).sum(-1)
+    value = (_magnitude(jnp.cumsum(excess, -1)[..., :-1]) * jnp.diff(t, axis=-1)).sum(-1)
     return jnp.where(valid[0] & valid[1] & valid[2], value, jnp.nan)
 
 
@@ -164,10 +164,15 @@ def _finite(x: Num[Array, "... n"]) -> Bool[Array, "..."]:
     return jnp.isfinite(x).all(-1)
 
 
+def _magnitude(x: Array) -> Array:
+    """|x|, with the derivative 0 at 0, where JAX takes 1."""
+    return jnp.where(x == 0, 0, jnp.abs(x))
+
+
 def _power(difference: Array, p: float) -> Array:
     if p == 2:
         return difference**2
-    distance = jnp.abs(difference)
+    distance = _magnitude(difference)
     if p == 1:
         return distance
     apart = distance != 0

@@ -237,6 +237,14 @@ def test_capacities_of_one_are_plain():
             )
 
 
+def test_a_minimum_above_the_default_capacity_is_an_error():
+    cost = np.zeros((6, 2), np.float32)
+    with pytest.raises(ValueError, match="`col_minimum` goes up to 3, but `col_capacity` is 1"):
+        jm.solve_assignment(cost, col_minimum=3)
+    with pytest.raises(ValueError, match="`col_minimum` goes up to 2"):
+        jm.solve_assignment_points(cost, cost, col_minimum=[1, 2, 1, 1, 1, 1])
+
+
 def test_a_minimum_alone_says_which_columns_must_be_matched():
     cost = np.array([[1.0, 9.0], [2.0, 9.0], [3.0, 9.0]])
     assert solve(cost, unmatched_cost=4.0, col_capacity=1).col_count.tolist() == [1, 0]

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
+import scipy.sparse.csgraph
 from helpers import x64
 
 import jaxmatch as jm
@@ -84,13 +86,13 @@ def test_masks_and_points_that_are_not_finite(method):
         assert res.status == jm.Status.INVALID_COST
 
 
-def test_many_points_store_only_near_pairs():
+def test_many_points_store_only_near_pairs(platform):
     """A matrix of these would take 40 GB."""
     n = 100_000
     random = np.random.default_rng(2)
     x = random.random((n, 2)).astype(np.float32)
     y = (x + 0.001 * random.normal(size=x.shape)).astype(np.float32)
-    if not jm.has_cpu_library():
+    if platform == "cpu" and not jm.has_cpu_library():
         pytest.skip("needs the CPU library")
     res = jm.solve_assignment_points(x, y, radius=0.005, unmatched_cost=2.5e-5)
     assert res.status == jm.Status.OPTIMAL
@@ -102,6 +104,104 @@ def test_many_points_store_only_near_pairs():
     u, v = np.asarray(res.row_dual, np.float64), np.asarray(res.col_dual, np.float64)
     assert u.max() <= 2.5e-5 * (1 + 1e-6) and v.max() <= 0
     np.testing.assert_allclose(u.sum() + v.sum(), res.cost, rtol=1e-4)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_pairs_on_a_gpu(metric, platform):
+    """On a GPU so many pairs are not a matrix. NumPy counts them first; traced, there is room."""
+    random = np.random.default_rng(5)
+    x, y = (random.random((k, 3)).astype(np.float32) - 0.5 for k in (2100, 2400))
+    radius = 0.05 if metric == "cosine" else 0.15
+    price = (random.random(2100) * radius).astype(np.float32)
+    masks = {"row_mask": random.random(2100) < 0.9, "col_mask": random.random(2400) < 0.9}
+    given: dict[str, Any] = {"metric": metric, "radius": radius, **masks}
+    expected = jm.solve_assignment(
+        gated(x, y, metric, np.float32(radius)).astype(np.float32), unmatched_cost=price,
+        row_mask=masks["row_mask"], col_mask=masks["col_mask"],
+    )  # fmt: skip
+
+    def solve(x: Any, y: Any, **options: Any) -> Any:
+        return jm.solve_assignment_points(x, y, unmatched_cost=price, **given, **options)
+
+    res = solve(jnp.asarray(x), jnp.asarray(y))
+    assert res.status == expected.status == jm.Status.OPTIMAL
+    assert jm.check_assignment_points(x, y, res, unmatched_cost=price, **given).valid
+    # The expected costs are those of unit vectors in float64.
+    loose = 1e-4 if metric == "cosine" else 1e-5
+    np.testing.assert_allclose(res.cost, expected.cost, rtol=loose)
+    for solve_traced in (jax.jit(solve), jax.jit(lambda x, y: solve(x, y, max_pairs=200_000))):
+        traced = solve_traced(x, y)
+        np.testing.assert_array_equal(traced.col4row, res.col4row)
+        # XLA rounds norms in another way if it fuses them.
+        close = 1e-6 if metric == "cosine" else 0
+        np.testing.assert_allclose(traced.row_dual, res.row_dual, rtol=0, atol=close)
+    both = jax.vmap(lambda x, y: solve(x, y))(np.stack([x, x * 2]), np.stack([y, y * 2]))
+    np.testing.assert_array_equal(both.col4row[0], res.col4row)
+    if platform == "gpu":
+        few = jax.jit(lambda x, y: solve(x, y, max_pairs=1000))(x, y)
+        assert few.status == jm.Status.OVERFLOW and np.isnan(few.cost)
+        assert (few.col4row == -1).all() and np.isnan(few.gap)
+        bad = x.copy()
+        bad[np.flatnonzero(masks["row_mask"])[0]] = np.nan
+        assert solve(bad, y).status == jm.Status.INVALID_COST
+
+
+@pytest.mark.parametrize("method", ["auto", "xla"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e150])
+@pytest.mark.parametrize("n", [20, 1200])
+def test_squares_out_of_range(n, scale, method, platform):
+    """A square that rounds to 0 is not within a radius whose square rounds to 0."""
+    if n > 20 and method == "xla":
+        pytest.skip("slow")
+    random = np.random.default_rng(6)
+    x, y = random.random((2, n, 2)) * scale
+    radius = 0.7 * scale / np.sqrt(n)
+    near = np.hypot(*np.moveaxis(x[:, None] / scale - y / scale, -1, 0)) <= radius / scale
+    with x64(True):
+        given: dict[str, Any] = {"metric": "euclidean", "unmatched_cost": scale * 9}
+        if scale < 1:  # their squares are costs of 0
+            given = {"metric": "sqeuclidean", "unmatched_cost": 1.0}
+        res = jm.solve_assignment_points(x, y, radius=radius, method=method, **given)
+    matched = np.asarray(res.col4row) >= 0
+    best = scipy.sparse.csgraph.maximum_bipartite_matching(scipy.sparse.csr_array(near))
+    assert matched.sum() == (best >= 0).sum()
+    assert near[matched, np.asarray(res.col4row)[matched]].all()
+
+
+@pytest.mark.parametrize("method", ["auto", "xla"])
+def test_radii_that_are_no_numbers(method, platform):
+    x, y = np.float32([[0, 0], [3e38, 0]]), np.float32([[1, 0], [-3e38, 0]])
+
+    def solve(radius: float) -> Any:
+        given: dict[str, Any] = {"metric": "l1", "unmatched_cost": 10.0, "method": method}
+        return jm.solve_assignment_points(x, y, radius=radius, **given)
+
+    for radius in (np.nan, -1.0, -np.inf):
+        assert solve(radius).status == jm.Status.INVALID_COST
+    # A distance beyond the range of floats is infinite, and forbids its pair.
+    res = solve(np.inf)
+    assert res.status == jm.Status.OPTIMAL and res.col4row.tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("metric, radius", [("l1", 0.3), ("l1", 0.5), ("euclidean", 0.5)])
+def test_checks_of_pairs_at_the_radius(metric, radius, platform):
+    """Roundings decide which pairs of such a lattice exist; the check takes those of the result."""
+    random = np.random.default_rng(7)
+    x, y = (random.integers(0, 12, (300, 2)).astype(np.float32) / 10 for _ in range(2))
+    given: dict[str, Any] = {"metric": metric, "radius": radius, "unmatched_cost": 10.0}
+    res = jm.solve_assignment_points(x, y, **given)
+    check = jm.check_assignment_points(x, y, res, **given)
+    assert check.valid and check.gap < 1e-3
+    none = jm.solve_assignment_points(x, y, **(given | {"unmatched_cost": 0.0}))
+    assert jm.check_assignment_points(x, y, none, **given).gap > 100
+
+
+def test_max_pairs_is_checked():
+    x = np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match="`max_pairs` must be an integer"):
+        jm.solve_assignment_points(x, x, radius=1.0, max_pairs=0)
+    with pytest.raises(ValueError, match="goes with a `radius`"):
+        jm.solve_assignment_points(x, x, max_pairs=10)
 
 
 def test_gradients():

@@ -23,6 +23,7 @@ inline uint64_t load_acquire(const uint64_t* at) {
 
 // The emulator comes first.
 #include "sparse_assignment/cuda/kernel.cuh"
+#include "sparse_assignment/cuda/near_pairs.cuh"
 
 namespace jaxmatch::assignment {
 char shared_memory[180 << 10] __attribute__((aligned(16)));
@@ -74,5 +75,20 @@ extern "C" void emulate_sparse_assignment(const jaxmatch::sparse_assignment::Spa
       return run<128>(*first, size, blocks, slots, workspace, bytes, seed);
     default:
       return run<512>(*first, size, blocks, slots, workspace, bytes, seed);
+  }
+}
+
+// Of one problem: counts pairs, or writes those of `row_ptr`.
+template <class T>
+void run_near(const jaxmatch::sparse_assignment::NearPairs<T>& pairs, int blocks, unsigned seed) {
+  emulator::launch(unsigned(blocks), 64, seed,
+                   [&] { jaxmatch::sparse_assignment::near_pairs_kernel<T>(pairs, 1); });
+}
+extern "C" void emulate_near_pairs(bool is_double, const void* pairs, int blocks, unsigned seed) {
+  using jaxmatch::sparse_assignment::NearPairs;
+  if (is_double) {
+    run_near(*static_cast<const NearPairs<double>*>(pairs), blocks, seed);
+  } else {
+    run_near(*static_cast<const NearPairs<float>*>(pairs), blocks, seed);
   }
 }

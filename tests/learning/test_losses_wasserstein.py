@@ -75,6 +75,17 @@ def test_gradient_on_a_line(p):
     assert_gradient(lambda *z: wasserstein_1d(*z, p=p).sum(), (x, y[:, :6]))
 
 
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_gradient_at_the_minimum_is_zero(p):
+    """Where the distance is 0, and at ties, of which the subgradients contain 0."""
+    x = jnp.asarray([0.3, -1.0, 2.0, 2.0])
+    assert not jax.grad(lambda x: wasserstein_1d(x, jnp.asarray(x), p=p))(x).any()
+    assert not jax.grad(wasserstein_1d)(x, x, p=p).any()
+    weight = jnp.asarray([0.25, 0.5, 0.125, 0.125])
+    if p == 1:
+        assert not jax.grad(histogram_distance)(weight, weight).any()
+
+
 def test_line_batches_against_loops_and_coincident_samples():
     x, y, a, b = samples(36, batch=(3, 2))
     got = wasserstein_1d(x, y, a, b[0, 0])

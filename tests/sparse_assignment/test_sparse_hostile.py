@@ -241,6 +241,60 @@ def test_long_integers(method):
         assert float(res.gap) == 0
 
 
+def test_long_integer_prices(method):
+    """Of which floats hold only the first digits: int32 without x64, int64 under it."""
+    graph = jm.BipartiteGraph.from_edges([0, 1], [0, 0], (2, 1))
+    for big, dtype in ((2**24, np.int32), (2**53, np.int64)):
+        with x64(dtype == np.int64):
+            cost = jnp.asarray([0, 1], dtype)
+            price = jnp.asarray([big + 3, big + 5], dtype)
+            rows = {"unmatched_cost": price}
+            res = jm.solve_sparse_assignment(graph, cost, method=method, **rows)
+            check = jm.check_sparse_assignment(graph, cost, res, **rows)
+            if method == "auto":
+                assert res.col4row.tolist() == [-1, 0] and res.gap == 0 and check.optimal
+            assert check.valid and float(res.gap) >= float(res.col4row[0] == 0)
+            # The other one costs 1 more, or 1 less.
+            other = res.replace(
+                col4row=jnp.asarray([0, -1], jnp.int32), row4col=jnp.asarray([0], jnp.int32)
+            )
+            assert not jm.check_sparse_assignment(graph, cost, other, **rows).optimal
+            # Columns pay the same.
+            graph_t = jm.BipartiteGraph.from_edges([0, 0], [0, 1], (1, 2))
+            cols = {"unmatched_cost": jnp.asarray(4 * big, dtype), "unmatched_col_cost": price}
+            res = jm.solve_sparse_assignment(graph_t, cost, method=method, **cols)
+            if method == "auto":
+                assert res.row4col.tolist() == [-1, 0] and res.gap == 0
+                check = jm.check_sparse_assignment(graph_t, cost, res, **cols)
+                assert check.optimal
+
+
+def test_long_integers_beside_prices_with_fractions(method):
+    """Integers that doubles round are no whole numbers of a fine unit: the gap says so."""
+    with x64(True):
+        graph = jm.BipartiteGraph.from_edges([0, 0], [0, 1], (1, 2))
+        small = jnp.asarray([2**53 + 1, 2**53], jnp.int64)
+        res = solve(graph, small, method, unmatched_cost=0.5, maximize=True)
+        assert res.gap >= float(res.col4row[0] == 1)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_greatest_cardinality_of_many_large_weights(dtype, method):
+    """M times the length of a path would leave 64 bits; M itself does not."""
+    n = 300_000 if method == "auto" else 300
+    rng = np.random.default_rng(9)
+    rows, cols = np.arange(n), rng.permutation(n)
+    cost = rng.integers(1, 10**6, n).astype(dtype)
+    graph, cost = jm.BipartiteGraph.from_edges_with_cost(rows, cols, cost, (n, n))
+    with x64(True):
+        res = solve(graph, cost, method, cardinality="maximum")
+        assert res.status == jm.Status.OPTIMAL and (res.gap == 0 or method == "xla")
+        assert (res.col4row >= 0).all() and res.cost == np.asarray(cost, np.float64).sum()
+        most = (0 * cost + 2.0**40).astype(jnp.int64)
+        huge = solve(graph, most, method, cardinality="maximum")  # fmt: skip
+        assert method == "xla" or huge.status == jm.Status.OVERFLOW
+
+
 def test_padding_may_be_anything(method):
     padded = jm.BipartiteGraph.stack([GRAPH], num_edges=12)
     junk = np.array([HUGE, TINY, -1, 5, 99, 0], np.int32)

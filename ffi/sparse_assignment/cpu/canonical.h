@@ -28,11 +28,6 @@ double as_double(T x) {
   }
 }
 
-inline double real_at(const void* array, Dtype dtype, int64_t k) {
-  return dtype == Dtype::kF32 ? double(static_cast<const float*>(array)[k])
-                              : static_cast<const double*>(array)[k];
-}
-
 struct Edge {
   int64_t cost;
   int32_t col;
@@ -120,19 +115,13 @@ class CanonicalForm {
     return range_.invalid ? kInvalidCost : kOptimal;
   }
 
-  // From a cost as given.
-  int64_t units(double x) {
+  int64_t units_at(const void* costs, Dtype dtype, int64_t k) {
     bool rounded = false;
-    const int64_t whole = units_.of(x, &rounded);
+    const int64_t units = units_.at(costs, dtype, k, &rounded);
     c_.exact &= !rounded;
-    return whole;
+    return units;
   }
-  int64_t units_at(int64_t k) {
-    if constexpr (std::is_integral_v<T>) {
-      if (c_.scale == 1 || c_.scale == -1) return c_.scale < 0 ? -int64_t(cost_[k]) : cost_[k];
-    }
-    return units(as_double(cost_[k]));
-  }
+  int64_t units_at(int64_t k) { return units_at(cost_, p_.cost_dtype, k); }
   bool allowed(int64_t k) const { return sign() * as_double(cost_[k]) < INFINITY; }
 
   void set_stays() {
@@ -144,7 +133,7 @@ class CanonicalForm {
       } else if (is_maximum()) {
         c_.stay[i] = units_.stay;
       } else if (p_.unmatched_cost && row_price(i) < INFINITY) {
-        c_.stay[i] = units(sign() * row_price(i));
+        c_.stay[i] = units_at(p_.unmatched_cost, p_.unmatched_dtype, i);
       }
     }
     if (!p_.unmatched_col_cost) return;
@@ -153,7 +142,8 @@ class CanonicalForm {
     for (int64_t j = 0; j < c_.cols; ++j) {
       if (!has_col(j)) continue;
       c_.must[j] = !(col_price(j) < INFINITY);
-      c_.offset[j] = c_.must[j] ? units_.must : units(sign() * col_price(j));
+      c_.offset[j] =
+          c_.must[j] ? units_.must : units_at(p_.unmatched_col_cost, p_.unmatched_col_dtype, j);
     }
   }
 

@@ -39,6 +39,13 @@ template <class T>
 double total_cost(const SparseProblem& p) {
   FullRangeSum sum;
   __int128 whole = 0;
+  const auto add = [&](const void* prices, Dtype dtype, int64_t k) {
+    if (is_integer(dtype)) {
+      whole += whole_at(prices, dtype, k);
+    } else {
+      sum.add(real_at(prices, dtype, k));
+    }
+  };
   for (int64_t i = 0; i < p.n; ++i) {
     if (p.row_mask && !p.row_mask[i]) continue;
     if (p.edge[i] != kNone) {
@@ -49,12 +56,12 @@ double total_cost(const SparseProblem& p) {
         sum.add(as_double(x));
       }
     } else if (p.unmatched_cost) {
-      sum.add(real_at(p.unmatched_cost, p.unmatched_dtype, i));
+      add(p.unmatched_cost, p.unmatched_dtype, i);
     }
   }
   for (int64_t j = 0; p.unmatched_col_cost && j < p.m; ++j) {
     if (p.col_mask && !p.col_mask[j]) continue;
-    if (p.row4col[j] == kNone) sum.add(real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j));
+    if (p.row4col[j] == kNone) add(p.unmatched_col_cost, p.unmatched_col_dtype, j);
   }
   // Integers come first, in two parts that doubles hold.
   const int64_t high = int64_t(whole >> 40);

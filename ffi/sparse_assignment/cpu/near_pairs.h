@@ -5,49 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "assignment/metric.h"
+#include "sparse_assignment/point_pairs.h"
 
 namespace jaxmatch::sparse_assignment {
-
-// Two sets of points of one problem, each [size, dims]; points that a mask leaves out have no pair.
-template <class T>
-struct PointPairs {
-  const T *x, *y;
-  int64_t n, m, dims;
-  const uint8_t *row_mask, *col_mask;  // or null
-  assignment::Metric metric;
-  double radius;  // of the Euclidean distance for the squared one
-
-  // As large/point_costs.h: summed in double in the order of the coordinates, then rounded.
-  double distance(int64_t i, int64_t j) const {
-    using assignment::Metric;
-    double sum = 0;
-    for (int64_t k = 0; k < dims; ++k) {
-      const double a = x[i * dims + k], b = y[j * dims + k], apart = a - b;
-      sum += metric == Metric::kL1       ? std::fabs(apart)
-             : metric == Metric::kCosine ? a * b
-                                         : apart * apart;
-    }
-    return metric == Metric::kEuclidean ? std::sqrt(sum)
-           : metric == Metric::kCosine  ? 1 - sum
-                                        : sum;
-  }
-  double most() const {
-    return metric == assignment::Metric::kSqeuclidean ? radius * radius : radius;
-  }
-  // No coordinate of a pair differs by more. Vectors of about unit length: |x - y|² = 2 (1 - x·y),
-  // but for the rounding of their coordinates.
-  double reach() const {
-    constexpr double kRounding = 8 * std::numeric_limits<T>::epsilon();
-    return metric == assignment::Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;
-  }
-  bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
-  bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
-};
 
 // Cells as wide as the radius, or wider, in up to three coordinates; the columns' points sorted by
 // cell. Cells beside each other in the first coordinate have consecutive keys.
@@ -114,7 +77,7 @@ class Grid {
                          std::pair<int64_t, int32_t>(key(std::max<int64_t>(x - 1, 0), y, z), -1));
     for (; at != cells_.end() && at->first <= last; ++at) {
       const double distance = p_.distance(i, at->second);
-      if (distance <= p_.most()) found_.emplace_back(at->second, T(distance));
+      if (p_.within(i, at->second, distance)) found_.emplace_back(at->second, T(distance));
     }
   }
 

@@ -10,28 +10,6 @@
 
 namespace jaxmatch::sparse_assignment {
 
-__device__ inline bool is_integer(Dtype dtype) {
-  return dtype == Dtype::kS32 || dtype == Dtype::kS64;
-}
-__device__ inline int64_t whole_at(const void* array, Dtype dtype, int64_t k) {
-  return dtype == Dtype::kS32 ? static_cast<const int32_t*>(array)[k]
-                              : static_cast<const int64_t*>(array)[k];
-}
-__device__ inline double real_at(const void* array, Dtype dtype, int64_t k) {
-  switch (dtype) {
-    case Dtype::kBF16:
-      return double(single(static_cast<const BFloat16*>(array)[k]));
-    case Dtype::kF16:
-      return double(single(static_cast<const Float16*>(array)[k]));
-    case Dtype::kF32:
-      return double(static_cast<const float*>(array)[k]);
-    case Dtype::kF64:
-      return static_cast<const double*>(array)[k];
-    default:
-      return double(whole_at(array, dtype, k));
-  }
-}
-
 // Edges keep the indices that they have in the graph as given, so that of equal ones the same is
 // taken in each run.
 struct Canonical {
@@ -112,12 +90,7 @@ struct Reader {
   }
 
   __device__ int64_t units_at(int64_t k, bool* rounded) const {
-    const double scale = c.units.scale;
-    if (c.integers && (scale == 1 || scale == -1)) {
-      const int64_t x = whole_at(p.cost, p.cost_dtype, k);
-      return scale < 0 ? -x : x;
-    }
-    return c.units.of(real_at(p.cost, p.cost_dtype, k), rounded);
+    return c.units.at(p.cost, p.cost_dtype, k, rounded);
   }
 
   // The prices of staying, and what columns pay to stay, which their edges cost less.
@@ -130,15 +103,16 @@ struct Reader {
       } else if (p.cardinality == Cardinality::kMaximum) {
         stay = c.units.stay;
       } else if (p.unmatched_cost && row_price(i) < HUGE_VAL) {
-        stay = c.units.of(sign() * row_price(i), &rounded);
+        stay = c.units.at(p.unmatched_cost, p.unmatched_dtype, i, &rounded);
       }
       w.stay[i] = stay;
     });
     team.each(c.cols, [&](int64_t j) {
       int64_t offset = 0;
       if (p.unmatched_col_cost && has_col(j)) {
-        const double price = col_price(j);
-        offset = price < HUGE_VAL ? c.units.of(sign() * price, &rounded) : c.units.must;
+        offset = col_price(j) < HUGE_VAL
+                     ? c.units.at(p.unmatched_col_cost, p.unmatched_col_dtype, j, &rounded)
+                     : c.units.must;
       }
       w.offset[j] = offset;
     });

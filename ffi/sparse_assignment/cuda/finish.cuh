@@ -85,19 +85,21 @@ struct Finish {
   }
 
   // Of row k, or of column k - n: the cost as given, of a pair or of staying at a given cost.
+  // Integers are returned in `whole`.
   __device__ double cost_of(int64_t k, int64_t& whole) const {
-    if (k < p.n && p.edge[k] != kNone) {
-      if (!c.integers) return real_at(p.cost, p.cost_dtype, p.edge[k]);
-      whole = whole_at(p.cost, p.cost_dtype, p.edge[k]);
-      return 0;
-    }
+    const auto given = [&](const void* costs, Dtype dtype, int64_t at) {
+      if (!is_integer(dtype)) return real_at(costs, dtype, at);
+      whole = whole_at(costs, dtype, at);
+      return 0.0;
+    };
+    if (k < p.n && p.edge[k] != kNone) return given(p.cost, p.cost_dtype, p.edge[k]);
     if (k < p.n) {
       const bool pays = p.unmatched_cost && has_row(k) && p.col4row[k] == kNone;
-      return pays ? real_at(p.unmatched_cost, p.unmatched_dtype, k) : 0;
+      return pays ? given(p.unmatched_cost, p.unmatched_dtype, k) : 0;
     }
     const int64_t j = k - p.n;
     const bool pays = p.unmatched_col_cost && has_col(j) && p.row4col[j] == kNone;
-    return pays ? real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j) : 0;
+    return pays ? given(p.unmatched_col_cost, p.unmatched_col_dtype, j) : 0;
   }
 
   // Integers are summed in whole numbers, floats as if in twice the precision. The same for any

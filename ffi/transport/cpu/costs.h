@@ -65,6 +65,11 @@ struct Costs {
     }
   };
 
+  template <class Form>
+  static bool can_keep_rows(const Form&) {
+    return true;
+  }
+
   const Elem* cost;
   int64_t stride;
   const int32_t* row_id;  // the row of `cost` for row i; null: i itself

@@ -6,8 +6,10 @@
 // Of columns, computed at once.
 constexpr int kVectorsAtOnce = 4;
 // Computed rows are cached: row i is in slot i modulo the number of slots, which take kCachedBytes,
-// or the size of kLeastSlots rows if that is more.
+// or the size of kLeastSlots rows if that is more. With few columns all rows are kept, if they take
+// at most kMostKeptBytes.
 constexpr int64_t kLeastSlots = 32;
+constexpr double kMostKeptBytes = 1 << 28;
 
 inline int64_t padded_to_blocks(int64_t count) {
   constexpr int64_t kBlock = kVectorsAtOnce * DoubleLanes::kWidth;
@@ -104,7 +106,7 @@ struct PointStorage {
     width = padded_to_blocks(f.cols);
     slots = kCachedBytes / (width * int64_t(sizeof(Elem)));
     if (slots < kLeastSlots) slots = kLeastSlots;
-    if (slots > f.rows) slots = f.rows;
+    if (slots > f.rows || f.few_columns) slots = f.rows;
     row_points = s->take<double>(f.rows * dims);
     col_points = s->take<double>(dims * width);
     last_row = f.p.last_row ? s->take<Elem>(f.cols) : nullptr;
@@ -120,6 +122,10 @@ struct PointCosts : Costs<LanesType, ElemType>, PointStorage<ElemType> {
   using Given = GivenPoints<Elem>;
   using Storage = PointStorage<Elem>;
   static constexpr bool kComputed = true;
+
+  static bool can_keep_rows(const CanonicalForm& f) {
+    return double(f.rows) * double(padded_to_blocks(f.cols)) * sizeof(Elem) <= kMostKeptBytes;
+  }
 
   Metric metric;
 

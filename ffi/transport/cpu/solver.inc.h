@@ -222,8 +222,8 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
     write_empty(p, w.given, w.u, w.v);
     return true;
   }
-  // Paths hold several rows of costs at once, for which computed ones have no room.
-  f.few_columns &= !C::kComputed && double(found.most_whole) < kMostExactWhole;
+  // Paths hold several rows of costs at once.
+  f.few_columns &= C::can_keep_rows(f) && double(found.most_whole) < kMostExactWhole;
   if (C::kComputed || f.gathered || f.few_columns) {
     stack = {};
     w.allocate(p, f, true, &stack);

@@ -1,0 +1,68 @@
+// Pairs of points within a radius: their distances, and which pairs exist.
+#ifndef JAXMATCH_SPARSE_ASSIGNMENT_POINT_PAIRS_H_
+#define JAXMATCH_SPARSE_ASSIGNMENT_POINT_PAIRS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "assignment/metric.h"
+#include "common/host_device.h"
+
+namespace jaxmatch::sparse_assignment {
+
+// Two sets of points of one problem, each [size, dims].
+template <class T>
+struct PointPairs {
+  const T *x, *y;
+  int64_t n, m, dims;
+  const uint8_t *row_mask, *col_mask;  // or null; points that they leave out have no pair
+  assignment::Metric metric;
+  double radius;  // of the Euclidean distance for the squared one
+
+  // As large/point_costs.h: summed in double in the order of the coordinates, then rounded.
+  JAXMATCH_HOST_DEVICE double distance(int64_t i, int64_t j) const {
+    using assignment::Metric;
+    double sum = 0;
+    for (int64_t k = 0; k < dims; ++k) {
+      const double a = x[i * dims + k], b = y[j * dims + k], apart = a - b;
+      sum += metric == Metric::kL1       ? std::fabs(apart)
+             : metric == Metric::kCosine ? a * b
+                                         : apart * apart;
+    }
+    return metric == Metric::kEuclidean ? std::sqrt(sum)
+           : metric == Metric::kCosine  ? 1 - sum
+                                        : sum;
+  }
+  // Whether the pair exists, which has this distance.
+  JAXMATCH_HOST_DEVICE bool within(int64_t i, int64_t j, double distance) const {
+    using assignment::Metric;
+    const bool squares = metric == Metric::kSqeuclidean || metric == Metric::kEuclidean;
+    if (squares && !(radius >= 0x1p-480 && radius <= 0x1p480)) return within_scaled(i, j);
+    return distance <= (metric == Metric::kSqeuclidean ? radius * radius : radius);
+  }
+  // No coordinate of a pair differs by more. Vectors of about unit length: |x - y|² = 2 (1 - x·y),
+  // but for the rounding of their coordinates.
+  JAXMATCH_HOST_DEVICE double reach() const {
+    constexpr double kRounding = sizeof(T) == 4 ? 0x1p-20 : 0x1p-49;
+    return metric == assignment::Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;
+  }
+  JAXMATCH_HOST_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
+  JAXMATCH_HOST_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
+
+ private:
+  // Whose squares do not leave the range of double, as those of the distance may.
+  JAXMATCH_HOST_DEVICE bool within_scaled(int64_t i, int64_t j) const {
+    const double scale = radius > 1 ? 0x1p-700 : 0x1p700;
+    double sum = 0;
+    for (int64_t k = 0; k < dims; ++k) {
+      const double apart = (double(x[i * dims + k]) - double(y[j * dims + k])) * scale;
+      sum += apart * apart;
+    }
+    const double most = radius * scale;
+    return metric == assignment::Metric::kEuclidean ? std::sqrt(sum) <= most : sum <= most * most;
+  }
+};
+
+}  // namespace jaxmatch::sparse_assignment
+
+#endif  // JAXMATCH_SPARSE_ASSIGNMENT_POINT_PAIRS_H_
