@@ -137,7 +137,7 @@ def test_pairs_on_a_gpu(metric, platform):
         np.testing.assert_allclose(traced.row_dual, res.row_dual, rtol=0, atol=close)
     both = jax.vmap(lambda x, y: solve(x, y))(np.stack([x, x * 2]), np.stack([y, y * 2]))
     np.testing.assert_array_equal(both.col4row[0], res.col4row)
-    if platform == "gpu":
+    if platform == "cuda":
         few = jax.jit(lambda x, y: solve(x, y, max_pairs=1000))(x, y)
         assert few.status == jm.Status.OVERFLOW and np.isnan(few.cost)
         assert (few.col4row == -1).all() and np.isnan(few.gap)

@@ -43,6 +43,7 @@ def small(shape, seed, dtype=np.float32):
     return cost
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("shape, lexicographic, maximize", SMALL, ids=str)
 def test_brute_force(shape, lexicographic, maximize):
     cost = small(shape, sum(shape)) * np.float32(-1 if maximize else 1)
@@ -64,6 +65,7 @@ def test_brute_force(shape, lexicographic, maximize):
     np.testing.assert_array_equal(check.optimal, res.status == jm.Status.OPTIMAL)
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("shape, maximize", [((4, 4), True), ((3, 5), False)], ids=str)
 def test_brute_force_of_integers(shape, maximize):
     cost = small(shape, 7, np.int32) - 2
@@ -74,6 +76,7 @@ def test_brute_force_of_integers(shape, maximize):
         np.testing.assert_array_equal(own_costs(c, problem(res, k), maximize), best)
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("shape", [(50, 50), (40, 90), (70, 45)], ids=str)
 def test_thresholds(shape):
     cost = np.stack([family(name, seed, *shape) for seed, name in enumerate(FAMILIES)])
@@ -162,6 +165,7 @@ def by_weights(cost):
     return own_costs(cost, res)
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("n, m, values", [(12, 12, 12), (20, 31, 9), (25, 14, 11), (40, 40, 5)])
 def test_lexicographic_by_weights(n, m, values):
     rng = np.random.default_rng(n)

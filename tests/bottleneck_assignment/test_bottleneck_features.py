@@ -25,6 +25,7 @@ from jaxmatch._bottleneck import keys
 INF, NAN = np.inf, np.nan
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("dtype, on", DTYPES, ids=str)
 def test_dtypes(dtype, on):
     rng = np.random.default_rng(3)
@@ -159,6 +160,7 @@ def test_float64_on_a_tpu():
     assert "bitcast_convert" in text and not re.search(r"bitcast_convert.*f64", text)
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("lexicographic", [False, True])
 def test_status(lexicographic):
     good = [[INF, 1, 2], [1, INF, 3]]
@@ -183,6 +185,7 @@ def test_status(lexicographic):
 # Masks, shapes, batches
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("maximize", [False, True])
 def test_masks(maximize):
     rng = np.random.default_rng(6)
@@ -227,6 +230,7 @@ def test_empty(shape):
             assert grad.shape == shape
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("lexicographic", [False, True])
 def test_batches(lexicographic):
     """Each problem as if it were alone, whatever it is beside; nested batches; `vmap`."""
@@ -265,6 +269,7 @@ def test_sharded_batches(lexicographic, kind):
         assert_same_bits(jax.jit(inside)(cost), expected)
 
 
+@pytest.mark.usefixtures("platform")
 def test_in_a_scan():
     cost = jnp.asarray(np.stack([family("points", k, 6, 6) for k in range(3)]))
 
@@ -281,6 +286,7 @@ def test_in_a_scan():
 # Gradients
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("maximize", [False, True])
 def test_gradient(maximize):
     cost = jnp.asarray(np.stack([family("points", k, 5, 6) for k in range(3)]))
@@ -303,6 +309,7 @@ def test_gradient(maximize):
     np.testing.assert_array_equal(second, 0)
 
 
+@pytest.mark.usefixtures("platform")
 def test_gradient_at_ties_and_failures():
     """The first row whose pair has the bottleneck; zero where there is none."""
     cost = np.array([[[1, 7], [7, 1]], [[4, 4], [4, 4]], [[3, 4], [9, 4]]], np.float32)

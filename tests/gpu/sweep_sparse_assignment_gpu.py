@@ -29,6 +29,13 @@ def main() -> None:
                 res = jm.solve_sparse_assignment(graph, jnp.asarray(cost), **given)
                 assert res.status == jm.Status.OPTIMAL
                 problems += 1
+    for metric in ("sqeuclidean", "cosine"):
+        for dims in (1, 2, 3):
+            x, y = (rng.normal(size=(k, dims)).astype(np.float32) for k in (90, 130))
+            options = {"metric": metric, "radius": 0.4, "unmatched_cost": 0.1}
+            res = jm.solve_assignment_points(jnp.asarray(x), jnp.asarray(y), **options)
+            assert res.status == jm.Status.OPTIMAL
+            problems += 1
     print(f"{problems} problems")
 
 

@@ -1,10 +1,16 @@
-"""Small transport problems on the GPU, for tools that watch memory:
+"""Transport problems on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/gpu/sweep_transport_gpu.py
+    compute-sanitizer --tool memcheck python tests/gpu/sweep_transport_gpu.py [PART ...]
 
-test_sanitizer.py runs it.
+test_sanitizer.py runs it, a process for each of `PARTS`. Results are checked on the CPU: such a
+tool is to see our kernels and few others.
 """
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,24 +19,113 @@ import jaxmatch as jm
 
 SHAPES = [(1, 1, 1), (2, 3, 7), (2, 40, 33), (1, 90, 140)]
 DTYPES = ["bfloat16", "float32", "int32"]
+PARTS = ["small", "features", "blocks"]
+
+Shape = tuple[int, int, int]
 
 
-def main() -> None:
-    rng = np.random.default_rng(0)
-    problems = 0
-    for b, n, m in SHAPES:
-        supply = rng.integers(1, 9, (b, n)).astype(np.int32)
-        demand = np.array([rng.multinomial(x.sum(), np.ones(m) / m) for x in supply], np.int32)
+def masses(
+    rng: np.random.Generator, shape: Shape, *masks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Supplies and demands, of equal sums over the unmasked rows and columns; the others are −1."""
+    b, n, m = shape
+    rows, cols = masks or (np.ones((b, n), bool), np.ones((b, m), bool))
+    supply = np.where(rows, rng.integers(1, 9, (b, n)), -1).astype(np.int32)
+    demand = np.full((b, m), -1, np.int32)
+    for a, d, row, col in zip(supply, demand, rows, cols, strict=True):
+        d[col] = rng.multinomial(a[row].sum(), np.ones(col.sum()) / col.sum())
+    return supply, demand
+
+
+def solve_and_check(
+    solve: Callable[..., Any],
+    check: Callable[..., Any],
+    *arrays: np.ndarray,
+    tolerance: float = 0.5,
+    check_singles: bool = False,
+    **given: Any,
+) -> int:
+    """Solves a batch, verifies every result, and returns the number of problems.
+
+    For whole costs and masses, a gap below 1 proves the optimum. `check_singles`: float32 holds all
+    numbers, so that one program checks results of all dtypes.
+    """
+    result = jax.tree.map(np.asarray, solve(*map(jnp.asarray, arrays), **given))
+    assert (result.status == jm.Status.OPTIMAL).all()
+    if check_singles:
+        arrays = tuple(x.astype(np.float32) for x in arrays)
+    with jax.default_device(jax.devices("cpu")[0]):
+        proof = jax.tree.map(np.asarray, check(*arrays, result, **given))
+    assert proof.valid.all() and (proof.gap <= tolerance).all(), proof
+    return result.status.size
+
+
+def transport(*arrays: np.ndarray, **given: Any) -> int:
+    return solve_and_check(jm.solve_transport, jm.check_transport, *arrays, **given)
+
+
+def points(*arrays: np.ndarray, **given: Any) -> int:
+    return solve_and_check(jm.solve_transport_points, jm.check_transport_points, *arrays, **given)
+
+
+def solve_small(rng: np.random.Generator) -> int:
+    """Shapes, dtypes and kinds of problems."""
+    solved = 0
+    for shape in SHAPES:
+        supply, demand = masses(rng, shape)
         for dtype in DTYPES:
-            cost = jnp.asarray(rng.integers(0, 50, (b, n, m)), dtype)
-            for given in ({}, {"partial": n}, {"unmatched_cost": 20}):
+            cost = rng.integers(0, 50, shape).astype(jnp.dtype(dtype))
+            for given in ({}, {"partial": shape[1]}, {"unmatched_cost": 20}):
                 for of_masses in (np.int32, np.float32):
-                    masses = supply.astype(of_masses), demand.astype(of_masses)
-                    res = jm.solve_transport(cost, *masses, **given)
-                    assert (res.status == jm.Status.OPTIMAL).all()
-                    problems += b
-    print(f"{problems} problems")
+                    sides = supply.astype(of_masses), demand.astype(of_masses)
+                    solved += transport(cost, *sides, check_singles=True, **given)
+    return solved
+
+
+def solve_features(rng: np.random.Generator) -> int:
+    """Masks, forbidden pairs, a maximum, 64 bits, points and capacities."""
+    b, n, m = shape = (2, 24, 31)
+    cost = rng.integers(0, 50, shape).astype(np.float32)
+    sides = masses(rng, shape)
+    solved = transport(cost, *sides, maximize=True, unmatched_cost=20.0)
+
+    rows, cols = rng.random((b, n)) < 0.8, rng.random((b, m)) < 0.8
+    some = np.where(rng.random(shape) < 0.2, np.float32(np.inf), cost)
+    some[~rows] = np.nan
+    solved += transport(some, *masses(rng, shape, rows, cols), row_mask=rows, col_mask=cols)
+
+    x, y = (rng.normal(size=(b, k, 3)) for k in (n, m))
+    singles = x.astype(np.float32), y.astype(np.float32)
+    solved += points(*singles, *sides, tolerance=1e-3)
+    with jax.enable_x64(True):
+        normal = rng.normal(size=shape)
+        parts = [rng.dirichlet(np.ones(k), b) for k in (n, m)]
+        solved += transport(normal, *parts, tolerance=1e-9)
+        whole = np.round(1e15 * normal).astype(np.int64)
+        solved += transport(whole, *(side.astype(np.int64) for side in sides))
+        solved += points(x, y, *sides, metric="l1", unmatched_cost=2.0, tolerance=1e-9)
+
+    capacities = {"col_capacity": rng.integers(2, 6, 9), "col_minimum": np.ones(9, np.int32)}
+    few = cost[..., :9]
+    solved += solve_and_check(jm.solve_assignment, jm.check_assignment, few, **capacities)
+    return solved
+
+
+def solve_by_blocks(rng: np.random.Generator) -> int:
+    """Two blocks for one problem, see `blocks_of_each` in ffi/transport/cuda/handler.cu."""
+    shape = (1, 400, 400)
+    cost = rng.integers(0, 1000, shape).astype(np.float32)
+    cost[rng.random(shape) < 0.1] = np.inf
+    return transport(cost, *masses(rng, shape))
+
+
+SOLVE = {"small": solve_small, "features": solve_features, "blocks": solve_by_blocks}
+
+
+def main(parts: list[str]) -> None:
+    for part in parts:
+        print(f"{part}: solved {SOLVE[part](np.random.default_rng(0))}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or PARTS)

@@ -16,6 +16,7 @@ import pytest
 import sweep_flow_gpu
 import sweep_matching_gpu
 import sweep_sharded_costs_gpu
+import sweep_transport_gpu
 
 
 METHODS = ("core", "auction", "classical", "tree")
@@ -34,8 +35,11 @@ SWEEPS = [
     ("racecheck", "k_best", ""),
     ("memcheck", "sparse_assignment", ""),
     ("racecheck", "sparse_assignment", ""),
-    ("memcheck", "transport", ""),
-    ("racecheck", "transport", ""),
+    *(
+        (tool, "transport", part)
+        for tool in ("memcheck", "racecheck")
+        for part in sweep_transport_gpu.PARTS
+    ),
     *(("memcheck", "matching", part) for part in sweep_matching_gpu.PARTS),
     *(("memcheck", "flow", part) for part in sweep_flow_gpu.PARTS),
 ]

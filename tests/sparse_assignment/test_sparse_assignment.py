@@ -74,6 +74,7 @@ SIGNS = [(kind, sign, "auto") for kind in KINDS for sign in (False, True)]
 SIGNS += [(kind, k % 2 == 1, "xla") for k, kind in enumerate(KINDS)]
 
 
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("kind, maximize, method", SIGNS)
 def test_every_option(kind, maximize, method):
     cases = cases_of(kind, maximize, len(kind))
@@ -85,6 +86,7 @@ def test_every_option(kind, maximize, method):
     assert (np.asarray(check.optimal) == solved).all()
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 @pytest.mark.parametrize("kind", ["full", "maximum", "both pay"])
 @pytest.mark.parametrize("low, high", [(0, 1), (7, 8), (-1, 2), (-2000, -1000)])
@@ -98,6 +100,7 @@ def test_ties_and_signs(method, kind, low, high):
     (*how, method) for method in METHODS for how in DTYPES
     if method == "auto" or how not in (("bfloat16", True), ("float16", True), ("int32", True))
 ])  # fmt: skip
+@pytest.mark.usefixtures("platform")
 def test_every_dtype(dtype, wide, method):
     with x64(wide):
         cases = cases_of("both pay" if dtype in ("bfloat16", "int32") else "full", False, 5)
@@ -108,6 +111,7 @@ def test_every_dtype(dtype, wide, method):
         assert np.array_equal(check.optimal, np.asarray(res.status) == jm.Status.OPTIMAL)
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_brute_force(method):
     """Every matching of small graphs; also their greatest number of pairs."""
@@ -156,6 +160,7 @@ def larger(seed, n, m, degree, high):
     )
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 @pytest.mark.parametrize(
     "n, m, degree, high", [(60, 60, 4, 1000), (60, 90, 3, 6), (200, 200, 2, 50)]
@@ -175,6 +180,7 @@ def test_larger_against_scipy_and_ortools(method, n, m, degree, high):
         assert solver.optimal_cost() == best
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_dense_problems(method):
     """A complete graph is a dense problem."""

@@ -46,6 +46,7 @@ def solver(method, **options):
     return solve
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_shared_graph(method):
     """A batch of costs on one graph: as each alone, as on copies of the graph, as under `vmap`."""
@@ -65,6 +66,7 @@ def test_shared_graph(method):
     assert_same_bits(res, solve(row, jnp.asarray(cost)))
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_stacked_graphs(method):
     """Of unequal sizes; also by `vmap`, where sizes are traced, and with one cost for all."""
@@ -83,6 +85,7 @@ def test_stacked_graphs(method):
     assert np.array_equal(check.optimal, np.asarray(res.status) == jm.Status.OPTIMAL)
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_masks_of_a_batch(method):
     """One mask for all, or one per problem; with the sizes of stacked graphs."""
@@ -159,6 +162,7 @@ def test_numpy_outside_of_a_trace(method):
     assert res.cost == optimum(Case(graph, cost, given))
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 @pytest.mark.parametrize("mode", ["full", "maximum", "both pay"])
 def test_gradients(method, mode):
@@ -199,6 +203,7 @@ def test_gradients(method, mode):
         assert not twice.any()
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_gradient_of_a_failure_is_0(method):
     one = case([0, 1], [0, 0], np.array([1.0, 2.0], np.float32), (2, 2))
@@ -213,6 +218,7 @@ def test_gradient_of_a_failure_is_0(method):
     np.testing.assert_array_equal(gradient, np.zeros((2, 2)))
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_warm_starts(method):
     """The optimum stays, whatever the start: an earlier result, rubbish, or none yet."""
@@ -230,6 +236,7 @@ def test_warm_starts(method):
         assert jm.check_sparse_assignment(graph, near, res).optimal.all()
 
 
+@pytest.mark.usefixtures("platform")
 @each_method
 def test_the_same_bits_again(method):
     cases = own_graphs(12, cardinality="maximum")

@@ -11,7 +11,7 @@ import jaxmatch as jm
 from jaxmatch import Status
 
 
-pytestmark = pytest.mark.parametrize("method", METHODS)
+pytestmark = [pytest.mark.parametrize("method", METHODS), pytest.mark.usefixtures("platform")]
 
 GRAPH = jm.BipartiteGraph.from_edges([0, 0, 1, 2, 2, 3], [0, 2, 1, 0, 3, 3], (4, 5))
 COST = np.array([3, 1, 4, 1, 5, 9], np.float32)
