@@ -43,6 +43,9 @@ _K_BEST = "tests/emulation/test_k_best_emulated.py"
 _PERTURBED = "tests/learning/test_perturbed_assignment.py"
 _ESTIMATORS = "tests/learning/test_estimators.py"
 _LOSSES = "tests/learning/test_losses.py"
+_TRANSPORT = "tests/transport/test_transport_truth.py"
+_CAPACITIES = "tests/assignment/test_capacities.py"
+_SPARSE = "tests/sparse_assignment/test_sparse_assignment.py"
 
 FAULTS = {
     # Solvers on the CPU.
@@ -105,6 +108,72 @@ FAULTS = {
         "if (s.row4col[j] >= 0) row_cover[s.row4col[j]] = false;",
         "",
         "tests/matching/test_matching.py",
+    ),
+    "transport-mass-against-the-cycle": Fault(
+        "ffi/transport/cpu/simplex.h",
+        "for (x = j; x != meet; x = b.above[x]) b.flow[x] += b.leads_up(x) ? mass : -mass;",
+        "for (x = j; x != meet; x = b.above[x]) b.flow[x] += b.leads_up(x) ? -mass : mass;",
+        _TRANSPORT,
+    ),
+    "transport-gap-without-scaled-demands": Fault(
+        "ffi/transport/cpu/solver.inc.h",
+        "gap += double(p.n + 3 * p.m) * masses.unit * most;",
+        "gap += double(p.n + p.m) * masses.unit * most;",
+        _TRANSPORT,
+    ),
+    "transport-demands-not-in-proportion": Fault(
+        "ffi/transport/cpu/masses.h",
+        "const int64_t share = int64_t(double(more) * (double(x[k]) / double(total)));",
+        "const int64_t share = 0;",
+        _TRANSPORT,
+    ),
+    "transport-sign-of-duals-of-dummies": Fault(
+        "jaxmatch/_transport/dummies.py",
+        "dual = dual + shift",
+        "dual = dual - shift",
+        "tests/transport/test_transport.py",
+    ),
+    "transport-dummies-not-dear-enough": Fault(
+        "jaxmatch/_transport/dummies.py",
+        "xp.where(least < 1 - most, most, 1 - xp.maximum(least, 1 - most))",
+        "xp.where(least < 1 - most, most, 0 - xp.maximum(least, 1 - most))",
+        _TRANSPORT,
+    ),
+    "capacity-less-than-all-rows": Fault(
+        "jaxmatch/_assignment/capacity.py",
+        "cols = xp.minimum(cols, of_rows + 1)",
+        "cols = xp.minimum(cols, of_rows - 1)",
+        _CAPACITIES,
+    ),
+    "capacity-equal-to-the-minimum": Fault(
+        "jaxmatch/_assignment/capacity.py",
+        "missed = (least > cols).any(-1)",
+        "missed = (least >= cols).any(-1)",
+        _CAPACITIES,
+    ),
+    "sparse-search-sign-of-prices": Fault(
+        "ffi/sparse_assignment/cpu/search.h",
+        "s_.v[size_t(j)] -= by;",
+        "s_.v[size_t(j)] += by;",
+        _SPARSE,
+    ),
+    "sparse-columns-that-must-be-matched": Fault(
+        "ffi/sparse_assignment/cpu/solve.h",
+        "if (s.c.must[j] && s.row4col[j] == kNone) return false;",
+        "",
+        _SPARSE,
+    ),
+    "sparse-duals-without-costs-of-columns": Fault(
+        "ffi/sparse_assignment/cpu/finish.h",
+        "s.v[size_t(k)] + (c.offset.empty() ? 0 : c.offset[size_t(k)]);",
+        "s.v[size_t(k)];",
+        _SPARSE,
+    ),
+    "sparse-prices-beyond-the-nearest-end": Fault(
+        "ffi/sparse_assignment/cpu/price_updates.h",
+        "by = std::min(dist_[i], most);",
+        "by = most;",
+        "tests/sparse_assignment/test_sparse_ties.py",
     ),
     "grid-cut-of-arcs-inwards": Fault(
         "ffi/grid_cut/cpu/convert.h",

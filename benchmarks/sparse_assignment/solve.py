@@ -13,6 +13,8 @@ with integer weights, from 1 to 10^6 or to 3 ("ties"). `problems.py` says what t
 - `gpu`: one problem on a GPU beside our own method on one core of its host, in float32. Four cores
   solve a problem each side by side where there are enough.
 - `batch`: 4096 problems of 64 + 64 vertices and 600 edges in one call, beside scipy in a loop.
+- `radius`: points of which only pairs within a radius exist, about 10 a point, found by the call;
+  on a GPU and on one core of its host.
 - `dense`: 8192 rows and columns that may stay at the price of a gate, beside the same without it.
 - `k_best`: the 100 best of 100 rows and columns: on one core beside fastlap; 256 problems on a GPU.
 - `faq`: the quadratic assignment problem from 256 starts beside scipy, which is measured on 8.
@@ -38,17 +40,18 @@ from typing import Any
 from benchmarks.common import options, plots, record
 from benchmarks.common.record import Row, Table
 from benchmarks.common.workers import Worker
-from benchmarks.sparse_assignment import batch, dense, faq, k_best, single
+from benchmarks.sparse_assignment import batch, dense, faq, k_best, radius, single
 from benchmarks.sparse_assignment.single import Setting
 from benchmarks.sparse_assignment.workers import Bench
 
 
-PARTS = ("cpu", "gpu", "batch", "dense", "k_best", "faq")
-NEED_A_GPU = ("gpu", "batch", "dense")
+PARTS = ("cpu", "gpu", "batch", "radius", "dense", "k_best", "faq")
+NEED_A_GPU = ("gpu", "batch", "radius", "dense")
 TITLES = {
     "cpu": "times of peers by ours, one core",
     "gpu": "one problem on a GPU and on one core of its host, ms",
     "batch": f"problems of {batch.SIDE} + {batch.SIDE} vertices and {batch.EDGES} edges, ms",
+    "radius": "points within a radius of each other, ms",
     "dense": "rows that may stay, and all matched, ms",
     "k_best": "the k best assignments",
     "faq": "quadratic assignment from many starts",
@@ -89,6 +92,11 @@ def batch_rows(setting: Setting, failures: list[str], on_gpu: bool) -> Iterator[
     yield from by_themselves(cases, setting, failures, platform="", wide=False)
 
 
+def radius_rows(setting: Setting, failures: list[str], on_gpu: bool) -> Iterator[Row]:
+    cases = radius.cases(setting.quick, setting.most)
+    yield from by_themselves(cases, setting, failures, platform="", wide=False)
+
+
 def dense_rows(setting: Setting, failures: list[str], on_gpu: bool) -> Iterator[Row]:
     yield from by_themselves(dense.cases(setting.quick), setting, failures, platform="", wide=False)
 
@@ -116,6 +124,7 @@ ROWS: dict[str, Callable[[Setting, list[str], bool], Iterator[Row]]] = {
     "cpu": lambda setting, failures, _: single.cpu_rows(setting, failures),
     "gpu": lambda setting, failures, _: single.gpu_rows(setting, failures),
     "batch": batch_rows,
+    "radius": radius_rows,
     "dense": dense_rows,
     "k_best": k_best_rows,
     "faq": faq_rows,

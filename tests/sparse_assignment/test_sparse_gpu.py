@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.spatial
 from helpers import assert_same_bits, to_numpy, x64
 
 import jaxmatch as jm
@@ -94,3 +95,18 @@ def test_a_large_problem():
     gpu = on("cuda", graph, cost.astype(np.int32))
     assert gpu.status == jm.Status.OPTIMAL
     assert jm.check_sparse_assignment(graph, cost.astype(np.int32), gpu).valid
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_as_many_pairs_as_possible_of_near_points(dtype):
+    """Many updates, in which prices move by up to that of a row: sums must fit."""
+    n, random = 40_000, np.random.default_rng(7)
+    x, y = random.random((2, n, 2))
+    apart, near = scipy.spatial.cKDTree(y).query(x, 10)
+    cost = (apart**2 * n * 1000).astype(dtype).ravel()
+    rows = np.repeat(np.arange(n), 10)
+    graph, cost = jm.BipartiteGraph.from_edges_with_cost(rows, near.ravel(), cost, (n, n))
+    gpu, cpu = (on(p, graph, cost, cardinality="maximum") for p in ("cuda", "cpu"))
+    assert gpu.status == cpu.status == jm.Status.OPTIMAL
+    assert (gpu.col4row >= 0).sum() == (cpu.col4row >= 0).sum()
+    np.testing.assert_allclose(gpu.cost, cpu.cost, rtol=1e-6)

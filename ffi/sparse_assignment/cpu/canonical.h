@@ -38,6 +38,7 @@ struct Canonical {
   int32_t rows = 0, cols = 0;
   bool transposed = false;
   bool all_matched = false;    // no row and no column can stay
+  bool all_may_stay = false;   // of the rows; then no dual exceeds the price of that
   std::vector<int64_t> first;  // [rows + 1]
   std::vector<Edge> edges;
   std::vector<int64_t> stay;    // [rows]
@@ -63,6 +64,7 @@ class CanonicalForm {
     c_.cols = int32_t(c_.transposed ? p_.n : p_.m);
     const bool all_exist = exist_[0] == p_.n && exist_[1] == p_.m;
     c_.all_matched = !gives_price && !is_maximum() && all_exist && p_.n == p_.m && p_.n > 0;
+    c_.all_may_stay = is_maximum();
     c_.terms = gives_price ? p_.n + p_.m : std::min(p_.n, p_.m);
     if (!choose_units(p_, range_, std::is_integral_v<T>, musts_, &units_)) return kOverflow;
     c_.scale = units_.scale;

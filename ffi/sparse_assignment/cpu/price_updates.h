@@ -146,7 +146,7 @@ class PriceUpdates {
   void move_prices(int64_t most) {
     // Rows without a path move each time: all moves together stay in the range of integers.
     most = std::min(most, kMostMoved - moved_);
-    moved_ += most;
+    if (!s_.c.all_may_stay) moved_ += most;
     if (most == 0) return;
     for (size_t i = 0; i < dist_.size(); ++i) {
       const int64_t pair = s_.pair[i], by = std::min(dist_[i], most);

@@ -19,6 +19,7 @@ struct Canonical {
   const int32_t *row, *col;             // [edges]
   bool transposed = false;              // rows and columns have changed places
   bool all_matched = false;             // no row and no column can stay
+  bool all_may_stay = false;            // of the rows; then no dual exceeds the price of that
   bool integers = false, rounded = false;
   Units units;
   int64_t terms = 0;  // most costs of a solution
@@ -190,6 +191,7 @@ struct Reader {
     c.col = c.transposed ? w.row : p.col_ind;
     c.all_matched = full && rows == p.n && cols == p.m && p.n == p.m && p.n > 0;
     c.terms = p.unmatched_cost ? p.n + p.m : min(p.n, p.m);
+    c.all_may_stay = p.cardinality == Cardinality::kMaximum;
     c.integers = is_integer(p.cost_dtype);
     if (!choose_units(p, range, c.integers, musts, &c.units)) return kOverflow;
     write_stays();

@@ -225,7 +225,7 @@ struct PriceUpdate {
     const int64_t most = find(count);
     if (most == kNever) return kInfeasible;
     if (most > kMostMoved - moved) return kOverflow;
-    moved += most;
+    if (!c.all_may_stay) moved += most;
     move_duals(most);
     team.each(count, [&](int64_t k) {
       const int32_t x = w.list[0][k];
