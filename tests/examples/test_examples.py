@@ -16,7 +16,9 @@ import jaxmatch as jm
 pytest.importorskip("equinox")
 pytest.importorskip("matplotlib")
 pytest.importorskip("optax")
-pytest.importorskip("sklearn")
+scipy_optimize = pytest.importorskip("scipy.optimize")
+scipy_sparse = pytest.importorskip("scipy.sparse")
+sklearn_datasets = pytest.importorskip("sklearn.datasets")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -60,7 +62,7 @@ def test_graph_cut_runs(tmp_path):
     assert 0.2 < result["share"][-1] < 0.3
 
 
-def test_balanced_clusters_runs(tmp_path):
+def test_balanced_clusters_of_digits(tmp_path):
     command = [sys.executable, EXAMPLES / "balanced_clusters.py", "--quick", "--out", tmp_path]
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
@@ -70,12 +72,49 @@ def test_balanced_clusters_runs(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "balanced_clusters.png").read_bytes().startswith(b"\x89PNG")
     result = json.loads((tmp_path / "balanced_clusters.json").read_text())
+    ours, plain = result["balanced"], result["plain k-means"]
+    pixels, digits = sklearn_datasets.load_digits(return_X_y=True)
     smallest, largest = result["bounds"]
-    assert smallest == 112 and largest == 138 and sum(result["sizes"]) == 1000
-    assert smallest <= min(result["sizes"]) and max(result["sizes"]) <= largest
-    assert max(result["plain_sizes"]) > largest
-    costs = result["sum_of_squares"]
-    assert all(b <= a * (1 + 1e-5) for a, b in zip(costs, costs[1:], strict=False))
+    assert (smallest, largest) == (170, 189)
+
+    for name, method in (("balanced", ours), ("plain k-means", plain)):
+        labels, centers = np.asarray(method["labels"]), np.asarray(method["centers"])
+        sizes = np.bincount(labels, minlength=10)
+        assert method["sizes"] == sizes.tolist() and sizes.sum() == len(digits) == 1797
+        pure = sum(np.bincount(digits[labels == k]).max() for k in range(10)) / len(digits)
+        np.testing.assert_allclose(method["purity"], pure)
+        assert f"purity {pure:.3f}" in done.stdout
+        distances = ((pixels[:, None] - centers) ** 2).sum(-1)
+        total = distances[np.arange(len(labels)), labels].sum()
+        np.testing.assert_allclose(method["sum_of_squares"][-1], total, rtol=1e-5)
+        bounds = (smallest, largest) if name == "balanced" else (0, len(digits))
+        best = least_sum(distances, *bounds)
+        np.testing.assert_allclose(total, best, rtol=1e-5)
+        sums = method["sum_of_squares"]
+        assert all(b <= a * (1 + 1e-5) for a, b in zip(sums, sums[1:], strict=False))
+        if name == "balanced":
+            assert distances.min(-1).sum() < 0.9999 * total  # bounds that bind cost something
+
+    assert smallest <= min(ours["sizes"]) and max(ours["sizes"]) <= largest
+    assert min(plain["sizes"]) < smallest and max(plain["sizes"]) > largest
+    assert ours["purity"] > 0.75 and np.mean(ours["purity_of_starts"]) > 0.75
+    assert ours["sum_of_squares"][-1] >= plain["sum_of_squares"][-1]
+
+
+def least_sum(cost, smallest, largest):
+    """By linear programming: each row in one column, each column with so many rows."""
+    n, k = cost.shape
+    rows = scipy_sparse.kron(scipy_sparse.eye(n), np.ones((1, k)))
+    columns = scipy_sparse.kron(np.ones((1, n)), scipy_sparse.eye(k))
+    done = scipy_optimize.linprog(
+        cost.ravel(),
+        A_eq=rows,
+        b_eq=np.ones(n),
+        A_ub=scipy_sparse.vstack([columns, -columns]),
+        b_ub=np.repeat([largest, -smallest], k),
+    )
+    assert done.success
+    return done.fun
 
 
 def test_training_and_test_scenes_share_no_digit():
