@@ -51,7 +51,8 @@ def _value_jvp(
 
 def _without_zero(tangent: Any) -> Any:
     if isinstance(tangent, SymbolicZero):
-        return np.zeros(np.shape(tangent), jax.dtypes.float0)
+        shape: Any = tangent.shape
+        return np.zeros(shape, jax.dtypes.float0)
     return tangent
 
 
