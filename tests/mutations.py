@@ -129,8 +129,8 @@ FAULTS = {
     ),
     "transport-sign-of-duals-of-dummies": Fault(
         "jaxmatch/_transport/dummies.py",
-        "dual = dual + shift",
-        "dual = dual - shift",
+        "_shifted(res.row_dual[..., :n], res.col_dual[..., m:], problem.row_mask, xp)",
+        "_shifted(res.row_dual[..., :n], -res.col_dual[..., m:], problem.row_mask, xp)",
         "tests/transport/test_transport.py",
     ),
     "transport-dummies-not-dear-enough": Fault(
@@ -220,8 +220,8 @@ FAULTS = {
     ),
     "cuda-assignment-tie-of-leaving": Fault(
         "ffi/assignment/cuda/augment.cuh",
-        "const bool drops_out = !(nearest.dist < drop);",
-        "const bool drops_out = !(nearest.dist <= drop);",
+        "bool drops_out() const { return !(nearest.dist < drop); }",
+        "bool drops_out() const { return !(nearest.dist <= drop); }",
         _ASSIGNMENT,
     ),
     "cuda-assignment-sign-of-duals": Fault(

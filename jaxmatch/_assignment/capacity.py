@@ -298,12 +298,12 @@ def _duals(
     n = problem.transport.supply.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
-    if problem.unmatched_cost is not None:
-        u, v = u + of_col, v + of_row
-    else:
-        shift = xp.where(units.of_rows > units.of_cols, -of_col, 0)
-        shift = xp.where(units.of_rows < units.of_cols, of_row, shift)
-        u, v = u - shift, v + shift
+    if problem.unmatched_cost is None:
+        of_col = xp.where(units.of_rows > units.of_cols, of_col, 0)
+        of_col = xp.where(units.of_rows < units.of_cols, -of_row, of_col)
+        of_row = -of_col
+    # An infinite dual is out of range, also if the shift is infinite, too.
+    u, v = (xp.where(xp.isinf(x), x, x + shift) for x, shift in ((u, of_col), (v, of_row)))
     if units.least is not None:
         v = xp.where(units.least > 0, v[..., 0::2], v[..., 1::2])
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask

@@ -148,5 +148,6 @@ def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:
 
 
 def _shifted(dual: Array, shift: Array, mask: Array | None, xp: Any) -> Array:
-    dual = dual + shift
+    # An infinite dual is out of range, also if the shift is infinite, too.
+    dual = xp.where(xp.isinf(dual), dual, dual + shift)
     return dual if mask is None else xp.where(mask, dual, dual * 0)

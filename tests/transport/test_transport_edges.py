@@ -408,3 +408,28 @@ def test_sums_of_floats_may_differ_by_roundings(platform):
                 if not expected:
                     assert_true(np.asarray(cost), np.asarray(a), np.asarray(b), res)
                     assert res.gap > 0 or not on
+
+
+def test_costs_near_the_greatest_number():
+    """Costs times masses in units of the grid would pass the range; infinite duals are no NaN."""
+    big, tiny = np.finfo(np.float64).max / 2, np.finfo(np.float64).tiny
+    cost = np.array([[big, -tiny, tiny], [-big, -big, -tiny]])
+    unit = 2.0**-49
+    supply, demand = np.array([16, 6]) * unit, np.array([10, 4, 8]) * unit
+    res = jm.solve_transport(cost, supply, demand)
+    # Six units from the second row to the first column, or four to the second and two to the first.
+    assert res.status == jm.Status.OPTIMAL
+    np.testing.assert_allclose(res.cost, (10 - 6 - 6) * unit * big, rtol=1e-12)
+    assert res.gap <= 1e-12 * abs(res.cost)
+    partial = jm.solve_transport(cost, supply, demand, partial=supply.sum() / 2)
+    for duals in (partial.row_dual, partial.col_dual):
+        assert not np.isnan(duals).any()
+
+
+def test_costs_that_underflow_to_no_units_are_rounded():
+    """Beside a great cost a tiny one is 0 units: the gap says that it was not counted."""
+    cost = np.array([[2.0**1000, 0.0, 2.0**-1060], [2.0**1000, 2.0**-1070, 0.0]])
+    res = jm.solve_transport(cost, np.array([0.5, 0.5]), np.array([0.0, 0.5, 0.5]))
+    assert res.status == jm.Status.OPTIMAL and res.cost in (0.0, 2.0**-1061 + 2.0**-1071)
+    res = jm.solve_transport(cost, np.array([0.5, 0.5]), np.array([0.25, 0.375, 0.375]))
+    assert res.status == jm.Status.OPTIMAL and res.gap > 0

@@ -97,10 +97,11 @@ struct Costs {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;     // NaN, or infinite on the side that does not forbid
-  bool forbids = false;     // some pair is forbidden
-  uint64_t most_whole = 0;  // greatest magnitude of integers
-  double most = 0;          // and of finite floats
+  bool invalid = false;            // NaN, or infinite on the side that does not forbid
+  bool forbids = false;            // some pair is forbidden
+  uint64_t most_whole = 0;         // greatest magnitude of integers
+  double most = 0;                 // and of finite floats
+  double least = __builtin_inf();  // of those that are not 0
 };
 
 // Looks at all unmasked costs, also those of rows and columns without mass.
@@ -124,6 +125,7 @@ CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
         found.invalid |= !(x > -__builtin_inf());
         found.forbids |= !finite;
         found.most = finite && size > found.most ? size : found.most;
+        found.least = size > 0 && size < found.least ? size : found.least;
       }
     }
   }

@@ -72,8 +72,8 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
   return most;
 }
 
-// Writes the plan, ordered by rows and within these by columns, and returns its cost, where masses
-// count in units. `at` and `first` are scratch.
+// Writes the plan, ordered by rows and within these by columns, and returns its cost. `at` and
+// `first` are scratch.
 template <class C>
 double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
                   const typename C::Given& given, double unit, int32_t* first, int32_t* at) {
@@ -110,10 +110,10 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(each) * mass;
     } else {
-      sum.add(double(each) * double(mass));
+      sum.add(double(each) * (double(mass) * unit));
     }
   });
-  return Format<Elem>::kInteger ? double(integer_sum) : sum.value();
+  return Format<Elem>::kInteger ? double(integer_sum) * unit : sum.value();
 }
 
 // Writes the results. `whole`: all costs are whole numbers of units.
@@ -123,7 +123,7 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
   const Masses& masses = w.masses;
   const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
   const double value = write_plan(p, f, c, b, w.given, masses.unit, w.first, w.order);
-  write_real(p.value, p.result_dtype, 0, value * masses.unit);
+  write_real(p.value, p.result_dtype, 0, value);
   double gap = 0;
   // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
@@ -253,7 +253,8 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
   }
   basis.grow_tree(w.order);
   Simplex<C> simplex{basis, c};
-  const bool whole = simplex.run();
+  // A product that underflows to 0 looks whole.
+  const bool whole = simplex.run() && found.least * fabs(c.scale) > 0;
   p.counts[kBids] = int32_t(tries);
   p.counts[kPivots] = int32_t(simplex.pivots);
   if (uses_forbidden(basis, c)) {

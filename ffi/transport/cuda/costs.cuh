@@ -108,8 +108,10 @@ __device__ bool are_whole(Team team, const C& c) {
     team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0) return;
       for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
-        const double y = c.key(i, j);
-        if (c.demand[j] > 0 && y < __builtin_huge_val()) rounded |= double(as_integer(y)) != y;
+        const double x = C::real(c.raw(i, j)), y = x * c.scale;
+        if (c.demand[j] == 0 || !(y < __builtin_huge_val())) continue;
+        // A product that underflows to 0 looks whole.
+        rounded |= double(as_integer(y)) != y || (y == 0 && x != 0);
       }
     });
   }
