@@ -8,6 +8,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -76,7 +77,8 @@ def as_count(name: str, given: Any) -> int:
     except TypeError:
         count = 0
     if not 1 <= count <= _MOST_STEPS:
-        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}.")
+        static = "; it must be static in `jax.jit`" if isinstance(given, jax.core.Tracer) else ""
+        raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}{static}.")
     return count
 
 

@@ -261,6 +261,14 @@ class BipartiteGraph:
         >>> batch.num_rows, batch.num_edges
         (Array([1, 4], dtype=int32), Array([1, 2], dtype=int32))
 
+        Costs of edges are padded to `max_edges` with anything:
+
+        >>> import numpy as np
+        >>> costs = [np.array([3.0]), np.array([1.0, 2.0])]
+        >>> np.stack([np.pad(c, (0, batch.max_edges - len(c))) for c in costs])
+        array([[3., 0.],
+               [1., 2.]])
+
         **Arguments:**
 
         - `graphs`: at least one, of one batch shape (usually none).

@@ -1,6 +1,7 @@
 """`check_sparse_assignment`: verifies the certificate of an assignment on a sparse graph.
 
-Shares no code with the solvers: an error would have to be made twice.
+Shares no code with the native solvers: an error would have to be made twice. (With the twin it
+shares the price of rows, and with all the checks of arguments.)
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ def check_sparse_assignment(
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
     roundings are upwards, so a gap of 0 is exact. The duals of a result are rounded to its dtype,
-    which increases the gap by at most one rounding error per row and per column. Where XLA may
+    which increases the gap by at most one rounding error per row and per column; with
+    `cardinality="maximum"` these are as large as M, so that float32 proves little for many rows:
+    pass NumPy's float64, or set `jax_enable_x64`. Where XLA may
     flush costs or duals to zero, as they are denormal or nearly so, the gap is widened by the
     possible error.
 

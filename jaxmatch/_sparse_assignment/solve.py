@@ -60,7 +60,7 @@ def solve_sparse_assignment(
     Finds pairs of least total cost among the edges of a bipartite graph, with each row and each
     column in at most one pair. All of the smaller side is matched, or as many pairs as possible, or
     what pays, see `cardinality` and `unmatched_cost`. Leading dimensions are batch, solved by one
-    native call. No array has n·m entries.
+    native call. No array has n·m entries, but for small problems on CUDA (see `method`).
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> graph, cost = jm.BipartiteGraph.from_edges_with_cost(
@@ -77,16 +77,16 @@ def solve_sparse_assignment(
     **Arguments:**
 
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], one for all problems or a batch of
-      them (`BipartiteGraph.stack`). What padding adds does not exist.
+      them (`BipartiteGraph.stack`). Padding is masked.
     - `cost`: `[..., e]` in bfloat16, float16, float32, float64, int32 or int64 (bool and 8- and
       16-bit integers are widened to int32): the cost of each edge, in the order of
       `graph.col_ind`. Entries of padding may be anything. +inf forbids a pair (−inf when
       maximising). Of parallel edges, which only graphs built by hand have, the best counts.
     - `maximize`: find the greatest total instead; all inequalities below are reversed.
     - `cardinality`: `"full"`: all of the smaller side must be matched. `"maximum"`: as many pairs
-      as possible, of these matchings one of least cost; it always exists. It is found as one of
-      least cost where leaving a row costs M, the least power of two from (2 min(n, m) + 1)·max|C|
-      on (1 without costs; a score of −M when maximising). M is no part of `res.cost`.
+      as possible, of these matchings one of least cost; it always exists. For that leaving a row
+      costs M, the smallest power of two ≥ (2 min(n, m) + 1)·max|C| (1 without costs; a score of −M
+      when maximising), which `res.cost` excludes.
     - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`: the cost of leaving a
       row unmatched (a score when maximising). Columns may then stay unmatched, too. +inf (−inf
       when maximising): the row must be matched. `maximize=True, unmatched_cost=0` finds a matching
