@@ -16,7 +16,7 @@ from jaxmatch._assignment.capacity import (
     units_moved,
 )
 from jaxmatch._assignment.capacity_check import as_claim, check_pairs
-from jaxmatch._assignment.capacity_problem import CapacityProblem, as_capacities
+from jaxmatch._assignment.capacity_problem import CapacityProblem, as_capacities, check_minimum
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.problem import _broadcast, as_mask
 from jaxmatch._common.result import CapacitatedAssignment, Transport
@@ -57,7 +57,9 @@ def as_problem(
         as_mask("row_mask", row_mask, (n,)),
         as_mask("col_mask", col_mask, (m,)),
     )
-    return CapacityProblem(problem, None if given[2] is None else expand(2, m))
+    least = None if given[2] is None else expand(2, m)
+    check_minimum(given[1], given[2])
+    return CapacityProblem(problem, least)
 
 
 def solve_points_with_capacities(

@@ -80,14 +80,17 @@ class CapacityProblem(NamedTuple):
 
 def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
     """Integers as int32, so that they do not decide the precision; larger ones saturate."""
-    found = {k: None if x is None else _as_int32(k, x) for k, x in capacities.items()}
-    least = found.get("col_minimum")
-    if isinstance(least, np.ndarray) and least.max(initial=0) > 1 and found["col_capacity"] is None:
+    return tuple(None if x is None else _as_int32(name, x) for name, x in capacities.items())
+
+
+def check_minimum(col_capacity: Any, col_minimum: Any) -> None:
+    """Raises an error for a minimum above the default capacity, where it is known."""
+    known = isinstance(col_minimum, np.ndarray) and col_capacity is None
+    if known and col_minimum.max(initial=0) > 1:
         raise ValueError(
-            f"`col_minimum` goes up to {least.max()}, but `col_capacity` is 1 if it is not given; "
-            "give it, the number of rows for columns without upper bound."
+            f"`col_minimum` goes up to {col_minimum.max()}, but `col_capacity` is 1 if it is not "
+            "given; give it, the number of rows for columns without upper bound."
         )
-    return tuple(found.values())
 
 
 def _as_int32(name: str, x: ArrayLike) -> Any:
@@ -128,8 +131,10 @@ def as_capacity_problem(
         None,
         as_col_dual(col_dual, (*batch, m), place),
     )
+    least = None if col_minimum is None else expand("col_minimum", col_minimum, m)
+    check_minimum(col_capacity, col_minimum)
     return CapacityProblem(
         transport,
-        None if col_minimum is None else expand("col_minimum", col_minimum, m),
+        least,
         as_unmatched_cost(unmatched_cost, transport, place),
     )

@@ -71,8 +71,8 @@ _ADVICE = {
         "which say what is wrong. Or source and sink of a flow are the same node, or no nodes."
     ),
     Status.INVALID_CAPACITY: (
-        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. "
-        "(The capacity of an edge may be +inf, that of a row or column is any large integer.)"
+        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. An "
+        "edge without a bound has the capacity +inf, a row or column any large integer."
     ),
     Status.INVALID_MASS: (
         "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0."

@@ -845,11 +845,12 @@ def masses():
 
 
 @case(
-    "solve_transport", "Transport", "Transport.todense", "check_transport", "TransportCheck",
-    inputs=masses,
+    "solve_transport", "Transport", "Transport.empty", "Transport.todense", "check_transport",
+    "TransportCheck", inputs=masses,
 )  # fmt: skip
 def transported(cost, supply, demand):
-    res, found = jm.solve_transport(cost, supply, demand), []
+    start = jm.Transport.empty(cost.shape)
+    res, found = jm.solve_transport(cost, supply, demand, warm_start=start), []
     for given in ({}, {"partial": 4}, {"unmatched_cost": 0.5}):
         res = jm.solve_transport(cost, supply, demand, warm_start=res, **given)
         check = jm.check_transport(cost, supply, demand, res, **given)
