@@ -74,8 +74,7 @@ def k_best_assignments(
     - `method`: `"murty"`: the partition of Murty, one thread, or block of a GPU, for each problem;
       `"xla"`: the pure-JAX twin for any platform, which solves every subproblem anew. `"auto"` is
       the first on the CPU and on CUDA, the second elsewhere. On CUDA the kernel takes sides up to
-      4096 and k up to 16,384; others are left to the twin, whose memory is n·n·m numbers: on a GPU
-      it ends with `RESOURCE_EXHAUSTED` beyond a few thousand rows.
+      4096 and k up to 16,384; others are left to the twin, whose memory grows with n·n·m.
 
     **Returns:**
 

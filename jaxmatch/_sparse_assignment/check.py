@@ -104,9 +104,8 @@ def check_sparse_assignment(
     roundings are upwards, so a gap of 0 is exact. The duals of a result are rounded to its dtype,
     which increases the gap by at most one rounding error per row and per column; with
     `cardinality="maximum"` these are as large as M, so that float32 proves little for many rows:
-    pass NumPy's float64, or set `jax_enable_x64`. Where XLA may
-    flush costs or duals to zero, as they are denormal or nearly so, the gap is widened by the
-    possible error.
+    pass NumPy's float64, or set `jax_enable_x64`. Where XLA may flush costs or duals to zero, as
+    they are denormal or nearly so, the gap is widened by the possible error.
 
     **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
 

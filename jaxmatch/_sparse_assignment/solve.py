@@ -120,8 +120,8 @@ def solve_sparse_assignment(
     `unmatched_col_cost`, C is their differences, and with infinite ones 4 (min(n, m) + 1) times
     that) or M exceeds 2^57, on CUDA also for lesser ones if updates of prices would add up to 2^60;
     `INVALID_GRAPH` if `row_ptr` and `col_ind` are inconsistent (on CUDA also `col_ptr` and
-    `row_ind`). No exception is raised: that problem has indices −1
-    and numbers NaN, and the rest of the batch is unaffected.
+    `row_ind`). No exception is raised: that problem has indices −1 and numbers NaN, and the rest of
+    the batch is unaffected.
 
     **Certificate:** for unmasked vertices u_i + v_j ≤ C_ij on edges, with equality on pairs. A row
     that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched cost, M
