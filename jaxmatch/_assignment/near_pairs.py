@@ -102,15 +102,13 @@ def _strips(problem: NearProblem, metric: str) -> Strips:
         most = jnp.where(has_col, at, -jnp.inf).max()
         # Wider than the reach by more than the rounding of quotients.
         width = jnp.maximum(jnp.maximum(reach * 1.0625, (most - least) / _MOST_CELLS), tiny)
-        for points, name in ((x, "row"), (y, "col")):
-            # Cells from 2 on; rows beyond all columns are in the cells 0 and _MOST_CELLS + 4.
-            cell = jnp.nan_to_num(jnp.floor((points[:, axis] - least) / width), posinf=jnp.inf)
-            cell = 2 + jnp.clip(cell, -2, _MOST_CELLS + 2).astype(jnp.int32)
-            shifted = cell << (_STRIP_BITS * (axis - 1))
-            if name == "row":
-                of_row += shifted
-            else:
-                of_col += shifted
+        # Cells from 2 on; rows beyond all columns are in the cells 0 and _MOST_CELLS + 4.
+        cells = (
+            jnp.nan_to_num(jnp.floor((p[:, axis] - least) / width), posinf=jnp.inf) for p in (x, y)
+        )
+        cells = (2 + jnp.clip(c, -2, _MOST_CELLS + 2).astype(jnp.int32) for c in cells)
+        rows, cols = (c << (_STRIP_BITS * (axis - 1)) for c in cells)
+        of_row, of_col = of_row + rows, of_col + cols
     strip = jnp.where(has_col, of_col, jnp.iinfo(jnp.int32).max)
     cols = lax.iota(jnp.int32, len(y))
     strip, first_coordinate, col = lax.sort((strip, y[:, 0], cols), num_keys=2, is_stable=True)
