@@ -165,6 +165,7 @@ class Ibfs {
   bool scan(int32_t v, int32_t level) {
     const int32_t end = g_.end[v];
     scans_ += end - g_.begin[v];
+    poll_.after(8 + end - g_.begin[v]);
     for (int32_t a = g_.begin[v]; a < end; ++a) {
       FlowArc<T>& arc = g_.arcs[a];
       while (away<kSource>(arc) > 0) {
@@ -179,7 +180,9 @@ class Ibfs {
           enter_frontier<kSource>(w);
           break;
         }
+        const int64_t before = scans_;
         kSource ? augment(arc, v, w) : augment(g_.arcs[arc.reverse], w, v);
+        poll_.after(scans_ - before);
         if (scans_ > max_scans_) return false;
         if (level_[v] != level) return true;
       }
@@ -343,6 +346,7 @@ class Ibfs {
   Trees source_, sink_;
   bool grows_source_ = true;
   int64_t scans_ = 0, max_scans_ = 0, paths_ = 0;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::flow

@@ -14,6 +14,7 @@
 #endif
 
 #include "assignment/cpu/problem.h"
+#include "common/cpu/poll.h"
 #include "common/host_device.h"
 #include "transport/cpu/problem.h"
 
