@@ -326,7 +326,9 @@ def _refuse_with_radius(
     maximize: bool,
 ) -> None:
     beside = "`unmatched_cost` of points" if radius is None else "`radius`"
-    given = others | dict(zip(_CAPACITIES, capacities, strict=True)) | {"maximize": maximize or None}
+    given = (
+        others | dict(zip(_CAPACITIES, capacities, strict=True)) | {"maximize": maximize or None}
+    )
     for name, x in given.items():
         if x is not None:
             raise ValueError(f"`{name}` does not go with {beside}; leave one of them out.")

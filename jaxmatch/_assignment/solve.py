@@ -173,12 +173,12 @@ def solve_assignment(
     int64 (as constants inside `jit`, too) they are float64 even without x64. On the CPU, outside of
     a trace, NumPy arguments give NumPy results, and nothing is traced or compiled.
 
-    **Status:** `OPTIMAL`; `TIME_LIMIT` (see `time_limit`); `INFEASIBLE` if the smaller side, or a row with unmatched cost +inf,
-    cannot be matched; `INVALID_COST` if an unmasked cost or an unmatched cost is NaN or infinite on
-    the wrong side; `OVERFLOW` for integers if min(n, m)·max|C| ≥ 2^61 (unmatched costs are included
-    in C, and min(n, m) is at least 1 here). No exception is raised: that problem has indices −1 and
-    numbers NaN, and the rest of the batch is unaffected. Transport on CUDA (see `method`) is
-    `OVERFLOW` if 2 (min(n, m) + 2)·max|C| exceeds 2^61.
+    **Status:** `OPTIMAL`; `TIME_LIMIT` (see `time_limit`); `INFEASIBLE` if the smaller side, or a
+    row with unmatched cost +inf, cannot be matched; `INVALID_COST` if an unmasked cost or an
+    unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` for integers if min(n, m)·max|C|
+    ≥ 2^61 (unmatched costs are included in C, and min(n, m) is at least 1 here). No exception is
+    raised: that problem has indices −1 and numbers NaN, and the rest of the batch is unaffected.
+    Transport on CUDA (see `method`) is `OVERFLOW` if 2 (min(n, m) + 2)·max|C| exceeds 2^61.
 
     **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs.
     A row that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched

@@ -102,8 +102,8 @@ struct LargeOperands {
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
-  bool resumed;    // control and scratch come from an earlier step
-  int64_t budget;  // in steps
+  bool resumed;        // control and scratch come from an earlier step
+  int64_t budget;      // in steps
   int64_t time_limit;  // of the call, in nanoseconds, or kNoDeadline
 
   Control* control_of(int64_t b) const {

@@ -32,7 +32,7 @@ bool is_ours(const struct sigaction& action) {
 void begin_watching() {
   std::lock_guard<std::mutex> lock(mutex);
   if (watching++ > 0) return;
-  struct sigaction now {};
+  struct sigaction now{};
   if (sigaction(SIGINT, nullptr, &now) != 0 || is_ours(now)) return;
   // The default ends the process; and who ignores the signal wants no end.
   const bool has_handler =
@@ -47,7 +47,7 @@ void begin_watching() {
 void end_watching() {
   std::lock_guard<std::mutex> lock(mutex);
   if (--watching > 0) return;
-  struct sigaction now {};
+  struct sigaction now{};
   // Another handler may have come in front since.
   if (sigaction(SIGINT, nullptr, &now) == 0 && is_ours(now)) sigaction(SIGINT, &previous, nullptr);
 }
@@ -59,9 +59,9 @@ F* find_in_process(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Whether Python raises KeyboardInterrupt for the signal. A program with a handler of its own, which
-// may end after the present step, keeps its results. Nothing of this runs Python code, in which a
-// pending signal would be handled, and lost. Without Python every signal ends solves.
+// Whether Python raises KeyboardInterrupt for the signal. A program with a handler of its own,
+// which may end after the present step, keeps its results. Nothing of this runs Python code, in
+// which a pending signal would be handled, and lost. Without Python every signal ends solves.
 bool python_raises() {
   using Object = void;
   auto* const initialized = find_in_process<int()>("Py_IsInitialized");
@@ -70,8 +70,7 @@ bool python_raises() {
   auto* const import = find_in_process<Object*(const char*)>("PyImport_ImportModule");
   auto* const call =
       find_in_process<Object*(Object*, const char*, const char*, ...)>("PyObject_CallMethod");
-  auto* const attribute =
-      find_in_process<Object*(Object*, const char*)>("PyObject_GetAttrString");
+  auto* const attribute = find_in_process<Object*(Object*, const char*)>("PyObject_GetAttrString");
   auto* const drop = find_in_process<void(Object*)>("Py_DecRef");
   auto* const clear = find_in_process<void()>("PyErr_Clear");
   if (!initialized || !initialized() || !ensure || !release || !import || !call || !attribute ||

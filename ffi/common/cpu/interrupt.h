@@ -1,9 +1,9 @@
 // Native calls that Ctrl-C ends.
 //
 // While a program waits for a native call, Python's own handler of SIGINT only sets a flag, which
-// the interpreter reads after the call. So a call that lasts longer than kPatience puts a handler in
-// front of it, which counts signals and passes them on. Solvers poll (common/cpu/poll.h): once there
-// is a new signal, and Python would raise KeyboardInterrupt for it, the call ends within
+// the interpreter reads after the call. So a call that lasts longer than kPatience puts a handler
+// in front of it, which counts signals and passes them on. Solvers poll (common/cpu/poll.h): once
+// there is a new signal, and Python would raise KeyboardInterrupt for it, the call ends within
 // milliseconds.
 #ifndef JAXMATCH_CPU_INTERRUPT_H_
 #define JAXMATCH_CPU_INTERRUPT_H_

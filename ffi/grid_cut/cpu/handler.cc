@@ -166,5 +166,6 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
 }  // namespace
 }  // namespace jaxmatch::grid_cut
 
-JAXMATCH_INTERRUPTIBLE_HANDLER(jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
-                 JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());
+JAXMATCH_INTERRUPTIBLE_HANDLER(
+    jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
+    JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

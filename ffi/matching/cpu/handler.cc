@@ -158,5 +158,6 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
 }  // namespace
 }  // namespace jaxmatch::matching
 
-JAXMATCH_INTERRUPTIBLE_HANDLER(jaxmatch_matching, jaxmatch::matching::Matching,
-                 JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());
+JAXMATCH_INTERRUPTIBLE_HANDLER(
+    jaxmatch_matching, jaxmatch::matching::Matching,
+    JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

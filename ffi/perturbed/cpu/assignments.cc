@@ -192,17 +192,17 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
 }  // namespace jaxmatch::perturbed
 
 JAXMATCH_INTERRUPTIBLE_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
-                 xla::ffi::Ffi::Bind()
-                     .Ctx<xla::ffi::ThreadPool>()
-                     .Arg<xla::ffi::Buffer<xla::ffi::U32>>()
-                     .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .RemainingArgs()
-                     .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Attrs());
+                               xla::ffi::Ffi::Bind()
+                                   .Ctx<xla::ffi::ThreadPool>()
+                                   .Arg<xla::ffi::Buffer<xla::ffi::U32>>()
+                                   .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .RemainingArgs()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                                   .Attrs());
 
 JAXMATCH_HANDLER(jaxmatch_noise, jaxmatch::perturbed::MakeNoise,
                  xla::ffi::Ffi::Bind()

@@ -92,9 +92,9 @@ def main() -> None:
         "sparse", lambda: jm.solve_sparse_assignment(graph, weight, cardinality="maximum"), 0.3
     )
     size = 1500
-    image = rng.integers(0, 1000, (2, size, size)).astype(np.int32)
+    source, sink = rng.integers(0, 1000, (2, size, size)).astype(np.int32)
     edges = rng.integers(0, 400, (4, size, size)).astype(np.int32)
-    interrupt("grid cut", lambda: jm.grid_cut(*image, edges), 0.3)
+    interrupt("grid cut", lambda: jm.grid_cut(source, sink, edges), 0.3)
     signal.signal(signal.SIGINT, lambda *_: None)
     interrupt("own handler", lambda: jm.solve_assignment(cost[:2000, :2000]), 0.05)
     res = jm.solve_assignment(narrow[:50, :50])

@@ -317,8 +317,8 @@ JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, co
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage, until the problem is solved, the budget of steps is
-// spent, or the time is up.
+// Runs `run_stage`, which returns the next stage, until the problem is solved, the budget of steps
+// is spent, or the time is up.
 template <class Team, class T, class RunStage>
 JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
                                 RunStage run_stage) {

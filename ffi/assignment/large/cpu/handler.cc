@@ -18,8 +18,7 @@ ffi::Error AssignmentLarge(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::R
   if (!o.has_value()) return o.error();
   PoolTeam team(&pool);
   ExactFloats mode;
-  const int64_t deadline =
-      o->time_limit == kNoDeadline ? kNoDeadline : team.now() + o->time_limit;
+  const int64_t deadline = o->time_limit == kNoDeadline ? kNoDeadline : team.now() + o->time_limit;
   return o->for_each_problem([&](auto element, int64_t b) {
     solve_problem<decltype(element)>(team, *o, b, deadline);
     return ffi::Error::Success();

@@ -20,10 +20,10 @@ void solve_problem(PoolTeam& team, const LargeOperands& o, int64_t b, int64_t de
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                                \
-  namespace jaxmatch::assignment::large {                                   \
+#define JAXMATCH_INSTANCE(T)                                                         \
+  namespace jaxmatch::assignment::large {                                            \
   template void solve_problem<T>(PoolTeam&, const LargeOperands&, int64_t, int64_t); \
-  }                                                                         \
+  }                                                                                  \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_LARGE_CPU_SOLVE_H_

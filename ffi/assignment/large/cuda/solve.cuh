@@ -48,8 +48,7 @@ ffi::Error launch_problem(cudaStream_t stream, const LargeOperands& o, int64_t b
   int64_t budget = o.budget, time_limit = o.time_limit;
   ArcCacheSize cache_size;
   const Control* first = o.control_of(0);
-  void* arguments[] = {&p,       &results,    &resumed,    &budget,
-                       &variant, &cache_size, &time_limit, &first};
+  void* arguments[] = {&p, &results, &resumed, &budget, &variant, &cache_size, &time_limit, &first};
   return launch_grid(stream,
                      core ? reinterpret_cast<const void*>(assignment_large_kernel<T, true>)
                           : reinterpret_cast<const void*>(assignment_large_kernel<T, false>),
