@@ -44,7 +44,8 @@ class DeviceState(NamedTuple):
 
     @property
     def done(self) -> Bool[Array, ""]:
-        return self._word("stage") == size("large.stage.done")
+        stage = self._word("stage")
+        return (stage == size("large.stage.done")) | (stage < 0)  # interrupted
 
     @property
     def has_stalled(self) -> Bool[Array, ""]:

@@ -130,8 +130,8 @@ def solve_assignment(
     - `progress`: a function of (matched rows, rows), called after each native call by
       `jax.debug.callback`. The default of `steps_per_call` is then 1.
     - `time_limit`: seconds for the whole call, a Python number. Then the status is `TIME_LIMIT`:
-      the pairs found so far are completed, `gap` bounds what their cost exceeds the optimum by, and
-      the duals prove it. Where forbidden pairs leave rows without a column, cost and gap are
+      the pairs found so far are completed, the duals are feasible, and `gap` bounds what the cost
+      exceeds the optimum by. Where forbidden pairs leave rows without a column, cost and gap are
       infinite. For `"core"`, which is then also `"auto"`, `"auction"`, `"classical"` and `"tree"`;
       the twin has no limit. The call takes a few scans of the costs longer.
     - `row_axis`, `col_axis`: for one problem that is too large for a device: the mesh axis, of at

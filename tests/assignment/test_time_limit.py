@@ -52,17 +52,15 @@ def assert_bounded(cost: np.ndarray, res: jm.Assignment, maximize: bool = False)
     np.testing.assert_allclose(res.cost, found, rtol=0, atol=1e-6 * size)
     excess = sign * (found - optimum)
     assert -1e-6 * size <= excess <= float(res.gap) * (1 + 1e-5) + 1e-6 * size
-    # The duals prove it: feasible, and their sum is the cost less the gap.
+    # The duals are feasible.
     u, v = (sign * x.astype(np.float64) for x in (res.row_dual, res.col_dual))
     scale = np.abs(u).max() + np.abs(v).max()
     slack = sign * wide - u[:, None] - v
     assert slack[np.isfinite(slack)].min() >= -1e-5 * scale
     if cost.shape[0] < cost.shape[1]:
         assert v.max() <= 1e-5 * scale
-    bound = u.sum() + v.sum()
-    np.testing.assert_allclose(
-        bound, sign * found - float(res.gap), rtol=1e-5, atol=1e-5 * scale * sum(cost.shape)
-    )
+    rounding = 1e-5 * scale * sum(cost.shape) + 1e-6 * size
+    assert u.sum() + v.sum() <= sign * found - float(res.gap) * (1 - 1e-5) + rounding
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -209,7 +207,6 @@ def test_no_limit(wrong):
     [
         {"method": "jonker_volgenant"},
         {"method": "core", "steps_per_call": 2},
-        {"row_axis": "rows"},
         {"col_capacity": 2},
     ],
 )

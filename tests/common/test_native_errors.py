@@ -31,7 +31,8 @@ def test_work_that_throws(tmp_path: Path) -> None:
     """On every item, with threads that take what comes; and pools that have no memory for tasks."""
     program = tmp_path / "throwing_work"
     command = ["g++", "-std=c++17", "-O1", "-Wall", "-pthread", f"-I{ROOT / 'ffi'}"]
-    command += ["-o", str(program), str(PROGRAMS / "throwing_work.cc")]
+    sources = [PROGRAMS / "throwing_work.cc", ROOT / "ffi/common/cpu/interrupt.cc"]
+    command += ["-o", str(program), *map(str, sources), "-ldl"]
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -61,7 +62,7 @@ def test_handlers_without_memory(tmp_path: Path) -> None:
 @pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")
 def test_a_method_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler takes no name for granted."""
-    call = partial(native_call, present="", maximize=False, steps=0, method="cores")
+    call = partial(native_call, present="", maximize=False, steps=0, method="cores", time_limit=0.0)
     monkeypatch.setattr(native_large, "native_call", lambda *args, **_: call(*args, core_dims=[2]))
     with pytest.raises(
         (jax.errors.JaxRuntimeError, ValueError),

@@ -136,7 +136,8 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const int64_t low = team.wide_sum(s.n, [&](int64_t i) { return key(i) & (kHalf - 1); });
     value = (double(high) * double(kHalf) + double(low)) * unscale * sign;
     const bool exact = load_relaxed(&s.control->exact);
-    if (!exact) {
+    // An optimum uses no clamped costs; what was completed in a hurry may.
+    if (!exact || (late && !Integral<T>::value)) {
       double* const parts = reinterpret_cast<double*>(s.nearest);
       team.each(s.n, [&](int64_t i) {
         const int32_t j = load_relaxed(s.col4row + i);

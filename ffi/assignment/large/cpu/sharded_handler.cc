@@ -1,6 +1,9 @@
 // Handler of the target jaxmatch_assignment_sharded on CPU: one step of this device's shard.
+#include <string_view>
+
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/sharded/operands.h"
+#include "common/cpu/interruptible.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -22,9 +25,29 @@ ffi::Error AssignmentSharded(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi:
   });
 }
 
+// The attribute `devices`, before the call is decoded; 0 if there is none.
+int64_t devices_of(const XLA_FFI_CallFrame* call) {
+  for (int64_t k = 0; k < call->attrs.size; ++k) {
+    const XLA_FFI_ByteSpan* const name = call->attrs.names[k];
+    if (std::string_view(name->ptr, name->len) != "devices") continue;
+    if (call->attrs.types[k] != XLA_FFI_AttrType_SCALAR) return 0;
+    const auto* const scalar = static_cast<const XLA_FFI_Scalar*>(call->attrs.attrs[k]);
+    return scalar->dtype == XLA_FFI_DataType_S64 ? *static_cast<const int64_t*>(scalar->value) : 0;
+  }
+  return 0;
+}
+
+// Several devices go on together: if one stopped, the others would wait for it.
+XLA_FFI_Error* call_interruptible_if_alone(const char* name, XLA_FFI_Handler* handler,
+                                           XLA_FFI_CallFrame* call) noexcept {
+  return devices_of(call) == 1 ? call_interruptible(name, handler, call)
+                               : call_handler(name, handler, call);
+}
+
 }  // namespace
 }  // namespace jaxmatch::assignment::large
 
-JAXMATCH_HANDLER(
-    jaxmatch_assignment_sharded, jaxmatch::assignment::large::AssignmentSharded,
+JAXMATCH_HANDLER_CALLED_BY(
+    jaxmatch::assignment::large::call_interruptible_if_alone, jaxmatch_assignment_sharded,
+    jaxmatch::assignment::large::AssignmentSharded,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());
