@@ -1,0 +1,46 @@
+"""Two steps of the detection example on the devices of all processes, the same program in each:
+
+    detector_step.py RESULTS [ADDRESS PROCESSES INDEX]
+
+Writes costs, losses and parameters to the file RESULTS.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+from jax.experimental import multihost_utils
+
+
+sys.path.append(str(Path(__file__).parents[3] / "examples"))
+import digits_detection as example  # noqa: E402
+
+
+def main(results: str, *address: str) -> None:
+    if address:
+        where, processes, index = address
+        jax.distributed.initialize(where, int(processes), int(index), initialization_timeout=200)
+    mesh = example.mesh_of(4)
+    digits, _ = example.load_split()
+    optimizer = optax.sgd(1e-2)
+    model = example.DigitsDETR(example.NUM_CLASSES, width=8, key=jax.random.key(0))
+    state = optimizer.init(eqx.filter(model, eqx.is_array))
+    digits, model, state = example.everywhere((digits, model, state), mesh)
+    found = {}
+    for k, key in enumerate(jax.random.split(jax.random.key(2), 2)):
+        fixed = digits, key, "jaxmatch", optimizer, mesh
+        model, state, loss, costs = example.train_step(fixed, model, state)
+        whole = multihost_utils.process_allgather((costs, loss), tiled=True)
+        found |= {f"step{k}_{i}": x for i, x in enumerate(jax.tree.leaves(whole))}
+    parameters = jax.tree.leaves(eqx.filter(model, eqx.is_array))
+    found |= {f"parameter{i}": np.asarray(x) for i, x in enumerate(parameters)}
+    np.savez(results, **found)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
