@@ -29,12 +29,12 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Traces are many small objects, few of which are garbage.
 gc.set_threshold(50_000, 10, 10)
 
-collect_ignore = ["common/programs"]  # not modules: tests start them
+collect_ignore = ["common/programs", "peers/adapters"]  # tests start them
 
 # Modules of half a minute and more on one core.
 LONGEST_FIRST = """
 test_jax_switches test_estimators test_assignment_core test_assignment_emulated test_xla_twin
-test_grid_cut_features test_flow_features test_estimators_entropic test_losses_structured
+test_peers test_grid_cut_features test_flow_features test_estimators_entropic test_losses_structured
 test_flow_known test_flow test_grid_cut test_flow_denormals test_perturbed_assignment
 test_assignment_exhaustive test_assignment_families test_sharded_costs_emulated test_examples
 test_example_digits_mesh test_losses_permutation_invariant test_losses test_sharding

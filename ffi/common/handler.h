@@ -13,11 +13,13 @@
 
 // Defines the handler `name`, visible to the loader. The libraries hide symbols by default, and
 // XLA's own macro sets no visibility: the declaration in front exports the symbol.
-#define JAXMATCH_HANDLER(name, impl, ...)                                  \
+#define JAXMATCH_HANDLER(name, impl, ...) \
+  JAXMATCH_HANDLER_CALLED_BY(::jaxmatch::call_handler, name, impl, ##__VA_ARGS__)
+#define JAXMATCH_HANDLER_CALLED_BY(caller, name, impl, ...)                \
   extern "C" JAXMATCH_EXPORT XLA_FFI_Error* name(XLA_FFI_CallFrame* call); \
   extern "C" XLA_FFI_Error* name(XLA_FFI_CallFrame* call) {                \
     XLA_FFI_DEFINE_HANDLER(handler, impl, ##__VA_ARGS__);                  \
-    return jaxmatch::call_handler(#name, handler, call);                   \
+    return caller(#name, handler, call);                                   \
   }                                                                        \
   static_assert(true, "a semicolon follows")
 
@@ -25,20 +27,25 @@ namespace jaxmatch {
 
 namespace ffi = ::xla::ffi;
 
+// The error of a call of the target `name` in which an exception was thrown; in a catch clause.
+inline XLA_FFI_Error* error_of_thrown(const char* name, XLA_FFI_CallFrame* call) noexcept {
+  const Thrown thrown = Thrown::current(name);
+  XLA_FFI_Error_Create_Args args;
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.extension_start = nullptr;
+  args.message = thrown.message;
+  args.errc =
+      thrown.out_of_memory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL;
+  return call->api->XLA_FFI_Error_Create(&args);
+}
+
 // Calls the handler of the target `name`. Converts exceptions to errors of the call.
 inline XLA_FFI_Error* call_handler(const char* name, XLA_FFI_Handler* handler,
                                    XLA_FFI_CallFrame* call) noexcept {
   try {
     return handler(call);
   } catch (...) {
-    const Thrown thrown = Thrown::current(name);
-    XLA_FFI_Error_Create_Args args;
-    args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-    args.extension_start = nullptr;
-    args.message = thrown.message;
-    args.errc =
-        thrown.out_of_memory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL;
-    return call->api->XLA_FFI_Error_Create(&args);
+    return error_of_thrown(name, call);
   }
 }
 

@@ -17,6 +17,7 @@ enum Status : int32_t {
   kInvalidCapacity = JAXMATCH_STATUS_INVALID_CAPACITY,
   kInvalidMass = JAXMATCH_STATUS_INVALID_MASS,
   kUnbalanced = JAXMATCH_STATUS_UNBALANCED,
+  kTimeLimit = JAXMATCH_STATUS_TIME_LIMIT,
 };
 
 }  // namespace jaxmatch

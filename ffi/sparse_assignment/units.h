@@ -93,7 +93,9 @@ JAXMATCH_HOST_DEVICE inline bool choose_units(const SparseProblem& p, const Cost
   }
   const double sign = p.maximize ? -1 : 1;
   const double arcs = 2 * double(p.n < p.m ? p.n : p.m) + 2;
-  double most = range.most;
+  // Of the greatest doubles: multiples must not overflow.
+  const int shift = range.most > 0x1p900 ? 200 : 0;
+  double most = ldexp(range.most, -shift);
   if (p.unmatched_col_cost) most *= 2;  // of a difference
   if (musts) most = most > 0 ? most * arcs * 2 : 1;
   if (whole) {
@@ -102,10 +104,10 @@ JAXMATCH_HOST_DEVICE inline bool choose_units(const SparseProblem& p, const Cost
     return most * arcs <= kMostOnPath;
   }
   const int fit = ilogb(kMostOnPath / arcs), bits = fit < kMostFloatBits ? fit : kMostFloatBits;
-  const int of_most = most > 0 ? ilogb(most) : -1;
+  const int of_most = most > 0 ? ilogb(most) + shift : -1;
   const int wanted = bits - of_most - 1, exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
-  units->must = int64_t(ldexp(most, exponent));
+  units->must = int64_t(ldexp(most, exponent + shift));
   return true;
 }
 

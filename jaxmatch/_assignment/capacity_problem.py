@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     method: str
     steps_per_call: int | None
     progress: Progress | None
+    time_limit: float | None
     row_axis: str | None
     col_axis: str | None
 
@@ -55,6 +56,7 @@ class PointOptions(TypedDict, total=False):
     row_mask: ArrayLike | None
     col_mask: ArrayLike | None
     method: str
+    time_limit: float | None
     row_axis: str | None
     col_axis: str | None
     radius: ArrayLike | None

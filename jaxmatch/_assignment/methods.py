@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 from jax import lax
@@ -68,6 +69,7 @@ def _large(
     large_method: str,
     steps: int | None = None,
     progress: Progress | None = None,
+    time_limit: float | None = None,
 ) -> Assignment:
     if min(problem.cost.shape[-2:]) == 0:
         return _jonker_volgenant(problem, maximize=maximize)
@@ -76,7 +78,7 @@ def _large(
         return solve_in_steps(
             problem, method=large_method, maximize=maximize, steps=steps, progress=progress
         )
-    solve = partial(_on_large, method=large_method)
+    solve = partial(_on_large, method=large_method, time_limit=time_limit)
     return _by_platform(problem, cpu=solve, cuda=solve, maximize=maximize)
 
 
@@ -136,8 +138,11 @@ def _beyond_blocks(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     return solve_beyond_blocks(problem, maximize=maximize, platform="cuda", twin=twin)
 
 
-def _on_large(problem: AssignmentProblem, *, maximize: bool, method: str) -> Assignment:
-    return native_large.large(problem.cost, *problem.masks, maximize=maximize, method=method)[0]
+def _on_large(
+    problem: AssignmentProblem, *, maximize: bool, method: str, time_limit: float | None = None
+) -> Assignment:
+    given: dict[str, Any] = {"maximize": maximize, "method": method, "time_limit": time_limit}
+    return native_large.large(problem.cost, *problem.masks, **given)[0]
 
 
 def _by_platform(
@@ -162,12 +167,26 @@ def _xla(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     return solve(problem)
 
 
-def _large_here(problem: AssignmentProblem, *, maximize: bool, method: str) -> Assignment:
+def _large_here(
+    problem: AssignmentProblem, *, maximize: bool, method: str, time_limit: float | None = None
+) -> Assignment:
     """Raises the same errors as a traced call."""
     if min(problem.cost.shape[-2:]) == 0:
         return _on_cpu(problem, maximize=maximize)
     _check_large(problem, method)
-    return _on_large(problem, maximize=maximize, method=method)
+    return _on_large(problem, maximize=maximize, method=method, time_limit=time_limit)
+
+
+def method_with_limit(method: str, in_steps: bool) -> str:
+    """The method that a call with a time limit uses; the error where there is none."""
+    method = "core" if method == "auto" else method
+    if method not in native_large.LARGE_METHODS or in_steps:
+        wrong = "several calls" if in_steps else f"method={method!r}"
+        raise ValueError(
+            f"`time_limit` belongs to one call of the methods {[*native_large.LARGE_METHODS]}, "
+            f"got {wrong}; leave one of them out."
+        )
+    return method
 
 
 # Every name is accepted on every platform: without a kernel for it, the pure-JAX twin runs.

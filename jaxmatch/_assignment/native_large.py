@@ -61,8 +61,11 @@ def large(
     steps: int = 0,
     col_points: Float[Array, "... d m"] | None = None,
     metric: str | None = None,
+    time_limit: float | None = None,
 ) -> tuple[Assignment, Buffers]:
     """At most `steps` more steps (0: all) from the state `buffers`. Arguments must be checked.
+
+    After `time_limit` seconds the best answer so far is completed, and its status is `TIME_LIMIT`.
 
     With `col_points`, `cost` holds the points of the rows; distances are computed on each access.
     """
@@ -91,6 +94,7 @@ def large(
         present=names_of(**given, state=buffers),
         maximize=maximize,
         steps=steps,
+        time_limit=time_limit or 0.0,
         method=method,
         **points,
     )

@@ -17,6 +17,7 @@ from jaxmatch._assignment.capacity_points import (
     solve_points_with_capacities,
 )
 from jaxmatch._assignment.certificate import AssignmentCheck
+from jaxmatch._assignment.methods import method_with_limit
 from jaxmatch._assignment.near_points import (
     NEAR_METHODS,
     as_near_problem,
@@ -32,7 +33,7 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._common.arguments import as_assignment, as_count, check_name
+from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.gradient import envelope_value, instantiated
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
@@ -80,6 +81,7 @@ def solve_assignment_points(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     method: str = "auto",
+    time_limit: float | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
     row_capacity: ArrayLike | None = None,
@@ -119,6 +121,7 @@ def solve_assignment_points(
       Jonker-Volgenant for small problems, and for problems whose core matches few rows. With
       `row_axis` or `col_axis`, `"core"` holds no auction, and `"auction"` and
       `"jonker_volgenant"` are not supported.
+    - `time_limit`: as in `solve_assignment`; no axes, capacities or radius.
     - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded, as
       in `solve_assignment`. The other set is replicated.
     - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result, but
@@ -169,11 +172,15 @@ def solve_assignment_points(
     capacities = (row_capacity, col_capacity, col_minimum)
     has_capacities = any(c is not None for c in capacities)
     axes = {"row_axis": row_axis, "col_axis": col_axis}
+    others: dict[str, Any] = {**axes, "time_limit": time_limit}
     if has_capacities:
-        refuse(axes, method)
+        refuse(others, method)
+    if time_limit is not None:
+        time_limit = as_seconds("time_limit", time_limit)
+        method = method_with_limit(method, False)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
     if radius is not None or unmatched_cost is not None:
-        _refuse_with_radius(axes, capacities, radius, maximize)
+        _refuse_with_radius(others, capacities, radius, maximize)
         check_name("method", method, NEAR_METHODS)
         problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
         room = None if max_pairs is None else as_count("max_pairs", max_pairs)
@@ -187,6 +194,8 @@ def solve_assignment_points(
     n, m = partition.global_shape(len(rows), len(cols))
     alone = partition.axis is None
     methods = (*native_large.LARGE_METHODS, _JV) if alone else native_large.SHARDED_METHODS
+    if time_limit is not None and not alone:
+        raise ValueError("`time_limit` does not go with sharded points; leave it out.")
     check_partition(partition, n, m, rows.dtype, "core" if method == "auto" else method, methods)
     row_mask = as_mask("row_mask", row_mask, (n,))
     col_mask = as_mask("col_mask", col_mask, (m,))
@@ -199,6 +208,7 @@ def solve_assignment_points(
         metric=metric,
         maximize=bool(maximize),
         method=method,
+        time_limit=time_limit,
     )
 
 
@@ -310,13 +320,15 @@ def _check(
 
 
 def _refuse_with_radius(
-    axes: dict[str, str | None],
+    others: dict[str, Any],
     capacities: tuple[ArrayLike | None, ...],
     radius: ArrayLike | None,
     maximize: bool,
 ) -> None:
     beside = "`unmatched_cost` of points" if radius is None else "`radius`"
-    given = axes | dict(zip(_CAPACITIES, capacities, strict=True)) | {"maximize": maximize or None}
+    given = (
+        others | dict(zip(_CAPACITIES, capacities, strict=True)) | {"maximize": maximize or None}
+    )
     for name, x in given.items():
         if x is not None:
             raise ValueError(f"`{name}` does not go with {beside}; leave one of them out.")
@@ -347,7 +359,7 @@ def _as_problem(
     return rows, cols, partition
 
 
-@compiled(static_argnames=("partition", "metric", "maximize", "method"))
+@compiled(static_argnames=("partition", "metric", "maximize", "method", "time_limit"))
 def _solve(
     x: Float[Array, "n d"],
     y: Float[Array, "m d"],
@@ -358,6 +370,7 @@ def _solve(
     metric: str,
     maximize: bool,
     method: str,
+    time_limit: float | None,
 ) -> Assignment:
     sides = partition.global_shape(len(x), len(y))
 
@@ -389,6 +402,7 @@ def _solve(
     def on_one_device(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
         x, y = points
         given: dict[str, Any] = {"maximize": maximize, "method": method, "metric": metric}
+        given |= {"time_limit": time_limit}
         return native_large.large(x, *masks, col_points=y, **given)[0]
 
     cpu = cuda = None

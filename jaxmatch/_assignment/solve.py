@@ -12,11 +12,11 @@ from jax import lax
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.capacity import solve_with_capacities
-from jaxmatch._assignment.methods import HERE, METHODS
+from jaxmatch._assignment.methods import HERE, METHODS, method_with_limit
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
-from jaxmatch._common.arguments import as_count, check_name
+from jaxmatch._common.arguments import as_count, as_seconds, check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, first_failure
@@ -53,6 +53,7 @@ def solve_assignment(
     method: str = "auto",
     steps_per_call: int | None = None,
     progress: Progress | None = None,
+    time_limit: float | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
     row_capacity: ArrayLike | None = None,
@@ -128,6 +129,11 @@ def solve_assignment(
       [`jaxmatch.stepping`][jaxmatch.stepping] defines a step, and takes single ones.
     - `progress`: a function of (matched rows, rows), called after each native call by
       `jax.debug.callback`. The default of `steps_per_call` is then 1.
+    - `time_limit`: seconds for the whole call, a Python number. Then the status is `TIME_LIMIT`:
+      the pairs found so far are completed, `gap` bounds what their cost exceeds the optimum by, and
+      the duals prove it. Where forbidden pairs leave rows without a column, cost and gap are
+      infinite. For `"core"`, which is then also `"auto"`, `"auction"`, `"classical"` and `"tree"`;
+      the twin has no limit. The call takes a few scans of the costs longer.
     - `row_axis`, `col_axis`: for one problem that is too large for a device: the mesh axis, of at
       most 32 devices, over which the rows or the columns of `cost` are sharded. Their number must
       be divisible by that of the devices; pad, and mask the padding. Sharding by rows is faster.
@@ -137,8 +143,8 @@ def solve_assignment(
       problem. Costs are not moved if they are sharded as the axis says; otherwise JAX reshards
       them. On platforms without a native library the twin gathers them. Under `vmap` problems are
       solved one at a time. `"auto"` means `"core"`, which holds no auction here. Batches, int64,
-      `"jonker_volgenant"`, `"xla"`, `unmatched_cost`, `warm_start`, `steps_per_call` and `progress`
-      are not supported.
+      `"jonker_volgenant"`, `"xla"`, `unmatched_cost`, `warm_start`, `steps_per_call`, `progress`
+      and `time_limit` are not supported.
 
       All devices solve the same core. They gather O(n) numbers a few times, and the candidate sets
       of rows (1.5 KB each) when these change. Other searches follow tight pairs (slack 0): up to 15
@@ -158,7 +164,7 @@ def solve_assignment(
       docstring lists the differences, or with `row_capacity` a [`Transport`][jaxmatch.Transport],
       whose `mass` is the number of times that a pair is used. With integer costs `unmatched_cost`
       must be one, too. `method` is one of [`solve_transport`][jaxmatch.solve_transport];
-      `steps_per_call`, `progress`, `row_axis` and `col_axis` are not supported.
+      `steps_per_call`, `progress`, `time_limit`, `row_axis` and `col_axis` are not supported.
 
     **Returns:**
 
@@ -167,12 +173,12 @@ def solve_assignment(
     int64 (as constants inside `jit`, too) they are float64 even without x64. On the CPU, outside of
     a trace, NumPy arguments give NumPy results, and nothing is traced or compiled.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` if the smaller side, or a row with unmatched cost +inf,
-    cannot be matched; `INVALID_COST` if an unmasked cost or an unmatched cost is NaN or infinite on
-    the wrong side; `OVERFLOW` for integers if min(n, m)·max|C| ≥ 2^61 (unmatched costs are included
-    in C, and min(n, m) is at least 1 here). No exception is raised: that problem has indices −1 and
-    numbers NaN, and the rest of the batch is unaffected. Transport on CUDA (see `method`) is
-    `OVERFLOW` if 2 (min(n, m) + 2)·max|C| exceeds 2^61.
+    **Status:** `OPTIMAL`; `TIME_LIMIT` (see `time_limit`); `INFEASIBLE` if the smaller side, or a
+    row with unmatched cost +inf, cannot be matched; `INVALID_COST` if an unmasked cost or an
+    unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` for integers if min(n, m)·max|C|
+    ≥ 2^61 (unmatched costs are included in C, and min(n, m) is at least 1 here). No exception is
+    raised: that problem has indices −1 and numbers NaN, and the rest of the batch is unaffected.
+    Transport on CUDA (see `method`) is `OVERFLOW` if 2 (min(n, m) + 2)·max|C| exceeds 2^61.
 
     **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality on matched pairs.
     A row that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched
@@ -226,7 +232,11 @@ def solve_assignment(
     assignment problem*, Parallel Computing 57 (2016).
     """
     capacities = (row_capacity, col_capacity, col_minimum)
-    in_calls: dict[str, Any] = {"steps_per_call": steps_per_call, "progress": progress}
+    in_calls: dict[str, Any] = {
+        "steps_per_call": steps_per_call,
+        "progress": progress,
+        "time_limit": time_limit,
+    }
     if any(x is not None for x in capacities):
         return solve_with_capacities(
             cost,
@@ -262,6 +272,9 @@ def solve_assignment(
             "`steps_per_call` and `progress` belong to the methods that work in steps, "
             f"{[*native_large.LARGE_METHODS]}; got method={method!r}."
         )
+    if time_limit is not None:
+        time_limit = as_seconds("time_limit", time_limit)
+        method = method_with_limit(method, in_steps)
     cost = as_given("cost", cost)
     duals: Any = getattr(warm_start, "col_dual", warm_start)
     row_mask, col_mask, unmatched_cost, duals = all_given(
@@ -280,13 +293,15 @@ def solve_assignment(
         if place.x64 and (not place.native or method in native_large.LARGE_METHODS):
             problem = problem._replace(cost=as_int32(problem.cost))
         if place.native:
-            return place.bring_home(HERE[method](problem, maximize=maximize))
+            limit = {} if time_limit is None else {"time_limit": time_limit}
+            return place.bring_home(HERE[method](problem, maximize=maximize, **limit))
         res = _solve(
             problem,
             maximize=maximize,
             method=method,
             steps_per_call=steps_per_call,
             progress=progress,
+            time_limit=time_limit,
         )
         return place.bring_home(res)
 
@@ -352,6 +367,7 @@ _SCIPY_SAYS = {
     Status.INFEASIBLE: "cost matrix is infeasible",
     Status.INVALID_COST: "matrix contains invalid numeric entries",
     Status.OVERFLOW: "cost matrix is too large for exact 64-bit sums",
+    Status.INTERRUPTED: "the solve was interrupted",
 }
 
 
@@ -359,7 +375,7 @@ _SCIPY_SAYS = {
 # Solving
 
 
-@compiled(static_argnames=("maximize", "method", "steps_per_call", "progress"))
+@compiled(static_argnames=("maximize", "method", "steps_per_call", "progress", "time_limit"))
 def _solve(
     problem: AssignmentProblem,
     *,
@@ -367,8 +383,11 @@ def _solve(
     method: str,
     steps_per_call: int | None = None,
     progress: Progress | None = None,
+    time_limit: float | None = None,
 ) -> Assignment:
     solver = METHODS[method]
+    if time_limit is not None:
+        solver = partial(solver, time_limit=time_limit)
     if steps_per_call is not None or progress is not None:
         solver = partial(solver, steps=steps_per_call or 1, progress=progress)
 

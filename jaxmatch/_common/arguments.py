@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
@@ -80,6 +81,17 @@ def as_count(name: str, given: Any) -> int:
         static = "; it must be static in `jax.jit`" if isinstance(given, jax.core.Tracer) else ""
         raise ValueError(f"`{name}` must be an integer from 1 to 10^9, got {given!r}{static}.")
     return count
+
+
+def as_seconds(name: str, given: Any) -> float:
+    static = "; it must be static in `jax.jit`" if isinstance(given, jax.core.Tracer) else ""
+    try:
+        seconds = 0.0 if static else float(given)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"`{name}` must be a positive number of seconds, got {given!r}{static}.")
+    return seconds
 
 
 def as_options(

@@ -51,7 +51,9 @@ def directions(points: Float[Array, "... n d"]) -> Float[Array, "... n d"]:
     most = jnp.abs(points).max(axis=-1, keepdims=True, initial=0)
     has_one = (most > 0) & jnp.isfinite(most)
     points = jnp.where(has_one, points, 1)  # keeps NaN out of the derivative
-    points = points / lax.stop_gradient(jnp.where(has_one, most, 1))  # keeps squares from overflow
+    most = lax.stop_gradient(jnp.where(has_one, most, 1))
+    scale = _moderate(most)  # XLA multiplies by reciprocals, and denormal ones are zero to it
+    points = points * scale / (most * scale)  # keeps squares from overflow
     return jnp.where(has_one, points / jnp.linalg.norm(points, axis=-1, keepdims=True), jnp.nan)
 
 
@@ -64,11 +66,15 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
         return jnp.abs(apart).sum(-1)
     if metric == "sqeuclidean":
         return (apart * apart).sum(-1)
-    # Scale by a power of two: squares must neither overflow nor underflow.
-    most = lax.stop_gradient(jnp.abs(apart).max(-1, initial=0))
-    large, power = (400, 560) if apart.dtype == jnp.float64 else (50, 70)
-    scale = jnp.where(most > 2.0**large, 2.0**-power, 1).astype(apart.dtype)
-    scale = jnp.where(most < 2.0**-large, 2.0**power, scale).astype(apart.dtype)
+    # Squares must neither overflow nor underflow.
+    scale = _moderate(lax.stop_gradient(jnp.abs(apart).max(-1, initial=0)))
     squared = ((apart * scale[..., None]) ** 2).sum(-1)
     # The inner `where` makes the derivative 0 for equal points.
     return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared) / scale
+
+
+def _moderate(most: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A power of two times which numbers, of which these are the greatest, can be squared."""
+    large, power = (400, 560) if most.dtype == jnp.float64 else (50, 70)
+    scale = jnp.where(most > 2.0**large, 2.0**-power, 1).astype(most.dtype)
+    return jnp.where(most < 2.0**-large, 2.0**power, scale).astype(most.dtype)

@@ -53,6 +53,20 @@ def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
     return x[0] + rest[0]
 
 
+def sum_error(x: Float[Array, " k"], total: Float[Array, ""]) -> Float[Array, ""]:
+    """An upper bound on how far a total is from the sum of all entries; 0 if it is that sum."""
+    rest, lost = jnp.zeros_like(x), jnp.zeros_like(x)
+    while x.size > 1:
+        x, error = two_sum(*_halves(x))
+        both, less = two_sum(*_halves(rest))
+        rest, more = two_sum(both, error)
+        lost = sum(_halves(lost)) + jnp.abs(less) + jnp.abs(more)
+    # `total` is near x[0], so that their difference is exact.
+    apart, part = two_sum(x[0] - total, rest[0])
+    bound = (jnp.abs(apart) + jnp.abs(part) + lost[0]) * (1 + 8 * jnp.finfo(x.dtype).eps)
+    return jnp.where(jnp.isfinite(bound), bound, jnp.inf)
+
+
 def as_float(x: Num[Array, "..."]) -> tuple[Array, Array]:
     """x in the dtype of results, and its rounding error, which is 0 except for long integers."""
     f = result_float()

@@ -9,8 +9,9 @@ class Status(enum.IntEnum):
     """The outcome of one problem. Results hold it as int32, one entry per problem of the batch.
 
     With any code but `OPTIMAL`, indices are −1, cost, duals, gap, and value and flow of a flow are
-    NaN (−1 if they are integers), and the gradient is zero. Only `UNFINISHED` comes with the pairs
-    found so far. `Status(int(code))` prints as its name; its `advice` is a sentence for users.
+    NaN (−1 if they are integers), and the gradient is zero. But `UNFINISHED` comes with the pairs
+    found so far, and `TIME_LIMIT` with an answer and its proved gap. `Status(int(code))` prints as
+    its name; its `advice` is a sentence for users.
     """
 
     # The build of the native libraries parses these lines.
@@ -23,6 +24,9 @@ class Status(enum.IntEnum):
     INVALID_CAPACITY = 6
     INVALID_MASS = 7
     UNBALANCED = 8
+    TIME_LIMIT = 9
+    # Not the C++ code's: a call that is interrupted fills integers with -1.
+    INTERRUPTED = -1
 
     def __str__(self) -> str:
         return self.name
@@ -81,5 +85,13 @@ _ADVICE = {
         "Supplies and demands have different sums: integers must agree exactly, floats up to a "
         "rounding for each of them. Normalise them to one sum, or let mass stay: by `partial`, "
         "at most the lesser sum, or by `unmatched_cost`."
+    ),
+    Status.TIME_LIMIT: (
+        "The time was up. The pairs are the best found so far, and their cost exceeds the optimum "
+        "by at most `gap`; both are infinite if some rows found no column. For a better answer "
+        "raise `time_limit`."
+    ),
+    Status.INTERRUPTED: (
+        "Ctrl-C ended the solve on the CPU; KeyboardInterrupt is raised in the main thread."
     ),
 }

@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._common.result import Assignment
-from jaxmatch._common.rounding import as_float, greatest
+from jaxmatch._common.rounding import as_float, greatest, sum_error
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.status import Status
 from jaxmatch._k_best.result import KBestAssignments
@@ -25,9 +25,14 @@ class _Nodes(NamedTuple):
 
     exists: Bool[Array, " k"]
     cost: Float[Array, " k"]  # of the assignment, negated when maximising
+    error: Float[Array, " k"]  # a bound on how far rounding has moved that
     col4row: Int[Array, "k n"]
     row4col: Int[Array, "k m"]
     allowed: Bool[Array, "k n m"]
+
+
+# Subproblems, and the greatest gap and rounding of all.
+_State = tuple[_Nodes, "Array", "Array"]
 
 
 def solve(
@@ -56,32 +61,34 @@ def solve(
 
     def list_of(res: Assignment, allowed: Array, usable: Array) -> _Nodes:
         exists = usable & (res.status == Status.OPTIMAL)
-        return _Nodes(exists, sign * res.cost, res.col4row, res.row4col, allowed)
+        error = jnp.where(exists, _sum_error(cost, res), 0)
+        return _Nodes(exists, sign * res.cost, error, res.col4row, res.row4col, allowed)
 
-    def partition(r: Array, state: tuple[_Nodes, Array]) -> tuple[_Nodes, Array]:
+    def partition(r: Array, state: _State) -> _State:
         """Node r is the next of the list. All others of its subproblem belong to its children."""
-        nodes, gap = state
+        nodes, gap, error = state
         allowed = _children(nodes.allowed[r], nodes.col4row[r])
         res = jax.vmap(best_of)(allowed)
         children = list_of(res, allowed, nodes.exists[r] & (nodes.col4row[r] >= 0))
         gap = jnp.maximum(gap, jnp.where(children.exists, res.gap, 0).max(initial=0))
+        error = jnp.maximum(error, children.error.max(initial=0))
         both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), nodes, children)
         listed = jnp.arange(both.cost.size, dtype=jnp.int32) <= r
         best = _order(both, listed)[: nodes.cost.size]
-        return jax.tree.map(lambda x: x[best], both), gap
+        return jax.tree.map(lambda x: x[best], both), gap, error
 
     places = min(k, _most_assignments(n, m, k))
     root = list_of(first, jnp.ones_like(cost, bool), jnp.ones_like(first.status, bool))
     nodes = jax.tree.map(
         lambda x: jnp.concatenate([x[None], jnp.zeros((places - 1, *x.shape), x.dtype)]), root
     )
-    start = vary_alike((nodes, first.gap), (nodes, first))
-    nodes, gap = lax.fori_loop(0, places - 1, partition, start)
+    start = vary_alike((nodes, first.gap, root.error), (nodes, first))
+    nodes, gap, error = lax.fori_loop(0, places - 1, partition, start)
     # Sums of rounded numbers may have found them in another order.
     order = _order(nodes, jnp.zeros_like(nodes.exists))
     nodes = jax.tree.map(lambda x: x[order], nodes)
-    # Each of two assignments may differ by a rounding of each cost.
-    gap = gap + 2 * min(n, m) * low.astype(gap.dtype)
+    # Each of two assignments may differ by a rounding of each cost, and by that of their sum.
+    gap = gap + 2 * (error + min(n, m) * low.astype(gap.dtype))
 
     def fill(x: Array, found: Array, otherwise: float) -> Array:
         found = found.reshape(found.shape + (1,) * (x.ndim - 1))
@@ -98,6 +105,13 @@ def solve(
         gap=gap,
         status=first.status,
     )
+
+
+def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."]:
+    """Of the cost of an assignment, or of each of a batch of them."""
+    pairs = res.col4row[..., None] == jnp.arange(cost.shape[1], dtype=jnp.int32)
+    own = jnp.where(pairs, cost, 0).sum(-1)
+    return jnp.vectorize(sum_error, signature="(n),()->()")(own, res.cost)
 
 
 def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:

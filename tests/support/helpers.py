@@ -74,13 +74,14 @@ def exact_optimum(cost: Any, maximize: bool = False) -> Fraction | None:
     """The optimum in rational arithmetic, None if there is none.
 
     The textbook's Hungarian method (one Dijkstra search per row) on Python integers: slow, and
-    without a rounding anywhere. An infinity is a price above the sum of everything else.
+    without a rounding anywhere. An infinity is a price above the sum of everything else. Objects
+    are Python's integers, and infinities.
     """
     cost = np.asarray(cost)
     cost = cost.T if cost.shape[0] > cost.shape[1] else cost
     n, m = cost.shape
     sign = -1 if maximize else 1
-    integer = np.issubdtype(cost.dtype, np.integer)
+    integer = cost.dtype == object or np.issubdtype(cost.dtype, np.integer)
     flat = cost.ravel().tolist() if integer else cost.astype(np.float64).ravel().tolist()
     allowed = [math.isfinite(x) for x in flat]
     assert all(ok or x == sign * math.inf for ok, x in zip(allowed, flat, strict=True))

@@ -72,6 +72,7 @@ struct Auction {
   }
   // Row i takes its best column, and lowers its dual until it is epsilon worse than the next.
   void bid(int32_t i) {
+    s.poll.after(s.cols);
     const auto two = two_least(s, i);
     if (!(two.first < kInfinity<Acc>) && !(s.leave(i) < kInfinity<Acc>)) return;  // has no choice
     if (!(leave(i) > two.first)) {

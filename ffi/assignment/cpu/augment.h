@@ -41,6 +41,7 @@ void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
   using L = typename S::Lanes;
   using Acc = typename S::Acc;
   const Acc leave = s.leave(root);
+  s.poll.after(s.cols);
   search = {leave < kInfinity<Acc> ? leave : kInfinity<Acc>, kNone, root, 0, 0};
   const auto scale = L::splat(s.scale);
   auto bound = L::splat(search.bound);
@@ -90,6 +91,7 @@ void relax_row(S& s, Search<typename S::Acc>& search, int32_t i, typename S::Acc
   const auto scale = L::splat(s.scale), base = L::splat(h);
   const auto* row = s.row(i);
   const Acc old_bound = search.bound;
+  s.poll.after(s.cols);
   if (s.leave(i) - h < search.bound) {
     search.bound = s.leave(i) - h;
     search.end_col = kNone;

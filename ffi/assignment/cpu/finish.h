@@ -131,6 +131,7 @@ double prove_gap(const S& s) {
   SumBound gap;
   for (int32_t i = 0; i < s.rows; ++i) {
     const auto* row = s.row(i);
+    s.poll.after(s.cols);
     auto least = L::splat(s.leave(i));
     for_each_vector<L>(row, s.cols, [&](int64_t j, auto c) {
       least = L::min(least, L::scale_sub(c, scale, L::load(s.v + j)));

@@ -1,14 +1,12 @@
 // The target jaxmatch_assignment on CPU: solves the problems of a batch on several threads.
-#include "common/handler.h"
-
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 
 #include "assignment/cpu/pick.h"
 #include "assignment/cpu/problem.h"
 #include "assignment/cpu/problem_of.h"
 #include "assignment/decode.h"
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 
 namespace jaxmatch::assignment {
@@ -26,12 +24,11 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remain
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
     alignas(64) char small[16 << 10];
-    Arena arena{small, sizeof small, false};
+    ScopedArena arena(small, sizeof small);
     for (int64_t b = first; b < last; ++b) {
       const AssignmentProblem p = problem_of(o, b);
       if (!solve(p, &arena)) out_of_memory = true;
     }
-    if (arena.owned) std::free(arena.base);
   };
   for_each_range(pool, o.batch, 200 + 3.0 * double(o.n) * double(o.m), solve_range);
   if (out_of_memory) {
@@ -44,6 +41,6 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remain
 }  // namespace
 }  // namespace jaxmatch::assignment
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_assignment, jaxmatch::assignment::Assignment,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

@@ -2,12 +2,12 @@
 // matrix.
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 
 #include "assignment/cpu/pick.h"
 #include "assignment/cpu/problem_of.h"
 #include "assignment/decode.h"
 #include "assignment/metric_names.h"
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 
 namespace jaxmatch::assignment {
@@ -38,7 +38,7 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   const SolveAssignment solve = pick_assignment_solver(std::max(n, m));
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
-    Arena arena{nullptr, 0, false};
+    ScopedArena arena;
     for (int64_t b = first; b < last; ++b) {
       const PointSets points{row_points + b * dims * n * coordinate,
                              col_points + b * dims * m * coordinate, dims, metric};
@@ -46,7 +46,6 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
       p.points = &points;
       if (!solve(p, &arena)) out_of_memory = true;
     }
-    if (arena.owned) std::free(arena.base);
   };
   for_each_range(pool, o.batch, 200 + double(5 + dims) * double(n) * double(m), solve_range);
   if (out_of_memory) {
@@ -59,6 +58,6 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
 }  // namespace
 }  // namespace jaxmatch::assignment
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_assignment_points, jaxmatch::assignment::AssignmentPoints,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

@@ -13,6 +13,7 @@
 #endif
 
 #include "assignment/cpu/problem.h"
+#include "common/cpu/poll.h"
 #include "common/host_device.h"
 
 namespace jaxmatch::assignment {

@@ -52,6 +52,7 @@ void reduce_columns(S& s, int32_t* count) {
   }
   for (int32_t i = head; i < s.rows; ++i) {
     const auto here = L::splat(Acc(i));
+    s.poll.after(s.cols);
     for_each_vector<L>(s.row(i), s.cols, [&](int64_t j, auto c) {
       const auto x = L::scale_sub(c, scale, zero);
       const auto old = L::load(s.v + j);
@@ -109,6 +110,7 @@ int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
   int32_t next = 0, kept = 0;
   while (next < free_count) {
     const int32_t i = s.free_rows[next++];
+    s.poll.after(s.cols);
     const auto least = two_least(s, i);
     const Acc leave = s.leave(i);
     if (leave < least.first) {

@@ -49,6 +49,8 @@ struct State {
   int32_t* free_rows;  // [rows]
   Acc* next_best;      // [rows] state of an auction (assignment/cpu/auction.h)
 
+  mutable Poll poll;
+
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
   Elem cost_of(int64_t i, int64_t j) const { return row(i)[j]; }
   Acc entry(int64_t i, int64_t j) const { return Acc(widen(cost_of(i, j))) * scale; }

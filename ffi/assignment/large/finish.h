@@ -80,6 +80,20 @@ JAXMATCH_DEVICE double row_gap(const LargeProblem<T>& p, const Costs& costs, Lan
   return gap > 0 ? gap : gap <= 0 ? 0 : infinity();
 }
 
+// What free columns add to the gap where the time was up: in a wide problem they should have the
+// price of those that are left.
+template <class Team, class T>
+JAXMATCH_DEVICE double gap_of_free_columns(Team& team, const LargeProblem<T>& p) {
+  const LargeState& s = p.s;
+  const RealPrices prices(p);
+  double* const parts = reinterpret_cast<double*>(s.label);
+  team.each(s.m, [&](int64_t j) {
+    const bool free = p.has_col(j) && load_relaxed(s.row4col + j) < 0;
+    parts[j] = free ? greater(prices.reduced(0, j), 0.0) : 0;
+  });
+  return team.ordered_sum(s.m, parts);
+}
+
 // Writes all results; all threads of the team call it. Unfinished problems show the current pairs.
 template <class Team, class T, class Costs>
 JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const LargeResults& r,
@@ -89,8 +103,8 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
   const bool finished = load_relaxed(&s.control->stage) >= kFinish;
   const int32_t status = finished ? load_relaxed(&s.control->status) : int32_t(kUnfinished);
   const bool begun = load_relaxed(&s.control->stage) > kSelect;
-  const bool shows_pairs = begun && (status == kOptimal || status == kUnfinished);
-  const bool optimal = status == kOptimal;
+  const bool late = status == kTimeLimit, proved = status == kOptimal || late;
+  const bool shows_pairs = begun && (proved || status == kUnfinished);
   const double nan = real_of(uint64_t{0x7ff8} << 48);
   const double unscale = 1 / fabs(p.costs.factor) / p.costs.boost, sign = p.maximize ? -1 : 1;
   const int64_t base = load_relaxed(&s.control->spare_price);
@@ -99,18 +113,21 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const int32_t j = shows_pairs && !empty ? load_relaxed(s.col4row + i) : -1;
     (flip ? r.row4col : r.col4row)[i] = greater(j, -1);
     const double u = empty || !p.has_row(i) ? 0 : double(load_relaxed(s.u + i) + base) * unscale;
-    r.write(flip ? r.col_dual : r.row_dual, i, optimal ? sign * u : nan);
+    r.write(flip ? r.col_dual : r.row_dual, i, proved ? sign * u : nan);
   });
   team.each(s.m, [&](int64_t j) {
     const int32_t i = shows_pairs && !empty ? load_relaxed(s.row4col + j) : -1;
     (flip ? r.col4row : r.row4col)[j] = greater(i, -1);
     const double v = empty || !p.has_col(j) ? 0 : double(load_relaxed(s.v + j) - base) * unscale;
-    r.write(flip ? r.row_dual : r.col_dual, j, optimal ? sign * v : nan);
+    r.write(flip ? r.row_dual : r.col_dual, j, proved ? sign * v : nan);
   });
   // Sums of integers, in two halves, do not depend on the order.
   constexpr int64_t kHalf = int64_t{1} << 26;
   double value = 0, gap = 0;
-  if (optimal && !empty) {
+  if (late && load_relaxed(&s.control->free_rows) > 0) {
+    value = sign * infinity();
+    gap = infinity();
+  } else if (proved && !empty) {
     const auto key = [&](int64_t i) {
       const int32_t j = load_relaxed(s.col4row + i);
       return j >= 0 ? int64_t(p.costs.key_of_real(costs.real(i, j))) : 0;
@@ -118,25 +135,31 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const int64_t high = team.wide_sum(s.n, [&](int64_t i) { return key(i) >> 26; });
     const int64_t low = team.wide_sum(s.n, [&](int64_t i) { return key(i) & (kHalf - 1); });
     value = (double(high) * double(kHalf) + double(low)) * unscale * sign;
-    if (!load_relaxed(&s.control->exact)) {
+    const bool exact = load_relaxed(&s.control->exact);
+    if (!exact) {
       double* const parts = reinterpret_cast<double*>(s.nearest);
       team.each(s.n, [&](int64_t i) {
         const int32_t j = load_relaxed(s.col4row + i);
         parts[i] = j >= 0 ? costs.real(i, j) : 0;
       });
       value = team.ordered_sum(s.n, parts);
+    }
+    if (!exact || late) {
+      double* const parts = reinterpret_cast<double*>(s.nearest);
       team.rows(s.n, [&](Lanes g, int64_t i) {
         const double x = p.has_row(i) ? row_gap(p, costs, g, i) : 0;
         if (g.lane == 0) parts[i] = x;
       });
-      gap = team.ordered_sum(s.n, parts) / RealPrices(p).shrink * (1 + 0x1p-30);
+      gap = team.ordered_sum(s.n, parts);
+      if (late) gap += gap_of_free_columns(team, p);
+      gap = gap / RealPrices(p).shrink * (1 + 0x1p-30);
     }
   }
   team.sync();
   team.leader([&] {
-    r.write(r.value, 0, optimal ? value : nan);
+    r.write(r.value, 0, proved ? value : nan);
     // A bound is rounded up.
-    r.write(r.gap, 0, optimal ? (r.wide || gap == 0 ? gap : gap * (1 + 0x1p-23) + 0x1p-149) : nan);
+    r.write(r.gap, 0, proved ? (r.wide || gap == 0 ? gap : gap * (1 + 0x1p-23) + 0x1p-149) : nan);
     *r.status = status;
     if (finished) s.control->stage = kDone;
   });

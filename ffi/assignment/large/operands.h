@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_LARGE_OPERANDS_H_
 #define JAXMATCH_LARGE_OPERANDS_H_
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -101,8 +102,9 @@ struct LargeOperands {
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
-  bool resumed;    // control and scratch come from an earlier step
-  int64_t budget;  // in steps
+  bool resumed;        // control and scratch come from an earlier step
+  int64_t budget;      // in steps
+  int64_t time_limit;  // of the call, in nanoseconds, or kNoDeadline
 
   Control* control_of(int64_t b) const {
     return reinterpret_cast<Control*>(control + b * kControlWords);
@@ -173,6 +175,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
     return wrong("the state must be int32");
   }
   const int64_t steps = given.integer("steps");
+  const double seconds = given.real("time_limit");
   LargeOperands o{given.named("method", kLargeMethods),
                   *batch,
                   points,
@@ -180,7 +183,8 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
                   static_cast<char*>(scratch->untyped_data()),
                   0,
                   given.operand("state") >= 0,
-                  steps > 0 ? steps : std::numeric_limits<int64_t>::max()};
+                  steps > 0 ? steps : std::numeric_limits<int64_t>::max(),
+                  seconds > 0 ? int64_t(std::min(seconds, 1e9) * 1e9) : kNoDeadline};
   if (given.failed()) return ffi::Unexpected(given.error());
   if (batch->batch == 0) return o;
   if (std::max(batch->n, batch->m) > kLongestSide) return wrong(too_long());

@@ -28,6 +28,7 @@ constexpr int kRowBits = 18;                      // of a row or a column, where
 constexpr int64_t kMostRows = int64_t{1} << kRowBits;
 constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
 constexpr uint64_t kNoParent = ~uint64_t{0};
+constexpr int64_t kNoDeadline = 0;  // as in the zeros from which a stepped solve begins
 
 // Slacks as doubles, and as labels.
 JAXMATCH_DEVICE inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
@@ -106,6 +107,7 @@ struct Control {
   int64_t epsilon = 0, last_epsilon = 0;  // of the auction: in the next scale, and in the last
   int64_t spare_step = 0, next_spare_step = 0;  // by which dummy rows lower spare_price in it
   double sum = 0;                               // result of ordered_sum()
+  int64_t deadline = kNoDeadline;               // on the clock of the team
 };
 
 // State of the grid barrier, behind the control words: see assignment/large/cuda/team.cuh.

@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_CPU_ARENA_H_
 #define JAXMATCH_CPU_ARENA_H_
 
+#include <stdlib.h>
+
 #include <cstddef>
 
 namespace jaxmatch {
@@ -12,6 +14,17 @@ struct Arena {
   char* base;
   size_t capacity;
   bool owned;  // false while it is the caller's stack buffer
+};
+
+// An arena that frees what it owns, also where a solve ends by an exception.
+struct ScopedArena : Arena {
+  ScopedArena() : Arena{nullptr, 0, false} {}
+  ScopedArena(char* buffer, size_t size) : Arena{buffer, size, false} {}
+  ~ScopedArena() {
+    if (owned) free(base);
+  }
+  ScopedArena(const ScopedArena&) = delete;
+  ScopedArena& operator=(const ScopedArena&) = delete;
 };
 
 }  // namespace jaxmatch

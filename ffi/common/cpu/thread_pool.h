@@ -16,6 +16,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "common/cpu/interrupt.h"
+
 namespace jaxmatch {
 
 // A scope with rounding to nearest, denormals kept, exceptions masked. XLA runs its threads with
@@ -46,7 +48,8 @@ class ExactFloats {
 // idle threads of `pool`. Tasks do not wait for each other: every thread takes the next range when
 // it is idle, and the caller waits only for ranges that a thread has begun. `item_ns` estimates the
 // time of one item. An exception of `work`, on any thread, is rethrown to the caller once all
-// threads have left `work`; ranges that no thread has begun by then are skipped.
+// threads have left `work`; ranges that no thread has begun by then are skipped. All threads poll
+// for the call that the calling thread belongs to, before each range and in `work`.
 //
 // A pool has num_threads(), and Schedule(f), which calls f on one of its threads or in place.
 template <class Pool, class Work>
@@ -57,8 +60,10 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work)
       std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kMinTaskNs / item_ns)));
   const int64_t ranges = (count + grain - 1) / grain;
   const int64_t helpers = std::min(threads, ranges) - 1;
+  InterruptScope* const scope = InterruptScope::current();
   if (helpers <= 0 || double(count) * item_ns < 2 * kMinTaskNs) {
     ExactFloats mode;
+    if (scope) scope->poll();
     work(int64_t{0}, count);
     return;
   }
@@ -74,11 +79,15 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work)
   };
   auto shared = std::make_shared<Shared>();
   // `work` is only used for a taken range, and this call does not return before that range is done.
-  auto run = [shared, count, grain, ranges, &work]() noexcept {
+  auto run = [shared, count, grain, ranges, scope, &work]() noexcept {
     ExactFloats mode;
+    InterruptibleThread polls(scope);
     for (int64_t k; (k = shared->next.fetch_add(1)) < ranges;) {
       try {
-        if (!shared->failed) work(k * grain, std::min(count, (k + 1) * grain));
+        if (!shared->failed) {
+          if (scope) scope->poll();
+          work(k * grain, std::min(count, (k + 1) * grain));
+        }
       } catch (...) {
         std::lock_guard<std::mutex> lock(shared->mutex);
         if (!shared->failed.exchange(true)) shared->thrown = std::current_exception();

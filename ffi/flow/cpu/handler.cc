@@ -1,6 +1,4 @@
 // The target jaxmatch_flow on the CPU: checks each network, solves it, writes flow and cut.
-#include "common/handler.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include <optional>
 
 #include "common/cpu/host_arena.h"
+#include "common/cpu/interruptible.h"
 #include "common/cpu/parallel_for.h"
 #include "common/cpu/thread_pool.h"
 #include "common/status.h"
@@ -144,5 +143,6 @@ ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_hea
 }  // namespace
 }  // namespace jaxmatch::flow
 
-JAXMATCH_HANDLER(jaxmatch_flow, jaxmatch::flow::Flow,
-                 JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());
+JAXMATCH_INTERRUPTIBLE_HANDLER(
+    jaxmatch_flow, jaxmatch::flow::Flow,
+    JAXMATCH_BIND_FLOW(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

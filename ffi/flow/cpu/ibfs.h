@@ -31,6 +31,7 @@ class Ibfs {
  public:
   Ibfs(const Residual<T>& g, HostArena& memory)
       : g_(g),
+        memory_(memory),
         level_(memory.take<int32_t>(g.n, 0)),
         parent_(memory.take<int32_t>(g.n)),
         current_(memory.take<int32_t>(g.n)),
@@ -70,6 +71,8 @@ class Ibfs {
   static constexpr int32_t kNone = -1, kRoot = -2;
   // A step along a path touches two arcs twice each, none of them near those of the previous step.
   static constexpr int64_t kStepScans = 4;
+  // Most orphans are reattached about once, and a single pass over them is then the fastest.
+  static constexpr int64_t kMostReattached = 4096, kReattachedPerOrphan = 16;
 
   struct Family {
     int32_t first_child, next, previous;  // of an orphan, `next` is the next orphan of its level
@@ -165,6 +168,7 @@ class Ibfs {
   bool scan(int32_t v, int32_t level) {
     const int32_t end = g_.end[v];
     scans_ += end - g_.begin[v];
+    poll_.after(8 + end - g_.begin[v]);
     for (int32_t a = g_.begin[v]; a < end; ++a) {
       FlowArc<T>& arc = g_.arcs[a];
       while (away<kSource>(arc) > 0) {
@@ -179,7 +183,9 @@ class Ibfs {
           enter_frontier<kSource>(w);
           break;
         }
+        const int64_t before = scans_;
         kSource ? augment(arc, v, w) : augment(g_.arcs[arc.reverse], w, v);
+        poll_.after(scans_ - before);
         if (scans_ > max_scans_) return false;
         if (level_[v] != level) return true;
       }
@@ -257,6 +263,7 @@ class Ibfs {
       if (towards<kSource>(arc) == 0) {
         leave_parent(v);
         make_orphan<kSource>(v);
+        ++new_orphans_;
       }
       v = up;
     }
@@ -275,8 +282,13 @@ class Ibfs {
   // Level by level: a node is reattached after all orphans nearer to the roots.
   template <bool kSource>
   void reattach_orphans() {
+    int64_t left = kMostReattached + kReattachedPerOrphan * new_orphans_;
     for (; first_orphan_ <= last_orphan_; ++first_orphan_) {
       while (orphans_[first_orphan_] >= 0) {
+        if (left-- == 0) {
+          reattach_at_once<kSource>();
+          break;
+        }
         const int32_t v = orphans_[first_orphan_];
         orphans_[first_orphan_] = family_[v].next;
         reattach<kSource>(v);
@@ -284,30 +296,40 @@ class Ibfs {
     }
     first_orphan_ = INT32_MAX;
     last_orphan_ = 0;
+    new_orphans_ = 0;
   }
 
+  // Takes a parent one level nearer to the roots, if there is one.
   template <bool kSource>
-  void reattach(int32_t v) {
-    const int32_t level = level_[v], above = level - kSign<kSource>;
-    const int32_t end = g_.end[v];
-    if (above != 0) {
-      for (int32_t a = current_[v]; a < end; ++a) {
-        const FlowArc<T>& arc = g_.arcs[a];
-        if (towards<kSource>(arc) == 0 || level_[arc.head] != above) continue;
-        scans_ += a - current_[v];
-        current_[v] = a;
-        adopt(v, a, arc.head);
-        return;
-      }
-      scans_ += end - current_[v];
+  bool stays(int32_t v) {
+    const int32_t above = level_[v] - kSign<kSource>, end = g_.end[v];
+    if (above == 0) return false;
+    for (int32_t a = current_[v]; a < end; ++a) {
+      const FlowArc<T>& arc = g_.arcs[a];
+      if (towards<kSource>(arc) == 0 || level_[arc.head] != above) continue;
+      scans_ += a - current_[v];
+      current_[v] = a;
+      adopt(v, a, arc.head);
+      return true;
     }
-
+    scans_ += end - current_[v];
+    return false;
+  }
+  template <bool kSource>
+  void orphan_children(int32_t v) {
     for (int32_t child = family_[v].first_child; child >= 0;) {
       const int32_t next = family_[child].next;
       make_orphan<kSource>(child);
       child = next;
     }
     family_[v].first_child = kNone;
+  }
+
+  template <bool kSource>
+  void reattach(int32_t v) {
+    const int32_t level = level_[v], end = g_.end[v];
+    if (stays<kSource>(v)) return;
+    orphan_children<kSource>(v);
 
     Trees& own = trees<kSource>();
     const int32_t deepest = own.depth + own.growing;
@@ -332,7 +354,82 @@ class Ibfs {
     if (nearest + 1 == deepest) enter_frontier<kSource>(v);
   }
 
+  // The same for all orphans together: a chain of n orphans would otherwise rise a level at a time,
+  // in n^2 steps (the three passes of Goldberg et al., ESA 2015). Those that find no parent at
+  // their level are freed, then each takes the nearest parent, by a breadth-first search from the
+  // nodes that are still in the trees. `current_` of a freed node is the level that it can take.
+  template <bool kSource>
+  void reattach_at_once() {
+    const int32_t deepest = trees<kSource>().depth + trees<kSource>().growing;
+    if (freed_ == nullptr) freed_ = memory_.take<int32_t>(g_.n);
+    int32_t freed = 0;
+    for (int32_t level = first_orphan_; level <= last_orphan_; ++level) {
+      while (orphans_[level] >= 0) {
+        const int32_t v = orphans_[level];
+        orphans_[level] = family_[v].next;
+        if (stays<kSource>(v)) continue;
+        orphan_children<kSource>(v);
+        level_[v] = 0;
+        freed_[freed++] = v;
+      }
+    }
+    for (int32_t i = 0; i < freed; ++i) find_level<kSource>(freed_[i], deepest);
+    for (int32_t level = 2; level <= deepest; ++level) {
+      while (orphans_[level] >= 0) place<kSource>(orphans_[level], level, deepest);
+    }
+  }
+
+  template <bool kSource>
+  void find_level(int32_t v, int32_t deepest) {
+    int32_t nearest = deepest;
+    for (int32_t a = g_.begin[v]; a < g_.end[v]; ++a) {
+      const FlowArc<T>& arc = g_.arcs[a];
+      const int32_t other = kSign<kSource> * level_[arc.head];
+      if (towards<kSource>(arc) == 0 || other <= 0 || other >= nearest) continue;
+      nearest = other;
+      parent_[v] = a;
+    }
+    scans_ += g_.end[v] - g_.begin[v];
+    current_[v] = nearest + 1;
+    if (nearest < deepest) list(v);
+  }
+  // Lists of freed nodes by level are linked both ways.
+  void list(int32_t v) {
+    int32_t& first = orphans_[current_[v]];
+    family_[v].previous = kNone;
+    family_[v].next = first;
+    if (first >= 0) family_[first].previous = v;
+    first = v;
+  }
+  void unlist(int32_t v) {
+    const Family f = family_[v];
+    if (f.next >= 0) family_[f.next].previous = f.previous;
+    (f.previous >= 0 ? family_[f.previous].next : orphans_[current_[v]]) = f.next;
+  }
+
+  // A residual arc away from a node that has been scanned leads into its trees, or to a node that
+  // has just been freed.
+  template <bool kSource>
+  void place(int32_t v, int32_t level, int32_t deepest) {
+    unlist(v);
+    level_[v] = kSign<kSource> * level;
+    current_[v] = g_.begin[v];
+    adopt(v, parent_[v], g_.arcs[parent_[v]].head);
+    if (level == deepest) return enter_frontier<kSource>(v);
+    scans_ += g_.end[v] - g_.begin[v];
+    for (int32_t a = g_.begin[v]; a < g_.end[v]; ++a) {
+      const FlowArc<T>& arc = g_.arcs[a];
+      const int32_t w = arc.head;
+      if (away<kSource>(arc) == 0 || level_[w] != 0 || current_[w] <= level + 1) continue;
+      if (current_[w] <= deepest) unlist(w);
+      parent_[w] = arc.reverse;
+      current_[w] = level + 1;
+      list(w);
+    }
+  }
+
   const Residual<T> g_;
+  HostArena& memory_;
   int32_t* level_;  // [n], 0 outside the trees
   // Read for nodes in trees only: untouched memory costs no time.
   int32_t* parent_;   // [n], the arc to the parent
@@ -340,9 +437,12 @@ class Ibfs {
   Family* family_;
   int32_t* orphans_;  // [n + 2], the first orphan of each level
   int32_t first_orphan_ = INT32_MAX, last_orphan_ = 0;
+  int64_t new_orphans_ = 0;   // of the path that has just been filled
+  int32_t* freed_ = nullptr;  // [n], taken at the first use
   Trees source_, sink_;
   bool grows_source_ = true;
   int64_t scans_ = 0, max_scans_ = 0, paths_ = 0;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::flow

@@ -47,13 +47,18 @@ class Pseudoflow {
 
   void run() {
     start();
-    for (int32_t root; (root = next_root()) >= 0;) merge_tree(root);
+    for (int32_t root; (root = next_root()) >= 0;) {
+      const int64_t before = work_;
+      merge_tree(root);
+      poll_.after(kWorkNs * (work_ - before));
+    }
     finish();
   }
   int64_t work() const { return work_; }
 
  private:
   static constexpr int32_t kNone = -1;
+  static constexpr int64_t kWorkNs = 10;  // about, if memory is slow
 
   // A usable arc, listed at its node: `way` is 2 * arc, plus one if it goes from head to tail.
   struct Fillable {
@@ -261,6 +266,7 @@ class Pseudoflow {
   Fillable* fillable_;
   int32_t highest_ = 0;
   int64_t work_ = 0;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::flow

@@ -47,6 +47,7 @@ class PushRelabel {
       const int32_t v = levels_[highest_].active;
       levels_[highest_].active = links_[v].next;
       discharge(v);
+      poll_.after(4 * (1 + int64_t(g_.end[v]) - g_.begin[v]));
       if (double(work_) > interval_) relabel_all();
     }
   }
@@ -182,6 +183,7 @@ class PushRelabel {
   int64_t work_ = 0;
   int32_t highest_ = -1;  // no active node has a higher label
   int32_t deepest_ = -1;  // no node has a higher label below n
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::flow

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "common/cpu/poll.h"
+
 namespace jaxmatch::flow {
 
 // An arc with the residual capacities of both directions: a search against the arcs does not load

@@ -66,6 +66,7 @@ class ExcessReturn {
     length_ = 0;
     enter(root);
     while (length_ > 0) {
+      poll_.after(4);
       const int32_t v = path_[length_ - 1];
       int32_t& a = current_[v];
       while (a < g_.end[v] && (incoming(a) <= 0 || state_[g_.arcs[a].head] == State::kDone)) ++a;
@@ -86,6 +87,7 @@ class ExcessReturn {
     int32_t begin = length_ - 1;
     T amount = incoming(current_[path_[begin]]);
     while (path_[begin] != first) amount = std::min(amount, incoming(current_[path_[--begin]]));
+    poll_.after(8 * int64_t(length_ - begin));
     // The search resumes at the first node whose arc has no flow left.
     int32_t kept = length_;
     for (int32_t i = length_ - 1; i >= begin; --i) {
@@ -115,6 +117,7 @@ class ExcessReturn {
   int32_t* path_ = nullptr;     // [n]
   int32_t* order_ = nullptr;    // [n], each node after all nodes that it returns flow to
   int32_t length_ = 0, ordered_ = 0;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::flow

@@ -1,7 +1,5 @@
 // The target jaxmatch_grid_cut on the CPU: checks each problem, converts it to integers and solves
 // it.
-#include "common/handler.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <new>
 #include <type_traits>
 
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "common/status.h"
 #include "grid_cut/cpu/convert.h"
@@ -167,5 +166,6 @@ ffi::Error GridCut(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBuffer s
 }  // namespace
 }  // namespace jaxmatch::grid_cut
 
-JAXMATCH_HANDLER(jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
-                 JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());
+JAXMATCH_INTERRUPTIBLE_HANDLER(
+    jaxmatch_grid_cut, jaxmatch::grid_cut::GridCut,
+    JAXMATCH_BIND_GRID_CUT(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

@@ -29,6 +29,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "common/cpu/poll.h"
 #include "grid_cut/operands.h"
 
 namespace jaxmatch::grid_cut {
@@ -238,6 +239,7 @@ class GridSearch {
     Forest& forest = forest_[kTree];
     const auto is_here = [&] { return tree(i) == kTree && label_[i] == forest.level; };
     if (!is_here()) return;  // the cell has moved since it was listed
+    poll_.after(4 * kArcs);
     for (int k = 0; k < kArcs; ++k) {
       if (!has_arc(i, k)) continue;
       const int64_t j = i + offset_[k];
@@ -261,6 +263,7 @@ class GridSearch {
   // Augments along the path from the root of `from` to the root of its neighbour in direction k,
   // and repairs the forests.
   void augment(int64_t from, int k) {
+    poll_.after(64);
     const int64_t to = from + offset_[k];
     int64_t d = residual(from, k), top = from, bottom = to;
     for (int p; (p = parent(top)) != kRoot; top += offset_[p]) {
@@ -306,6 +309,7 @@ class GridSearch {
   // cycle, and if the parent moves, this cell becomes an orphan again.
   template <Tree kTree>
   void adopt(int64_t i) {
+    poll_.after(4 * kArcs);
     Forest& forest = forest_[kTree];
     const int32_t old = label_[i];
     int32_t lowest = forest.level + 1;
@@ -344,6 +348,7 @@ class GridSearch {
   Forest forest_[3];  // indexed by Tree
   std::vector<int32_t> orphans_;
   uint64_t value_ = 0;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::grid_cut

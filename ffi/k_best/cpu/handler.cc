@@ -1,7 +1,7 @@
 // The target jaxmatch_k_best on CPU: solves the problems of a batch on several threads.
 #include <atomic>
-#include <cstdlib>
 
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "k_best/decode.h"
 
@@ -17,11 +17,10 @@ ffi::Error KBest(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRe
   const SolveKBest solve = pick_k_best_solver();
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t begin, int64_t end) {
-    Arena arena{nullptr, 0, false};
+    ScopedArena arena;
     for (int64_t b = begin; b < end; ++b) {
       if (!solve(problem_of(first, b), &arena)) out_of_memory = true;
     }
-    if (arena.owned) std::free(arena.base);
   };
   const double pairs = double(first.n) * double(first.m);
   for_each_range(pool, decoded->size, 1e3 + double(first.k) * pairs, solve_range);
@@ -33,6 +32,6 @@ ffi::Error KBest(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRe
 }  // namespace
 }  // namespace jaxmatch::k_best
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_k_best, jaxmatch::k_best::KBest,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

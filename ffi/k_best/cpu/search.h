@@ -23,11 +23,13 @@ struct Search {
   int32_t* settled;  // [cols]
   int32_t count = 0;
   int32_t* counts;
+  Poll poll{};
 
   // Extends paths by the pairs of row i: `base` plus the cost minus v. Returns the nearest column.
   template <bool kFirst>
   Least scan(int32_t i, int64_t base) {
     ++counts[kScans];
+    poll.after(c.stride);
     const int64_t* const cost = c.row(i);
     const Vector from_here = splat(i), offset = splat(base);
     Vector least = splat(kFar), at = splat(0), here = lane_numbers();

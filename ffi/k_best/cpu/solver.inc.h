@@ -13,6 +13,7 @@
 #include <immintrin.h>
 #endif
 
+#include "common/cpu/poll.h"
 #include "common/host_device.h"
 #include "k_best/cpu/problem.h"
 

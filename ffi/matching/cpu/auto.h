@@ -103,6 +103,7 @@ class AutoSearch {
       }
     }
     *work += std::min(scanned, bound);
+    poll_.after(8 * scanned);
     if (found < 0 && begin == end) return Outcome::kNoPath;
     for (int32_t k = 1; k < end; ++k) seen_.clear(s_.col4row[queue_[k]]);
     if (found < 0) return Outcome::kCut;
@@ -166,6 +167,7 @@ class AutoSearch {
         __builtin_prefetch(s_.col_ind + s_.row_ptr[queue_[begin + kAhead]]);
       }
       const int32_t i = queue_[begin], tree = tree_[begin];
+      poll_.after(32);
       if (path_end_[tree].col >= 0) continue;
       for (int32_t k = s_.row_ptr[i], last = s_.row_ptr[i + 1]; k < last; ++k) {
         const int32_t j = s_.col_ind[k];
@@ -195,6 +197,7 @@ class AutoSearch {
   int32_t* tree_ = nullptr;      // [n], the tree of each queued row
   int32_t num_free_ = 0;
   int32_t free_cols_ = 0;  // with edges
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::matching

@@ -93,8 +93,11 @@ class ParallelAutoSearch {
       if (budget.too_expensive(all_work, all_done)) progress->expensive.store(true, kRelaxed);
       work = done = 0;
     };
+    Poll poll;
     for (int64_t k = first; k < last && !progress->expensive.load(kRelaxed); ++k) {
+      const int64_t before = work;
       settled[k] = search(free_rows_[k], budget.bound(), &work);
+      poll.after(8 * (work - before));
       done += settled[k];
       if (work > budget.sample() / 64) report();
     }

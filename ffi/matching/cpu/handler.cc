@@ -1,7 +1,5 @@
 // The target jaxmatch_matching on the CPU: checks each graph, initialises, solves, writes the
 // cover.
-#include "common/handler.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <optional>
 
 #include "common/cpu/host_arena.h"
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "common/status.h"
 #include "matching/cpu/auto.h"
@@ -159,5 +158,6 @@ ffi::Error Matching(ffi::ThreadPool pool, Indices row_ptr, Indices col_ind, Indi
 }  // namespace
 }  // namespace jaxmatch::matching
 
-JAXMATCH_HANDLER(jaxmatch_matching, jaxmatch::matching::Matching,
-                 JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());
+JAXMATCH_INTERRUPTIBLE_HANDLER(
+    jaxmatch_matching, jaxmatch::matching::Matching,
+    JAXMATCH_BIND_MATCHING(xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>()).Attrs());

@@ -70,6 +70,7 @@ class HopcroftKarp {
           __builtin_prefetch(s_.col_ind + s_.row_ptr[queue_[begin + kAhead]]);
         }
         const int32_t i = queue_[begin];
+        poll_.after(8 + s_.row_ptr[i + 1] - s_.row_ptr[i]);
         for (int32_t k = s_.row_ptr[i], last = s_.row_ptr[i + 1]; k < last; ++k) {
           const int32_t j = s_.col_ind[k];
           if (seen_[j]) continue;
@@ -94,6 +95,7 @@ class HopcroftKarp {
     int32_t j = root;
     next_[j] = s_.col_ptr[j];
     while (true) {
+      poll_.after(32);
       const int32_t i = next_row(j, j == root ? level : level_above(s_.row4col[j]));
       if (i < 0) {
         if (j == root) return;
@@ -144,6 +146,7 @@ class HopcroftKarp {
   int32_t num_ends_ = 0;
   int32_t last_level_ = 0;
   bool more_ = false;  // true if there are rows beyond the last level
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::matching

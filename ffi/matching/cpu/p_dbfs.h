@@ -29,7 +29,8 @@ class PDbfs {
     do {
       taken_.next_phase();
       spread(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
-        for (int64_t k = first; k < last; ++k) search(free_rows_[k]);
+        Poll poll;
+        for (int64_t k = first; k < last; ++k) search(free_rows_[k], poll);
       });
       found = free_rows_.drop_matched();
       s_.cardinality += found;
@@ -40,10 +41,11 @@ class PDbfs {
  private:
   // The queue is a linked list through after_: each row is in the queue of the one search that owns
   // it.
-  void search(int32_t root) {
+  void search(int32_t root, Poll& poll) {
     int32_t tail = root;
     after_[root] = -1;
     for (int32_t i = root; i >= 0; i = after_[i]) {
+      poll.after(32 + s_.row_ptr[i + 1] - s_.row_ptr[i]);
       for (int32_t k = s_.row_ptr[i]; k < s_.row_ptr[i + 1]; ++k) {
         const int32_t j = s_.col_ind[k];
         if (!taken_.claim(j)) continue;

@@ -36,7 +36,8 @@ class PHopcroftKarp {
     while (find_levels(spread)) {
       taken_.next_phase();
       spread(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
-        for (int64_t k = first; k < last; ++k) dive(free_rows_[k]);
+        Poll poll;
+        for (int64_t k = first; k < last; ++k) dive(free_rows_[k], poll);
       });
       s_.cardinality += free_rows_.drop_matched();
     }
@@ -101,9 +102,10 @@ class PHopcroftKarp {
   }
 
   // Depth first from the free row `root` down the levels; augments if it reaches a free column.
-  void dive(int32_t root) {
+  void dive(int32_t root, Poll& poll) {
     int32_t i = root;
     while (true) {
+      poll.after(32);
       const int32_t j = next_column(i);
       if (j < 0) {
         if (i == root) return;

@@ -36,8 +36,9 @@ class PothenFan {
     do {
       taken_.next_phase();
       spread(free_rows_.count(), kSearchNs, [&](int64_t first, int64_t last) {
+        Poll poll;
         for (int64_t k = first; k < last; ++k) {
-          backwards ? search<true>(free_rows_[k]) : search<false>(free_rows_[k]);
+          backwards ? search<true>(free_rows_[k], poll) : search<false>(free_rows_[k], poll);
         }
       });
       found = free_rows_.drop_matched();
@@ -50,10 +51,11 @@ class PothenFan {
  private:
   // Depth first from the free row `root`; augments if it reaches a free column.
   template <bool kBackwards>
-  void search(int32_t root) {
+  void search(int32_t root, Poll& poll) {
     int32_t i = root;
     enter<kBackwards>(i);
     while (true) {
+      poll.after(32);
       int32_t j = free_column(i);
       if (j >= 0) {
         parent_[j] = i;

@@ -43,6 +43,7 @@ class PushRelabel {
         pushes = 0;
       }
       pushes += push(next_active());
+      poll_.after(64);
     }
     return {};
   }
@@ -124,6 +125,7 @@ class PushRelabel {
   int32_t* queue_;             // [m]
   int32_t* old_label_;         // [m]
   int32_t begin_ = 0, end_ = 0;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::matching

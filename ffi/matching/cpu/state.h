@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "common/cpu/host_arena.h"
+#include "common/cpu/poll.h"
 #include "matching/operands.h"
 
 namespace jaxmatch::matching {

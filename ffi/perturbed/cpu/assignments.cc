@@ -1,11 +1,11 @@
 // The targets jaxmatch_noise and jaxmatch_perturbed_assignment on CPU.
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
 #include "assignment/cpu/pick.h"
 #include "assignment/cpu/problem.h"
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "perturbed/cpu/noise_fill.h"
 #include "perturbed/operands.h"
@@ -131,7 +131,7 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
     const int64_t count = end - begin;
     const auto solve_range = [&](int64_t first, int64_t last) {
       alignas(64) char small[16 << 10];
-      Arena arena{small, sizeof small, false};
+      ScopedArena arena(small, sizeof small);
       const Scratch scratch(o);
       if (!scratch.is_there()) out_of_memory = true;
       for (int64_t k = first; k < last && !out_of_memory; ++k) {
@@ -141,7 +141,6 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
           out_of_memory = true;
         }
       }
-      if (arena.owned) std::free(arena.base);
     };
     for_each_range(pool, o.batch * count, 200 + (3 + kNoiseNs) * double(o.entries), solve_range);
   };
@@ -192,18 +191,18 @@ ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
 }  // namespace
 }  // namespace jaxmatch::perturbed
 
-JAXMATCH_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
-                 xla::ffi::Ffi::Bind()
-                     .Ctx<xla::ffi::ThreadPool>()
-                     .Arg<xla::ffi::Buffer<xla::ffi::U32>>()
-                     .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .RemainingArgs()
-                     .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
-                     .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
-                     .Attrs());
+JAXMATCH_INTERRUPTIBLE_HANDLER(jaxmatch_perturbed_assignment, jaxmatch::perturbed::Perturbed,
+                               xla::ffi::Ffi::Bind()
+                                   .Ctx<xla::ffi::ThreadPool>()
+                                   .Arg<xla::ffi::Buffer<xla::ffi::U32>>()
+                                   .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .RemainingArgs()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
+                                   .Ret<xla::ffi::Buffer<xla::ffi::S32>>()
+                                   .Attrs());
 
 JAXMATCH_HANDLER(jaxmatch_noise, jaxmatch::perturbed::MakeNoise,
                  xla::ffi::Ffi::Bind()

@@ -74,6 +74,7 @@ class Auction {
     head_ = head_ + 1 == waiting_.size() ? 0 : head_ + 1;
     --size_;
     ++s_.bids;
+    s_.poll.after(16 + s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)]);
     const Choice best = best_of(s_, i);
     if (best.edge == kFree) return;  // no edges
     const int32_t j = s_.c.edges[size_t(best.edge)].col, before = s_.row4col[size_t(j)];

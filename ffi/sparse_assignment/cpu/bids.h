@@ -54,6 +54,7 @@ inline std::vector<int32_t> hold_bids(MatchingState& s) {
       continue;
     }
     ++s.bids;
+    s.poll.after(16 + s.c.first[size_t(i) + 1] - s.c.first[size_t(i)]);
     Choice best = best_of(s, i);
     if (best.edge == kStays) {
       s.pair[size_t(i)] = kStays;

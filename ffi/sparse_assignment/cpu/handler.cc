@@ -1,4 +1,5 @@
 // The target jaxmatch_sparse_assignment on CPU: solves the problems of a batch on several threads.
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "sparse_assignment/cpu/solve.h"
 #include "sparse_assignment/decode.h"
@@ -44,6 +45,6 @@ ffi::Error SparseAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
 }  // namespace
 }  // namespace jaxmatch::sparse_assignment
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_sparse_assignment, jaxmatch::sparse_assignment::SparseAssignment,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

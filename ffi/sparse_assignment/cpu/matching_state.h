@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/cpu/poll.h"
 #include "sparse_assignment/cpu/canonical.h"
 
 namespace jaxmatch::sparse_assignment {
@@ -20,6 +21,7 @@ struct MatchingState {
   std::vector<int64_t> pair;     // [rows] an edge, kFree or kStays
   std::vector<int32_t> row4col;  // [cols] or kNone
   int64_t bids = 0, searches = 0;
+  Poll poll{};
 
   explicit MatchingState(const Canonical& c)
       : c(c),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "assignment/metric_names.h"
+#include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "sparse_assignment/cpu/near_pairs.h"
 #include "sparse_assignment/cpu/solve.h"
@@ -32,7 +33,9 @@ void solve_near(const PointPairs<T>& pairs, SparseProblem p) {
   Grid<T> grid(pairs);
   std::vector<int32_t> first{0}, cols;
   std::vector<T> costs;
+  Poll poll;
   for (int64_t i = 0; i < p.n; ++i) {
+    poll.after(1000 + 8 * (int64_t(cols.size()) - first.back()));
     if (pairs.has_row(i)) grid.pairs_of(i, &cols, &costs);
     if (cols.size() > JAXMATCH_LIMIT_MOST_GRAPH_EDGES) return write_failure(p, kOverflow);
     first.push_back(int32_t(cols.size()));
@@ -101,6 +104,6 @@ ffi::Error NearAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Re
 }  // namespace
 }  // namespace jaxmatch::sparse_assignment
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_near_assignment, jaxmatch::sparse_assignment::NearAssignment,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

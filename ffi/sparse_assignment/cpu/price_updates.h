@@ -82,6 +82,7 @@ class PriceUpdates {
   void each_edge(int32_t j, const F& f) {
     const int64_t last = first_[size_t(j) + 1];
     work_ += last - first_[size_t(j)];
+    s_.poll.after(4 * (last - first_[size_t(j)]));
     for (int64_t q = first_[size_t(j)]; q < last; ++q) f(edges_[size_t(q)]);
   }
 

@@ -62,7 +62,9 @@ class Search {
  private:
   template <class F>
   void each_edge(int32_t i, const F& f) {
-    work_ += s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)];
+    const int64_t edges = s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)];
+    work_ += edges;
+    s_.poll.after(4 * edges);
     for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) f(k);
   }
 

@@ -74,6 +74,7 @@ class TightPaths {
   template <class F>
   bool find_edge(Step& step, const F& fits) {
     const int64_t end = s_.c.first[size_t(step.row) + 1], u = s_.u[size_t(step.row)];
+    s_.poll.after(16);
     while (++step.edge < end) {
       ++work_;
       const Edge& e = s_.c.edges[size_t(step.edge)];

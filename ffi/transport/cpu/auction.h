@@ -30,6 +30,7 @@ struct Auction {
   int64_t bids, free_mass;
   bool warm;         // prices are given
   bool has_dummies;  // a row may hold most of the mass: no scale ends while much of it is free
+  Poll poll{};
 
   int32_t merge(int32_t a, int32_t b) {
     int32_t root = kNone, *at = &root;
@@ -146,6 +147,7 @@ struct Auction {
   // Returns false if the row has no allowed column, or no holding is left to write down.
   bool bid() {
     const int32_t i = ring[first];
+    poll.after(c.cols);
     const auto two = two_least(c, i);
     if (!(two.first < __builtin_inf()) || (unused == kNone && made == size)) return false;
     first = first + 1 == c.rows ? 0 : first + 1;

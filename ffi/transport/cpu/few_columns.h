@@ -31,6 +31,7 @@ struct ColumnPaths {
   int32_t made = 0, unused = kNone, blocks_made = 0, unused_block = kNone;
   int32_t hole_block = kNone, hole_slot = 0;
   int64_t paths = 0;
+  Poll poll{};
 
   // --- Costs in whole units.
 
@@ -329,6 +330,7 @@ struct ColumnPaths {
     for (int32_t j = 0; j < c.cols; ++j) compute_lengths(j);
     const int64_t most = paths + 16 * int64_t(c.rows) + 1024;
     for (int64_t left = excess(); left > 0; ++paths) {
+      poll.after(int64_t(c.cols) * c.cols);
       const int32_t end = nearest();
       if (end == kNone || paths == most || made + c.cols > m.most_parts) return false;
       if (!augment(end)) return false;

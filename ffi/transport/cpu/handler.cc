@@ -1,4 +1,5 @@
 // The target jaxmatch_transport on CPU: solves the problems of a batch on several threads.
+#include "common/cpu/interruptible.h"
 #include "transport/cpu/solve_batch.h"
 
 namespace jaxmatch::transport {
@@ -16,6 +17,6 @@ ffi::Error Transport(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remaini
 }  // namespace
 }  // namespace jaxmatch::transport
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_transport, jaxmatch::transport::Transport,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

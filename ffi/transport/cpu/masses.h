@@ -129,7 +129,7 @@ inline Status read_masses(const TransportProblem& p, Masses* out) {
     return kOptimal;
   }
   const int lowest = ilogb(most) + 1 - kTotalBits;
-  out->unit = ldexp(1, lowest < -1022 ? -1022 : lowest);
+  out->unit = ldexp(1, lowest < -1074 ? -1074 : lowest);
   out->total =
       round_masses(p.supply, p.mass_dtype, p.row_mask, n, out->unit, out->row, &out->rounded);
   const int64_t total =

@@ -1,5 +1,6 @@
 // The target jaxmatch_transport_points on CPU: costs are distances between points, without a
 // matrix.
+#include "common/cpu/interruptible.h"
 #include "transport/cpu/solve_batch.h"
 
 namespace jaxmatch::transport {
@@ -18,6 +19,6 @@ ffi::Error TransportPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::R
 }  // namespace
 }  // namespace jaxmatch::transport
 
-JAXMATCH_HANDLER(
+JAXMATCH_INTERRUPTIBLE_HANDLER(
     jaxmatch_transport_points, jaxmatch::transport::TransportPoints,
     xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());

@@ -8,6 +8,7 @@ struct Simplex {
   Basis<C>& b;
   const C& c;
   int64_t pivots = 0;
+  Poll poll{};
 
   int64_t reduced(int32_t i, int32_t col) const {
     return c.units(i, col) - b.price[i] - b.price[c.rows + col];
@@ -115,6 +116,7 @@ struct Simplex {
     for (int32_t i = 0, clean = 0; clean < c.rows;) {
       Entering entering;
       for (int32_t k = 0; clean < c.rows && (k < kRowsAtOnce || entering.row == kNone); ++k) {
+        poll.after(c.cols);
         price(i, entering);
         i = i + 1 == c.rows ? 0 : i + 1;
         ++clean;

@@ -3,7 +3,6 @@
 #define JAXMATCH_TRANSPORT_CPU_SOLVE_BATCH_H_
 
 #include <atomic>
-#include <cstdlib>
 
 #include "common/cpu/thread_pool.h"
 #include "transport/decode.h"
@@ -16,11 +15,10 @@ inline ffi::Error solve_batch(ffi::ThreadPool& pool, const Attributes& given, co
   const SolveTransport solve = pick_transport_solver();
   std::atomic<bool> out_of_memory{false};
   const auto solve_range = [&](int64_t first, int64_t last) {
-    Arena arena{nullptr, 0, false};
+    ScopedArena arena;
     for (int64_t b = first; b < last; ++b) {
       if (!solve(problem_of(batch.first, b), &arena)) out_of_memory = true;
     }
-    if (arena.owned) std::free(arena.base);
   };
   for_each_range(pool, batch.size, 1e4 + nanoseconds, solve_range);
   if (!out_of_memory) return ffi::Error::Success();

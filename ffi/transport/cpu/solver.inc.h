@@ -14,6 +14,7 @@
 #endif
 
 #include "assignment/cpu/problem.h"
+#include "common/cpu/poll.h"
 #include "common/host_device.h"
 #include "transport/cpu/problem.h"
 
@@ -129,6 +130,7 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
   gap *= 1 + 0x1p-50;
+  if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_inff());
   }

@@ -200,6 +200,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
     if (!whole) gap += double(masses.total) * masses.unit / fabs(t.c.scale);
     if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
     gap *= 1 + 0x1p-50;
+    if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
     if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
       gap = nextafterf(float(gap), __builtin_huge_valf());
     }

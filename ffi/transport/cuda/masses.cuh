@@ -104,7 +104,7 @@ struct MassReader {
       if (moved > 0) out.status = kUnbalanced;
       team.sync();
     } else {
-      if (!is_integer()) out.unit = ldexp(1.0, max(ilogb(sum) + 1 - kTotalBits, -1022));
+      if (!is_integer()) out.unit = ldexp(1.0, max(ilogb(sum) + 1 - kTotalBits, -1074));
       const int64_t rows = read(row, out.unit, out.rounded),
                     cols = read(col, out.unit, out.rounded);
       out.status = p.moved ? fill_dummies(rows, cols, out) : balance(rows, cols, out);

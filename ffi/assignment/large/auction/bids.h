@@ -11,6 +11,7 @@
 #include "assignment/large/begin.h"
 #include "assignment/large/core/bids.h"
 #include "assignment/large/row_minima.h"
+#include "assignment/large/stop.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -200,7 +201,7 @@ JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t
   const int64_t most = done.rounds + kRoundsPerRow * rows;
   BidWindow window(p.s.m);
   int turn = 0;
-  for (; done.rounds < most && !load_relaxed(&c.too_wide); ++done.rounds) {
+  for (; done.rounds < most && !load_relaxed(&c.too_wide) && !is_late(team, p.s); ++done.rounds) {
     if (window.widens(count)) {
       turn ^= 1;
       count = list_window(team, p, turn, window);

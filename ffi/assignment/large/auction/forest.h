@@ -6,6 +6,7 @@
 #include "assignment/large/auction/relax.h"
 #include "assignment/large/begin.h"
 #include "assignment/large/row_minima.h"
+#include "assignment/large/stop.h"
 #include "common/status.h"
 
 namespace jaxmatch::assignment::large {
@@ -84,7 +85,7 @@ JAXMATCH_DEVICE void find_spare_parent(Team& team, const LargeState& s) {
   team.sync();
 }
 
-// Sets label and parent of every column. Returns the number of rounds.
+// Sets label and parent of every column. Returns the number of rounds, or -1 if the time is up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_distances(Team& team, const LargeProblem<T>& p, int64_t count) {
   const LargeState& s = p.s;
@@ -92,6 +93,7 @@ JAXMATCH_DEVICE int64_t find_distances(Team& team, const LargeProblem<T>& p, int
   const bool spares = has_spares(*s.control);
   int64_t rounds = 0;
   for (int turn = 0; count > 0; turn ^= 1, ++rounds) {
+    if (is_late(team, s)) return -1;
     team.leader([&] { store_relaxed(lengths + !turn, 0); });
     relax_rows(
         team, p, s.frontier + turn * s.n, count, s.label,

@@ -6,6 +6,7 @@
 #include "assignment/large/auction/relax.h"
 #include "assignment/large/begin.h"
 #include "assignment/large/row_minima.h"
+#include "assignment/large/stop.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -30,7 +31,10 @@ JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t
   });
   // Prices are the labels: v_j falls to the least C_ij - u_i, and the u of its row rises as much.
   int turn = 0;
-  for (int round = 0; count > 0 && round < kMostRefineRounds; ++round, ++rounds, turn ^= 1) {
+  const auto goes_on = [&](int round) {
+    return count > 0 && round < kMostRefineRounds && !is_late(team, s);
+  };
+  for (int round = 0; goes_on(round); ++round, ++rounds, turn ^= 1) {
     team.leader([&] { store_relaxed(lengths + !turn, 0); });
     relax_rows(
         team, p, s.frontier + turn * s.n, count, s.v,

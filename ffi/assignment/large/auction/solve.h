@@ -107,6 +107,7 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   const int64_t roots = list_roots(team, p);
   if (roots == 0) return kCheckClamped;
   const int64_t rounds = roots > 0 ? find_distances(team, p, roots) : 0;
+  if (rounds < 0) return kAugment;
   const int64_t paths = roots > 0 ? augment_forest(team, p) : 0;
   team.leader([&] {
     if (paths == 0) c.status = kInfeasible;

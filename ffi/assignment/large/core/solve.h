@@ -19,6 +19,7 @@
 #include "assignment/large/core/paths.h"
 #include "assignment/large/core/price.h"
 #include "assignment/large/finish.h"
+#include "assignment/large/stop.h"
 #include "common/status.h"
 
 namespace jaxmatch::assignment::large {
@@ -180,7 +181,7 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   ArcForm gathered;
   for (; next == kAugment; ++steps, --budget) {
     if (free_rows == 0) next = stale ? kPrice : kCheckClamped;
-    if (next != kAugment || budget == 0) break;
+    if (next != kAugment || budget == 0 || is_late(team, s)) break;
     Search search{progress.tight, spares, 0};
     if (search.tight || !progress.split) {
       for (int64_t hops = 2 * s.n; hops > 0; hops >>= 1) ++search.hop_bits;
@@ -316,8 +317,8 @@ JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, co
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage, until the problem is solved or the budget of
-// steps is spent.
+// Runs `run_stage`, which returns the next stage, until the problem is solved, the budget of steps
+// is spent, or the time is up.
 template <class Team, class T, class RunStage>
 JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
                                 RunStage run_stage) {
@@ -357,6 +358,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
     stage = next;
     team.sync();
     read_quantizer();
+    if (stage > kSelect && stage < kFinish && is_late(team, p.s)) return stop_early(team, p);
   }
 }
 

@@ -9,9 +9,10 @@
 namespace jaxmatch::assignment::large {
 
 template <class T>
-void solve_problem(PoolTeam& team, const LargeOperands& o, int64_t b) {
+void solve_problem(PoolTeam& team, const LargeOperands& o, int64_t b, int64_t deadline) {
   auto p = o.problem<T>(b);
   if (!o.resumed) *p.s.control = Control{};
+  p.s.control->deadline = deadline;
   orient(team, p);
   solve_large(team, p, o.method, o.budget);
   write_results(team, p, results_of(o.batch, b));
@@ -19,10 +20,10 @@ void solve_problem(PoolTeam& team, const LargeOperands& o, int64_t b) {
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_INSTANCE(T)                                                \
-  namespace jaxmatch::assignment::large {                                   \
-  template void solve_problem<T>(PoolTeam&, const LargeOperands&, int64_t); \
-  }                                                                         \
+#define JAXMATCH_INSTANCE(T)                                                         \
+  namespace jaxmatch::assignment::large {                                            \
+  template void solve_problem<T>(PoolTeam&, const LargeOperands&, int64_t, int64_t); \
+  }                                                                                  \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_LARGE_CPU_SOLVE_H_

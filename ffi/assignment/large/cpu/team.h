@@ -12,6 +12,7 @@
 
 #include "assignment/large/core/search.h"
 #include "common/compensated_sum.h"
+#include "common/cpu/poll.h"
 #include "common/cpu/thread_pool.h"
 #include "common/handler.h"
 
@@ -151,6 +152,7 @@ class PoolTeam {
       } else if (queue_.empty()) {
         return 1;
       } else {
+        poll_.after(200);
         const int64_t i = queue_.top().row;
         queue_.pop();
         const int64_t label = check(memos[i], poll(memos[i]));
@@ -248,6 +250,7 @@ class PoolTeam {
 
   ffi::ThreadPool* pool_;
   std::priority_queue<QueueEntry> queue_;
+  Poll poll_;
 };
 
 }  // namespace jaxmatch::assignment::large

@@ -9,16 +9,24 @@
 namespace jaxmatch::assignment::large {
 
 // One kernel for the methods with candidate sets, and one for both Hungarian methods. `variant`:
-// begin with an auction, or the tree variant.
+// begin with an auction, or the tree variant. The time limit begins with the first problem of the
+// batch, of which `first` is the control.
 template <class T, bool kHasCore>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_large_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,
-                            int64_t budget, bool variant, ArcCacheSize cache_size) {
+                            int64_t budget, bool variant, ArcCacheSize cache_size,
+                            int64_t time_limit, const Control* first) {
   GridTeam team(p.s.control, cache_size);
-  if (!resumed) {
-    team.leader([&] { *p.s.control = Control{}; });
-    team.sync();
-  }
+  team.leader([&] {
+    Control& c = *p.s.control;
+    if (!resumed) c = Control{};
+    if (time_limit == kNoDeadline) {
+      c.deadline = kNoDeadline;
+    } else {
+      c.deadline = first == &c ? team.now() + time_limit : first->deadline;
+    }
+  });
+  team.sync();
   orient(team, p);
   if constexpr (kHasCore) {
     solve_core(team, p, variant, budget);
@@ -37,9 +45,10 @@ ffi::Error launch_problem(cudaStream_t stream, const LargeOperands& o, int64_t b
   bool resumed = o.resumed,
        variant = o.method == LargeMethod::kAuction || o.method == LargeMethod::kTree;
   const bool core = has_core(o.method);
-  int64_t budget = o.budget;
+  int64_t budget = o.budget, time_limit = o.time_limit;
   ArcCacheSize cache_size;
-  void* arguments[] = {&p, &results, &resumed, &budget, &variant, &cache_size};
+  const Control* first = o.control_of(0);
+  void* arguments[] = {&p, &results, &resumed, &budget, &variant, &cache_size, &time_limit, &first};
   return launch_grid(stream,
                      core ? reinterpret_cast<const void*>(assignment_large_kernel<T, true>)
                           : reinterpret_cast<const void*>(assignment_large_kernel<T, false>),

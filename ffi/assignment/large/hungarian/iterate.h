@@ -4,6 +4,7 @@
 #define JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 
 #include "assignment/large/hungarian/steps.h"
+#include "assignment/large/stop.h"
 #include "common/status.h"
 
 namespace jaxmatch::assignment::large {
@@ -32,7 +33,8 @@ JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tre
   int64_t count = check_optimality(team, p);
   Iteration result{count, kAugment};
   if (count == 0) result.next = kCheckClamped;
-  for (int64_t level = 0; result.next == kAugment; ++level, ++result.levels) {
+  const auto goes_on = [&] { return result.next == kAugment && !is_late(team, s); };
+  for (int64_t level = 0; goes_on(); ++level, ++result.levels) {
     team.leader([&] {
       s.control->reach = kFar;
       if (level == 0) s.control->ends = 0;

@@ -1,0 +1,66 @@
+// Native calls that Ctrl-C ends.
+//
+// While a program waits for a native call, Python's own handler of SIGINT only sets a flag, which
+// the interpreter reads after the call. So a call that lasts longer than kPatience puts a handler
+// in front of it, which counts signals and passes them on. Solvers poll (common/cpu/poll.h): once
+// there is a new signal, and Python would raise KeyboardInterrupt for it, the call ends within
+// milliseconds.
+#ifndef JAXMATCH_CPU_INTERRUPT_H_
+#define JAXMATCH_CPU_INTERRUPT_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "common/cpu/poll.h"
+
+namespace jaxmatch {
+
+// The scope of one call. Threads that help with the call point at it (InterruptibleThread).
+class InterruptScope {
+ public:
+  // `run`: a number that XLA gives each execution of a program; 0 outside of one. Once a call was
+  // interrupted, all further calls of the same execution are.
+  explicit InterruptScope(int64_t run);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  // Throws Interrupted.
+  void poll();
+
+  // The scope of this thread, or null.
+  static InterruptScope*& current() {
+    static thread_local InterruptScope* scope = nullptr;
+    return scope;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kPatience{5};
+
+  void watch();
+
+  const int64_t run_;
+  const Clock::time_point begun_ = Clock::now();
+  std::atomic<uint32_t> seen_;  // signals
+  std::atomic<bool> interrupted_, watches_{false};
+};
+
+// Within this scope the thread polls for the call `scope`, which may be null: then for none.
+class InterruptibleThread {
+ public:
+  explicit InterruptibleThread(InterruptScope* scope) : before_(InterruptScope::current()) {
+    InterruptScope::current() = scope;
+  }
+  ~InterruptibleThread() { InterruptScope::current() = before_; }
+  InterruptibleThread(const InterruptibleThread&) = delete;
+  InterruptibleThread& operator=(const InterruptibleThread&) = delete;
+
+ private:
+  InterruptScope* const before_;
+};
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_CPU_INTERRUPT_H_

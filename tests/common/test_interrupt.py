@@ -1,0 +1,44 @@
+"""Ctrl-C ends a native solve on the CPU."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jaxmatch as jm
+from jaxmatch._ffi.libraries import has_cpu_library
+
+
+PROGRAM = Path(__file__).parent / "programs/interrupted.py"
+
+# Alone it takes a few milliseconds; other tests run at the same time.
+_MOST_MS = 1500
+
+
+@pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")
+def test_each_solver():
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+    ends = dict(re.findall(r"^(.*): (.*), \S+ ms$", done.stdout, re.M))
+    times = {name: float(ms) for name, ms in re.findall(r"^(.*): .*, (\S+) ms$", done.stdout, re.M)}
+    assert ends.pop("own handler") == ends.pop("afterwards") == "status 0"
+    del times["own handler"]
+    assert len(ends) >= 14
+    assert {*ends.values()} == {"interrupted"}
+    assert max(times.values()) < _MOST_MS, times
+
+
+def test_what_an_interrupted_call_fills_in():
+    status = jm.Status(-1)
+    assert status == jm.Status.INTERRUPTED and str(status) == "INTERRUPTED"
+    assert "Ctrl-C" in status.advice
