@@ -52,6 +52,30 @@ inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, A
   return *buffer;
 }
 
+// Records the first array whose size is not that of `batch` problems with n rows and m columns. The
+// costs have another if they are points, or a shard.
+inline void expect_sizes(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given,
+                         int64_t batch, int64_t n, int64_t m) {
+  const auto operand = [&](const char* name, int64_t each) {
+    given.expect_size(name, optional_operand(args, given, name, std::nullopt), batch * each);
+  };
+  const auto result = [&](const char* name, size_t at, int64_t each) {
+    given.expect_size(name, result_at(rets, at), batch * each);
+  };
+  operand("row_mask", n);
+  operand("col_mask", m);
+  operand("unmatched_cost", n);
+  operand("col_dual", m);
+  result("col4row", kCol4Row, n);
+  result("row4col", kRow4Col, m);
+  result("value", kValue, 1);
+  result("row_dual", kRowDual, n);
+  result("col_dual", kColDual, m);
+  result("gap", kGap, 1);
+  result("status", kStatus, 1);
+}
+
+// The caller checks sizes by expect_sizes().
 inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs args,
                                                           ffi::RemainingRets rets,
                                                           Attributes& given) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -142,6 +143,19 @@ class Attributes {
       if (present == name) found = at;
     });
     return found;
+  }
+
+  // Records an error unless the array `name` has `count` entries.
+  template <class Buffer>
+  void expect_size(std::string_view name, const Buffer& array, int64_t count) {
+    const int64_t found = int64_t(array.element_count());
+    if (found == count) return;
+    fail("the array " + std::string(name) + " has " + std::to_string(found) +
+         " entries where the others ask for " + std::to_string(count));
+  }
+  template <class Buffer>
+  void expect_size(std::string_view name, const std::optional<Buffer>& array, int64_t count) {
+    if (array) expect_size(name, *array, count);
   }
 
   // Records an error of the call, if it is the first.

@@ -80,8 +80,23 @@ inline ffi::ErrorOr<Batch> decode_k_best(ffi::RemainingArgs args, ffi::Remaining
   p.gap = result(kGap);
   p.status = indices(kStatusAt);
   p.counts = indices(kCounts);
+  const int64_t batch = batch_size(dimensions, 2);
+  given.expect_size("row_mask", row_mask, batch * p.n);
+  given.expect_size("col_mask", col_mask, batch * p.m);
+  const auto expect = [&](const char* name, size_t at, int64_t each) {
+    given.expect_size(name, result_at(rets, at), batch * each);
+  };
+  expect("col4row", kCol4Row, p.k * p.n);
+  expect("row4col", kRow4Col, p.k * p.m);
+  expect("value", kValue, p.k);
+  expect("found", kFound, 1);
+  expect("row_dual", kRowDual, p.n);
+  expect("col_dual", kColDual, p.m);
+  expect("gap", kGap, 1);
+  expect("status", kStatusAt, 1);
+  expect("counts", kCounts, kNumCounts);
   if (given.failed()) return ffi::Unexpected(given.error());
-  return Batch{batch_size(dimensions, 2), p};
+  return Batch{batch, p};
 }
 
 }  // namespace jaxmatch::k_best

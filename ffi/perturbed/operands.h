@@ -73,15 +73,18 @@ inline ffi::ErrorOr<PerturbedOperands> decode_perturbed(
   o.col4row = col4row->typed_data();
   o.value = value->typed_data();
   o.status = status->typed_data();
-  if (o.m < 0 || o.n > INT32_MAX - 64 || o.width > INT32_MAX - 64 ||
-      int64_t(strength.element_count()) != o.batch ||
-      int64_t(stream.element_count()) != 4 * o.batch ||
-      (row_mask && int64_t(row_mask->element_count()) != o.batch * o.n) ||
-      (col_mask && int64_t(col_mask->element_count()) != o.batch * o.m) ||
-      int64_t(status->element_count()) != o.batch * o.samples) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument(
-        "jaxmatch_perturbed_assignment: shapes do not belong together"));
+  if (o.m < 0 || o.n > INT32_MAX - 64 || o.width > INT32_MAX - 64) {
+    given.fail("a side that is negative, or of 2^31 or more");
   }
+  given.expect_size("stream", stream, 4 * o.batch);
+  given.expect_size("strength", strength, o.batch);
+  given.expect_size("row_mask", row_mask, o.batch * o.n);
+  given.expect_size("col_mask", col_mask, o.batch * o.m);
+  given.expect_size("total", *total, o.batch * o.entries);
+  given.expect_size("col4row", *col4row, o.batch * o.samples * o.n);
+  given.expect_size("value", *value, o.batch * o.samples);
+  given.expect_size("status", *status, o.batch * o.samples);
+  if (given.failed()) return ffi::Unexpected(given.error());
   return o;
 }
 

@@ -69,14 +69,24 @@ inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::Remainin
   };
   const std::optional<Dtype> of_rows = price_dtype(unmatched), of_cols = price_dtype(unmatched_col);
   if (!of_rows || !of_cols) return wrong("unmatched costs of an unsupported dtype");
-  const auto holds = [&](const auto& buffer, int64_t each) {
-    return !buffer || int64_t(buffer->element_count()) == size * each;
+  const auto expect = [&](const char* name, size_t at, int64_t each) {
+    given.expect_size(name, result_at(rets, at), size * each);
   };
-  if (!holds(row_mask, n) || !holds(unmatched, n) || !holds(col_mask, m) ||
-      !holds(unmatched_col, m) || !holds(start, m) || !holds(result_at(rets, kCol4Row), n) ||
-      !holds(result_at(rets, kRow4Col), m)) {
-    return wrong("sizes that do not go together");
-  }
+  given.expect_size("row_mask", row_mask, size * n);
+  given.expect_size("col_mask", col_mask, size * m);
+  given.expect_size("unmatched_cost", unmatched, size * n);
+  given.expect_size("unmatched_col_cost", unmatched_col, size * m);
+  given.expect_size("col_dual", start, size * m);
+  expect("col4row", kCol4Row, n);
+  expect("row4col", kRow4Col, m);
+  expect("edge", kEdge, n);
+  expect("value", kValue, 1);
+  expect("row_dual", kRowDual, n);
+  expect("col_dual", kColDual, m);
+  expect("gap", kGap, 1);
+  expect("status", kStatusAt, 1);
+  expect("counts", kCounts, 2);
+  if (given.failed()) return ffi::Unexpected(given.error());
   const auto data = [](const auto& buffer) -> void* {
     return buffer ? buffer->untyped_data() : nullptr;
   };
@@ -117,7 +127,7 @@ inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::Remaining
   if (row_ptr->element_type() != ffi::S32 || col_ind->element_type() != ffi::S32 ||
       row_ptr->dimensions().size() < 1 || col_ind->dimensions().size() < 1 ||
       cost->dimensions().size() < 1 || last(*row_ptr) < 1 || last(*col_ind) != last(*cost) ||
-      rets.size() < kNumResults) {
+      rets.size() < kNumResults || assignment::result_at(rets, kRow4Col)->dimensions().size() < 1) {
     return wrong("the graph and its costs do not go together");
   }
   const int64_t n = last(*row_ptr) - 1, m = last(*assignment::result_at(rets, kRow4Col));

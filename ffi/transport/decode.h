@@ -80,6 +80,25 @@ inline ffi::ErrorOr<Batch> decode_masses(ffi::RemainingArgs args, ffi::Remaining
   p.gap = result(kGap);
   p.status = static_cast<int32_t*>(result(kStatusAt));
   p.counts = static_cast<int32_t*>(result(kCounts));
+  const int64_t entries = p.n + p.m > 0 ? p.n + p.m - 1 : 0;
+  const auto expect = [&](const char* name, size_t at, int64_t each) {
+    given.expect_size(name, result_at(rets, at), batch * each);
+  };
+  given.expect_size("supply", *supply, batch * p.n);
+  given.expect_size("demand", *demand, batch * p.m);
+  given.expect_size("row_mask", row_mask, batch * p.n);
+  given.expect_size("col_mask", col_mask, batch * p.m);
+  given.expect_size("moved", moved, batch);
+  given.expect_size("col_dual", start, batch * p.m);
+  expect("rows", kRows, entries);
+  expect("cols", kCols, entries);
+  expect("mass", kMass, entries);
+  expect("value", kValue, 1);
+  expect("row_dual", kRowDual, p.n);
+  expect("col_dual", kColDual, p.m);
+  expect("gap", kGap, 1);
+  expect("status", kStatusAt, 1);
+  expect("counts", kCounts, 2);
   if (given.failed()) return ffi::Unexpected(given.error());
   return Batch{batch, p};
 }
@@ -133,12 +152,6 @@ inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi:
   };
   if (!holds(y, p.dims * m) || !holds(last_row, p.m) || !holds(last_col, n)) {
     return wrong("points that do not go together");
-  }
-  const auto supply = args.get<ffi::AnyBuffer>(1), demand = args.get<ffi::AnyBuffer>(2);
-  if (!supply.has_value() || !demand.has_value() ||
-      int64_t(supply->element_count()) != batch * p.n ||
-      int64_t(demand->element_count()) != batch * p.m) {
-    return wrong("masses that do not go with the points");
   }
   p.cost_dtype = *dtype_of(type);
   p.row_points = x->untyped_data();

@@ -27,13 +27,11 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
                    others->dimensions().size() >= 2 &&
                    (o.cost_dtype == Dtype::kF32 || o.cost_dtype == Dtype::kF64);
   const int64_t dims = o.n, n = o.m, m = fit ? others->dimensions().back() : 0;
-  const auto holds = [&](size_t at, int64_t count) {
-    return int64_t(result_at(rets, at)->element_count()) == count;
-  };
-  if (!fit || int64_t(others->element_count()) != o.batch * dims * m ||
-      !holds(kCol4Row, o.batch * n) || !holds(kRow4Col, o.batch * m) || m > INT32_MAX - 64) {
+  if (!fit || int64_t(others->element_count()) != o.batch * dims * m || m > INT32_MAX - 64) {
     return given.error("points that do not go together");
   }
+  expect_sizes(args, rets, given, o.batch, n, m);
+  if (given.failed()) return given.error();
   const char* const row_points = static_cast<const char*>(o.cost);
   const char* const col_points = static_cast<const char*>(others->untyped_data());
   const int64_t coordinate = size_of(o.cost_dtype);

@@ -90,6 +90,8 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remaini
   Attributes given("jaxmatch_assignment", attributes);
   const auto decoded = decode_assignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
+  expect_sizes(args, rets, given, decoded->batch, decoded->n, decoded->m);
+  if (given.failed()) return given.error();
   const auto workspace = result_at(rets, kNumResults);
   if (!workspace) return given.error("a result for the workspace is missing");
   AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false, nullptr, false};

@@ -166,12 +166,9 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
     }
     batch->n = batch->m;
     batch->m = dims.back();
-    if (int64_t(others->element_count()) != batch->batch * points.dims * batch->m ||
-        int64_t(result_at(rets, kCol4Row)->element_count()) != batch->batch * batch->n ||
-        int64_t(result_at(rets, kRow4Col)->element_count()) != batch->batch * batch->m) {
-      return wrong("two sets of points that do not go together");
-    }
+    given.expect_size("col_points", *others, batch->batch * points.dims * batch->m);
   }
+  expect_sizes(args, rets, given, batch->batch, batch->n, batch->m);
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
   if (!control || !scratch) return wrong("results for the state are missing");
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {

@@ -41,7 +41,7 @@ void add_samples(const JvpOperands& o, int64_t b, int64_t first, int64_t last, f
         needs_scores_along ? o.by_solutions * loops.dot(scores, tangent, o.entries) : 0;
     float of_solution = 0;
     for (int64_t i = 0; i < o.n; ++i) {
-      if (col4row[i] < 0) continue;
+      if (uint32_t(col4row[i]) >= uint32_t(o.width)) continue;
       of_solution += tangent[i * o.width + col4row[i]];
       sum[i * o.width + col4row[i]] += of_scores;
     }

@@ -160,10 +160,8 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   o.reduction_out = static_cast<int64_t*>(reduction->untyped_data());
   if (given.failed()) return ffi::Unexpected(given.error());
   Sharded<float> measured;
-  const auto count = [&](size_t at) { return int64_t(result_at(rets, at)->element_count()); };
-  if (count(kCol4Row) != o.whole.n || count(kRow4Col) != o.whole.m) {
-    return fail("sides that make no sense");
-  }
+  expect_sizes(args, rets, given, 1, o.whole.n, o.whole.m);
+  if (given.failed()) return ffi::Unexpected(given.error());
   if (!o.me || !o.reduction_in || (core_bytes > 0 && !o.gathered.cores) || !o.gathered.lists ||
       int64_t(control->size_bytes()) < 4 * kControlWords ||
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||

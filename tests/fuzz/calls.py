@@ -1,0 +1,130 @@
+"""Calls of handlers as XLA makes them: their description, the stored ones, and how to make one."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import dataclasses
+import functools
+import json
+import math
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401 (names bfloat16 to NumPy)
+import numpy as np
+
+from jaxmatch._ffi.host_call import _plan
+from jaxmatch._ffi.libraries import cpu_library
+
+
+CALLS = Path(__file__).with_name("calls.json")
+# What the devices of a sharded problem have written for each other; the operands begin with costs.
+_GATHERED = {"device", "cores", "lists", "reduction"}
+_LIBC = ctypes.CDLL(None)
+_LIBC.malloc.restype = ctypes.c_void_p
+_LIBC.malloc.argtypes = [ctypes.c_size_t]
+_LIBC.free.argtypes = [ctypes.c_void_p]
+
+
+@dataclasses.dataclass
+class Call:
+    target: str
+    operands: list[np.ndarray]
+    results: list[tuple[tuple[int, ...], np.dtype]]
+    aliases: dict[int, int]  # from operands to results in the same memory
+    attributes: dict[str, Any]
+
+    @property
+    def fixed(self) -> set[int]:
+        """Operands whose numbers the library itself has written: a handler may trust them."""
+        names = str(self.attributes.get("present", "")).split()
+        gathered = {1 + k for k, name in enumerate(names) if name in _GATHERED}
+        return {*self.aliases, *gathered}
+
+    def types(self) -> str:
+        """The dtypes and shapes of all arrays, and the attributes, in a line."""
+        arrays = [(x.shape, x.dtype) for x in self.operands]
+        words = [[f"{dtype}{[*shape]}" for shape, dtype in x] for x in (arrays, self.results)]
+        return f"{self.target}({', '.join(words[0])}) -> {', '.join(words[1])}; {self.attributes}"
+
+
+def run(call: Call) -> tuple[int, str]:
+    """XLA's code of the error, and its message; 0 without error.
+
+    Each array has memory of its own that ends where it does, so that the sanitizer of addresses
+    sees one number too many.
+    """
+    types = tuple((x.shape, x.dtype) for x in call.operands)
+    first = (0, call.operands[0].ndim)  # no batch: results have their full shapes
+    attributes = tuple(sorted(call.attributes.items()))
+    plan = _plan.__wrapped__(call.target, types, tuple(call.results), first, attributes)
+    memory = [_filled(x) for x in call.operands]
+    for k, (shape, dtype) in enumerate(call.results):
+        alias = [a for a, b in call.aliases.items() if b == k]
+        memory.append(memory[alias[0]] if alias else _room(math.prod(shape) * dtype.itemsize))
+    message = ctypes.create_string_buffer(256)
+    code = plan.run(plan.handler, plan.words, plan.pack(*memory), message, len(message))
+    for address in set(memory):
+        _LIBC.free(address)
+    return code, message.value.decode(errors="replace") if code else ""
+
+
+def _room(size: int) -> int:
+    return _LIBC.malloc(max(size, 1))
+
+
+def _filled(x: np.ndarray) -> int:
+    address = _room(x.nbytes)
+    ctypes.memmove(address, np.ascontiguousarray(x).ctypes.data, x.nbytes)
+    return address
+
+
+def targets() -> Sequence[str]:
+    from jaxmatch._ffi import libraries
+
+    return libraries._TARGETS["cpu"]
+
+
+def has_library() -> bool:
+    try:
+        return bool(cpu_library())
+    except KeyError:
+        return False
+
+
+def to_json(call: Call) -> dict[str, Any]:
+    return {
+        "target": call.target,
+        "attributes": call.attributes,
+        "aliases": [*call.aliases.items()],
+        "operands": [[x.dtype.name, x.shape, _packed(x)] for x in call.operands],
+        "results": [[dtype.name, shape] for shape, dtype in call.results],
+    }
+
+
+def _packed(x: np.ndarray) -> str:
+    data = np.ascontiguousarray(x).tobytes()
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def _unpacked(name: str, shape: list[int], text: str) -> np.ndarray:
+    data = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(data, np.dtype(name)).reshape(shape)
+
+
+@functools.lru_cache
+def stored() -> list[Call]:
+    """The valid calls of the corpus."""
+    return [
+        Call(
+            x["target"],
+            [_unpacked(*operand) for operand in x["operands"]],
+            [(tuple(shape), np.dtype(name)) for name, shape in x["results"]],
+            {a: b for a, b in x["aliases"]},
+            x["attributes"],
+        )
+        for x in json.loads(CALLS.read_text())
+    ]

@@ -1,0 +1,35 @@
+"""The stored calls are what Python passes today, and a thousand mutated ones end well."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.calls import has_library, run, stored, targets
+from fuzz.mutate import mutated
+
+
+pytestmark = pytest.mark.skipif(not has_library(), reason="needs the native library")
+
+
+def test_every_target_is_there():
+    assert {x.target for x in stored()} == {*targets()} - {"jaxmatch_noop"}
+
+
+def test_stored_calls_run():
+    """Else nothing behind the handlers' checks is reached: `python -m fuzz.record` in `tests`."""
+    for call in stored():
+        assert run(call) == (0, ""), call.types()
+
+
+def test_mutations_differ():
+    call, rng = stored()[0], np.random.default_rng(0)
+    assert len({mutated(call, rng).types() for _ in range(50)}) > 20
+
+
+def test_a_thousand_calls():
+    command = [sys.executable, "-m", "fuzz", "--calls", "1000"]
+    found = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr[-4000:]

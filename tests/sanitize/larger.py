@@ -1,0 +1,93 @@
+"""Problems large enough for several threads, and for what small ones do not reach.
+
+With `--threads` only those that share a problem among threads, or whose batches are shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxmatch as jm
+from fuzz.calls import run, stored
+
+
+Problem = tuple[str, Callable[[], Any]]
+_PARALLEL = ("p_dbfs", "p_pfp", "p_hk", "auto")
+
+
+def _dense(rng: np.random.Generator, n: int) -> Iterator[Problem]:
+    cost = rng.random((n, n + 5), np.float32)
+    yield f"core, {n} rows", lambda: jm.solve_assignment(cost, method="core")
+    for method in ("core", "auction", "classical", "tree"):
+        tied = rng.integers(0, 50, (n // 5, n // 5), np.int32)
+        yield f"{method}, {n // 5} rows", lambda m=method, c=tied: jm.solve_assignment(c, method=m)
+
+
+def _matchings(rng: np.random.Generator, n: int) -> Iterator[Problem]:
+    rows, cols = rng.integers(0, n, (2, 2 * n))
+    graph = jm.BipartiteGraph.from_edges(rows, cols, (n, n))
+    for method in _PARALLEL:
+        yield f"{method}, {n} rows", lambda m=method: jm.maximum_bipartite_matching(graph, method=m)
+
+
+def _batches(rng: np.random.Generator) -> Iterator[Problem]:
+    cost = rng.random((500, 12, 15), np.float32)
+    yield "a batch of assignments", lambda: jm.solve_assignment(cost)
+    yield "a batch of k best", lambda: jm.k_best_assignments(cost[:50], k=5)
+    tail, head = rng.integers(0, 40, (2, 200))
+    network = jm.FlowNetwork.from_edges(tail, head, 40)
+    capacity = rng.integers(0, 9, (100, 200), np.int32)
+    yield "a batch of flows", lambda: jm.maximum_flow(network, capacity, 0, 39)
+
+
+def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
+    yield f"assignment, {n} rows", lambda: jm.solve_assignment(rng.random((n, n), np.float32))
+    supply, demand = np.full(n // 2, 3, np.int32), np.full(n // 4, 6, np.int32)
+    cost = rng.random((n // 2, n // 4), np.float32)
+    yield f"transport, {n // 2} rows", lambda: jm.solve_transport(cost, supply, demand)
+    tail, head = rng.integers(0, n, (2, 6 * n))
+    network = jm.FlowNetwork.from_edges(tail, head, n)
+    capacity = rng.integers(0, 100, 6 * n, np.int32)
+    for method in ("auto", "augment", "push_relabel", "pseudoflow"):
+        yield f"{method}, {n} nodes", lambda m=method: jm.maximum_flow(
+            network, capacity, 0, n - 1, method=m)  # fmt: skip
+    rows, cols = rng.integers(0, n, (2, 8 * n))
+    graph = jm.BipartiteGraph.from_edges(rows, cols, (n, n))
+    weight, leave = rng.random(graph.row_ind.shape[-1], np.float32), np.full(n, 0.6, np.float32)
+    yield f"sparse, {n} rows", lambda: jm.solve_sparse_assignment(
+        graph, weight, unmatched_cost=leave)  # fmt: skip
+    side = max(n // 20, 8)
+    grid = [rng.integers(0, 9, (*k, side, side)) for k in ((), (), (8,))]
+    yield f"grid of {side} x {side}", lambda: jm.grid_cut(*grid, connectivity=8)
+
+
+def _shards() -> Iterator[Problem]:
+    """The first step of a device, as XLA calls it."""
+    for call in stored():
+        if call.target == "jaxmatch_assignment_sharded":
+            yield f"sharded, {call.attributes['method']}", lambda c=call: run(c)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m sanitize.larger", description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--threads", action="store_true")
+    given = parser.parse_args()
+    rng = np.random.default_rng(0)
+    n = 300 if given.quick else 2000
+    problems = [*_dense(rng, n), *_matchings(rng, 10 * n), *_batches(rng), *_shards()]
+    problems += [] if given.threads else [*_alone(rng, n // 2)]
+    for name, solve in problems:
+        start = time.monotonic()
+        status = np.asarray(getattr(solve(), "status", 0))
+        print(f"{time.monotonic() - start:6.1f} s  {name}", flush=True)
+        assert (status == 0).all(), (name, status)
+
+
+if __name__ == "__main__":
+    main()
