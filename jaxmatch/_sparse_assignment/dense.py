@@ -74,6 +74,10 @@ def solve(
         platform=platform,
     )
 
+    if cardinality == "maximum":  # no float outweighs all costs: what was solved is another problem
+        overflow = jnp.full_like(res.status, Status.OVERFLOW)
+        res = res.replace(status=jnp.where(jnp.isfinite(price), res.status, overflow))
+
     def read(g: BipartiteGraph, p: SparseProblem, res: Assignment, *ok: Array) -> Any:
         return _read(g, p, res, *ok, maximize=maximize)
 

@@ -6,6 +6,7 @@ import argparse
 import datetime
 import faulthandler
 import fnmatch
+import math
 import subprocess
 import sys
 import tempfile
@@ -49,12 +50,18 @@ def _progress(total: int) -> Callable[[int, str], None]:
 
 
 def campaign(
-    problems: int, seed: int, names: list[str], at: Path | None = None, most: int = 1000
+    problems: int,
+    seed: int,
+    names: list[str],
+    at: Path | None = None,
+    most: int = 1000,
+    minutes: float = math.inf,
 ) -> Tally:
-    """Solves so many problems; a line for each anomaly, of each batch only a few."""
+    """Solves so many problems, or for so long; a line for each anomaly, of each batch a few."""
     tally, done, show = Tally(), 0, _progress(problems)
+    end = time.monotonic() + 60 * minutes
     for kind in kinds(seed, names, most):
-        if done >= problems:
+        if done >= problems or time.monotonic() > end:
             return tally
         show(done, kind.line())
         if at is not None:  # for who finds that the process has died
@@ -103,6 +110,7 @@ def again(kind: Kind, problem: int | None) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
     parser.add_argument("--problems", type=int, default=100_000)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="at most")
     parser.add_argument("--seed", type=int, help="today's date, if left out")
     parser.add_argument("--solver", default="*", help=f"one, or a pattern: {', '.join(SOLVERS)}")
     parser.add_argument("--family", choices=FAMILIES)
@@ -123,7 +131,7 @@ def main() -> int:
     names = [name for name in SOLVERS if fnmatch.fnmatch(name, given.solver)]
     print(f"seed {seed}, {given.problems} problems, {len(names)} solvers", flush=True)
     start = time.monotonic()
-    tally = campaign(given.problems, seed, names, given.at)
+    tally = campaign(given.problems, seed, names, given.at, minutes=given.minutes)
     print(tally.table())
     minutes = (time.monotonic() - start) / 60
     print(f"{sum(tally.problems.values()) / minutes:.0f} problems a minute", flush=True)
