@@ -112,7 +112,7 @@ def solve_assignment_points(
       a radius to 2^30.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
-      first divides the points by their norms, in their own type.
+      first divides the points by their norms, in their own type; denormal coordinates count as 0.
     - `maximize`, `row_mask`, `col_mask`: as in `solve_assignment`.
     - `method`: `"auto"`, `"core"`, `"auction"`, `"classical"`, `"tree"` or `"jonker_volgenant"`,
       see `solve_assignment`. Jonker-Volgenant computes a row of distances on each scan, and starts

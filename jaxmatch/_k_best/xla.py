@@ -109,6 +109,8 @@ def solve(
 
 def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."]:
     """Of the cost of an assignment, or of each of a batch of them."""
+    if cost.size == 0:
+        return jnp.zeros_like(res.cost)
     pairs = res.col4row[..., None] == jnp.arange(cost.shape[1], dtype=jnp.int32)
     own = jnp.where(pairs, cost, 0).sum(-1)
     return jnp.vectorize(sum_error, signature="(n),()->()")(own, res.cost)

@@ -150,4 +150,6 @@ def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:
 def _shifted(dual: Array, shift: Array, mask: Array | None, xp: Any) -> Array:
     # An infinite dual is out of range, also if the shift is infinite, too.
     dual = xp.where(xp.isinf(dual), dual, dual + shift)
-    return dual if mask is None else xp.where(mask, dual, dual * 0)
+    if mask is None:
+        return dual
+    return xp.where(mask | xp.isnan(dual), dual, xp.zeros_like(dual))  # NaN: not solved

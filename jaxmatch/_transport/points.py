@@ -77,7 +77,7 @@ def solve_transport_points(
       become float64 (rounded beyond 2^53); other real types become float32.
     - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
       1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
-      first divides the points by their norms, in their own type.
+      first divides the points by their norms, in their own type; denormal coordinates count as 0.
     - `supply`, `demand`, `maximize`, `partial`, `unmatched_cost`, masks and `warm_start`: as in
       `solve_transport`; leading dimensions broadcast. `unmatched_cost` is rounded to the type of
       the points.

@@ -57,6 +57,8 @@ def test_handlers_without_memory(tmp_path: Path) -> None:
     assert int(failures["core"]) > 0  # a vector and a queue of its search
     assert int(failures["flows_auto"]) > 0 and int(failures["perturbed"]) > 0
     assert int(failures["k_best"]) > 0
+    for name in ("transport", "transport_points", "capacities", "near", "sparse", "arrays"):
+        assert int(failures[name]) > 0, name
 
 
 @pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")

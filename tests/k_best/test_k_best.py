@@ -162,6 +162,15 @@ def test_wide_floats_are_within_their_gap():
         assert_true(cost[b], problem(res, b))
 
 
+def test_sums_that_the_twin_rounds_are_within_its_gap():
+    """Each cost is a double, their sums are not: the list is out of order by a rounding."""
+    cost = 2.0**53 + np.array([[0, 0, 2], [-1, -2, -3], [0, 4, -1]])
+    with x64(True):
+        assert assert_true(cost, solve(cost, 5, method="xla")) == 5
+        exact = solve(cost - 2.0**53, 5, method="xla")
+    assert exact.gap == 0 and assert_true(cost - 2.0**53, exact) == 5
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_extreme_floats(dtype):
     """Denormal and huge numbers, and sums that overflow."""

@@ -207,6 +207,18 @@ def test_the_end_of_float64(method, value, options):
         np.testing.assert_allclose(float(res.cost), best, rtol=1e-12)
 
 
+@pytest.mark.parametrize("pay", ["unmatched_cost", "unmatched_col_cost"])
+def test_duals_beside_the_greatest_price(method, pay):
+    """Multiples of it are infinite: the unit must not become 0."""
+    greatest = np.array([-1.0, np.finfo(np.float64).max])
+    given = {"unmatched_cost": np.zeros(2)} | {pay: greatest}
+    with x64(True):
+        graph = jm.BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1], (2, 2))
+        res = solve(graph, np.array([-4.0, -0.1, -4.0, -0.1]), method, **given)
+        assert int(res.status) == Status.OPTIMAL
+        assert np.isfinite(res.row_dual).all() and np.isfinite(res.col_dual).all()
+
+
 def test_integers_that_may_overflow(method):
     """Exact up to the limit, refused beyond."""
     with x64(True):

@@ -433,3 +433,34 @@ def test_costs_that_underflow_to_no_units_are_rounded():
     assert res.status == jm.Status.OPTIMAL and res.cost in (0.0, 2.0**-1061 + 2.0**-1071)
     res = jm.solve_transport(cost, np.array([0.5, 0.5]), np.array([0.25, 0.375, 0.375]))
     assert res.status == jm.Status.OPTIMAL and res.gap > 0
+
+
+@pytest.mark.parametrize("exponent", [-1074, -1060, -1030, -1022, -990, 1021])
+def test_masses_at_the_ends_of_their_range(exponent):
+    """Denormal ones are on the grid, too."""
+    cost = np.array([[1.0, 2.0], [3.0, 5.0]])
+    supply, demand = (np.ldexp(x, exponent) for x in ([2.0, 1.0], [1.0, 2.0]))
+    res = jm.solve_transport(cost, supply, demand)
+    assert res.status == Status.OPTIMAL and res.gap < np.ldexp(1.0, max(exponent, -1070))
+    assert res.mass.sum() == supply.sum() and res.cost == np.ldexp(7.0, exponent)
+
+
+def test_products_of_costs_and_masses_beyond_the_range():
+    """They cancel, or are less than the range once the unit of the masses is in."""
+    most = np.finfo(np.float64).max
+    cost, mass = np.array([[most, INF], [INF, -most]]), np.array([2.0, 2.0])
+    res = jm.solve_transport(cost, mass, mass)
+    assert res.status == Status.OPTIMAL and res.cost == 0
+    res = jm.solve_transport(cost, mass / 8, mass / 8)
+    assert res.cost == 0
+    res = jm.solve_transport(np.array([[most, 1.0], [1.0, most]]), mass, mass)
+    assert res.cost == 4
+
+
+def test_masked_duals_beside_infinite_ones():
+    """Zero times an infinity is no number."""
+    cost = np.full((2, 2), 1e38, np.float32)
+    given = {"unmatched_cost": np.full(2, 3e38, np.float32), "col_mask": np.array([True, False])}
+    res = jm.solve_transport(cost, np.array([2, 3]), np.array([4, -1]), **given)
+    assert res.status == Status.OPTIMAL
+    assert not np.isnan(res.row_dual).any() and res.col_dual[1] == 0

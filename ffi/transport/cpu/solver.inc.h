@@ -26,6 +26,7 @@ using assignment::kCachedBytes, assignment::Metric;
 
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
+#include "transport/plan_cost.inc.h"
 #include "common/float16.inc.h"
 #include "common/cpu/number_format.inc.h"
 #include "common/cpu/lanes.inc.h"
@@ -97,7 +98,7 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
   for (int64_t i = 0; i < p.n; ++i) at[i] = first[i];
   write_plan_end(p, first[p.n]);
   __int128 integer_sum = 0;
-  FullRangeSum sum;
+  PlanCost sum;
   for_arcs([&](int32_t i, int32_t j, int64_t mass) {
     int64_t to = at[i]++;
     p.rows[to] = i;
@@ -111,10 +112,11 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(each) * mass;
     } else {
-      sum.add(double(each) * (double(mass) * unit));
+      sum.add(double(each), double(mass));
     }
   });
-  return Format<Elem>::kInteger ? double(integer_sum) * unit : sum.value();
+  if (Format<Elem>::kInteger) return double(integer_sum) * unit;
+  return sum.value(unit);
 }
 
 // Writes the results. `whole`: all costs are whole numbers of units.

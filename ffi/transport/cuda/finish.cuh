@@ -2,11 +2,14 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 
+#include "common/compensated_sum.h"
 #include "transport/cuda/masses.cuh"
 #include "transport/cuda/plan.cuh"
 #include "transport/cuda/tree.cuh"
 
 namespace jaxmatch::transport {
+
+#include "transport/plan_cost.inc.h"
 
 __device__ inline void write_real(void* out, Dtype dtype, int64_t at, double x) {
   if (dtype == Dtype::kF32) {
@@ -149,26 +152,21 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
   return team.most(most);
 }
 
-// The cost of a plan, by one thread, from the costs in w.flow. Floats are added as if in twice the
-// precision.
+// The cost of a plan, by one thread, from the costs in w.flow.
 template <class C>
 __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double unit) {
   __int128 whole = 0;
-  double sum = 0, rest = 0;
+  PlanCost sum;
   for (int32_t k = 0; k < count; ++k) {
     const auto raw = typename C::Raw(w.flow[k]);
     if constexpr (C::kInteger) {
       whole += __int128(c.scale < 0 ? -c.units_of(raw) : c.units_of(raw)) * w.mass[k];
     } else {
-      const double x = C::real(raw), mass = double(w.mass[k]) * unit, product = x * mass;
-      const double more = __fma_rn(x, mass, -product), total = sum + product;
-      const double part = total - sum;
-      rest += more + ((sum - (total - part)) + (product - part));
-      sum = total;
+      sum.add(C::real(raw), double(w.mass[k]));
     }
   }
   if constexpr (C::kInteger) return double(whole) * unit;
-  return fabs(sum) < kFar ? sum + rest : sum;
+  return sum.value(unit);
 }
 
 // By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units.

@@ -84,6 +84,53 @@ def failures(f: Callable[..., Any], x: Any) -> int:
     raise AssertionError("always short of memory")
 
 
-for problems in [assignments, graphs]:
+def transports() -> Iterator[tuple[str, Callable[..., Any], Any]]:
+    rng = np.random.default_rng(0)
+    cost, ones = jnp.asarray(rng.random((4, 40, 50), np.float32)), jnp.ones((4, 40))
+    demand = jnp.full((4, 50), np.float32(0.8))
+    yield "transport", lambda c: jm.solve_transport(c, ones, demand).cost, cost
+    points = jnp.asarray(rng.random((40, 3), np.float32))
+    moved = partial(jm.solve_transport_points, points, supply=ones[0], demand=demand[0])
+    yield "transport_points", lambda y: moved(y).cost, points[:1] + jnp.ones((50, 3))
+    yield "capacities", lambda c: jm.solve_assignment(c, col_capacity=2).cost, cost
+    near = partial(jm.solve_assignment_points, points, radius=0.4, unmatched_cost=1.0)
+    yield "near", lambda y: near(y).cost, points[::-1] + 0.01
+    rows, cols = rng.integers(0, 300, (2, 3000))
+    graph = jm.BipartiteGraph.from_edges(rows, cols, shape=(300, 300))
+    prices = jnp.asarray(rng.random((4, graph.max_edges), np.float32))
+    sparse = partial(jm.solve_sparse_assignment, graph, cardinality="maximum")
+    yield "sparse", lambda c: sparse(c).cost, prices
+
+
+def refused_on_arrays() -> int:
+    """Calls on NumPy arrays, which go past XLA."""
+    cost = np.random.default_rng(0).random((60, 60))
+    calls = {
+        "assignment": lambda: jm.solve_assignment(cost),
+        "core": lambda: jm.solve_assignment(cost, method="core"),
+        "k_best": lambda: jm.k_best_assignments(cost, 20),
+        "transport": lambda: jm.solve_transport(cost, np.ones(60), np.ones(60)),
+    }
+    count = 0
+    for name, call in calls.items():
+        allow(1 << 60)
+        expected = call().cost
+        for room in range(3):
+            allow(room)
+            try:
+                got = call().cost
+            except jax.errors.JaxRuntimeError as e:
+                assert allow(1 << 60) > 0, "nothing was refused"
+                assert "RESOURCE_EXHAUSTED" in str(e) or "no memory" in str(e), (name, str(e))
+                count += 1
+            else:
+                allow(1 << 60)
+                np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(call().cost, expected)
+    return count
+
+
+for problems in [assignments, graphs, transports]:
     for name, solve, x in problems():
         print(name, failures(solve, x), flush=True)
+print("arrays", refused_on_arrays(), flush=True)
