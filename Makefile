@@ -11,13 +11,14 @@ SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shel
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
-.PHONY: help demo test test-examples campaign lint format build bench clean
+.PHONY: help demo test test-examples campaign sanitize lint format build bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
 	@echo "make test    lint, then run every test and doctest but those of the examples"
 	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
 	@echo "make campaign PROBLEMS=100000 SEED=1   hostile problems for every solver"
+	@echo "make sanitize SEED=1   the CPU library under sanitizers: hostile problems, wrong calls"
 	@echo "make lint    ruff, pyright, clang-format"
 	@echo "make format  rewrite the files as lint wants them"
 	@echo "make build   build the wheel into dist/"
@@ -42,6 +43,11 @@ test-examples: $(VENV)/.dev
 campaign: $(VENV)/.dev
 	cd tests && JAX_PLATFORMS=$(JAX_PLATFORMS) ../$(BIN)/python -m campaign \
 	  --problems $(PROBLEMS) $(if $(SEED),--seed $(SEED))
+
+sanitize: $(VENV)/.dev
+	cd tests && for kind in address thread; do \
+	  ../$(BIN)/python -m sanitize $$kind $(if $(SEED),--seed $(SEED)) $(SANITIZE_ARGS) || exit 1; \
+	done
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
