@@ -24,7 +24,6 @@ from sharded_helpers import sharded  # noqa: E402
 
 import jaxmatch as jm  # noqa: E402
 from jaxmatch._ffi import call as calls  # noqa: E402
-from jaxmatch._ffi import noop  # noqa: E402
 from jaxmatch.estimators import Perturbed  # noqa: E402
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from fuzz.calls import run, stored
 
 import jaxmatch as jm
-from fuzz.calls import run, stored
 
 
 Problem = tuple[str, Callable[[], Any]]
