@@ -11,7 +11,7 @@ SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shel
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
-.PHONY: help demo test test-examples campaign scaled lint format build bench clean
+.PHONY: help demo test test-examples campaign scaled sanitize lint format build bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
 	@echo "make campaign PROBLEMS=100000 SEED=1   hostile problems for every solver"
 	@echo "make scaled  every solver at every power of two of every dtype"
+	@echo "make sanitize SEED=1   the CPU library under sanitizers: hostile problems, wrong calls"
 	@echo "make lint    ruff, pyright, clang-format"
 	@echo "make format  rewrite the files as lint wants them"
 	@echo "make build   build the wheel into dist/"
@@ -46,6 +47,11 @@ campaign: $(VENV)/.dev
 
 scaled: $(VENV)/.dev
 	cd tests && JAX_PLATFORMS=$(JAX_PLATFORMS) ../$(BIN)/python -m scaled
+
+sanitize: $(VENV)/.dev
+	cd tests && for kind in address thread; do \
+	  ../$(BIN)/python -m sanitize $$kind $(if $(SEED),--seed $(SEED)) $(SANITIZE_ARGS) || exit 1; \
+	done
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

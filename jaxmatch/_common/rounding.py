@@ -44,13 +44,13 @@ def sum_up(x: Float[Array, " k"]) -> Float[Array, ""]:
 
 
 def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
-    """The sum of all entries, as if added in twice the precision."""
-    rest = jnp.zeros_like(x)
+    """The sum of all entries, as if added in twice the precision; infinite beyond the range."""
+    plain, rest = x.sum(), jnp.zeros_like(x)
     while x.size > 1:
         x, error = two_sum(*_halves(x))
         left, right = _halves(rest)
         rest = left + right + error
-    return x[0] + rest[0]
+    return jnp.where(jnp.isfinite(x[0]), x[0] + rest[0], plain)  # else an error is inf - inf
 
 
 def sum_error(x: Float[Array, " k"], total: Float[Array, ""]) -> Float[Array, ""]:

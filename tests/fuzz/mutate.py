@@ -1,4 +1,4 @@
-"""Mutations of a call. Shapes agree with the memory of arrays, as XLA sees to; nothing else does."""
+"""Mutations of a call. Shapes agree with the memory of arrays, as with XLA; nothing else does."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def attribute(call: Call, rng: Rng) -> None:
 
 _WORDS = ["state", "start", "row_mask", "col_mask", "unmatched_cost", "warm_start", "col_points",
           "other_points", "device", "cores", "lists", "reduction", "partial", "radius", "core",
-          "auction", "classical", "tree", "auto", "push_relabel", "k=nan", "tile=7", "=", "x="]  # fmt: skip
+          "auction", "classical", "tree", "auto", "push_relabel", "k=nan", "=", "x="]  # fmt: skip
 
 
 def _text(text: str, rng: Rng) -> str:
@@ -187,8 +187,8 @@ def _text(text: str, rng: Rng) -> str:
         other = _at(rng, words)
         words[at], words[other] = words[other], words[at]
     elif how == 4 and "=" in words[at]:
-        numbers = [*_INTEGERS, *_REALS, "", "1e999", "-", "0x10", " 1"]
-        words[at] = f"{words[at].split('=')[0]}={numbers[_at(rng, numbers)]}"
+        values = [*_INTEGERS, *_REALS, "", "1e999", "-", "0x10", " 1"]
+        words[at] = f"{words[at].split('=')[0]}={values[_at(rng, values)]}"
     elif words[at]:
         k = _at(rng, words[at])
         words[at] = words[at][:k] + chr(rng.integers(1, 127)) + words[at][k + 1 :]

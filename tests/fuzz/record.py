@@ -24,7 +24,6 @@ from sharded_helpers import sharded  # noqa: E402
 
 import jaxmatch as jm  # noqa: E402
 from jaxmatch._ffi import call as calls  # noqa: E402
-from jaxmatch._ffi import noop  # noqa: E402
 from jaxmatch.estimators import Perturbed  # noqa: E402
 
 
@@ -73,7 +72,10 @@ def _graph(rng: np.random.Generator, n: int, m: int) -> jm.BipartiteGraph:
 
 def _problems(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     cost = rng.normal(size=(2, 4, 3)).astype(np.float32)
-    masks = {"row_mask": np.array([[True, True, False, True]] * 2), "col_mask": np.ones((2, 3), bool)}
+    masks = {
+        "row_mask": np.array([[True, True, False, True]] * 2),
+        "col_mask": np.ones((2, 3), bool),
+    }
     integers = rng.integers(-9, 9, (2, 4, 5), np.int32)
     for given in (cost, cost.astype(np.float64), integers, integers.astype(np.int64),
                   cost.astype(jnp.bfloat16), cost.astype(np.float16)):  # fmt: skip

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -81,6 +82,9 @@ def main() -> int:
     parser.add_argument("kind", choices=SANITIZERS)
     parser.add_argument("--quick", action="store_true", help="a smaller library, fewer problems")
     parser.add_argument("--seed", type=int, help="today's date, if left out")
+    parser.add_argument(
+        "--environment", action="store_true", help="print the variables of a run, and end"
+    )
     given = parser.parse_args()
     seed = int(f"{datetime.date.today():%Y%m%d}") if given.seed is None else given.seed
     start = time.monotonic()
@@ -89,6 +93,10 @@ def main() -> int:
         print(f"{time.monotonic() - start:4.0f} s  {what}", flush=True)
 
     library = build(given.kind, given.quick)
+    if given.environment:
+        names = (*OPTIONS, "LD_PRELOAD", "JAXMATCH_LIB_DIR", "JAX_PLATFORMS", "PYTHONPATH")
+        print(*(shlex.quote(f"{x}={environment(given.kind, library)[x]}") for x in names))
+        return 0
     say(f"{library / 'libjaxmatch_cpu.so'} is built")
     failed = 0
     for words in runs(given.kind, given.quick, seed):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from fuzz.calls import run, stored
 
 import jaxmatch as jm
-from fuzz.calls import run, stored
 
 
 Problem = tuple[str, Callable[[], Any]]
@@ -47,9 +47,10 @@ def _batches(rng: np.random.Generator) -> Iterator[Problem]:
 
 def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     yield f"assignment, {n} rows", lambda: jm.solve_assignment(rng.random((n, n), np.float32))
-    supply, demand = np.full(n // 2, 3, np.int32), np.full(n // 4, 6, np.int32)
-    cost = rng.random((n // 2, n // 4), np.float32)
-    yield f"transport, {n // 2} rows", lambda: jm.solve_transport(cost, supply, demand)
+    few = n // 4
+    supply, demand = np.full(2 * few, 3, np.int32), np.full(few, 6, np.int32)
+    cost = rng.random((2 * few, few), np.float32)
+    yield f"transport, {2 * few} rows", lambda: jm.solve_transport(cost, supply, demand)
     tail, head = rng.integers(0, n, (2, 6 * n))
     network = jm.FlowNetwork.from_edges(tail, head, n)
     capacity = rng.integers(0, 100, 6 * n, np.int32)
