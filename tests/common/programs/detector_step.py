@@ -32,13 +32,16 @@ def main(results: str, *address: str) -> None:
     state = optimizer.init(eqx.filter(model, eqx.is_array))
     digits, model, state = example.everywhere((digits, model, state), mesh)
     found = {}
-    for k, key in enumerate(jax.random.split(jax.random.key(2), 2)):
+    for step, key in zip(("first", "second"), jax.random.split(jax.random.key(2), 2), strict=True):
         fixed = digits, key, "jaxmatch", optimizer, mesh
-        model, state, loss, costs = example.train_step(fixed, model, state)
-        whole = multihost_utils.process_allgather((costs, loss), tiled=True)
-        found |= {f"step{k}_{i}": x for i, x in enumerate(jax.tree.leaves(whole))}
+        model, state, loss, (costs, _) = example.train_step(fixed, model, state)
+        costs, matching, total = multihost_utils.process_allgather(
+            (costs, loss.matching, loss.total), tiled=True
+        )
+        found |= {f"{step}_costs": costs, f"sum_{step}": total}
+        found |= {f"{step}_matching_{name}": x for name, x in vars(matching).items()}
     parameters = jax.tree.leaves(eqx.filter(model, eqx.is_array))
-    found |= {f"parameter{i}": np.asarray(x) for i, x in enumerate(parameters)}
+    found |= {f"parameter_{i}": np.asarray(x) for i, x in enumerate(parameters)}
     np.savez(results, **found)
 
 
