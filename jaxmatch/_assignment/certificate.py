@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, result_float
 
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentCheck(Check):
     """The result of [`check_assignment`][jaxmatch.check_assignment]; leading `...` is batch.

@@ -16,6 +16,7 @@ from jaxmatch._assignment.native_large import Buffers
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import require
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Progress = Callable[["Array", "Array"], None]
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentState:
     """The state of an unfinished solve, made by [`init`][jaxmatch.stepping.init].

@@ -20,6 +20,7 @@ from jaxmatch._common.arguments import as_array, as_result
 from jaxmatch._common.full_range import Parts, choose, in_order, widen
 from jaxmatch._common.given import require
 from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Check)
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class FlowCheck(Check):
     """The result of [`check_flow`][jaxmatch.check_flow]; leading `...` is batch.

@@ -15,7 +15,9 @@ import numpy as np
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.indices import as_indices, existing, rows_of_csr
 from jaxmatch._common.limits import MOST_NETWORK_EDGES, MOST_VERTICES
+from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
+from jaxmatch._common.symbolic import require_sizes
 
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ _LOOP = (1 << 63) - 1  # sorts self-loops after all arcs
 _ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FlowNetwork:
     """A directed network of n nodes and e edges, without capacities.
@@ -238,6 +240,7 @@ def check_network(network: FlowNetwork) -> None:
                 f"`network.{name}` must have the batch dimensions of `network.arc_ptr` "
                 f"{network.arc_ptr.shape[:-1]} and one more, got shape {x.shape}."
             )
+        require_sizes(f"network.{name}", x.shape[-1:], "pad to it (`FlowNetwork.stack` does)")
     if network.arc_ptr.shape[-1] == 0:
         raise ValueError("`network.arc_ptr` must hold at least one pointer.")
     lengths = {

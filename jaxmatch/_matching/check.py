@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchingCheck(Check):
     """The result of [`check_matching`][jaxmatch.check_matching]; leading `...` is batch.

@@ -11,7 +11,9 @@ import numpy as np
 
 from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
+from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._matching.host import (
     as_numbers,
     as_shape,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _BUILDERS = "`from_edges` and its siblings make one"
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class BipartiteGraph:
     """A bipartite graph of n rows and m columns, or a batch of them; leading `...` is batch.
@@ -338,6 +340,9 @@ def check_graph(graph: BipartiteGraph) -> None:
                 f"`graph.{name}` must have the batch dimensions of `graph.row_ptr` "
                 f"{graph.row_ptr.shape[:-1]} and one more, got shape {x.shape}."
             )
+    for name in ("row_ptr", "col_ptr", "col_ind", "row_ind"):
+        size = getattr(graph, name).shape[-1:]
+        require_sizes(f"graph.{name}", size, "pad to it (`BipartiteGraph.stack` does)")
     for name in ("num_rows", "num_cols"):
         if jax.numpy.shape(getattr(graph, name)) != graph.batch_shape:
             raise ValueError(

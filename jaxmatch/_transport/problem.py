@@ -12,6 +12,7 @@ import numpy as np
 from jaxmatch._assignment.problem import as_col_dual, as_cost, as_mask
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED
+from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._ffi.place import BY_JAX, Place
 
 
@@ -92,7 +93,7 @@ def as_masses(
     shapes = {**others, "supply": supply.shape, "demand": demand.shape}
     leads = [shape[:-2] for shape in others.values()]
     try:
-        batch = np.broadcast_shapes(*leads, supply.shape[:-1], demand.shape[:-1])
+        batch = broadcast_shapes(*leads, supply.shape[:-1], demand.shape[:-1])
     except ValueError:
         names, got = (
             ", ".join(words[:-1]) + " and " + words[-1]
