@@ -27,9 +27,9 @@ def require_sizes(name: str, sizes: Sequence[Any], pad: str) -> None:
     """
     if is_symbolic(sizes):
         raise ValueError(
-            f"`{name}` has the symbolic sizes ({', '.join(map(str, sizes))}) where only batch "
-            "dimensions may be symbolic: methods and buffers depend on the size of a problem. Export "
-            f"one function for each size, or one for the largest and {pad}."
+            f"`{name}` has the symbolic sizes ({', '.join(map(str, sizes))}), where only batch "
+            "dimensions may be symbolic: methods and buffers depend on the size of a problem. "
+            f"Export one function for each size, or one for the largest and {pad}."
         )
 
 

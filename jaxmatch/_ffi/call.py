@@ -245,7 +245,8 @@ mlir.register_lowering(_native_call, _lower)
 
 def _check_sizes(ctx: mlir.LoweringRuleContext, call: _Call) -> None:
     """Raises an error for what only the handlers on the CPU take: symbolic sizes of a problem."""
-    sizes = [x.shape[x.ndim - core :] for x, core in zip(ctx.avals_in, call.core_dims, strict=True)]
+    avals: Sequence[Any] = ctx.avals_in
+    sizes = [x.shape[x.ndim - core :] for x, core in zip(avals, call.core_dims, strict=True)]
     symbolic = next(filter(is_symbolic, sizes), None)
     platforms = {*(ctx.platforms or ctx.module_context.platforms)}
     if symbolic is not None and platforms != {"cpu"}:

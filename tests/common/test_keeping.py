@@ -1,0 +1,89 @@
+"""Programs and results that are kept: compiled ahead of time, cached on disk, pickled, packed."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from export_cases import cases
+from helpers import assert_same_bits
+
+import jaxmatch as jm
+
+
+CASES = cases()
+
+CACHED = """
+import jax, numpy as np, jaxmatch as jm
+from jax import monitoring
+events = []
+monitoring.register_event_listener(lambda event, **_: events.append(event))
+cost = np.random.default_rng(0).random((2, 6, 7), np.float32)
+found = jax.jit(jm.solve_assignment)(cost)
+print(found.cost.tobytes().hex(), np.asarray(found.col4row).tolist())
+print(sum(event.endswith("compilation_cache/cache_hits") for event in events))
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["solve_assignment", "maximum_flow", "maximum_bipartite_matching", "solve_transport"]
+)
+def test_compiled_ahead_of_time(name):
+    case = CASES[name]
+    lowered = jax.jit(case.function).lower(*case.inputs)
+    assert_same_bits(lowered.compile()(*case.inputs), jax.jit(case.function)(*case.inputs))
+
+
+def test_ahead_of_time_from_types_alone():
+    compiled = jax.jit(jm.solve_assignment).lower(jax.ShapeDtypeStruct((3, 4), jnp.float32))
+    cost = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
+    assert_same_bits(compiled.compile()(cost), jax.jit(jm.solve_assignment)(cost))
+
+
+def test_persistent_cache_serves_a_new_process(tmp_path):
+    environ = os.environ | {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    command = [sys.executable, "-c", CACHED]
+    first, second = (
+        subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    (result, hits), (again, later_hits) = first.splitlines(), second.splitlines()
+    assert result == again
+    assert int(later_hits) > int(hits)
+
+
+def kept():
+    """Results of every kind, checks, graphs and networks: whatever is in a signature."""
+    found = {}
+    for case in CASES.values():
+        for x in case.inputs:
+            if type(x).__module__.startswith("jaxmatch"):
+                found[type(x).__name__] = jax.tree.map(jnp.asarray, x)
+    return found
+
+
+def test_pickled():
+    for name, x in kept().items():
+        again = pickle.loads(pickle.dumps(x))
+        assert type(again) is type(x), name
+        assert jax.tree.structure(again) == jax.tree.structure(x)
+        assert_same_bits(again, x)
+
+
+def test_packed_by_flax():
+    """As the dict of their fields."""
+    serialization = pytest.importorskip("flax.serialization")
+    for name, x in kept().items():
+        static = {k: v for k, v in vars(x).items() if isinstance(v, str)}
+        arrays = {k: v for k, v in vars(x).items() if k not in static}
+        blank = jax.tree.map(np.zeros_like, arrays)
+        again = type(x)(**serialization.from_bytes(blank, serialization.to_bytes(arrays)), **static)
+        assert_same_bits(again, x), name
