@@ -34,3 +34,8 @@ def registered(cls: type[T]) -> type[T]:
         deserialize_auxdata=from_bytes,
     )
     return cls
+
+
+def registered_tuple(cls: type[T]) -> type[T]:
+    """Decorator of named tuples, which are pytrees, for exported functions."""
+    return export.register_namedtuple_serialization(cls, serialized_name=f"jaxmatch.{cls.__name__}")

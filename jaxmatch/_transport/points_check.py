@@ -20,11 +20,11 @@ from jaxmatch._transport.point_problem import PointProblem, as_point_problem
 from jaxmatch._transport.points import ARGUMENTS
 
 
-_MANY = 1 << 10  # problems of a batch whose size is unknown
-
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array
+
+_MANY = 1 << 10  # problems of a batch whose size is unknown
 
 
 @unchecked
