@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.arguments import check_name
+from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch.estimators._base import (
@@ -210,6 +211,7 @@ def _implicit_backward(residuals: Any, d: Array) -> tuple[None, None, Array, Non
 _implicit.defvjp(_implicit_forward, _implicit_backward)
 
 
+@registered_tuple
 class AdaptiveState(NamedTuple):
     """The state of [`AdaptiveImplicitMLE`][jaxmatch.estimators.AdaptiveImplicitMLE].
 
