@@ -57,8 +57,8 @@ _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into the
 
 
 def all_targets() -> tuple[str, ...]:
-    """The names of the targets of all platforms."""
-    return _TARGETS["cpu"]
+    """The names of the targets, each once, whatever platforms have them."""
+    return tuple(sorted({name for targets in _TARGETS.values() for name in targets}))
 
 
 def has_cpu_library() -> bool:
