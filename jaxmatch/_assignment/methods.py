@@ -16,9 +16,8 @@ from jaxmatch._assignment.gated import solve_beyond_blocks
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment.stepping import Progress, solve_in_steps
 from jaxmatch._common.result import Assignment
-from jaxmatch._common.symbolic import is_symbolic, require_sizes
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.dispatch import by_platform, rebatch
-from jaxmatch._ffi.libraries import has_cpu_library
 from jaxmatch._ffi.sizes import size
 
 
@@ -61,11 +60,6 @@ def _prefers_core(problem: AssignmentProblem) -> bool:
 
 def _jonker_volgenant(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     """The native solver where the platform has one, the twin elsewhere."""
-    if is_symbolic(sizes := problem.cost.shape[-2:]):
-        # Of all solvers the one on the CPU alone has no buffers whose sizes depend on these.
-        if not has_cpu_library():
-            require_sizes("cost", sizes, "mask its padding (`row_mask`, `col_mask`)")
-        return _on_cpu(problem, maximize=maximize)
     cuda = _on_cuda if native.fits_cuda(problem.cost) else _beyond_blocks
     return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
 
@@ -163,7 +157,8 @@ def _by_platform(
     native = {"cpu": partial(cpu, maximize=maximize)}
     if cuda is not None:
         native["cuda"] = partial(cuda, maximize=maximize)
-    return by_platform(partial(_xla, maximize=maximize), problem, **native)
+    twin, sizes = partial(_xla, maximize=maximize), problem.cost.shape[-2:]
+    return by_platform(twin, problem, **native, sizes=sizes)
 
 
 def _xla(problem: AssignmentProblem, *, maximize: bool) -> Assignment:

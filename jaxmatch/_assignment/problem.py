@@ -48,7 +48,7 @@ def as_problem(
     *,
     place: Place = BY_JAX,
     name: str = "cost",
-    symbolic: bool = False,
+    symbolic: bool = True,
 ) -> AssignmentProblem:
     """Checks the arguments and broadcasts them to one batch shape."""
     cost = as_cost(cost, place, name, symbolic=symbolic)
@@ -63,7 +63,7 @@ def as_problem(
 
 
 def as_cost(
-    cost: ArrayLike, place: Place = BY_JAX, name: str = "cost", *, symbolic: bool = False
+    cost: ArrayLike, place: Place = BY_JAX, name: str = "cost", *, symbolic: bool = True
 ) -> Num[Array, "... n m"]:
     """`symbolic`: whether n and m may be symbolic."""
     cost = as_array(name, cost, place)

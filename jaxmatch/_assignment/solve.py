@@ -248,7 +248,7 @@ def solve_assignment(
             unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
         )
     if row_axis is not None or col_axis is not None:
-        cost = as_cost(cost)
+        cost = as_cost(cost, symbolic=False)
         unsupported = {"unmatched_cost": unmatched_cost, "warm_start": warm_start, **in_calls}
         return solve_sharded(
             cost,
@@ -339,7 +339,7 @@ def linear_sum_assignment(
     cost_matrix = as_given("cost_matrix", cost_matrix)
     place = place_of(cost_matrix, options=(bool(maximize), "sorted"))
     with place.precision():
-        problem = as_problem(cost_matrix, place=place, name="cost_matrix", symbolic=True)
+        problem = as_problem(cost_matrix, place=place, name="cost_matrix")
         if place.native:
             res = HERE["auto"](problem, maximize=bool(maximize))
         else:

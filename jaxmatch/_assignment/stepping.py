@@ -141,7 +141,7 @@ def init(
     """
     check_name("method", method, native_large.LARGE_METHODS)
     _check_libraries()
-    problem = as_problem(cost, row_mask, col_mask)
+    problem = as_problem(cost, row_mask, col_mask, symbolic=False)
     cost, masked = problem.cost, problem.has_masks
     if not native_large.fits_large(cost, None):
         raise ValueError(
@@ -189,7 +189,7 @@ def step(
     another type; `ValueError` for other numbers of steps.
     """
     require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
-    problem = as_problem(cost, row_mask, col_mask)
+    problem = as_problem(cost, row_mask, col_mask, symbolic=False)
     steps = as_count("steps", steps)
     result, buffers = _step(
         problem, state.buffers, maximize=state.maximize, method=state.method, steps=steps

@@ -142,7 +142,7 @@ def _check_one(
     """Whether the cut is valid. `optimal` is not decided here."""
     value, source_side = result.value, result.source_side
     valid = is_sane(capacity, source, sink, tail, head, n)
-    if n < 2:
+    if n == 0:
         return MinimumCutCheck(valid, valid)
     valid &= source_side[source.clip(0, n - 1)] & ~source_side[sink.clip(0, n - 1)]
     if capacity.size == 0:

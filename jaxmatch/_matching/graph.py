@@ -13,7 +13,6 @@ from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
-from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._matching.host import (
     as_numbers,
     as_shape,
@@ -340,9 +339,6 @@ def check_graph(graph: BipartiteGraph) -> None:
                 f"`graph.{name}` must have the batch dimensions of `graph.row_ptr` "
                 f"{graph.row_ptr.shape[:-1]} and one more, got shape {x.shape}."
             )
-    for name in ("row_ptr", "col_ptr", "col_ind", "row_ind"):
-        size = getattr(graph, name).shape[-1:]
-        require_sizes(f"graph.{name}", size, "pad to it (`BipartiteGraph.stack` does)")
     for name in ("num_rows", "num_cols"):
         if jax.numpy.shape(getattr(graph, name)) != graph.batch_shape:
             raise ValueError(

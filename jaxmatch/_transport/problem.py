@@ -44,12 +44,13 @@ def as_problem(
     col_dual: ArrayLike | None = None,
     *,
     place: Place = BY_JAX,
+    symbolic: bool = True,
 ) -> TransportProblem:
     """Checks the arguments and broadcasts them to one batch shape and one dtype of masses.
 
     `moved` of the result is `partial`: it has no dummies yet.
     """
-    cost = as_cost(cost, place)
+    cost = as_cost(cost, place, symbolic=symbolic)
     masses = as_masses(
         {"cost": cost.shape},
         (f"row of `cost` {cost.shape}", f"column of `cost` {cost.shape}"),

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from helpers import assert_same_bits
 import jaxmatch as jm
 
 
-CASES = cases()
+the_cases = lru_cache(cases)
 
 CACHED = """
 import jax, numpy as np, jaxmatch as jm
@@ -33,7 +34,7 @@ print(sum(event.endswith("compilation_cache/cache_hits") for event in events))
     "name", ["solve_assignment", "maximum_flow", "maximum_bipartite_matching", "solve_transport"]
 )
 def test_compiled_ahead_of_time(name):
-    case = CASES[name]
+    case = the_cases()[name]
     lowered = jax.jit(case.function).lower(*case.inputs)
     assert_same_bits(lowered.compile()(*case.inputs), jax.jit(case.function)(*case.inputs))
 
@@ -63,7 +64,7 @@ def test_persistent_cache_serves_a_new_process(tmp_path):
 def kept():
     """Results of every kind, checks, graphs and networks: whatever is in a signature."""
     found = {}
-    for case in CASES.values():
+    for case in the_cases().values():
         for x in case.inputs:
             if type(x).__module__.startswith("jaxmatch"):
                 found[type(x).__name__] = jax.tree.map(jnp.asarray, x)
