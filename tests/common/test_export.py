@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import ROOT
-from export_cases import Case, cases
+from export_cases import Case, cases, exported
 from helpers import assert_same_bits
 
 import jaxmatch as jm
@@ -25,35 +25,11 @@ NOT_EXPORTED = {
     "min_weight_full_bipartite_matching",
 }  # fmt: skip
 
-# A case for each native target of CUDA.
-ON_CUDA = {
-    "jaxmatch_assignment": "solve_assignment",
-    "jaxmatch_assignment_core": "stepping",
-    "jaxmatch_flow": "maximum_flow",
-    "jaxmatch_grid_cut": "grid_cut",
-    "jaxmatch_k_best": "k_best_assignments",
-    "jaxmatch_matching": "maximum_bipartite_matching",
-    "jaxmatch_near_pairs": "radius",
-    "jaxmatch_perturbed_assignment": "Perturbed",
-    "jaxmatch_sparse_assignment": "solve_sparse_assignment",
-    "jaxmatch_transport": "solve_transport",
-    "jaxmatch_transport_points": "solve_transport_points",
-}
-
 needs_library = pytest.mark.skipif(
     not jm.has_cpu_library(), reason="needs the native library, as symbolic sizes do"
 )
 
 the_cases = lru_cache(cases)
-
-
-def exported(case, *types, platform="cpu"):
-    export = jax.export.export(
-        jax.jit(lambda *inputs: case.function(*inputs)),
-        platforms=[platform],
-        disabled_checks=jm.export_safety_checks(),
-    )
-    return export(*(types or case.types()))
 
 
 def solve(shape, platform="cpu", constraints=(), function=jm.solve_assignment, **options):
@@ -71,8 +47,6 @@ def test_every_public_function_is_exported():
 def test_targets_are_all_that_are_registered():
     checks = {check.is_custom_call() for check in jm.export_safety_checks()}
     assert checks == {target for targets in libraries._TARGETS.values() for target in targets}
-    of_meshes = {"jaxmatch_assignment_sharded", "jaxmatch_noop", "jaxmatch_perturbed_jvp"}
-    assert {*libraries._TARGETS["CUDA"]} - of_meshes == ON_CUDA.keys()
 
 
 @needs_library
@@ -106,19 +80,6 @@ def test_reloaded_in_a_new_process(tmp_path):
 def test_same_bits_as_without_export(name):
     case = the_cases()[name]
     assert_same_bits(exported(case).call(*case.inputs), jax.jit(case.function)(*case.inputs))
-
-
-@pytest.mark.parametrize("target", ON_CUDA)
-def test_lowers_for_cuda(target, monkeypatch):
-    """Without a GPU or a library of its own; with a symbolic batch, but no other symbolic sizes."""
-    if not jm.has_cpu_library():
-        pytest.skip("nothing tells the sizes of buffers")
-    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
-    case = the_cases()[ON_CUDA[target]]
-    # Perturbed samples are counted by the batch; a shared graph has no batch.
-    of_batch = Case(case.function, case.inputs, {} if target == "jaxmatch_perturbed" else {19: "b"})
-    program = exported(of_batch, *of_batch.types(), platform="cuda")
-    assert f"@{target}(" in program.mlir_module()
 
 
 # ---------------------------------------------------------------------------------------------

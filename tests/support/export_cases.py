@@ -39,6 +39,16 @@ class Case(NamedTuple):
         )
 
 
+def exported(case: Case, *types: Any, platform: str = "cpu") -> jax.export.Exported:
+    """The exported function of a case, for these types or its own."""
+    export = jax.export.export(
+        jax.jit(lambda *inputs: case.function(*inputs)),
+        platforms=[platform],
+        disabled_checks=jm.export_safety_checks(),
+    )
+    return export(*(types or case.types()))
+
+
 def _matrix(rule: Any, cost: Any) -> Any:
     y, back = jax.vjp(
         lambda c: jm.assignment_matrix(c, estimator=rule, key=jax.random.key(0)), cost
@@ -103,7 +113,7 @@ def _points(rng: np.random.Generator) -> dict[str, Case]:
 def _graphs(rng: np.random.Generator) -> dict[str, Case]:
     graph = jm.BipartiteGraph.from_edges([0, 0, 1, 2, 2], [0, 1, 0, 1, 6], (N, M))
     graph = jax.tree.map(np.asarray, graph)
-    cost = rng.random((B, 5), np.float32)
+    cost = rng.integers(0, 9, (B, 5)).astype(np.int32)
     matching, found = jm.maximum_bipartite_matching(graph), jm.solve_sparse_assignment(graph, cost)
     return {
         "maximum_bipartite_matching": Case(jm.maximum_bipartite_matching, (graph,), _GRAPH),
@@ -151,9 +161,7 @@ def _losses(rng: np.random.Generator) -> dict[str, Case]:
     structured = partial(_structured, estimators.assignment_oracle())
     return {
         "permutation_invariant_loss": Case(mean, tuple(signals), _BATCH | {3: "n"}),
-        "structured": Case(
-            structured, (cost, cost[::-1].copy(), identity)
-        ),
+        "structured": Case(structured, (cost, cost[::-1].copy(), identity)),
         "DetectionCriterion": Case(
             losses.DetectionCriterion(), (classes, boxes, labels, boxes[:, :N]), _DENSE
         ),
