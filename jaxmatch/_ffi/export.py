@@ -20,12 +20,29 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     >>> solve.call(jnp.ones((2, 3, 4))).cost
     Array([3., 3.], dtype=float32)
 
-    `solve.serialize()` makes bytes, `jax.export.deserialize` loads them. Results, `BipartiteGraph`
-    and `FlowNetwork` may be arguments and results; a `LinearOracle`, which holds functions, must be
-    made inside. Batch dimensions may be symbolic, as here. For `platforms=["cpu"]` so may n and m
-    of `solve_assignment` by the methods `"auto"` and `"jonker_volgenant"`, and of
-    `linear_sum_assignment` with the constraint `"n <= m"` or `"m < n"`. Other symbolic sizes are a
-    `ValueError`: methods and buffers depend on them.
+    `solve.serialize()` makes bytes (it needs the package flatbuffers), `jax.export.deserialize`
+    loads them. Results, checks, `BipartiteGraph` and `FlowNetwork` may be arguments and results; a
+    `LinearOracle`, which holds functions, must be made inside. `platforms=["cuda"]` exports for a
+    GPU where there is none.
+
+    Batch dimensions may be symbolic on every platform. With `platforms=["cpu"]`
+    and the native library so may all sizes of matrices, `BipartiteGraph` and `FlowNetwork`:
+
+    >>> b, n, m = jax.export.symbolic_shape("b, n, m")
+    >>> solve = jax.export.export(
+    ...     jax.jit(jm.solve_assignment),
+    ...     platforms=["cpu"],
+    ...     disabled_checks=jm.export_safety_checks(),
+    ... )(jax.ShapeDtypeStruct((b, n, m), jnp.float32))
+    >>> [float(solve.call(jnp.ones((1, n, 9))).cost[0]) for n in (3, 5)]
+    [3.0, 5.0]
+
+    `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Elsewhere methods and
+    buffers depend on the sizes of a problem, and symbolic ones are an error that says how to pad:
+    for a GPU, for functions of points and `earth_mover_distance`, `grid_cut` and `check_grid_cut`,
+    capacities, sharded costs, `stepping`, and for methods other than `"auto"` and those that are
+    native on the CPU. `check_flow` and `check_minimum_cut` of integers prove nothing for more than
+    2^24 edges if their number is symbolic.
 
     **Returns:** a list of `jax.export.DisabledSafetyCheck`, one for each native target.
     """

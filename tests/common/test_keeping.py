@@ -79,6 +79,19 @@ def test_pickled():
         assert_same_bits(again, x)
 
 
+def test_checkpointed_by_orbax(tmp_path):
+    """As pytrees of their own types."""
+    checkpoint = pytest.importorskip("orbax.checkpoint")
+    x = kept()
+    types = jax.tree.map(lambda y: jax.ShapeDtypeStruct(y.shape, y.dtype), x)
+    with checkpoint.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "kept", x)
+        checkpointer.wait_until_finished()
+        again = checkpointer.restore(tmp_path / "kept", types)
+    assert jax.tree.structure(again) == jax.tree.structure(x)
+    assert_same_bits(again, x)
+
+
 def test_packed_by_flax():
     """As their leaves: flax knows no dataclasses but its own."""
     serialization = pytest.importorskip("flax.serialization")
