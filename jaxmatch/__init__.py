@@ -22,6 +22,7 @@ from jaxmatch._common.result import Matching as Matching
 from jaxmatch._common.result import MinimumCut as MinimumCut
 from jaxmatch._common.result import Transport as Transport
 from jaxmatch._common.status import Status as Status
+from jaxmatch._ffi.export import export_safety_checks as export_safety_checks
 from jaxmatch._ffi.libraries import has_cpu_library as has_cpu_library
 from jaxmatch._ffi.libraries import has_cuda_library as has_cuda_library
 from jaxmatch._flow.check import FlowCheck as FlowCheck
@@ -89,6 +90,7 @@ __all__ = [
     "check_transport",
     "check_transport_points",
     "estimators",
+    "export_safety_checks",
     "grid_cut",
     "has_cpu_library",
     "has_cuda_library",

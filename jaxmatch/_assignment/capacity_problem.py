@@ -117,7 +117,7 @@ def as_capacity_problem(
     place: Place = BY_JAX,
 ) -> CapacityProblem:
     """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32."""
-    cost = as_cost(cost, place)
+    cost = as_cost(cost, place, symbolic=False)
     *batch, n, m = cost.shape
 
     def expand(name: str, x: Array | None, size: int) -> Array:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.promotion import last_iota
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, result_float
+from jaxmatch._common.symbolic import is_symbolic
 
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentCheck(Check):
     """The result of [`check_assignment`][jaxmatch.check_assignment]; leading `...` is batch.
@@ -184,12 +186,34 @@ def _sum_down(x: Float[Array, "... k"]) -> Float[Array, "..."]:
     """
     if x.shape[-1] == 0:
         return jnp.zeros_like(x, shape=x.shape[:-1])
+    if is_symbolic(x.shape[-1:]):
+        return _sum_down_in_place(x)
     while x.shape[-1] > 1:
         x = jnp.concatenate([x, jnp.zeros_like(x[..., : x.shape[-1] % 2])], -1)
-        s, error = _exact_sum(x[..., 0::2], x[..., 1::2])
-        below = s - jnp.abs(s) * jnp.finfo(s.dtype).eps  # one or two floats further
-        x = jnp.where(error >= 0, s, below)
+        x = _add_down(x[..., 0::2], x[..., 1::2])
     return x[..., 0]
+
+
+def _add_down(a: Array, b: Array) -> Array:
+    s, error = _exact_sum(a, b)
+    below = s - jnp.abs(s) * jnp.finfo(s.dtype).eps  # one or two floats further
+    return jnp.where(error >= 0, s, below)
+
+
+def _sum_down_in_place(x: Float[Array, "... k"]) -> Float[Array, "..."]:
+    """`_sum_down` in the same order, without intermediate arrays, whose lengths depend on k."""
+    place = last_iota(jnp.int32, x.shape[-1], x.ndim)
+
+    def halve(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, count = state
+
+        def at(index: Array) -> Array:
+            return jnp.where(index < count, _take(x, index), 0)
+
+        return _add_down(at(2 * place), at(2 * place + 1)), (count + 1) // 2
+
+    count = jnp.asarray(x.shape[-1], jnp.int32)
+    return lax.while_loop(lambda state: state[1] > 1, halve, (x, count))[0][..., 0]
 
 
 def _split(x: Num[Array, "..."], negate: bool) -> tuple[Array, Array | None]:

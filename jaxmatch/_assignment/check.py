@@ -103,7 +103,7 @@ def check_assignment(
         if unmatched_cost is not None:
             raise ValueError("`unmatched_cost` does not go with sharded costs; leave it out.")
         return check_sharded(
-            as_cost(cost),
+            as_cost(cost, symbolic=False),
             result,  # type: ignore[arg-type]
             row_mask,
             col_mask,

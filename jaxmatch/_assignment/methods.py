@@ -16,6 +16,7 @@ from jaxmatch._assignment.gated import solve_beyond_blocks
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment.stepping import Progress, solve_in_steps
 from jaxmatch._common.result import Assignment
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch._ffi.sizes import size
 
@@ -29,7 +30,7 @@ _BYTES_PER_ROW, _BYTES_ON_EVERY_GPU = 48, 99 << 10
 
 def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     """Jonker-Volgenant, or on a GPU the core method for few large problems, see `_prefers_core`."""
-    if not _prefers_core(problem):
+    if is_symbolic(problem.cost.shape[-2:]) or not _prefers_core(problem):
         return _jonker_volgenant(problem, maximize=maximize)
 
     def solve(problem: AssignmentProblem) -> Assignment:
@@ -50,7 +51,8 @@ def _prefers_core(problem: AssignmentProblem) -> bool:
     """
     *batch, n, m = problem.cost.shape
     shorter = min(n, m)
-    many = math.prod(batch) > shorter * shorter // 200_000
+    # A batch of unknown size is taken for a large one.
+    many = is_symbolic(batch) or math.prod(batch) > shorter * shorter // 200_000
     return native_large.fits_large(problem.cost, problem.unmatched_cost) and (
         not native.fits_cuda(problem.cost) or (shorter >= 512 and not many)
     )
@@ -155,7 +157,8 @@ def _by_platform(
     native = {"cpu": partial(cpu, maximize=maximize)}
     if cuda is not None:
         native["cuda"] = partial(cuda, maximize=maximize)
-    return by_platform(partial(_xla, maximize=maximize), problem, **native)
+    twin, sizes = partial(_xla, maximize=maximize), problem.cost.shape[-2:]
+    return by_platform(twin, problem, **native, sizes=sizes)
 
 
 def _xla(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
@@ -196,6 +199,9 @@ METHODS: dict[str, Callable[..., Assignment]] = {
     "jonker_volgenant": _jonker_volgenant,
     "xla": _xla,
 }
+
+# Methods that can be exported with symbolic n and m.
+UNSIZED = ("auto", "jonker_volgenant")
 
 # Solvers outside of a trace, on this host: native calls on NumPy arrays.
 HERE: dict[str, Callable[..., Assignment]] = {

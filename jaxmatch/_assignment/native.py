@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.call import names_of, native_call
 from jaxmatch._ffi.results import assignment_fields, buffers
 from jaxmatch._ffi.sizes import most, size
@@ -20,7 +21,7 @@ def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
     """Whether the state of a problem fits the shared memory that the CUDA kernels keep it in."""
     is_integer = jnp.issubdtype(cost.dtype, jnp.integer)
     longest = most("assignment.longest_side", cost.dtype.itemsize, is_integer)
-    return max(cost.shape[-2:]) <= longest
+    return is_symbolic(cost.shape[-2:]) or max(cost.shape[-2:]) <= longest
 
 
 def assignment(

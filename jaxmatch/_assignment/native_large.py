@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 
+from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.result import Assignment
 from jaxmatch._ffi import results
 from jaxmatch._ffi.call import names_of, native_call
@@ -19,6 +20,7 @@ LARGE_METHODS = ("core", "auction", "classical", "tree")
 SHARDED_METHODS = ("core", "classical", "tree")
 
 
+@registered_tuple
 class Buffers(NamedTuple):
     """The state of a solve between two native calls."""
 

@@ -12,6 +12,7 @@ from jax import lax
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.given import BOOLEAN, NARROW, REAL
 from jaxmatch._common.result import result_float
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._ffi.place import BY_JAX, Place
 
 
@@ -47,9 +48,10 @@ def as_problem(
     *,
     place: Place = BY_JAX,
     name: str = "cost",
+    symbolic: bool = True,
 ) -> AssignmentProblem:
     """Checks the arguments and broadcasts them to one batch shape."""
-    cost = as_cost(cost, place, name)
+    cost = as_cost(cost, place, name, symbolic=symbolic)
     *batch, n, m = cost.shape
     return AssignmentProblem(
         cost,
@@ -60,11 +62,16 @@ def as_problem(
     )
 
 
-def as_cost(cost: ArrayLike, place: Place = BY_JAX, name: str = "cost") -> Num[Array, "... n m"]:
+def as_cost(
+    cost: ArrayLike, place: Place = BY_JAX, name: str = "cost", *, symbolic: bool = True
+) -> Num[Array, "... n m"]:
+    """`symbolic`: whether n and m may be symbolic."""
     cost = as_array(name, cost, place)
     cost = cost.astype(jnp.int32) if cost.dtype in NARROW else cost
     if cost.ndim < 2:
         raise ValueError(f"`{name}` must have shape [..., n, m], got {cost.shape}.")
+    if not symbolic:
+        require_sizes(name, cost.shape[-2:], "mask its padding (`row_mask`, `col_mask`)")
     return cost
 
 

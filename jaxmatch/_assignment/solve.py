@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.capacity import solve_with_capacities
-from jaxmatch._assignment.methods import HERE, METHODS, method_with_limit
+from jaxmatch._assignment.methods import HERE, METHODS, UNSIZED, method_with_limit
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
@@ -23,6 +23,7 @@ from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import is_at_most
 from jaxmatch._ffi.place import place_of
 
 
@@ -247,7 +248,7 @@ def solve_assignment(
             unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
         )
     if row_axis is not None or col_axis is not None:
-        cost = as_cost(cost)
+        cost = as_cost(cost, symbolic=False)
         unsupported = {"unmatched_cost": unmatched_cost, "warm_start": warm_start, **in_calls}
         return solve_sharded(
             cost,
@@ -289,7 +290,7 @@ def solve_assignment(
     if in_steps or method not in HERE:
         place = place.by_jax()
     with place.precision():
-        problem = as_problem(*arrays, place=place)
+        problem = as_problem(*arrays, place=place, symbolic=method in UNSIZED)
         if place.x64 and (not place.native or method in native_large.LARGE_METHODS):
             problem = problem._replace(cost=as_int32(problem.cost))
         if place.native:
@@ -353,7 +354,7 @@ def linear_sum_assignment(
 def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:
     """The matched rows in increasing order, and their columns."""
     n, m = res.col4row.shape[-1], res.row4col.shape[-1]
-    if n <= m:
+    if is_at_most("cost_matrix", n, m):
         row_ind = xp.arange(n, dtype=xp.int32)
         if not res.col4row.ndim == 1:
             row_ind = xp.broadcast_to(row_ind, res.col4row.shape)

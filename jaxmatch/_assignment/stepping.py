@@ -16,6 +16,7 @@ from jaxmatch._assignment.native_large import Buffers
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import require
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Progress = Callable[["Array", "Array"], None]
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssignmentState:
     """The state of an unfinished solve, made by [`init`][jaxmatch.stepping.init].
@@ -140,7 +141,7 @@ def init(
     """
     check_name("method", method, native_large.LARGE_METHODS)
     _check_libraries()
-    problem = as_problem(cost, row_mask, col_mask)
+    problem = as_problem(cost, row_mask, col_mask, symbolic=False)
     cost, masked = problem.cost, problem.has_masks
     if not native_large.fits_large(cost, None):
         raise ValueError(
@@ -188,7 +189,7 @@ def step(
     another type; `ValueError` for other numbers of steps.
     """
     require("state", state, AssignmentState, "`stepping.init(cost)` makes one")
-    problem = as_problem(cost, row_mask, col_mask)
+    problem = as_problem(cost, row_mask, col_mask, symbolic=False)
     steps = as_count("steps", steps)
     result, buffers = _step(
         problem, state.buffers, maximize=state.maximize, method=state.method, steps=steps

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import jax
-
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Result
 
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class BottleneckAssignment(Result):
     """The result of [`bottleneck_assignment`][jaxmatch.bottleneck_assignment].
@@ -41,7 +40,7 @@ class BottleneckAssignment(Result):
     status: Int[Array, "..."]
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class BottleneckCheck(Check):
     """The result of [`check_bottleneck`][jaxmatch.check_bottleneck]; leading `...` is batch.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment.methods import METHODS
+from jaxmatch._assignment.methods import METHODS, UNSIZED
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._bottleneck.keys import as_keys, as_numbers
 from jaxmatch._bottleneck.levels import find_lexicographic
@@ -118,7 +118,7 @@ def bottleneck_assignment(
     for the bottleneck assignment problem*, Operations Research 19 (1971).
     """
     check_name("method", method, METHODS)
-    problem = as_problem(cost, row_mask, col_mask)
+    problem = as_problem(cost, row_mask, col_mask, symbolic=method in UNSIZED)
     return _solve(
         problem, maximize=bool(maximize), lexicographic=bool(lexicographic), method=method
     )

@@ -11,6 +11,7 @@ from jaxmatch._common.arguments import as_array, check_name
 from jaxmatch._common.given import BOOLEAN, REAL
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import result_float
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._ffi.place import BY_JAX
 
 
@@ -32,6 +33,8 @@ def as_points(
             f"{[*points[0].shape]} and {[*points[1].shape]}."
         )
     check_name("metric", metric, METRICS)
+    for name, x_or_y in zip(("x", "y"), points, strict=True):
+        require_sizes(name, x_or_y.shape[-2:], "mask its padding (`row_mask`, `col_mask`)")
     dtype = common_dtype(*points)
     return points[0].astype(dtype), points[1].astype(dtype)
 

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.given import on_host
+from jaxmatch._common.limits import MOST_VERTICES
+from jaxmatch._common.symbolic import is_symbolic
 
 
 def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: str) -> np.ndarray:
@@ -45,12 +47,13 @@ def rows_of_csr(name: str, csr: Any) -> np.ndarray:
 
 
 def existing(index: Any, size: int) -> Any:
-    """Indices as int32, -1 for those out of range.
+    """Indices as int32, -1 for those out of range (for a symbolic size: of that of all graphs).
 
     Call it before a conversion to 32 bits, which could wrap an index into range. NumPy arrays stay
     NumPy arrays.
     """
     xp = jnp if isinstance(index, jax.Array) else np
+    size = MOST_VERTICES if is_symbolic((size,)) else size
     if index.dtype.itemsize < 4:
         index = index.astype(np.int32)  # so that `size` fits
     exists = (index >= 0) & (index < size)

@@ -12,6 +12,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch._common.registered import registered
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
 
@@ -140,7 +141,7 @@ class Check(Batched):
         return self.valid.shape
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assignment(Result):
     """The result of [`solve_assignment`][jaxmatch.solve_assignment]; leading `...` is batch.
@@ -194,7 +195,7 @@ class Assignment(Result):
         )
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class CapacitatedAssignment(Result):
     """The result of [`solve_assignment`][jaxmatch.solve_assignment] with capacities of columns.
@@ -254,7 +255,7 @@ class CapacitatedAssignment(Result):
         return CapacitatedAssignment(col_count=fields.pop("row4col") + 1, **fields)
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class Transport(Result):
     """The result of [`solve_transport`][jaxmatch.solve_transport]; leading `...` is batch.
@@ -331,7 +332,7 @@ class Transport(Result):
         return dense_plan(self.rows, self.cols, self.mass)
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class Matching(Result):
     """The result of [`maximum_bipartite_matching`][jaxmatch.maximum_bipartite_matching].
@@ -380,7 +381,7 @@ class Matching(Result):
         )
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class Flow(Result):
     """The result of [`maximum_flow`][jaxmatch.maximum_flow]; leading `...` is batch.
@@ -403,7 +404,7 @@ class Flow(Result):
     status: Int[Array, "..."]
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class MinimumCut(Result):
     """The result of [`minimum_cut`][jaxmatch.minimum_cut] and of [`grid_cut`][jaxmatch.grid_cut].

@@ -28,6 +28,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.host_call import host_call
 
 
@@ -222,6 +223,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: _Call, cut: _Pro
         return mlir.lower_fun(jaxpr_as_fun(cut), multiple_results=True)(ctx, *operands)
     types: list[Any] = [*ctx.avals_in, *ctx.avals_out]
     batch = call.batch(ctx.avals_in)
+    _check_sizes(ctx, call)
     extra = {}
     if batch and call.is_divisible and all(isinstance(n, int) for x in types for n in x.shape):
         count = str(len(batch))
@@ -239,6 +241,21 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: _Call, cut: _Pro
 
 
 mlir.register_lowering(_native_call, _lower)
+
+
+def _check_sizes(ctx: mlir.LoweringRuleContext, call: _Call) -> None:
+    """Raises an error for what only the handlers on the CPU take: symbolic sizes of a problem."""
+    avals: Sequence[Any] = ctx.avals_in
+    sizes = [x.shape[x.ndim - core :] for x, core in zip(avals, call.core_dims, strict=True)]
+    symbolic = next(filter(is_symbolic, sizes), None)
+    platforms = {*(ctx.platforms or ctx.module_context.platforms)}
+    if symbolic is not None and platforms != {"cpu"}:
+        raise NotImplementedError(
+            f"The sizes ({', '.join(map(str, symbolic))}) of a problem are symbolic in a function "
+            f"exported for {sorted(platforms)}, which takes symbolic batch dimensions alone. "
+            "Export it for each size, or for the largest with masks, or for the CPU: "
+            '`platforms=["cpu"]`.'
+        )
 
 
 def _may_call_back(context: Any) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi import libraries
 
 
@@ -32,16 +33,27 @@ def by_platform(
     *arguments: Any,
     cpu: Callable[..., R] | None = None,
     cuda: Callable[..., R] | None = None,
+    sizes: Sequence[Any] = (),
 ) -> R:
     """Calls the native function of the platform, chosen at lowering, or the twin without one.
 
-    Arguments are pytrees. A native function needs the library of its platform.
+    Arguments are pytrees. A native function needs the library of its platform. `sizes`: those of a
+    problem. If they are symbolic it is the CPU's, which alone has no buffers or choices by size;
+    other platforms are an error at lowering.
     """
     native = {}
     if cpu is not None and libraries.has_cpu_library():
         native["cpu"] = cpu
     if cuda is not None and libraries.has_cuda_library():
         native["cuda"] = cuda
+    if is_symbolic(sizes):
+        if "cpu" not in native:
+            raise ValueError(
+                f"A problem has the symbolic sizes ({', '.join(map(str, sizes))}), which native "
+                "solvers of the CPU alone take: this method has none, or there is no library. "
+                "Export with the default method, or one function for each size."
+            )
+        return native["cpu"](*arguments)
     if twin is None:
         return lax.platform_dependent(*arguments, **native)
     return (

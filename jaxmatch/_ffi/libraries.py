@@ -56,6 +56,11 @@ _LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
 
 
+def all_targets() -> tuple[str, ...]:
+    """The names of the targets, each once, whatever platforms have them."""
+    return tuple(sorted({name for targets in _TARGETS.values() for name in targets}))
+
+
 def has_cpu_library() -> bool:
     """Whether the compiled CPU solvers are loaded. Without them the pure-JAX ones run instead."""
     return "cpu" in _loaded

@@ -20,9 +20,11 @@ from jaxmatch._common.arguments import as_array, as_result
 from jaxmatch._common.full_range import Parts, choose, in_order, widen
 from jaxmatch._common.given import require
 from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network
 
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Check)
 
+_MANY = 1 << 24  # edges, where their number is symbolic
 
-@jax.tree_util.register_dataclass
+
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class FlowCheck(Check):
     """The result of [`check_flow`][jaxmatch.check_flow]; leading `...` is batch.
@@ -205,7 +209,7 @@ def _check_one(
 ) -> FlowCheck:
     value, flow, source_side = result.value, result.flow, result.source_side
     sane = is_sane(capacity, source, sink, tail, head, n)
-    if n < 2:
+    if n == 0:
         return FlowCheck(sane, sane)
     ends = source.clip(0, n - 1), sink.clip(0, n - 1)
     separated = source_side[ends[0]] & ~source_side[ends[1]]
@@ -248,7 +252,8 @@ def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]
         wide = common_dtype(value, cut)
         digits = partial(_digits, dtype=wide, width=_width(wide, cut.size))
         total = digits(cut).sum(-1, dtype=wide) - digits(value)
-        return (value >= 0) & _is_zero(total, _width(wide, cut.size))
+        sums = _is_zero(total, _width(wide, cut.size))
+        return (value >= 0) & sums & _is_countable(cut.size)
     real = jax.dtypes.canonicalize_dtype(np.float64)
     in_cut, total = Parts.of(widen(cut, real)), Parts.of(widen(value, real))
     eps = float(jnp.finfo(cut.dtype).eps)
@@ -277,12 +282,18 @@ def _conserves_integers(
     net = jnp.zeros_like(out, shape=(len(out), n)).at[:, tail].add(out).at[:, head].add(-out)
     total = digits(value)
     net = net.at[:, source].add(-total).at[:, sink].add(total)
-    return (value >= 0) & _is_zero(net, width).all()
+    return (value >= 0) & _is_zero(net, width).all() & _is_countable(flow.size)
 
 
 def _width(dtype: np.dtype, count: int) -> int:
     """The width of digits of which `count + 1` can be added, with a sign, without overflow."""
+    count = _MANY if is_symbolic((count,)) else count
     return jnp.iinfo(dtype).bits - 2 - (count + 1).bit_length()
+
+
+def _is_countable(count: int) -> bool | Bool[Array, ""]:
+    """Whether that many digits can be added; False for more than `_MANY` if count is symbolic."""
+    return not is_symbolic((count,)) or jnp.asarray(count) <= _MANY
 
 
 def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> Int[Array, "d ..."]:

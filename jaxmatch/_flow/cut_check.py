@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxmatch._common.arguments import as_result, solved_dtype
 from jaxmatch._common.given import require
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow, MinimumCut
 from jaxmatch._common.switches import unchecked
 from jaxmatch._ffi.place import in_full_precision
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ADVICE = "`MinimumCut(value, source_side, status)` makes one"
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class MinimumCutCheck(Check):
     """The result of [`check_minimum_cut`][jaxmatch.check_minimum_cut] or
@@ -142,7 +142,7 @@ def _check_one(
     """Whether the cut is valid. `optimal` is not decided here."""
     value, source_side = result.value, result.source_side
     valid = is_sane(capacity, source, sink, tail, head, n)
-    if n < 2:
+    if n == 0:
         return MinimumCutCheck(valid, valid)
     valid &= source_side[source.clip(0, n - 1)] & ~source_side[sink.clip(0, n - 1)]
     if capacity.size == 0:

@@ -89,7 +89,8 @@ def solve_flow(
         on_cuda = partial(call, platform="cuda", method=cuda, options=of_kernel)
 
     def solve(*problem: Any) -> Flow:
-        return by_platform(_xla_flow.solve, *problem, cpu=on_cpu, cuda=on_cuda)
+        sizes = (problem[0].num_nodes, problem[0].num_edges, problem[0].num_arcs)
+        return by_platform(_xla_flow.solve, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
     return rebatch(solve, _aligned)(network, capacity, source, sink)
 

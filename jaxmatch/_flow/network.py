@@ -15,7 +15,9 @@ import numpy as np
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.indices import as_indices, existing, rows_of_csr
 from jaxmatch._common.limits import MOST_NETWORK_EDGES, MOST_VERTICES
+from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
+from jaxmatch._common.symbolic import is_symbolic
 
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ _LOOP = (1 << 63) - 1  # sorts self-loops after all arcs
 _ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FlowNetwork:
     """A directed network of n nodes and e edges, without capacities.
@@ -284,7 +286,7 @@ def reversed_network(network: FlowNetwork) -> FlowNetwork:
 def _reversed_edges(
     partner: Int[Array, " a"], edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"], xp: Any
 ) -> tuple[Int[Array, " a+1"], Int[Array, " e"]]:
-    a, e = len(partner), len(arc_edge)
+    a, e = partner.size, arc_edge.size
     if a == 0 or e == 0:
         return edge_ptr, arc_edge
     partner = partner.clip(0, a - 1)
@@ -292,7 +294,11 @@ def _reversed_edges(
     reversed_ptr = xp.concatenate([edge_ptr[:1], edge_ptr[0] + xp.cumsum(count, dtype=np.int32)])
     # The edge at each place: those of the opposite arc in order. Self-loops stay last.
     place = xp.arange(e, dtype=np.int32)
-    arc = xp.searchsorted(reversed_ptr[1:], place, side="right").clip(0, a - 1)
+    if is_symbolic((a,)):  # `searchsorted` asks for the size
+        ends = jnp.zeros_like(place).at[reversed_ptr[1:]].add(1, mode="drop")
+        arc = ends.cumsum(dtype=np.int32).clip(0, a - 1)
+    else:
+        arc = xp.searchsorted(reversed_ptr[1:], place, side="right").clip(0, a - 1)
     origin = edge_ptr[partner[arc]] + place - reversed_ptr[arc]
     origin = xp.where(place < edge_ptr[-1], origin, place)
     return reversed_ptr, arc_edge[origin.clip(0, e - 1)]

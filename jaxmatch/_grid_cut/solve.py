@@ -18,6 +18,7 @@ from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._ffi.dispatch import Method, by_platform
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._grid_cut import native
@@ -209,6 +210,7 @@ def as_capacities(
                 f"{x.shape}."
             )
     shape = source.shape[-rank:]
+    require_sizes(names[0], shape, "give cells of its padding no capacities")
     if math.prod(shape) > MOST_CELLS:
         raise ValueError(
             f"Grids must have at most {MOST_CELLS} cells, got {shape}; cut it into parts."

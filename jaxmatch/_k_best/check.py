@@ -20,6 +20,7 @@ from jaxmatch._assignment.certificate import (
 )
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.switches import compiled, unchecked
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from jaxmatch._k_best.result import KBestAssignments
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class KBestCheck(Check):
     """The result of [`KBestAssignments.check`][jaxmatch.KBestAssignments.check].

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import jax.numpy as jnp
 
 from jaxmatch._common.result import result_float
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import most, size
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def fits_cuda(problem: AssignmentProblem, k: int) -> bool:
     """Whether the CUDA kernel takes lists and problems of this size."""
-    longest = max(problem.cost.shape[-2:])
+    sizes = problem.cost.shape[-2:]
+    longest = 0 if is_symbolic(sizes) else max(sizes)
     return longest <= most("k_best.longest_side") and k <= most("k_best.longest_list")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import jax
-
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment, Result
 from jaxmatch._k_best.check import KBestCheck, check_list
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class KBestAssignments(Result):
     """The result of [`k_best_assignments`][jaxmatch.k_best_assignments]; leading `...` is batch.

@@ -125,7 +125,7 @@ def k_best_assignments(
     if method == "xla":
         place = place.by_jax()
     with place.precision():
-        problem = as_problem(cost, *masks, place=place)
+        problem = as_problem(cost, *masks, place=place, symbolic=method != "xla")
         if place.native:
             return place.bring_home(k_best(problem, k, maximize=maximize, platform="cpu"))
         return place.bring_home(_solve(problem, k=k, maximize=maximize, method=method))
@@ -146,7 +146,8 @@ def _murty(problem: AssignmentProblem, k: int, *, maximize: bool) -> KBestAssign
 
     twin = partial(_twin, k=k, maximize=maximize)
     cuda = on("cuda") if fits_cuda(problem, k) else None
-    return by_platform(twin, problem, cpu=on("cpu"), cuda=cuda)
+    sizes = problem.cost.shape[-2:]
+    return by_platform(twin, problem, cpu=on("cpu"), cuda=cuda, sizes=sizes)
 
 
 def _twin(problem: AssignmentProblem, k: int, *, maximize: bool) -> KBestAssignments:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment import xla as _xla_assignment
+from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.rounding import as_float, greatest, sum_error
 from jaxmatch._common.sharding import vary_alike
@@ -111,8 +112,8 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
     """Of the cost of an assignment, or of each of a batch of them."""
     if cost.size == 0:
         return jnp.zeros_like(res.cost)
-    pairs = res.col4row[..., None] == jnp.arange(cost.shape[1], dtype=jnp.int32)
-    own = jnp.where(pairs, cost, 0).sum(-1)
+    pairs = res.col4row[..., None] == last_iota(jnp.int32, cost.shape[1], res.col4row.ndim + 1)
+    own = jnp.where(*same_rank(pairs, cost), 0).sum(-1)
     return jnp.vectorize(sum_error, signature="(n),()->()")(own, res.cost)
 
 

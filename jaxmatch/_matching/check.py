@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchingCheck(Check):
     """The result of [`check_matching`][jaxmatch.check_matching]; leading `...` is batch.
@@ -122,14 +123,14 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
 
 def _makes_sense(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
-    wrong = ((ind < 0) | (ind >= size)) & (jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1])
-    return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= len(ind)) & ~wrong.any()
+    wrong = ((ind < 0) | (ind >= size)) & (jnp.arange(ind.size, dtype=jnp.int32) < ptr[-1])
+    return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.size) & ~wrong.any()
 
 
 def _leads_back(there: Int[Array, " k"], back: Int[Array, " l"]) -> Bool[Array, ""]:
     """Whether every index is −1 or leads to an entry that leads back."""
-    if len(back) == 0:
+    if back.size == 0:
         return (there == -1).all()
-    in_range = (there >= -1) & (there < len(back))
-    returns = back[there.clip(0, len(back) - 1)] == jnp.arange(len(there), dtype=there.dtype)
+    in_range = (there >= -1) & (there < back.size)
+    returns = back[there.clip(0, back.size - 1)] == jnp.arange(there.size, dtype=there.dtype)
     return (in_range & ((there == -1) | returns)).all()

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
+from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
 from jaxmatch._matching.host import (
     as_numbers,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _BUILDERS = "`from_edges` and its siblings make one"
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class BipartiteGraph:
     """A bipartite graph of n rows and m columns, or a batch of them; leading `...` is batch.

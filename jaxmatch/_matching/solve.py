@@ -297,7 +297,8 @@ def _solve(
         twin = solve_by_flow
 
     def solve(*problem: Any) -> Matching:
-        return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda)
+        sizes = (*graph.shape, graph.max_edges)
+        return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
     return over_batch_shards(solve, graph, start, core_dims=1)
 

@@ -159,7 +159,7 @@ def _check_one(
     sane, row, col, exists = _edges(graph, rows, cols)
 
     # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
-    cost = problem.cost[: len(row)]
+    cost = problem.cost[: row.size]
     c, c_rest = _split(cost, maximize)
     c_rest = jnp.zeros_like(c) if c_rest is None else jnp.where(exists, c_rest, 0)
     c = jnp.where(exists, jnp.where(jnp.isnan(c), -jnp.inf, c), jnp.inf)
@@ -222,16 +222,16 @@ def _edges(
 ) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
     """Whether the graph makes sense, row and column of each edge, and whether both exist."""
     (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
-    used = jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1]
-    sane = (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= len(ind))
+    used = jnp.arange(ind.size, dtype=jnp.int32) < ptr[-1]
+    sane = (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.size)
     sane &= ~(used & ((ind < 0) | (ind >= m))).any()
-    if min(n, m, len(ind)) == 0:
+    if 0 in (n, m, ind.size):
         none = ind[:0]
         return sane, none, none, none > 0
     # In a graph without sense the counts may be anything: none of them is used.
     degrees = jnp.where(sane, ptr[1:] - ptr[:-1], 0)
     each = jnp.arange(n, dtype=jnp.int32)
-    row = jnp.repeat(each, degrees, total_repeat_length=len(ind))
+    row = jnp.repeat(each, degrees, total_repeat_length=ind.size)
     col = ind.clip(0, m - 1)
     return sane, row, col, sane & used & rows[row] & cols[col]
 
@@ -245,8 +245,8 @@ def _prices(
     maximum: bool,
 ) -> tuple[Pair, Pair]:
     """What it costs to leave each row and each column; +inf: it must be matched."""
-    num_rows = len(rows) if problem.row_mask is None else rows.sum(dtype=jnp.int32)
-    num_cols = len(cols) if problem.col_mask is None else cols.sum(dtype=jnp.int32)
+    num_rows = rows.size if problem.row_mask is None else rows.sum(dtype=jnp.int32)
+    num_cols = cols.size if problem.col_mask is None else cols.sum(dtype=jnp.int32)
     real, may_stay = result_float(), maximum or problem.unmatched_cost is not None
 
     def given(price: Num[Array, " k"]) -> Pair:

@@ -38,7 +38,7 @@ def sparse_assignment(
     the place of each row's pair in `graph.col_ind`, or −1, and the numbers of bids and of searches
     (on CUDA, of rounds).
     """
-    by_cols = platform == "cuda"
+    by_cols, sizes = platform == "cuda", (*graph.shape, cost.shape[-1])
     optional = {
         "col_ptr": graph.col_ptr if by_cols else None,
         "row_ind": graph.row_ind if by_cols else None,
@@ -54,7 +54,7 @@ def sparse_assignment(
         optional,
         graph.shape,
         shared=() if graph.batch_shape else (0, 1, 3, 4) if by_cols else (0, 1),
-        workspace=[size("sparse_assignment.workspace", *graph.shape, cost.shape[-1])] * by_cols,
+        workspace=[size("sparse_assignment.workspace", *sizes)] if by_cols else [],
         maximize=maximize,
         cardinality=cardinality,
     )

@@ -13,6 +13,7 @@ from jaxmatch._assignment.problem import as_col_dual, as_mask
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.given import NARROW
 from jaxmatch._common.result import result_float
+from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
 from jaxmatch._transport.problem import expanded
@@ -64,7 +65,7 @@ def as_problem(
             "costs into the order of the edges."
         )
     try:
-        batch = np.broadcast_shapes(cost.shape[:-1], graph.batch_shape)
+        batch = broadcast_shapes(cost.shape[:-1], graph.batch_shape)
     except ValueError:
         raise ValueError(
             "The batch dimensions of `cost` and of `graph` must broadcast, got shapes "

@@ -17,6 +17,7 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import is_symbolic, require_sizes
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
 from jaxmatch._matching.graph import check_graph
@@ -176,6 +177,10 @@ def solve_sparse_assignment(
     if method == "xla":
         place = place.by_jax()
     with place.precision():
+        if method == "xla":
+            require_sizes(
+                "graph", (*graph.shape, graph.max_edges), "pad to it (`BipartiteGraph.stack` does)"
+            )
         graph, problem = as_problem(graph, cost, *given, place=place)
         if place.native:
             res, _ = _native(
@@ -227,11 +232,11 @@ def _auto(
 ) -> Solution:
     """The native solver, on CUDA that of dense problems if they are small; else the twin."""
     options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
-    cuda = bind(_native, **options, platform="cuda")
-    if dense.fits(graph, problem):
+    cuda, sizes = bind(_native, **options, platform="cuda"), (*graph.shape, graph.max_edges)
+    if not is_symbolic(sizes) and dense.fits(graph, problem):
         cuda = bind(dense.solve, **options, platform="cuda")
     cpu = bind(_native, **options, platform="cpu")
-    return by_platform(bind(_twin, **options), graph, problem, cpu=cpu, cuda=cuda)
+    return by_platform(bind(_twin, **options), graph, problem, cpu=cpu, cuda=cuda, sizes=sizes)
 
 
 def _twin(

@@ -22,6 +22,7 @@ from jaxmatch._assignment.certificate import (
 )
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED, require
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from jaxmatch._transport.point_problem import PointProblem
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class TransportCheck(Check):
     """The result of [`check_transport`][jaxmatch.check_transport]; leading `...` is batch.

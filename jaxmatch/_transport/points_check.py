@@ -12,6 +12,7 @@ from jax import lax
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._transport.check import TransportCheck, as_claim, check_plan, existing
 from jaxmatch._transport.check_costs import PointCosts
@@ -22,6 +23,8 @@ from jaxmatch._transport.points import ARGUMENTS
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from jaxtyping import Array
+
+_MANY = 1 << 10  # problems of a batch whose size is unknown
 
 
 @unchecked
@@ -85,7 +88,8 @@ def _check(
 ) -> TransportCheck:
     def check(problem: PointProblem, *others: Any) -> TransportCheck:
         batch = problem.x.shape[:-2]
-        one = bind(_check_one, metric=metric, maximize=maximize, problems=math.prod(batch))
+        problems = _MANY if is_symbolic(batch) else math.prod(batch)
+        one = bind(_check_one, metric=metric, maximize=maximize, problems=problems)
         for _ in batch:
             one = jax.vmap(one)
         return one(problem, *others)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxmatch._assignment.problem import as_col_dual, as_cost, as_mask
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED
+from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._ffi.place import BY_JAX, Place
 
 
@@ -43,12 +44,13 @@ def as_problem(
     col_dual: ArrayLike | None = None,
     *,
     place: Place = BY_JAX,
+    symbolic: bool = True,
 ) -> TransportProblem:
     """Checks the arguments and broadcasts them to one batch shape and one dtype of masses.
 
     `moved` of the result is `partial`: it has no dummies yet.
     """
-    cost = as_cost(cost, place)
+    cost = as_cost(cost, place, symbolic=symbolic)
     masses = as_masses(
         {"cost": cost.shape},
         (f"row of `cost` {cost.shape}", f"column of `cost` {cost.shape}"),
@@ -92,7 +94,7 @@ def as_masses(
     shapes = {**others, "supply": supply.shape, "demand": demand.shape}
     leads = [shape[:-2] for shape in others.values()]
     try:
-        batch = np.broadcast_shapes(*leads, supply.shape[:-1], demand.shape[:-1])
+        batch = broadcast_shapes(*leads, supply.shape[:-1], demand.shape[:-1])
     except ValueError:
         names, got = (
             ", ".join(words[:-1]) + " and " + words[-1]

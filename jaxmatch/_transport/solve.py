@@ -153,7 +153,7 @@ def solve_transport(
     if method == "xla":
         place = place.by_jax()
     with place.precision():
-        problem = as_problem(cost, *given[:-1], place=place)
+        problem = as_problem(cost, *given[:-1], place=place, symbolic=method != "xla")
         unmatched = as_unmatched_cost(given[-1], problem, place)
         if place.native:
             solve = bind(transport, maximize=maximize, platform="cpu")
@@ -212,7 +212,8 @@ def _network_simplex(problem: TransportProblem, *, maximize: bool) -> Transport:
         return bind(transport, maximize=maximize, platform=platform)
 
     twin = bind(_twin, maximize=maximize)
-    return by_platform(twin, problem, cpu=on("cpu"), cuda=on("cuda"))
+    sizes = problem.cost.shape[-2:]
+    return by_platform(twin, problem, cpu=on("cpu"), cuda=on("cuda"), sizes=sizes)
 
 
 def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.registered import registered
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._equality import EqualByValue
@@ -146,7 +147,7 @@ def static(*, default: Any) -> Any:
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
 def estimator(cls: type[T]) -> type[T]:
     """Makes a frozen dataclass and a pytree. Fields marked `static` are not leaves."""
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, eq=False)(cls))
+    return registered(dataclasses.dataclass(frozen=True, eq=False)(cls))
 
 
 def per_problem(oracle: LinearOracle, strength: ArrayLike, like: Array) -> Array:

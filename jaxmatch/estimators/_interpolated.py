@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.arguments import check_name
+from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch.estimators._base import (
     Estimator,
     estimator,
@@ -209,6 +211,7 @@ def _implicit_backward(residuals: Any, d: Array) -> tuple[None, None, Array, Non
 _implicit.defvjp(_implicit_forward, _implicit_backward)
 
 
+@registered_tuple
 class AdaptiveState(NamedTuple):
     """The state of [`AdaptiveImplicitMLE`][jaxmatch.estimators.AdaptiveImplicitMLE].
 
@@ -258,7 +261,8 @@ class AdaptiveImplicitMLE(ImplicitMLE):
         `core_dims`: the number of trailing dimensions of one problem, 2 for assignments, 1 for
         cuts.
         """
-        problems = max(1, math.prod(cost_gradient.shape[: cost_gradient.ndim - core_dims]))
+        batch = cost_gradient.shape[: cost_gradient.ndim - core_dims]
+        problems = math.prod(batch) if is_symbolic(batch) else max(1, math.prod(batch))
         count = jnp.count_nonzero(cost_gradient) / problems
         density = self.decay * state.density + (1 - self.decay) * count
         up = jnp.where(density < self.target, self.update_step, -self.update_step)

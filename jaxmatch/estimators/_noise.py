@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.promotion import last_iota
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch.estimators import _native
 
@@ -55,7 +56,7 @@ NOISES = {
 def noise_streams(key: Any, batch: tuple[int, ...], entries: int) -> UInt[Array, "... 4"]:
     """The stream of each problem: two key words, first sample, position in the batch."""
     size = math.prod(batch)
-    if size * entries >= 2**32:
+    if not is_symbolic(batch) and size * entries >= 2**32:
         raise ValueError(f"Noise is made for fewer than 2^32 costs, got {size} times {entries}.")
     place = lax.iota(jnp.uint32, size).reshape(*batch, 1)
     shape = (*batch, 2)

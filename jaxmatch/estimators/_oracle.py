@@ -13,6 +13,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.promotion import last_iota
+from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._equality import EqualByValue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jaxmatch._flow.network import FlowNetwork
 
 
+@registered_tuple
 class Solution(NamedTuple):
     """The result of an oracle.
 

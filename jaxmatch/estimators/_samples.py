@@ -21,6 +21,7 @@ from jax import lax
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.status import Status
+from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch.estimators import _native
 from jaxmatch.estimators._linear_map import linear_map
@@ -152,6 +153,8 @@ def _perturbed_assignments(
         )
         fits = _native.fits_perturbed(cost)
         cpu, cuda = (partial(native, platform=p) if fits else None for p in ("cpu", "cuda"))
+        # The CUDA kernels are told how many samples fit the memory.
+        cuda = None if is_symbolic(cost.shape) else cuda
         composed = partial(_compose, assignments, samples, kind)
         return by_platform(composed, streams, strength, cost, *masks, cpu=cpu, cuda=cuda)
 
@@ -213,7 +216,9 @@ class _MeanJvp:
     def _by_steps(self, tangent: Array, streams: Array, col4row: Array, reference: Array) -> Array:
         """A scan over groups of samples, each with at most `_MOST_NOISE` random numbers."""
         (n, m), samples = tangent.shape[-2:], col4row.shape[-2]
-        steps = max(1, min(samples, -(-samples * tangent.size // _MOST_NOISE)))
+        steps = samples  # of a batch of unknown size
+        if not is_symbolic(tangent.shape):
+            steps = max(1, min(samples, -(-samples * tangent.size // _MOST_NOISE)))
         each = -(-samples // steps)
 
         def step(total: Array, of_step: Any) -> tuple[Array, None]:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.registered import registered
 from jaxmatch.estimators._base import forbid_second_derivative
 from jaxmatch.estimators._oracle import LinearOracle
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class StructuredLoss:
     """The result of a decision-focused loss; `...` is batch.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
-import numpy as np
 
 from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.symbolic import broadcast_shapes
 
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Side:
         """The number of unmasked entries."""
         if self.mask is None:
             return jnp.asarray(self.size, jnp.int32)
-        shape = np.broadcast_shapes(self.mask.shape, (self.size,))
+        shape = broadcast_shapes(self.mask.shape, (self.size,))
         return jnp.broadcast_to(self.mask, shape).sum(-1, dtype=jnp.int32)
 
     def masses(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
@@ -66,7 +66,7 @@ class Side:
 
 def broadcast_batches(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(*shapes)
+        return broadcast_shapes(*shapes)
     except ValueError:
         given = ", ".join(map(str, shapes))
         raise ValueError(f"The batch dimensions must broadcast, got {given}.") from None

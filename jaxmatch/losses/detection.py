@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.promotion import common_dtype, last_iota, same_rank
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class DetectionLoss:
     """The result of a [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion].

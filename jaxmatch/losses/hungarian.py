@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment.solve import solve_assignment
+from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num, PyTree
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class HungarianLoss:
     """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` is batch.

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.registered import registered
 from jaxmatch._common.switches import unchecked
 from jaxmatch.estimators._base import Estimator, per_problem, prepare
 from jaxmatch.estimators._oracle import LinearOracle, Solution
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class Regret:
     """The result of [`regret`][jaxmatch.losses.regret]; `...` is batch.

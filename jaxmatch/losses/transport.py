@@ -15,6 +15,7 @@ from jaxmatch._common.distances import distances
 from jaxmatch._common.gradient import envelope_value, fixed_along, is_constant
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._ffi.sizes import most
 from jaxmatch._transport.points import solve_transport_points
 from jaxmatch._transport.solve import ACROSS, solve_transport
@@ -111,6 +112,8 @@ def earth_mover_distance(
     x, y = as_floats(x, y)
     _check_clouds(x, y, metric)
     (n, m), lead = (x.shape[-2], y.shape[-2]), (x.shape[:-2], y.shape[:-2])
+    require_sizes("x", x.shape[-2:], "mask its padding (`x_mask`)")
+    require_sizes("y", y.shape[-2:], "mask its padding (`y_mask`)")
     x_side = Side("x", n, x_weight, x_mask)
     y_side = Side("y", m, y_weight, y_mask)
     batch = broadcast_batches(*lead, *x_side.batches, *y_side.batches)

@@ -1,0 +1,41 @@
+"""Dataclasses as pytrees that `jax.export` can serialize in the signature of a function."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, TypeVar
+
+import jax
+from jax import export
+
+
+T = TypeVar("T")
+
+
+def registered(cls: type[T]) -> type[T]:
+    """Decorator of dataclasses: `jax.tree_util.register_dataclass`, for exported functions, too.
+
+    An exported function holds the name of the class and its static fields.
+    """
+    static = [f.name for f in dataclasses.fields(cls) if f.metadata.get("static")]  # type: ignore[arg-type]
+
+    def to_bytes(values: Any) -> bytes:
+        return json.dumps(dict(zip(static, values, strict=True))).encode()
+
+    def from_bytes(data: bytes) -> Any:
+        values = json.loads(data)
+        return tuple(values[name] for name in static)
+
+    export.register_pytree_node_serialization(
+        jax.tree_util.register_dataclass(cls),
+        serialized_name=f"jaxmatch.{cls.__name__}",
+        serialize_auxdata=to_bytes,
+        deserialize_auxdata=from_bytes,
+    )
+    return cls
+
+
+def registered_tuple(cls: type[T]) -> type[T]:
+    """Decorator of named tuples, which are pytrees, for exported functions."""
+    return export.register_namedtuple_serialization(cls, serialized_name=f"jaxmatch.{cls.__name__}")

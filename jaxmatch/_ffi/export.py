@@ -1,0 +1,49 @@
+"""What `jax.export` has to know of our native targets."""
+
+from jax import export
+
+from jaxmatch._ffi.libraries import all_targets
+
+
+def export_safety_checks() -> list[export.DisabledSafetyCheck]:
+    """The checks to disable so that `jax.export` takes functions that call jaxmatch.
+
+    An exported program holds the names of native targets, not their code. The process that loads it
+    imports jaxmatch first, of the same version.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> (b,) = jax.export.symbolic_shape("b")
+    >>> costs = jax.ShapeDtypeStruct((b, 3, 4), jnp.float32)
+    >>> solve = jax.export.export(
+    ...     jax.jit(jm.solve_assignment), disabled_checks=jm.export_safety_checks()
+    ... )(costs)
+    >>> solve.call(jnp.ones((2, 3, 4))).cost
+    Array([3., 3.], dtype=float32)
+
+    `solve.serialize()` makes bytes (it needs the package flatbuffers), `jax.export.deserialize`
+    loads them. Results, checks, `BipartiteGraph` and `FlowNetwork` may be arguments and results; a
+    `LinearOracle`, which holds functions, must be made inside. `platforms=["cuda"]` exports for a
+    GPU where there is none.
+
+    Batch dimensions may be symbolic on every platform. With `platforms=["cpu"]`
+    and the native library so may all sizes of matrices, `BipartiteGraph` and `FlowNetwork`:
+
+    >>> b, n, m = jax.export.symbolic_shape("b, n, m")
+    >>> solve = jax.export.export(
+    ...     jax.jit(jm.solve_assignment),
+    ...     platforms=["cpu"],
+    ...     disabled_checks=jm.export_safety_checks(),
+    ... )(jax.ShapeDtypeStruct((b, n, m), jnp.float32))
+    >>> [float(solve.call(jnp.ones((1, n, 9))).cost[0]) for n in (3, 5)]
+    [3.0, 5.0]
+
+    `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Elsewhere methods and
+    buffers depend on the sizes of a problem, and symbolic ones are an error that says how to pad:
+    for a GPU, for functions of points and `earth_mover_distance`, `grid_cut` and `check_grid_cut`,
+    capacities, sharded costs, `stepping`, and for methods other than `"auto"` and those that are
+    native on the CPU. `check_flow` and `check_minimum_cut` of integers prove nothing for more than
+    2^24 edges if their number is symbolic.
+
+    **Returns:** a list of `jax.export.DisabledSafetyCheck`, one for each native target.
+    """
+    return [export.DisabledSafetyCheck.custom_call(name) for name in all_targets()]
