@@ -113,7 +113,8 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
     if cost.size == 0:
         return jnp.zeros_like(res.cost)
     pairs = res.col4row[..., None] == last_iota(jnp.int32, cost.shape[1], res.col4row.ndim + 1)
-    own = jnp.where(*same_rank(pairs, cost), 0).sum(-1)
+    pairs, costs = same_rank(pairs, cost)
+    own = jnp.where(pairs, costs, 0).sum(-1)
     return jnp.vectorize(sum_error, signature="(n),()->()")(own, res.cost)
 
 
