@@ -115,7 +115,7 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
     pairs = res.col4row[..., None] == last_iota(jnp.int32, cost.shape[1], res.col4row.ndim + 1)
     pairs, costs = same_rank(pairs, cost)
     own = jnp.where(pairs, costs, 0).sum(-1)
-    dtype = jnp.promote_types(own.dtype, res.cost.dtype)
+    dtype = max(own.dtype, res.cost.dtype, key=lambda d: d.itemsize)
     error = jnp.vectorize(sum_error, signature="(n),()->()")(
         own.astype(dtype), res.cost.astype(dtype)
     )
