@@ -60,6 +60,7 @@ inline ffi::ErrorOr<Batch> decode_k_best(ffi::RemainingArgs args, ffi::Remaining
   if (p.n > INT32_MAX / 16 || p.m > INT32_MAX / 16 || p.k > INT32_MAX / 16) {
     return wrong("a side or a list of more than 2^27");
   }
+  if (p.k < 1) return wrong("a list of no assignments");
   const auto data = [](const auto& buffer) {
     return static_cast<const uint8_t*>(buffer ? buffer->untyped_data() : nullptr);
   };

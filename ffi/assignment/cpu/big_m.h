@@ -23,7 +23,9 @@ template <class Elem>
 int exponent_of_real(double x) {
   using F = Format<Elem>;
   if (x == 0) return -1;
-  const int e = ilogb(x) - (F::kLowest + F::kDigits - 2);
+  const int of_real = ilogb(x);
+  if (of_real > 1023) return 2047;  // infinite
+  const int e = of_real - (F::kLowest + F::kDigits - 2);
   return e < 0 ? 0 : e > 2047 ? 2047 : e;
 }
 

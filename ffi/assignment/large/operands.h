@@ -188,7 +188,8 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (given.failed()) return ffi::Unexpected(given.error());
   if (batch->batch == 0) return o;
   if (std::max(batch->n, batch->m) > kLongestSide) return wrong(too_long());
-  o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch;
+  // Whole units of DeviceArena, so that the arrays of each problem are aligned.
+  o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch / 256 * 256;
   int64_t needed;
   lay_out(o.method, nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask,
           &needed);

@@ -66,7 +66,7 @@ double total_cost(const SparseProblem& p) {
   // Integers come first, in two parts that doubles hold.
   const int64_t high = int64_t(whole >> 40);
   sum.add(double(high) * 0x1p40);
-  sum.add(double(int64_t(whole - (__int128(high) << 40))));
+  sum.add(double(int64_t(whole - (__int128(high) * (int64_t{1} << 40)))));
   return sum.value();
 }
 

@@ -10,7 +10,7 @@
 namespace jaxmatch::assignment::large {
 
 template <class T>
-void solve_problem(PoolTeam&, const LargeOperands&, int64_t) {
+void solve_problem(PoolTeam&, const LargeOperands&, int64_t, int64_t) {
   throw std::logic_error("this build has no large problems of these costs");
 }
 template <class T>
@@ -20,10 +20,10 @@ void solve_shard(PoolTeam&, const ShardedOperands&) {
 
 }  // namespace jaxmatch::assignment::large
 
-#define JAXMATCH_LEFT_OUT(T)                                                \
-  namespace jaxmatch::assignment::large {                                   \
-  template void solve_problem<T>(PoolTeam&, const LargeOperands&, int64_t); \
-  template void solve_shard<T>(PoolTeam&, const ShardedOperands&);          \
+#define JAXMATCH_LEFT_OUT(T)                                                         \
+  namespace jaxmatch::assignment::large {                                            \
+  template void solve_problem<T>(PoolTeam&, const LargeOperands&, int64_t, int64_t); \
+  template void solve_shard<T>(PoolTeam&, const ShardedOperands&);                   \
   }
 
 #endif  // JAXMATCH_LARGE_CPU_LEFT_OUT_H_
