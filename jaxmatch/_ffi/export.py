@@ -40,9 +40,10 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Elsewhere methods and
     buffers depend on the sizes of a problem, and symbolic ones are an error that says how to pad:
     for a GPU, for functions of points and `earth_mover_distance`, `grid_cut` and `check_grid_cut`,
-    capacities, sharded costs, `stepping`, and for methods other than `"auto"` and those that are
-    native on the CPU. `check_flow` and `check_minimum_cut` of integers prove nothing for more than
-    2^24 edges if their number is symbolic.
+    capacities, sharded costs, `stepping`, `check_sparse_assignment` of `cardinality="maximum"`, and
+    for methods other than `"auto"` and those that are native on the CPU. `check_flow` and
+    `check_minimum_cut` of integers prove nothing for more than 2^24 edges if their number is
+    symbolic.
 
     **Returns:** a list of `jax.export.DisabledSafetyCheck`, one for each native target.
     """
