@@ -25,8 +25,9 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     `LinearOracle`, which holds functions, must be made inside. `platforms=["cuda"]` exports for a
     GPU where there is none.
 
-    Batch dimensions may be symbolic on every platform. With `platforms=["cpu"]`
-    and the native library so may all sizes of matrices, `BipartiteGraph` and `FlowNetwork`:
+    Batch dimensions may be symbolic on every platform; what depends on the size of a batch is
+    chosen as for a large one. With `platforms=["cpu"]` and the native library so may all sizes of
+    matrices, `BipartiteGraph` and `FlowNetwork`:
 
     >>> b, n, m = jax.export.symbolic_shape("b, n, m")
     >>> solve = jax.export.export(
