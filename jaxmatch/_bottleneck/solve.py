@@ -154,7 +154,7 @@ def _solved(
     cols = jnp.ones_like(cost, bool, shape=(*batch, m)) if col_mask is None else col_mask
     sides = Sides(rows, cols, problem.masks)
     empty = jnp.minimum(*sides.counts) == 0
-    if min(n, m) == 0:
+    if 0 in (n, m):
         return _without_pairs(sides, empty, maximize)
     key, most, invalid = _keys(cost, rows[..., :, None] & cols[..., None, :], maximize)
     start, solve = first(key, most, sides), partial(METHODS[method], maximize=False)

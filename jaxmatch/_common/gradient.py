@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
+from jaxmatch._common.symbolic import is_symbolic
+
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int, Num
@@ -52,6 +54,8 @@ def _value_jvp(
 def _without_zero(tangent: Any) -> Any:
     if isinstance(tangent, SymbolicZero):
         shape: Any = tangent.shape
+        if is_symbolic(shape):
+            return jax.ShapeDtypeStruct(shape, jax.dtypes.float0)
         return np.zeros(shape, jax.dtypes.float0)
     return tangent
 

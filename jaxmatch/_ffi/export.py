@@ -25,8 +25,9 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     `LinearOracle`, which holds functions, must be made inside. `platforms=["cuda"]` exports for a
     GPU where there is none.
 
-    Batch dimensions may be symbolic on every platform. With `platforms=["cpu"]`
-    and the native library so may all sizes of matrices, `BipartiteGraph` and `FlowNetwork`:
+    Batch dimensions may be symbolic on every platform; what depends on the size of a batch is
+    chosen as for a large one. With `platforms=["cpu"]` and the native library so may all sizes of
+    matrices, `BipartiteGraph` and `FlowNetwork`:
 
     >>> b, n, m = jax.export.symbolic_shape("b, n, m")
     >>> solve = jax.export.export(
@@ -40,9 +41,10 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Elsewhere methods and
     buffers depend on the sizes of a problem, and symbolic ones are an error that says how to pad:
     for a GPU, for functions of points and `earth_mover_distance`, `grid_cut` and `check_grid_cut`,
-    capacities, sharded costs, `stepping`, and for methods other than `"auto"` and those that are
-    native on the CPU. `check_flow` and `check_minimum_cut` of integers prove nothing for more than
-    2^24 edges if their number is symbolic.
+    capacities, sharded costs, `stepping`, `check_sparse_assignment` of `cardinality="maximum"`, and
+    for methods other than `"auto"` and those that are native on the CPU. `check_flow` and
+    `check_minimum_cut` of integers prove nothing for more than 2^24 edges if their number is
+    symbolic.
 
     **Returns:** a list of `jax.export.DisabledSafetyCheck`, one for each native target.
     """

@@ -27,6 +27,7 @@ from jaxmatch._common.arguments import as_assignment, check_name
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._sparse_assignment.price import price_of_rows
 from jaxmatch._sparse_assignment.problem import (
@@ -116,6 +117,8 @@ def check_sparse_assignment(
     check_options(cardinality, unmatched_cost, unmatched_col_cost)
     graph, problem = as_problem(graph, cost, row_mask, col_mask, unmatched_cost, unmatched_col_cost)
     batch, (n, m) = problem.cost.shape[:-1], graph.shape
+    if cardinality == "maximum":  # the price of a row depends on them
+        require_sizes("graph", (n, m), "pad to it (`BipartiteGraph.stack` does)")
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost` and `graph`")
     problem, result = lax.stop_gradient((problem, result))
     return _check(graph, problem, result, maximize=bool(maximize), cardinality=cardinality)

@@ -21,14 +21,18 @@ ON_CUDA = {
     "jaxmatch_matching": "maximum_bipartite_matching",
     "jaxmatch_near_pairs": "radius",
     "jaxmatch_perturbed_assignment": "Perturbed",
+    "jaxmatch_perturbed_jvp": "Perturbed",
     "jaxmatch_sparse_assignment": "solve_sparse_assignment",
     "jaxmatch_transport": "solve_transport",
     "jaxmatch_transport_points": "solve_transport_points",
 }
 
-# Their buffers depend on the batch, or there is none; that of the sharded solver needs a mesh.
-WITHOUT_A_BATCH = ("jaxmatch_perturbed_assignment", "jaxmatch_near_pairs", "jaxmatch_matching")
-NOT_HERE = {"jaxmatch_assignment_sharded", "jaxmatch_noop", "jaxmatch_perturbed_jvp"}
+WITHOUT_A_BATCH = (
+    "Perturbed",  # the kernels are told how many samples fit the memory
+    "maximum_bipartite_matching",
+    "radius",
+)
+NOT_HERE = {"jaxmatch_assignment_sharded", "jaxmatch_noop"}  # the first needs a mesh
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +49,8 @@ def test_all_targets_are_here():
 
 @pytest.mark.parametrize("target", ON_CUDA)
 def test_lowers_for_cuda(target, all_cases):
-    case = all_cases[ON_CUDA[target]]
-    batch = {} if target in WITHOUT_A_BATCH else {19: "b"}
-    case = case._replace(symbols=batch)
+    name = ON_CUDA[target]
+    case = all_cases[name]._replace(symbols={} if name in WITHOUT_A_BATCH else {19: "b"})
     program = exported(case, *case.types(), platform="cuda")
     assert program.platforms == ("cuda",)
     assert f"@{target}(" in program.mlir_module()

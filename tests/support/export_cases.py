@@ -25,14 +25,14 @@ class Case(NamedTuple):
     function: Any
     inputs: tuple
     symbols: dict[int, str] = _BATCH
+    constraints: tuple[str, ...] = ()
 
     def types(self, symbolic: bool = True) -> tuple:
         """The types of the inputs, with as many symbolic dimensions as the function takes."""
         shapes = {k: k for x in jax.tree.leaves(self.inputs) for k in np.shape(x)}
         if symbolic and self.symbols:
-            names = self.symbols.values()
-            text, ordered = ", ".join(names), ["n <= m"] if {"n", "m"} <= {*names} else []
-            symbols = jax.export.symbolic_shape(text, constraints=ordered)
+            text = ", ".join(self.symbols.values())
+            symbols = jax.export.symbolic_shape(text, constraints=self.constraints)
             shapes |= dict(zip(self.symbols, symbols, strict=True))
         return jax.tree.map(
             lambda x: jax.ShapeDtypeStruct([shapes[k] for k in np.shape(x)], x.dtype), self.inputs
@@ -56,6 +56,16 @@ def _matrix(rule: Any, cost: Any) -> Any:
     return y, back(y)
 
 
+def _gradients(cost: Any, a: Any, b: Any, mask: Any) -> Any:
+    """With arguments that are constant."""
+
+    def value(cost: Any, a: Any) -> Any:
+        moved = jm.solve_transport(cost, a, b, row_mask=mask, unmatched_cost=0.5)
+        return (moved.cost + jm.solve_assignment(cost, unmatched_cost=0.4).cost).sum()
+
+    return jax.value_and_grad(value, (0, 1))(cost, a)
+
+
 def _structured(oracle: Any, cost: Any, true_cost: Any, target: Any) -> Any:
     rule = estimators.Perturbed(num_samples=2)
     return (
@@ -73,9 +83,9 @@ def _dense(rng: np.random.Generator) -> dict[str, Case]:
     shared = jm.solve_assignment(cost, **capacity)
     solved, listed = jm.solve_assignment(cost), jm.k_best_assignments(cost, 2)
     bottleneck, plan = jm.bottleneck_assignment(cost), jm.solve_transport(cost, a, b)
-    return {
+    found = {
         "solve_assignment": Case(jm.solve_assignment, (cost,), _DENSE),
-        "linear_sum_assignment": Case(jm.linear_sum_assignment, (cost,), _DENSE),
+        "linear_sum_assignment": Case(jm.linear_sum_assignment, (cost,), _DENSE, ("n <= m",)),
         "check_assignment": Case(jm.check_assignment, (cost, solved), _DENSE),
         "capacities": Case(partial(jm.solve_assignment, **capacity), (cost,)),
         "check_capacities": Case(partial(jm.check_assignment, **capacity), (cost, shared)),
@@ -87,11 +97,15 @@ def _dense(rng: np.random.Generator) -> dict[str, Case]:
         "check_transport": Case(jm.check_transport, (cost, a, b, plan), _DENSE),
         "assignment_matrix": Case(partial(_matrix, estimators.Blackbox(1.0)), (cost,), _DENSE),
         "Perturbed": Case(partial(_matrix, estimators.Perturbed(num_samples=2)), (cost,), _DENSE),
-        # Its buffers hold times, which differ.
-        "stepping": Case(
-            lambda c, state: jm.stepping.step(c, state).result, (one, jm.stepping.init(one)), {}
+        "gradients": Case(
+            _gradients, (cost, cost[:, :, 0], cost[:, 0], cost[:, :, 1] < 0.9), _DENSE
         ),
     }
+    if jm.has_cpu_library():  # there is no twin
+        # The buffers hold times, which differ.
+        step = lambda c, state: jm.stepping.step(c, state).result  # noqa: E731
+        found["stepping"] = Case(step, (one, jm.stepping.init(one)), {})
+    return found
 
 
 def _points(rng: np.random.Generator) -> dict[str, Case]:
@@ -106,7 +120,9 @@ def _points(rng: np.random.Generator) -> dict[str, Case]:
         "solve_assignment_points": Case(jm.solve_assignment_points, one, {}),
         "check_assignment_points": Case(jm.check_assignment_points, (*one, pairs), {}),
         "radius": Case(near, one, {}),
-        "earth_mover_distance": Case(losses.earth_mover_distance, (x, y)),
+        "earth_mover_distance": Case(
+            jax.value_and_grad(lambda *z: losses.earth_mover_distance(*z).sum()), (x, y)
+        ),
     }
 
 
