@@ -111,9 +111,12 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
     """Of the cost of an assignment, or of each of a batch of them."""
     if cost.size == 0:
         return jnp.zeros_like(res.cost)
-    pairs = res.col4row[..., None] == jnp.arange(cost.shape[1], dtype=jnp.int32)
-    own = jnp.where(pairs, cost, 0).sum(-1)
-    return jnp.vectorize(sum_error, signature="(n),()->()")(own, res.cost)
+
+    def of_one(col4row: Array, total: Array) -> Array:
+        pairs = col4row[:, None] == jnp.arange(cost.shape[1], dtype=jnp.int32)[None, :]
+        return sum_error(jnp.where(pairs, cost, 0).sum(1).astype(total.dtype), total)
+
+    return jnp.vectorize(of_one, signature="(n),()->()")(res.col4row, res.cost)
 
 
 def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:

@@ -131,4 +131,3 @@ def canonical(batch: Batch) -> Iterator[tuple[dict[str, np.ndarray], int, bytes]
     for k in range(batch.count):
         one = {name: x[k] for name, x in arrays.items()}
         yield one, int(exponent[k]), b"".join(x.tobytes() for x in one.values())
-

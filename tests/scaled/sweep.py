@@ -44,7 +44,9 @@ class Row:
         )
 
 
-HEAD = f"{'solver':26} {'dtype':9} {'powers':>6} {'problems':>8} {'gaps not 0':>14} {'error/gap':>9}"
+HEAD = (
+    f"{'solver':26} {'dtype':9} {'powers':>6} {'problems':>8} {'gaps not 0':>14} {'error/gap':>9}"
+)
 
 
 class Judge:
