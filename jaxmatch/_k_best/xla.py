@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment import xla as _xla_assignment
-from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.rounding import as_float, greatest, sum_error
 from jaxmatch._common.sharding import vary_alike
@@ -112,14 +111,12 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
     """Of the cost of an assignment, or of each of a batch of them."""
     if cost.size == 0:
         return jnp.zeros_like(res.cost)
-    pairs = res.col4row[..., None] == last_iota(jnp.int32, cost.shape[1], res.col4row.ndim + 1)
-    pairs, costs = same_rank(pairs, cost)
-    own = jnp.where(pairs, costs, 0).sum(-1)
-    dtype = max(own.dtype, res.cost.dtype, key=lambda d: d.itemsize)
-    error = jnp.vectorize(sum_error, signature="(n),()->()")(
-        own.astype(dtype), res.cost.astype(dtype)
-    )
-    return error.astype(res.cost.dtype)
+
+    def of_one(col4row: Array, total: Array) -> Array:
+        pairs = col4row[:, None] == jnp.arange(cost.shape[1], dtype=jnp.int32)[None, :]
+        return sum_error(jnp.where(pairs, cost, 0).sum(1).astype(total.dtype), total)
+
+    return jnp.vectorize(of_one, signature="(n),()->()")(res.col4row, res.cost)
 
 
 def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:

@@ -60,7 +60,7 @@ def priced(batch: Batch, cost: np.ndarray) -> Problem:
     if cost.dtype.kind == "i":  # as are unmatched costs, though maybe as floats
         dtype = np.int64 if r is None or r.dtype.kind == "i" else object
     if dtype is object:
-        r, s = (None if x is None else np.array(_integers(x), object) for x in (r, s))
+        r, s = (None if x is None else _integers(x) for x in (r, s))
     with np.errstate(invalid="ignore"):
         c = np.where(there, sign * cost.astype(dtype), 0)
         stay = np.zeros((count, n), dtype) if r is None else np.where(rows, sign * r, 0)
@@ -90,8 +90,9 @@ def priced(batch: Batch, cost: np.ndarray) -> Problem:
                    failures, [set() for _ in range(count)], maximum)  # fmt: skip
 
 
-def _integers(x: np.ndarray) -> list[Any]:
-    return [[int(y) for y in row] for row in x.tolist()] if x.size else x.tolist()
+def _integers(x: np.ndarray) -> np.ndarray:
+    """As Python's, also where there is nothing."""
+    return np.array([int(y) for y in x.ravel().tolist()], object).reshape(x.shape)
 
 
 def overflow(problem: Problem, batch: Batch, factor: int, limit: int) -> None:
@@ -99,7 +100,8 @@ def overflow(problem: Problem, batch: Batch, factor: int, limit: int) -> None:
     if batch.dtype not in ("int32", "int64"):
         return
     n, m = problem.price.shape[1:]
-    size = np.abs(flat(problem.price).astype(object)).max(1, initial=0)
+    numbers = np.concatenate([flat(problem.price), problem.free_cols], 1)
+    size = np.abs(numbers.astype(object)).max(1, initial=0)
     for k in range(batch.count):
         if size[k] * factor * (max(min(n, m - 1), 1) + 2) >= limit >> 3:
             problem.allowed[k].add(Status.OVERFLOW)

@@ -185,7 +185,8 @@ class CanonicalForm {
     uint64_t bits = 0;
     for (const Edge& e : c_.edges) bits |= uint64_t(e.cost);
     if (bits == 0) return;
-    const int shift = __builtin_ctzll(bits);
+    const int finite = std::ilogb(c_.scale) + 1000;  // so that 1 / scale is
+    const int shift = std::min(__builtin_ctzll(bits), finite);
     for (Edge& e : c_.edges) e.cost >>= shift;
     c_.scale = std::ldexp(c_.scale, -shift);
   }

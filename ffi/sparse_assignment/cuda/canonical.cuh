@@ -162,8 +162,10 @@ struct Reader {
     team.sync();
     bits = w.control->bits;
     if (bits == 0) return;
-    const int shift =
+    const int zeros =
         unsigned(bits) ? __ffs(int(unsigned(bits))) - 1 : __ffs(int(unsigned(bits >> 32))) + 31;
+    const int finite = ilogb(c.units.scale) + 1000;  // so that 1 / scale is
+    const int shift = zeros < finite ? zeros : finite;
     team.each(edges, [&](int64_t k) {
       if (w.cost[k] != kNever) w.cost[k] >>= shift;
     });
