@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-import jax
-import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
@@ -25,6 +23,7 @@ from jaxmatch._assignment.near_points import (
     solve_near,
 )
 from jaxmatch._assignment.partition import Partition, partition_of
+from jaxmatch._assignment.points_gradient import value_jvp
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._assignment.sharded import (
     ShardedCosts,
@@ -35,9 +34,8 @@ from jaxmatch._assignment.sharded import (
 from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.distances import as_points, directions, distances
-from jaxmatch._common.gradient import envelope_value, instantiated
+from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
-from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._ffi.sizes import most
@@ -416,53 +414,10 @@ def _solve(
     res = solve_shards(
         costs, operands, (row_mask, col_mask), **sharding, method=method, cpu=cpu, cuda=cuda
     )
-    jvp = partial(_value_jvp, partition, metric)
+    jvp = partial(value_jvp, partition, metric)
     return res.replace(cost=envelope_value(res.cost, (x, y), res, jvp))
 
 
 def _begins_with_cores(n: int, m: int, itemsize: int, dims: int) -> bool:
     cached = most("assignment.points.cached_bytes")
     return n * m * itemsize > cached and min(n, m) * dims >= _COORDINATES_OF_A_SIDE
-
-
-def _value_jvp(
-    partition: Partition,
-    metric: str,
-    points: tuple[Array, Array],
-    tangents: tuple[Array, Array],
-    res: Assignment,
-) -> Float[Array, ""]:
-    solved = res.status == Status.OPTIMAL
-
-    def total(x: Array, y: Array) -> Array:
-        return _matched_distances(partition, metric, x, y, res.col4row, res.row4col, solved)
-
-    return jax.jvp(total, points, instantiated(tangents, points))[1]
-
-
-def _matched_distances(
-    partition: Partition,
-    metric: str,
-    x: Array,
-    y: Array,
-    col4row: Array,
-    row4col: Array,
-    solved: Array,
-) -> Array:
-    """The sum of the matched distances. Each device computes those of its own shard."""
-
-    def sum_of_shard(mine: Array, others: Array, partner: Array, solved: Array) -> Array:
-        partner = partition.shard_of(partner)
-        paired = solved & (partner >= 0)
-        # Replace unmatched points, which may be NaN: they must not reach the derivative.
-        mine, partner = (
-            jnp.where(paired[:, None], p, k)
-            for p, k in ((mine, 1), (others[jnp.maximum(partner, 0)], 0))
-        )
-        apart = distances(mine, partner, metric)
-        return partition.total(jnp.where(paired, apart, 0).sum())
-
-    mine, others, partner = (x, y, col4row) if partition.rows else (y, x, row4col)
-    replicated = PartitionSpec()
-    specs = (PartitionSpec(partition.axis), replicated, replicated, replicated)
-    return partition.map_shards(sum_of_shard, specs, mine, others, partner, solved)

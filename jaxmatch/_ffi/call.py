@@ -250,7 +250,7 @@ def _check_sizes(ctx: mlir.LoweringRuleContext, call: _Call) -> None:
     symbolic = next(filter(is_symbolic, sizes), None)
     platforms = {*(ctx.platforms or ctx.module_context.platforms)}
     if symbolic is not None and platforms != {"cpu"}:
-        raise NotImplementedError(
+        raise ValueError(
             f"The sizes ({', '.join(map(str, symbolic))}) of a problem are symbolic in a function "
             f"exported for {sorted(platforms)}, which takes symbolic batch dimensions alone. "
             "Export it for each size, or for the largest with masks, or for the CPU: "

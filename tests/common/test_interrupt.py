@@ -33,7 +33,7 @@ def test_each_solver():
     times = {name: float(ms) for name, ms in re.findall(r"^(.*): .*, (\S+) ms$", done.stdout, re.M)}
     assert ends.pop("own handler") == ends.pop("afterwards") == "status 0"
     del times["own handler"]
-    assert len(ends) >= 14
+    assert len(ends) >= 15
     assert {*ends.values()} == {"interrupted"}
     assert max(times.values()) < _MOST_MS, times
 

@@ -201,6 +201,22 @@ def test_dense_forms(kind, dtype):
 
 
 @pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the CPU library")
+@pytest.mark.parametrize("cardinality", ["full", "maximum"])
+def test_dense_forms_near_the_end_of_the_range(cardinality):
+    """A sum is infinite, not NaN; and where no price outweighs the costs nothing is claimed."""
+    graph = jm.BipartiteGraph.from_dense(np.ones((3, 3)))
+    great = jnp.full(9, 3e38, jnp.float32)
+    _, form = as_problem(graph, jnp.stack([great, -great, great / 2.0**40]))
+    res, _ = dense.solve(graph, form, maximize=False, cardinality=cardinality, platform="cpu")
+    if cardinality == "maximum":
+        np.testing.assert_array_equal(res.status, [jm.Status.OVERFLOW] * 2 + [jm.Status.OPTIMAL])
+        assert (np.asarray(res.col4row)[:2] == -1).all() and np.isnan(res.cost[:2]).all()
+    else:
+        np.testing.assert_array_equal(res.status, [jm.Status.OPTIMAL] * 3)
+        np.testing.assert_array_equal(res.cost[:2], [np.inf, -np.inf])
+
+
+@pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the CPU library")
 def test_dense_forms_of_a_shared_graph_and_bad_input():
     graph, cost, res = solved()
     costs = jnp.stack([cost, cost.at[3].set(jnp.nan), cost + 1, cost.at[0].set(-jnp.inf)])

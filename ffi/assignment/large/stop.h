@@ -106,7 +106,7 @@ JAXMATCH_DEVICE void settle_prices(Team& team, const LargeProblem<T>& p) {
   });
 }
 
-// Afterwards all rows are matched, or those that the search for columns left are not.
+// Completes the pairs. Rows that find no allowed column stay free.
 template <class Team, class T>
 JAXMATCH_DEVICE void stop_early(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -120,7 +120,7 @@ JAXMATCH_DEVICE void stop_early(Team& team, const LargeProblem<T>& p) {
     if (load_relaxed(s.row4col + j) != kFree) store_relaxed(s.v_real + j, -infinity());
   });
   const auto is_free = [&](int64_t i) { return load_relaxed(s.col4row + i) == kFree; };
-  int64_t free_rows = 0;
+  int64_t free_rows = s.n;
   for (int64_t scans = 0; scans < kMostScansAfterDeadline * s.n; scans += free_rows) {
     team.leader([&] { store_relaxed(c.frontier, 0); });
     team.sync();
@@ -129,8 +129,10 @@ JAXMATCH_DEVICE void stop_early(Team& team, const LargeProblem<T>& p) {
     const int64_t found = choose_columns(team, p, s.frontier, free_rows);
     if (found == 0) break;
   }
-  match_in_order(team, p);
-  free_rows = team.sum(s.n, is_free);
+  if (free_rows > 0) {
+    match_in_order(team, p);
+    free_rows = team.sum(s.n, is_free);
+  }
   team.leader([&] {
     c.free_rows = int32_t(free_rows);
     c.status = kTimeLimit;

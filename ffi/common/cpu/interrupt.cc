@@ -8,13 +8,13 @@
 namespace jaxmatch {
 namespace {
 
-// --- Signals, counted while calls watch for them.
-
 std::mutex mutex;
-int watching = 0;             // calls; guarded by the mutex
+
+// --- Signals, counted from the first long call on, until the process ends.
+
 struct sigaction previous{};  // written before our handler is installed
+bool installed = false;       // ever; guarded by the mutex
 std::atomic<uint32_t> arrived{0};
-std::atomic<int64_t> interrupted_run{0};
 
 void count_and_pass_on(int signal, siginfo_t* info, void* context) {
   arrived.fetch_add(1, std::memory_order_relaxed);
@@ -25,31 +25,27 @@ void count_and_pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
-bool is_ours(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == count_and_pass_on;
+const void* handler_of(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) ? reinterpret_cast<const void*>(action.sa_sigaction)
+                                        : reinterpret_cast<const void*>(action.sa_handler);
 }
 
-void begin_watching() {
+// Puts our handler in front, also where Python has installed its own again (`signal.signal`).
+void count_signals() {
   std::lock_guard<std::mutex> lock(mutex);
-  if (watching++ > 0) return;
   struct sigaction now{};
-  if (sigaction(SIGINT, nullptr, &now) != 0 || is_ours(now)) return;
+  if (sigaction(SIGINT, nullptr, &now) != 0) return;
+  const void* const handler = handler_of(now);
+  if (handler == reinterpret_cast<const void*>(count_and_pass_on)) return;
   // The default ends the process; and who ignores the signal wants no end.
-  const bool has_handler =
-      (now.sa_flags & SA_SIGINFO) || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
-  if (!has_handler) return;
+  if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return;
+  // Another library's handler may pass signals on to ours: in front of it, both would do so for
+  // ever.
+  if (installed && handler != handler_of(previous)) return;
   previous = now;
   now.sa_flags |= SA_SIGINFO;
   now.sa_sigaction = count_and_pass_on;
-  sigaction(SIGINT, &now, nullptr);
-}
-
-void end_watching() {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (--watching > 0) return;
-  struct sigaction now{};
-  // Another handler may have come in front since.
-  if (sigaction(SIGINT, nullptr, &now) == 0 && is_ours(now)) sigaction(SIGINT, &previous, nullptr);
+  installed = sigaction(SIGINT, &now, nullptr) == 0 || installed;
 }
 
 // --- Python's answer.
@@ -92,29 +88,48 @@ bool python_raises() {
 
 }  // namespace
 
+namespace {
+
+// The latest execution of a program. Its calls share it: a signal between two of them counts, and
+// its time is that of all together.
+InterruptScope::Execution latest;  // guarded by the mutex
+
+InterruptScope::Execution join(int64_t run) {
+  const InterruptScope::Execution begun{run, arrived.load(), false,
+                                        std::chrono::steady_clock::now()};
+  if (run == 0) return begun;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (latest.run != run) latest = begun;
+  return latest;
+}
+
+}  // namespace
+
 InterruptScope::InterruptScope(int64_t run)
-    : run_(run),
-      seen_(arrived.load(std::memory_order_relaxed)),
-      interrupted_(run != 0 && run == interrupted_run.load(std::memory_order_relaxed)) {}
-
-InterruptScope::~InterruptScope() {
-  if (watches_) end_watching();
-}
-
-void InterruptScope::watch() {
-  if (Clock::now() - begun_ >= kPatience && !watches_.exchange(true)) begin_watching();
-}
+    : execution_(join(run)), seen_(execution_.seen), interrupted_(execution_.interrupted) {}
 
 void InterruptScope::poll() {
   if (interrupted_.load(std::memory_order_relaxed)) throw Interrupted{};
-  if (!watches_.load(std::memory_order_relaxed)) return watch();
   const uint32_t count = arrived.load(std::memory_order_relaxed);
   // One thread asks.
-  if (seen_.load(std::memory_order_relaxed) == count || seen_.exchange(count) == count) return;
-  if (!python_raises()) return;
-  interrupted_ = true;
-  if (run_ != 0) interrupted_run = run_;
-  throw Interrupted{};
+  if (seen_.load(std::memory_order_relaxed) != count && seen_.exchange(count) != count) {
+    const bool raises = python_raises();
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (latest.run == execution_.run) {
+        latest.seen = count;
+        latest.interrupted |= raises;
+      }
+    }
+    if (raises) {
+      interrupted_ = true;
+      throw Interrupted{};
+    }
+  }
+  if (!counts_ && std::chrono::steady_clock::now() - execution_.begun >= kPatience &&
+      !counts_.exchange(true)) {
+    count_signals();
+  }
 }
 
 void poll_interrupt() {

@@ -1,10 +1,11 @@
 // Native calls that Ctrl-C ends.
 //
 // While a program waits for a native call, Python's own handler of SIGINT only sets a flag, which
-// the interpreter reads after the call. So a call that lasts longer than kPatience puts a handler
-// in front of it, which counts signals and passes them on. Solvers poll (common/cpu/poll.h): once
-// there is a new signal, and Python would raise KeyboardInterrupt for it, the call ends within
-// milliseconds.
+// the interpreter reads after the call. So the first call that lasts longer than kPatience puts a
+// handler in front of it, which counts signals and passes them on. Solvers poll
+// (common/cpu/poll.h): once there is a new signal, and Python would raise KeyboardInterrupt for it,
+// the call ends within milliseconds. Only a signal in the first milliseconds of the first long call
+// is not seen.
 #ifndef JAXMATCH_CPU_INTERRUPT_H_
 #define JAXMATCH_CPU_INTERRUPT_H_
 
@@ -19,10 +20,16 @@ namespace jaxmatch {
 // The scope of one call. Threads that help with the call point at it (InterruptibleThread).
 class InterruptScope {
  public:
-  // `run`: a number that XLA gives each execution of a program; 0 outside of one. Once a call was
-  // interrupted, all further calls of the same execution are.
+  // Of an execution of a program, to which XLA gives the number `run`; 0 outside of one. Once one
+  // of its calls was interrupted, all further ones are.
+  struct Execution {
+    int64_t run = 0;
+    uint32_t seen = 0;  // signals
+    bool interrupted = false;
+    std::chrono::steady_clock::time_point begun{};
+  };
+
   explicit InterruptScope(int64_t run);
-  ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
@@ -36,15 +43,11 @@ class InterruptScope {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kPatience{5};
 
-  void watch();
-
-  const int64_t run_;
-  const Clock::time_point begun_ = Clock::now();
-  std::atomic<uint32_t> seen_;  // signals
-  std::atomic<bool> interrupted_, watches_{false};
+  const Execution execution_;
+  std::atomic<uint32_t> seen_;
+  std::atomic<bool> interrupted_, counts_{false};
 };
 
 // Within this scope the thread polls for the call `scope`, which may be null: then for none.

@@ -1,5 +1,5 @@
-// The means by which solvers notice that the user has pressed Ctrl-C. This header includes nothing,
-// for solvers that are compiled once per instruction set.
+// How solvers notice that the user has pressed Ctrl-C. Nothing here comes from the C++ standard
+// library, for solvers that are compiled once per instruction set.
 #ifndef JAXMATCH_CPU_POLL_H_
 #define JAXMATCH_CPU_POLL_H_
 
@@ -7,8 +7,7 @@
 
 namespace jaxmatch {
 
-// Thrown where a solve must end. The call then returns as if it had been given nothing to solve:
-// see call_interruptible().
+// Thrown where a solve must end. What the call then returns is in write_interrupted().
 struct Interrupted {};
 
 // Throws Interrupted if the user has pressed Ctrl-C since the call began. Takes about 20 ns.

@@ -56,8 +56,8 @@ template <class Pool, class Work>
 void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work) {
   constexpr double kMinTaskNs = 20'000;
   const int64_t threads = std::max<int64_t>(1, pool.num_threads());
-  const int64_t grain =
-      std::max<int64_t>(1, std::min(count / (8 * threads), int64_t(kMinTaskNs / std::max(item_ns, 1e-3))));
+  const int64_t grain = std::max<int64_t>(
+      1, std::min(count / (8 * threads), int64_t(kMinTaskNs / std::max(item_ns, 1e-3))));
   const int64_t ranges = (count + grain - 1) / grain;
   const int64_t helpers = std::min(threads, ranges) - 1;
   InterruptScope* const scope = InterruptScope::current();

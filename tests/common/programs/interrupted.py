@@ -61,18 +61,19 @@ def main() -> None:
     compiled = jax.jit(jm.solve_assignment).lower(traced).compile()
     interrupt("jit", lambda: jax.block_until_ready(compiled(traced)))
 
-    def many(cost: Any) -> Any:
+    def many(cost: Any, count: int) -> Any:
         """Each solve is short; the loop is not."""
         res = jm.solve_assignment(cost)
 
         def solve(_: Any, last: Any) -> Any:
             return jm.solve_assignment(cost + jnp.where(jnp.isnan(last.cost), 0, last.cost * 0))
 
-        return jax.lax.fori_loop(0, 200, solve, res)
+        return jax.lax.fori_loop(0, count, solve, res)
 
-    small = traced[:700, :700]
-    loop = jax.jit(many).lower(small).compile()
-    interrupt("loop", lambda: jax.block_until_ready(loop(small)), 1.0)
+    for n, count in ((700, 400), (90, 10_000)):
+        small = traced[:n, :n]
+        loop = jax.jit(many, static_argnums=1).lower(small, count).compile()
+        interrupt(f"loop of {n}", lambda s=small, f=loop: jax.block_until_ready(f(s)), 0.8)
     steps = jax.jit(lambda c: jm.solve_assignment(c, method="tree", steps_per_call=3))
     stepped = steps.lower(traced).compile()
     interrupt("steps", lambda: jax.block_until_ready(stepped(traced)), 0.3)
