@@ -103,7 +103,7 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
   const auto cost_dtype = dtype_of(cost->element_type());
   const auto result_dtype = dtype_of(real);
   const auto unmatched_dtype =
-      unmatched ? dtype_of(unmatched->element_type()) : std::optional<Dtype>(Dtype::kF32);
+      unmatched ? capacity_dtype_of(unmatched->element_type()) : std::optional<Dtype>(Dtype::kF32);
   if (!cost_dtype || !result_dtype || !unmatched_dtype) return wrong("unsupported dtype");
   const auto dimensions = cost->dimensions();
   const int64_t n = dimensions[dimensions.size() - 2], m = dimensions[dimensions.size() - 1];

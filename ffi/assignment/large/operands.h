@@ -174,6 +174,15 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
     return wrong("the state must be int32");
   }
+  // Two operands under one name, in whose memory the results are.
+  const int state = given.operand("state");
+  for (int k = 0; state >= 0 && k < 2; ++k) {
+    const auto before = args.get<ffi::AnyBuffer>(size_t(1 + state + k));
+    if (!before.has_value() ||
+        before->untyped_data() != (k == 0 ? control : scratch)->untyped_data()) {
+      return wrong("the state is not in the memory of the results");
+    }
+  }
   const int64_t steps = given.integer("steps");
   const double seconds = given.real("time_limit");
   LargeOperands o{given.named("method", kLargeMethods),
@@ -182,7 +191,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
                   static_cast<int32_t*>(control->untyped_data()),
                   static_cast<char*>(scratch->untyped_data()),
                   0,
-                  given.operand("state") >= 0,
+                  state >= 0,
                   steps > 0 ? steps : std::numeric_limits<int64_t>::max(),
                   seconds > 0 ? int64_t(std::min(seconds, 1e9) * 1e9) : kNoDeadline};
   if (given.failed()) return ffi::Unexpected(given.error());
