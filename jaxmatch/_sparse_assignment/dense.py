@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MOST_SIDES = 128
 
+# A price is less than 4 MOST_SIDES + 4 times the greatest cost.
+_SHRINK = 2.0**-16
+
 
 def fits(graph: BipartiteGraph, problem: SparseProblem) -> bool:
     """Whether problems are small, and dense costs can say all that they say.
@@ -57,26 +60,30 @@ def solve(
         return function(*(x for x, _ in arguments))
 
     own = bool(graph.batch_shape)
-    dense = over_batch(lambda g, p: _spread(g, p, maximize), (graph, own), (problem, True))
-    cost, price, sound, valid = dense
+    at_price = cardinality == "maximum"
+    dense = over_batch(
+        lambda g, p: _spread(g, p, maximize, at_price), (graph, own), (problem, True)
+    )
+    cost, price, factor, sound, valid = dense
     r = problem.unmatched_cost
     if r is not None and jnp.issubdtype(r.dtype, jnp.integer):
         r = r.astype(result_float())
-    if cardinality == "maximum":
+    start = problem.col_dual
+    if at_price:
+        start = None if start is None else start * factor[..., None]
         r = jnp.broadcast_to(price[..., None], cost.shape[:-1])
     res = assignment(
         cost,
         problem.row_mask,
         problem.col_mask,
         r,
-        problem.col_dual,
+        start,
         maximize=maximize,
         platform=platform,
     )
 
-    if cardinality == "maximum":  # no float outweighs all costs: what was solved is another problem
-        overflow = jnp.full_like(res.status, Status.OVERFLOW)
-        res = res.replace(status=jnp.where(jnp.isfinite(price), res.status, overflow))
+    if at_price:
+        res = _grown(res, factor)
 
     def read(g: BipartiteGraph, p: SparseProblem, res: Assignment, *ok: Array) -> Any:
         return _read(g, p, res, *ok, maximize=maximize)
@@ -86,9 +93,13 @@ def solve(
 
 
 def _spread(
-    graph: BipartiteGraph, problem: SparseProblem, maximize: bool
-) -> tuple[Num[Array, "n m"], Float[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """Dense costs; the price of rows; whether the graph is sound; whether costs are valid."""
+    graph: BipartiteGraph, problem: SparseProblem, maximize: bool, at_price: bool
+) -> tuple[Num[Array, "n m"], Float[Array, ""], Float[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
+    """Dense costs; the price of rows; the factor of both; whether the graph is sound; whether costs
+    are valid.
+
+    `at_price`: where the price would pass the range, all is solved at a part of its size.
+    """
     n, m = graph.shape
     edges = Edges.of(graph)
     cost = problem.cost[: len(edges.row)]
@@ -100,9 +111,27 @@ def _spread(
     valid = ~(live & (jnp.isnan(cost) | (cost == -never))).any()
     cost = jnp.where(live & valid, cost, never)
     empty = jnp.full_like(cost, never, shape=(n, m)).at[edges.row, edges.col]
-    price = price_of_rows(greatest(cost).astype(result_float()), min(n, m))
+    most = greatest(cost).astype(result_float())
+    price = price_of_rows(most, min(n, m))
+    factor = jnp.ones_like(price)
+    if at_price:
+        factor = jnp.where(jnp.isfinite(price), factor, _SHRINK)
+        cost, price = cost * factor.astype(cost.dtype), price_of_rows(most * factor, min(n, m))
     spread = empty.max(cost) if maximize else empty.min(cost)
-    return spread, -price if maximize else price, edges.sound, valid
+    return spread, -price if maximize else price, factor, edges.sound, valid
+
+
+def _grown(res: Assignment, factor: Float[Array, "..."]) -> Assignment:
+    """The result at the size of the costs. What underflowed is part of the gap."""
+    each = factor[..., None]
+    rows = min(res.col4row.shape[-1], res.row4col.shape[-1])
+    lost = 2 * rows * jnp.finfo(factor.dtype).tiny / factor
+    return res.replace(
+        cost=res.cost / factor,
+        row_dual=res.row_dual / each,
+        col_dual=res.col_dual / each,
+        gap=res.gap / factor + jnp.where(factor < 1, lost, 0),
+    )
 
 
 def _read(
