@@ -1,4 +1,4 @@
-"""The campaign itself: draws batches, solves each twice, judges, and counts."""
+"""The campaign itself: draws batches, solves each in several ways, judges, and counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from campaign import graphs, problems
+from campaign import graphs, learning, problems
+from campaign.elsewhere import by_portable_instructions
 from campaign.exactly import flat
 from campaign.families import FAMILIES
 from campaign.problems import Batch, Draw
@@ -20,7 +21,8 @@ from jaxmatch import Status
 
 
 _SHARE_OF_PROGRAMS = 0.2
-_GENERATORS = problems.GENERATORS | graphs.GENERATORS
+_ONE_IN_PORTABLE = 8  # batches that another process solves as well
+_GENERATORS = problems.GENERATORS | graphs.GENERATORS | {"neighbours": learning.neighbours}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +51,8 @@ def drawn(kind: Kind, solver: Solver) -> Batch:
 
 
 def attempt(kind: Kind, solvers: Mapping[str, Solver] = SOLVERS) -> tuple[Batch, Any, dict]:
-    """Solves a batch, and again with its problems in other places; what is wrong, by problem."""
+    """Solves a batch, and again with its problems in other places, on several devices and by other
+    instructions, as the solver says; what is wrong, by problem."""
     solver = solvers[kind.solver]
     batch = drawn(kind, solver)
     if batch.count == 0 and "points" in solver.subject:
@@ -58,13 +61,33 @@ def attempt(kind: Kind, solvers: Mapping[str, Solver] = SOLVERS) -> tuple[Batch,
         res = solver.solve(batch)
         order = np.random.default_rng(kind.seed).permutation(batch.count)
         again = solver.solve(batch.take(order))
+        others = _elsewhere(kind, solver, batch)
     except Exception as error:  # whatever it is, no problem may raise
         first = " ".join(f"raised {type(error).__name__}: {error}".split())
         return batch, None, {0: first[:300]}
     wrong = solver.judge(batch, res, solver.twin)
     for k in _different(jax.tree.map(lambda x: x[order], res), again):
         wrong.setdefault(int(order[k]), f"other bits in place {k}")
+    for name, other in others.items():
+        for k in _different(res, other):
+            wrong.setdefault(k, f"other bits {name}")
     return batch, res, wrong
+
+
+def _portably(kind: Kind) -> Any:
+    solver = SOLVERS[kind.solver]
+    return solver.solve(drawn(kind, solver))
+
+
+def _elsewhere(kind: Kind, solver: Solver, batch: Batch) -> dict[str, Any]:
+    """The results by other means that must give the same bits."""
+    found = {}
+    if solver.elsewhere is not None:
+        found["on several devices"] = solver.elsewhere(batch)
+    portable = solver.portable and kind.seed % _ONE_IN_PORTABLE == 0
+    if portable and SOLVERS.get(kind.solver) is solver and jax.default_backend() == "cpu":
+        found["by portable instructions"] = by_portable_instructions(_portably, kind)
+    return {name: res for name, res in found.items() if res is not None}
 
 
 def _different(one: Any, other: Any) -> list[int]:

@@ -13,7 +13,8 @@ import numpy as np
 from helpers import to_numpy, x64
 
 import jaxmatch as jm
-from campaign import judges
+from campaign import judges, learning
+from campaign.elsewhere import divided
 from campaign.families import FLOATS, INTEGERS
 from campaign.problems import Batch
 
@@ -34,6 +35,9 @@ class Solver:
     compiled: bool = False  # a program for each shape and dtype, which takes seconds
     twin: bool = False
     forms: tuple[str, ...] = ("usual", "empty")
+    # The same on several devices; None of what it returns says that this batch can't be divided.
+    elsewhere: Callable[[Batch], Any] | None = None
+    portable: bool = False  # the same bits by all vector instructions of the CPU
 
 
 def _given(batch: Batch, traced: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -189,6 +193,32 @@ def _malformed(network: jm.FlowNetwork, batch: Batch) -> jm.FlowNetwork:
     return dataclasses.replace(network, **copies)
 
 
+def _divisible(
+    subject: str, solve: Callable[[Batch], Any], judge: judges.Judge, **rest: Any
+) -> Solver:
+    """A program whose batches may lie on several devices."""
+    return Solver(subject, solve, judge, compiled=True, elsewhere=divided(solve), **rest)
+
+
+def _with_derivatives() -> dict[str, Solver]:
+    floats: dict[str, Any] = {"dtypes": ("float32", "float64"), "size": 200, "forms": ("usual",)}
+    gates = "cost", "unmatched_cost"
+    dense = learning.derivative_is(judges.assignment, learning.pairs_of)
+    transport = learning.derivative_is(judges.transport, learning.plan_of)
+    by_cost = learning.with_gradient(jm.solve_transport, "cost")
+    table = {
+        "assignment/derivative": _divisible(
+            "dense", learning.with_gradient(jm.solve_assignment, *gates), dense, **floats),
+        "capacities/derivative": _divisible(
+            "capacities", learning.with_gradient(jm.solve_assignment, *gates), dense, **floats),
+        "transport/derivative": _divisible("transport", by_cost, transport, **floats),
+    }  # fmt: skip
+    for name in learning.LEARNERS:
+        table[name] = Solver("neighbours", learning.learn(name), learning.learned(name),
+                             compiled=True, **floats)  # fmt: skip
+    return table
+
+
 def _table() -> dict[str, Solver]:
     dense, sides = judges.assignment, {"forms": ("usual", "empty")}
     table = {"assignment": Solver("dense", _call(jm.solve_assignment), dense, **sides)}
@@ -270,7 +300,16 @@ def _table() -> dict[str, Solver]:
         "matching/xla": Solver("matching", _call(bipartite_matching, True, method="xla"),
                                judges.matching, ("int32",), compiled=True, **graphs),
     }  # fmt: skip
-    return table
+    for name, solver in table.items():
+        portable = not solver.compiled
+        traced = name in _DIVISIBLE
+        elsewhere = divided(solver.solve) if traced else None
+        table[name] = dataclasses.replace(solver, portable=portable, elsewhere=elsewhere)
+    return table | _with_derivatives()
 
 
+_DIVISIBLE = (
+    "assignment traced", "sparse traced", "matching traced", "flow traced", "transport traced",
+    "bottleneck", "assignment/xla", "points of masses",
+)  # fmt: skip
 SOLVERS = _table()

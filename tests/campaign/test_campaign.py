@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from campaign import run
 from campaign.__main__ import campaign
+from campaign.elsewhere import by_portable_instructions
 from campaign.run import Kind, attempt
 from campaign.solvers import SOLVERS
 
@@ -84,6 +86,62 @@ def test_results_that_depend_on_the_place_are_found():
         {"assignment": dataclasses.replace(one, solve=solve)},
     )[2]
     assert calls == [8, 8] and [*wrong.values()] == ["other bits in place 5"]
+
+
+def test_results_that_depend_on_devices_are_found():
+    one = SOLVERS["assignment traced"]
+    kind = Kind("assignment traced", "digits", "float32", 0, 8)
+    assert one.elsewhere is not None and attempt(kind)[2] == {}
+
+    def elsewhere(batch):
+        res = one.elsewhere(batch)
+        return res.replace(gap=res.gap + np.float32(np.arange(8) == 5))
+
+    wrong = attempt(kind, {kind.solver: dataclasses.replace(one, elsewhere=elsewhere)})[2]
+    assert wrong == {5: "other bits on several devices"}
+
+
+def test_results_that_depend_on_instructions_are_found(monkeypatch):
+    kind = Kind("assignment", "digits", "float32", 8, 8)
+    assert attempt(kind)[2] == {}
+
+    def otherwise(solve, *words):
+        res = by_portable_instructions(solve, *words)
+        return res.replace(gap=res.gap + np.float32(np.arange(8) == 5))
+
+    monkeypatch.setattr(run, "by_portable_instructions", otherwise)
+    assert attempt(kind)[2] == {5: "other bits by portable instructions"}
+
+
+def test_wrong_derivatives_are_found():
+    one = SOLVERS["assignment/derivative"]
+
+    def solve(batch):
+        found = one.solve(batch)
+        by_cost = found.gradient["cost"] * np.where(np.arange(8) == 3, 2, 1)[:, None, None]
+        return found._replace(gradient={"cost": by_cost.astype(np.float32)})
+
+    wrong = attempt(
+        Kind("assignment/derivative", "digits", "float32", 0, 8),
+        {"assignment/derivative": dataclasses.replace(one, solve=solve, elsewhere=None)},
+    )[2]
+    assert 3 in wrong and wrong[3].startswith("derivative by cost")
+
+
+@pytest.mark.parametrize("name", ["wasserstein_1d", "Identity", "Perturbed"])
+def test_wrong_values_among_hostile_problems_are_found(name):
+    one = SOLVERS[name]
+
+    def solve(batch):
+        found = one.solve(batch)
+        value = found.value.copy()
+        value[2] += 1
+        return found._replace(value=value)
+
+    kind = Kind(name, "NaN", "float32", 0, 8)
+    assert attempt(kind)[2] == {}
+    wrong = attempt(kind, {name: dataclasses.replace(one, solve=solve)})[2]
+    assert 2 in wrong and wrong[2].startswith("value")
 
 
 def test_the_line_runs():
