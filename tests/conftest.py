@@ -45,6 +45,26 @@ test_flow_emulated test_sparse_assignment test_sparse_batches test_sparse_hostil
 _LARGE_BYTES = 16 * 10**9
 
 
+def pytest_addoption(parser):
+    parser.addoption("--share", default="1", help="8 or 3/8: a part of the slow tests")
+    parser.addoption("--write-seconds", type=Path, help="a file of what slow functions take")
+
+
+def pytest_configure(config):
+    import shares
+
+    path = config.getoption("--write-seconds")
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(shares.Recorder(path))
+
+
+def pytest_report_header(config):
+    import shares
+
+    chosen, count = shares.parse(config.getoption("--share"))
+    return f"share {chosen} of {count} (repeat: --share {chosen}/{count})" if count > 1 else []
+
+
 def pytest_sessionstart(session):
     """Compiled programs are removed once they take too much room."""
     if hasattr(session.config, "workerinput") or not PROGRAMS.exists():
@@ -62,7 +82,10 @@ def _has_gpu() -> bool:
         return False
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    import shares
+
+    shares.select(config, items)
     for item in items:
         if item.path.parent.name == "examples":
             item.add_marker(pytest.mark.examples)

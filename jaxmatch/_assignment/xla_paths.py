@@ -205,6 +205,7 @@ def _prove(c: Array, leave: Array, slop: Array, s: _Search) -> tuple[Array, Arra
     x, rest = two_sum(c, -s.v[None, :])
     rest = jnp.where(x < jnp.inf, rest, 0)
     u = jnp.minimum(x.min(1), leave)
+    u = jnp.where(u == 0, 0, u)  # which of -0 and +0 is least depends on how XLA divides the work
     u_rest = jnp.where(x == u[:, None], rest, jnp.inf).min(1)
     u_rest = jnp.where(leave == u, jnp.minimum(u_rest, 0), u_rest)
 

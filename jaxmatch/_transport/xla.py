@@ -207,16 +207,30 @@ def _times_up(mass: Array, x: Array) -> Array:
 
 
 def _sum_of_products(a: Array, a_low: Array, b: Array, b_low: Array) -> Array:
-    """Sum of (a + a_low) (b + b_low), as if added in twice the precision."""
+    """Sum of (a + a_low) (b + b_low), as if added in twice the precision.
+
+    Only a total beyond the range is infinite, no product and no sum of a part.
+    """
     split = 2.0 ** ((jnp.finfo(a.dtype).nmant + 2) // 2) + 1
 
     def halves(x: Array) -> tuple[Array, Array]:  # Veltkamp's splitting
         high = split * x - (split * x - x)
         return high, x - high
 
+    # What underflows is far less than the last digit of a product beyond the range.
+    beyond = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isinf(a * b)
+    by_a, by_b = (jnp.where(beyond.any(), _far_from_the_end(x), 1) for x in (a, b))
+    a, a_low, b, b_low = a * by_a, a_low * by_a, b * by_b, b_low * by_b
     (a_high, a_rest), (b_high, b_rest) = halves(a), halves(b)
     product = a * b
     error = ((a_high * b_high - product) + a_high * b_rest + a_rest * b_high) + a_rest * b_rest
     error = jnp.where(jnp.isfinite(error), error, 0)  # near the end of the range
     total = accurate_sum(jnp.concatenate([product, error, a_low * b, a * b_low]))
-    return jnp.where(jnp.isfinite(total), total, product.sum())
+    total = jnp.where(jnp.isfinite(total), total, product.sum())
+    return total / by_a / by_b
+
+
+def _far_from_the_end(x: Array) -> Array:
+    """A power of two by which products of such numbers stay within the range."""
+    half = jnp.finfo(x.dtype).maxexp // 2
+    return jnp.where(jnp.abs(x).max() > 2.0 ** (half - 1), jnp.asarray(0.5**half / 256, x.dtype), 1)

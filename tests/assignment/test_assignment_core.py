@@ -123,6 +123,19 @@ def test_statuses(method):
     assert int(jm.solve_assignment(hall, method=method).status) == jm.Status.OPTIMAL
 
 
+@pytest.mark.parametrize("n, usable", [(3, 2), (40, 39), (150, 148)])
+def test_more_rows_than_usable_columns(method, n, usable):
+    """Prices fall without a bound, by differences of doubles whose last bits are far apart."""
+    costs = np.random.default_rng(n).normal(size=(8, n, n))
+    costs[:, :, usable:] = np.inf
+    with x64(True):
+        res = to_numpy(jm.solve_assignment(costs, method=method))
+        np.testing.assert_array_equal(res.status, jm.Status.INFEASIBLE)
+        np.einsum("kii->ki", costs)[:, usable:] = 1
+        res = to_numpy(jm.solve_assignment(costs, method=method))
+        np.testing.assert_array_equal(res.status, jm.Status.OPTIMAL)
+
+
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3), (0, 4, 4), (1, 1)], ids=str)
 def test_small_shapes(method, shape):
     res = jm.solve_assignment(jnp.full(shape, 2.0), method=method)

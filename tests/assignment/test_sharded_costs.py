@@ -129,6 +129,15 @@ def test_statuses(method, by):
     status(hall, jm.Status.INVALID_COST, 3)
 
 
+@some_of_both
+def test_more_rows_than_usable_columns(method, by):
+    """Prices fall without a bound, by differences of doubles whose last bits are far apart."""
+    costs = np.random.default_rng(40).normal(size=(40, 40))
+    costs[:, 39:] = np.inf
+    with x64(True):
+        assert_failed(sharded(costs, by, 2, method=method), jm.Status.INFEASIBLE)
+
+
 def beyond_the_grid():
     """Costs with which prices come to many times the greatest of them: too much for the grid."""
     rng = np.random.default_rng(0)

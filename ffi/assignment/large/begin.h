@@ -11,7 +11,7 @@ namespace jaxmatch::assignment::large {
 // Chooses the unit of the quantised costs. Costs that span at most kQuantBits bits are represented
 // exactly. Otherwise costs are clamped: at 2^10 times the greatest column minimum, or higher if an
 // earlier solution used a clamped cost. After an overflow, a coarser unit is chosen with which no
-// number can overflow.
+// number of a feasible problem can overflow.
 template <class T>
 JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   Control& c = *p.s.control;
@@ -19,14 +19,18 @@ JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   c.factor = p.maximize ? -1 : 1;
   c.boost = 1;
   if (Integral<T>::value || c.range.most == 0) return;
+  if (c.unit == kNoUnit) {
+    c.factor = 0;
+    return;
+  }
   const auto exponent = [](int64_t bits) { return ilogb(real_of(uint64_t(bits))); };
   int bits = kQuantBits;
-  for (int64_t n = p.s.n; c.coarse && n > 0; n >>= 1) --bits;
+  for (int64_t n = p.s.n; c.unit == kCoarseUnit && n > 0; n >>= 1) --bits;
   int unit = exponent(c.range.lowest), top = exponent(c.range.most) + 1;
   if (top - unit > bits) {
     int clamp = c.columns_most > 0 ? exponent(c.columns_most) + 11 : unit + bits;
     if (c.used_most > 0) clamp = greater(clamp, exponent(c.used_most) + 1);
-    if (!c.coarse) top = lesser(top, clamp);
+    if (c.unit == kFineUnit) top = lesser(top, clamp);
     if (top - unit > bits) {
       unit = top - bits;
       c.exact = 0;

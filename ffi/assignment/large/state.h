@@ -77,14 +77,22 @@ enum AuctionState : int32_t {
 
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
 // which a search polls.
+// Unit of the quantised costs.
+enum Unit : int32_t {
+  kFineUnit,
+  kCoarseUnit,  // after an overflow. None follows unless the problem is infeasible: prices then
+                // fall without a bound
+  kNoUnit,  // after another one: all finite costs count as zero, to know whether there are pairs
+};
+
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, steps = 0, pricings = 0, dense_steps = 0,
           bid_rounds = 0, rounds = 0;
   int32_t rows = 0;             // unmasked canonical rows
   int64_t spent[kFinish] = {};  // nanoseconds per stage
   int32_t cols = 0;
-  int32_t flip = 0;             // canonical rows are the problem's columns
-  int32_t coarse = 0;           // numbers overflowed with the fine unit
+  int32_t flip = 0;  // canonical rows are the problem's columns
+  int32_t unit = kFineUnit;
   int32_t stale = 0;            // duals have moved since the last pricing
   int32_t exact = 0;            // costs are multiples of the unit
   int32_t recent_pricings = 0;  // since candidates were selected

@@ -115,7 +115,8 @@ JAXMATCH_DEVICE int judge_costs(Team& team, const LargeProblem<T>& p) {
   });
   team.sync();
   team.leader([&] {
-    s.control->status = int32_t(invalid ? kInvalidCost : kOptimal);
+    const bool priced = s.control->unit != kNoUnit;
+    s.control->status = int32_t(invalid ? kInvalidCost : priced ? kOptimal : kOverflow);
     choose_unit(p);
   });
   return invalid || empty ? kFinish : kSelect;
@@ -324,7 +325,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
                                 RunStage run_stage) {
   Control* const c = p.s.control;
   int stage = load_relaxed(&c->stage);
-  bool coarse = load_relaxed(&c->coarse);
+  int32_t unit = load_relaxed(&c->unit);
   int64_t since = team.now();
   const auto read_quantizer = [&] {
     p.costs.factor = c->factor;
@@ -341,19 +342,15 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
       next = has_large_prices(team, p) ? kBegin : kFinish;
       clamp_less = next == kFinish && uses_clamped_costs(team, p, DirectCosts<T>{p});
     }
-    // With the coarse unit no number can overflow. A second overflow is impossible, but would not
-    // loop.
-    const bool again = next == kBegin && coarse;
-    coarse |= next == kBegin;
-    if (again) next = kFinish;
+    if (next == kBegin) next = unit == kNoUnit ? kFinish : kBegin;  // a third one is impossible
+    if (next == kBegin) ++unit;
     if (clamp_less) next = kBegin;
     team.leader([&] {
       const int64_t now = team.now();
       c->spent[stage] += now - since;
       since = now;
       c->stage = next;
-      c->coarse = coarse;
-      if (again) c->status = kOverflow;
+      c->unit = unit;
     });
     stage = next;
     team.sync();

@@ -74,14 +74,12 @@ JAXMATCH_DEVICE Next check_paid(Team& team, Sharded<T>& d) {
 template <class Team, class T>
 JAXMATCH_DEVICE Next restart(Team& team, Sharded<T>& d) {
   Control& c = *d.p.s.control;
-  const bool again = load_relaxed(&c.coarse);  // impossible; but guarantees termination
+  const int32_t unit = load_relaxed(&c.unit);
+  const bool ends = unit == kNoUnit;  // a third one is impossible
   team.sync();
-  team.leader([&] {
-    c.coarse = 1;
-    if (again) c.status = kOverflow;
-  });
+  team.leader([&] { c.unit = ends ? unit : unit + 1; });
   team.sync();
-  return {again ? kEnd : kScanCosts};
+  return {ends ? kEnd : kScanCosts};
 }
 
 template <class Team, class T>
