@@ -8,6 +8,9 @@ JAX_PLATFORMS ?= cpu
 # What an installed package has to be built again for.
 SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
+# Of the slow tests, one in so many: others each day. `make test SHARE=3/8` names them.
+SHARE ?= 1
+
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
@@ -16,6 +19,7 @@ PROBLEMS ?= 100000
 help:
 	@echo "make demo    install into $(VENV) and run an example"
 	@echo "make test    lint, then run every test and doctest but those of the examples"
+	@echo "make test SHARE=8   of the slow tests an eighth, another one each day"
 	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
 	@echo "make campaign PROBLEMS=100000 SEED=1   hostile problems for every solver"
 	@echo "make scaled  every solver at every power of two of every dtype"
@@ -33,7 +37,7 @@ demo: $(VENV)/.examples
 # A module stays with one worker, so that it compiles its programs once.
 PYTEST = JAX_PLATFORMS=$(JAX_PLATFORMS) \
 	XLA_FLAGS="--xla_force_host_platform_device_count=4 $(XLA_FLAGS)" \
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --share $(SHARE)
 
 test: lint
 	$(PYTEST) -m "not examples" --doctest-modules tests jaxmatch $(PYTEST_ARGS)
