@@ -11,6 +11,8 @@ SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shel
 # Of the slow tests, one in so many: others each day. `make test SHARE=3/8` names them.
 SHARE ?= 1
 
+SANITIZERS ?= address thread
+
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
@@ -53,7 +55,7 @@ scaled: $(VENV)/.dev
 	cd tests && JAX_PLATFORMS=$(JAX_PLATFORMS) ../$(BIN)/python -m scaled
 
 sanitize: $(VENV)/.dev
-	cd tests && for kind in address thread; do \
+	cd tests && for kind in $(SANITIZERS); do \
 	  ../$(BIN)/python -m sanitize $$kind $(if $(SEED),--seed $(SEED)) $(SANITIZE_ARGS) || exit 1; \
 	done
 

@@ -132,9 +132,11 @@ def test_pairs_on_a_gpu(metric, platform):
     for solve_traced in (jax.jit(solve), jax.jit(lambda x, y: solve(x, y, max_pairs=200_000))):
         traced = solve_traced(x, y)
         np.testing.assert_array_equal(traced.col4row, res.col4row)
-        # XLA rounds norms in another way if it fuses them.
-        close = 1e-6 if metric == "cosine" else 0
-        np.testing.assert_allclose(traced.row_dual, res.row_dual, rtol=0, atol=close)
+        if metric == "cosine":  # XLA rounds norms in another way if it fuses them: other duals
+            proved = jm.check_assignment_points(x, y, traced, unmatched_cost=price, **given)
+            assert proved.valid and proved.gap <= 1e-4 * res.cost
+        else:
+            np.testing.assert_array_equal(traced.row_dual, res.row_dual)
     both = jax.vmap(lambda x, y: solve(x, y))(np.stack([x, x * 2]), np.stack([y, y * 2]))
     np.testing.assert_array_equal(both.col4row[0], res.col4row)
     if platform == "cuda":

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 
+#include <initializer_list>
 #include <mutex>
 
 namespace jaxmatch {
