@@ -143,12 +143,13 @@ def solve_assignment(
       `shard_map` over the axis, `cost` is the device's own shard, and masks are those of the whole
       problem. Costs are not moved if they are sharded as the axis says; otherwise JAX reshards
       them. On platforms without a native library the twin gathers them. Under `vmap` problems are
-      solved one at a time. `"auto"` means `"core"`, which holds no auction here. Batches, int64,
-      `"jonker_volgenant"`, `"xla"`, `unmatched_cost`, `warm_start`, `steps_per_call`, `progress`
-      and `time_limit` are not supported.
+      solved one at a time. `"auto"` means `"core"`, which holds an auction here only if there are
+      as many unmasked rows as columns. Batches, int64, `"jonker_volgenant"`, `"xla"`,
+      `unmatched_cost`, `warm_start`, `steps_per_call`, `progress` and `time_limit` are not
+      supported.
 
       All devices solve the same core. They gather O(n) numbers a few times, and the candidate sets
-      of rows (1.5 KB each) when these change. Other searches follow tight pairs (slack 0): up to 15
+      of rows (1.5 KB each) when these change: for an auction often some hundred times. Other searches follow tight pairs (slack 0): up to 15
       per row are gathered for each search, and for rows with more, the columns that each level
       reaches. Besides its shard a device needs O(n + m) memory, of which 80 bytes per row or column
       for each device. The result is the same on all devices. With `row_axis`, and no more unmasked
