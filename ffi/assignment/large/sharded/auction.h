@@ -308,6 +308,23 @@ JAXMATCH_DEVICE Next take_labels(Team& team, Sharded<T>& d) {
   return {fallen > 0 && !last ? kRelax : kSelectCores};
 }
 
+// Not inlined, so that other steps keep their registers.
+template <class Team, class T>
+JAXMATCH_NOINLINE Next take_auction_step(Team& team, Sharded<T>& d, Step step) {
+  switch (step) {
+    case kBeginAuction:
+      return begin_sharded_auction(team, d);
+    case kBeginScale:
+      return begin_sharded_scale(team, d);
+    case kPlayRounds:
+      return play_rounds(team, d);
+    case kRelax:
+      return relax_shard(team, d);
+    default:
+      return take_labels(team, d);
+  }
+}
+
 }  // namespace jaxmatch::assignment::large
 
 #endif  // JAXMATCH_LARGE_SHARDED_AUCTION_H_

@@ -130,15 +130,11 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
       gather_rows(team, d, d.least);
       return {kEnd};
     case kBeginAuction:
-      return begin_sharded_auction(team, d);
     case kBeginScale:
-      return begin_sharded_scale(team, d);
     case kPlayRounds:
-      return play_rounds(team, d);
     case kRelax:
-      return relax_shard(team, d);
     case kTakeLabels:
-      return take_labels(team, d);
+      return take_auction_step(team, d, step);
     case kRestart:
       return restart(team, d);
     default:
