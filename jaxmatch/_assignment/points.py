@@ -117,8 +117,7 @@ def solve_assignment_points(
       from duals that cancel a shift between the two sets. It runs on one thread of a CPU; on other
       platforms it is the twin, so choose another method. `"auto"` is `"core"`; on a CPU it is
       Jonker-Volgenant for small problems, and for problems whose core matches few rows. With
-      `row_axis` or `col_axis`, `"core"` holds no auction, and `"auction"` and
-      `"jonker_volgenant"` are not supported.
+      `row_axis` or `col_axis`, `"auction"` and `"jonker_volgenant"` are not supported.
     - `time_limit`: as in `solve_assignment`; no axes, capacities or radius.
     - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded, as
       in `solve_assignment`. The other set is replicated.

@@ -143,17 +143,19 @@ def solve_assignment(
       `shard_map` over the axis, `cost` is the device's own shard, and masks are those of the whole
       problem. Costs are not moved if they are sharded as the axis says; otherwise JAX reshards
       them. On platforms without a native library the twin gathers them. Under `vmap` problems are
-      solved one at a time. `"auto"` means `"core"`, which holds no auction here. Batches, int64,
-      `"jonker_volgenant"`, `"xla"`, `unmatched_cost`, `warm_start`, `steps_per_call`, `progress`
-      and `time_limit` are not supported.
+      solved one at a time. `"auto"` means `"core"`, which holds an auction here only if there are
+      as many unmasked rows as columns. Batches, int64, `"jonker_volgenant"`, `"xla"`,
+      `unmatched_cost`, `warm_start`, `steps_per_call`, `progress` and `time_limit` are not
+      supported.
 
       All devices solve the same core. They gather O(n) numbers a few times, and the candidate sets
-      of rows (1.5 KB each) when these change. Other searches follow tight pairs (slack 0): up to 15
-      per row are gathered for each search, and for rows with more, the columns that each level
-      reaches. Besides its shard a device needs O(n + m) memory, of which 80 bytes per row or column
-      for each device. The result is the same on all devices. With `row_axis`, and no more unmasked
-      rows than columns, it is bitwise equal to the single-device result, unless one device holds an
-      auction, after which ties may be broken differently.
+      of rows (1.5 KB each) when these change: for an auction often some hundred times. Other
+      searches follow tight pairs (slack 0): up to 15 per row are gathered for each search, and for
+      rows with more, the columns that each level reaches. Besides its shard a device needs O(n + m)
+      memory, of which 80 bytes per row or column for each device. The result is the same on all
+      devices. With `row_axis`, and no more unmasked rows than columns, it is bitwise equal to the
+      single-device result, unless there is an auction, whose bids are not those of one device:
+      after it, duals may differ, and ties may be broken differently.
     - `row_capacity`, `col_capacity`: integers that broadcast to `[..., n]` and `[..., m]`: a row is
       matched to up to so many columns, a column to up to so many rows; 1 by default. The lesser of
       the two totals is matched in full, unless `unmatched_cost` sets what each unit of a row costs

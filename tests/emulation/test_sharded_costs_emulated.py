@@ -21,6 +21,7 @@ from test_core_structured import moved_classes
 from test_sharded_costs import beyond_the_grid
 
 import jaxmatch as jm
+from benchmarks.assignment.families import FAMILIES
 from jaxmatch._assignment.native_sharded import DeviceState, empty_state
 from jaxmatch._common.distances import METRICS, directions
 
@@ -31,7 +32,7 @@ DTYPES = ["int32", "float32", "float64"]
 # Words of Control in ffi/assignment/large/state.h.
 PRICINGS, DENSE_STEPS, FLIP, COARSE = 4, 5, 25, 26
 # Of Continuation and Step in ffi/assignment/large/sharded/state.h.
-RELAY_STEP, HEAR_ZEROS = 89, 15
+RELAY_STEP, HEAR_ZEROS, PLAY_ROUNDS, TAKE_LABELS = 89, 15, 21, 23
 
 
 @pytest.fixture(scope="session")
@@ -271,6 +272,16 @@ def test_classes_are_turned(library, by):
     given = {"row_mask": np.arange(6) < 5}
     device, _ = assert_as_on_cpu(library, cost, by, 2, "core", SCHEDULES[:2], **given)
     assert device.control(PRICINGS) > 1 and device.control(DENSE_STEPS) == 0
+
+
+@both_sides
+def test_auction(library, by):
+    """With more columns than candidates, so that rows wait for new ones."""
+    cost = FAMILIES["shifted clouds"](160, 1).astype(np.float32)
+    for schedule in SCHEDULES[1:]:
+        device, _ = assert_as_on_cpu(library, cost, by, 2, "core", [schedule])
+        assert {PLAY_ROUNDS, TAKE_LABELS} <= device.next_steps
+    assert_as_on_cpu(library, costs("tied", 24, 24), by, 4, "core", SCHEDULES[:1])
 
 
 @both_sides

@@ -25,6 +25,9 @@ struct LargeProblem {
   JAXMATCH_DEVICE static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_DEVICE static constexpr int64_t col_id(int64_t j) { return j; }
 
+  // The cost of row i and column j in units, of its value; an auction of sharded costs perturbs it.
+  JAXMATCH_DEVICE double key_at(int64_t, int64_t, Element cost) const { return costs.key_of(cost); }
+
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
   // The least costs of columns first, first + step, ... before `last` in some rows, negated to

@@ -14,7 +14,7 @@ JAXMATCH_INLINE void reduce(const P& p, const double* v, int64_t i, int64_t firs
                             double* reduced) {
   typename P::Element cost[kVectorColumns];
   p.costs.load_row(i, first, count, cost);
-  for (int a = 0; a < count; ++a) reduced[a] = p.costs.key_of(cost[a]) - v[first + a];
+  for (int a = 0; a < count; ++a) reduced[a] = p.key_at(i, first + a, cost[a]) - v[first + a];
 }
 
 template <bool kRotated, class P, class Publish>

@@ -44,12 +44,14 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
         unsigned better = 0;
         JAXMATCH_UNROLL
         for (int a = 0; a < kCols; ++a) {
-          const bool enters = best[r].may_enter(p.costs.key_of(cost[r][a]) - price[a]);
+          const double key = p.key_at(row[r], column(block + a), cost[r][a]);
+          const bool enters = best[r].may_enter(key - price[a]);
           better |= unsigned(enters) << a;
         }
         for (better &= exist; better != 0; better &= better - 1) {
           const int a = trailing_zeros(better), j = column(block + a);
-          best[r].insert(p.costs.key_of(pick(cost[r], a)) - v[j], int32_t(p.col_id(j)));
+          const double key = p.key_at(row[r], j, pick(cost[r], a));
+          best[r].insert(key - v[j], int32_t(p.col_id(j)));
         }
       }
     };

@@ -13,22 +13,13 @@
 #include "assignment/large/auction/bids.h"
 #include "assignment/large/auction/forest.h"
 #include "assignment/large/auction/refine.h"
+#include "assignment/large/auction/when.h"
 #include "assignment/large/core/solve.h"
 #include "common/status.h"
 
 namespace jaxmatch::assignment::large {
 
 // Each stage returns the next one.
-
-// An auction is held if bids on the first candidates leave more than one in so many rows free: 2 to
-// 4 in 100 are free on uniform costs and on features, 6 in a cube, 9 in a square, 45 to 60 if
-// clouds of points must be moved far. In parts of the time with an auction, searches alone need 0.5
-// to 0.8 in a cube, and 0.5 to 1.3 in a square.
-constexpr int64_t kPartFree = 13;
-// Where many costs are equal, an auction waits for more free rows, as searches find many paths at
-// once: one in 12 is free on integers to n / 10, one in 5 on eight classes of rows or with three
-// zeros a row.
-constexpr int64_t kPartFreeOfEqual = 7;
 
 // Begins an auction, at the present prices and pairs.
 template <class Team, class T>
@@ -119,18 +110,17 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }
 
-// Decides when an auction may be held. Many costs are equal where those of a row span no more units
-// than there are rows.
+// Decides when an auction may be held.
 template <class Team, class T>
 JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_first) {
   Control& c = *p.s.control;
-  constexpr int64_t kSampledRows = 64;
   begin(team, p);
   publish_prices(team, p);
-  const int64_t rows = load_relaxed(&c.rows);
-  const bool equal =
-      !auction_first && find_spread(team, p, (p.s.n + kSampledRows - 1) / kSampledRows) <= rows;
-  team.leader([&] { c.auction = equal ? kMayHoldLate : kMayHoldAuction; });
+  const int64_t step = (p.s.n + kSampledRows - 1) / kSampledRows;
+  const AuctionState auction = auction_first
+                                   ? kMayHoldAuction
+                                   : auction_for(find_spread(team, p, step), load_relaxed(&c.rows));
+  team.leader([&] { c.auction = auction; });
   team.sync();
   return auction_first ? begin_auction(team, p) : select_stage(team, p);
 }
@@ -141,10 +131,7 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   Control& c = *p.s.control;
   const int next = bid_stage(team, p);
   team.sync();
-  const int auction = load_relaxed(&c.auction);
-  const int64_t part = auction == kMayHoldLate ? kPartFreeOfEqual : kPartFree;
-  const bool few_free = part * load_relaxed(&c.free_rows) <= load_relaxed(&c.rows);
-  if (auction == kHeldAuction || few_free) return next;
+  if (!auction_follows(c)) return next;
   team.leader([&] { c.steps += 1; });
   --budget;
   return begin_auction(team, p);

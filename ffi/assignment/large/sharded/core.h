@@ -7,6 +7,8 @@
 #ifndef JAXMATCH_LARGE_SHARDED_CORE_H_
 #define JAXMATCH_LARGE_SHARDED_CORE_H_
 
+#include "assignment/large/auction/two_least.h"
+#include "assignment/large/auction/when.h"
 #include "assignment/large/core/solve.h"
 #include "assignment/large/sharded/state.h"
 
@@ -88,13 +90,17 @@ JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Sharded<T>& d) {
 }
 
 // Selects new candidate sets for the listed rows.
-template <class Team, class T>
-JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, int choice) {
+template <class Team, class T, class P>
+JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, const P& shard, int choice) {
   const LargeState& s = d.shard.s;
   const int64_t count = list_repriced(team, d);
   if (count == 0) return;
-  select_listed_cores(team, d.shard, team.prices(s), s.frontier, count, uint32_t(choice),
+  select_listed_cores(team, shard, team.prices(s), s.frontier, count, uint32_t(choice),
                       PublishToReduction(d));
+}
+template <class Team, class T>
+JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, int choice) {
+  select_repriced(team, d, d.shard, choice);
 }
 
 // Copies the candidate sets and horizons of the chosen rows from the gathered blocks.
@@ -128,11 +134,27 @@ JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) 
   team.sync();
 }
 
+// Publishes the spread of sampled rows of the shard.
+template <class Team, class T>
+JAXMATCH_DEVICE void publish_spread(Team& team, const Sharded<T>& d) {
+  const Shard<T>& shard = d.shard;
+  const int64_t step = (d.p.s.n + kSampledRows - 1) / kSampledRows;
+  team.rows((d.p.s.n + step - 1) / step, [&](Lanes g, int64_t k) {
+    const int64_t i = k * step - shard.row0;
+    if (i < 0 || i >= shard.s.n || !shard.has_row(i)) return;
+    const int64_t spread = spread_of_row(shard, g, shard.s.v_real, i);
+    if (g.lane == 0) atomic_min(d.reduction.out, -spread);
+  });
+}
+
+// At the first prices, or at those of an auction.
 template <class Team, class T>
 JAXMATCH_DEVICE Next select_first_cores(Team& team, Sharded<T>& d) {
-  begin(team, d.p);
-  publish_prices(team, d.p);
+  const bool after_auction = load_relaxed(&d.p.s.control->auction) == kHeldAuction;
+  if (!after_auction) begin(team, d.p);
+  if (publish_prices(team, d.p) > 0 && after_auction) return {kRestart};
   reset_reduction(team, d);
+  if (!after_auction) publish_spread(team, d);
   select_all_cores(team, d.shard, team.prices(d.shard.s), PublishToReduction(d));
   return {kLoadCores, kRequestCores};
 }
@@ -151,10 +173,19 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
     return {kEnd};
   }
   load_cores(team, d, [](int64_t) { return true; });
-  bid_stage(team, d.p);
-  team.leader([&] { d.continuation->lists_hold = 0; });
+  Control& c = *s.control;
+  team.leader([&] {
+    d.continuation->lists_hold = 0;
+    if (c.auction == kHeldAuction) return;
+    const int64_t least = d.reduction.least(0);
+    d.continuation->spread = least == ReductionBuffer::kIdentity ? 0 : -least;
+    // In a wide problem dummy rows would have to bid, too.
+    c.auction = has_spares(c) ? kNoAuction : auction_for(d.continuation->spread, c.rows);
+  });
   team.sync();
-  return {kSearchCores};
+  bid_stage(team, d.p);
+  team.sync();
+  return {auction_follows(c) ? kBeginAuction : kSearchCores};
 }
 
 // Begins a pricing: checks rows whose price has reached the horizon against the shard. With `renew`
@@ -258,7 +289,8 @@ JAXMATCH_DEVICE Next renew_cores(Team& team, Sharded<T>& d) {
 // Runs steps on the cores until costs must be read.
 template <class Team, class T>
 JAXMATCH_DEVICE Next search_cores(Team& team, const LargeProblem<T>& p) {
-  if (load_relaxed(&p.s.control->trees)) return {kBeginTrees};
+  const Control& c = *p.s.control;
+  if (load_relaxed(&c.trees)) return {may_hold_auction(c) ? kBeginAuction : kBeginTrees};
   int64_t budget = INT64_MAX;
   const int next = augment_stage(team, p, budget);
   team.sync();

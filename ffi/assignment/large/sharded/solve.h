@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_LARGE_SHARDED_SOLVE_H_
 #define JAXMATCH_LARGE_SHARDED_SOLVE_H_
 
+#include "assignment/large/sharded/auction.h"
 #include "assignment/large/sharded/hungarian.h"
 
 namespace jaxmatch::assignment::large {
@@ -30,6 +31,7 @@ template <class Team, class T>
 JAXMATCH_DEVICE Next judge_gathered_costs(Team& team, Sharded<T>& d) {
   merge_cost_ranges(team, d);
   const bool ends = judge_costs(team, d.p) == kFinish;
+  team.leader([&] { d.p.s.control->auction = kNoAuction; });
   team.sync();
   read_quantizer(d);
   return {ends ? kEnd : d.core ? kSelectCores : kReduceRows};
@@ -125,6 +127,12 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
     case kBoundGap:
       gather_rows(team, d, d.least);
       return {kEnd};
+    case kBeginAuction:
+    case kBeginScale:
+    case kPlayRounds:
+    case kRelax:
+    case kTakeLabels:
+      return take_auction_step(team, d, step);
     case kRestart:
       return restart(team, d);
     default:
@@ -181,6 +189,7 @@ JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_
     s.col4row += shard.row0;
     s.horizon += shard.row0;
     s.in_tree += shard.row0;
+    s.base += shard.row0;
     if (shard.row_mask) shard.row_mask += shard.row0;
   } else {
     s.m = each;

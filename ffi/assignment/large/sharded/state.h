@@ -35,6 +35,11 @@ enum Step : int32_t {
   kCheckPrices,
   kCheckPaid,
   kBoundGap,
+  kBeginAuction,
+  kBeginScale,
+  kPlayRounds,
+  kRelax,
+  kTakeLabels,
   kRestart,  // with a coarser unit
   kEnd,
 };
@@ -52,6 +57,12 @@ struct Continuation {
   int32_t offers = 0;      // the reduction buffer holds offers of tree rows
   int32_t all = 0;         // all tree rows have made their offers
   int32_t after = 0;       // the step that follows a pricing
+
+  int32_t scale_begins = 0;    // of an auction: candidates are those of all rows
+  int32_t exchanges = 0;       // of candidates in an auction
+  int32_t first_exchange = 0;  // of its scale
+  int32_t turns = 0;           // rounds of its scale, or of price refinement
+  int64_t spread = 0;          // of sampled rows: the greatest difference of their reduced costs
 };
 constexpr int64_t kContinuationAt = 88;
 static_assert(4 * kBarrierAt + sizeof(BarrierState) <= 4 * kContinuationAt, "");

@@ -1,0 +1,330 @@
+// An auction for sharded costs: rows bid on their candidates, as long as these tell the bids.
+//
+// Every device keeps the candidates of all rows, with a lower bound of the reduced costs of all
+// other columns: the horizon. Prices only fall during an auction, so that a horizon holds until the
+// candidates are selected anew. All devices make the same bids, and exchange nothing: a bid for the
+// cheapest candidate needs no other column while that candidate is below the horizon. A row whose
+// candidates are all beyond it waits. When most rows that are free wait, the devices that own them
+// select their candidates anew, at the present prices, and all devices gather these.
+//
+// Candidates are selected by perturbed costs, as all bids of a scale are made: otherwise rows that
+// are near each other would have the same candidates, far too few for all of them.
+#ifndef JAXMATCH_LARGE_SHARDED_AUCTION_H_
+#define JAXMATCH_LARGE_SHARDED_AUCTION_H_
+
+#include "assignment/large/auction/bids.h"
+#include "assignment/large/auction/refine.h"
+#include "assignment/large/sharded/core.h"
+
+namespace jaxmatch::assignment::large {
+
+// Candidates are selected anew when at least so many rows wait for one that can still bid.
+constexpr int64_t kWaitingPart = 8;
+// A scale ends at the latest after so many selections of candidates, and the auction after as many
+// as that: rows of an infeasible problem bid without end. Scales that end earlier leave too much to
+// the next ones, and to searches.
+constexpr int32_t kMostExchangesOfScale = 256, kMostExchanges = 1024;
+
+// What is added to a cost in a scale, a whole number of units.
+JAXMATCH_INLINE double whole_perturbation(double epsilon, int64_t row, int64_t col) {
+  const double x = Perturbation{epsilon}.of(row, int32_t(col));
+  return (x + 0x1.8p52) - 0x1.8p52;
+}
+
+// The costs of a shard in a scale.
+template <class T>
+struct PerturbedShard : Shard<T> {
+  double epsilon;
+
+  JAXMATCH_DEVICE double key_at(int64_t i, int64_t j, typename Shard<T>::Element cost) const {
+    return this->costs.key_of(cost) + whole_perturbation(epsilon, this->row_id(i), this->col_id(j));
+  }
+};
+
+// Selects the candidates of the marked rows, for all devices.
+template <class Team, class T>
+JAXMATCH_DEVICE Next request_candidates(Team& team, Sharded<T>& d) {
+  const Control& c = *d.p.s.control;
+  publish_prices(team, d.p);
+  reset_reduction(team, d);
+  PerturbedShard<T> shard;
+  static_cast<Shard<T>&>(shard) = d.shard;
+  shard.epsilon = double(load_relaxed(&c.epsilon));
+  select_repriced(team, d, shard, load_relaxed(&d.continuation->exchanges));
+  return {kPlayRounds, kRequestCores};
+}
+
+template <class Team, class T>
+JAXMATCH_DEVICE Next begin_sharded_auction(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  // The costs of pairs are known to the device that owns them alone; those of bids to all.
+  team.each(s.n, [&](int64_t i) {
+    if (load_relaxed(s.col4row + i) >= 0) store_relaxed(s.col4row + i, int32_t(kFree));
+  });
+  team.each(s.m, [&](int64_t j) {
+    if (load_relaxed(s.row4col + j) >= 0) store_relaxed(s.row4col + j, int32_t(kFree));
+    store_relaxed(s.bid + j, kNoBid);
+  });
+  const int64_t spread = load_relaxed(&d.continuation->spread);
+  team.leader([&] {
+    s.control->epsilon = greater(spread / kFirstEpsilon, int64_t{1});
+    s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
+    s.control->too_wide = 0;
+    s.control->trees = 0;
+    s.control->auction = kHeldAuction;
+    d.continuation->exchanges = 0;
+  });
+  team.sync();
+  return {kBeginScale};
+}
+
+template <class Team, class T>
+JAXMATCH_DEVICE Next begin_sharded_scale(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  team.each(s.n, [&](int64_t i) {
+    store_relaxed(s.in_tree + i, int32_t(d.p.has_row(i) ? kReselects : kUnchanged));
+  });
+  team.leader([&] {
+    d.continuation->scale_begins = 1;
+    d.continuation->first_exchange = d.continuation->exchanges;
+    d.continuation->turns = 0;
+    store_relaxed(s.control->frontier, 0);
+  });
+  team.sync();
+  return request_candidates(team, d);
+}
+
+// Frees the rows whose column costs them more than epsilon above their least.
+template <class Team, class T>
+JAXMATCH_DEVICE void free_expensive_pairs(Team& team, const Sharded<T>& d, int64_t epsilon) {
+  const LargeState& s = d.p.s;
+  team.each(s.n, [&](int64_t i) {
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (j < 0) return;
+    const int64_t more = int64_t(whole_perturbation(double(epsilon), i, j));
+    const int64_t pays = load_relaxed(d.paid + i) + more - load_relaxed(s.v + j);
+    if (pays <= d.reduction.least(d.reduction.first(i)) + epsilon) return;
+    store_relaxed(s.col4row + i, int32_t(kFree));
+    store_relaxed(s.row4col + j, int32_t(kFree));
+  });
+}
+
+// The listed rows bid for their cheapest candidates, those that can. Stores the columns in bid_col,
+// and what they cost the rows in `nearest`.
+template <class Team, class T>
+JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& problem,
+                                         const int32_t* rows, int64_t count, int64_t epsilon) {
+  const LargeState s = problem.s;
+  team.rows(count, [&](Lanes g, int64_t k) {
+    const int64_t i = load_relaxed(rows + k);
+    int64_t least = kFar, next = kFar;
+    int32_t col = INT32_MAX;
+    for (int c = g.lane; c < kColumnClasses; c += g.kCount) {
+      const ClassCols cols = s.core_col[i * kColumnClasses + c];
+      ClassKeys x = s.core_key[i * kColumnClasses + c];
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kCandidatesPerClass; ++b) {
+        x.x[b] -= load_relaxed(s.v + greater(cols.x[b], 0));
+      }
+      JAXMATCH_UNROLL
+      for (int b = 0; b < kCandidatesPerClass; ++b) {
+        const int32_t j = cols.x[b];
+        if (j < 0) continue;
+        const bool better = x.x[b] < least || (x.x[b] == least && j < col);
+        next = lesser(next, better ? least : x.x[b]);
+        col = better ? j : col;
+        least = better ? x.x[b] : least;
+      }
+    }
+    const int64_t first = g.min(least);
+    const int32_t chosen = g.min(least == first ? col : INT32_MAX);
+    const int64_t second = g.min(col == chosen ? next : least);
+    if (g.lane != 0) return;
+    const int64_t horizon = load_relaxed(s.horizon + i);
+    const bool bids = first < kFar && first <= horizon;
+    store_relaxed(s.bid_col + k, bids ? chosen : -1);
+    if (!bids) return;
+    const int64_t more = int64_t(whole_perturbation(double(epsilon), i, chosen));
+    store_relaxed(s.nearest + k, first + load_relaxed(s.v + chosen) - more);
+    // Any raise would do for the only allowed column. It is epsilon, as others may need it, too.
+    const int64_t bound = lesser(second, horizon), gain = bound < kFar ? bound - first : 0;
+    atomic_min(s.bid + chosen, pack_bid(lesser(gain, kMostRaise) + epsilon, i));
+  });
+}
+
+// One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
+// to that of the first row. Lists the rows that are free after it, and marks those that wait.
+// Returns how many began to.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64_t count, int turn,
+                                          int64_t epsilon) {
+  const LargeState& s = d.p.s;
+  const int32_t* const rows = s.frontier + turn * s.n;
+  int32_t *const next = s.frontier + !turn * s.n, *const length = s.control->frontier + !turn;
+  team.leader([&] { store_relaxed(length, 0); });
+  bid_on_candidates(team, d.p, rows, count, epsilon);
+  team.sync();
+  return team.sum(count, [&](int64_t k) {
+    const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);
+    if (j < 0) {
+      store_relaxed(s.in_tree + i, int32_t(kReselects));
+      return true;
+    }
+    const auto list = [&](int32_t row) { store_relaxed(next + atomic_add(length), row); };
+    const uint64_t bid = load_relaxed(s.bid + j);
+    if (row_of_bid(bid) != i) {
+      list(i);
+      return false;
+    }
+    const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
+    store_relaxed(s.v + j, price);
+    if (price < kLeastAuctionPrice) store_relaxed(&s.control->too_wide, 1);
+    store_relaxed(s.bid + j, kNoBid);
+    const int32_t owner = load_relaxed(s.row4col + j);
+    store_relaxed(s.row4col + j, i);
+    store_relaxed(s.col4row + i, j);
+    store_relaxed(d.paid + i, load_relaxed(s.nearest + k));
+    if (owner < 0) return false;
+    store_relaxed(s.col4row + owner, int32_t(kFree));
+    list(owner);
+    return false;
+  });
+}
+
+// Plays rounds until most free rows wait for new candidates, or the scale ends.
+template <class Team, class T>
+JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  Control& c = *s.control;
+  Continuation& from = *d.continuation;
+  const int64_t epsilon = load_relaxed(&c.epsilon), rows = load_relaxed(&c.rows);
+  const bool last = epsilon <= load_relaxed(&c.last_epsilon);
+  const int32_t exchanges = load_relaxed(&from.exchanges) + 1;
+  const bool gives_up = exchanges >= kMostExchanges;
+  const bool may_exchange =
+      !gives_up && exchanges - load_relaxed(&from.first_exchange) < kMostExchangesOfScale;
+  int64_t turns = load_relaxed(&from.turns);
+  load_cores(team, d, [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
+  if (load_relaxed(&from.scale_begins)) free_expensive_pairs(team, d, epsilon);
+  team.each(s.n, [&](int64_t i) { store_relaxed(s.in_tree + i, int32_t(kUnchanged)); });
+  team.leader([&] { store_relaxed(c.frontier, 0); });
+  team.sync();
+  int64_t waiting = 0, bids = 0;
+  int64_t count = list_rows(team, s.n, s.frontier, c.frontier, [&](int64_t i) {
+    return d.p.has_row(i) && load_relaxed(s.col4row + i) == kFree;
+  });
+  const int64_t stop = greater(rows / kStopPart, kFewestFree), most = kRoundsPerRow * rows;
+  const auto ends = [&] {
+    return count + waiting <= stop || turns >= most || load_relaxed(&c.too_wide);
+  };
+  for (int turn = 0; !ends() && kWaitingPart * count > waiting; turn ^= 1, ++turns) {
+    bids += count;
+    waiting += play_listed_round(team, d, count, turn, epsilon);
+    count = load_relaxed(c.frontier + !turn);
+  }
+  const bool over = ends() || !may_exchange;
+  const bool refines =
+      over && (last || gives_up || turns >= most || load_relaxed(&c.too_wide) != 0);
+  team.sync();
+  team.leader([&] {
+    c.bids = int32_t(lesser(c.bids + bids, int64_t{INT32_MAX}));
+    c.rounds += int32_t(turns - from.turns);
+    c.free_rows = int32_t(count + waiting);
+    c.steps += over;
+    if (over) c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
+    from.turns = int32_t(over ? 0 : turns);
+    from.exchanges = exchanges;
+    from.scale_begins = 0;
+    store_relaxed(c.frontier, 0);
+  });
+  team.sync();
+  if (!over) return request_candidates(team, d);
+  if (!refines) return {kBeginScale};
+  // Price refinement begins at all pairs, with the row prices at which they are tight.
+  team.each(s.n, [&](int64_t i) {
+    const int32_t j = load_relaxed(s.col4row + i);
+    if (j >= 0) {
+      store_relaxed(s.base + i, double(load_relaxed(d.paid + i) - load_relaxed(s.v + j)));
+    }
+    store_relaxed(s.in_tree + i, int32_t(j >= 0 ? kLowered : kUnchanged));
+  });
+  team.sync();
+  return {kRelax};
+}
+
+// A round of price refinement, see assignment/large/auction/refine.h: the marked rows of the shard
+// lower the prices of columns.
+template <class Team, class T>
+JAXMATCH_DEVICE Next relax_shard(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  Shard<T> shard = d.shard;
+  shard.s.parent = s.parent + shard.col0;
+  reset_reduction(team, d);
+  team.each(shard.s.m,
+            [&](int64_t j) { store_relaxed(shard.s.label + j, load_relaxed(shard.s.v + j)); });
+  team.leader([&] { store_relaxed(s.control->frontier, 0); });
+  team.sync();
+  const int64_t count = list_repriced(team, d);
+  if (count > 0) {
+    relax_rows(
+        team, shard, shard.s.frontier, count, shard.s.label,
+        [](const auto&, int64_t) { return true; }, [](int64_t) { return 0.0; });
+  }
+  team.each(shard.s.m, [&](int64_t j) {
+    const int64_t price = load_relaxed(shard.s.label + j);
+    if (price < load_relaxed(shard.s.v + j)) {
+      d.reduction.store(d.reduction.first(shard.col_id(j)), price);
+    }
+  });
+  return {kTakeLabels, kRequestReduction};
+}
+
+// Takes the prices of all devices. Pairs that are still not tight after the last round are given
+// up.
+template <class Team, class T>
+JAXMATCH_DEVICE Next take_labels(Team& team, Sharded<T>& d) {
+  const LargeState& s = d.p.s;
+  const bool last = load_relaxed(&d.continuation->turns) + 1 >= kMostRefineRounds;
+  team.each(s.n, [&](int64_t i) { store_relaxed(s.in_tree + i, int32_t(kUnchanged)); });
+  team.sync();
+  const int64_t fallen = team.sum(s.m, [&](int64_t j) {
+    const int64_t old = load_relaxed(s.v + j), now = d.reduction.least(d.reduction.first(j));
+    if (now >= old) return false;
+    store_relaxed(s.v + j, now);
+    const int32_t i = load_relaxed(s.row4col + j);
+    if (i < 0) return false;
+    store_relaxed(s.base + i, load_relaxed(s.base + i) + double(old - now));
+    store_relaxed(s.in_tree + i, int32_t(kLowered));
+    if (!last) return true;
+    store_relaxed(s.col4row + i, int32_t(kFree));
+    store_relaxed(s.row4col + j, int32_t(kFree));
+    return true;
+  });
+  team.leader([&] {
+    d.continuation->turns += 1;
+    s.control->rounds += 1;
+  });
+  team.sync();
+  return {fallen > 0 && !last ? kRelax : kSelectCores};
+}
+
+// Not inlined, so that other steps keep their registers.
+template <class Team, class T>
+JAXMATCH_NOINLINE Next take_auction_step(Team& team, Sharded<T>& d, Step step) {
+  switch (step) {
+    case kBeginAuction:
+      return begin_sharded_auction(team, d);
+    case kBeginScale:
+      return begin_sharded_scale(team, d);
+    case kPlayRounds:
+      return play_rounds(team, d);
+    case kRelax:
+      return relax_shard(team, d);
+    default:
+      return take_labels(team, d);
+  }
+}
+
+}  // namespace jaxmatch::assignment::large
+
+#endif  // JAXMATCH_LARGE_SHARDED_AUCTION_H_
