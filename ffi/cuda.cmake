@@ -36,10 +36,16 @@ if(with_cuda)
     endif()
   endif()
   enable_language(CUDA)
-  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
-    message(FATAL_ERROR "The CUDA library needs nvcc 12.8 or later, found "
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
+    message(FATAL_ERROR "The CUDA library needs nvcc 12.4 or later, found "
                         "${CMAKE_CUDA_COMPILER_VERSION}. Set JAXMATCH_CUDA=OFF for a library "
                         "without CUDA.")
+  endif()
+  # Device code is compressed; drivers unpack it when a kernel is first used.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
+    set(cuda_compression -Xfatbin=-compress-all)
+  else()
+    set(cuda_compression --compress-mode=size)
   endif()
   if(forget_architectures) # else the next configuration would keep the value of CUDAARCHS
     unset(CMAKE_CUDA_ARCHITECTURES CACHE)
