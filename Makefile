@@ -16,7 +16,11 @@ SANITIZERS ?= address thread
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
-.PHONY: help demo test test-examples campaign scaled sanitize lint format build bench clean
+# Of `make wheels`, a choice such as WHEELS="cpu cuda13".
+WHEELS ?=
+DIST ?= dist
+
+.PHONY: help demo test test-examples campaign scaled sanitize lint format build wheels bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
@@ -28,7 +32,8 @@ help:
 	@echo "make sanitize SEED=1   the CPU library under sanitizers: hostile problems, wrong calls"
 	@echo "make lint    ruff, pyright, clang-format"
 	@echo "make format  rewrite the files as lint wants them"
-	@echo "make build   build the wheel into dist/"
+	@echo "make build   build a wheel for this machine into dist/"
+	@echo "make wheels WHEELS=\"cpu aarch64 cuda12 cuda13 sdist\"   a release, into dist/"
 	@echo "make bench   measure against other solvers"
 	@echo "make clean   remove what was built"
 	@echo "PYTHON=python3.12 picks another Python (3.11 or later)."
@@ -75,6 +80,10 @@ format: $(VENV)/.dev
 build: $(VENV)/.python
 	$(BIN)/pip wheel . --no-deps --wheel-dir dist
 
+wheels: $(VENV)/.wheels
+	$(BIN)/python packaging/build.py --out $(DIST) $(WHEELS)
+	$(BIN)/twine check --strict $(DIST)/*
+
 bench: $(VENV)/.benchmarks
 	$(BIN)/python -m benchmarks.assignment.cpu
 
@@ -106,6 +115,10 @@ $(VENV)/.examples: $(VENV)/.native
 
 $(VENV)/.dev: $(VENV)/.native
 	$(call install,dev examples)
+	touch $@
+
+$(VENV)/.wheels: $(VENV)/.python pyproject.toml
+	$(call install,wheels)
 	touch $@
 
 $(VENV)/.benchmarks: $(VENV)/.native

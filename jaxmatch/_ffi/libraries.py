@@ -1,4 +1,4 @@
-"""Finds the native libraries, checks their versions, and registers their targets."""
+"""Loads the native libraries, checks their versions, and registers their targets."""
 
 import ctypes
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 
 from jaxmatch._ffi.abi import ABI
+from jaxmatch._ffi.find import LIBRARIES, NO_LIBRARIES, find_library, how_to_install
 
 
 # All native targets. The exported C symbol has the same name, in both libraries.
@@ -49,9 +50,6 @@ _CHOICES = {
         "commas",
     ),
 }
-
-_NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
-_LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 
 _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
 
@@ -94,22 +92,22 @@ def load() -> None:
             raise ImportError(
                 f"The environment variable `{name}` must be {expected}, got {value!r}; unset it."
             )
-    paths = {platform: _find(file_name) for platform, file_name in _LIBRARIES.items()}
+    paths = {platform: find_library(platform) for platform in LIBRARIES}
     libraries = {
         platform: _open(platform, path) for platform, path in paths.items() if path is not None
     }
     override = os.environ.get("JAXMATCH_LIB_DIR")
-    if override and override != _NO_LIBRARIES and not libraries:
+    if override and override != NO_LIBRARIES and not libraries:
         raise ImportError(
             f"The environment variable `JAXMATCH_LIB_DIR` must name the folder that holds "
-            f"`{_LIBRARIES['cpu']}`, got {override!r}, where there is none. Unset it, or set it to "
-            f"{_NO_LIBRARIES!r} to run without native libraries."
+            f"`{LIBRARIES['cpu']}`, got {override!r}, where there is none. Unset it, or set it to "
+            f"{NO_LIBRARIES!r} to run without native libraries."
         )
     _check_builds({paths[name] or Path(): library for name, library in libraries.items()})
     for platform, library in libraries.items():
         _register(platform, library)
-    if override != _NO_LIBRARIES and not has_cpu_library():
-        _warn(f"`{_LIBRARIES['cpu']}` was not found")
+    if override != NO_LIBRARIES and not has_cpu_library():
+        _warn("cpu", f"`{LIBRARIES['cpu']}` was not found")
 
 
 def warn_without_cuda() -> None:
@@ -122,55 +120,39 @@ def warn_without_cuda() -> None:
         jax.devices("cuda")
     except RuntimeError:
         return
-    if os.environ.get("JAXMATCH_LIB_DIR") != _NO_LIBRARIES:
-        _warn(f"There is an NVIDIA GPU, but `{_LIBRARIES['CUDA']}` was not found")
+    if os.environ.get("JAXMATCH_LIB_DIR") != NO_LIBRARIES:
+        _warn("CUDA", f"There is an NVIDIA GPU, but `{LIBRARIES['CUDA']}` was not found")
 
 
 _looked_for_gpu = False
 
 
-def _warn(what: str) -> None:
+def _warn(platform: str, what: str) -> None:
     warnings.warn(
-        f"{what}: the pure-JAX solvers run instead, which are right, but slow. {_REINSTALL}",
+        f"{what}: the pure-JAX solvers run instead, which are right, but slow. "
+        f"{how_to_install(platform)}",
         RuntimeWarning,
         stacklevel=2,
     )
 
 
-def _find(file_name: str) -> Path | None:
-    override = os.environ.get("JAXMATCH_LIB_DIR")
-    if override == _NO_LIBRARIES:
-        return None
-    if override:
-        folders = [Path(override)]
-    else:
-        folders = [Path(__file__).parents[1] / "_lib"]
-        # An editable install has its Python files here and its libraries in site-packages.
-        try:
-            folders.append(
-                Path(str(metadata.distribution("jaxmatch").locate_file("jaxmatch/_lib")))
-            )
-        except metadata.PackageNotFoundError:
-            pass
-    return next((f / file_name for f in folders if (f / file_name).is_file()), None)
-
-
 def _open(platform: str, path: Path) -> ctypes.CDLL:
     """Loads a library after checking its length, symbols, API version and ABI."""
-    _check_length(path)
+    remedy = how_to_install(platform)
+    _check_length(path, remedy)
     try:
         library = ctypes.CDLL(str(path))
     except OSError as e:
-        raise ImportError(f"`{path}` cannot be loaded: {e}. {_REINSTALL}") from e
+        raise ImportError(f"`{path}` cannot be loaded: {e}. {remedy}") from e
     for symbol in [*_FUNCTIONS[platform], *_TARGETS[platform]]:
         if not hasattr(library, symbol):
-            raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {_REINSTALL}")
-    _check_api(path.name, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
+            raise ImportError(f"`{path}` is of another version: it has no `{symbol}`. {remedy}")
+    _check_api(platform, library.jaxmatch_ffi_api_minor(), _runtime_api_minor())
     if (abi := library.jaxmatch_abi()) != ABI:
         library.jaxmatch_build.restype = ctypes.c_char_p
         raise ImportError(
             f"`{path}` is of another version: build {library.jaxmatch_build().decode()} has the "
-            f"ABI {abi}, these Python files need {ABI}. {_REINSTALL}"
+            f"ABI {abi}, these Python files need {ABI}. {remedy}"
         )
     return library
 
@@ -183,7 +165,9 @@ def _check_builds(libraries: dict[Path, ctypes.CDLL]) -> None:
         builds[path] = library.jaxmatch_build().decode()
     if len(set(builds.values())) > 1:
         listed = ", ".join(f"`{path}` of build {build}" for path, build in builds.items())
-        raise ImportError(f"The native libraries are of different builds: {listed}. {_REINSTALL}")
+        raise ImportError(
+            f"The native libraries are of different builds: {listed}. {how_to_install('CUDA')}"
+        )
 
 
 def _register(platform: str, library: ctypes.CDLL) -> None:
@@ -194,7 +178,7 @@ def _register(platform: str, library: ctypes.CDLL) -> None:
     _loaded[platform] = library
 
 
-def _check_length(path: Path) -> None:
+def _check_length(path: Path, remedy: str) -> None:
     """Detects a truncated file: loading it would end the process (SIGBUS)."""
     with path.open("rb") as file:
         header = file.read(64)
@@ -207,17 +191,17 @@ def _check_length(path: Path) -> None:
         if length < sections + size * count:
             raise ImportError(
                 f"`{path}` cannot be loaded: it has {length} bytes of at least "
-                f"{sections + size * count}. {_REINSTALL}"
+                f"{sections + size * count}. {remedy}"
             )
 
 
-def _check_api(library: str, built: int, runtime: int) -> None:
+def _check_api(platform: str, built: int, runtime: int) -> None:
     if built > runtime:
         version = metadata.version("jaxlib")
         raise ImportError(
-            f"`{library}` was compiled for XLA's FFI API 0.{built}, but the installed jaxlib "
-            f"{version} offers 0.{runtime}. Upgrade jaxlib, or compile jaxmatch against "
-            f"older headers. {_REINSTALL}"
+            f"`{LIBRARIES[platform]}` was compiled for XLA's FFI API 0.{built}, but the "
+            f"installed jaxlib {version} offers 0.{runtime}. Upgrade jaxlib, or compile "
+            f"jaxmatch against older headers. {how_to_install(platform)}"
         )
 
 
@@ -227,9 +211,3 @@ def _runtime_api_minor() -> int:
     if match is None:
         raise ImportError(f"`{header}` does not name the version of XLA's FFI API.")
     return int(match[1])
-
-
-_REINSTALL = (
-    "`pip install --force-reinstall --no-deps jaxmatch` (or `pip install .` in a clone) puts a "
-    "matching library in place."
-)

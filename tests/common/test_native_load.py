@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import jaxmatch
-from jaxmatch._ffi import libraries, noop
+from jaxmatch._ffi import find, libraries, noop
+from jaxmatch._ffi.find import find_library
 
 
 def _run(code: str, **environ: object) -> subprocess.CompletedProcess:
@@ -83,11 +84,45 @@ print([jaxmatch.solve_assignment(np.eye(2, dtype=np.float32)).cost.item() for _ 
     assert done.stderr.count("RuntimeWarning") == 1 and "pip install" in done.stderr
 
 
+@pytest.mark.parametrize("plugins, packages, found", [
+    ([12], [12, 13], 12), ([13], [12, 13], 13), ([], [12, 13], 13), ([12], [13], 13),
+    ([13], [12], 12), ([13], [], None),
+], ids=str)  # fmt: skip
+def test_kernels_are_of_the_cuda_version_of_jax(tmp_path, monkeypatch, plugins, packages, found):
+    """Two packages may have them; a library beside the Python files comes before both."""
+    monkeypatch.delenv("JAXMATCH_LIB_DIR", raising=False)
+    monkeypatch.setattr(find, "__file__", str(tmp_path / "jaxmatch" / "_ffi" / "find.py"))
+    monkeypatch.setattr(find.metadata, "distribution", _nowhere)
+    here = tmp_path / "jaxmatch" / "_lib"
+    folders = {f"jaxmatch_cuda{major}": tmp_path / f"jaxmatch_cuda{major}" for major in packages}
+
+    def find_spec(name):
+        if name in folders:
+            return types.SimpleNamespace(submodule_search_locations=[str(folders[name])])
+        return "a plugin" if name in [f"jax_cuda{major}_plugin" for major in plugins] else None
+
+    monkeypatch.setattr(find, "find_spec", find_spec)
+    for folder in [*(f / "_lib" for f in folders.values()), here]:
+        folder.mkdir(parents=True)
+        if folder != here:
+            (folder / "libjaxmatch_cuda.so").touch()
+    package = tmp_path / f"jaxmatch_cuda{found}" / "_lib" / "libjaxmatch_cuda.so"
+    assert find_library("CUDA") == (package if found else None)
+    assert find_library("cpu") is None
+    assert f"jaxmatch-cuda{(plugins or [13])[0]}" in find.how_to_install("CUDA")
+    (here / "libjaxmatch_cuda.so").touch()
+    assert find_library("CUDA") == here / "libjaxmatch_cuda.so"
+
+
+def _nowhere(name):
+    raise find.metadata.PackageNotFoundError(name)
+
+
 def test_a_gpu_without_kernels_is_told_once(monkeypatch):
     monkeypatch.setattr(libraries, "has_cuda_library", lambda: False)
     monkeypatch.setattr(libraries, "_looked_for_gpu", False)
     monkeypatch.setattr(jax, "devices", lambda platform: [platform])
-    with pytest.warns(RuntimeWarning, match="NVIDIA GPU"):
+    with pytest.warns(RuntimeWarning, match="NVIDIA GPU.*pip install.*jaxmatch-cuda"):
         libraries.warn_without_cuda()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,7 +147,7 @@ def test_an_empty_folder_is_no_place_for_libraries(tmp_path):
 
 
 def test_nothing_is_registered_where_one_library_is_broken(tmp_path):
-    shutil.copy(libraries._find("libjaxmatch_cpu.so"), tmp_path)
+    shutil.copy(find_library("cpu"), tmp_path)
     (tmp_path / "libjaxmatch_cuda.so").write_text("not a library")
     record = """
 import jax
@@ -128,14 +163,14 @@ jax.ffi.register_ffi_target = lambda name, *args, **kwargs: registered.append(na
 def test_a_folder_with_kernels_alone_is_told(tmp_path):
     if not jaxmatch.has_cuda_library():
         pytest.skip("built without CUDA")
-    (tmp_path / "libjaxmatch_cuda.so").symlink_to(libraries._find("libjaxmatch_cuda.so"))
+    (tmp_path / "libjaxmatch_cuda.so").symlink_to(find_library("CUDA"))
     done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
     assert done.stdout == "sum 6\n" and "libjaxmatch_cpu.so` was not found" in done.stderr
 
 
 def test_truncated_library_is_refused(tmp_path):
     """dlopen would end the process by SIGBUS."""
-    whole = Path(libraries._find("libjaxmatch_cpu.so")).read_bytes()
+    whole = find_library("cpu").read_bytes()
     for part in (0.3, 0.9, 0.999):
         (tmp_path / "libjaxmatch_cpu.so").write_bytes(whole[: int(len(whole) * part)])
         done = _run(_IMPORT_THEN_USE_JAX, JAXMATCH_LIB_DIR=tmp_path)
@@ -192,10 +227,10 @@ def test_runtime_version_is_read_from_the_header(tmp_path, monkeypatch, minor, a
     header.write_text(f"#define XLA_FFI_API_MAJOR 0\n// more\n#define XLA_FFI_API_MINOR {minor}\n")
     monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
     if accepted:
-        libraries._check_api("libjaxmatch_cpu.so", 3, libraries._runtime_api_minor())
+        libraries._check_api("cpu", 3, libraries._runtime_api_minor())
     else:
         with pytest.raises(ImportError, match=r"API 0\.3.*offers 0\.2"):
-            libraries._check_api("libjaxmatch_cpu.so", 3, libraries._runtime_api_minor())
+            libraries._check_api("cpu", 3, libraries._runtime_api_minor())
 
 
 def _noop(*operands):

@@ -1,0 +1,82 @@
+# The CUDA library.
+set(with_cuda ${JAXMATCH_CUDA})
+if(JAXMATCH_CUDA STREQUAL "AUTO")
+  set(with_cuda OFF)
+  # "8.0" of each GPU becomes 80-real. No GPU, or no driver: no output.
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                  OUTPUT_VARIABLE present ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed STREQUAL "0")
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" present "${present}")
+    list(REMOVE_DUPLICATES present)
+    list(TRANSFORM present REPLACE "\\." "")
+    list(FILTER present INCLUDE REGEX "^([89][0-9]|[0-9][0-9][0-9]+)$") # 8.0 and later
+    list(TRANSFORM present APPEND "-real")
+  else()
+    set(present "")
+  endif()
+  if(present)
+    include(CheckLanguage)
+    check_language(CUDA)
+    set(with_cuda ${CMAKE_CUDA_COMPILER})
+    if(NOT with_cuda)
+      unset(CMAKE_CUDA_COMPILER CACHE) # look again next time
+    elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+      set(CMAKE_CUDA_ARCHITECTURES ${present})
+    endif()
+  endif()
+endif()
+if(with_cuda)
+  # For other machines: all generations, unless CUDAARCHS selects some.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(DEFINED ENV{CUDAARCHS})
+      set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})
+      set(forget_architectures ON)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
+    endif()
+  endif()
+  enable_language(CUDA)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
+    message(FATAL_ERROR "The CUDA library needs nvcc 12.4 or later, found "
+                        "${CMAKE_CUDA_COMPILER_VERSION}. Set JAXMATCH_CUDA=OFF for a library "
+                        "without CUDA.")
+  endif()
+  # Device code is compressed; drivers unpack it when a kernel is first used.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
+    set(cuda_compression -Xfatbin=-compress-all)
+  else()
+    set(cuda_compression --compress-mode=size)
+  endif()
+  if(forget_architectures) # else the next configuration would keep the value of CUDAARCHS
+    unset(CMAKE_CUDA_ARCHITECTURES CACHE)
+  endif()
+  jaxmatch_library(jaxmatch_cuda
+    common/cuda/noop.cu
+    assignment/cuda/handler.cu
+    assignment/large/cuda/handler.cu
+    assignment/large/cuda/sharded_handler.cu
+    flow/cuda/handler.cu
+    grid_cut/cuda/handler.cu
+    k_best/cuda/handler.cu
+    matching/cuda/handler.cu
+    perturbed/cuda/assignments.cu
+    perturbed/cuda/jvp.cu
+    sparse_assignment/cuda/handler.cu
+    sparse_assignment/cuda/near_handler.cu
+    transport/cuda/handler.cu)
+  jaxmatch_instances(jaxmatch_cuda assignment/cuda/warp.cuh Floats Doubles Integers)
+  jaxmatch_instances(jaxmatch_cuda assignment/cuda/auction.cuh Floats Doubles Integers LongIntegers)
+  jaxmatch_instances(jaxmatch_cuda assignment/cuda/block.cuh Floats Doubles Integers LongIntegers)
+  jaxmatch_instances(jaxmatch_cuda transport/cuda/kernel.cuh Floats NarrowFloats Doubles Integers
+                     LongIntegers FloatPoints DoublePoints)
+  jaxmatch_instances(jaxmatch_cuda sparse_assignment/cuda/kernel.cuh kFewThreads kManyThreads)
+  jaxmatch_instances(jaxmatch_cuda assignment/large/cuda/solve.cuh ${costs_of_large_problems})
+  jaxmatch_instances(jaxmatch_cuda assignment/large/cuda/sharded.cuh ${costs_of_large_problems})
+  jaxmatch_instances(jaxmatch_cuda grid_cut/cuda/launch.cuh "int32_t, int32_t" "int32_t, int64_t"
+                     "int64_t, int64_t" "float, float" "double, double")
+  # Linked in, so that the library loads on a machine with no driver.
+  set_target_properties(jaxmatch_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+  message(STATUS "CUDA library: architectures ${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "CUDA library: not built (JAXMATCH_CUDA=${JAXMATCH_CUDA})")
+endif()

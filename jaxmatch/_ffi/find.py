@@ -1,0 +1,68 @@
+"""Where the native libraries are."""
+
+import os
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+
+LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
+NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
+
+_CUDA_MAJORS = (12, 13)  # of the packages jaxmatch-cuda12 and jaxmatch-cuda13
+
+
+def find_library(platform: str) -> Path | None:
+    """The path of the library for `"cpu"` or `"CUDA"`: the first that exists.
+
+    The folder `JAXMATCH_LIB_DIR`, if it is set, is the only place. Otherwise a library that was
+    built with the package comes before those of `jaxmatch-cuda12` and `jaxmatch-cuda13`.
+    """
+    override = os.environ.get("JAXMATCH_LIB_DIR")
+    if override == NO_LIBRARIES:
+        return None
+    if override:
+        folders = [Path(override)]
+    else:
+        folders = [Path(__file__).parents[1] / "_lib"]
+        # An editable install has its Python files here and its libraries in site-packages.
+        try:
+            folders.append(
+                Path(str(metadata.distribution("jaxmatch").locate_file("jaxmatch/_lib")))
+            )
+        except metadata.PackageNotFoundError:
+            pass
+        if platform == "CUDA":
+            folders += _folders_of_cuda_packages()
+    name = LIBRARIES[platform]
+    return next((f / name for f in folders if (f / name).is_file()), None)
+
+
+def how_to_install(platform: str) -> str:
+    """A sentence for error messages."""
+    if platform == "CUDA":
+        major = _cuda_majors()[0]
+        return (
+            f"`pip install --force-reinstall --no-deps jaxmatch jaxmatch-cuda{major}` (or "
+            "`JAXMATCH_CUDA=ON pip install .` in a clone) puts matching libraries in place."
+        )
+    return (
+        "`pip install --force-reinstall --no-deps jaxmatch` (or `pip install .` in a clone) puts a "
+        "matching library in place."
+    )
+
+
+def _cuda_majors() -> list[int]:
+    """Major versions of CUDA: first that of jax's plugin.
+
+    Kernels of another version may run too: of an older one always, of a newer one if the driver is
+    as new.
+    """
+    plugins = {m for m in _CUDA_MAJORS if find_spec(f"jax_cuda{m}_plugin")}
+    return sorted(_CUDA_MAJORS, key=lambda m: (m not in plugins, -m))
+
+
+def _folders_of_cuda_packages() -> list[Path]:
+    specs = [find_spec(f"jaxmatch_cuda{major}") for major in _cuda_majors()]
+    places = [place for s in specs if s for place in s.submodule_search_locations or ()]
+    return [Path(place, "_lib") for place in places]

@@ -1,0 +1,115 @@
+"""Builds the distributions of a release into a folder: `python packaging/build.py --help`.
+
+Every wheel is linked against glibc 2.28, and auditwheel gives it its tag after it has read which
+versions of symbols the library needs.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import cuda_toolkit
+
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+BUILD = ROOT / "build" / "wheels"
+PLATFORM = "manylinux_2_28"
+
+# A wheel of more bytes is an error.
+LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 30_000_000}
+
+# GPU generations as CMake names them; the last is also there as PTX, for those to come. nvcc 12.4
+# does not know Blackwell: packaging/fatbinary adds 100 and 120.
+ARCHITECTURES = {"cuda12": "80-real;90", "cuda13": "80-real;90-real;100-real;120"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    every = ["sdist", *LIMITS]
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{', '.join(every)}; default: all")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="default: dist")
+    parser.add_argument("--nvcc", help="of a toolkit of yours, for cuda12 or cuda13")
+    arguments = parser.parse_args()
+    if unknown := {*arguments.what} - {*every}:
+        parser.error(f"WHAT must be of {', '.join(every)}, got {', '.join(sorted(unknown))}")
+    for what in arguments.what or every:
+        if what == "sdist":
+            command = [sys.executable, "-m", "build", "--sdist", "--outdir", arguments.out, ROOT]
+            subprocess.run(command, check=True)
+        else:
+            build_wheel(what, arguments.out, arguments.nvcc)
+
+
+def build_wheel(what: str, out: Path, nvcc: str | None) -> None:
+    machine = "aarch64" if what == "aarch64" else "x86_64"
+    compiler = HERE / "toolchain" / f"{machine}-c++"
+    # Linked without symbols (-s): strip would have to know the other machine.
+    defines = {"CMAKE_CXX_COMPILER": compiler, "CMAKE_MODULE_LINKER_FLAGS": "-s"}
+    environment = os.environ | {"ZIG": str(zig())}
+    source = ROOT
+    if what.startswith("cuda"):
+        major = what.removeprefix("cuda")
+        nvcc = nvcc or str(cuda_toolkit.assemble(int(major), ROOT / "build" / "toolkits"))
+        source = write_cuda_package(major)
+        environment.setdefault("CUDAARCHS", ARCHITECTURES[what])
+        defines |= {"CMAKE_CUDA_COMPILER": nvcc, "CMAKE_CUDA_HOST_COMPILER": compiler}
+    else:
+        defines["JAXMATCH_CUDA"] = "OFF"
+    if machine != "x86_64":
+        defines |= {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": machine}
+        environment["_PYTHON_HOST_PLATFORM"] = f"linux-{machine}"  # the tag of the wheel
+    settings = {f"cmake.define.{name}": value for name, value in defines.items()}
+    settings |= {"build-dir": BUILD / what / "objects", "install.strip": "false"}
+    made = BUILD / what / "wheel"
+    shutil.rmtree(made, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--wheel-dir", made]
+    command += [part for name, value in settings.items() for part in ("-C", f"{name}={value}")]
+    subprocess.run(command, check=True, env=environment)
+    (wheel,) = made.glob("*.whl")
+    tag_and_check(wheel, f"{PLATFORM}_{machine}", out, LIMITS[what])
+
+
+def zig() -> Path:
+    spec = find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        sys.exit("The package `ziglang` is missing: `make wheels` installs what is needed.")
+    return Path(spec.origin).with_name("zig")
+
+
+def write_cuda_package(major: str) -> Path:
+    """The project of `jaxmatch-cuda12` or `jaxmatch-cuda13`: the library alone, and a licence."""
+    folder = BUILD / f"cuda{major}" / "project"
+    package = folder / f"jaxmatch_cuda{major}"
+    package.mkdir(parents=True, exist_ok=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    fields = {"MAJOR": major, "VERSION": project["version"], "SOURCES": str(ROOT / "ffi")}
+    for name in ("pyproject.toml", "README.md"):
+        text = (HERE / "cuda" / name).read_text()
+        for field, value in fields.items():
+            text = text.replace(field, value)
+        (folder / name).write_text(text)
+    (package / "__init__.py").write_text(f'"""The CUDA {major} kernels of jaxmatch."""\n')
+    shutil.copy(ROOT / "LICENSE", folder)
+    return folder
+
+
+def tag_and_check(wheel: Path, platform: str, out: Path, limit: int) -> None:
+    """Moves a wheel into the folder, under a tag that says which systems it runs on."""
+    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", platform, "--only-plat"]
+    subprocess.run([*command, "--wheel-dir", out, wheel], check=True)
+    name, version, *tags, _ = wheel.name.split("-")
+    tagged = out / "-".join([name, version, *tags, f"{platform}.whl"])
+    size = tagged.stat().st_size
+    print(f"{tagged.name}: {size / 1e6:.1f} MB")
+    if size > limit:
+        sys.exit(f"{tagged.name} has {size} bytes; at most {limit} are expected.")
+
+
+if __name__ == "__main__":
+    main()
