@@ -11,7 +11,7 @@ SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shel
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
-.PHONY: help demo test test-examples campaign scaled sanitize lint format build bench clean
+.PHONY: help demo test test-examples campaign scaled sanitize lint format build bench docs clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
@@ -24,6 +24,7 @@ help:
 	@echo "make format  rewrite the files as lint wants them"
 	@echo "make build   build the wheel into dist/"
 	@echo "make bench   measure against other solvers"
+	@echo "make docs    build the documentation into build/site"
 	@echo "make clean   remove what was built"
 	@echo "PYTHON=python3.12 picks another Python (3.11 or later)."
 
@@ -72,6 +73,9 @@ build: $(VENV)/.python
 bench: $(VENV)/.benchmarks
 	$(BIN)/python -m benchmarks.assignment.cpu
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -100,6 +104,11 @@ $(VENV)/.examples: $(VENV)/.native
 
 $(VENV)/.dev: $(VENV)/.native
 	$(call install,dev examples)
+	touch $@
+
+# Nothing is compiled: the pages are made from the sources.
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	$(call install,docs)
 	touch $@
 
 $(VENV)/.benchmarks: $(VENV)/.native
