@@ -79,9 +79,8 @@ def fenchel_young_loss(
     - `target`: `[..., *problem]`, the wanted solution y*, or a mean of several. No gradient flows
       to it. For `labelling_oracle` the smoothness of a mean is that of its rounded labels, 1 above
       0.5: the loss is then off by a constant and may be negative; its gradient is right.
-    - `estimator`: the smoothing: an object with `value(oracle, cost, key=key)`, for instance
-      [`Perturbed`][jaxmatch.estimators.Perturbed], or for assignments
-      [`Entropic`][jaxmatch.estimators.Entropic].
+    - `estimator`: the smoothing, with a `value`: [`Perturbed`][jaxmatch.estimators.Perturbed], or
+      for assignments [`Entropic`][jaxmatch.estimators.Entropic].
     - `key`: a `jax.random` key, if the estimator draws noise.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss], in float32 for 16-bit floats
