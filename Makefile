@@ -11,7 +11,7 @@ SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shel
 # Of `make campaign`; a seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
 
-.PHONY: help demo test test-examples campaign scaled sanitize lint format build bench docs clean
+.PHONY: help demo test test-examples campaign scaled sanitize lint format build bench docs check-docs clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
@@ -25,6 +25,7 @@ help:
 	@echo "make build   build the wheel into dist/"
 	@echo "make bench   measure against other solvers"
 	@echo "make docs    build the documentation into build/site"
+	@echo "make check-docs   look at every page in a browser: needs chromium and chromedriver"
 	@echo "make clean   remove what was built"
 	@echo "PYTHON=python3.12 picks another Python (3.11 or later)."
 
@@ -75,6 +76,9 @@ bench: $(VENV)/.benchmarks
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+check-docs: docs
+	$(BIN)/python docs/check_site.py
 
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis
