@@ -26,7 +26,7 @@ from selenium.webdriver.chrome.service import Service
 
 SITE = Path(__file__).parents[1] / "build" / "site"
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
-SCHEMES = ("light", "dark")
+SCHEMES = {"light": "default", "dark": "slate"}  # the theme's names
 SEARCH = "unmatched_cost"
 
 FLAGS = (
@@ -44,6 +44,7 @@ const wide = [...document.querySelectorAll("article *")].filter(x => {
   return x.getBoundingClientRect().right > innerWidth + 1;
 });
 return {
+  scheme: document.body.dataset.mdColorScheme,
   tooWide: root.scrollWidth > innerWidth + 1 ? root.scrollWidth : 0,
   wide: wide.slice(0, 3).map(x => x.tagName + " " + x.textContent.slice(0, 40)),
   images: [...document.images].filter(x => !x.naturalWidth).map(x => x.src),
@@ -83,12 +84,14 @@ def open_browser() -> webdriver.Chrome:
     return webdriver.Chrome(options=options, service=Service(driver))
 
 
-def emulate(browser: webdriver.Chrome, size: str, scheme: str) -> None:
+def emulate(browser: webdriver.Chrome, base: str, size: str, scheme: str) -> None:
     width, height = SIZES[size]
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.get(base)
+    browser.execute_script("localStorage.clear()")  # the site remembers the scheme
 
 
 def problems_of(browser: webdriver.Chrome, base: str, seen: dict) -> Iterator[str]:
@@ -142,12 +145,14 @@ def main() -> None:
     try:
         for size in SIZES:
             for scheme in SCHEMES:
-                emulate(browser, size, scheme)
+                emulate(browser, base, size, scheme)
                 for page in pages:
                     browser.get(base + page)
                     seen = browser.execute_script(LOOK)
                     links[page], ids[page] = {*seen["links"]}, {*seen["ids"]}
                     found = problems_of(browser, base, seen)
+                    if seen["scheme"] != SCHEMES[scheme]:
+                        wrong.append(f"{page or 'first page'}: is not {scheme}")
                     wrong += [f"{page or 'first page'} ({size}, {scheme}): {x}" for x in found]
                     if args.pictures:
                         args.pictures.mkdir(parents=True, exist_ok=True)
