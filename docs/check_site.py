@@ -1,6 +1,6 @@
 """Looks at every page of the built site in a browser, on a desktop and a phone, light and dark.
 
-    python docs/check_site.py [--pictures FOLDER]
+    python docs/check_site.py [--pictures FOLDER] [--only PAGES]
 
 Prints what is wrong: errors on the console, requests to other hosts, images that are missing, links
 inside of the site that lead nowhere, content wider than the page, a search that finds nothing.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import functools
 import http.server
+import re
 import shutil
 import sys
 import threading
@@ -90,8 +91,9 @@ def emulate(browser: webdriver.Chrome, base: str, size: str, scheme: str) -> Non
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    browser.get(base)
-    browser.execute_script("localStorage.clear()")  # the site remembers the scheme
+    browser.get("about:blank")
+    storage = {"origin": base.rstrip("/"), "storageTypes": "local_storage"}
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", storage)  # the site stores the scheme
 
 
 def problems_of(browser: webdriver.Chrome, base: str, seen: dict) -> Iterator[str]:
@@ -135,9 +137,10 @@ def found_by_search(browser: webdriver.Chrome, base: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pictures", type=Path, help="write a picture of each page there")
+    parser.add_argument("--only", default="", help="a regular expression for the names of pages")
     args = parser.parse_args()
     pages = sorted(x.parent.relative_to(SITE).as_posix() for x in SITE.rglob("index.html"))
-    pages = ["" if x == "." else f"{x}/" for x in pages]
+    pages = ["" if x == "." else f"{x}/" for x in pages if re.search(args.only, x)]
     base, browser = serve(), open_browser()
     wrong: list[str] = []
     links: dict[str, set[str]] = {}

@@ -3,45 +3,47 @@
 # --8<-- [start:assignment]
 import jax, jax.numpy as jnp, jaxmatch as jm
 
-cost = jax.random.uniform(jax.random.key(0), (64, 100, 20))  # 64 problems, 100 rows, 20 columns
+cost = jax.random.uniform(jax.random.key(0), (64, 100, 20))  # 64 problems
 res = jax.jit(jm.solve_assignment)(cost)  # one native call
 
 res.col4row  # i32[64, 100], the column of each row, -1 where unmatched
 res.cost  # f32[64], the optimum
 res.row_dual, res.col_dual, res.gap, res.status  # its proof, and how it ended
-jax.grad(lambda c: jm.solve_assignment(c).cost.sum())(cost)  # the permutation matrices
+jax.grad(lambda c: jm.solve_assignment(c).cost.sum())(cost)  # permutations
 jm.check_assignment(cost, res).optimal  # verified without trusting the solver
 
-row_ind, col_ind = jm.linear_sum_assignment(cost[0])  # scipy's and optax's signature
+row_ind, col_ind = jm.linear_sum_assignment(cost[0])  # as scipy and optax
 # --8<-- [end:assignment]
 assert bool(jm.check_assignment(cost, res).optimal.all())
 assert jnp.allclose(cost[0][row_ind, col_ind].sum(), res.cost[0])
 
 # --8<-- [start:sparse]
-graph, edge_cost = jm.BipartiteGraph.from_edges_with_cost(  # costs on the edges of a graph
-    [0, 0, 1, 1, 2], [0, 1, 0, 2, 2], jnp.array([4.0, 1.0, 2.0, 5.0, 2.0]), shape=(3, 3)
+rows, cols = [0, 0, 1, 1, 2], [0, 1, 0, 2, 2]  # costs on the edges of a graph
+graph, edge_cost = jm.BipartiteGraph.from_edges_with_cost(
+    rows, cols, jnp.array([4.0, 1.0, 2.0, 5.0, 2.0]), shape=(3, 3)
 )
 res = jax.jit(jm.solve_sparse_assignment)(graph, edge_cost)
 jm.check_sparse_assignment(graph, edge_cost, res).optimal
 
 best = jm.k_best_assignments(cost, k=10)  # best.cost is f32[64, 10], in order
-jm.bottleneck_assignment(cost).bottleneck  # f32[64], the least greatest cost of a pair
+jm.bottleneck_assignment(cost).bottleneck  # f32[64], the least greatest cost
 # --8<-- [end:sparse]
 assert res.cost == 5 and best.cost.shape == (64, 10)
 
 # --8<-- [start:transport]
-supply, demand = jnp.full(100, 1 / 100), jnp.full(20, 1 / 20)  # or [64, 100] and [64, 20]
-res = jax.jit(jm.solve_transport)(cost, supply, demand)  # no regularisation, no epsilon
+supply, demand = jnp.full(100, 1 / 100), jnp.full(20, 1 / 20)  # or [64, 100]
+res = jax.jit(jm.solve_transport)(cost, supply, demand)  # no epsilon
 
 res.rows, res.cols, res.mass  # the plan: at most n + m - 1 pairs; res.todense()
 jm.solve_transport(cost, supply, demand, partial=0.8)  # move 80 % of the mass
-jm.solve_assignment(cost, col_capacity=9, col_minimum=4)  # each column takes 4 to 9 rows
+jm.solve_assignment(cost, col_capacity=9, col_minimum=4)  # 4 to 9 rows a column
 # --8<-- [end:transport]
 assert bool((res.status == jm.Status.OPTIMAL).all())
 
 # --8<-- [start:matching]
-graph = jm.BipartiteGraph.from_edges([0, 0, 1, 2, 2], [0, 1, 0, 0, 1], shape=(3, 3))
-res = jax.jit(jm.maximum_bipartite_matching)(graph)  # also from_scipy, from_bcoo, from_dense
+rows, cols = [0, 0, 1, 2, 2], [0, 1, 0, 0, 1]
+graph = jm.BipartiteGraph.from_edges(rows, cols, shape=(3, 3))  # or from_scipy, ...
+res = jax.jit(jm.maximum_bipartite_matching)(graph)
 
 res.col4row, res.row4col, res.cardinality  # a maximum matching
 res.row_cover, res.col_cover  # its proof: as many vertices, on every edge
@@ -50,11 +52,12 @@ jm.check_matching(graph, res).optimal
 assert res.cardinality == 2
 
 # --8<-- [start:flow]
-network = jm.FlowNetwork.from_edges([0, 0, 1, 1, 2], [1, 2, 2, 3, 3], num_nodes=4)
-capacity = jnp.array([3.0, 1.0, 1.0, 1.5, 4.0])  # or [..., 5]: a batch shares one network
+tails, heads = [0, 0, 1, 1, 2], [1, 2, 2, 3, 3]
+network = jm.FlowNetwork.from_edges(tails, heads, num_nodes=4)
+capacity = jnp.array([3.0, 1.0, 1.0, 1.5, 4.0])  # or [..., 5]: one network
 res = jax.jit(jm.maximum_flow)(network, capacity, 0, 3)
 
-res.value, res.flow, res.source_side  # the gradient of the value is the minimum cut
+res.value, res.flow, res.source_side  # its gradient is the minimum cut
 jm.check_flow(network, capacity, 0, 3, res).optimal
 
 image = jax.random.uniform(jax.random.key(1), (32, 48))
