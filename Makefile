@@ -20,7 +20,7 @@ PROBLEMS ?= 100000
 WHEELS ?=
 DIST ?= dist
 
-.PHONY: help demo test test-examples campaign scaled sanitize lint format build wheels bench clean
+.PHONY: help demo test test-examples campaign scaled sanitize lint format build wheels bench docs check-docs clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
@@ -35,6 +35,8 @@ help:
 	@echo "make build   build a wheel for this machine into dist/"
 	@echo "make wheels WHEELS=\"cpu aarch64 cuda12 cuda13 sdist\"   a release, into dist/"
 	@echo "make bench   measure against other solvers"
+	@echo "make docs    build the documentation into build/site"
+	@echo "make check-docs   look at every page in a browser: needs chromium and chromedriver"
 	@echo "make clean   remove what was built"
 	@echo "PYTHON=python3.12 picks another Python (3.11 or later)."
 
@@ -87,6 +89,12 @@ wheels: $(VENV)/.wheels
 bench: $(VENV)/.benchmarks
 	$(BIN)/python -m benchmarks.assignment.cpu
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+check-docs: docs
+	$(BIN)/python docs/check_site.py
+
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -119,6 +127,11 @@ $(VENV)/.dev: $(VENV)/.native
 
 $(VENV)/.wheels: $(VENV)/.python pyproject.toml
 	$(call install,wheels)
+	touch $@
+
+# Nothing is compiled: the pages are made from the sources.
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	$(call install,docs)
 	touch $@
 
 $(VENV)/.benchmarks: $(VENV)/.native

@@ -5,6 +5,7 @@ jaxmatch_library(jaxmatch_cpu
   common/cpu/noop.cc
   common/cpu/interrupt.cc
   common/cpu/host_call.cc
+  common/cpu/instruction_set.cc
   assignment/cpu/handler.cc
   assignment/cpu/points_handler.cc
   assignment/cpu/portable.cc

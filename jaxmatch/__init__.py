@@ -41,6 +41,7 @@ from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
 from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipartite_matching
+from jaxmatch._show_config import show_config as show_config
 from jaxmatch._sparse_assignment.check import (
     check_sparse_assignment as check_sparse_assignment,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "maximum_flow",
     "minimum_cut",
     "min_weight_full_bipartite_matching",
+    "show_config",
     "solve_assignment",
     "solve_assignment_points",
     "solve_sparse_assignment",

@@ -41,7 +41,7 @@ def check_assignment(
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
 ) -> AssignmentCheck:
-    r"""Verify a result of [`solve_assignment`][jaxmatch.solve_assignment], in jit or out of it.
+    """Verify a result of [`solve_assignment`][jaxmatch.solve_assignment], in jit or out of it.
 
     Makes one pass over `cost`. `result` may come from any solver.
 
@@ -63,32 +63,16 @@ def check_assignment(
     - `result`: the solver's result. `col4row`, `row4col` (with capacities `col_count`, or `rows`,
       `cols` and `mass`) and `col_dual` are read; the other fields are ignored.
 
-    **Returns:**
-
-    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. `optimal` means proved optimal. For costs with
-    many digits, compare `gap` with a tolerance instead, see below.
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
-      forbidden, and it is complete: it matches the smaller side, or with `unmatched_cost` all rows
-      whose unmatched cost is infinite. The cost of the matching does not matter. With capacities:
-      none is exceeded, minima are met, and without `unmatched_cost` all of one side is matched.
-    - `optimal`: `valid`, and `gap` is 0.
-    - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. The
-      column duals v prove it: v_j ≤ 0 is enforced for columns that may stay unmatched. Then u_i =
-      min_j C_ij − v_j (at most r_i for a row that may stay unmatched) is feasible by construction,
-      so Σu + Σv is a lower bound on the optimum. `gap` is +inf if `valid` is false, an unmasked
-      cost is NaN or infinite on the wrong side, a dual is not finite, or if the difference of a
-      cost and a dual or the sum of all slacks exceeds the range of the dtype.
+      forbidden, and it is complete. Its cost does not matter.
+    - `optimal`: `valid`, and proved: `gap` is 0.
+    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none. For
+      costs with many digits compare it with a tolerance, see [Checks][check-assignment].
 
-    **Exact:** the bound holds for the numbers passed in. Each difference is an exact sum of a float
-    and its rounding error; all other roundings are upwards, so a gap of 0 is exact. The duals of a
-    result are rounded to its dtype. If that dtype cannot represent the exact duals, as
-    float32 with costs of many digits, rounding them increases the gap by at most one rounding error
-    per row and per column. `result.gap` is not affected: the solver computes it from duals of
-    higher precision. In float64 both agree in all but extreme cases. XLA flushes denormal
-    numbers to zero. If a cost or a dual is small enough to cause one (non-zero and below 1e-30 in
-    float32, 1e-290 in float64), the gap is widened by the possible error, at most 1e-36 (1e-305)
-    per row and column. On a TPU, denormal float64 costs are read as zero.
+    **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
+    roundings are upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n·m) operations, and up to two temporary arrays of the size of `cost`, in
     the dtype of results, unless XLA fuses them away.

@@ -91,9 +91,8 @@ def solve_assignment_points(
 ) -> Assignment | CapacitatedAssignment | Transport:
     """Solve one linear assignment problem between points, without a cost matrix.
 
-    The cost of a pair is the distance of its points, computed on demand: memory of the native
-    solvers does not grow with n·m. Takes one problem at a time. Small problems and batches are
-    faster as a matrix, with [`solve_assignment`][jaxmatch.solve_assignment].
+    The cost of a pair is the distance of its points, computed on demand. Takes one problem at a
+    time; small problems and batches are faster as a matrix.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
@@ -105,63 +104,29 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits become
-      float64 (rounded beyond 2^53); other real types become float32. Sides from 1 to 2^18 − 1, with
-      a radius to 2^30.
-    - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
-      1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
-      first divides the points by their norms, in their own type; denormal coordinates count as 0.
-    - `maximize`, `row_mask`, `col_mask`: as in `solve_assignment`.
-    - `method`: `"auto"`, `"core"`, `"auction"`, `"classical"`, `"tree"` or `"jonker_volgenant"`,
-      see `solve_assignment`. Jonker-Volgenant computes a row of distances on each scan, and starts
-      from duals that cancel a shift between the two sets. It runs on one thread of a CPU; on other
-      platforms it is the twin, so choose another method. `"auto"` is `"core"`; on a CPU it is
-      Jonker-Volgenant for small problems, and for problems whose core matches few rows. With
-      `row_axis` or `col_axis`, `"auction"` and `"jonker_volgenant"` are not supported.
-    - `time_limit`: as in `solve_assignment`; no axes, capacities or radius.
-    - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded, as
-      in `solve_assignment`. The other set is replicated.
-    - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result, but
-      without `unmatched_cost` and warm starts. This is then a problem of
-      [`solve_transport_points`][jaxmatch.solve_transport_points], with its methods, costs, and
-      memory of O((n + m)·d) on the CPU. No axes.
+      `jax_enable_x64` or as NumPy arrays, float64. Sides to 2^18 − 1, with a radius to 2^30.
+    - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
+    - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
+    - `method`: `"auto"`, or a name of [Methods][point-methods].
+    - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded.
+    - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result.
     - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`,
       of which costs and `unmatched_cost` are squares.
-      On a CPU and on a GPU these pairs alone are found, by a grid, and stored; elsewhere, and with
-      `"xla"`, the matrix is. Points must be finite. No axes, no capacities, no `maximize`; methods
-      `"auto"` and `"xla"`.
-    - `unmatched_cost`: with a radius, a number or `[n]`: what it costs to leave a row unmatched, as
-      in `solve_assignment`. Without it, all points of the smaller set must be matched.
-    - `max_pairs`: with a radius on a GPU, how many pairs there is room for. Only traced points need
-      it: under `jit` memory is planned before the points are known, by default for 64 pairs a
-      point of the larger set and at least 2^22. Points at hand are counted first. A
-      pair takes about 30 bytes.
+    - `unmatched_cost`: with a radius, a number or `[n]`: the cost of leaving a row unmatched.
+    - `max_pairs`: with a radius and traced points on a GPU, how many pairs there is room for.
 
-    **Returns:**
+    **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_assignment_points`.
 
-    An [`Assignment`][jaxmatch.Assignment], the same on all devices. Its certificate holds for costs
-    defined as follows: computed in float64, coordinate by coordinate, without fused operations, and
-    rounded to the type of the points. A cost has the same bits each time and on each device (for
-    the cosine: given the normalised points). The twin, on platforms without a native library,
-    builds the matrix in the type of the points.
+    **Status:** as `solve_assignment`; `INVALID_COST` also if a point is not finite, `OVERFLOW` also
+    for more pairs within the radius than there is room for. An infinite distance forbids a pair.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` if masks or the radius leave too few pairs; `OVERFLOW` if
-    2^31 pairs are within the radius, or more than there is room for (see `max_pairs`);
-    `INVALID_COST` if a distance is NaN or infinite on the wrong side, because a point is not finite
-    or the distance overflows. An infinite distance forbids a pair.
+    **Exact:** for distances computed in float64 and rounded to the type of the points, see
+    [Methods][point-methods].
 
-    **Deterministic:** yes. On one device `"core"`, `"auction"`, `"classical"` and `"tree"` return
-    the same result as `solve_assignment` on a matrix of these costs. Jonker-Volgenant has another
-    start, and may return another one of several optima.
+    **Gradient:** of `res.cost`, with respect to the points: that of the sum of the matched
+    distances; zero for a Euclidean distance of zero.
 
-    **Gradient:** `res.cost` has the derivative of the sum of the matched distances, forward and
-    reverse, by the envelope theorem (Danskin). It is zero if the problem is not `OPTIMAL`, and for
-    a Euclidean distance of zero. Duals carry no gradient.
-
-    **Time and memory:** for `"core"` a few passes over all pairs, each O(n·m·d), and on one device
-    2 KB per row; an auction computes each row 30 to 300 times, see `"core"` in `solve_assignment`.
-    Jonker-Volgenant takes at most O(n·m·min(n, m)) steps, O((n + m)·d) memory and a cache of
-    computed rows, of at most 16 MB or 32 rows, whichever is larger.
+    **Time and memory:** native solvers store nothing of size n·m.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.

@@ -39,7 +39,7 @@ def bottleneck_assignment(
     col_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> BottleneckAssignment:
-    r"""Find assignments whose greatest cost is least, inside or outside of `jax.jit`.
+    """Find assignments whose greatest cost is least, inside or outside of `jax.jit`.
 
     Matches all of the smaller side, as [`solve_assignment`][jaxmatch.solve_assignment] does, but
     minimises the greatest cost of a pair in place of the sum. Leading dimensions are batch.
@@ -51,71 +51,36 @@ def bottleneck_assignment(
     (Array(5., dtype=float32), True)
     >>> res.row_cover, res.col_cover  # all costs below 5 are in columns 0 and 2
     (Array([False, False, False], dtype=bool), Array([ True, False,  True], dtype=bool))
-    >>> jm.check_bottleneck(cost, res).optimal
-    Array(True, dtype=bool)
-    >>> jax.grad(lambda c: jm.bottleneck_assignment(c).bottleneck)(cost)
-    Array([[0., 0., 0.],
-           [0., 1., 0.],
-           [0., 0., 0.]], dtype=float32)
 
     **Arguments:**
 
-    - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64 (bool and 8- and
-      16-bit integers are widened to int32). +inf forbids a pair (−inf when maximising).
-    - `maximize`: find the assignment whose least score is greatest instead; all inequalities are
-      reversed.
+    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
+    - `maximize`: find the assignment whose least score is greatest; −inf then forbids a pair.
     - `lexicographic`: of all such assignments, one whose costs in decreasing order (when
       maximising, whose scores in increasing order) are lexicographically best: the second greatest
       cost is least, too, then the third, and so on.
-    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
-      row or column does not exist. Its costs may be anything, even NaN.
-    - `method`: the method of `solve_assignment` for the problems that are solved on the way, see
-      below.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
+      does not exist.
+    - `method`: that of `solve_assignment` for the problems on the way, see
+      [Methods][bottleneck-methods].
 
-    **Returns:**
+    **Returns:** a [`BottleneckAssignment`][jaxmatch.BottleneckAssignment], verified by
+    [`check_bottleneck`][jaxmatch.check_bottleneck].
 
-    A [`BottleneckAssignment`][jaxmatch.BottleneckAssignment]. `bottleneck` is float32, or float64
-    under `jax_enable_x64` and for NumPy's float64 and int64, for any dtype of `cost`; int32 and
-    int64 are rounded to it.
-
-    **Status:** `OPTIMAL`; `INFEASIBLE` if the smaller side cannot be matched; `INVALID_COST` if an
-    unmasked cost is NaN or infinite on the wrong side. Integers of any size are solved, as no costs
-    are added. With `lexicographic`, `OVERFLOW` if a dual of the problems that are solved on the way
-    reaches 2^23 (2^52 under x64), which takes thousands of rows and equal costs.
+    **Status:** `OPTIMAL`, `INFEASIBLE`, `INVALID_COST`, and `OVERFLOW` with `lexicographic`; see
+    [statuses][].
 
     **Certificate:** the rows of `row_cover` and the columns of `col_cover` contain all pairs that
-    cost less than `bottleneck`, and are fewer than an assignment has pairs (Kőnig). It does not
-    prove the lexicographic order. [`check_bottleneck`][jaxmatch.check_bottleneck] verifies it.
+    cost less than `bottleneck`, and are fewer than an assignment has pairs (Kőnig).
 
-    **Exact:** for the numbers passed in, and for denormal ones, too: costs are only compared. −0
-    and 0 are equal. For traced values, for what JAX makes of them: without x64 it rounds float64 to
-    float32.
+    **Exact:** costs are only compared. int32 and int64 results are rounded to the result's float.
 
-    **Deterministic:** the same call gives the same bits. Several assignments may have the same
-    bottleneck, or the same costs in the lexicographic order; another platform may find another.
+    **Gradient:** of `bottleneck`: 1 at the first pair in the order of rows whose cost it is.
 
-    **Gradient:** of `bottleneck`: 1 at the first pair in the order of rows whose cost is the
-    bottleneck, zero elsewhere. If several pairs have it, this is one of several supergradients.
-    Second derivatives are zero, and so are all gradients of a problem that is not `OPTIMAL`.
+    **Raises:** `ValueError` for shapes that do not fit and unknown methods, `TypeError` for other
+    dtypes.
 
-    **Time and memory:** thresholds are bisected over the bits of the costs, with
-    `solve_assignment` for costs of 0 (up to the threshold) and 1. Bounds by the least costs of rows
-    and columns, raised by the covers of thresholds that were too low, leave 1 to about 12 such
-    problems, and never more than 8 and two for each bit. A batch takes as many turns as its slowest
-    problem, one native call each. `lexicographic` does this for each different cost of the
-    assignment that is found, and solves another such problem for each: up to n times the work. The
-    memory is 8 bytes for each cost (12 for 64-bit costs), twice as much with `lexicographic`.
-
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, sides that a named method
-    does not take, and integers that JAX would truncate to 32 bits; `TypeError` for other dtypes.
-
-    **Source:** Burkard, Dell'Amico and Martello, *Assignment Problems*, SIAM 2009, sections 6.2
-    (thresholds, duality) and 6.3 (lexicographic order). The levels of the latter are settled one
-    after the other. The fewest pairs of a level are the optimum of costs that are 1 at this level,
-    0 below and prohibitive above. By complementary slackness its optima are the assignments of
-    tight pairs alone (that match all vertices of the longer side whose dual is not 0), so that
-    exactly these pairs are kept for the next level. Lower bounds: Garfinkel, *An improved algorithm
-    for the bottleneck assignment problem*, Operations Research 19 (1971).
+    **Source:** Burkard, Dell'Amico and Martello, *Assignment Problems*, SIAM 2009, section 6.2.
     """
     check_name("method", method, METHODS)
     problem = as_problem(cost, row_mask, col_mask, symbolic=method in UNSIZED)

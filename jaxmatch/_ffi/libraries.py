@@ -74,6 +74,11 @@ def any_library() -> ctypes.CDLL | None:
     return next(iter(_loaded.values()), None)
 
 
+def loaded_libraries() -> dict[str, ctypes.CDLL]:
+    """The loaded libraries by platform, `"cpu"` and `"CUDA"`."""
+    return dict(_loaded)
+
+
 def has_cuda_library() -> bool:
     """Whether the CUDA kernels are loaded. This does not imply that there is a GPU."""
     return "CUDA" in _loaded

@@ -76,9 +76,7 @@ def check_flow(
       `senders`, `receivers` and the number of nodes of `network` are read.
     - `result`: the solver's result; `status` is ignored.
 
-    **Returns:**
-
-    A [`FlowCheck`][jaxmatch.FlowCheck].
+    **Returns:** a [`FlowCheck`][jaxmatch.FlowCheck].
 
     - `valid`: capacities are at least 0, source and sink are different nodes, the flow on each edge
       is between 0 and its capacity and 0 on self-loops, it is conserved at each node except source
@@ -86,20 +84,8 @@ def check_flow(
     - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the capacities of
       the edges that leave it sum to `value`. No flow can exceed the capacity of a cut.
 
-    Sums of integers are exact, however long. Floats are summed in float64 under x64 and for 64-bit
-    NumPy arrays, else in 32 bits, with these tolerances (eps: the spacing of their dtype):
-
-    - inflow and outflow of a node may differ by eps times their sum, as flows are rounded; in 32
-      bits by as much again for each edge of the node, as the sums are rounded too;
-    - `value` and the capacity of the cut may differ by 4 eps times the value;
-    - `value` and the net flow at source or sink may differ by the same, plus the tolerances of all
-      nodes, plus for each edge with positive capacity 2^−57 (2^−27 in 32 bits) of the capacity at
-      the source or sink: the fixed-point error of `maximum_flow`.
-
-    Denormal numbers are included, although XLA flushes them elsewhere (not float64 on a TPU).
-
-    A value of +inf is valid and optimal if all flows are NaN and unbounded edges lead from the
-    source to the sink.
+    **Exact:** sums of integers are, however long. Those of floats have the tolerances of
+    [Checks][check-flow]. Denormal numbers are included (not float64 on a TPU).
 
     **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers; for a value of
     +inf one pass over the edges per level of a breadth-first search.

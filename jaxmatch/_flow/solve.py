@@ -53,120 +53,36 @@ def maximum_flow(
     Array([ True,  True, False, False], dtype=bool)
     >>> jax.grad(lambda c: jm.maximum_flow(network, c, 0, 3).value)(capacity)
     Array([0., 1., 1., 1., 0.], dtype=float32)
-    >>> jm.check_flow(network, capacity, 0, 3, res).optimal
-    Array(True, dtype=bool)
 
     **Arguments:**
 
     - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. One network can be shared by a batch of
       the other arguments, also under `vmap`; it is not copied.
-    - `capacity`: `[..., e]`, one per edge, at least 0; int32, int64, float32 or float64 (bool and
-      8- and 16-bit integers are widened to int32, bfloat16 and float16 to float32). +inf: an
-      unbounded edge.
+    - `capacity`: `[..., e]`, one per edge, at least 0; int32, int64, float32 or float64 (smaller
+      ones are widened to 32 bits). +inf: an unbounded edge.
     - `source`, `sink`: nodes, integers that may be traced. Their shapes, that of `capacity` without
       its last dimension and the network's batch dimensions broadcast together.
-    - `method`: `"auto"`, or a name of the table below. Every name is accepted on every platform;
-      without a kernel for it, a related one runs, or the pure-JAX twin.
-    - `options`: a dict for the GPU kernels of one method, see below. Ignored if no such kernel
-      runs.
-    - `steps_per_call`: on CUDA, the number of steps in each native call, in a
-      `jax.lax.while_loop`. By default one call takes all steps.
-      [`jaxmatch.stepping`][jaxmatch.stepping] defines a step. On the CPU and in the twin the solve
-      is always one call.
+    - `method`, `options`: `"auto"`, or a name and a dict of [Methods][flow-methods].
+    - `steps_per_call`: on CUDA, the number of steps in each native call, see `jaxmatch.stepping`.
 
-    **Methods:**
+    **Returns:** a [`Flow`][jaxmatch.Flow], verified by [`check_flow`][jaxmatch.check_flow]. `flow`
+    has the dtype of `capacity`, and so has `value`, but int64 for integers under x64 or in NumPy.
+    The flow on each edge is between 0 and its capacity, and it is conserved at all other nodes than
+    source and sink.
 
-    | `method` | CPU (C++) | CUDA |
-    | --- | --- | --- |
-    | `"auto"` | the fastest combination found | the fastest combination found |
-    | `"augment"` | augmenting paths from both ends | `"auto"` |
-    | `"push_relabel"` | highest label, gap heuristic, global relabelling | `"auto"` |
-    | `"pseudoflow"` | Hochbaum's pseudoflow | `"auto"` |
-    | `"thread_centric"` | `"push_relabel"` | one thread per node |
-    | `"two_level"` | `"push_relabel"` | a queue of active nodes, a tile of threads per node |
-    | `"xla"` | the pure-JAX twin | the twin |
+    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `INVALID_GRAPH`, `OVERFLOW`; see [statuses][].
+    Unbounded edges from source to sink: value +inf and `OPTIMAL`.
 
-    `"auto"` on the CPU: augmenting paths while each is cheap or few can be left, then pseudoflow
-    for the rest. On CUDA: push-relabel in rounds, see below. It adapts during the solve, without
-    statistics of the network: search levels with few arcs are processed by one block and large ones
-    by all, nodes of up to 16 arcs are discharged by a thread and others by a warp, and pushes take
-    as long as the search before them.
+    **Exact:** integers to 64 bits; floats in fixed point, see [Guarantees][exact].
 
-    **Options:** of `"two_level"`, `tile`, the number of threads per node: 4, 8, 16, 32 or
-    `"degree"`, by its number of arcs (the default). Of `"two_level"` and `"thread_centric"`,
-    `cycle`, the number of rounds between two global relabellings.
+    **Deterministic:** value and source side. GPU kernels may return any of several maximum flows.
 
-    **Returns:**
+    **Gradient:** of `value`: 1 for edges from the source side to the sink side. None of `flow`.
 
-    A [`Flow`][jaxmatch.Flow]. `flow` has the dtype of `capacity`. So has `value`, except that it is
-    int64 for integer capacities under x64. 64-bit NumPy capacities are treated as under x64. On the
-    CPU, outside of a trace, NumPy arguments give NumPy results. The flow on each edge is between 0
-    and its capacity, and it is conserved at each node except source and sink. Of parallel edges the
-    first are filled first, of antiparallel ones at most one carries flow, self-loops carry none.
+    **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and unknown
+    names.
 
-    **Status:** `OPTIMAL`. `INVALID_CAPACITY` if a capacity is negative or NaN. `INVALID_GRAPH` if
-    source or sink is not a node, both are the same, or the arrays of the network are inconsistent.
-    `OVERFLOW` if the value does not fit its dtype (including a finite cut beyond all floats), or if
-    the integer capacities at the source and those at the sink both sum to 2^61 or more. Value and
-    flow are then NaN (−1 for integers), and `source_side` False. If unbounded edges lead from
-    source to sink, the status is `OPTIMAL`, the value +inf, every flow NaN, and the source is alone
-    on its side. No exception is raised, and the rest of the batch is unaffected.
-
-    **Certificate:** the capacities of the edges from `source_side` to the other nodes sum to
-    `value`, and the flow saturates them. [`check_flow`][jaxmatch.check_flow] verifies this.
-
-    **Exact:** integers, to 64 bits. Floats are solved in fixed point with a unit q, a power of two.
-    It is so small that all capacities are multiples of q, or that the capacity at the source or at
-    the sink sums to 2^59 q (2^28 q in the twin without x64). Capacities are rounded down to
-    multiples of q, the flow is computed in integers, and it is conserved up to its rounding to the
-    dtype. `value` is the sum of the given capacities of the cut. It is at most e·q above the
-    maximum, and equal to it if capacities are multiples of q.
-
-    **Deterministic:** value, source side and status, which are also the same for every method up to
-    rounding of float capacities. A network can have many maximum flows: the CPU methods and the
-    twin always return the same one, GPU kernels may return any.
-
-    **Gradient:** of `value`, forward and reverse: 1 for edges from the source side to the sink
-    side, 0 for all others. If several cuts are minimum, the value is not differentiable; this is
-    then the supergradient of the cut nearest to the source, the same for every method. The gradient
-    is 0 if the status is not `OPTIMAL` or the value is infinite. None flows through `flow`.
-
-    **Time and memory:** on the CPU O(n²√a) operations at worst for push-relabel with the highest
-    label, O(n²·a) for the others, in practice a few passes over the arcs for most networks.
-    O(n + a + e) memory for each problem that is being solved. The twin needs O(n²) rounds, each a
-    pass over all arcs.
-
-    On CUDA, `"auto"`: small networks (nodes and arcs up to 4096 in total, 32,768 in a batch) have
-    one block each, all in one launch. Larger ones, and those of all other methods, are solved one
-    at a time by the whole GPU, with 24 a + 36 n + 4 e bytes for each problem of a batch besides the
-    arguments. A round is a global relabelling (exact distances by breadth-first search), and pushes
-    as long as these pay. Latency dominates: a search level takes 1 to 10 microseconds. It is faster
-    than our CPU methods on one core on 19 of the 20 networks of `benchmarks/flow`, from images to
-    random levels. It is slower on one of Goldfarb and Grigoriadis', where the CPU's pseudoflow
-    takes six tenths of the time. The fastest CPU codes known, HPF and hi_pr, are faster on a
-    network like that of 110,000 nodes, and on long random levels.
-
-    *Termination.* Pushes race, but only the owner of a node takes from its excess and its arcs, so
-    there is always a preflow. A stage ends only when a search finds that no excess reaches the
-    target. Pushes end after the time of the search, or after `cycle` rounds. After 4096 rounds of a
-    stage nodes are no longer relabelled between searches. From then on pushes lead from a distance
-    D to D − 1 and open arcs from D − 1 to D, so no distance falls. A round ends when no excess can
-    move; the nodes that hold it have a greater distance in the next search. Distances are at most
-    n, so at most n² more rounds follow in each of the two stages, to the target and back to the
-    root.
-
-    **Raises:** `TypeError` if `network` is not a `FlowNetwork`, `capacity` has another dtype,
-    `source` or `sink` are not integers or `options` is not a dict; `ValueError` for shapes that do
-    not fit, and for unknown methods and options.
-
-    **Source:** Goldberg and Tarjan, *A new approach to the maximum-flow problem*, JACM 35 (1988);
-    Cherkassky and Goldberg, *On implementing the push-relabel method for the maximum flow problem*,
-    Algorithmica 19 (1997); Hochbaum, *The pseudoflow algorithm*, Operations Research 56 (2008);
-    Goldberg, Hed, Kaplan, Kohli, Tarjan and Werneck, *Faster and more dynamic maximum flow by
-    incremental breadth-first search*, ESA 2015; Hsieh, Lin and Kuo, *Accelerating push-relabel
-    algorithm on GPU via two-level parallelism paradigm and efficient CSR designs*, HPEC 2025 (the
-    layouts, `"two_level"`); He and Hong, *Dynamically tuned push-relabel algorithm for the maximum
-    flow problem on CPU-GPU-hybrid platforms*, IPDPS 2010 (`"thread_centric"`).
+    **Source:** Goldberg and Tarjan, JACM 35 (1988); all others: [Papers][papers-flow].
     """
     check_network(network)
     check_name("method", method, METHODS)

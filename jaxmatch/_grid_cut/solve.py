@@ -49,12 +49,10 @@ def grid_cut(
 ) -> MinimumCut:
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 
-    Every pixel or voxel is a cell. Arcs lead from a source to each cell, from each cell to a sink,
-    and between neighbours. The cut puts each cell on the source side or the sink side, so that the
-    total capacity of arcs from the source side to the sink side is least. A cell on the sink side
-    costs its `source_capacity`, a cell on the source side its `sink_capacity`. Neighbours on
-    different sides cost the `pairwise` capacity of the arc from the source side to the sink side.
-    All other leading dimensions are batch, solved by one native call.
+    Puts each cell (a pixel or voxel) on the source side or the sink side at least total cost. A
+    cell on the sink side costs its `source_capacity`, a cell on the source side its
+    `sink_capacity`, and neighbours on different sides the `pairwise` capacity of the arc from the
+    source side to the sink side. All other leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> image = jnp.array([[9, 8, 1], [9, 2, 1]])
@@ -68,90 +66,30 @@ def grid_cut(
 
     **Arguments:**
 
-    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6,
-      the capacities of the arcs from the source and to the sink. +inf fixes a cell to a side (a
-      hard seed).
-    - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`, the capacities of the arcs to neighbours.
-      `pairwise[..., k, i]` is that of the arc from cell i to its neighbour in direction k. With K =
-      `connectivity` there is an entry for each direction. With K = `connectivity` / 2 there are
-      entries for the first half of the directions, each for both arcs. Entries of arcs that leave
-      the grid are ignored.
-    - `connectivity`: 4 (the default) or 8 neighbours in two-dimensional grids, 6 in
-      three-dimensional ones. It determines which dimensions are the grid; the others are batch, and
-      broadcast.
-    - `method`: `"auto"`, `"augment"` (incremental breadth-first search, on CPUs), `"push_relabel"`
-      (on GPUs) or `"xla"` (the pure-JAX twin). Every name is accepted on every platform; each
-      platform has one native solver, which runs for any name but `"xla"`.
+    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6;
+      int32 to float64 (smaller ones are widened). +inf fixes a cell to a side (a hard seed).
+    - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`: entry `[..., k, i]` is the capacity of
+      the arc from cell i to its neighbour in direction k, see [Directions][grid-directions]. K is
+      `connectivity`, or half of it if an entry is for both arcs.
+    - `connectivity`: 4 (the default) or 8 neighbours in two dimensions, 6 in three.
+    - `method`: `"auto"`, `"augment"` (CPU), `"push_relabel"` (CUDA) or `"xla"`, see
+      [Methods][grid-cut-methods].
 
-    Directions as steps (y, x) or (z, y, x); direction k + `connectivity` / 2 is opposite to k:
+    **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut], verified by
+    [`check_grid_cut`][jaxmatch.check_grid_cut]: of several minimum cuts the one with the fewest
+    cells on the source side, which is unique.
 
-    | `connectivity` | first half | second half |
-    | --- | --- | --- |
-    | 4 | (0, 1), (1, 0) | (0, −1), (−1, 0) |
-    | 8 | (0, 1), (1, 0), (1, 1), (1, −1) | (0, −1), (−1, 0), (−1, −1), (−1, 1) |
-    | 6 | (0, 0, 1), (0, 1, 0), (1, 0, 0) | (0, 0, −1), (0, −1, 0), (−1, 0, 0) |
+    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `OVERFLOW`; see [statuses][]. Without a finite cut
+    the value is +inf.
 
-    The three are promoted to one dtype; small integers and booleans are cast to int32,
-    bfloat16 and float16 to float32.
+    **Exact:** integers; floats in fixed point, see [Guarantees][exact].
 
-    | capacities | value without x64 | value with `jax_enable_x64` |
-    | --- | --- | --- |
-    | int32 | int32 | int64 |
-    | int64 | – | int64 |
-    | float32 | float32 | float32 |
-    | float64 | – | float64 |
+    **Gradient:** of `value`, with respect to all three: 1 for an arc of the cut and 0 otherwise.
 
-    64-bit NumPy arrays are treated as under x64. On the CPU, outside of a trace, NumPy arguments
-    give NumPy results.
+    **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, 2^28 cells or
+    more, and unknown names.
 
-    **Returns:**
-
-    A [`MinimumCut`][jaxmatch.MinimumCut], which [`check_grid_cut`][jaxmatch.check_grid_cut]
-    verifies. Among several minimum cuts it is the one with the fewest cells on the source side,
-    those that residual arcs reach from the source. This cut is unique, so it is the same for every
-    method, backend and batch.
-
-    **Status:** `OPTIMAL`. `INVALID_CAPACITY` if a capacity is negative or NaN. `OVERFLOW` for
-    integers if both Σ source_capacity and Σ sink_capacity reach 2^59, or if the value does not fit
-    its dtype (including a finite cut beyond all floats). No exception is raised, and the rest of
-    the batch is unaffected. Empty grids have value 0.
-
-    **Exact:** integers. Floats are solved in fixed point, with a unit of about 2^-59 of the largest
-    sum of the capacities around a cell, without those that no flow can fill. If every capacity is a
-    multiple of the unit, as integers are, the cut is exactly minimum. Otherwise capacities are
-    rounded down to units, and the cut exceeds the minimum by at most the number of arcs times the
-    unit. This holds from the smallest denormal to the largest double, also with +inf. The value is
-    the sum of the given capacities in float64 (in an order that may differ between a single grid
-    and a batch). If no finite cut exists, the value is +inf and the status `OPTIMAL`. The twin
-    without x64 has 32-bit integers only: a unit of 2^-29, sums in float32, and `OVERFLOW` if the
-    integer capacities around a cell reach 2^30. Denormal numbers, and denormal
-    differences, are read as zero.
-
-    **Deterministic:** yes, the entire result.
-
-    **Gradient:** of `value`, forward and reverse, with respect to all three: 1 for an arc of the
-    cut and 0 otherwise. If several cuts are minimum, this is one of the supergradients. 0 if the
-    status is not `OPTIMAL`.
-
-    **Time and memory:** on the CPU each problem has one thread, and a batch uses all of them. The
-    worst case is polynomial (n²·arcs, Goldberg et al.); in practice a few visits per cell. On CUDA
-    tiles of the grid push and relabel in the shared memory of all multiprocessors, and exchange
-    border flow through global memory. Grids of up to 1024 cells that fit one tile, and in a batch
-    all that fit one multiprocessor, have one block each, in one launch. Larger ones are solved one
-    at a time, with about 80 bytes per cell (110 with 6 neighbours, 170 with 8) for each problem of
-    the batch besides the arguments. Termination: after 1024 relabellings, more than any grid we
-    know needs, heights stay valid between them, and push-relabel's polynomial bound holds. Each
-    step of the twin is a pass over all cells.
-
-    **Raises:** `TypeError` for other dtypes; `ValueError` for shapes that do not fit, grids of 2^28
-    cells or more, integers that JAX would truncate, and an unknown `connectivity` or `method`.
-
-    **Source:** Boykov and Jolly, *Interactive graph cuts for optimal boundary and region
-    segmentation of objects in N-D images*, ICCV 2001 (the model). Goldberg, Hed, Kaplan, Tarjan and
-    Werneck, *Maximum flows by incremental breadth-first search*, ESA 2011 (CPU). Goldberg and
-    Tarjan, *A new approach to the maximum-flow problem*, J. ACM 35 (1988); Delong and Boykov, *A
-    scalable graph-cut algorithm for N-D grids*, CVPR 2008; Shekhovtsov and Hlaváč, *A distributed
-    mincut/maxflow algorithm combining path augmentation and push-relabel*, IJCV 104 (2013) (CUDA).
+    **Source:** Boykov and Jolly, ICCV 2001 (the model); all others: [Papers][papers-flow].
     """
     connectivity = as_connectivity(connectivity)
     check_name("method", method, _METHODS)

@@ -42,7 +42,7 @@ def k_best_assignments(
     col_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> KBestAssignments:
-    r"""Find the k cheapest assignments of dense problems, inside or outside of `jax.jit`.
+    """Find the k cheapest assignments of dense problems, inside or outside of `jax.jit`.
 
     Each matches all of the smaller side, and no two have the same pairs. Leading dimensions are
     batch, solved by one native call.
@@ -56,63 +56,35 @@ def k_best_assignments(
            [2, 1, 0]], dtype=int32)
     >>> res.cost, int(res.count)
     (Array([5., 6., 6.], dtype=float32), 3)
-    >>> jax.grad(lambda c: jm.k_best_assignments(c, 3).cost[1])(cost)
-    Array([[1., 0., 0.],
-           [0., 1., 0.],
-           [0., 0., 1.]], dtype=float32)
 
     **Arguments:**
 
-    - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64 (bool and 8- and
-      16-bit integers are widened to int32). +inf forbids a pair (−inf when maximising); a great
-      number in its place would make the grid of all others coarse, see below.
+    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair; a great
+      number in its place would round all others.
     - `k`: how many assignments to list, static, from 1 to 2^27. There may be fewer: `count` says
       how many there are.
-    - `maximize`: list the greatest totals instead.
-    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
-      row or column does not exist; its costs may be anything, even NaN.
-    - `method`: `"murty"`: the partition of Murty, one thread, or block of a GPU, for each problem;
-      `"xla"`: the pure-JAX twin for any platform, which solves every subproblem anew. `"auto"` is
-      the first on the CPU and on CUDA, the second elsewhere. On CUDA the kernel takes sides up to
-      4096 and k up to 16,384; others are left to the twin, whose memory grows with n·n·m.
+    - `maximize`: list the greatest totals; −inf then forbids a pair.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
+      does not exist.
+    - `method`: `"auto"`, `"murty"` or `"xla"`, see [Methods][k-best-methods].
 
-    **Returns:**
+    **Returns:** a [`KBestAssignments`][jaxmatch.KBestAssignments], verified by `res.check(cost)`.
+    Its duals prove the first.
 
-    A [`KBestAssignments`][jaxmatch.KBestAssignments]. Its numbers are float32, or float64 under
-    `jax_enable_x64`, for any dtype of `cost`, and as in
-    [`solve_assignment`][jaxmatch.solve_assignment] for 64-bit NumPy arrays.
+    **Status:** `OPTIMAL` if there is an assignment, `INFEASIBLE` if there is none, `INVALID_COST`,
+    `OVERFLOW`; see [statuses][].
 
-    **Status:** `OPTIMAL` if there is an assignment; `INFEASIBLE` if there is none; `INVALID_COST`
-    if an unmasked cost is NaN or infinite on the wrong side; `OVERFLOW` for integers if
-    (min(n, m) + 1)·max|C| exceeds 2^56 (in the twin as in `solve_assignment`).
+    **Exact:** integers. Each cost of floats may be off by up to `gap`, see [Guarantees][exact].
 
-    **Certificate:** `row_dual` and `col_dual` prove the first, see
-    [`check_assignment`][jaxmatch.check_assignment] and `res.first`. `res.check(cost)` verifies that
-    the list is one of different assignments, with their costs, in order.
+    **Deterministic:** the same call gives the same bits. Another platform may list other ones of
+    several with the same cost.
 
-    **Exact:** for the numbers passed in. Integers are exact. Floats are put on a grid of
-    2^-50 of the greatest one (2^-56 (min(n, m) + 1), if that is coarser). Those that it holds, as
-    it does bfloat16, float16 and float32 within a factor of 2^25 of each other for up to 127 rows,
-    are exact. Else each cost of the list may be off by up to `gap`, a few roundings to the grid.
-    The twin rounds as that of `solve_assignment`.
-
-    **Deterministic:** the same call gives the same bits, whatever the rest of the batch. Another
-    platform may list ties in another order, or other ones of them at the end of the list.
-
-    **Gradient:** that of `res.cost[..., r]`, forward and reverse, is the permutation matrix of the
-    assignment at that place. Second derivatives are zero, and so are the gradients of empty places.
-
-    **Time and memory:** one shortest path for each assignment listed, and for several others whose
-    lower bounds are below the last cost: O(n·m) each, and as much to bound the costs of all
-    children of an assignment. For k = 100 and 100 rows, a few hundred searches. Costs are copied to
-    64-bit integers, and each assignment listed takes 24 min(n, m) + 8 max(n, m) bytes.
+    **Gradient:** of `res.cost[..., r]`: the permutation matrix of the assignment at that place.
 
     **Raises:** `ValueError` for shapes that do not fit, a k that is no such integer, and unknown
     methods; `TypeError` for other dtypes.
 
-    **Source:** Murty, *An algorithm for ranking all the assignments in order of increasing cost*,
-    Operations Research 16 (1968). Miller, Stone and Cox, *Optimizing Murty's ranked assignment
-    method*, IEEE Transactions on Aerospace and Electronic Systems 33 (1997).
+    **Source:** Murty, Operations Research 16 (1968); all others: [Papers][papers-sparse].
     """
     check_name("method", method, _METHODS)
     k = as_count("k", k)

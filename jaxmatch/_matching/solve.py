@@ -90,118 +90,36 @@ def maximum_bipartite_matching(
     (2, True)
     >>> res.row_cover, res.col_cover  # two vertices that touch every edge
     (Array([False, False, False], dtype=bool), Array([ True,  True, False], dtype=bool))
-    >>> jm.check_matching(graph, res).optimal
-    Array(True, dtype=bool)
 
     **Arguments:**
 
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], or a batch of them from its `stack`
       or under `vmap`.
-    - `method`: `"auto"`, or a name of the table below. Every name is accepted on every platform;
-      without a kernel for it, a related one runs, or the pure-JAX twin.
-    - `init`: the initial matching. `"none"`; `"cheap"`: each row takes a free column;
-      `"karp_sipser"`: vertices with a single free neighbour first; `"auto"`: `"cheap"` for the
-      named methods, and the fastest one measured for method `"auto"`.
+    - `method`, `options`: `"auto"`, or a name and a dict of [Methods][matching-methods].
+    - `init`: the initial matching: `"none"`, `"cheap"`, `"karp_sipser"` or `"auto"`.
     - `warm_start`: an earlier [`Matching`][jaxmatch.Matching], or the column of each row, integers
-      that broadcast to `[..., n]`. Pairs that are edges of the graph are kept; of several rows with
-      the same column, the first. Any other number (−1 by convention) leaves a row free. `init`
-      continues from there. The cardinality stays the same; a better start saves time.
-    - `options`: a dict for the GPU kernels of one method, see below. On other platforms options are
-      accepted, and ignored if they have no meaning there.
-    - `steps_per_call`: on CUDA, the number of steps in each native call, in a
-      `jax.lax.while_loop`. By default one call takes all steps.
-      [`jaxmatch.stepping`][jaxmatch.stepping] defines a step. On the CPU and in the twin the solve
-      is always one call.
+      that broadcast to `[..., n]`. Pairs that are edges are kept, and `init` continues from there.
+    - `steps_per_call`: on CUDA, the number of steps in each native call, see `jaxmatch.stepping`.
 
-    **Methods:**
+    **Returns:** a [`Matching`][jaxmatch.Matching] of int32 and bool arrays, verified by
+    [`check_matching`][jaxmatch.check_matching].
 
-    | `method` | CPU (C++) | CUDA |
-    | --- | --- | --- |
-    | `"auto"` | the fastest combination found, with threads | the fastest combination found |
-    | `"hopcroft_karp"` | shortest paths, phase by phase | `"apsb"` |
-    | `"hkdw"` | as before, then from all free columns (Duff, Wiberg) | `"apfb"` |
-    | `"pothen_fan"` | depth-first with lookahead and fairness | the twin |
-    | `"push_relabel"` | FIFO, with global relabelling | G-PR |
-    | `"p_dbfs"` | disjoint breadth-first searches, threads | `"auto"` |
-    | `"p_pfp"` | Pothen and Fan, threads | the twin |
-    | `"p_hk"` | Hopcroft and Karp, threads | `"apsb"` |
-    | `"apsb"` | `"hopcroft_karp"` | breadth-first search, to the first level with a free column |
-    | `"apfb"` | `"hkdw"` | breadth-first search, to the last level |
-    | `"init_only"` | only the matching of `init` | only the matching of `init` |
-    | `"flow"` | [`maximum_flow`][jaxmatch.maximum_flow] with unit capacities | the same |
-    | `"xla"` | the pure-JAX twin | the twin |
-
-    `"auto"` on CUDA: graphs whose state fits one multiprocessor (about 1700 vertices per side) have
-    one block each, all in one launch, if they have up to 1024 vertices or come in a batch. Larger
-    ones, and batches of all other methods, are solved one at a time by the whole GPU: a greedy
-    matching from low degrees on, short paths by pushes, then disjoint search trees from all free
-    vertices of the side with fewer, alternating with push-relabel where trees block each other. On
-    the CPU: a search from each free row up to a growing bound, then search forests, finally
-    Hopcroft-Karp.
-
-    `"flow"` ignores `init`, `warm_start` and `steps_per_call`. It takes graphs with fewer than 2^30
-    edges, rows and columns in total.
-
-    **Options:** of `"push_relabel"`:
-
-    - `variant`: the paper's three versions: `"first"` (one thread per vertex), `"active"` (a list
-      of active vertices), `"shrink"` (a shrinking list; the default).
-    - `relabel`: global relabelling every `k` times the deepest level, `"adaptive"` (the default),
-      or every `k` rounds, `"fixed"`.
-    - `k`: by default 0.7, and 10 with `"fixed"`. The CPU relabels every k·(n + m) pushes, by
-      default and with `"fixed"` with k = 0.5.
-
-    Of `"apsb"` and `"apfb"`:
-
-    - `kernel`: `"gpubfs"`, or `"gpubfs_wr"` (the default), which stores the root of each tree and
-      stops a tree once it has found its path.
-    - `threads`: `"ct"`, a constant number (the default), or `"mt"`, one per vertex.
-    - `alternate`: along all `"paths"` found, or along one path per root, `"roots"`. The latter
-      needs `"gpubfs_wr"` and is then the default of `"apsb"`.
-
-    **Returns:**
-
-    A [`Matching`][jaxmatch.Matching] of int32 and bool arrays.
-
-    **Status:** `OPTIMAL`. `UNFINISHED` for method `"init_only"`, whose matching is not proved to be
-    maximum; all entries of the covers are then False. `INVALID_GRAPH` if the arrays of the graph
-    are inconsistent: pointers that decrease, do not begin at 0 or exceed the edges, indices out of
-    range, or different numbers of edges by row and by column. Indices and cardinality are then −1,
-    covers False. No exception is raised, and the rest of the batch is unaffected. No array is read
-    out of bounds. The two directions are not compared edge by edge: if they differ, status and
-    pairs are unspecified.
+    **Status:** `OPTIMAL`; `UNFINISHED` for method `"init_only"`, whose matching is not proved to be
+    maximum; `INVALID_GRAPH` if the arrays of the graph are inconsistent. Indices and cardinality
+    are then −1, covers False.
 
     **Certificate:** `row_cover` and `col_cover` contain `cardinality` vertices in total and cover
     every edge, so no matching has more pairs (Kőnig's theorem).
-    [`check_matching`][jaxmatch.check_matching] verifies this.
 
-    **Deterministic:** cardinality and status, except for method `"init_only"` on CUDA, where
-    threads race for the initial matching. A graph can have many maximum matchings and covers.
-    `"xla"` and the single-threaded CPU methods (`"hopcroft_karp"`, `"hkdw"`, `"pothen_fan"`,
-    `"push_relabel"`, `"init_only"`) always return the same one. GPU kernels and CPU methods with
-    threads (including `"auto"` on large graphs) may return any.
+    **Deterministic:** the cardinality. Methods with racing threads may return any maximum matching.
 
-    **Gradient:** none flows through the result. The costs of chosen pairs are a gather,
-    `cost[i, res.col4row[i]]`, with its own gradient.
+    **Gradient:** none. The costs of chosen pairs are a gather, `cost[i, res.col4row[i]]`.
 
-    **Time and memory:** at worst O(√n·e) operations for `"auto"`, `"hopcroft_karp"` and `"hkdw"` on
-    the CPU, O(n·e) for the others, in practice a few passes over the edges. O(n + m) memory besides
-    the graph, on CUDA O(n + m + e). The twin makes a pass over all edges for each search level,
-    which is slow for long augmenting paths.
+    **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and unknown
+    names.
 
-    **Raises:** `TypeError` if `graph` is not a `BipartiteGraph`, its arrays are not int32,
-    `warm_start` is not of integers or `options` is not a dict; `ValueError` for shapes that do not
-    fit, and for unknown methods, inits and options.
-
-    **Source:** Deveci, Kaya, Uçar and Çatalyürek, *A push-relabel-based maximum cardinality
-    bipartite matching algorithm on GPUs*, ICPP 2013 (`"push_relabel"`), and *GPU accelerated
-    maximum cardinality matching algorithms for bipartite graphs*, Euro-Par 2013 (`"apsb"`,
-    `"apfb"`). Hopcroft and Karp, SIAM J. Comput. 2 (1973); Duff and Wiberg, ACM TOMS 14 (1988);
-    Pothen and Fan, ACM TOMS 16 (1990); Kaya, Langguth, Manne and Uçar, *Push-relabel based
-    algorithms for the maximum transversal problem*, Computers & Operations Research 40 (2013);
-    Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, *Multithreaded algorithms for maximum
-    matching in bipartite graphs*, IPDPS 2012 (`"p_dbfs"`, `"p_pfp"`, `"p_hk"`); Karp and Sipser,
-    FOCS 1981.
+    **Source:** Deveci, Kaya, Uçar and Çatalyürek, ICPP 2013 and Euro-Par 2013; all others:
+    [Papers][papers-matching].
     """
     check_graph(graph)
     check_name("method", method, _METHODS)

@@ -62,7 +62,7 @@ def check_sparse_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> AssignmentCheck:
-    r"""Verify a result of `solve_sparse_assignment`, in jit or out of it.
+    """Verify a result of `solve_sparse_assignment`, in jit or out of it.
 
     Makes a few passes over the edges. `result` may come from any solver.
 
@@ -84,29 +84,17 @@ def check_sparse_assignment(
     - `result`: the solver's result. `col4row`, `row4col` and `col_dual` are read; the other fields
       are ignored.
 
-    **Returns:**
-
-    An [`AssignmentCheck`][jaxmatch.AssignmentCheck]. `optimal` means proved optimal. For costs with
-    many digits, compare `gap` with a tolerance instead.
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges, neither
-      masked nor forbidden, and no vertex stays that must be matched. The cost of the matching does
-      not matter, nor, with `cardinality="maximum"`, the number of its pairs. False if the arrays of
-      the graph are inconsistent.
-    - `optimal`: `valid`, and `gap` is 0.
-    - `gap`: float64 under `jax_enable_x64` and for NumPy's float64 and int64, else float32. The
-      column duals v prove it: v_j ≤ s_j is enforced for columns that may stay, at the price s_j.
-      Then u_i = min_j C_ij − v_j (at most r_i for a row that may stay at that price) is feasible by
-      construction, so Σu + Σv is a lower bound on the optimum. With `cardinality="maximum"` both
-      count M for each row that stays. `gap` is +inf if `valid` is false, an unmasked cost is NaN or
-      infinite on the wrong side, a dual is not finite, or a number exceeds the range of the dtype.
+      masked nor forbidden, and no vertex stays that must be matched. Its cost does not matter, nor,
+      with `cardinality="maximum"`, the number of its pairs.
+    - `optimal`: `valid`, and proved: `gap` is 0.
+    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none. For
+      costs with many digits compare it with a tolerance, see [Checks][check-sparse].
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
-    roundings are upwards, so a gap of 0 is exact. The duals of a result are rounded to its dtype,
-    which increases the gap by at most one rounding error per row and per column; with
-    `cardinality="maximum"` these are as large as M, so that float32 proves little for many rows:
-    pass NumPy's float64, or set `jax_enable_x64`. Where XLA may flush costs or duals to zero, as
-    they are denormal or nearly so, the gap is widened by the possible error.
+    roundings are upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
 

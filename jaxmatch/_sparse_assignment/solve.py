@@ -56,12 +56,10 @@ def solve_sparse_assignment(
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
 ) -> Assignment:
-    r"""Solve sparse assignment problems exactly, inside or outside of `jax.jit`.
+    """Solve sparse assignment problems exactly, inside or outside of `jax.jit`.
 
-    Finds pairs of least total cost among the edges of a bipartite graph, with each row and each
-    column in at most one pair. All of the smaller side is matched, or as many pairs as possible, or
-    what pays, see `cardinality` and `unmatched_cost`. Leading dimensions are batch, solved by one
-    native call. No array has n·m entries, but for small problems on CUDA (see `method`).
+    Finds pairs of least total cost among the edges of a bipartite graph, each row and each column
+    in at most one pair. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> graph, cost = jm.BipartiteGraph.from_edges_with_cost(
@@ -70,8 +68,6 @@ def solve_sparse_assignment(
     >>> res = jax.jit(jm.solve_sparse_assignment)(graph, cost)
     >>> res.col4row, res.cost, int(res.status) == jm.Status.OPTIMAL
     (Array([1, 0, 2], dtype=int32), Array(5., dtype=float32), True)
-    >>> jax.grad(lambda c: jm.solve_sparse_assignment(graph, c).cost)(cost)
-    Array([0., 1., 1., 0., 1.], dtype=float32)
     >>> jm.solve_sparse_assignment(graph, cost, maximize=True, unmatched_cost=0).cost
     Array(9., dtype=float32)
 
@@ -79,84 +75,29 @@ def solve_sparse_assignment(
 
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], one for all problems or a batch of
       them (`BipartiteGraph.stack`). Padding is masked.
-    - `cost`: `[..., e]` in bfloat16, float16, float32, float64, int32 or int64 (bool and 8- and
-      16-bit integers are widened to int32): the cost of each edge, in the order of
-      `graph.col_ind`. Entries of padding may be anything. +inf forbids a pair (−inf when
-      maximising). Of parallel edges, which only graphs built by hand have, the best counts.
-    - `maximize`: find the greatest total instead; all inequalities below are reversed.
-    - `cardinality`: `"full"`: all of the smaller side must be matched. `"maximum"`: as many pairs
-      as possible, of these matchings one of least cost; it always exists. For that leaving a row
-      costs M, the smallest power of two ≥ (2 min(n, m) + 1)·max|C| (1 without costs; a score of −M
-      when maximising), which `res.cost` excludes.
-    - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`: the cost of leaving a
-      row unmatched (a score when maximising). Columns may then stay unmatched, too. +inf (−inf
-      when maximising): the row must be matched. `maximize=True, unmatched_cost=0` finds a matching
-      of greatest weight. Integers stay exact beside integer costs; else it is converted to the
-      dtype of results. Not with `cardinality="maximum"`.
-    - `unmatched_col_cost`: the same for columns, `[..., m]`, in addition to `unmatched_cost`; 0 by
-      default.
-    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
-      row or column does not exist. The costs of its edges may be anything, even NaN.
-    - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same,
-      ties may be broken differently. It helps where all rows and columns are matched; elsewhere a
-      CPU starts cold, for non-finite duals all do, and the twin always. No gradient flows through
-      it.
-    - `method`: `"auto"` or `"xla"`, the pure-JAX twin for any platform. `"auto"` is a native solver
-      on CPU and CUDA: bids, then shortest augmenting paths and global updates of prices, by one
-      thread or by blocks of the GPU for each problem. On CUDA, problems with at most 128 rows and
-      columns, in floats or, under `jax_enable_x64`, int32, without `unmatched_col_cost`, become
-      dense, for the kernel of [`solve_assignment`][jaxmatch.solve_assignment]. Elsewhere it is the
-      twin.
+    - `cost`: `[..., e]`, bfloat16 to float64, int32 or int64, in the order of `graph.col_ind`. +inf
+      forbids a pair. Of parallel edges the best counts.
+    - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
+    - `cardinality`: `"full"`: all of the smaller side must be matched; `"maximum"`: as many pairs
+      as possible, and of these matchings one of least cost, see [Methods][sparse-methods].
+    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
+      then stay unmatched too. +inf: the row must be matched.
+    - `unmatched_col_cost`: the same for columns, in addition to `unmatched_cost`; 0 by default.
+    - `row_mask`, `col_mask`: bool. False: the row or column does not exist.
+    - `warm_start`: an earlier result or column duals `[..., m]` where the search may begin.
+    - `method`: `"auto"` or `"xla"`, the pure-JAX twin.
 
-    **Returns:**
+    **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_sparse_assignment`.
 
-    An [`Assignment`][jaxmatch.Assignment]. Its numbers are float32, or float64 under
-    `jax_enable_x64`, for any dtype of `cost`; indices and status are int32. For NumPy's float64 and
-    int64 (as constants inside `jit`, too) they are float64 even without x64. On the CPU, outside of
-    a trace, NumPy arguments give NumPy results, and nothing is traced or compiled.
+    **Status:** `OPTIMAL`, `INFEASIBLE`, `INVALID_COST`, `INVALID_GRAPH`, `OVERFLOW`; see
+    [statuses][].
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` if what must be matched cannot be; `INVALID_COST` if a cost
-    of unmasked vertices or an unmatched cost is NaN or infinite on the wrong side; `OVERFLOW` for
-    integers if 2 (min(n, m) + 1)·max|C| exceeds 2^61 (unmatched costs are included in C; with
-    `unmatched_col_cost`, C is their differences, and with infinite ones 4 (min(n, m) + 1) times
-    that) or M exceeds 2^57, on CUDA also for lesser ones if updates of prices would add up to 2^60;
-    `INVALID_GRAPH` if `row_ptr` and `col_ind` are inconsistent (on CUDA also `col_ptr` and
-    `row_ind`). No exception is raised: that problem has indices −1 and numbers NaN, and the rest of
-    the batch is unaffected.
+    **Gradient:** of `res.cost`: 1 for the edges of pairs, and 1 for what stays unmatched.
 
-    **Certificate:** for unmasked vertices u_i + v_j ≤ C_ij on edges, with equality on pairs. A row
-    that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched cost, M
-    with `cardinality="maximum"`, or 0 if there are more rows than columns. Likewise v_j ≤ s_j for
-    columns that may stay, where s_j is 0 without `unmatched_col_cost`. Σu + Σv is the optimum (for
-    `"maximum"` with M for each row that stays).
-    [`check_sparse_assignment`][jaxmatch.check_sparse_assignment] verifies it.
+    **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and options
+    that exclude each other.
 
-    **Exact:** integers are. The costs of a problem of floats are put on one grid of a power of two,
-    fine enough not to round costs whose digits span up to about 50 bits, less with many rows. `gap`
-    is a proved bound on cost − optimum, 0 if nothing was rounded. The twin is exact for integers up
-    to about 2^22/(n + m) (2^51/(n + m) under x64), with M counted as a cost, and bounds its
-    roundings by `gap`.
-
-    **Deterministic:** the same call gives the same bits, whatever the rest of the batch. Another
-    platform may break ties differently.
-
-    **Gradient:** of `res.cost`, forward and reverse: 1 for the edges of pairs with respect to
-    `cost`, and 1 for what stays unmatched with respect to the unmatched costs. Second derivatives
-    are zero, and so are all gradients of a problem that is not `OPTIMAL`. If several matchings are
-    optimal, this is one of several supergradients.
-
-    **Time and memory:** O(k·e·log n) operations at worst for a matching of k pairs, in practice a
-    small multiple of e; O(n + m + e) memory. The twin makes a pass over all edges for each level of
-    a search, which is slow beyond some thousand edges.
-
-    **Raises:** `TypeError` if `graph` is not a `BipartiteGraph`, and for other dtypes; `ValueError`
-    for shapes that do not fit, unknown methods and cardinalities, options that exclude each other,
-    and integers that JAX would truncate to 32 bits.
-
-    **Source:** Jonker and Volgenant, *A shortest augmenting path algorithm for dense and sparse
-    linear assignment problems*, Computing 38 (1987). Bertsekas, *The auction algorithm: a
-    distributed relaxation method for the assignment problem*, Annals of Operations Research 14
-    (1988). Goldberg and Kennedy, *Global price updates help*, SIAM J. Discrete Math. 10 (1997).
+    **Source:** Jonker and Volgenant, Computing 38 (1987); all others: [Papers][papers-sparse].
     """
     check_name("method", method, METHODS)
     check_name("cardinality", cardinality, CARDINALITIES)

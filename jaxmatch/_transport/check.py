@@ -69,7 +69,7 @@ def check_transport(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
 ) -> TransportCheck:
-    r"""Verify a result of [`solve_transport`][jaxmatch.solve_transport], in jit or out of it.
+    """Verify a result of [`solve_transport`][jaxmatch.solve_transport], in jit or out of it.
 
     Makes one pass over `cost`. `result` may come from any solver.
 
@@ -92,27 +92,17 @@ def check_transport(
     - `result`: the solver's result. `rows`, `cols`, `mass`, `col_dual`, and `row_dual` with
       `partial` are read; the other fields are ignored. The plan may have any number of entries.
 
-    **Returns:**
-
-    A [`TransportCheck`][jaxmatch.TransportCheck]. `optimal` means proved optimal. For costs with
-    many digits, compare `gap` with a tolerance instead.
+    **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck].
 
     - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
       empty: indices −1 and mass 0). They move the supply of each row and the demand of each column,
-      or at most these where mass may stay: integers exactly, floats within 3 (n + m + 2) eps of the
-      total, where eps is the spacing of their dtype. Two thirds of that allow for demands that are
-      changed as they do not sum as the supplies do, the rest for masses that are rounded to their
-      dtype.
-    - `optimal`: `valid`, and `gap` is 0.
-    - `gap`: float64 under `jax_enable_x64` and for 64-bit NumPy arrays, else float32. The column
-      duals v prove it: u_i = min_j C_ij − v_j is feasible by construction, so no plan that moves
-      the same masses costs less by more than the sum of mass times C_ij − u_i − v_j. It is +inf if
-      `valid` is false, an unmasked cost is NaN or infinite on the wrong side, a dual is not finite,
-      or if a number exceeds the range of the dtype.
+      or at most these where mass may stay: integers exactly, floats up to rounding.
+    - `optimal`: `valid`, and proved: `gap` is 0.
+    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none. For
+      costs with many digits compare it with a tolerance, see [Checks][check-transport].
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
-    roundings are upwards, so a gap of 0 is exact. Where XLA may flush costs or duals to zero, as
-    they are denormal or nearly so, the gap is widened by the possible error.
+    roundings are upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n·m) operations, and a few temporary arrays of the size of `cost`.
 

@@ -54,7 +54,7 @@ def solve_transport_points(
     warm_start: Transport | ArrayLike | None = None,
     method: str = "auto",
 ) -> Transport:
-    r"""Solve optimal transport problems between points, without a cost matrix.
+    """Solve optimal transport problems between points, without a cost matrix.
 
     The cost of a pair is the distance of its points, computed on demand: memory does not grow with
     n·m. Otherwise as [`solve_transport`][jaxmatch.solve_transport]. Leading dimensions are batch.
@@ -73,42 +73,27 @@ def solve_transport_points(
     **Arguments:**
 
     - `x`, `y`: `[..., n, d]` and `[..., m, d]`, the points of rows and columns, in float32 or,
-      under `jax_enable_x64` or as NumPy arrays, float64. In that case integers of 32 and 64 bits
-      become float64 (rounded beyond 2^53); other real types become float32.
-    - `metric`: `"sqeuclidean"` Σ(x − y)², `"euclidean"` √Σ(x − y)², `"l1"` Σ|x − y|, or `"cosine"`
-      1 − x·y / |x||y|, undefined for a point at the origin (`INVALID_COST`). For the cosine, XLA
-      first divides the points by their norms, in their own type; denormal coordinates count as 0.
+      under `jax_enable_x64` or as NumPy arrays, float64.
+    - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `supply`, `demand`, `maximize`, `partial`, `unmatched_cost`, masks and `warm_start`: as in
       `solve_transport`; leading dimensions broadcast. `unmatched_cost` is rounded to the type of
       the points.
-    - `method`: `"network_simplex"`, `"xla"` or `"auto"`, as in `solve_transport`. The first
-      computes distances when they are read; the twin builds the matrix.
+    - `method`: `"auto"`, `"network_simplex"` or `"xla"`; the twin builds the matrix.
 
-    **Returns:**
+    **Returns:** a [`Transport`][jaxmatch.Transport], verified by
+    [`check_transport_points`][jaxmatch.check_transport_points].
 
-    A [`Transport`][jaxmatch.Transport]. Its certificate holds for costs defined as follows:
-    computed in float64, coordinate by coordinate, without fused operations, and rounded to the type
-    of the points. The native result is bitwise that of `solve_transport` for a matrix of these
-    costs. Where XLA builds the matrix, distances are computed in the type of results, and may
-    differ by a few roundings. [`check_transport_points`][jaxmatch.check_transport_points] verifies
-    it.
-
-    **Status:** as `solve_transport`. `INVALID_COST` if a distance of unmasked points is NaN, or
-    infinite on the wrong side, because a point is not finite or the distance overflows. An infinite
+    **Status:** as `solve_transport`; `INVALID_COST` also if a point is not finite. An infinite
     distance forbids a pair.
 
-    **Gradient:** of `res.cost`, forward and reverse: with respect to `x` and `y`, that of the sum
-    of mass times distance at a fixed plan (envelope theorem, Danskin), 0 for a Euclidean distance
-    of zero; with respect to the other arguments as in `solve_transport`.
+    **Exact:** for distances computed in float64 and rounded to the type of the points, see
+    [Methods][transport-methods].
 
-    **Time and memory:** O((n + m)·d) memory; on the CPU also a cache of computed rows, of at most
-    16 MB or 32 rows for each thread, whichever is larger (all rows, up to 256 MB, if one side has
-    at most 256 points and the other 32 times as many). Beyond the cache each scan of a row costs
-    time per coordinate: about as long as with a matrix for 3 coordinates, 2 to 3 times for 16, 9 to
-    13 times for 64 (3000 by 2500 points). Points without mass are scanned two or three times.
+    **Gradient:** of `res.cost`, with respect to the points: that of the sum of mass times distance;
+    zero for a Euclidean distance of zero. All others as in `solve_transport`.
 
-    **Raises:** `ValueError` for shapes that do not fit, unknown metrics and methods, and `partial`
-    together with `unmatched_cost`; `TypeError` for points that are not real.
+    **Raises:** `ValueError` for shapes that do not fit, unknown names, and options that exclude
+    each other; `TypeError` for points that are not real.
     """
     check_name("method", method, _METHODS)
     _dense.exclude_each_other(partial, unmatched_cost)

@@ -50,7 +50,7 @@ def solve_transport(
     warm_start: Transport | ArrayLike | None = None,
     method: str = "auto",
 ) -> Transport:
-    r"""Solve optimal transport problems exactly, inside or outside of `jax.jit`.
+    """Solve optimal transport problems exactly, inside or outside of `jax.jit`.
 
     Moves the supply of the rows to the demand of the columns at least total cost: the linear
     program without regularisation, with a basic plan of at most n + m − 1 pairs. Leading dimensions
@@ -65,76 +65,35 @@ def solve_transport(
     >>> res.todense()
     Array([[0.25, 0.  , 0.25],
            [0.  , 0.25, 0.25]], dtype=float32)
-    >>> jax.grad(lambda c: jm.solve_transport(c, supply, demand).cost)(cost)
-    Array([[0.25, 0.  , 0.25],
-           [0.  , 0.25, 0.25]], dtype=float32)
 
     **Arguments:**
 
-    - `cost`: `[..., n, m]` in bfloat16, float16, float32, float64, int32 or int64, read in place
-      (bool and 8- and 16-bit integers are widened to int32). +inf forbids a pair (−inf when
-      maximising).
-    - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Integers are exact; their sums
-      must agree. Floats are put on a grid of 2^-60 of the total (2^-30 in the twin without
-      `jax_enable_x64`) and must agree up to 2 (n + m) roundings of their dtype. The demands are
-      then scaled to the very sum of the supplies. Half precision is widened to float32 first, and
-      8- and 16-bit integers to int32.
-    - `maximize`: find the greatest total instead; all inequalities below are reversed.
-    - `partial`: a scalar or `[...]`: move exactly that much mass, at most the lesser sum, in place
-      of all. Sums may differ.
-    - `unmatched_cost`: a scalar or an array that broadcasts to `[..., n]`: the cost of each unit of
-      supply left unmoved (a score when maximising). Demand may then stay unmet at no cost, and sums
-      may differ. An integer for integer costs. Not with `partial`.
-    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`, any pattern. False: the
-      row or column does not exist; its costs and its mass may be anything, even NaN.
-    - `warm_start`: an earlier result or any column duals `[..., m]`. The optimum stays the same, of
-      several plans another one may be found. Duals that are not finite are ignored. No gradient
-      flows through it.
-    - `method`: `"network_simplex"`: an auction with ε-scaling supplies a plan that the network
-      simplex method improves, one thread, or blocks of a GPU, for each problem; `"xla"`: the
-      pure-JAX twin for any platform, by successive shortest paths, slow beyond a few hundred rows.
-      `"auto"` is the first on the CPU and on CUDA, the second elsewhere.
+    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
+    - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Integers are exact, and their
+      sums must agree; those of floats up to rounding.
+    - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
+    - `partial`: a scalar or `[...]`: move exactly that much mass. Sums may differ.
+    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of supply that stays. Demand
+      may then stay unmet at no cost, and sums may differ. Not with `partial`.
+    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
+      does not exist.
+    - `warm_start`: an earlier result or column duals `[..., m]` where the search may begin.
+    - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
 
-    **Returns:**
+    **Returns:** a [`Transport`][jaxmatch.Transport], verified by `check_transport`. `mass` has the
+    (widened) dtype of supply and demand.
 
-    A [`Transport`][jaxmatch.Transport]. Its numbers are float32, or float64 under
-    `jax_enable_x64`, for any dtype of `cost`; `mass` has the (widened) dtype of supply and demand.
+    **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED`, `INVALID_MASS`, `INVALID_COST`, `OVERFLOW`;
+    see [statuses][].
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` if forbidden pairs leave no plan; `UNBALANCED` if the sums
-    differ or `partial` exceeds one of them; `INVALID_MASS` for masses that are negative, infinite
-    or NaN; `INVALID_COST` for costs that are NaN or infinite on the wrong side; `OVERFLOW` for sums
-    of integers from 2^60 on, if 2 (min(n, m) + 1)·max|C| exceeds 2^61, and with `partial`
-    if integer costs are so near to the least of their dtype that nothing outweighs them.
+    **Gradient:** of `res.cost`: the plan, the supply that stays, and for masses the duals, see
+    [Guarantees][gradients].
 
-    **Certificate:** for unmasked rows and columns u_i + v_j ≤ C_ij, with equality where mass moves;
-    Σ a_i u_i + Σ b_j v_j is the optimum. With `unmatched_cost` r: u_i ≤ r_i, with equality where
-    supply stays, and v_j ≤ 0, with equality where demand stays. With `partial`: u_i ≤ 0 and v_j ≤ 0
-    likewise, and u_i + v_j + t ≤ C_ij, where t is the cost of the last unit moved.
-    [`check_transport`][jaxmatch.check_transport] verifies it.
+    **Raises:** `ValueError` for shapes that do not fit and options that exclude each other,
+    `TypeError` for other dtypes.
 
-    **Exact:** as [`solve_assignment`][jaxmatch.solve_assignment]. `gap` is a proved bound on
-    cost − optimum, which covers the roundings of costs and of masses to their grid; 0 for integers.
-    Where the sums of floats differ by rounding, the optimum is that for demands scaled to the sum
-    of the supplies. A cost beyond the range of its dtype is infinite.
-
-    **Gradient:** of `res.cost`, forward and reverse: the plan with respect to `cost`, and the
-    supply that stays with respect to `unmatched_cost`. With respect to `supply` and `demand`: the
-    duals, as in the certificate; where sums must agree, shifted so that supplies and demands each
-    pay half of the cost, as a constant does not count. With respect to `partial`: t. Second
-    derivatives along costs alone or along masses alone are zero, across both they are an error. All
-    gradients of a problem that is not `OPTIMAL` are zero, and results other than `cost` carry none.
-    If several plans or duals are optimal, this is one of several (super)gradients.
-
-    **Time and memory:** costs are read in place with O(n + m) extra memory, but copied for
-    `partial` and `unmatched_cost`, and on the CPU if there are more columns than rows or a column
-    without mass. On one core it takes 0.2 of the time of POT's `emd` in geometric mean.
-
-    **Raises:** `ValueError` for shapes that do not fit, unknown methods, and `partial` together
-    with `unmatched_cost`; `TypeError` for other dtypes.
-
-    **Source:** Bertsekas and Castañon, *The auction algorithm for the transportation problem*,
-    Annals of Operations Research 20 (1989). Ahuja, Magnanti and Orlin, *Network Flows* (1993),
-    chapter 11.
+    **Source:** Ahuja, Magnanti and Orlin, *Network Flows* (1993); all others:
+    [Papers][papers-transport].
     """
     check_name("method", method, _METHODS)
     exclude_each_other(partial, unmatched_cost)

@@ -79,9 +79,9 @@ def elementwise_box_iou(
 def elementwise_generalized_box_iou(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> Float[Array, "..."]:
-    r"""Generalised IoU of each box with its counterpart: $\mathrm{IoU} - |H \setminus U| / |H|$.
+    """Generalised IoU of each box with its counterpart: `IoU − (|H| − |U|) / |H|`.
 
-    $U$ is the union of the two boxes and $H$ the smallest box around both.
+    U is the union of the two boxes and H the smallest box around both.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> a, b = jnp.array([0.0, 0.0, 0.5, 1.0]), jnp.array([0.5, 0.0, 1.0, 0.5])

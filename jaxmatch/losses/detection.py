@@ -252,7 +252,7 @@ class DetectionCriterion:
 def sigmoid_focal_loss(
     logits: Float[Array, "..."], targets: ArrayLike, alpha: float = 0.25, gamma: float = 2.0
 ) -> Float[Array, "..."]:
-    r"""Binary focal loss, $-\alpha_t (1 - p_t)^\gamma \log p_t$, stable for every finite logit.
+    """Binary focal loss, `−α_t (1 − p_t)^γ log p_t`, stable for every finite logit.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> loss = jm.losses.sigmoid_focal_loss(jnp.array([3.0, 3.0]), jnp.array([True, False]))

@@ -196,10 +196,7 @@ def hungarian_loss(
     output_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> HungarianLoss:
-    r"""A loss between two sets: match at least cost, then sum `pair_loss` over the pairs.
-
-    $$\ell = \sum_{j} \mathrm{pair\_loss}(o_{\sigma(j)}, t_j), \qquad
-      \sigma = \mathop{\mathrm{argmin}} \sum_j \mathrm{matching\_cost}(o_{\sigma(j)}, t_j)$$
+    """A loss between two sets: match at least cost, then sum `pair_loss` over the pairs.
 
     The matching is constant in the gradient, as in DETR. If cost and loss are the same function,
     this is the exact gradient of the optimum (envelope theorem).
@@ -207,43 +204,37 @@ def hungarian_loss(
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> outputs = jnp.array([[0.9, 0.1], [0.0, 1.2], [5.0, 5.0]])
     >>> targets = jnp.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> def set_loss(outputs):
-    ...     return jm.losses.hungarian_loss(
-    ...         outputs,
-    ...         targets,
-    ...         matching_cost=lambda o, t: jnp.abs(o[..., :, None, :] - t[..., None, :, :]).sum(-1),
-    ...         pair_loss=lambda o, t: ((o - t) ** 2).sum(-1),
-    ...     )
-    >>> result = jax.jit(set_loss)(outputs)
+    >>> result = jm.losses.hungarian_loss(
+    ...     outputs,
+    ...     targets,
+    ...     matching_cost=lambda o, t: jnp.abs(o[..., :, None, :] - t[..., None, :, :]).sum(-1),
+    ...     pair_loss=lambda o, t: ((o - t) ** 2).sum(-1),
+    ... )
     >>> result.matching.row4col.tolist(), f"{result.loss:.2f}"
     ([1, 0], '0.06')
 
     **Arguments:**
 
     - `outputs`: predictions, a pytree of arrays `[..., n, *features]`.
-    - `targets`: any pytree, usually of arrays `[..., m, *features]`.
-    - `matching_cost(outputs, targets)`: returns `[..., n, m]` in a dtype of `solve_assignment`;
-      +inf forbids a pair. Its leading axes are the batch, solved by one native call.
+    - `targets`: any pytree, usually of arrays `[..., m, *features]`. They may have fewer leading
+      axes, as long as the functions broadcast: outputs `[layers, batch, n, d]` with targets
+      `[batch, m, d]` match every decoder layer in one call.
+    - `matching_cost(outputs, targets)`: returns `[..., n, m]`; +inf forbids a pair. Its leading
+      axes are the batch, solved by one native call.
     - `pair_loss(outputs, targets)`: returns `[..., m]`. Here `outputs` are those matched to each
       target, `[..., m, *features]`. Unmatched targets get zeros and are not counted.
-    - `unmatched_loss(outputs)`: returns `[..., n]`, counted for outputs without a target. Default:
-      no such loss.
+    - `unmatched_loss(outputs)`: returns `[..., n]`, counted for outputs without a target.
     - `target_mask`: bool, broadcasts to `[..., m]`; False is padding.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
     - `method`: as in `solve_assignment`.
 
-    Targets may have fewer leading axes, as long as the functions broadcast: outputs
-    `[layers, batch, n, d]` with targets `[batch, m, d]` match every decoder layer in one call.
+    **Returns:** a [`HungarianLoss`][jaxmatch.losses.HungarianLoss]: the loss per problem, the
+    number of pairs to normalise by, and the matching.
 
-    **Returns:**
-
-    A [`HungarianLoss`][jaxmatch.losses.HungarianLoss]: the loss per problem, the number of pairs
-    to normalise by, and the matching.
-
-    **Status:** a problem whose status is not `OPTIMAL` (a cost of NaN or −inf, too many forbidden
-    pairs), or with NaN in an existing output, has loss 0 and gradient 0, and is counted in
-    `num_unsolved`; the others are unaffected. Padding may hold NaN. If the activations of a network
-    are NaN, its own backward pass may still turn a gradient of 0 into NaN, as 0·NaN.
+    **Status:** a problem whose status is not `OPTIMAL`, or with NaN in an existing output, has loss
+    0 and gradient 0, and is counted in `num_unsolved`; the others are unaffected. Padding may hold
+    NaN. If the activations of a network are NaN, its own backward pass may still turn a gradient of
+    0 into NaN, as 0·NaN.
     """
     cost = matching_cost(*lax.stop_gradient((outputs, targets)))
     matching = hungarian_matching(cost, target_mask, output_mask=output_mask, method=method)

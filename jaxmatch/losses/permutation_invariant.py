@@ -28,9 +28,7 @@ def permutation_invariant_loss(
     target_mask: ArrayLike | None = None,
     output_mask: ArrayLike | None = None,
 ) -> HungarianLoss:
-    r"""The mean loss over pairs in the best order of the outputs: utterance-level PIT.
-
-    $$\ell = \min_\sigma \frac1k \sum_j \mathrm{pair\_cost}(o_{\sigma(j)}, t_j)$$
+    """The mean loss over pairs in the best order of the outputs: utterance-level PIT.
 
     Exact for any number of speakers; enumerating all orders is practical up to about six. Cost and
     loss are the same function, so the gradient is exactly that of the minimum (envelope theorem).
@@ -117,10 +115,10 @@ def negative_si_snr(
     zero_mean: bool = True,
     epsilon: float = 1e-8,
 ) -> Float[Array, "... n m"]:
-    r"""Minus the scale-invariant signal-to-noise ratio of every output to every target, in dB.
+    """Minus the scale-invariant signal-to-noise ratio of every output to every target, in dB.
 
-    The projection of an output $o$ on the target, $s = \langle o, t \rangle t / |t|^2$, is signal,
-    the rest $o - s$ is noise: $-10 \log_{10} (|s|^2 / |o - s|^2)$.
+    The projection s of an output o on the target is signal, the rest is noise:
+    `−10 log10(|s|² / |o − s|²)`.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> target = jnp.array([[1.0, -1.0, 1.0, -1.0]])

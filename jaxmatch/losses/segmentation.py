@@ -26,58 +26,19 @@ def sigmoid_mask_cost(
 ) -> Float[Array, "... n m"]:
     """Mean binary cross-entropy of every predicted mask against every target.
 
-    The costs and losses of Mask2Former, its weights 5, 5 and 2:
-
-    >>> import jax, jax.numpy as jnp, jaxmatch as jm
-    >>> def matching_cost(outputs, targets):
-    ...     likely = jax.nn.softmax(outputs["logits"])
-    ...     return (
-    ...         5 * jm.losses.sigmoid_mask_cost(outputs["masks"], targets["masks"])
-    ...         + 5 * jm.losses.dice_cost(outputs["masks"], targets["masks"])
-    ...         - 2 * jnp.take_along_axis(likely, targets["labels"][..., None, :], axis=-1)
-    ...     )
-    >>> def pair_loss(outputs, targets):
-    ...     log_likely = jax.nn.log_softmax(outputs["logits"])
-    ...     of_class = jnp.take_along_axis(log_likely, targets["labels"][..., None], axis=-1)
-    ...     return (
-    ...         5 * jm.losses.sigmoid_mask_loss(outputs["masks"], targets["masks"])
-    ...         + 5 * jm.losses.dice_loss(outputs["masks"], targets["masks"])
-    ...         - 2 * of_class[..., 0]
-    ...     )
-    >>> def unmatched_loss(outputs):  # the last class is "no object", of a tenth of the weight
-    ...     return -0.2 * jax.nn.log_softmax(outputs["logits"])[..., -1]
-    >>> images, queries, objects, classes, points = 2, 5, 3, 4, 16
-    >>> targets = {
-    ...     "masks": jax.random.bernoulli(jax.random.key(0), 0.3, (images, objects, points)),
-    ...     "labels": jnp.array([[0, 1, 2], [3, 0, 0]]),
-    ... }
-    >>> outputs = {
-    ...     "masks": jax.random.normal(jax.random.key(1), (images, queries, points)),
-    ...     "logits": jnp.zeros((images, queries, classes + 1)),
-    ... }
-    >>> @jax.jit
-    ... def set_loss(outputs, targets, target_mask):
-    ...     return jm.losses.hungarian_loss(
-    ...         outputs,
-    ...         targets,
-    ...         matching_cost=matching_cost,
-    ...         pair_loss=pair_loss,
-    ...         unmatched_loss=unmatched_loss,
-    ...         target_mask=target_mask,
-    ...     )
-    >>> result = set_loss(outputs, targets, jnp.array([[True, True, True], [True, False, False]]))
-    >>> loss = result.loss.sum() / result.num_matched.sum()
-    >>> result.num_matched.tolist(), bool(jnp.isfinite(loss))
-    ([3, 1], True)
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> logits = jnp.array([[9.0, 9.0, -9.0], [-9.0, -9.0, 9.0]])
+    >>> masks = jnp.array([[False, False, True], [True, True, False]])
+    >>> jm.losses.sigmoid_mask_cost(logits, masks).round(1)
+    Array([[9., 0.],
+           [0., 9.]], dtype=float32)
 
     **Arguments:**
 
     - `logits`: `[..., n, p]`. Half precision is computed in float32.
     - `masks`: `[..., m, p]`, bool or numbers between 0 and 1; leading axes broadcast.
 
-    **Returns:**
-
-    `[..., n, m]`, exact to rounding for finite logits of any size. NaN in a target
+    **Returns:** `[..., n, m]`, exact to rounding for finite logits of any size. NaN in a target
     (padding) does not affect the values of other targets; replace it by 0 for gradients.
 
     **Time and memory:** two matrix products; nothing of size n·m·p.

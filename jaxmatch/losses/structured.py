@@ -57,8 +57,8 @@ def fenchel_young_loss(
 ) -> StructuredLoss:
     """The cost of the target minus the smoothed optimum: `<Ĉ, y*> − z_σ(Ĉ)`.
 
-    Needs target solutions, but no true costs. Convex in the costs. Its gradient is exactly
-    `y* − y_σ(Ĉ)`, the target minus the smoothed solution, from the same samples as the value.
+    Needs target solutions, but no true costs. Convex in the costs. Its gradient is the target
+    minus the smoothed solution, `y* − y_σ(Ĉ)`, from the same samples as the value.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -79,23 +79,21 @@ def fenchel_young_loss(
     - `target`: `[..., *problem]`, the wanted solution y*, or a mean of several. No gradient flows
       to it. For `labelling_oracle` the smoothness of a mean is that of its rounded labels, 1 above
       0.5: the loss is then off by a constant and may be negative; its gradient is right.
-    - `estimator`: the smoothing: an object with `value(oracle, cost, key=key)`, for instance
-      [`Perturbed`][jaxmatch.estimators.Perturbed], or for assignments
-      [`Entropic`][jaxmatch.estimators.Entropic].
+    - `estimator`: the smoothing, with a `value`: [`Perturbed`][jaxmatch.estimators.Perturbed], or
+      for assignments [`Entropic`][jaxmatch.estimators.Entropic].
     - `key`: a `jax.random` key, if the estimator draws noise.
 
-    **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss] in the dtype of the costs,
-    float32 for 16-bit floats and integers. It omits a constant, the convex conjugate of −z_σ at
-    −y*. With noise of mean 0 its expectation is at least 0, but few samples can give less. With
-    `Entropic` and a solution as target the constant is 0: the loss is at least 0, to `threshold`.
+    **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss], in float32 for 16-bit floats
+    and integers. It omits a constant, the convex conjugate of −z_σ at −y*. With noise of mean 0 its
+    expectation is at least 0, but few samples can give less. With `Entropic` and a solution as
+    target the constant is 0: the loss is at least 0, to `threshold`.
 
     **Status:** if a solve fails, or the target is not finite or contains a forbidden entry, loss
     and gradient are 0, and `num_unsolved` counts it.
 
     **Gradient:** forward and reverse mode; the second derivative is minus the estimator's.
 
-    **Time and memory:** the solves of one `estimator.value`. The gradient uses the same solves: XLA
-    merges the two native calls.
+    **Time and memory:** the solves of one `estimator.value`, for the gradient as well.
 
     **Raises:** `TypeError` if `oracle` or `estimator` has another type, `ValueError` for shapes
     that do not fit.

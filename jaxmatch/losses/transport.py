@@ -44,14 +44,11 @@ def earth_mover_distance(
     y_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> Float[Array, "..."]:
-    r"""The least mean cost of moving one cloud of points onto another: earth mover's distance.
+    """The least mean cost of moving one cloud of points onto another: earth mover's distance.
 
-    $$\min_{P \ge 0} \sum_{ij} P_{ij}\, c(x_i, y_j), \qquad
-      \sum_j P_{ij} = a_i, \quad \sum_i P_{ij} = b_j$$
-
-    Exact, without regularisation; weights a and b each sum to 1. One distance for each problem: all
-    leading axes are batch, solved by one native call. `jnp.nanmean` is the loss of a batch: it
-    leaves out clouds without a distance, which `jnp.isnan` counts.
+    Exact, without regularisation; the weights of each cloud sum to 1. One distance for each
+    problem: all leading axes are batch, solved by one native call. `jnp.nanmean` is the loss of a
+    batch: it leaves out clouds without a distance, which `jnp.isnan` counts.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jnp.array([[0.0, 0.0], [4.0, 0.0]])
@@ -69,43 +66,26 @@ def earth_mover_distance(
       are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
       Default: all points weigh the same.
-    - `metric`: `"sqeuclidean"` Σ(x − y)² (the distance is then W₂²), `"euclidean"` √Σ(x − y)²
-      (W₁), or a function of x and y that returns costs `[..., n, m]`, for any leading axes. It is
-      called on all pairs for the plan. For the gradient it is called on pairs of the plan only,
-      with n = m = 1 and one more leading axis, so other pairs have no backward pass.
-    - `x_mask`, `y_mask`: bool, broadcast to `[..., n]` and `[..., m]`; False is padding, whose
-      points and weights may be anything, even NaN.
+    - `metric`: `"sqeuclidean"` Σ(x − y)² (the distance is then W₂²), `"euclidean"` √Σ(x − y)² (W₁),
+      or a function of x and y that returns costs `[..., n, m]`, for any leading axes.
+    - `x_mask`, `y_mask`: bool, broadcast to `[..., n]` and `[..., m]`; False is padding.
     - `method`: as in [`solve_transport`][jaxmatch.solve_transport].
 
-    **Returns:**
-
-    `f[...]`, float32, or float64 under `jax_enable_x64`.
+    **Returns:** `f[...]`, float32, or float64 under `jax_enable_x64`.
 
     **Status:** the distance is NaN, and its gradient 0, for points that are NaN or infinite,
     weights that are negative or not finite, and clouds without an unmasked point of positive
-    weight. Other problems of the batch are unaffected.
-
-    **Exact:** as `solve_transport`. Without weights all masses are integers, and clouds of equal
-    size without masks are an assignment, solved by
-    [`solve_assignment`][jaxmatch.solve_assignment].
+    weight.
 
     **Gradient:** with respect to both clouds and to whatever `metric` closes over, that of the
-    costs at a fixed plan; with respect to weights, the duals (envelope theorem). 0 for pairs at the
-    same place under `"euclidean"`. If several plans or duals are optimal, this is one of several
-    (super)gradients. Second derivatives are those at a fixed plan; across points
-    and weights they are an error.
+    costs at a fixed plan; with respect to weights, the duals. 0 for pairs at the same place under
+    `"euclidean"`. Second derivatives are those at a fixed plan; across points and weights they are
+    an error.
 
-    **Time and memory:** with weights, masks or clouds of two sizes as
-    [`solve_transport_points`][jaxmatch.solve_transport_points], which on the CPU stores no costs.
-    n·m costs with a function as `metric`, for an assignment, and where recomputing them would take
-    longer: above 16 MB of costs in more than 4 dimensions. O(n + m) for the gradient.
-
-    **Raises:** `ValueError` for shapes that do not fit, clouds of no points, unknown metrics and
-    methods.
+    **Raises:** `ValueError` for shapes that do not fit, clouds of no points, and unknown names.
 
     **Source:** Rubner, Tomasi and Guibas, *The earth mover's distance as a metric for image
-    retrieval*, IJCV 40 (2000). Fan, Su and Guibas, *A point set generation network for 3D object
-    reconstruction from a single image*, CVPR 2017.
+    retrieval*, IJCV 40 (2000).
     """
     if not callable(metric):
         check_name("metric", metric, _METRICS)

@@ -25,10 +25,9 @@ def wasserstein_1d(
     *,
     p: float = 1,
 ) -> Float[Array, "..."]:
-    r"""The Wasserstein distance $W_p^p$ of samples on a line, by sorting.
+    """The Wasserstein distance `W_p^p` of samples on a line, by sorting.
 
-    $$\int_0^1 |F_x^{-1}(q) - F_y^{-1}(q)|^p \, dq$$
-
+    The integral of `|Q_x(t) − Q_y(t)|^p` over t from 0 to 1, where Q are the quantile functions.
     For p = 1 this is `scipy.stats.wasserstein_distance`. For p > 1 it is the p-th power, as in
     `ot.wasserstein_1d`: take the p-th root for a metric.
 
@@ -90,9 +89,9 @@ def histogram_distance(
     *,
     p: float = 1,
 ) -> Float[Array, "..."]:
-    r"""The Wasserstein distance $W_p^p$ of two histograms on the same bins of a line.
+    """The Wasserstein distance `W_p^p` of two histograms on the same bins of a line.
 
-    For p = 1 the area between the cumulative histograms, $\sum_k |A_k - B_k| (t_{k+1} - t_k)$.
+    For p = 1 the area between the cumulative histograms, `Σ |A_k − B_k| (t_{k+1} − t_k)`.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> a, b = jnp.array([1.0, 0.0, 0.0, 1.0]), jnp.array([0.0, 2.0, 0.0, 0.0])

@@ -1,4 +1,4 @@
-"""Docstrings of everything public: one vocabulary of headings, in one order."""
+"""Docstrings of everything public: short, with one vocabulary of headings in one order."""
 
 import inspect
 import re
@@ -47,3 +47,17 @@ def test_headings(name):
     assert [x for x in bold if x.removesuffix(":") not in HEADINGS or x[-1] != ":"] == []
     places = [HEADINGS.index(x.removesuffix(":")) for x in bold]
     assert places == sorted(set(places)), f"in the order of {HEADINGS}, got {bold}"
+
+
+MOST_LINES = 45  # what all solvers share is in docs/guarantees.md, methods in docs/methods
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_length(name):
+    lines = inspect.cleandoc(DOCSTRINGS[name] or "").splitlines()
+    assert len(lines) <= MOST_LINES, "move details to docs/methods or docs/guarantees.md"
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_no_formula_needs_a_renderer(name):
+    assert "$" not in (DOCSTRINGS[name] or "")

@@ -1,11 +1,16 @@
-"""Prints the GPU generations that a CUDA library has code for, such as 90, one a line."""
+"""The GPU generations that a CUDA library has machine code for.
+
+`python jaxmatch/_ffi/gpu_generations.py LIBRARY` prints them, such as 90, one a line.
+"""
 
 import struct
 import sys
+from pathlib import Path
 
 
-def generations(data: bytes) -> set[int]:
+def gpu_generations(library: Path) -> list[int]:
     """Of the entries of all fat binaries in a file, which nvcc may have compressed."""
+    data = library.read_bytes()
     found, magic = set(), struct.pack("<IH", 0xBA55ED50, 1)
     start = data.find(magic)
     while start >= 0:
@@ -17,8 +22,8 @@ def generations(data: bytes) -> set[int]:
                 found.add(struct.unpack_from("<I", data, at + 28)[0])
             at += entry_header + entry_size
         start = data.find(magic, end)
-    return found
+    return sorted(found)
 
 
-with open(sys.argv[1], "rb") as file:
-    print(*sorted(generations(file.read())), sep="\n")
+if __name__ == "__main__":
+    print(*gpu_generations(Path(sys.argv[1])), sep="\n")
