@@ -1,0 +1,45 @@
+"""Shares of the slow tests: together all of them, each about as long as the others."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+
+import pytest
+import shares
+from conftest import ROOT
+
+
+COUNT = 12
+
+
+def test_shares_are_even():
+    seconds = shares.read_seconds()
+    place = shares.shares(seconds, COUNT)
+    assert place.keys() == seconds.keys() and {*place.values()} == {*range(1, COUNT + 1)}
+    total = collections.Counter()
+    for name, share in place.items():
+        total[share] += seconds[name]
+    mean = sum(seconds.values()) / COUNT
+    assert max(total.values()) <= max(1.1 * mean, *seconds.values())
+
+
+def test_every_slow_test_exists():
+    for name in shares.read_seconds():
+        path, _, function = name.partition("::")
+        source = (ROOT / path).read_text()
+        assert function.startswith("jaxmatch.") or f"def {function.split('::')[-1]}(" in source, name
+
+
+def test_choice():
+    assert shares.parse("1") == (1, 1)
+    assert shares.parse("3/8") == (3, 8)
+    today = datetime.date.today().toordinal()
+    assert shares.parse("8") in {((today + day) % 8 + 1, 8) for day in (0, 1)}
+    for words in ("0/8", "9/8"):
+        with pytest.raises(pytest.UsageError, match="1 <= K <= N"):
+            shares.parse(words)
+
+
+def test_functions_of_parametrised_tests():
+    assert shares.function_of("tests/a.py::test_b[c-d::e]") == "tests/a.py::test_b"
