@@ -24,8 +24,8 @@ PLATFORM = "manylinux_2_28"
 # A wheel of more bytes is an error.
 LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 30_000_000}
 
-# GPU generations as CMake names them; the last is also there as PTX, for those to come. nvcc 12.4
-# does not know Blackwell: packaging/fatbinary adds 100 and 120.
+# GPU generations as CMake names them; the last is also there as PTX, from which drivers compile for
+# those to come. For CUDA 12 Blackwell is one of these: nvcc 12.4 does not know it.
 ARCHITECTURES = {"cuda12": "80-real;90", "cuda13": "80-real;90-real;100-real;120"}
 
 
@@ -59,6 +59,8 @@ def build_wheel(what: str, out: Path, nvcc: str | None) -> None:
         source = write_cuda_package(major)
         environment.setdefault("CUDAARCHS", ARCHITECTURES[what])
         defines |= {"CMAKE_CUDA_COMPILER": nvcc, "CMAKE_CUDA_HOST_COMPILER": compiler}
+        if major == "12":  # nvcc 12.4 does not know this option of a newer fatbinary
+            defines["CMAKE_CUDA_FLAGS"] = "-Xfatbin=--compress-mode=size"
     else:
         defines["JAXMATCH_CUDA"] = "OFF"
     if machine != "x86_64":
