@@ -1,5 +1,7 @@
 """Assembles a CUDA toolkit from packages, so that every build of a wheel has the same compiler."""
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -51,6 +53,14 @@ def assemble(major: int, folder: Path) -> Path:
         shutil.rmtree(toolkit / "parts")
         (toolkit / "complete").touch()
     return toolkit / "bin" / "nvcc"
+
+
+def library_options(nvcc: str) -> str:
+    """The options `-L…` with which a compiler links what it has compiled."""
+    command = [nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null", "-o", "/dev/null"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    (line,) = re.findall(r"^#\$ LIBRARIES=(.*)$", told, re.MULTILINE)
+    return " ".join(shlex.split(line))
 
 
 def _assemble_13(toolkit: Path) -> None:
