@@ -3,6 +3,10 @@ within the proved gap, and statuses are as documented. `make scaled` takes all p
 and prints a table."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -16,6 +20,7 @@ from scaled.subjects import SUBJECTS
 from scaled.sweep import Judge, Row, sweep
 
 
+TESTS = Path(__file__).parents[1]
 STEP = 8
 NATIVE = [name for name, solver in SOLVERS.items() if not solver.compiled]
 # A program each. All dtypes of all metrics are left to `make scaled`.
@@ -112,3 +117,16 @@ def test_a_gap_that_is_too_small_is_found():
     row = Row("k best", "float64")
     Judge(subject).add(row, solver, batch, res.replace(gap=res.gap * row.ratio))
     assert row.wrong and row.ratio > 1
+
+
+def command(*words):
+    """`python -m scaled`, with no folder of the tests on the path but the current one."""
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    words = [sys.executable, "-m", "scaled", *words]
+    return subprocess.run(words, cwd=TESTS, env=env, capture_output=True, text=True)
+
+
+def test_the_command_runs():
+    found = command("--solver", "assignment", "--dtype", "float32", "--step", "64")
+    assert found.returncode == 0, found.stderr
+    assert "assignment " in found.stdout and "0 wrong" in found.stdout
