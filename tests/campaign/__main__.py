@@ -1,11 +1,13 @@
-"""`python -m campaign --problems 100000`, in `tests`; or one batch, as an anomaly's line says."""
+"""`python -m campaign --problems 100000`, in `tests`; or one batch, as an anomaly's line says.
+
+`--size` or `--problem` stand for one batch, which `--solver`, `--family`, `--dtype` and `--seed`
+name. Else `--solver`, `--family` and `--dtype` are a choice of what is drawn.
+"""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import faulthandler
-import fnmatch
 import math
 import os
 import subprocess
@@ -24,8 +26,11 @@ _DEVICES = "--xla_force_host_platform_device_count"
 if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}=4".strip()
 
-from campaign.families import FAMILIES  # noqa: E402
-from campaign.run import Kind, Tally, attempt, kinds  # noqa: E402
+from command_line import at_least, matching_names, seed_of_the_day  # noqa: E402
+
+from campaign.families import FAMILIES, FLOATS, INTEGERS  # noqa: E402
+from campaign.plan import Choice, Kind, choose, kinds  # noqa: E402
+from campaign.run import Tally, attempt  # noqa: E402
 from campaign.solvers import SOLVERS  # noqa: E402
 
 
@@ -59,7 +64,7 @@ def _progress(total: int) -> Callable[[int, str], None]:
 def campaign(
     problems: int,
     seed: int,
-    names: list[str],
+    choice: Choice,
     at: Path | None = None,
     most: int = 1000,
     minutes: float = math.inf,
@@ -67,7 +72,7 @@ def campaign(
     """Solves so many problems, or for so long; a line for each anomaly, of each batch a few."""
     tally, done, show = Tally(), 0, _progress(problems)
     end = time.monotonic() + 60 * minutes
-    for kind in kinds(seed, names, most):
+    for kind in kinds(seed, choice, most):
         if done >= problems or time.monotonic() > end:
             return tally
         show(done, kind.line())
@@ -104,7 +109,10 @@ def again(kind: Kind, problem: int | None) -> int:
     for k, reason in sorted(wrong.items()):
         if problem in (None, k):
             print(f"problem {k}: {reason}")
-    if problem is not None and problem < batch.count:
+    if problem is not None and problem >= batch.count:
+        print(f"problem {problem} is not of this batch, which has {batch.count}")
+        return 2
+    if problem is not None:
         np.set_printoptions(precision=17)
         print(batch.options, "x64" if batch.wide else "")
         for name, x in (batch.arrays | batch.known).items():
@@ -114,31 +122,51 @@ def again(kind: Kind, problem: int | None) -> int:
     return int(bool(wrong))
 
 
-def main() -> int:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
-    parser.add_argument("--problems", type=int, default=100_000)
+    parser.add_argument("--problems", type=at_least(0), default=100_000)
     parser.add_argument("--minutes", type=float, default=math.inf, help="at most")
-    parser.add_argument("--seed", type=int, help="today's date, if left out")
+    parser.add_argument("--seed", type=at_least(0), help="today's date, if left out")
     parser.add_argument("--solver", default="*", help=f"one, or a pattern: {', '.join(SOLVERS)}")
     parser.add_argument("--family", choices=FAMILIES)
-    parser.add_argument("--dtype")
-    parser.add_argument("--size", type=int)
-    parser.add_argument("--problem", type=int)
+    parser.add_argument("--dtype", default="*", help="one, or a pattern such as 'int*'")
+    parser.add_argument("--size", type=at_least(1), help="problems of the one batch")
+    parser.add_argument("--problem", type=at_least(0), help="show this one of the batch")
     parser.add_argument("--at", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+def one_batch(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Kind | None:
+    """The batch that a line names, if it does."""
+    if given.size is None and given.problem is None:
+        return None
+    known = given.solver in SOLVERS and given.dtype in (*FLOATS, *INTEGERS)
+    if not known or None in (given.family, given.seed):
+        parser.error("--size and --problem stand for one batch: they need --solver, --family, "
+                     "--dtype and --seed, each one name or number")  # fmt: skip
+    return Kind(given.solver, given.family, given.dtype, given.seed,
+                given.size or SOLVERS[given.solver].size)  # fmt: skip
+
+
+def main() -> int:
+    parser = arguments()
     given = parser.parse_args()
+    kind = one_batch(parser, given)
+    names = matching_names(parser, "--solver", given.solver, SOLVERS)
+    choice = choose(names, given.family, given.dtype)
+    if not choice:
+        parser.error(f"no problems of --family {given.family or 'any'} and --dtype {given.dtype} "
+                     f"for {', '.join(names)}")  # fmt: skip
     faulthandler.enable()
     warnings.filterwarnings("ignore", category=RuntimeWarning)
-    if given.family is not None:
-        size = given.size or SOLVERS[given.solver].size
-        kind = Kind(given.solver, given.family, given.dtype, given.seed, size)
+    if kind is not None:
         return again(kind, given.problem)
-    seed = int(f"{datetime.date.today():%Y%m%d}") if given.seed is None else given.seed
+    seed = seed_of_the_day() if given.seed is None else given.seed
     if given.at is None:
         return supervised([*sys.argv[1:], "--seed", str(seed)])
-    names = [name for name in SOLVERS if fnmatch.fnmatch(name, given.solver)]
-    print(f"seed {seed}, {given.problems} problems, {len(names)} solvers", flush=True)
+    print(f"seed {seed}, {given.problems} problems, {len(choice)} solvers", flush=True)
     start = time.monotonic()
-    tally = campaign(given.problems, seed, names, given.at, minutes=given.minutes)
+    tally = campaign(given.problems, seed, choice, given.at, minutes=given.minutes)
     print(tally.table())
     minutes = (time.monotonic() - start) / 60
     print(f"{sum(tally.problems.values()) / minutes:.0f} problems a minute", flush=True)

@@ -1,11 +1,9 @@
-"""The campaign itself: draws batches, solves each in several ways, judges, and counts."""
+"""Solves a batch in several ways, judges the results, and counts."""
 
 from __future__ import annotations
 
 import collections
-import dataclasses
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,32 +13,14 @@ from campaign import graphs, learning, problems
 from campaign.elsewhere import by_portable_instructions
 from campaign.exactly import flat
 from campaign.families import FAMILIES
+from campaign.plan import Kind
 from campaign.problems import Batch, Draw
 from campaign.solvers import SOLVERS, Solver
 from jaxmatch import Status
 
 
-_SHARE_OF_PROGRAMS = 0.2
 _ONE_IN_PORTABLE = 8  # batches that another process solves as well
 _GENERATORS = problems.GENERATORS | graphs.GENERATORS | {"neighbours": learning.neighbours}
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """What a batch is made from; all of its numbers follow."""
-
-    solver: str
-    family: str
-    dtype: str
-    seed: int
-    size: int
-
-    def line(self, problem: int | None = None) -> str:
-        """The command that solves it again."""
-        words = ["python", "-m", "campaign", "--solver", self.solver, "--family", self.family]
-        words += ["--dtype", self.dtype, "--seed", str(self.seed), "--size", str(self.size)]
-        words += [] if problem is None else ["--problem", str(problem)]
-        return shlex.join(words)
 
 
 def drawn(kind: Kind, solver: Solver) -> Batch:
@@ -99,30 +79,6 @@ def _different(one: Any, other: Any) -> list[int]:
             differ = np.not_equal(*bits)
             found |= {*np.flatnonzero(differ.any(1)).tolist()}
     return sorted(found)
-
-
-def kinds(seed: int, names: list[str], most: int = 1000) -> Iterator[Kind]:
-    """Without end: every solver in turn, with families and dtypes at random.
-
-    Programs take seconds to compile, so their turns are fewer.
-    """
-    rng = np.random.default_rng(seed)
-    while True:
-        for name in rng.permutation(names).tolist():
-            solver = SOLVERS[name]
-            if solver.compiled and rng.random() > _SHARE_OF_PROGRAMS:
-                continue
-            family, dtype = _fitting(rng, solver)
-            yield Kind(name, family, dtype, int(rng.integers(2**31)),
-                       min(solver.size, most))  # fmt: skip
-
-
-def _fitting(rng: np.random.Generator, solver: Solver) -> tuple[str, str]:
-    while True:
-        name = str(rng.choice([*FAMILIES]))
-        dtypes = [x for x in FAMILIES[name].dtypes if x in solver.dtypes]
-        if dtypes and FAMILIES[name].form in solver.forms:
-            return name, str(rng.choice(dtypes))
 
 
 class Tally:

@@ -14,6 +14,7 @@ import pytest
 from helpers import assert_same_bits, to_numpy, x64
 
 import jaxmatch as jm
+from scaled.__main__ import main
 from scaled.problems import bases, scale
 from scaled.solvers import SOLVERS
 from scaled.subjects import SUBJECTS
@@ -130,3 +131,19 @@ def test_the_command_runs():
     found = command("--solver", "assignment", "--dtype", "float32", "--step", "64")
     assert found.returncode == 0, found.stderr
     assert "assignment " in found.stdout and "0 wrong" in found.stdout
+
+
+WRONG = {
+    "--solver nosuch": "--solver must match one of assignment",
+    "--solver assignment --dtype nosuch": "no --dtype of these solvers matches 'nosuch'",
+    "--step 0": "must be a whole number of at least 1, got '0'",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_arguments(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["scaled", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert WRONG[words] in capsys.readouterr().err
