@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import fnmatch
 import shlex
@@ -14,6 +15,22 @@ from campaign.solvers import SOLVERS
 
 
 _SHARE_OF_PROGRAMS = 0.2
+# Of a hundred problems, by subject.
+SHARES = {
+    "dense": 24,
+    "ungated": 16,
+    "capacities": 12,
+    "scipy": 2,
+    "sparse": 20,
+    "transport": 6,
+    "flow": 5,
+    "grid": 3,
+    "matching": 4,
+    "points": 2,
+    "near points": 1,
+    "points of masses": 2,
+    "neighbours": 3,
+}
 # Solvers with the families of their problems, and the dtypes of each.
 Choice = dict[str, dict[str, list[str]]]
 
@@ -41,7 +58,7 @@ def choose(names: Iterable[str], family: str | None = None, dtype: str = "*") ->
     found: Choice = {}
     for name in names:
         solver = SOLVERS[name]
-        for word in FAMILIES if family is None else [family]:
+        for word in solver.families or FAMILIES if family is None else [family]:
             dtypes = [x for x in FAMILIES[word].dtypes if x in solver.dtypes]
             dtypes = fnmatch.filter(dtypes, dtype)
             if dtypes and FAMILIES[word].form in solver.forms:
@@ -50,19 +67,35 @@ def choose(names: Iterable[str], family: str | None = None, dtype: str = "*") ->
 
 
 def kinds(seed: int, choice: Choice, most: int = 1000) -> Iterator[Kind]:
-    """Without end: every solver in turn, with families and dtypes at random.
+    """Without end: each solver that needs no program once, then each subject for its share.
 
-    Programs take seconds to compile, so their turns are fewer.
+    The solvers of a subject take turns. Programs take seconds to compile, so their turns are fewer.
     """
     if not choice:
         raise ValueError("choice must hold at least one solver, got none")
     rng = np.random.default_rng(seed)
+    drawn: collections.Counter[str] = collections.Counter()
+
+    def kind(name: str) -> Kind:
+        family = str(rng.choice([*choice[name]]))
+        dtype = str(rng.choice(choice[name][family]))
+        size = min(SOLVERS[name].size, most)
+        drawn[SOLVERS[name].subject] += size
+        return Kind(name, family, dtype, int(rng.integers(2**31)), size)
+
+    for name in rng.permutation([x for x in choice if not SOLVERS[x].compiled]).tolist():
+        yield kind(name)
+    of_subject: dict[str, list[str]] = {}
+    for name in choice:
+        of_subject.setdefault(SOLVERS[name].subject, []).append(name)
+    turns = {subject: _turns(rng, names) for subject, names in of_subject.items()}
     while True:
-        for name in rng.permutation([*choice]).tolist():
-            solver = SOLVERS[name]
-            if solver.compiled and rng.random() > _SHARE_OF_PROGRAMS:
-                continue
-            family = str(rng.choice([*choice[name]]))
-            dtype = str(rng.choice(choice[name][family]))
-            size = min(solver.size, most)
-            yield Kind(name, family, dtype, int(rng.integers(2**31)), size)
+        behind = min(turns, key=lambda subject: drawn[subject] / SHARES[subject])
+        yield kind(next(turns[behind]))
+
+
+def _turns(rng: np.random.Generator, names: list[str]) -> Iterator[str]:
+    while True:
+        for name in rng.permutation(names).tolist():
+            if not SOLVERS[name].compiled or rng.random() < _SHARE_OF_PROGRAMS:
+                yield name

@@ -13,7 +13,7 @@ from campaign import graphs, learning, problems
 from campaign.elsewhere import by_portable_instructions
 from campaign.exactly import flat
 from campaign.families import FAMILIES
-from campaign.plan import Kind
+from campaign.plan import SHARES, Kind
 from campaign.problems import Batch, Draw
 from campaign.solvers import SOLVERS, Solver
 from jaxmatch import Status
@@ -110,5 +110,11 @@ class Tally:
             words = ", ".join(f"{Status(code)} {count}" for code, count in counts)
             lines.append(f"{key[0]:24} {key[1]:12} {self.problems[key]:9} "
                          f"{self.anomalies[key]:9}  {words}")  # fmt: skip
+        lines += ["", f"{'subject':24} {'':12} {'problems':>9} {'anomalies':>9}"]
+        for subject in SHARES:
+            keys = [key for key in self.problems if SOLVERS[key[0]].subject == subject]
+            if keys:
+                counts = [sum(x[key] for key in keys) for x in (self.problems, self.anomalies)]
+                lines.append(f"{subject:37} {counts[0]:9} {counts[1]:9}")
         total, wrong = sum(self.problems.values()), sum(self.anomalies.values())
         return "\n".join([*lines, f"{total} problems, {wrong} anomalies"])

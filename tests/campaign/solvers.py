@@ -35,6 +35,7 @@ class Solver:
     compiled: bool = False  # a program for each shape and dtype, which takes seconds
     twin: bool = False
     forms: tuple[str, ...] = ("usual", "empty")
+    families: tuple[str, ...] = ()  # that differ for it, if not all
     # The same on several devices; None of what it returns says that this batch can't be divided.
     elsewhere: Callable[[Batch], Any] | None = None
     portable: bool = False  # the same bits by all vector instructions of the CPU
@@ -227,6 +228,7 @@ def _table() -> dict[str, Solver]:
         narrow = tuple(x for x in ALL if x != "int64")
         table[f"assignment/{method}"] = Solver("ungated", solve, dense, narrow, 200, **sides)
     graphs: dict[str, Any] = {"forms": ("usual", "empty", "malformed")}
+    no_numbers = graphs | {"families": ("small", "empty", "malformed"), "size": 300}
     table |= {
         "capacities": Solver("capacities", _call(jm.solve_assignment), dense, size=300, **sides),
         "sparse": Solver("sparse", _call(sparse_assignment), dense, **graphs),
@@ -244,7 +246,7 @@ def _table() -> dict[str, Solver]:
                    "p_pfp", "p_hk"):  # fmt: skip
         solve = _call(bipartite_matching, method=method)
         table[f"matching/{method}"] = Solver(
-            "matching", solve, judges.matching, ("int32",), **graphs
+            "matching", solve, judges.matching, ("int32",), **no_numbers
         )
     # Programs: fewer shapes and dtypes.
     seldom: dict[str, Any] = {"compiled": True, "dtypes": WIDER}
@@ -271,7 +273,7 @@ def _table() -> dict[str, Solver]:
             "transport", _checked(_call(jm.solve_transport), jm.check_transport),
             judges.transport, size=100, **seldom),
         "matching/flow": Solver("matching", _call(bipartite_matching, True, method="flow"),
-                                judges.matching, ("int32",), compiled=True, **graphs),
+                                judges.matching, ("int32",), compiled=True, **no_numbers),
         "sparse traced": Solver("sparse", _call(sparse_assignment, True), dense,
                                 forms=graphs["forms"], **seldom),
         "matching traced": Solver("matching", _call(bipartite_matching, True), judges.matching,
@@ -298,7 +300,7 @@ def _table() -> dict[str, Solver]:
         "grid cut/xla": Solver("grid", _call(jm.grid_cut, True, method="xla"), judges.cut,
                                ("int64",), 100, compiled=True),
         "matching/xla": Solver("matching", _call(bipartite_matching, True, method="xla"),
-                               judges.matching, ("int32",), compiled=True, **graphs),
+                               judges.matching, ("int32",), compiled=True, **no_numbers),
     }  # fmt: skip
     for name, solver in table.items():
         portable = not solver.compiled

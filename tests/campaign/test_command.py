@@ -1,5 +1,6 @@
 """The command of the campaign: a line repeats its batch, wrong arguments are errors."""
 
+import collections
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from campaign.__main__ import main
-from campaign.plan import choose, kinds
+from campaign.plan import SHARES, choose, kinds
 from campaign.solvers import SOLVERS
 
 
@@ -73,3 +74,26 @@ def test_nothing_to_draw():
 def test_kinds_follow_from_the_seed():
     choice = choose([*SOLVERS])
     assert drawn(choice) == drawn(choice)
+
+
+def test_subjects_have_their_shares():
+    counts, solvers = collections.Counter(), collections.Counter()
+    for kind in drawn(choose([*SOLVERS]), 2000):
+        counts[SOLVERS[kind.solver].subject] += kind.size
+        solvers[kind.solver] += 1
+    assert counts.keys() == SHARES.keys() and sum(SHARES.values()) == 100
+    for subject, count in counts.items():
+        assert abs(count / counts.total() - SHARES[subject] / 100) < 0.01
+    assert solvers.keys() == SOLVERS.keys()
+
+
+def test_native_solvers_come_first():
+    native = [name for name, solver in SOLVERS.items() if not solver.compiled]
+    found = drawn(choose([*SOLVERS]), len(native))
+    assert sorted(kind.solver for kind in found) == sorted(native)
+
+
+def test_matchings_have_no_families_of_numbers():
+    choice = choose(["matching/auto"])
+    assert [*choice["matching/auto"]] == ["small", "empty", "malformed"]
+    assert choose(["matching/auto"], "greatest")  # a line of an older campaign
