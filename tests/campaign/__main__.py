@@ -10,12 +10,9 @@ import argparse
 import faulthandler
 import math
 import os
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,78 +26,10 @@ if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
 from command_line import at_least, matching_names, seed_of_the_day  # noqa: E402
 
 from campaign.families import FAMILIES, FLOATS, INTEGERS  # noqa: E402
-from campaign.plan import Choice, Kind, choose, kinds  # noqa: E402
-from campaign.run import Tally, attempt  # noqa: E402
+from campaign.plan import Kind, choose  # noqa: E402
+from campaign.run import attempt  # noqa: E402
 from campaign.solvers import SOLVERS  # noqa: E402
-
-
-# A batch takes seconds at most; a program of XLA's a minute.
-_HANGS = 300
-_LINES = 5
-
-
-def _progress(total: int) -> Callable[[int, str], None]:
-    """A function of the problems done, which shows them."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        last = [time.monotonic()]
-
-        def show(done: int, name: str) -> None:
-            if time.monotonic() - last[0] >= 1:
-                last[0] = time.monotonic()
-                print(f"{done} of {total} problems, {name}", file=sys.stderr)
-
-        return show
-    bar = tqdm(total=total, unit="problem", mininterval=1)
-
-    def show(done: int, name: str) -> None:
-        bar.set_postfix_str(name, refresh=False)
-        bar.update(done - bar.n)
-
-    return show
-
-
-def campaign(
-    problems: int,
-    seed: int,
-    choice: Choice,
-    at: Path | None = None,
-    most: int = 1000,
-    minutes: float = math.inf,
-) -> Tally:
-    """Solves so many problems, or for so long; a line for each anomaly, of each batch a few."""
-    tally, done, show = Tally(), 0, _progress(problems)
-    end = time.monotonic() + 60 * minutes
-    for kind in kinds(seed, choice, most):
-        if done >= problems or time.monotonic() > end:
-            return tally
-        show(done, kind.line())
-        if at is not None:  # for who finds that the process has died
-            at.write_text(kind.line())
-            faulthandler.dump_traceback_later(_HANGS, exit=True)
-        batch, res, wrong = attempt(kind)
-        faulthandler.cancel_dump_traceback_later()
-        lines = tally.add(kind, batch, res, wrong)
-        done += max(batch.count, 1)
-        for line in lines[:_LINES]:
-            print(line, flush=True)
-        if len(lines) > _LINES:
-            print(f"# and {len(lines) - _LINES} more of this batch", flush=True)
-    return tally
-
-
-def supervised(words: list[str]) -> int:
-    """The campaign in a process of its own: where it dies or hangs, the batch is an anomaly."""
-    with tempfile.TemporaryDirectory() as folder:
-        at = Path(folder) / "at"
-        at.write_text("before the first batch")
-        command = [sys.executable, "-m", "campaign", *words, "--at", str(at)]
-        code = subprocess.run(command, cwd=Path(__file__).parents[1], check=False).returncode
-        if at.read_text():
-            print(f"{at.read_text()}  # ended the process, status {code}")
-            return 1
-        return code
+from campaign.workers import supervised, work  # noqa: E402
 
 
 def again(kind: Kind, problem: int | None) -> int:
@@ -132,7 +61,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", default="*", help="one, or a pattern such as 'int*'")
     parser.add_argument("--size", type=at_least(1), help="problems of the one batch")
     parser.add_argument("--problem", type=at_least(0), help="show this one of the batch")
-    parser.add_argument("--at", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=at_least(1), default=1, help="processes that share it")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # of a worker
+    parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     return parser
 
 
@@ -162,16 +93,18 @@ def main() -> int:
     if kind is not None:
         return again(kind, given.problem)
     seed = seed_of_the_day() if given.seed is None else given.seed
-    if given.at is None:
-        return supervised([*sys.argv[1:], "--seed", str(seed)])
+    if given.folder is not None:
+        work(given.folder, given.part, given.problems, seed, choice, given.minutes)
+        return 0
     print(f"seed {seed}, {given.problems} problems, {len(choice)} solvers", flush=True)
     start = time.monotonic()
-    tally = campaign(given.problems, seed, choice, given.at, minutes=given.minutes)
+    tally = supervised([*sys.argv[1:], "--seed", str(seed)], given.workers, given.problems)
     print(tally.table())
     minutes = (time.monotonic() - start) / 60
-    print(f"{sum(tally.problems.values()) / minutes:.0f} problems a minute", flush=True)
-    given.at.write_text("")
-    return int(any(tally.anomalies.values()))
+    print(
+        f"seed {seed}, {sum(tally.problems.values()) / minutes:.0f} problems a minute", flush=True
+    )
+    return int(bool(tally.lines))
 
 
 if __name__ == "__main__":

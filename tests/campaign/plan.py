@@ -66,7 +66,7 @@ def choose(names: Iterable[str], family: str | None = None, dtype: str = "*") ->
     return found
 
 
-def kinds(seed: int, choice: Choice, most: int = 1000) -> Iterator[Kind]:
+def kinds(seed: int | list[int], choice: Choice, most: int = 1000) -> Iterator[Kind]:
     """Without end: each solver that needs no program once, then each subject for its share.
 
     The solvers of a subject take turns. Programs take seconds to compile, so their turns are fewer.

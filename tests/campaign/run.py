@@ -103,6 +103,14 @@ class Tally:
         self.lines += lines
         return lines
 
+    def merge(self, other: Tally) -> None:
+        """Adds the counts of another part of the campaign."""
+        self.problems.update(other.problems)
+        self.anomalies.update(other.anomalies)
+        for key, statuses in other.statuses.items():
+            self.statuses[key].update(statuses)
+        self.lines += other.lines
+
     def table(self) -> str:
         lines = [f"{'solver':24} {'family':12} {'problems':>9} {'anomalies':>9}  statuses"]
         for key in sorted(self.problems):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from campaign import run
-from campaign.__main__ import campaign
 from campaign.elsewhere import by_portable_instructions
 from campaign.plan import Kind, choose
 from campaign.run import attempt
 from campaign.solvers import SOLVERS
+from campaign.workers import campaign
 
 
 QUICK = [name for name, solver in SOLVERS.items() if not solver.compiled]

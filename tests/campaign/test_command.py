@@ -10,16 +10,39 @@ import pytest
 from campaign.__main__ import main
 from campaign.plan import SHARES, choose, kinds
 from campaign.solvers import SOLVERS
+from campaign.workers import supervised
+
+
+def command(*words):
+    run = [sys.executable, "-m", "campaign", *words]
+    return subprocess.run(run, cwd=Path(__file__).parents[1], capture_output=True, text=True)
 
 
 def test_the_line_runs():
     words = (
         "--solver assignment --family small --dtype int32 --seed 1 --size 20 --problem 3".split()
     )
-    command = [sys.executable, "-m", "campaign", *words]
-    found = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    found = command(*words)
     assert found.returncode == 0, found.stderr
     assert "cost = " in found.stdout and "result.status = 0" in found.stdout
+
+
+def test_workers_share_the_problems():
+    found = command("--solver", "sparse", "--family", "small", "--dtype", "int32",
+                    "--problems", "4001", "--workers", "2", "--seed", "9")  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    lines = found.stdout.splitlines()
+    assert lines[0] == "seed 9, 4001 problems, 1 solvers"
+    done, wrong = (int(x.split()[0]) for x in lines[-2].split(", "))
+    assert 4001 <= done < 6001 and wrong == 0
+    assert lines[-1].startswith("seed 9, ")
+
+
+def test_a_worker_that_dies_is_an_anomaly(capfd):
+    """As one whose arguments are wrong, before its first batch."""
+    tally = supervised(["--solver", "nosuch"], 1, 100)
+    assert tally.lines == ["# worker 0, before its first batch  # ended the process, status 2"]
+    assert tally.lines[0] in capfd.readouterr().out
 
 
 ONE = "--solver assignment --family small --dtype int32 --seed 1"
@@ -29,6 +52,7 @@ WRONG = {
     "--family digits --solver matching/auto --dtype float32": "no problems of --family digits",
     "--family nosuch": "invalid choice: 'nosuch'",
     "--problems many": "must be a whole number of at least 0, got 'many'",
+    "--workers 0": "must be a whole number of at least 1, got '0'",
     "--seed -1": "must be a whole number of at least 0, got '-1'",
     "--problem 3": "they need --solver, --family, --dtype and --seed",
     f"--size 20 {ONE} --dtype int*": "they need --solver",
