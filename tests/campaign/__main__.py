@@ -15,10 +15,11 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 
 
-# Before JAX starts: batches are also divided over four CPU devices.
+# Before JAX starts its backends: batches are also divided over four CPU devices.
 _DEVICES = "--xla_force_host_platform_device_count"
 if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}=4".strip()
@@ -46,8 +47,8 @@ def again(kind: Kind, problem: int | None) -> int:
         print(batch.options, "x64" if batch.wide else "")
         for name, x in (batch.arrays | batch.known).items():
             print(f"{name} = {x[problem].tolist()}")
-        for name, x in vars(res).items() if res is not None else ():
-            print(f"result.{name} = {x[problem].tolist()}")
+        for path, x in jax.tree_util.tree_leaves_with_path(res):
+            print(f"result{jax.tree_util.keystr(path)} = {x[problem].tolist()}")
     return int(bool(wrong))
 
 

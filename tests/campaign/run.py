@@ -10,12 +10,13 @@ import jax
 import numpy as np
 
 from campaign import graphs, learning, problems
+from campaign.calls import Solver
 from campaign.elsewhere import by_portable_instructions
 from campaign.exactly import flat
 from campaign.families import FAMILIES
 from campaign.plan import SHARES, Kind
 from campaign.problems import Batch, Draw
-from campaign.solvers import SOLVERS, Solver
+from campaign.solvers import SOLVERS
 from jaxmatch import Status
 
 

@@ -140,3 +140,17 @@ def test_wrong_values_among_hostile_problems_are_found(name):
     assert attempt(kind)[2] == {}
     wrong = attempt(kind, {name: dataclasses.replace(one, solve=solve)})[2]
     assert 2 in wrong and wrong[2].startswith("value")
+
+
+@pytest.mark.parametrize("name", ["flow", "matching", "grid cut"])
+def test_checks_that_prove_too_much_or_too_little_are_found(name):
+    one = SOLVERS[f"{name} checked"]
+    kind = Kind(f"{name} checked", "small", "int32", 1, 8)
+
+    def solve(batch):
+        found = one.solve(batch)
+        return found._replace(optimal=found.optimal ^ (np.arange(8) == 5))
+
+    assert attempt(kind)[2] == {}
+    wrong = attempt(kind, {kind.solver: dataclasses.replace(one, solve=solve)})[2]
+    assert 5 in wrong and "but the check says" in wrong[5]

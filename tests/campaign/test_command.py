@@ -102,7 +102,7 @@ def test_kinds_follow_from_the_seed():
 
 def test_subjects_have_their_shares():
     counts, solvers = collections.Counter(), collections.Counter()
-    for kind in drawn(choose([*SOLVERS]), 2000):
+    for kind in drawn(choose([*SOLVERS]), 8000):
         counts[SOLVERS[kind.solver].subject] += kind.size
         solvers[kind.solver] += 1
     assert counts.keys() == SHARES.keys() and sum(SHARES.values()) == 100
