@@ -17,12 +17,15 @@ from campaign.solvers import SOLVERS
 _SHARE_OF_PROGRAMS = 0.2
 # Of a hundred problems, by subject.
 SHARES = {
-    "dense": 24,
-    "ungated": 16,
+    "dense": 23,
+    "ungated": 15,
+    "divisible": 0.5,
     "capacities": 12,
-    "scipy": 2,
+    "row capacities": 2,
+    "scipy": 1,
     "sparse": 20,
-    "transport": 6,
+    "stored costs": 1,
+    "transport": 5.5,
     "flow": 5,
     "grid": 3,
     "matching": 4,

@@ -12,7 +12,7 @@ import numpy as np
 from helpers import to_numpy, x64
 
 import jaxmatch as jm
-from campaign import checks, judges, learning, networks
+from campaign import checks, judges, learning, networks, options
 from campaign.calls import (
     ALL,
     WIDER,
@@ -164,6 +164,7 @@ def _table() -> dict[str, Solver]:
         "matching/xla": Solver("matching", call(bipartite_matching, True, method="xla"),
                                judges.matching, ("int32",), compiled=True, **no_numbers),
     }  # fmt: skip
+    table |= options.solvers()
     for name, solver in table.items():
         portable = not solver.compiled
         traced = name in _DIVISIBLE
