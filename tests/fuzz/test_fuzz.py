@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fuzz.__main__ import main
 from fuzz.calls import has_library, run, stored, targets
 from fuzz.mutate import mutated
 
@@ -33,3 +34,12 @@ def test_a_thousand_calls():
     command = [sys.executable, "-m", "fuzz", "--calls", "1000"]
     found = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr[-4000:]
+
+
+@pytest.mark.parametrize("words", ["--target nosuch --calls 5", "--calls -1", "--seed x"])
+def test_wrong_arguments(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fuzz", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert f"argument {words.split()[0]}" in capsys.readouterr().err
