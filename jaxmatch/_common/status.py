@@ -92,6 +92,8 @@ _ADVICE = {
         "answer raise `time_limit`."
     ),
     Status.INTERRUPTED: (
-        "Ctrl-C ended the solve on the CPU; KeyboardInterrupt is raised in the main thread."
+        "Ctrl-C ended the solve on the CPU; KeyboardInterrupt is raised in the main thread. A "
+        "compiled program that another thread runs returns this status: check it before you keep "
+        "its results. Solve again."
     ),
 }

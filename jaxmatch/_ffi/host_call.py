@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from jaxmatch._ffi.libraries import cpu_library
 
 
 _ALIGNMENT = 64  # of results, as in XLA
+_INTERRUPTED = -1  # the code of a call that Ctrl-C has ended
 
 
 class _Plan(NamedTuple):
@@ -53,6 +55,11 @@ def host_call(
     addresses += [first + offset for _, _, offset in plan.results]
     message = ctypes.create_string_buffer(256)
     code = plan.run(plan.handler, plan.words, plan.pack(*addresses), message, len(message))
+    if code == _INTERRUPTED:  # on the main thread, Python has raised KeyboardInterrupt by now
+        raise RuntimeError(
+            f"Ctrl-C ended the call of {target} in the thread {threading.current_thread().name!r}. "
+            "Python raises KeyboardInterrupt in the main thread."
+        )
     if code:
         raise jax.errors.JaxRuntimeError(message.value.decode())
     return [np.ndarray(shape, dtype, memory, offset) for shape, dtype, offset in plan.results]

@@ -14,8 +14,8 @@ from jaxmatch._ffi.libraries import has_cpu_library
 
 PROGRAM = Path(__file__).parent / "programs/interrupted.py"
 
-# Alone it takes a few milliseconds; other tests run at the same time.
-_MOST_MS = 1500
+# From the signal to the end, in milliseconds; the promise is about half of it.
+_MOST_MS = 200
 
 
 @pytest.mark.skipif(not has_cpu_library(), reason="needs the CPU library")
@@ -29,12 +29,14 @@ def test_each_solver():
     )
     print(done.stdout)
     assert done.returncode == 0, done.stderr
-    ends = dict(re.findall(r"^(.*): (.*), \S+ ms$", done.stdout, re.M))
-    times = {name: float(ms) for name, ms in re.findall(r"^(.*): .*, (\S+) ms$", done.stdout, re.M)}
+    lines = re.findall(r"^(.*?): (.*), (\S+) ms$", done.stdout, re.M)
+    ends = {name: how for name, how, _ in lines}
+    times = {name: float(ms) for name, _, ms in lines}
     assert ends.pop("own handler") == ends.pop("afterwards") == "status 0"
+    assert ends.pop("thread").startswith("RuntimeError: Ctrl-C ended")
     del times["own handler"]
-    assert len(ends) >= 15
-    assert {*ends.values()} == {"interrupted"}
+    assert len(ends) >= 40
+    assert {*ends.values()} == {"interrupted"}, ends
     assert max(times.values()) < _MOST_MS, times
 
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/cpu/host_pool.h"
+#include "common/cpu/interrupt.h"
 #include "common/handler.h"
 
 struct XLA_FFI_Error {
@@ -153,7 +154,8 @@ class CallFrame {
 }  // namespace
 }  // namespace jaxmatch
 
-// Returns 0, or an error code of XLA and a message of at most `size` bytes.
+// Returns 0; -1 if Ctrl-C ended the call; or an error code of XLA, with a message of at most `size`
+// bytes.
 extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, const int64_t* plan,
                                                   void* const* data, char* message, int64_t size) {
   const auto fail = [&](const char* what, int code) {
@@ -162,8 +164,10 @@ extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, cons
   };
   try {
     jaxmatch::CallFrame frame(plan, data);
+    bool& interrupted = jaxmatch::InterruptScope::last_interrupted();
+    interrupted = false;
     XLA_FFI_Error* const error = handler(frame.get());
-    if (error == nullptr) return 0;
+    if (error == nullptr) return interrupted ? -1 : 0;
     const int code = fail(error->message.c_str(), int(error->code));
     delete error;
     return code;

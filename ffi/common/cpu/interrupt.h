@@ -36,6 +36,12 @@ class InterruptScope {
   // Throws Interrupted.
   void poll();
 
+  // Whether the last call that this thread made was interrupted.
+  static bool& last_interrupted() {
+    static thread_local bool ended = false;
+    return ended;
+  }
+
   // The scope of this thread, or null.
   static InterruptScope*& current() {
     static thread_local InterruptScope* scope = nullptr;

@@ -57,6 +57,7 @@ inline XLA_FFI_Error* call_interruptible(const char* name, XLA_FFI_Handler* hand
     return handler(call);
   } catch (const Interrupted&) {
     write_interrupted(call);
+    InterruptScope::last_interrupted() = true;
     return nullptr;
   } catch (...) {
     return error_of_thrown(name, call);

@@ -85,7 +85,9 @@ struct Auction {
   // Begins a scale: frees the mass that pays more than epsilon above the least of its row.
   void begin(double* least) {
     for (int32_t i = 0; i < c.rows; ++i) {
-      if (rest[i] < supply[i]) least[i] = least_of_row(c, i);
+      if (rest[i] == supply[i]) continue;
+      poll.after(c.cols);
+      least[i] = least_of_row(c, i);
     }
     for (int32_t j = 0; j < c.cols; ++j) {
       top[j] = kNone;
@@ -93,6 +95,7 @@ struct Auction {
     }
     for (int32_t h = 0; h < made; ++h) {
       Holding& own = pool[h];
+      poll.after(kMissNs);
       if (own.row == kNone) continue;
       if (c.key(own.row, own.col) - c.v[own.col] > least[own.row] + epsilon) {
         give_back(own.row, own.mass);
@@ -157,6 +160,7 @@ struct Auction {
     const double gain = two.second < __builtin_inf() ? two.second - two.first : 0;
     hold(i, j, c.v[j] - gain - epsilon);
     while (held[j] > demand[j]) {
+      poll.after(kMissNs);
       const int32_t h = weakest(j);
       Holding& own = pool[h];
       const int64_t over = held[j] - demand[j], mass = over < own.mass ? over : own.mass;

@@ -17,6 +17,7 @@ struct Basis {
   int64_t* price;                    // u of rows, v of columns, in whole units
   double* shadow;                    // the same as doubles; of columns: c.v
   int32_t* stack;                    // [nodes + 1]
+  Poll poll{};
 
   int32_t root() const { return nodes; }
   bool is_row(int32_t x) const { return x < c.rows; }
@@ -36,6 +37,7 @@ struct Basis {
     int32_t to = kNone;
     int64_t mass = 0;
     while (x != kNone) {
+      poll.after(kMissNs);
       const int32_t from = above[x];
       const int64_t own = flow[x];
       above[x] = to;
@@ -51,7 +53,10 @@ struct Basis {
   // tree, `size` holds the last `mark` of a node, another one for each call.
   void add(int32_t i, int32_t col, int64_t mass, int32_t mark) {
     const int32_t j = c.rows + col;
-    for (int32_t x = i; x != kNone; x = above[x]) size[x] = mark;
+    for (int32_t x = i; x != kNone; x = above[x]) {
+      size[x] = mark;
+      poll.after(kMissNs);
+    }
     int32_t meet = j;
     while (size[meet] != mark && above[meet] != kNone) meet = above[meet];
     if (size[meet] != mark) {
@@ -121,6 +126,7 @@ struct Basis {
     stack[count++] = x;
     while (count > 0) {
       const int32_t y = stack[--count];
+      poll.after(kMissNs);
       f(y);
       for (int32_t z = child[y]; z != kNone; z = next[z]) stack[count++] = z;
     }
@@ -134,13 +140,18 @@ struct Basis {
     }
     above[root()] = kNone;
     for (int32_t x = 0; x < nodes; ++x) {
+      poll.after(kMissNs);
       if (above[x] == kNone) flow[x] = 0;
       link(x, above[x] == kNone ? root() : above[x]);
     }
     int32_t count = 0;
     for_subtree(root(), [&](int32_t x) { order[count++] = x; });
-    for (int32_t k = count - 1; k > 0; --k) size[above[order[k]]] += size[order[k]];
+    for (int32_t k = count - 1; k > 0; --k) {
+      poll.after(kMissNs);
+      size[above[order[k]]] += size[order[k]];
+    }
     for (int32_t k = 1; k < count; ++k) {
+      poll.after(kMissNs);
       const int32_t x = order[k], parent = above[x];
       if (parent != root()) {
         set_price(x, cost_between(x, parent) - price[parent]);

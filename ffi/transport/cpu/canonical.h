@@ -124,11 +124,19 @@ void set_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
   c->cost = gathered;
   c->stride = f.cols;
   c->row_id = nullptr;
+  constexpr int32_t kRowsAtOnce = 1024;
+  Poll poll;
   if (f.transposed && f.rows == f.p.m && f.cols == f.p.n) {
-    return transpose(cost, f.p.m, f.rows, f.cols, gathered, f.cols);
+    for (int32_t i = 0; i < f.rows; i += kRowsAtOnce) {
+      const int32_t rows = f.rows - i < kRowsAtOnce ? f.rows - i : kRowsAtOnce;
+      poll.after(int64_t(rows) * f.cols);
+      transpose(cost + i, f.p.m, rows, f.cols, gathered + int64_t(i) * f.cols, f.cols);
+    }
+    return;
   }
   const int64_t row_step = f.transposed ? 1 : f.p.m, col_step = f.transposed ? f.p.m : 1;
   for (int32_t i = 0; i < f.rows; ++i) {
+    poll.after(2 * f.cols);
     const Elem* const row = cost + f.row_list[i] * row_step;
     Elem* const out = gathered + int64_t(i) * f.cols;
     for (int32_t j = 0; j < f.cols; ++j) out[j] = row[f.col_list[j] * col_step];

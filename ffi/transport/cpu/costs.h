@@ -5,6 +5,9 @@
 
 constexpr int32_t kNone = -1;  // no row, column or node
 
+// For Poll: the time of a read somewhere in memory, of which caches hold a part.
+constexpr int64_t kMissNs = 10;
+
 // Sums of costs along a path of a basis stay below this.
 constexpr double kMostOnPath = 0x1p61;
 // Greater magnitudes of floats in units would not survive as_integer().
@@ -109,9 +112,11 @@ template <class Given>
 CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
   using Elem = typename Given::Elem;
   CostSummary found;
+  Poll poll;
   const double sign = p.maximize ? -1 : 1;
   for (int64_t i = 0; i < p.n; ++i) {
     if (p.row_mask && !p.row_mask[i]) continue;
+    poll.after(p.m + 1);
     const Elem* const cost = given.row(i);
     for (int64_t j = 0; j < p.m; ++j) {
       if (p.col_mask && !p.col_mask[j]) continue;

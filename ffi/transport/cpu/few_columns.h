@@ -78,6 +78,7 @@ struct ColumnPaths {
 
   void compute_block(int32_t b) {
     const PartBlock& block = m.blocks[b];
+    poll.after(int64_t(block.count) * (kMissNs + m.stride));
     const auto scale = L::splat(c.scale);
     decltype(c.row(0)) row[PartBlock::kSize];
     Reg own[PartBlock::kSize];
@@ -102,10 +103,12 @@ struct ColumnPaths {
     double* const out = lengths(j);
     for (int32_t k = 0; k < m.stride; k += L::kWidth) {
       auto least = L::splat(__builtin_inf());
-      for (int32_t b = m.first[j]; b != kNone; b = m.blocks[b].next) {
+      int64_t count = 0;
+      for (int32_t b = m.first[j]; b != kNone; b = m.blocks[b].next, ++count) {
         least = L::min(least, L::load(detours(b) + k));
       }
       L::store(out + k, least);
+      poll.after(count * kMissNs);
     }
   }
 
@@ -201,9 +204,10 @@ struct ColumnPaths {
   }
 
   // The part of column j whose detour to column k is the least.
-  int32_t part_to(int32_t j, int32_t k) const {
+  int32_t part_to(int32_t j, int32_t k) {
     const double length = lengths(j)[k];
     for (int32_t b = m.first[j]; b != kNone; b = m.blocks[b].next) {
+      poll.after(kMissNs);
       if (detours(b)[k] != length) continue;
       for (int32_t s = 0; s < m.blocks[b].count; ++s) {
         const int32_t h = m.blocks[b].part[s], i = m.parts[h].row;
@@ -225,6 +229,7 @@ struct ColumnPaths {
     }
     for (int32_t i = 0; i < c.rows; ++i) m.of_row[i] = kNone;
     for (int32_t i = 0; i < c.rows; ++i) {
+      poll.after(kMissNs + c.cols);
       if (supply[i] == 0) continue;
       const int32_t j = cheapest(i);
       if (j == kNone) return false;
@@ -357,6 +362,7 @@ struct ColumnPaths {
     const auto count = [&](int64_t sum) { return (sum < whole_steps ? sum : whole_steps) / step; };
     int64_t sum = 0, known = 0;
     for (int64_t k = 0, i = 0; k < c.rows; ++k) {
+      poll.after(kMissNs);
       sum += all_supply[i];
       const int64_t now = count(sum);
       m.supply[i] = now - known;
@@ -403,6 +409,7 @@ struct ColumnPaths {
   void give_plan(int64_t* rest, const Put& put_mass) {
     for (int32_t i = 0; i < c.rows; ++i) rest[i] = m.of_row[i] == kNone ? supply[i] : 0;
     for (int32_t h = 0; h < made; ++h) {
+      poll.after(kMissNs);
       const Part& part = m.parts[h];
       if (part.row == kNone) continue;
       const int64_t over = m.held[part.col] - demand[part.col];

@@ -40,6 +40,7 @@ void write_failure(const TransportProblem& p, Status status) {
 template <class C>
 void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
   for (int32_t x = 0; x < b.nodes; ++x) {
+    b.poll.after(kMissNs);
     const int32_t parent = b.above[x];
     if (parent == b.root() || b.flow[x] > 0 || b.cost_between(x, parent) < c.forbidden) continue;
     const int32_t moved = b.size[x];
@@ -51,6 +52,7 @@ void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
     // Of rows elsewhere and columns in the part: prices may fall by so much.
     int64_t most = INT64_MAX;
     for (int32_t i = 0; i < c.rows; ++i) {
+      b.poll.after(c.cols);
       if (in_part[i]) continue;
       const auto* const row = c.row(i);
       for (int32_t j = 0; j < c.cols; ++j) {
@@ -68,9 +70,10 @@ void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
 }
 
 template <class C>
-bool uses_forbidden(const Basis<C>& b, const C& c) {
+bool uses_forbidden(Basis<C>& b, const C& c) {
   if (c.forbidden == 0) return false;
   for (int32_t x = 0; x < b.nodes; ++x) {
+    b.poll.after(kMissNs);
     if (b.flow[x] > 0 && b.cost_between(x, b.above[x]) >= c.forbidden) return true;
   }
   return false;
@@ -83,8 +86,10 @@ void extend_duals(const TransportProblem& p, const Given& given, double* u, doub
   using Elem = typename Given::Elem;
   const double sign = p.maximize ? -1 : 1, infinity = __builtin_inf();
   const auto is_new = [](double x) { return x != x; };
+  Poll poll;
   for (int64_t j = 0; j < p.m; ++j) {
     if (!is_new(v[j])) continue;
+    poll.after(kMissNs * p.n);
     double least = infinity;
     if (!p.col_mask || p.col_mask[j]) {
       given.for_column(j, [&](int64_t i, Elem cost) {
@@ -97,6 +102,7 @@ void extend_duals(const TransportProblem& p, const Given& given, double* u, doub
   }
   for (int64_t i = 0; i < p.n; ++i) {
     if (!is_new(u[i])) continue;
+    poll.after(p.m);
     double least = infinity;
     const bool exists = !p.row_mask || p.row_mask[i];
     const Elem* const row = exists ? given.row(i) : nullptr;

@@ -7,12 +7,15 @@
 template <class C, class Put>
 void place_rest(const C& c, const int64_t* demand, int64_t* held, int64_t* rest, int32_t* open,
                 const Put& put) {
+  Poll poll;
   int32_t count = 0;
   for (int32_t j = 0; j < c.cols; ++j) {
     if (held[j] < demand[j]) open[count++] = j;
   }
   for (int32_t i = 0; i < c.rows; ++i) {
+    poll.after(1);
     while (rest[i] > 0) {
+      poll.after(4 * count);
       int32_t best = 0;
       double least = __builtin_inf();
       for (int32_t k = 0; k < count; ++k) {

@@ -34,7 +34,9 @@ double spread_of_costs(const C& c) {
   using L = typename C::Lanes;
   const auto scale = L::splat(c.scale), infinity = L::splat(__builtin_inf());
   auto least = infinity, most = L::splat(-__builtin_inf());
+  Poll poll;
   for (int32_t i = 0; i < c.rows; ++i) {
+    poll.after(c.cols);
     for_each_vector<L>(c.row(i), c.cols, [&](int64_t j, auto y) {
       // The padding becomes infinite.
       const auto x = L::scale_sub(y, scale, L::load(c.v + j));

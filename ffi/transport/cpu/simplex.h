@@ -29,6 +29,7 @@ struct Simplex {
       }
     }
     const int32_t meet = x;
+    poll.after(c.cols);  // the cycle has at most twice as many arcs
     // Mass moves down from there to i, and up from j.
     int64_t mass = INT64_MAX;
     int32_t leaves = kNone;
@@ -91,6 +92,7 @@ struct Simplex {
     b.stack[count++] = b.root();
     while (count > 0) {
       const int32_t y = b.stack[--count];
+      poll.after(kMissNs);
       if (y != b.root()) shift(y, -more);
       for (int32_t z = b.child[y]; z != kNone; z = b.next[z]) {
         if (z != x) b.stack[count++] = z;

@@ -77,11 +77,12 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
 // Writes the plan, ordered by rows and within these by columns, and returns its cost. `at` and
 // `first` are scratch.
 template <class C>
-double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
+double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
                   const typename C::Given& given, double unit, int32_t* first, int32_t* at) {
   using Elem = typename C::Elem;
   const auto for_arcs = [&](const auto& g) {
     for (int32_t x = 0; x < b.nodes; ++x) {
+      b.poll.after(kMissNs);
       if (b.flow[x] == 0) continue;
       const int32_t y = b.above[x], row = b.is_row(x) ? x : y, col = (b.is_row(x) ? y : x) - c.rows;
       const int32_t i = f.row_list[row], j = f.col_list[col];
@@ -121,8 +122,8 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
 
 // Writes the results. `whole`: all costs are whole numbers of units.
 template <class C>
-void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c,
-                    const Basis<C>& b, const Workspace<C>& w, bool whole) {
+void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
+                    const Workspace<C>& w, bool whole) {
   const Masses& masses = w.masses;
   const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
   const double value = write_plan(p, f, c, b, w.given, masses.unit, w.first, w.order);
@@ -169,8 +170,10 @@ bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, d
     return true;
   }
   // The prices of rows are the greatest that those of columns allow.
+  Poll poll;
   for (int32_t j = 0; j < c.cols; ++j) u[j] = __builtin_inf();
   for (int32_t i = 0; i < c.rows; ++i) {
+    poll.after(c.cols);
     const double v = dual(f.row_list[i]) * scale;
     const auto* const row = c.row(i);
     for (int32_t j = 0; j < c.cols; ++j) u[j] = fmin(u[j], c.key_of(row[j]) - v);
