@@ -89,6 +89,8 @@ def _assemble_12(toolkit: Path) -> None:
         (ours / "libdevice", "nvvm/libdevice"),
     ):
         shutil.copytree(source, toolkit / target, dirs_exist_ok=True)
+    # nvlink refuses the newer one. It is for kernels that start kernels, and there are none: empty.
+    (toolkit / "lib64" / "libcudadevrt.a").write_bytes(b"!<arch>\n")
     (toolkit / "nvvm" / "bin").mkdir()
     shutil.copy(ours / "bin" / "cicc", toolkit / "nvvm" / "bin")
     shutil.copy(ours / "bin" / "nvcc", toolkit / "bin")
