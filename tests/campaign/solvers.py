@@ -12,7 +12,7 @@ import numpy as np
 from helpers import to_numpy, x64
 
 import jaxmatch as jm
-from campaign import checks, judges, learning, networks, options
+from campaign import checks, derivatives, judges, learners, networks, options
 from campaign.calls import (
     ALL,
     WIDER,
@@ -69,18 +69,18 @@ def _divisible(
 def _with_derivatives() -> dict[str, Solver]:
     floats: dict[str, Any] = {"dtypes": ("float32", "float64"), "size": 200, "forms": ("usual",)}
     gates = "cost", "unmatched_cost"
-    dense = learning.derivative_is(judges.assignment, learning.pairs_of)
-    transport = learning.derivative_is(judges.transport, learning.plan_of)
-    by_cost = learning.with_gradient(jm.solve_transport, "cost")
+    dense = derivatives.derivative_is(judges.assignment, derivatives.pairs_of)
+    transport = derivatives.derivative_is(judges.transport, derivatives.plan_of)
+    by_cost = derivatives.with_gradient(jm.solve_transport, "cost")
     table = {
         "assignment/derivative": _divisible(
-            "dense", learning.with_gradient(jm.solve_assignment, *gates), dense, **floats),
+            "dense", derivatives.with_gradient(jm.solve_assignment, *gates), dense, **floats),
         "capacities/derivative": _divisible(
-            "capacities", learning.with_gradient(jm.solve_assignment, *gates), dense, **floats),
+            "capacities", derivatives.with_gradient(jm.solve_assignment, *gates), dense, **floats),
         "transport/derivative": _divisible("transport", by_cost, transport, **floats),
     }  # fmt: skip
-    for name in learning.LEARNERS:
-        table[name] = Solver("neighbours", learning.learn(name), learning.learned(name),
+    for name in learners.LEARNERS:
+        table[name] = Solver("neighbours", learners.learn(name), learners.learned(name),
                              compiled=True, **floats)  # fmt: skip
     return table
 
