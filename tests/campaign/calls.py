@@ -32,6 +32,7 @@ class Solver:
     dtypes: tuple[str, ...] = ALL
     size: int = 1000  # of a batch
     compiled: bool = False  # a program for each shape and dtype, which takes seconds
+    varied: bool = False  # though compiled, with all shapes and options
     twin: bool = False
     forms: tuple[str, ...] = ("usual", "empty")
     families: tuple[str, ...] = ()  # that differ for it, if not all

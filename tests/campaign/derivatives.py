@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from grid_cut_helpers import arcs_of
 from helpers import to_numpy, x64
 
 from campaign.judges import Judge
@@ -76,6 +77,48 @@ def plan_of(batch: Batch, res: Any) -> dict[str, np.ndarray]:
     pairs = res.rows[problem, place], res.cols[problem, place]
     np.add.at(plan, (problem, *pairs), res.mass[problem, place])
     return {"cost": plan}
+
+
+def edges_of(batch: Batch, res: Any) -> dict[str, np.ndarray]:
+    """The same of sparse costs: 1 for the edges of pairs, and for what stays without a pair."""
+    given = batch.arrays
+    place = np.arange(given["col_ind"].shape[1])
+    row = (place[None, None] >= given["row_ptr"][:, 1:, None]).sum(1)
+    exists = row < res.col4row.shape[1]
+    own = np.take_along_axis(res.col4row, np.where(exists, row, 0), 1)
+    found = {"cost": exists & (own == given["col_ind"])}
+    for name, pairs, mask in (
+        ("unmatched_cost", res.col4row, "row_mask"),
+        ("unmatched_col_cost", res.row4col, "col_mask"),
+    ):
+        found[name] = (pairs < 0) & given.get(mask, True)
+    return found
+
+
+def arcs_across(batch: Batch, res: Any) -> dict[str, np.ndarray]:
+    """The derivative of a flow's value: 1 for the edges of its cut."""
+    side = res.source_side
+    ends = (batch.known[name] for name in ("senders", "receivers"))
+    tail, head = (np.take_along_axis(side, x, 1) for x in ends)
+    return {"capacity": tail & ~head}
+
+
+def cut_of_grid(batch: Batch, res: Any) -> dict[str, np.ndarray]:
+    side = res.source_side
+    across = np.zeros(batch.arrays["pairwise"].shape)
+    for k, one in enumerate(side):
+        tail, head, _, entry = arcs_of(across[k], batch.options["connectivity"])
+        np.add.at(across[k].reshape(-1), entry, one.ravel()[tail] & ~one.ravel()[head])
+    return {"source_capacity": ~side, "sink_capacity": side, "pairwise": across}
+
+
+def critical_pair(batch: Batch, res: Any) -> dict[str, np.ndarray]:
+    """The derivative of a bottleneck: 1 at the first pair, by rows, whose cost it is."""
+    cost = batch.arrays["cost"]
+    pairs = res.col4row[..., None] == np.arange(cost.shape[-1])
+    at = (pairs & (cost == res.bottleneck[:, None, None])).reshape(batch.count, -1)
+    first = (np.cumsum(at, 1) == 1) & at
+    return {"cost": first.reshape(cost.shape)}
 
 
 def derivative_is(judge: Judge, expected: Callable[[Batch, Any], dict[str, np.ndarray]]) -> Judge:

@@ -42,6 +42,12 @@ def flow(traced: bool = False, layout: str = "csr", **options: Any) -> Callable[
     return solve
 
 
+def flow_of(capacity: Any, edges: Any) -> jm.Flow:
+    with jax.ensure_compile_time_eval():
+        network = network_of(edges)
+    return jm.maximum_flow(network, capacity, 0, edges[2] - 1)
+
+
 def cut(batch: Batch) -> Any:
     """A minimum cut near the sink."""
     network, last = network_of(batch.options["edges"]), batch.options["edges"][2] - 1

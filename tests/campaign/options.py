@@ -146,6 +146,8 @@ def solvers() -> dict[str, Solver]:
             "ungated", solve, dense, ("float32", "float64", "int32"), 100, compiled=True
         )
     for by in ("row_axis", "col_axis"):
-        found[f"assignment/{by}"] = Solver("divisible", _sharded(by), dense, size=20,
-                                           forms=("usual",), **seldom)  # fmt: skip
+        dtypes = ("float32", "float64", "int32")  # of costs that are sharded
+        found[f"assignment/{by}"] = Solver(
+            "divisible", _sharded(by), dense, dtypes, 20, compiled=True, forms=("usual",)
+        )
     return found

@@ -14,10 +14,11 @@ from campaign.families import FAMILIES
 from campaign.solvers import SOLVERS
 
 
-_SHARE_OF_PROGRAMS = 0.2
+# Of its turns, those that a solver takes: programs take seconds to compile.
+_TURNS, _TURNS_OF_PROGRAMS, _TURNS_OF_VARIED = 1.0, 0.1, 0.03
 # Of a hundred problems, by subject.
 SHARES = {
-    "dense": 23,
+    "dense": 26,
     "ungated": 15,
     "divisible": 0.5,
     "capacities": 12,
@@ -29,10 +30,10 @@ SHARES = {
     "flow": 5,
     "grid": 3,
     "matching": 4,
-    "points": 2,
-    "near points": 1,
-    "points of masses": 2,
-    "neighbours": 3,
+    "points": 1,
+    "near points": 0.5,
+    "points of masses": 1.5,
+    "neighbours": 2,
 }
 # Solvers with the families of their problems, and the dtypes of each.
 Choice = dict[str, dict[str, list[str]]]
@@ -72,7 +73,7 @@ def choose(names: Iterable[str], family: str | None = None, dtype: str = "*") ->
 def kinds(seed: int | list[int], choice: Choice, most: int = 1000) -> Iterator[Kind]:
     """Without end: each solver that needs no program once, then each subject for its share.
 
-    The solvers of a subject take turns. Programs take seconds to compile, so their turns are fewer.
+    The solvers of a subject take turns, those that are compiled fewer.
     """
     if not choice:
         raise ValueError("choice must hold at least one solver, got none")
@@ -98,7 +99,12 @@ def kinds(seed: int | list[int], choice: Choice, most: int = 1000) -> Iterator[K
 
 
 def _turns(rng: np.random.Generator, names: list[str]) -> Iterator[str]:
+    share = {}
+    for name in names:
+        solver = SOLVERS[name]
+        of_programs = _TURNS_OF_VARIED if solver.varied else _TURNS_OF_PROGRAMS
+        share[name] = of_programs if solver.compiled else _TURNS
     while True:
         for name in rng.permutation(names).tolist():
-            if not SOLVERS[name].compiled or rng.random() < _SHARE_OF_PROGRAMS:
+            if rng.random() < share[name]:
                 yield name

@@ -28,7 +28,8 @@ _GENERATORS |= {"neighbours": learners.neighbours}
 def drawn(kind: Kind, solver: Solver) -> Batch:
     words = f"{solver.subject}/{kind.family}/{kind.dtype}".encode()
     rng = np.random.default_rng([kind.seed, *words])
-    draw = Draw(rng, FAMILIES[kind.family], kind.dtype, kind.size, solver.compiled)
+    few = solver.compiled and not solver.varied
+    draw = Draw(rng, FAMILIES[kind.family], kind.dtype, kind.size, few)
     return _GENERATORS[solver.subject](draw)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -59,26 +58,35 @@ def _from_pairs(cost: Any) -> Any:
     return res.replace(col4row=col4row.at[(*place, at)].set(cols, mode="drop"))
 
 
-def _divisible(
-    subject: str, solve: Callable[[Batch], Any], judge: judges.Judge, **rest: Any
-) -> Solver:
-    """A program whose batches may lie on several devices."""
-    return Solver(subject, solve, judge, compiled=True, elsewhere=divided(solve), **rest)
-
-
 def _with_derivatives() -> dict[str, Solver]:
     floats: dict[str, Any] = {"dtypes": ("float32", "float64"), "size": 200, "forms": ("usual",)}
-    gates = "cost", "unmatched_cost"
-    dense = derivatives.derivative_is(judges.assignment, derivatives.pairs_of)
-    transport = derivatives.derivative_is(judges.transport, derivatives.plan_of)
-    by_cost = derivatives.with_gradient(jm.solve_transport, "cost")
+    is_, of = derivatives.derivative_is, derivatives.with_gradient
+    assignment = of(jm.solve_assignment, "cost", "unmatched_cost")
+    dense = is_(judges.assignment, derivatives.pairs_of)
+    sparse = of(sparse_assignment, "cost", "unmatched_cost", "unmatched_col_cost")
+    cells = "source_capacity", "sink_capacity", "pairwise"
     table = {
-        "assignment/derivative": _divisible(
-            "dense", derivatives.with_gradient(jm.solve_assignment, *gates), dense, **floats),
-        "capacities/derivative": _divisible(
-            "capacities", derivatives.with_gradient(jm.solve_assignment, *gates), dense, **floats),
-        "transport/derivative": _divisible("transport", by_cost, transport, **floats),
+        "assignment/derivative": Solver("dense", assignment, dense),
+        "capacities/derivative": Solver("capacities", assignment, dense),
+        "sparse/derivative": Solver(
+            "sparse", sparse, is_(judges.assignment, derivatives.edges_of)),
+        "transport/derivative": Solver(
+            "transport", of(jm.solve_transport, "cost"),
+            is_(judges.transport, derivatives.plan_of)),
+        "bottleneck/derivative": Solver(
+            "ungated", of(jm.bottleneck_assignment, "cost", value="bottleneck"),
+            is_(judges.bottleneck, derivatives.critical_pair)),
+        "flow/derivative": Solver(
+            "flow", of(networks.flow_of, "capacity", value="value"),
+            is_(judges.flow, derivatives.arcs_across)),
+        "grid cut/derivative": Solver(
+            "grid", of(jm.grid_cut, *cells, value="value"),
+            is_(judges.cut, derivatives.cut_of_grid)),
     }  # fmt: skip
+    for name, solver in table.items():
+        table[name] = dataclasses.replace(
+            solver, compiled=True, varied=True, elsewhere=divided(solver.solve), **floats
+        )
     for name in learners.LEARNERS:
         table[name] = Solver("neighbours", learners.learn(name), learners.learned(name),
                              compiled=True, **floats)  # fmt: skip
