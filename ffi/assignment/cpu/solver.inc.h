@@ -134,6 +134,9 @@ bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   return true;
 }
 
+// A zero without a sign: which of -0 and +0 is the least depends on the instructions.
+inline double unsigned_zero(double x) { return x + 0.0; }
+
 template <class S>
 void write_solution(const S& s, const CanonicalForm& f, double gap) {
   using Elem = typename S::Elem;
@@ -160,7 +163,7 @@ void write_solution(const S& s, const CanonicalForm& f, double gap) {
       } else {
         sum.add(read_real(p.unmatched_cost, p.unmatched_dtype, row));
       }
-      write_real(row_dual, p.result_dtype, row, double(s.leave(i)) * unscale);
+      write_real(row_dual, p.result_dtype, row, unsigned_zero(double(s.leave(i)) * unscale));
       continue;
     }
     const int32_t col = f.col_list[j];
@@ -172,10 +175,11 @@ void write_solution(const S& s, const CanonicalForm& f, double gap) {
     } else {
       sum.add(double(cost));
     }
-    write_real(row_dual, p.result_dtype, row, double(s.entry(i, j) - s.v[j]) * unscale);
+    const double dual = double(s.entry(i, j) - s.v[j]) * unscale;
+    write_real(row_dual, p.result_dtype, row, unsigned_zero(dual));
   }
   for (int64_t j = 0; j < s.cols; ++j) {
-    write_real(col_dual, p.result_dtype, f.col_list[j], double(s.v[j]) * unscale);
+    write_real(col_dual, p.result_dtype, f.col_list[j], unsigned_zero(double(s.v[j]) * unscale));
   }
   const double real_sum = sum.value();
   const double value = Format<Elem>::kInteger && real_sum == 0 ? double(integer_sum)
