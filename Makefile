@@ -13,8 +13,10 @@ SHARE ?= 1
 
 SANITIZERS ?= address thread
 
-# Of `make campaign`; a seed repeats one, today's date is the default.
+# Of `make campaign`, which ends after so many problems, or after MINUTES of them if that is set; a
+# seed repeats one, today's date is the default.
 PROBLEMS ?= 100000
+WORKERS ?= 2
 
 # Of `make wheels`, a choice such as WHEELS="cpu cuda13".
 WHEELS ?=
@@ -27,7 +29,7 @@ help:
 	@echo "make test    lint, then run every test and doctest but those of the examples"
 	@echo "make test SHARE=8   of the slow tests an eighth, another one each day"
 	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
-	@echo "make campaign PROBLEMS=100000 SEED=1   hostile problems for every solver"
+	@echo "make campaign PROBLEMS=100000 MINUTES=5 SEED=1   hostile problems for every solver"
 	@echo "make scaled  every solver at every power of two of every dtype"
 	@echo "make sanitize SEED=1   the CPU library under sanitizers: hostile problems, wrong calls"
 	@echo "make lint    ruff, pyright, clang-format"
@@ -56,7 +58,8 @@ test-examples: $(VENV)/.dev
 
 campaign: $(VENV)/.dev
 	cd tests && JAX_PLATFORMS=$(JAX_PLATFORMS) ../$(BIN)/python -m campaign \
-	  --problems $(PROBLEMS) $(if $(SEED),--seed $(SEED))
+	  --problems $(PROBLEMS) --workers $(WORKERS) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 scaled: $(VENV)/.dev
 	cd tests && JAX_PLATFORMS=$(JAX_PLATFORMS) ../$(BIN)/python -m scaled

@@ -24,8 +24,8 @@ PLATFORM = "manylinux_2_28"
 # A wheel of more bytes is an error.
 LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 30_000_000}
 
-# GPU generations as CMake names them; the last is also there as PTX, for those to come. nvcc 12.4
-# does not know Blackwell: packaging/fatbinary adds 100 and 120.
+# GPU generations as CMake names them; the last is also there as PTX, from which drivers compile for
+# those to come. For CUDA 12 Blackwell is one of these: nvcc 12.4 does not know it.
 ARCHITECTURES = {"cuda12": "80-real;90", "cuda13": "80-real;90-real;100-real;120"}
 
 
@@ -50,7 +50,7 @@ def build_wheel(what: str, out: Path, nvcc: str | None) -> None:
     machine = "aarch64" if what == "aarch64" else "x86_64"
     compiler = HERE / "toolchain" / f"{machine}-c++"
     # Linked without symbols (-s): strip would have to know the other machine.
-    defines = {"CMAKE_CXX_COMPILER": compiler, "CMAKE_MODULE_LINKER_FLAGS": "-s"}
+    defines = {"CMAKE_CXX_COMPILER": str(compiler), "CMAKE_MODULE_LINKER_FLAGS": "-s"}
     environment = os.environ | {"ZIG": str(zig())}
     source = ROOT
     if what.startswith("cuda"):
@@ -58,12 +58,15 @@ def build_wheel(what: str, out: Path, nvcc: str | None) -> None:
         nvcc = nvcc or str(cuda_toolkit.assemble(int(major), ROOT / "build" / "toolkits"))
         source = write_cuda_package(major)
         environment.setdefault("CUDAARCHS", ARCHITECTURES[what])
-        defines |= {"CMAKE_CUDA_COMPILER": nvcc, "CMAKE_CUDA_HOST_COMPILER": compiler}
+        defines |= {"CMAKE_CUDA_COMPILER": nvcc, "CMAKE_CUDA_HOST_COMPILER": str(compiler)}
+        # CMake does not learn from our linker where the runtime of CUDA is.
+        defines["CMAKE_MODULE_LINKER_FLAGS"] += f" {cuda_toolkit.library_options(nvcc)}"
+        if major == "12":  # nvcc 12.4 does not know this option of a newer fatbinary
+            defines["CMAKE_CUDA_FLAGS"] = "-Xfatbin=--compress-mode=size"
     else:
         defines["JAXMATCH_CUDA"] = "OFF"
     if machine != "x86_64":
         defines |= {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": machine}
-        environment["_PYTHON_HOST_PLATFORM"] = f"linux-{machine}"  # the tag of the wheel
     settings = {f"cmake.define.{name}": value for name, value in defines.items()}
     settings |= {"build-dir": BUILD / what / "objects", "install.strip": "false"}
     made = BUILD / what / "wheel"
@@ -71,6 +74,9 @@ def build_wheel(what: str, out: Path, nvcc: str | None) -> None:
     command = [sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--wheel-dir", made]
     command += [part for name, value in settings.items() for part in ("-C", f"{name}={value}")]
     subprocess.run(command, check=True, env=environment)
+    (wheel,) = made.glob("*.whl")
+    retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag"]
+    subprocess.run([*retag, f"linux_{machine}", wheel], check=True)
     (wheel,) = made.glob("*.whl")
     tag_and_check(wheel, f"{PLATFORM}_{machine}", out, LIMITS[what])
 

@@ -1,5 +1,7 @@
 """Assembles a CUDA toolkit from packages, so that every build of a wheel has the same compiler."""
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,13 +19,16 @@ _CUDA13 = (
 )
 
 # CUDA 12: PyPI has headers, the assembler and the static runtime, but no nvcc. Debian has one, in
-# non-free. Headers and nvcc are of one version; the assembler and the runtime may be newer.
+# non-free. Headers and nvcc are of one version; the assembler and the runtime may be newer. So may
+# be fatbinary, of which that of CUDA 13 compresses twice as well. Drivers since 550.54 (CUDA 12.4)
+# read what it writes.
 _CUDA12_HEADERS = (
     "nvidia-cuda-nvcc-cu12==12.4.131",
     "nvidia-cuda-runtime-cu12==12.4.127",
     "nvidia-cuda-cccl-cu12==12.4.127.post1",
 )
 _CUDA12_NEWER = ("nvidia-cuda-nvcc-cu12==12.9.86", "nvidia-cuda-runtime-cu12==12.9.79")
+_CUDA12_FATBINARY = ("nvidia-cuda-nvcc==13.0.88",)
 _CUDA12_DEBIAN = "nvidia-cuda-toolkit=12.4.131~12.4.1-2"
 _DEBIAN_SOURCE = (
     "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
@@ -41,12 +46,21 @@ LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib64"
 
 def assemble(major: int, folder: Path) -> Path:
     """The path of `nvcc` in a toolkit below the folder, which is assembled at the first call."""
-    toolkit = folder / f"cuda{major}"
+    toolkit = folder.resolve() / f"cuda{major}"
     if not (toolkit / "complete").exists():
         shutil.rmtree(toolkit, ignore_errors=True)
         {12: _assemble_12, 13: _assemble_13}[major](toolkit)
+        shutil.rmtree(toolkit / "parts")
         (toolkit / "complete").touch()
     return toolkit / "bin" / "nvcc"
+
+
+def library_options(nvcc: str) -> str:
+    """The options `-L…` with which a compiler links what it has compiled."""
+    command = [nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null", "-o", "/dev/null"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    (line,) = re.findall(r"^#\$ LIBRARIES=(.*)$", told, re.MULTILINE)
+    return " ".join(shlex.split(line))
 
 
 def _assemble_13(toolkit: Path) -> None:
@@ -61,6 +75,7 @@ def _assemble_12(toolkit: Path) -> None:
     parts = toolkit / "parts"
     _install(parts / "headers", _CUDA12_HEADERS)
     _install(parts / "newer", _CUDA12_NEWER)
+    _install(parts / "fatbinary", _CUDA12_FATBINARY)
     debian = _unpack_debian(parts)
     ours = debian / "usr" / "lib" / "nvidia-cuda-toolkit"
     headers, newer = (parts / name / "nvidia" for name in ("headers", "newer"))
@@ -74,13 +89,14 @@ def _assemble_12(toolkit: Path) -> None:
         (ours / "libdevice", "nvvm/libdevice"),
     ):
         shutil.copytree(source, toolkit / target, dirs_exist_ok=True)
+    # nvlink refuses the newer one. It is for kernels that start kernels, and there are none: empty.
+    (toolkit / "lib64" / "libcudadevrt.a").write_bytes(b"!<arch>\n")
     (toolkit / "nvvm" / "bin").mkdir()
     shutil.copy(ours / "bin" / "cicc", toolkit / "nvvm" / "bin")
     shutil.copy(ours / "bin" / "nvcc", toolkit / "bin")
     for name in ("cudafe++", "nvlink", "bin2c", "__nvcc_device_query"):
         shutil.copy(debian / "usr" / "bin" / name, toolkit / "bin")
-    shutil.copy(debian / "usr" / "bin" / "fatbinary", toolkit / "bin" / "fatbinary-of-12.4")
-    shutil.copy(Path(__file__).with_name("fatbinary"), toolkit / "bin")
+    shutil.copy(parts / "fatbinary" / "nvidia" / "cu13" / "bin" / "fatbinary", toolkit / "bin")
     (toolkit / "bin" / "nvcc.profile").write_text(_PROFILE)
 
 

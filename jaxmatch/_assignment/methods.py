@@ -192,6 +192,21 @@ def method_with_limit(method: str, in_steps: bool) -> str:
     return method
 
 
+def check_goes_with_limit(cost: Any, unmatched_cost: Any) -> None:
+    """The error for costs that no method with a time limit takes."""
+    if unmatched_cost is not None:
+        raise ValueError(
+            "`time_limit` does not go with `unmatched_cost`; leave one of them out, or give each "
+            "row a column of its own that costs as much."
+        )
+    if not native_large.fits_large(cost, None):
+        raise ValueError(
+            "`time_limit` goes with floats and 32-bit integers with sides up to "
+            f"{native_large.longest_side()}, got {cost.dtype}{[*cost.shape]}; leave it out or "
+            "convert the costs."
+        )
+
+
 # Every name is accepted on every platform: without a kernel for it, the pure-JAX twin runs.
 METHODS: dict[str, Callable[..., Assignment]] = {
     "auto": _auto,

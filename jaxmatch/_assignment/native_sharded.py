@@ -101,8 +101,9 @@ def sharded_assignment(
     devices: int,
     maximize: bool,
     method: str,
+    auction: bool,
 ) -> tuple[Assignment, DeviceState]:
-    """Solves until a block must be gathered or the solve is done.
+    """Solves until a block must be gathered or the solve is done. `"core"` may hold an `auction`.
 
     `costs` is this device's shard of the matrix. With a metric it is a pair of point sets `[d, k]`:
     this device's shard of the sharded side, and all points of the other side.
@@ -123,7 +124,7 @@ def sharded_assignment(
         aliases={first + k: len(fields) + k for k in range(4)},
         present=names_of(**optional),
         maximize=maximize,
-        method=method,
+        method="auction" if auction and method == "core" else method,
         rows=rows,
         devices=devices,
         metric=metric or "sqeuclidean",

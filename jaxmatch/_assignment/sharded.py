@@ -219,12 +219,13 @@ def solve_and_gather(
 
     Invariant: after each call all devices request the same block. A collective moves O(n) numbers,
     the candidate sets, or the lists of tight columns. `stops` may end the solve early, without a
-    result.
+    result, and there is no auction then.
     """
     device = partition.shard_index()
     layout = {"rows": partition.rows, "devices": partition.size, "method": method}
     masks, sides = (row_mask, col_mask), costs.sides
-    solve = partial(costs.call, operands, masks, device, sides=sides, maximize=maximize, **layout)
+    given = {"sides": sides, "maximize": maximize, "auction": stops is None}
+    solve = partial(costs.call, operands, masks, device, **given, **layout)
 
     def goes_on(state: DeviceState, ends: Bool[Array, ""]) -> Bool[Array, ""]:
         return ~ends if stops is None else ~(ends | stops(state))

@@ -12,7 +12,13 @@ from jax import lax
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.capacity import solve_with_capacities
-from jaxmatch._assignment.methods import HERE, METHODS, UNSIZED, method_with_limit
+from jaxmatch._assignment.methods import (
+    HERE,
+    METHODS,
+    UNSIZED,
+    check_goes_with_limit,
+    method_with_limit,
+)
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
@@ -88,7 +94,8 @@ def solve_assignment(
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
     - `steps_per_call`, `progress`: for one large problem, the steps of each native call, and a
       function of (matched rows, rows) that is called after each; see `jaxmatch.stepping`.
-    - `time_limit`: seconds until the best answer so far is returned, with its proved gap.
+    - `time_limit`: for one large problem, seconds after which it is completed from the state
+      reached; the gap is proved.
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
     - `row_capacity`, `col_capacity`, `col_minimum`: integers, how often a row or column may, or
@@ -158,6 +165,8 @@ def solve_assignment(
         unmatched_cost=unmatched_cost,
         warm_start=duals,
     )
+    if time_limit is not None:
+        check_goes_with_limit(cost, unmatched_cost)
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     maximize = bool(maximize)
     place = place_of(*arrays, options=(maximize, method))

@@ -87,9 +87,9 @@ _ADVICE = {
         "at most the lesser sum, or by `unmatched_cost`."
     ),
     Status.TIME_LIMIT: (
-        "The time was up. The pairs are the best found so far, and their cost exceeds the optimum "
-        "by at most `gap`; both are infinite if some rows found no column. For a better answer "
-        "raise `time_limit`."
+        "The time was up. The pairs were completed from those found so far; their cost exceeds the "
+        "optimum by at most `gap`; both are infinite if some rows found no column. For a better "
+        "answer raise `time_limit`."
     ),
     Status.INTERRUPTED: (
         "Ctrl-C ended the solve on the CPU; KeyboardInterrupt is raised in the main thread. A "

@@ -144,4 +144,6 @@ def _network(grid: tuple[int, ...], connectivity: int, arcs: int) -> _GridNetwor
     tail = np.concatenate([np.full(n, n), every, *tails])
     head = np.concatenate([every, np.full(n, n + 1), *heads])
     network = network_on_host(tail, head, n + 2)
-    return _GridNetwork(network, np.concatenate(entries))
+    # JAX keeps a lowered constant, whose int64 would be int32 in the programs without x64.
+    entry, pairs = np.concatenate(entries), arcs * n
+    return _GridNetwork(network, entry.astype(np.int32) if pairs < 2**31 else entry)

@@ -208,11 +208,14 @@ def test_no_limit(wrong):
         {"method": "jonker_volgenant"},
         {"method": "core", "steps_per_call": 2},
         {"col_capacity": 2},
+        {"unmatched_cost": 0.3},
     ],
 )
 def test_with_what_it_does_not_go(more):
     with pytest.raises(ValueError, match="time_limit"):
         jm.solve_assignment(jnp.eye(3), time_limit=1.0, **more)
+    with pytest.raises(ValueError, match="`time_limit` goes with .* got int64"):
+        jm.solve_assignment(np.full((3, 3), 2**40), time_limit=1.0)
 
 
 def test_under_jit_it_must_be_static():

@@ -1,52 +1,35 @@
-"""The campaign itself: draws batches, solves each in several ways, judges, and counts."""
+"""Solves a batch in several ways, judges the results, and counts."""
 
 from __future__ import annotations
 
 import collections
-import dataclasses
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from campaign import graphs, learning, problems
+from campaign import graphs, learners, options, problems
+from campaign.calls import Solver
 from campaign.elsewhere import by_portable_instructions
 from campaign.exactly import flat
 from campaign.families import FAMILIES
+from campaign.plan import SHARES, Kind
 from campaign.problems import Batch, Draw
-from campaign.solvers import SOLVERS, Solver
+from campaign.solvers import SOLVERS
 from jaxmatch import Status
 
 
-_SHARE_OF_PROGRAMS = 0.2
 _ONE_IN_PORTABLE = 8  # batches that another process solves as well
-_GENERATORS = problems.GENERATORS | graphs.GENERATORS | {"neighbours": learning.neighbours}
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """What a batch is made from; all of its numbers follow."""
-
-    solver: str
-    family: str
-    dtype: str
-    seed: int
-    size: int
-
-    def line(self, problem: int | None = None) -> str:
-        """The command that solves it again."""
-        words = ["python", "-m", "campaign", "--solver", self.solver, "--family", self.family]
-        words += ["--dtype", self.dtype, "--seed", str(self.seed), "--size", str(self.size)]
-        words += [] if problem is None else ["--problem", str(problem)]
-        return shlex.join(words)
+_GENERATORS = problems.GENERATORS | graphs.GENERATORS | options.GENERATORS
+_GENERATORS |= {"neighbours": learners.neighbours}
 
 
 def drawn(kind: Kind, solver: Solver) -> Batch:
     words = f"{solver.subject}/{kind.family}/{kind.dtype}".encode()
     rng = np.random.default_rng([kind.seed, *words])
-    draw = Draw(rng, FAMILIES[kind.family], kind.dtype, kind.size, solver.compiled)
+    few = solver.compiled and not solver.varied
+    draw = Draw(rng, FAMILIES[kind.family], kind.dtype, kind.size, few)
     return _GENERATORS[solver.subject](draw)
 
 
@@ -101,30 +84,6 @@ def _different(one: Any, other: Any) -> list[int]:
     return sorted(found)
 
 
-def kinds(seed: int, names: list[str], most: int = 1000) -> Iterator[Kind]:
-    """Without end: every solver in turn, with families and dtypes at random.
-
-    Programs take seconds to compile, so their turns are fewer.
-    """
-    rng = np.random.default_rng(seed)
-    while True:
-        for name in rng.permutation(names).tolist():
-            solver = SOLVERS[name]
-            if solver.compiled and rng.random() > _SHARE_OF_PROGRAMS:
-                continue
-            family, dtype = _fitting(rng, solver)
-            yield Kind(name, family, dtype, int(rng.integers(2**31)),
-                       min(solver.size, most))  # fmt: skip
-
-
-def _fitting(rng: np.random.Generator, solver: Solver) -> tuple[str, str]:
-    while True:
-        name = str(rng.choice([*FAMILIES]))
-        dtypes = [x for x in FAMILIES[name].dtypes if x in solver.dtypes]
-        if dtypes and FAMILIES[name].form in solver.forms:
-            return name, str(rng.choice(dtypes))
-
-
 class Tally:
     """Problems, statuses and anomalies by solver and family."""
 
@@ -147,6 +106,14 @@ class Tally:
         self.lines += lines
         return lines
 
+    def merge(self, other: Tally) -> None:
+        """Adds the counts of another part of the campaign."""
+        self.problems.update(other.problems)
+        self.anomalies.update(other.anomalies)
+        for key, statuses in other.statuses.items():
+            self.statuses[key].update(statuses)
+        self.lines += other.lines
+
     def table(self) -> str:
         lines = [f"{'solver':24} {'family':12} {'problems':>9} {'anomalies':>9}  statuses"]
         for key in sorted(self.problems):
@@ -154,5 +121,11 @@ class Tally:
             words = ", ".join(f"{Status(code)} {count}" for code, count in counts)
             lines.append(f"{key[0]:24} {key[1]:12} {self.problems[key]:9} "
                          f"{self.anomalies[key]:9}  {words}")  # fmt: skip
+        lines += ["", f"{'subject':24} {'':12} {'problems':>9} {'anomalies':>9}"]
+        for subject in SHARES:
+            keys = [key for key in self.problems if SOLVERS[key[0]].subject == subject]
+            if keys:
+                counts = [sum(x[key] for key in keys) for x in (self.problems, self.anomalies)]
+                lines.append(f"{subject:37} {counts[0]:9} {counts[1]:9}")
         total, wrong = sum(self.problems.values()), sum(self.anomalies.values())
         return "\n".join([*lines, f"{total} problems, {wrong} anomalies"])

@@ -21,7 +21,7 @@ PROGRAM = ROOT / "tests" / "common" / "programs" / "reload_exported.py"
 
 # Public functions that never run on the device, or that make constants.
 NOT_EXPORTED = {
-    "export_safety_checks", "has_cpu_library", "has_cuda_library",
+    "export_safety_checks", "has_cpu_library", "has_cuda_library", "show_config",
     "min_weight_full_bipartite_matching",
 }  # fmt: skip
 

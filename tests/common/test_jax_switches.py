@@ -943,8 +943,12 @@ def costs_from_the_host():
     return best, entries, jm.min_weight_full_bipartite_matching(sparse.csr_array([[1, 2.0]]))
 
 
-@case("Status", "export_safety_checks", "has_cpu_library", "has_cuda_library", traced=False)
+@case(
+    *("Status", "export_safety_checks", "has_cpu_library", "has_cuda_library", "show_config"),
+    traced=False,
+)
 def others():
+    jm.show_config()
     assert jm.Status.INFEASIBLE.advice and jm.Status(0) == jm.Status.OPTIMAL
     return jm.has_cpu_library() | jm.has_cuda_library()
 

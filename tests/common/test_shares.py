@@ -28,7 +28,9 @@ def test_every_slow_test_exists():
     for name in shares.read_seconds():
         path, _, function = name.partition("::")
         source = (ROOT / path).read_text()
-        assert function.startswith("jaxmatch.") or f"def {function.split('::')[-1]}(" in source, name
+        assert function.startswith("jaxmatch.") or f"def {function.split('::')[-1]}(" in source, (
+            name
+        )
 
 
 def test_choice():

@@ -94,6 +94,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
     sizes = [x.size for x in kept]
     maximize = ctypes.c_bool(given.get("maximize", False))
     metric = given.get("metric", "sqeuclidean").encode()
+    name = {"core": "auction"}.get(method, method).encode()  # which may hold one
     devices = [Device(part, sizes, n, m) for part in parts]
     heard = [buffer(count * size) for size in (sizes[4], *sizes[2:4])]
 
@@ -114,7 +115,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
             library.emulate_sharded(
                 *map(at, (device.cost, others)), ctypes.c_int64(dims), metric,
                 ctypes.c_int64(DTYPES.index(str(device.cost.dtype))),
-                ctypes.c_int64(n), ctypes.c_int64(m), *map(at, masks), maximize, method.encode(),
+                ctypes.c_int64(n), ctypes.c_int64(m), *map(at, masks), maximize, name,
                 ctypes.c_bool(rows), ctypes.c_int64(count), ctypes.c_int32(k), *pointers,
                 ctypes.c_uint(seed + 97 * launch + int(k)), ctypes.c_uint(grid[0]),
                 ctypes.c_int(grid[1]), ctypes.c_int(arcs),

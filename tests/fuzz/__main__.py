@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import datetime
 import faulthandler
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from command_line import at_least, seed_of_the_day
 
 from fuzz.calls import Call, run, stored
 from fuzz.mutate import mutated
@@ -65,14 +65,15 @@ def supervised(words: list[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--calls", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, help="today's date, if left out")
-    parser.add_argument("--target", default="", help="of this handler only")
-    parser.add_argument("--call", type=int, help="this one alone")
+    parser.add_argument("--calls", type=at_least(0), default=10_000)
+    parser.add_argument("--seed", type=at_least(0), help="today's date, if left out")
+    parser.add_argument("--target", choices=sorted({x.target for x in stored()}), default="",
+                        help="of this handler only")  # fmt: skip
+    parser.add_argument("--call", type=at_least(0), help="this one alone")
     parser.add_argument("--at", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     faulthandler.enable()
-    seed = int(f"{datetime.date.today():%Y%m%d}") if given.seed is None else given.seed
+    seed = seed_of_the_day() if given.seed is None else given.seed
     if given.at is None and given.call is None:
         print(f"seed {seed}, {given.calls} calls", flush=True)
         return supervised([*sys.argv[1:], "--seed", str(seed)])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fuzz.__main__ import main
 from fuzz.calls import Call, NotWrittenError, has_library, run, stored, targets
 from fuzz.mutate import mutated
 
@@ -49,3 +50,12 @@ def test_another_number_of_results(count):
         aliases = {a: b for a, b in call.aliases.items() if b < len(results)}
         code, message = run(dataclasses.replace(call, results=results, aliases=aliases))
         assert code == 3, (call.target, message)
+
+
+@pytest.mark.parametrize("words", ["--target nosuch --calls 5", "--calls -1", "--seed x"])
+def test_wrong_arguments(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fuzz", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert f"argument {words.split()[0]}" in capsys.readouterr().err

@@ -100,6 +100,14 @@ def test_batches_and_transformations(connectivity):
     assert_same_bits(to_numpy(jax.jit(jax.vmap(check))(*given, cut)), to_numpy(expected))
 
 
+def test_one_program_with_and_without_x64():
+    check = jax.jit(jm.check_grid_cut)
+    for dtype in ("float32", "float64"):
+        with x64(dtype == "float64"):
+            given = np.ones((2, 2), dtype), np.ones((2, 2), dtype), np.ones((2, 2, 2), dtype)
+            assert check(*given, jm.grid_cut(*given)).optimal
+
+
 def test_arguments():
     cells, pairs = np.ones((2, 3), np.int32), np.ones((2, 2, 3), np.int32)
     cut = jm.grid_cut(cells, cells, pairs)

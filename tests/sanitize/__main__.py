@@ -11,13 +11,14 @@ compiled by XLA, so that all threads are those of ffi/common/cpu/host_pool.h.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from command_line import seed_of_the_day
 
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +87,7 @@ def main() -> int:
         "--environment", action="store_true", help="print the variables of a run, and end"
     )
     given = parser.parse_args()
-    seed = int(f"{datetime.date.today():%Y%m%d}") if given.seed is None else given.seed
+    seed = seed_of_the_day() if given.seed is None else given.seed
     start = time.monotonic()
 
     def say(what: str) -> None:

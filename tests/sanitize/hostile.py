@@ -7,7 +7,8 @@ import faulthandler
 import sys
 import warnings
 
-from campaign.run import Tally, attempt, kinds
+from campaign.plan import choose, kinds
+from campaign.run import Tally, attempt
 from campaign.solvers import SOLVERS
 
 
@@ -25,7 +26,7 @@ def main() -> int:
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     print(f"seed {given.seed}, {given.problems} problems", flush=True)
     tally = Tally()
-    for kind in kinds(given.seed, _NAMES, _MOST):
+    for kind in kinds(given.seed, choose(_NAMES), _MOST):
         faulthandler.dump_traceback_later(300, exit=True)
         batch, res, wrong = attempt(kind)
         faulthandler.cancel_dump_traceback_later()

@@ -7,3 +7,12 @@ the gap that the solver proves.
 - `solvers`: each solver with its subject.
 - `sweep`: solves, measures, and makes the lines of the table.
 """
+
+import sys
+from pathlib import Path
+
+
+# The truths and generators that the tests share.
+_SUPPORT = str(Path(__file__).parents[1] / "support")
+if _SUPPORT not in sys.path:
+    sys.path.append(_SUPPORT)

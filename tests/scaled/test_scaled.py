@@ -3,6 +3,10 @@ within the proved gap, and statuses are as documented. `make scaled` takes all p
 and prints a table."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,12 +14,14 @@ import pytest
 from helpers import assert_same_bits, to_numpy, x64
 
 import jaxmatch as jm
+from scaled.__main__ import main
 from scaled.problems import bases, scale
 from scaled.solvers import SOLVERS
 from scaled.subjects import SUBJECTS
 from scaled.sweep import Judge, Row, sweep
 
 
+TESTS = Path(__file__).parents[1]
 STEP = 8
 NATIVE = [name for name, solver in SOLVERS.items() if not solver.compiled]
 # A program each. All dtypes of all metrics are left to `make scaled`.
@@ -112,3 +118,32 @@ def test_a_gap_that_is_too_small_is_found():
     row = Row("k best", "float64")
     Judge(subject).add(row, solver, batch, res.replace(gap=res.gap * row.ratio))
     assert row.wrong and row.ratio > 1
+
+
+def command(*words):
+    """`python -m scaled`, with no folder of the tests on the path but the current one."""
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    words = [sys.executable, "-m", "scaled", *words]
+    return subprocess.run(words, cwd=TESTS, env=env, capture_output=True, text=True)
+
+
+def test_the_command_runs():
+    found = command("--solver", "assignment", "--dtype", "float32", "--step", "64")
+    assert found.returncode == 0, found.stderr
+    assert "assignment " in found.stdout and "0 wrong" in found.stdout
+
+
+WRONG = {
+    "--solver nosuch": "--solver must match one of assignment",
+    "--solver assignment --dtype nosuch": "no --dtype of these solvers matches 'nosuch'",
+    "--step 0": "must be a whole number of at least 1, got '0'",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_arguments(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["scaled", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert WRONG[words] in capsys.readouterr().err

@@ -69,7 +69,7 @@ struct Progress {
 
 // Whether the core method may hold an auction, or has held one; one is enough.
 enum AuctionState : int32_t {
-  kNoAuction,    // costs are sharded, and columns more than rows
+  kNoAuction,    // of sharded costs, with more columns than rows or by a caller's wish
   kMayHoldLate,  // many costs are equal: see kPartFreeOfEqual and patience()
   kMayHoldAuction,
   kHeldAuction,

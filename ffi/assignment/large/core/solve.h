@@ -5,12 +5,13 @@
 // the duals feasible for all costs and frees the rows whose pair is no longer tight. If the cores
 // contain no path, yield few paths at a time or have changed too often, searches over all costs
 // continue from the current duals and pairs: an auction and then forests
-// (assignment/large/auction), or for sharded costs the tree variant of the Hungarian method. A
-// forest or an iteration of that variant keeps the duals feasible and adds a pair, or proves
-// infeasibility. Termination: at most patience() pricings after each selection of candidates, of
-// which there are a few and, after an auction, whose rounds are bounded, O(log n) more; between two
-// selections and after the last one at most n such searches; with sharded costs, in wide problems,
-// also pricings before these, each of which frees a row.
+// (assignment/large/auction), or for sharded costs an auction (assignment/large/sharded/auction.h)
+// and then the tree variant of the Hungarian method. A forest or an iteration of that variant keeps
+// the duals feasible and adds a pair, or proves infeasibility. Termination: at most patience()
+// pricings after each selection of candidates, of which there are a few and, after an auction,
+// whose rounds are bounded, O(log n) more; between two selections and after the last one at most n
+// such searches; with sharded costs, in wide problems, also pricings before these, each of which
+// frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -27,9 +28,9 @@ namespace jaxmatch::assignment::large {
 constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
 // The core method gives up after patience() pricings, or after patience() steps that find paths
 // for less than 1 / kPartFound of the free rows. There is little patience before an auction, and
-// more if many costs are equal, after an auction, and without one (sharded costs): forests and
-// trees read all costs, and with points trees may need a dual update per column. Patience grows
-// with the rows, as the number of steps does.
+// more if many costs are equal, after an auction, and without one: forests and trees read all
+// costs, and with points trees may need a dual update per column. Patience grows with the rows, as
+// the number of steps does.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kLeastBeforeAuction = 16, kRowsBeforeAuction = 512;
 constexpr int64_t kPartFound = 32;

@@ -26,7 +26,7 @@ constexpr int64_t kWaitingPart = 8;
 constexpr int32_t kMostExchangesOfScale = 256, kMostExchanges = 1024;
 
 // What is added to a cost in a scale, a whole number of units.
-JAXMATCH_INLINE double whole_perturbation(double epsilon, int64_t row, int64_t col) {
+JAXMATCH_DEVICE inline double whole_perturbation(double epsilon, int64_t row, int64_t col) {
   const double x = Perturbation{epsilon}.of(row, int32_t(col));
   return (x + 0x1.8p52) - 0x1.8p52;
 }

@@ -180,7 +180,8 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
     const int64_t least = d.reduction.least(0);
     d.continuation->spread = least == ReductionBuffer::kIdentity ? 0 : -least;
     // In a wide problem dummy rows would have to bid, too.
-    c.auction = has_spares(c) ? kNoAuction : auction_for(d.continuation->spread, c.rows);
+    const bool may = d.may_hold_auction && !has_spares(c);
+    c.auction = may ? auction_for(d.continuation->spread, c.rows) : kNoAuction;
   });
   team.sync();
   bid_stage(team, d.p);

@@ -10,7 +10,7 @@
 namespace jaxmatch::assignment::large {
 
 struct ShardedOperands {
-  LargeMethod method;
+  LargeMethod method;        // kAuction: the core method, which may hold one
   AssignmentOperands whole;  // sides of the whole problem, costs of the shard
   bool rows;                 // rows are sharded; else columns
   const void* other_points;  // of the unsharded side, or null
@@ -30,7 +30,7 @@ struct ShardedOperands {
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
-    if (method != LargeMethod::kCore) return 0;
+    if (!has_core(method)) return 0;
     return std::max(each() * kColumnClasses, other() * (kColumnClasses / devices));
   }
   // Canonical rows are the shorter side, unless masks decide.
@@ -48,7 +48,7 @@ struct ShardedOperands {
   int64_t lay_out(Sharded<T>* d) const {
     Layout layout(scratch, reinterpret_cast<Control*>(control), whole.n, whole.m,
                   whole.row_mask || whole.col_mask);
-    if (method == LargeMethod::kCore) lay_out_core(layout);
+    if (has_core(method)) lay_out_core(layout);
     d->offer = layout.parts.take<uint64_t>(layout.cols);
     d->paid = layout.parts.take<int64_t>(layout.rows);
     d->least = layout.parts.take<int64_t>(layout.rows);
@@ -69,7 +69,8 @@ struct ShardedOperands {
     d.reduction = {reduction_in, reduction_out, side, devices, reduction_words()};
     d.gathered = gathered;
     d.continuation = reinterpret_cast<Continuation*>(control + kContinuationAt);
-    d.core = method == LargeMethod::kCore;
+    d.core = has_core(method);
+    d.may_hold_auction = method == LargeMethod::kAuction;
     d.tree = method != LargeMethod::kClassical;
     return d;
   }

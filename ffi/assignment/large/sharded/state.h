@@ -160,6 +160,7 @@ struct Sharded {
   // Before, `paid` holds the bits of row duals as doubles, for the offers of trees.
   int64_t *paid, *least;
   bool core, tree;  // the method; `tree` also ends what cores could not
+  bool may_hold_auction;
 
   static constexpr int kListed = TightList::kCapacity + 1;
   static constexpr int32_t kTooManyTight = -2;
