@@ -75,13 +75,14 @@ inline void expect_sizes(ffi::RemainingArgs args, ffi::RemainingRets rets, Attri
   result("status", kStatus, 1);
 }
 
-// The caller checks sizes by expect_sizes().
+// The caller checks sizes by expect_sizes(). `buffers`: the number of further results.
 inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs args,
                                                           ffi::RemainingRets rets,
-                                                          Attributes& given) {
+                                                          Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto cost = args.get<ffi::AnyBuffer>(0);
-  if (rets.size() < kNumResults) return wrong("too few results");
+  given.expect_results(rets.size(), kNumResults + buffers);
+  if (given.failed()) return ffi::Unexpected(given.error());
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType real = dtype_at(kValue);
   const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED);

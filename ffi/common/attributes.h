@@ -145,6 +145,12 @@ class Attributes {
     return found;
   }
 
+  // Records an error unless the call has `count` results.
+  void expect_results(size_t found, size_t count) {
+    if (found == count) return;
+    fail(std::to_string(found) + " results instead of " + std::to_string(count));
+  }
+
   // Records an error unless the array `name` has `count` entries.
   template <class Buffer>
   void expect_size(std::string_view name, const Buffer& array, int64_t count) {

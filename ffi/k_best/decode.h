@@ -26,16 +26,18 @@ struct Batch {
   KBestProblem first;
 };
 
-// Operands: costs [..., n, m], and the optional masks that are present.
+// Operands: costs [..., n, m], and the optional masks that are present. `buffers`: the number of
+// further results.
 inline ffi::ErrorOr<Batch> decode_k_best(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                         Attributes& given) {
+                                         Attributes& given, size_t buffers = 0) {
   using assignment::optional_operand, assignment::result_at;
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto cost = args.get<ffi::AnyBuffer>(0);
   if (!cost.has_value() || cost->dimensions().size() < 2) {
     return wrong("costs must have shape [..., n, m]");
   }
-  if (rets.size() < kNumResults) return wrong("the number of results is wrong");
+  given.expect_results(rets.size(), kNumResults + buffers);
+  if (given.failed()) return ffi::Unexpected(given.error());
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType real = dtype_at(kValue);
   const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED);

@@ -32,12 +32,15 @@ struct Batch {
 
 constexpr size_t kFirst = 3;  // optional operand
 
-// All but the graph and its costs, which are three operands, or points and a radius.
+// All but the graph and its costs, which are three operands, or points and a radius. `buffers`: the
+// number of further results.
 inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                          Attributes& given, int64_t n, int64_t m, int64_t size) {
+                                          Attributes& given, size_t buffers, int64_t n, int64_t m,
+                                          int64_t size) {
   using assignment::optional_operand, assignment::result_at;
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
-  if (rets.size() < kNumResults) return wrong("the number of results is wrong");
+  given.expect_results(rets.size(), kNumResults + buffers);
+  if (given.failed()) return ffi::Unexpected(given.error());
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType real = dtype_at(kValue);
   for (size_t at : {kCol4Row, kRow4Col, kEdge, kStatusAt, kCounts}) {
@@ -114,7 +117,7 @@ inline ffi::ErrorOr<Batch> decode_options(ffi::RemainingArgs args, ffi::Remainin
 // Operands: row pointers [..., n + 1] and columns [..., e] of one graph or of a batch of them,
 // costs [..., e], and the optional ones, of which CUDA needs the other direction of the graph.
 inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                         Attributes& given) {
+                                         Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto row_ptr = args.get<ffi::AnyBuffer>(0), col_ind = args.get<ffi::AnyBuffer>(1);
   const auto cost = args.get<ffi::AnyBuffer>(2);
@@ -131,7 +134,7 @@ inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::Remaining
     return wrong("the graph and its costs do not go together");
   }
   const int64_t n = last(*row_ptr) - 1, m = last(*assignment::result_at(rets, kRow4Col));
-  auto batch = decode_options(args, rets, given, n, m, batch_size(cost->dimensions(), 1));
+  auto batch = decode_options(args, rets, given, buffers, n, m, batch_size(cost->dimensions(), 1));
   if (!batch.has_value()) return batch;
   SparseProblem& p = batch->first;
   const auto col_ptr = assignment::optional_operand(args, given, "col_ptr", ffi::S32, kFirst);

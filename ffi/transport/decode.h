@@ -28,9 +28,11 @@ struct Batch {
   TransportProblem first;
 };
 
-// All but the costs, of which `p` holds the dtype and the sizes.
+// All but the costs, of which `p` holds the dtype and the sizes. `buffers`: the number of further
+// results.
 inline ffi::ErrorOr<Batch> decode_masses(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                         Attributes& given, int64_t batch, TransportProblem p) {
+                                         Attributes& given, size_t buffers, int64_t batch,
+                                         TransportProblem p) {
   using assignment::optional_operand, assignment::result_at;
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto supply = args.get<ffi::AnyBuffer>(1), demand = args.get<ffi::AnyBuffer>(2);
@@ -38,7 +40,8 @@ inline ffi::ErrorOr<Batch> decode_masses(ffi::RemainingArgs args, ffi::Remaining
   const auto col_mask = optional_operand(args, given, "col_mask", ffi::PRED, 3);
   if (given.failed()) return ffi::Unexpected(given.error());
   if (!supply.has_value() || !demand.has_value()) return wrong("supplies or demands are missing");
-  if (rets.size() < kNumResults) return wrong("the number of results is wrong");
+  given.expect_results(rets.size(), kNumResults + buffers);
+  if (given.failed()) return ffi::Unexpected(given.error());
   const auto dtype_at = [&](size_t at) { return result_at(rets, at)->element_type(); };
   const ffi::DataType mass = supply->element_type(), real = dtype_at(kValue);
   const auto moved = optional_operand(args, given, "moved", mass, 3);
@@ -105,7 +108,7 @@ inline ffi::ErrorOr<Batch> decode_masses(ffi::RemainingArgs args, ffi::Remaining
 
 // Operands: costs [..., n, m], supplies, demands, and the optional ones of decode_masses.
 inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                            Attributes& given) {
+                                            Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto cost = args.get<ffi::AnyBuffer>(0);
   if (!cost.has_value()) return wrong("costs are missing");
@@ -118,14 +121,14 @@ inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::Remain
   p.cost_dtype = *dtype;
   p.n = dimensions[dimensions.size() - 2];
   p.m = dimensions[dimensions.size() - 1];
-  return decode_masses(args, rets, given, batch_size(dimensions, 2), p);
+  return decode_masses(args, rets, given, buffers, batch_size(dimensions, 2), p);
 }
 
 // Operands: the rows' points [..., dims, n], supplies, demands, and the optional ones, of which the
 // columns' points [..., dims, m] are always present. With dummies, `last_row` [..., m + 1] and
 // `last_col` [..., n] are their costs, and the masses have an entry more than there are points.
 inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi::RemainingRets rets,
-                                                   Attributes& given) {
+                                                   Attributes& given, size_t buffers = 0) {
   using assignment::optional_operand;
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   const auto x = args.get<ffi::AnyBuffer>(0);
@@ -158,7 +161,7 @@ inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi:
   p.col_points = y->untyped_data();
   if (last_row) p.last_row = last_row->untyped_data();
   if (last_col) p.last_col = last_col->untyped_data();
-  return decode_masses(args, rets, given, batch, p);
+  return decode_masses(args, rets, given, buffers, batch, p);
 }
 
 }  // namespace jaxmatch::transport

@@ -18,11 +18,16 @@ import numpy as np
 
 from jaxmatch._ffi.host_call import _plan
 from jaxmatch._ffi.libraries import cpu_library
+from jaxmatch._ffi.sizes import size
 
 
 CALLS = Path(__file__).with_name("calls.json")
 # What the devices of a sharded problem have written for each other; the operands begin with costs.
 _GATHERED = {"device", "cores", "lists", "reduction"}
+# Results in which a handler keeps what it needs itself: control and scratch.
+_SCRATCH = {"jaxmatch_assignment_core": {7, 8}, "jaxmatch_assignment_sharded": {7, 8}}
+_SOLUTION = {*range(7)}  # results that a sharded problem has once it is solved
+_FILLS = 0xA5, 0x5A
 _LIBC = ctypes.CDLL(None)
 _LIBC.malloc.restype = ctypes.c_void_p
 _LIBC.malloc.argtypes = [ctypes.c_size_t]
@@ -51,8 +56,42 @@ class Call:
         return f"{self.target}({', '.join(words[0])}) -> {', '.join(words[1])}; {self.attributes}"
 
 
+class NotWrittenError(Exception):
+    """A handler has returned no error, and left a result as it was."""
+
+
 def run(call: Call) -> tuple[int, str]:
-    """XLA's code of the error, and its message; 0 without error.
+    """XLA's code of the error, and its message; 0 without error, after which results are read.
+
+    Sanitizers do not see what a handler leaves out. So results are filled with a byte first, and
+    where it is still there, with another one in a second call.
+    """
+    code, message, first = _run(call, _FILLS[0])
+    left = [x == _FILLS[0] for x in first]
+    if code or not any(x.any() for x in left):
+        return code, message
+    second = _run(call, _FILLS[1])[2]
+    free = _may_be_left(call, first)
+    for k, (x, y) in enumerate(zip(left, second, strict=True)):
+        of_number = (x & (y == _FILLS[1])).reshape(-1, call.results[k][1].itemsize)
+        missing = np.flatnonzero(of_number.all(1))
+        if missing.size and k not in free:
+            what = f"{missing.size} numbers of result {k}, the first at {missing[0]}"
+            raise NotWrittenError(f"{what}, are not written: {call.types()}")
+    return code, message
+
+
+def _may_be_left(call: Call, results: list[np.ndarray]) -> set[int]:
+    """The results that the handler need not write."""
+    free = {*call.aliases.values(), *_SCRATCH.get(call.target, ())}
+    if call.target == "jaxmatch_assignment_sharded":
+        stage = results[7].view(np.int32)[size("large.control.stage")]
+        free |= _SOLUTION if stage != size("large.stage.done") else set()
+    return free
+
+
+def _run(call: Call, fill: int) -> tuple[int, str, list[np.ndarray]]:
+    """As run(); and the bytes of the results, which were `fill` before the call.
 
     Each array has memory of its own that ends where it does, so that the sanitizer of addresses
     sees one number too many.
@@ -61,24 +100,24 @@ def run(call: Call) -> tuple[int, str]:
     first = (0, call.operands[0].ndim)  # no batch: results have their full shapes
     attributes = tuple(sorted(call.attributes.items()))
     plan = _plan.__wrapped__(call.target, types, tuple(call.results), first, attributes)
-    memory = [_filled(x) for x in call.operands]
-    for k, (shape, dtype) in enumerate(call.results):
+    memory = [_filled(np.ascontiguousarray(x)) for x in call.operands]
+    lengths = [math.prod(shape) * dtype.itemsize for shape, dtype in call.results]
+    for k, length in enumerate(lengths):
         alias = [a for a, b in call.aliases.items() if b == k]
-        memory.append(memory[alias[0]] if alias else _room(math.prod(shape) * dtype.itemsize))
+        memory.append(memory[alias[0]] if alias else _filled(np.full(length, fill, np.uint8)))
     message = ctypes.create_string_buffer(256)
     code = plan.run(plan.handler, plan.words, plan.pack(*memory), message, len(message))
+    results = memory[len(call.operands) :]
+    read = [ctypes.string_at(x, length) for x, length in zip(results, lengths, strict=True)]
     for address in set(memory):
         _LIBC.free(address)
-    return code, message.value.decode(errors="replace") if code else ""
-
-
-def _room(size: int) -> int:
-    return _LIBC.malloc(max(size, 1))
+    text = message.value.decode(errors="replace") if code else ""
+    return code, text, [np.frombuffer(x, np.uint8) for x in read]
 
 
 def _filled(x: np.ndarray) -> int:
-    address = _room(x.nbytes)
-    ctypes.memmove(address, np.ascontiguousarray(x).ctypes.data, x.nbytes)
+    address = _LIBC.malloc(max(x.nbytes, 1))
+    ctypes.memmove(address, x.ctypes.data, x.nbytes)
     return address
 
 

@@ -1,5 +1,6 @@
 """The stored calls are what Python passes today, and a thousand mutated ones end well."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from fuzz.__main__ import main
-from fuzz.calls import has_library, run, stored, targets
+from fuzz.calls import Call, NotWrittenError, has_library, run, stored, targets
 from fuzz.mutate import mutated
 
 
@@ -34,6 +35,21 @@ def test_a_thousand_calls():
     command = [sys.executable, "-m", "fuzz", "--calls", "1000"]
     found = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr[-4000:]
+
+
+def test_what_is_not_written_is_found():
+    call = Call("jaxmatch_noop", [np.zeros(1)], [((3,), np.dtype(np.float32))], {}, {})
+    with pytest.raises(NotWrittenError, match="3 numbers of result 0, the first at 0"):
+        run(call)
+
+
+@pytest.mark.parametrize("count", [-1, 1])
+def test_another_number_of_results(count):
+    for call in {x.target: x for x in stored()}.values():
+        results = [*call.results, call.results[-1]] if count > 0 else call.results[:-1]
+        aliases = {a: b for a, b in call.aliases.items() if b < len(results)}
+        code, message = run(dataclasses.replace(call, results=results, aliases=aliases))
+        assert code == 3, (call.target, message)
 
 
 @pytest.mark.parametrize("words", ["--target nosuch --calls 5", "--calls -1", "--seed x"])

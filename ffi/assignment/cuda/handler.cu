@@ -88,18 +88,16 @@ namespace {
 ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                       ffi::Dictionary attributes) {
   Attributes given("jaxmatch_assignment", attributes);
-  const auto decoded = decode_assignment(args, rets, given);
+  const auto decoded = decode_assignment(args, rets, given, 2);
   if (!decoded.has_value()) return decoded.error();
   expect_sizes(args, rets, given, decoded->batch, decoded->n, decoded->m);
   if (given.failed()) return given.error();
   const auto workspace = result_at(rets, kNumResults);
-  if (!workspace) return given.error("a result for the workspace is missing");
   AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false, nullptr, false};
   if (b.batch == 0) return ffi::Error::Success();
   const int word = size_of(b.cost_dtype) == 8 ? 8 : 4;
   b.workspace_costs = int64_t(workspace->size_bytes()) / b.batch / word;
   const auto auction = result_at(rets, kNumResults + 1);
-  if (!auction) return given.error("a result for the auction is missing");
   if (has_auction(b) && has_auction(b, std::getenv("JAXMATCH_CUDA_KERNEL"))) {
     if (int64_t(auction->size_bytes()) < b.batch * auction_words(b) * 4) {
       return given.error("the result for the auction is too small");

@@ -154,7 +154,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
                                                 const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_core", attributes);
   const auto wrong = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
-  auto batch = decode_assignment(args, rets, given);
+  auto batch = decode_assignment(args, rets, given, 2);
   if (!batch.has_value()) return ffi::Unexpected(batch.error());
   PointOperands points;
   if (const auto others = optional_operand(args, given, "col_points", std::nullopt)) {
@@ -170,7 +170,6 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   }
   expect_sizes(args, rets, given, batch->batch, batch->n, batch->m);
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
-  if (!control || !scratch) return wrong("results for the state are missing");
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
     return wrong("the state must be int32");
   }

@@ -12,12 +12,11 @@ namespace {
 ffi::Error KBest(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                  ffi::Dictionary attributes) {
   Attributes given("jaxmatch_k_best", attributes);
-  const auto decoded = decode_k_best(args, rets, given);
+  const auto decoded = decode_k_best(args, rets, given, 1);
   if (!decoded.has_value()) return decoded.error();
   const Batch& batch = *decoded;
   if (batch.size == 0) return ffi::Error::Success();
   const auto workspace = assignment::result_at(rets, kNumResults);
-  if (!workspace) return given.error("a result for the workspace is missing");
   const Bounds size(batch.first.n, batch.first.m, batch.first.k);
   const int64_t bytes = (Workspace(nullptr, size).bytes + 3) / 4 * 4;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {

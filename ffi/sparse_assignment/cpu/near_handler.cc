@@ -78,7 +78,7 @@ ffi::Error NearAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Re
   const auto rank = x->dimensions().size();
   const int64_t dims = x->dimensions().back(), n = x->dimensions()[rank - 2];
   const int64_t m = y->dimensions()[rank - 2];
-  const auto batch = decode_options(args, rets, given, n, m, batch_size(x->dimensions(), 2));
+  const auto batch = decode_options(args, rets, given, 0, n, m, batch_size(x->dimensions(), 2));
   if (!batch.has_value()) return batch.error();
   const Dtype real = batch->first.result_dtype;
   if (radius->element_type() != (real == Dtype::kF32 ? ffi::F32 : ffi::F64) ||

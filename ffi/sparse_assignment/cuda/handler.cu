@@ -59,14 +59,13 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
 ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                             ffi::Dictionary attributes) {
   Attributes given("jaxmatch_sparse_assignment", attributes);
-  const auto decoded = decode_sparse(args, rets, given);
+  const auto decoded = decode_sparse(args, rets, given, 1);
   if (!decoded.has_value()) return decoded.error();
   const Batch& batch = *decoded;
   const SparseProblem& p = batch.first;
   if (batch.size == 0) return ffi::Error::Success();
   if (!p.col_ptr || !p.row_ind) return given.error("the edges by columns are missing");
   const auto workspace = assignment::result_at(rets, kNumResults);
-  if (!workspace) return given.error("a result for the workspace is missing");
   const Workspace layout(nullptr, p.n, p.m, p.capacity);
   const int64_t bytes = layout.bytes;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {

@@ -44,6 +44,7 @@ ffi::Error near_pairs(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remaini
   const auto x = operand(kX).dimensions(), y = operand(kY).dimensions();
   NearPairs<T> p{};
   p.points.metric = given.named("metric", assignment::kMetrics);
+  given.expect_results(rets.size(), row_ptr ? 2 : 1);
   if (given.failed()) return given.error();
   p.points.n = x[x.size() - 2];
   p.points.m = y[y.size() - 2];

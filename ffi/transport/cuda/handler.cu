@@ -28,7 +28,6 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   const Batch& batch = *decoded;
   if (batch.size == 0) return ffi::Error::Success();
   const auto workspace = assignment::result_at(rets, kNumResults);
-  if (!workspace) return given.error("a result for the workspace is missing");
   const int64_t bytes = (Workspace(nullptr, batch.first.n, batch.first.m).bytes + 3) / 4 * 4;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
     return given.error("the result for the workspace is too small");
@@ -77,13 +76,13 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
 ffi::Error Transport(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                      ffi::Dictionary attributes) {
   Attributes given("jaxmatch_transport", attributes);
-  return solve(stream, decode_transport(args, rets, given), rets, given);
+  return solve(stream, decode_transport(args, rets, given, 1), rets, given);
 }
 
 ffi::Error TransportPoints(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                            ffi::Dictionary attributes) {
   Attributes given("jaxmatch_transport_points", attributes);
-  return solve(stream, decode_transport_points(args, rets, given), rets, given);
+  return solve(stream, decode_transport_points(args, rets, given, 1), rets, given);
 }
 
 }  // namespace

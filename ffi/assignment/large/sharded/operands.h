@@ -110,7 +110,7 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
                                                     const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_sharded", attributes);
   const auto fail = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
-  const auto shard = decode_assignment(args, rets, given);
+  const auto shard = decode_assignment(args, rets, given, 5);
   if (!shard.has_value()) return ffi::Unexpected(shard.error());
   const auto operand = [&](const char* name, int64_t bytes) -> void* {
     const auto buffer = optional_operand(args, given, name, ffi::S32);
@@ -119,7 +119,6 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   const auto kept = [&](size_t at) { return result_at(rets, kNumResults + at); };
   const auto control = kept(0), scratch = kept(1), cores = kept(2), lists = kept(3),
              reduction = kept(4);
-  if (!reduction) return fail("results for what the device keeps are missing");
   for (const auto& result : {control, scratch, cores, lists, reduction}) {
     if (result->element_type() != ffi::S32) return fail("what the device keeps must be int32");
   }
@@ -168,8 +167,8 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
       int64_t(cores->size_bytes()) < core_bytes ||
       int64_t(lists->size_bytes()) < o.list_count() * int64_t(sizeof(TightList)) ||
-      int64_t(reduction->size_bytes()) < 8 * o.reduction_words()) {
-    return fail("a buffer is too small");
+      int64_t(reduction->size_bytes()) != 8 * o.reduction_words()) {
+    return fail("a buffer has the wrong size");
   }
   o.scratch = static_cast<char*>(scratch->untyped_data());
   return o;
