@@ -106,7 +106,8 @@ class Result(Batched):
         'status 2 ...
 
         **Raises:** `ValueError` with the status, the batch index and the advice of the first
-        problem that is not `OPTIMAL` (`TIME_LIMIT` raises, too); `TypeError` under `jit`, `vmap` or `grad`.
+        problem that is not `OPTIMAL` (so for `TIME_LIMIT` too); `TypeError` under `jit`, `vmap` or
+        `grad`.
         """
         if isinstance(self.status, jax.core.Tracer):
             raise TypeError(
