@@ -63,7 +63,7 @@ def earth_mover_distance(
       are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
       Default: all points weigh the same.
-    - `metric`: `"sqeuclidean"` (the distance is then W₂²), `"euclidean"` (W₁), `"l1"` or `"cosine"`,
+    - `metric`: `"sqeuclidean"` (the distance is then W₂²), `"euclidean"` (W₁), `"l1"`, `"cosine"`,
       see [Methods][point-methods]; or a function of x and y that returns costs `[..., n, m]`, for
       any leading axes.
     - `x_mask`, `y_mask`: bool, broadcast to `[..., n]` and `[..., m]`; False is padding.

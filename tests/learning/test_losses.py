@@ -519,7 +519,7 @@ def test_shapes_that_do_not_fit_are_named():
     bad = {
         "boxes": (problem[1][..., :3], r"\[\.\.\., n, 4\]"),
         "target_boxes": (target_boxes[..., :3], r"\[\.\.\., m, 4\]"),
-        "target_mask": (mask.T, r"broadcast to the shape of `labels`"),
+        "target_mask": (mask[:, :-1], r"broadcast to the shape of `labels`"),
         "labels": (labels[:, :-1], r"`target_boxes` must have shape \[\.\.\., m, 4\]"),
     }
     for name, (value, message) in bad.items():
