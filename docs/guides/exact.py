@@ -44,6 +44,16 @@ try:
     res.raise_for_status()  # outside of jit
 except ValueError as e:
     print(e)
-total = np.where(res.status == jm.Status.OPTIMAL, res.cost, 0).sum()  # inside: a mask
+total = np.where(np.isfinite(res.cost), res.cost, 0).sum()  # inside: a mask
 # --8<-- [end:status]
 assert [jm.Status(code).name for code in res.status.tolist()][1:] == ["INFEASIBLE", "INVALID_COST"]
+assert total == exact.cost
+
+# --8<-- [start:limit]
+large = np.random.default_rng(2).random((2000, 2000), np.float32)
+res = jm.solve_assignment(large, time_limit=0.01)
+jm.Status(int(res.status)).name  # TIME_LIMIT; OPTIMAL if the time was enough
+res.cost, res.gap  # the optimum is at least cost - gap
+# --8<-- [end:limit]
+assert res.status in (jm.Status.OPTIMAL, jm.Status.TIME_LIMIT)
+assert (res.col4row >= 0).all() and 0 <= res.gap < np.inf

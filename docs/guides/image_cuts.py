@@ -25,12 +25,15 @@ assert right > 0.97 > float(((image > 0.5) == disc).mean()), right
 
 # --8<-- [start:gradient]
 cut_edges = jax.grad(lambda smooth: segment(image, smooth).value)(1.0)  # how many pairs are broken
+inside, outside, pairs = (image - 1) ** 2, image**2, jnp.ones((2, *image.shape))
+at_pairs = jax.grad(lambda pairs: jm.grid_cut(outside, inside, pairs).value)(pairs)  # 1 if broken
 at_pixels = jax.grad(lambda image: segment(image, 1.0).value)(image)  # of the value, to the image
 # --8<-- [end:gradient]
 broken = (jnp.diff(cut.source_side, axis=0) != 0).sum() + (
     jnp.diff(cut.source_side, axis=1) != 0
 ).sum()
 assert abs(float(cut_edges) - float(broken)) < 0.5, (cut_edges, broken)
+assert set(at_pairs.ravel().tolist()) == {0, 1} and at_pairs.sum() == broken
 
 # --8<-- [start:seeds]
 seeds = jnp.zeros(image.shape).at[24, 30].set(jnp.inf)  # a stroke of the user: this is inside

@@ -90,3 +90,14 @@ names = jax.jit(jax.vmap(track))(detected, exists)  # all sequences in one nativ
 # --8<-- [end:run]
 correct = (names == names.max(1, keepdims=True)) | ~exists  # an object keeps its last name
 assert names.shape == (sequences, frames, objects) and correct.mean() > 0.8, correct.mean()
+
+# --8<-- [start:gate]
+gate, d = 1.0, jnp.array([[0.0, 0.9], [0.9, 5.0]])
+priced = jm.solve_assignment(d, unmatched_cost=gate)
+priced.col4row  # [0, -1]: 0 and the price are less than 0.9 + 0.9
+
+within = jnp.where(d <= gate, d, jnp.inf)  # `gate` may be an array, one for each pair
+gated = jm.solve_assignment(within, unmatched_cost=(min(d.shape) + 1) * gate)
+gated.col4row  # [1, 0]
+# --8<-- [end:gate]
+assert priced.col4row.tolist() == [0, -1] and gated.col4row.tolist() == [1, 0]

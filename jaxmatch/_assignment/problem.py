@@ -131,5 +131,10 @@ def as_col_dual(
         return None
     must = "be an Assignment or real column duals"
     v = as_array("warm_start", col_dual, place, REAL - BOOLEAN, must)
+    if v.ndim == 0 or v.shape[-1] != shape[-1]:
+        raise ValueError(
+            f"`warm_start` has shape {v.shape}, but must have {shape}, one dual for each column "
+            "(leading dimensions broadcast)."
+        )
     v = _broadcast("warm_start", v.astype(result_float()), shape, place.xp)
     return v if place.native else lax.stop_gradient(v)

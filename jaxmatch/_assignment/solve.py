@@ -95,7 +95,7 @@ def solve_assignment(
     - `steps_per_call`, `progress`: for one large problem, the steps of each native call, and a
       function of (matched rows, rows) that is called after each; see `jaxmatch.stepping`.
     - `time_limit`: for one large problem, seconds after which it is completed from the state
-      reached; the gap is proved.
+      reached, with a proved gap; see [A limit of time][time-limit].
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
     - `row_capacity`, `col_capacity`, `col_minimum`: integers, how often a row or column may, or

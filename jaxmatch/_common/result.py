@@ -106,7 +106,8 @@ class Result(Batched):
         'status 2 ...
 
         **Raises:** `ValueError` with the status, the batch index and the advice of the first
-        problem that is not `OPTIMAL`; `TypeError` under `jit`, `vmap` or `grad`.
+        problem that is not `OPTIMAL` (so for `TIME_LIMIT` too); `TypeError` under `jit`, `vmap` or
+        `grad`.
         """
         if isinstance(self.status, jax.core.Tracer):
             raise TypeError(
@@ -157,8 +158,8 @@ class Assignment(Result):
       if the bound overflows its dtype, which happens only near the limits of float64.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN. If it is `UNFINISHED`,
-    `col4row` and `row4col` are the pairs so far.
+    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN, except `TIME_LIMIT` (a
+    complete answer with its gap; gradient 0) and `UNFINISHED` (the pairs so far).
     """
 
     col4row: Int[Array, "... n"]

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 
-class Status(enum.IntEnum):
+class _OfOneCode(enum.EnumMeta):
+    # The lookup of an array would fail with a message about its truth value.
+    def __call__(cls, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(value, "size", 1) != 1:
+            raise TypeError(
+                f"`Status` takes one code, got an array of shape {value.shape}; for a batch: "
+                "`[Status(code) for code in res.status.tolist()]`."
+            )
+        return super().__call__(value, *args, **kwargs)
+
+
+class Status(enum.IntEnum, metaclass=_OfOneCode):
     """The outcome of one problem. Results hold it as int32, one entry per problem of the batch.
 
     With any code but `OPTIMAL`, indices are −1, cost, duals, gap, and value and flow of a flow are
     NaN (−1 if they are integers), and the gradient is zero. But `UNFINISHED` comes with the pairs
     found so far, and `TIME_LIMIT` with an answer and its proved gap. `Status(int(code))` prints as
-    its name; its `advice` is a sentence for users.
+    its name; its `advice` is a sentence for users. For a batch:
+    `[jm.Status(code) for code in res.status.tolist()]`.
     """
 
     # The build of the native libraries parses these lines.
@@ -47,9 +60,9 @@ _ADVICE = {
         "rounding may have cost, a matching by its vertex cover, a flow by its cut."
     ),
     Status.INFEASIBLE: (
-        "What must be matched or moved cannot be without a forbidden pair, or within capacities "
-        "and minima. Allow more, or let rows stay unmatched, by `unmatched_cost` or "
-        "`cardinality` where the solver takes them."
+        "What must be matched or moved cannot be: forbidden pairs, capacities or minima rule it "
+        "out. Allow more pairs, raise capacities, lower minima, or let rows stay unmatched by a "
+        "solver that takes an `unmatched_cost`."
     ),
     Status.INVALID_COST: (
         "An unmasked cost is NaN, or infinite on the side that does not forbid (-inf when "
@@ -75,8 +88,8 @@ _ADVICE = {
         "which say what is wrong. Or source and sink of a flow are the same node, or no nodes."
     ),
     Status.INVALID_CAPACITY: (
-        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. An "
-        "edge without a bound has the capacity +inf, a row or column any large integer."
+        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. "
+        "Without a bound, a capacity of floats is +inf, and one of integers any large number."
     ),
     Status.INVALID_MASS: (
         "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0."

@@ -113,6 +113,7 @@ class DetectionCriterion:
         """
         logits, boxes, target_boxes = lax.stop_gradient((logits, boxes, target_boxes))
         logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
+        _check_boxes(logits, boxes, labels, target_boxes)
         if self.classification == "focal":
             num_classes = logits.shape[-1]
             absent, present = _focal_terms(logits, self.focal_alpha, self.focal_gamma)
@@ -175,9 +176,8 @@ class DetectionCriterion:
         targets stay unmatched and add no box loss.
         """
         logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
-        if target_mask is None:
-            target_mask = jnp.ones(labels.shape, bool)
-        target_mask = jnp.broadcast_to(jnp.asarray(target_mask), labels.shape)
+        _check_boxes(logits, boxes, labels, target_boxes)
+        target_mask = _as_target_mask(target_mask, labels.shape)
         lead, images = logits.shape[:-2], tuple(range(1 - labels.ndim, 0))
         if len(lead) < len(images):
             raise ValueError(
@@ -290,6 +290,37 @@ def _as_floats(*arrays: Array) -> list[Array]:
     """Casts all arrays to one dtype, at least float32."""
     dtype = common_dtype(*arrays, jnp.float32)
     return [jnp.asarray(x, dtype) for x in arrays]
+
+
+def _check_boxes(logits: Array, boxes: Array, labels: Array, target_boxes: Array) -> None:
+    if logits.ndim < 2 or labels.ndim < 1:
+        raise ValueError(
+            "`logits` must have shape [..., n, classes] and `labels` [..., m], got "
+            f"{logits.shape} and {labels.shape}."
+        )
+    if boxes.shape[-2:] != (logits.shape[-2], 4):
+        raise ValueError(
+            f"`boxes` must have shape [..., n, 4] for `logits` [..., n, classes] {logits.shape}, "
+            f"got {boxes.shape}."
+        )
+    if target_boxes.shape[-2:] != (labels.shape[-1], 4):
+        raise ValueError(
+            f"`target_boxes` must have shape [..., m, 4] for `labels` [..., m] {labels.shape}, "
+            f"got {target_boxes.shape}."
+        )
+
+
+def _as_target_mask(target_mask: ArrayLike | None, shape: tuple[int, ...]) -> Bool[Array, "..."]:
+    if target_mask is None:
+        return jnp.ones(shape, bool)
+    target_mask = jnp.asarray(target_mask)
+    try:
+        return jnp.broadcast_to(target_mask, shape)
+    except ValueError:
+        raise ValueError(
+            f"`target_mask` must broadcast to the shape of `labels`, {shape}, got "
+            f"{target_mask.shape}."
+        ) from None
 
 
 def _lead(x: Array, lead: tuple[int, ...], features: int = 1) -> Array:

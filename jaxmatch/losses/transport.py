@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment.solve import solve_assignment
-from jaxmatch._common.arguments import check_name
-from jaxmatch._common.distances import distances
+from jaxmatch._common.distances import METRICS, directions, distances
 from jaxmatch._common.gradient import envelope_value, fixed_along, is_constant
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
     Metric = str | Callable[[Array, Array], Array]
-
-_METRICS = ("sqeuclidean", "euclidean")
 
 
 @unchecked
@@ -66,16 +63,17 @@ def earth_mover_distance(
       are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
       Default: all points weigh the same.
-    - `metric`: `"sqeuclidean"` Σ(x − y)² (the distance is then W₂²), `"euclidean"` √Σ(x − y)² (W₁),
-      or a function of x and y that returns costs `[..., n, m]`, for any leading axes.
+    - `metric`: `"sqeuclidean"` (the distance is then W₂²), `"euclidean"` (W₁), `"l1"`, `"cosine"`,
+      see [Methods][point-methods]; or a function of x and y that returns costs `[..., n, m]`, for
+      any leading axes.
     - `x_mask`, `y_mask`: bool, broadcast to `[..., n]` and `[..., m]`; False is padding.
     - `method`: as in [`solve_transport`][jaxmatch.solve_transport].
 
     **Returns:** `f[...]`, float32, or float64 under `jax_enable_x64`.
 
-    **Status:** the distance is NaN, and its gradient 0, for points that are NaN or infinite,
-    weights that are negative or not finite, and clouds without an unmasked point of positive
-    weight.
+    **Status:** the distance is NaN, and its gradient 0, for points that are NaN or infinite (with
+    `"cosine"` also at the origin), weights that are negative or not finite, and clouds without an
+    unmasked point of positive weight.
 
     **Gradient:** with respect to both clouds and to whatever `metric` closes over, that of the
     costs at a fixed plan; with respect to weights, the duals. 0 for pairs at the same place under
@@ -87,8 +85,11 @@ def earth_mover_distance(
     **Source:** Rubner, Tomasi and Guibas, *The earth mover's distance as a metric for image
     retrieval*, IJCV 40 (2000).
     """
-    if not callable(metric):
-        check_name("metric", metric, _METRICS)
+    if not callable(metric) and metric not in METRICS:
+        raise ValueError(
+            f"`metric` must be one of {[*METRICS]} or a function of x and y that returns costs, "
+            f"got {metric!r}."
+        )
     x, y = as_floats(x, y)
     _check_clouds(x, y, metric)
     (n, m), lead = (x.shape[-2], y.shape[-2]), (x.shape[:-2], y.shape[:-2])
@@ -99,6 +100,8 @@ def earth_mover_distance(
     batch = broadcast_batches(*lead, *x_side.batches, *y_side.batches)
     x, y = (_sanitized(p, side) for p, side in ((x, x_side), (y, y_side)))
     x, y = same_rank(x, y)
+    if metric == "cosine":
+        x, y = directions(x), directions(y)
     plain = x_side.is_plain and y_side.is_plain
     if plain and n == m and method in ("auto", "xla"):
         matching = solve_assignment(lax.stop_gradient(_costs(x, y, metric)), method=method)
@@ -109,7 +112,7 @@ def earth_mover_distance(
     else:
         supply, demand, total, sound = _masses(x_side, y_side)
         given = {"row_mask": x_side.mask, "col_mask": y_side.mask, "method": method}
-        if isinstance(metric, str) and _is_fast_without_matrix(x, y):
+        if isinstance(metric, str) and metric != "cosine" and _is_fast_without_matrix(x, y):
             points = lax.stop_gradient((x, y))
             res = solve_transport_points(*points, supply, demand, metric=metric, **given)
         else:

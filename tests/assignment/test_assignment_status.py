@@ -1,6 +1,7 @@
 """Every input has a defined result: what comes back for bad ones, and what is refused up front."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_failed, assert_proved, assert_same_bits, numpy_dtype, problem, x64
@@ -117,6 +118,15 @@ def test_status_of_everyone_has_advice():
         assert status.advice.endswith(".")
 
 
+def test_status_of_a_batch_is_a_list():
+    codes = np.array([0, 9])
+    for several in (codes, jnp.asarray(codes)):
+        with pytest.raises(TypeError, match=r"shape \(2,\).*tolist"):
+            Status(several)
+        assert [Status(code) for code in several.tolist()] == [Status.OPTIMAL, Status.TIME_LIMIT]
+    assert Status(codes[0]) is Status(jnp.int32(0)) is Status.OPTIMAL
+
+
 # ---------------------------------------------------------------------------------------------
 # What is known before anything runs is an exception, which names the argument
 
@@ -160,6 +170,12 @@ MISUSE = {
         r"`warm_start` has shape \(3,\).*\(2, 4\)",
         [COSTS],
         {"warm_start": np.ones(3)},
+    ),
+    "start of one column": (
+        ValueError,
+        r"`warm_start` has shape \(1,\).*\(2, 4\)",
+        [COSTS],
+        {"warm_start": np.ones(1), "unmatched_cost": 1.0},
     ),
     "start of another shape": (
         ValueError,

@@ -23,3 +23,8 @@ def test_citation_and_changelog_tell_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     (newest, *_) = re.findall(r"^## (\d\S*) - (\S+)$", changelog, re.MULTILINE)
     assert cited == list(newest) and cited[0] == PROJECT["version"]
+
+
+def test_page_of_installation_tells_the_version():
+    page = (ROOT / "docs" / "index.md").read_text()
+    assert re.findall(r"^Version (\S+)", page, re.MULTILINE) == [PROJECT["version"]]

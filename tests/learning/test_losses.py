@@ -509,3 +509,20 @@ def test_misuse_is_a_value_error():
     logits, boxes, *targets = detection_problem("focal", layers=())
     with pytest.raises(ValueError, match="leading axes"):
         losses.DetectionCriterion(classification="focal")(logits[0], boxes[0], *targets)
+
+
+def test_shapes_that_do_not_fit_are_named():
+    labels, target_boxes, mask = (problem := detection_problem("focal", layers=()))[2:]
+    good = dict(
+        zip(("logits", "boxes", "labels", "target_boxes", "target_mask"), problem, strict=True)
+    )
+    bad = {
+        "boxes": (problem[1][..., :3], r"\[\.\.\., n, 4\]"),
+        "target_boxes": (target_boxes[..., :3], r"\[\.\.\., m, 4\]"),
+        "target_mask": (mask[:, :-1], r"broadcast to the shape of `labels`"),
+        "labels": (labels[:, :-1], r"`target_boxes` must have shape \[\.\.\., m, 4\]"),
+    }
+    for name, (value, message) in bad.items():
+        with pytest.raises(ValueError, match=message) as e:
+            losses.DetectionCriterion(classification="focal")(**good | {name: value})
+        assert str(value.shape) in str(e.value)
