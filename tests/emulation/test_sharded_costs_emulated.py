@@ -283,6 +283,7 @@ def test_auction(library, by):
     for schedule in SCHEDULES[1:]:
         device, _ = assert_as_on_cpu(library, cost, by, 2, "core", [schedule])
         assert {PLAY_ROUNDS, TAKE_LABELS} <= device.next_steps
+        assert {"cores", "some"} <= device.requests
     assert_as_on_cpu(library, costs("tied", 24, 24), by, 4, "core", SCHEDULES[:1])
 
 

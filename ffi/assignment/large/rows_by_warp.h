@@ -126,7 +126,7 @@ JAXMATCH_NOINLINE void select_parts(Team& team, const P& problem, const double* 
     }
     const auto select = [&](int classes) {
       const int64_t blocks = (p.s.m + classes - 1) / classes;
-      const int64_t width = (blocks + parts * kCols - 1) / (parts * kCols) * kCols;
+      const int64_t width = (blocks + parts - 1) / parts;
       const int64_t first = lesser(part * width, blocks), last = lesser(first + width, blocks);
       select_together<true, kRows, kCols>(p, v, g, row, to, int(first), int(last), rotation,
                                           classes, [](int64_t, int64_t, int64_t) {});

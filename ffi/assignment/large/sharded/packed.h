@@ -9,7 +9,7 @@
 namespace jaxmatch::assignment::large {
 
 // A row is divided into at most so many parts, each of at least so many blocks of columns.
-constexpr int64_t kMostParts = 16, kFewestBlocks = 32;
+constexpr int64_t kMostParts = 16, kFewestBlocks = 2;
 
 // Selects the candidate sets of the listed rows of `shard`, which the packed block has room for.
 // Each part of a row has candidates of its own first, in the memory of the shard's whole block.
