@@ -22,7 +22,7 @@ from jaxmatch._ffi.libraries import cpu_library
 
 CALLS = Path(__file__).with_name("calls.json")
 # What the devices of a sharded problem have written for each other; the operands begin with costs.
-_GATHERED = {"device", "cores", "lists", "reduction"}
+_GATHERED = {"device", "cores", "lists", "packed", "reduction"}
 _LIBC = ctypes.CDLL(None)
 _LIBC.malloc.restype = ctypes.c_void_p
 _LIBC.malloc.argtypes = [ctypes.c_size_t]
