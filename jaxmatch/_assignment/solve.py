@@ -165,8 +165,6 @@ def solve_assignment(
         unmatched_cost=unmatched_cost,
         warm_start=duals,
     )
-    if time_limit is not None:
-        check_goes_with_limit(cost, unmatched_cost)
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     maximize = bool(maximize)
     place = place_of(*arrays, options=(maximize, method))
@@ -176,6 +174,8 @@ def solve_assignment(
         problem = as_problem(*arrays, place=place, symbolic=method in UNSIZED)
         if place.x64 and (not place.native or method in native_large.LARGE_METHODS):
             problem = problem._replace(cost=as_int32(problem.cost))
+        if time_limit is not None:
+            check_goes_with_limit(problem.cost, problem.unmatched_cost)
         if place.native:
             limit = {} if time_limit is None else {"time_limit": time_limit}
             return place.bring_home(HERE[method](problem, maximize=maximize, **limit))

@@ -21,7 +21,7 @@ from campaign.problems import Batch
 def with_checked_gap(
     solve: Callable[[Batch], Any],
     check: Callable[[Batch], Any],
-    hidden: Callable[[Batch], np.ndarray] | None = None,
+    hidden: Callable[[Batch, Any], np.ndarray] | None = None,
 ) -> Callable[[Batch], Any]:
     """What the check proves in place of the solver's gap; -1 where it finds no solution.
 
@@ -34,14 +34,19 @@ def with_checked_gap(
         found = check(dataclasses.replace(
             batch, arrays={k: x for k, x in batch.arrays.items() if k != "warm_start"}
             | {"result": res}))  # fmt: skip
-        unseen = 0 if hidden is None else hidden(batch)
+        unseen = 0 if hidden is None else hidden(batch, res)
         gap = np.where(found.valid, found.gap + unseen, -1)
         return res.replace(gap=np.where(res.status == 0, gap, res.gap).astype(res.gap.dtype))
 
     return solve_and_check
 
 
-def _denormal_distances(batch: Batch) -> np.ndarray:
+def _rounded_distances(batch: Batch, res: Any) -> np.ndarray:
+    """XLA rounds distances in its own way, in the last digit."""
+    return 2 * float(np.finfo(batch.arrays["x"].dtype).eps) * np.abs(res.cost, dtype=np.float64)
+
+
+def _denormal_distances(batch: Batch, res: Any) -> np.ndarray:
     """XLA reads denormal numbers as zero: the distances, for all of the mass."""
     supply = batch.arrays["supply"].astype(np.float64)
     return 4 * float(np.finfo(batch.arrays["x"].dtype).tiny) * supply.sum(-1)
@@ -139,7 +144,8 @@ def solvers() -> dict[str, Solver]:
             masses, **small),
         "points checked": Solver(
             "points", with_checked_gap(one_by_one(jm.solve_assignment_points),
-                                       one_by_one(jm.check_assignment_points)), dense, **points),
+                                       one_by_one(jm.check_assignment_points),
+                                       _rounded_distances), dense, **points),
         "points of masses checked": Solver(
             "points of masses",
             with_checked_gap(call(jm.solve_transport_points, True),

@@ -100,7 +100,8 @@ def arcs_across(batch: Batch, res: Any) -> dict[str, np.ndarray]:
     side = res.source_side
     ends = (batch.known[name] for name in ("senders", "receivers"))
     tail, head = (np.take_along_axis(side, x, 1) for x in ends)
-    return {"capacity": tail & ~head}
+    # A flow without bound has no derivative: zero.
+    return {"capacity": tail & ~head & np.isfinite(res.value)[:, None]}
 
 
 def cut_of_grid(batch: Batch, res: Any) -> dict[str, np.ndarray]:

@@ -14,7 +14,15 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
 from campaign import graphs, judges, networks
-from campaign.calls import WIDER, Solver, bipartite_matching, call, one_by_one, sparse_assignment
+from campaign.calls import (
+    ALL,
+    WIDER,
+    Solver,
+    bipartite_matching,
+    call,
+    one_by_one,
+    sparse_assignment,
+)
 from campaign.problems import Batch, Draw
 from jaxmatch import Status
 
@@ -121,11 +129,12 @@ def solvers() -> dict[str, Solver]:
     dense = judges.assignment
     seldom: dict[str, Any] = {"compiled": True, "dtypes": WIDER}
     no_numbers: dict[str, Any] = {"families": ("small", "empty", "malformed"), "size": 300}
+    narrow = tuple(x for x in ALL if x != "int64")
     found = {
         "assignment/in time": Solver("ungated", call(jm.solve_assignment, time_limit=3600.0),
-                                     dense, size=200),
+                                     dense, narrow, 200),
         "assignment/no time": Solver("ungated", call(jm.solve_assignment, time_limit=1e-9),
-                                     stopped, size=200),
+                                     stopped, narrow, 200),
         "row capacities": Solver("row capacities", call(jm.solve_assignment), of_row_capacities,
                                  size=100),
         "as scipy's sparse": Solver("stored costs", _as_scipy_sparse, dense, WIDER, 100),

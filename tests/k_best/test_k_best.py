@@ -162,6 +162,13 @@ def test_wide_floats_are_within_their_gap():
         assert_true(cost[b], problem(res, b))
 
 
+def test_costs_that_vanish_in_the_unit_are_not_exact():
+    """Denormals beside 2^53, which the unit of the grid takes for zeros."""
+    cost = np.where(np.eye(3, dtype=bool), 2.0**53, 1e-323)
+    res = jm.k_best_assignments(cost[None], 2)
+    assert (res.status == jm.Status.OPTIMAL).all() and (res.gap > 0).all()
+
+
 def test_sums_that_the_twin_rounds_are_within_its_gap():
     """Each cost is a double, their sums are not: the list is out of order by a rounding."""
     cost = 2.0**53 + np.array([[0, 0, 2], [-1, -2, -3], [0, 4, -1]])

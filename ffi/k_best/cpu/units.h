@@ -136,10 +136,10 @@ int64_t units_of(Elem x, double scale, bool* rounded) {
   if constexpr (Format<Elem>::kInteger) {
     return scale < 0 ? -int64_t(x) : int64_t(x);
   } else {
-    const double y = double(widen(x)) * scale;
+    const double real = double(widen(x)), y = real * scale;
     if (!(y < __builtin_inf())) return kForbidden;
     const int64_t units = as_integer(y);
-    *rounded |= double(units) != y;
+    *rounded |= double(units) != y || (units == 0 && real != 0);  // y may have underflowed
     return units;
   }
 }

@@ -115,10 +115,10 @@ __device__ inline void convert_costs(Block block) {
         out[j] = scale < 0 ? -x : x;
         return;
       }
-      const double y = real_cost(p, at) * scale;
+      const double real = real_cost(p, at), y = real * scale;
       const bool allowed = y < __builtin_huge_val();
       out[j] = allowed ? as_integer(y) : kForbidden;
-      rounded |= allowed && double(out[j]) != y;
+      rounded |= allowed && (double(out[j]) != y || (out[j] == 0 && real != 0));
     });
   });
   rounded = block.any(rounded);

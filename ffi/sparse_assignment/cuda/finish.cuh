@@ -103,16 +103,17 @@ struct Finish {
   }
 
   // Integers are summed in whole numbers, floats as if in twice the precision. The same for any
-  // number of threads.
+  // number of threads. Only a total beyond the range is infinite, no sum of a part.
   __device__ double total_cost() const {
     const int64_t count = p.n + p.m, chunks = w.chunks(count);
+    const double shrink = fabs(c.units.scale) < 0x1p-900 ? 0x1p-64 : 1;  // of costs near the end
     int64_t low = 0, high = 0;
     team.each_by_warp(chunks, [&](int64_t chunk) {
       const int64_t last = min((chunk + 1) * kChunk, count);
       CompensatedSum own;
       for (int64_t k = chunk * kChunk + team.lane(); k < last; k += kWarpSize) {
         int64_t whole = 0;
-        own.add(cost_of(k, whole));
+        own.add(cost_of(k, whole) * shrink);
         low += whole & UINT32_MAX;
         high += whole >> 32;
       }
@@ -132,10 +133,10 @@ struct Finish {
     CompensatedSum all;
     if (team.rank == 0 && threadIdx.x == 0) {
       for (int64_t k = 0; k < 2 * chunks; ++k) all.add(w.part[k]);
-      all.add(double(high) * 0x1p32);
-      all.add(double(low & UINT32_MAX));
+      all.add(double(high) * 0x1p32 * shrink);
+      all.add(double(low & UINT32_MAX) * shrink);
     }
-    return all.value();
+    return all.value() / shrink;
   }
 
   // Called, as all that is not a round: else its registers would be taken from those of rounds.
