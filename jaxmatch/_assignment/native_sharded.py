@@ -28,6 +28,7 @@ class GatheredBlocks(NamedTuple):
     reduction: Int[Array, "p a"]  # min-reduction buffers
     cores: Int[Array, "p b"]  # candidate sets of rows
     lists: Int[Array, "p c"]  # for each row a short list of tight columns (slack 0)
+    packed: Int[Array, "p d"]  # candidate sets of some rows
 
 
 class DeviceState(NamedTuple):
@@ -37,6 +38,7 @@ class DeviceState(NamedTuple):
     scratch: Int[Array, " s"]
     cores: Int[Array, " b"]
     lists: Int[Array, " c"]
+    packed: Int[Array, " d"]
     reduction: Int[Array, " a"]
 
     def _word(self, name: str) -> Int[Array, ""]:
@@ -55,7 +57,10 @@ class DeviceState(NamedTuple):
         return ~self.done & ((self._word("trees") != 0) | few_matched)
 
     def requests(self, block: str) -> Bool[Array, ""]:
-        """Whether the next call needs the gathered "reduction", "cores" or "lists"."""
+        """Whether the next call needs the gathered "reduction", "cores" or "lists".
+
+        Or "some" or "few" candidate sets, of those that are packed.
+        """
         return self._word("request") == size(f"large.request.{block}")
 
 
@@ -72,8 +77,15 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
         "scratch": size("sharded.scratch.core" if has_cores else "sharded.scratch", *problem),
         "cores": size("sharded.cores", *problem) if has_cores else 0,
         "lists": size("sharded.lists", *problem),
+        "packed": size("sharded.packed.some", *problem) if has_cores else 0,
         "reduction": size("sharded.reduction", *problem),
     }
+
+
+def few_packed(n: int, m: int, *, masked: bool, method: str, rows: bool, devices: int) -> int:
+    """The length of the beginning of `packed` that is gathered for few rows."""
+    assert method == "core"
+    return size("sharded.packed.few", n, m, masked, rows, devices)
 
 
 def empty_state(
@@ -114,14 +126,14 @@ def sharded_assignment(
     optional |= gathered._asdict()
     operands = [shard, *(x for x in optional.values() if x is not None)]
     first = len(operands)
-    operands += state[:4]  # updated in place by aliases; the reduction buffer is written anew
+    operands += state[:5]  # updated in place by aliases; the reduction buffer is written anew
     fields = assignment_fields(*sides)
     out = native_call(
         "jaxmatch_assignment_sharded",
         operands,
         [*fields, *buffers([x.size for x in state])],
         core_dims=[x.ndim for x in operands],
-        aliases={first + k: len(fields) + k for k in range(4)},
+        aliases={first + k: len(fields) + k for k in range(5)},
         present=names_of(**optional),
         maximize=maximize,
         method="auction" if auction and method == "core" else method,

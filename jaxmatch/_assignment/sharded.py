@@ -217,56 +217,67 @@ def solve_and_gather(
 ) -> _Carry:
     """Alternates native calls and all-gathers until the solve is done.
 
-    Invariant: after each call all devices request the same block. A collective moves O(n) numbers,
-    the candidate sets, or the lists of tight columns. `stops` may end the solve early, without a
-    result, and there is no auction then.
+    Invariant: after each call all devices request the same. A collective moves O(n) numbers, the
+    candidate sets of all rows or of some, or the lists of tight columns. `stops` may end the solve
+    early, without a result, and there is no auction then.
     """
     device = partition.shard_index()
     layout = {"rows": partition.rows, "devices": partition.size, "method": method}
     masks, sides = (row_mask, col_mask), costs.sides
     given = {"sides": sides, "maximize": maximize, "auction": stops is None}
     solve = partial(costs.call, operands, masks, device, **given, **layout)
+    layout["masked"] = any(x is not None for x in masks)
 
     def goes_on(state: DeviceState, ends: Bool[Array, ""]) -> Bool[Array, ""]:
         return ~ends if stops is None else ~(ends | stops(state))
 
     def call(gathered: GatheredBlocks, state: DeviceState) -> _Carry:
         result, state = solve(state, gathered)
-        return _Carry(result, state, gathered._replace(reduction=partition.gather(state.reduction)))
+        return _Carry(result, state, gathered)
 
-    def go_on(carry: _Carry) -> _Carry:
-        """Calls until the cores or lists must be gathered, or the solve is done."""
+    def while_requested(request: str, carry: _Carry, step: Callable[[_Carry], _Carry]) -> _Carry:
         return lax.while_loop(
-            lambda carry: goes_on(carry.state, ~carry.state.requests("reduction")),
-            lambda carry: call(carry.gathered, carry.state),
-            call(carry.gathered, carry.state),
+            lambda carry: goes_on(carry.state, ~carry.state.requests(request)), step, carry
         )
 
-    def gather(block: str, carry: _Carry) -> _Carry:
-        new = partition.gather(getattr(carry.state, block))
-        return go_on(carry._replace(gathered=carry.gathered._replace(**{block: new})))
+    def gather_and_call(carry: _Carry, *blocks: str) -> _Carry:
+        new = {block: partition.gather(getattr(carry.state, block)) for block in blocks}
+        return call(carry.gathered._replace(**new), carry.state)
 
-    def while_requested(block: str, carry: _Carry) -> _Carry:
-        return lax.while_loop(
-            lambda carry: goes_on(carry.state, ~carry.state.requests(block)),
-            partial(gather, block),
-            carry,
+    def reduce(carry: _Carry) -> _Carry:
+        """Calls until something else must be gathered, or the solve is done."""
+        return while_requested(
+            "reduction", carry, lambda carry: gather_and_call(carry, "reduction")
         )
 
-    masked = any(x is not None for x in masks)
-    state, gathered = native_sharded.empty_state(*sides, masked=masked, **layout)
+    def exchange(block: str, carry: _Carry) -> _Carry:
+        return while_requested(
+            block, carry, lambda carry: reduce(gather_and_call(carry, "reduction", block))
+        )
+
+    def exchange_packed(request: str, words: int, carry: _Carry) -> _Carry:
+        def step(carry: _Carry) -> _Carry:
+            new = partition.gather(carry.state.packed[:words])
+            packed = lax.dynamic_update_slice(carry.gathered.packed, new, (0, 0))
+            return call(carry.gathered._replace(packed=packed), carry.state)
+
+        return while_requested(request, carry, step)
+
+    def exchange_any(carry: _Carry) -> _Carry:
+        carry = exchange("cores", reduce(carry))
+        if stops is None:
+            carry = exchange_packed("some", carry.state.packed.size, carry)
+            carry = exchange_packed("few", few, carry)
+        return exchange("lists", carry)
+
+    state, gathered = native_sharded.empty_state(*sides, **layout)
     # Loop-carried types must not change: the initial state varies as its successors do.
     state, gathered = vary_alike((state, gathered), (operands, masks, device))
-    carry = go_on(call(gathered, state))
-    if method == "core":
-        carry = lax.while_loop(
-            lambda carry: goes_on(carry.state, carry.state.done),
-            lambda carry: while_requested("lists", while_requested("cores", carry)),
-            carry,
-        )
-    else:
-        carry = while_requested("lists", carry)
-    return carry
+    carry = call(gathered, state)
+    if method != "core":
+        return exchange("lists", reduce(carry))
+    few = native_sharded.few_packed(*sides, **layout)
+    return lax.while_loop(lambda carry: goes_on(carry.state, carry.state.done), exchange_any, carry)
 
 
 # ---------------------------------------------------------------------------------------------

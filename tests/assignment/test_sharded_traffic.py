@@ -22,6 +22,9 @@ def blocks(method, n, m, by, masked=False):
     sizes = {"reduction": 64 + 16 * max(n, m), "lists": 64 * (max if masked else min)(n, m)}
     if method == "core":
         sizes["cores"] = 48 * max(32 * each, 32 // DEVICES * other)
+        for name, part in (("some", 8), ("few", 64)):
+            rows = (each // part * (48 * 32 + 16), other // part * (48 * (32 // DEVICES) + 16))
+            sizes[name] = 16 + max(rows)
     return sizes
 
 

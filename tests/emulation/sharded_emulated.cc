@@ -43,13 +43,14 @@ void run_on_device(const ShardedOperands& o, unsigned seed, unsigned blocks, int
 
 // One call for device `me`. `cost` is its shard of the costs, or of the points [dims, its rows or
 // columns]; `others` are then the points of the other side. The grid has `blocks` blocks, with room
-// for `arcs` arcs in the shared memory of each. `gathered`: reduction buffers, cores and lists of
-// all devices; `kept`: control, scratch, cores, lists and reduction buffer of this one.
+// for `arcs` arcs in the shared memory of each. `gathered`: reduction buffers, cores, lists and
+// packed cores of all devices; `kept`: control, scratch, cores, lists, packed cores and reduction
+// buffer of this one.
 extern "C" void emulate_sharded(const void* cost, const void* others, int64_t dims,
                                 const char* metric, int64_t dtype, int64_t n, int64_t m,
                                 const uint8_t* row_mask, const uint8_t* col_mask, bool maximize,
                                 const char* method, bool rows, int64_t devices, int32_t me,
-                                const void* const* gathered, void* const* kept, unsigned seed,
+                                void* const* gathered, void* const* kept, unsigned seed,
                                 unsigned blocks, int threads, int arcs, int32_t* col4row,
                                 int32_t* row4col, int32_t* status, double* value, double* row_dual,
                                 double* col_dual, double* gap) {
@@ -89,7 +90,9 @@ extern "C" void emulate_sharded(const void* cost, const void* others, int64_t di
   o.scratch = static_cast<char*>(kept[1]);
   o.cores_out = static_cast<char*>(kept[2]);
   o.lists_out = static_cast<TightList*>(kept[3]);
-  o.reduction_out = static_cast<int64_t*>(kept[4]);
+  o.packed_in = static_cast<char*>(gathered[3]);
+  o.packed_out = static_cast<char*>(kept[4]);
+  o.reduction_out = static_cast<int64_t*>(kept[5]);
   const auto launch =
       others       ? (dtype == 1 ? run_on_device<Points<float>> : run_on_device<Points<double>>)
       : dtype == 0 ? run_on_device<int32_t>

@@ -33,6 +33,8 @@ DTYPES = ["int32", "float32", "float64"]
 PRICINGS, DENSE_STEPS, FLIP, COARSE = 4, 5, 25, 26
 # Of Continuation and Step in ffi/assignment/large/sharded/state.h.
 RELAY_STEP, HEAR_ZEROS, PLAY_ROUNDS, TAKE_LABELS = 89, 15, 21, 23
+# By request: the places of the block in what is gathered and in what is kept.
+BLOCKS = {"cores": (1, 2), "lists": (2, 3), "some": (3, 4), "few": (3, 4)}
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +64,7 @@ class Device:
     def __init__(self, cost, sizes, n, m):
         self.cost = np.ascontiguousarray(cost)
         self.kept = [buffer(words) for words in sizes]
-        self.next_steps = set()
+        self.next_steps, self.requests = set(), set()
         self.kept[0][: 4 * sizes[0]] = 0
         self.indices = [np.full(k, -7, np.int32) for k in (n, m, 1)]
         self.reals = [np.full(k, -7.0) for k in (1, n, m, 1)]
@@ -96,7 +98,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
     metric = given.get("metric", "sqeuclidean").encode()
     name = {"core": "auction"}.get(method, method).encode()  # which may hold one
     devices = [Device(part, sizes, n, m) for part in parts]
-    heard = [buffer(count * size) for size in (sizes[4], *sizes[2:4])]
+    heard = [buffer(count * size) for size in (sizes[5], *sizes[2:5])]
 
     def hear(what, kept):
         for k, device in enumerate(devices):
@@ -107,7 +109,7 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
     for launch in range(100_000):
         for k in random.permutation(count):
             device = devices[k]
-            device.kept[4] = buffer(sizes[4])  # the reduction buffer is not kept
+            device.kept[5] = buffer(sizes[5])  # the reduction buffer is not kept
             pointers = [
                 (ctypes.c_void_p * len(x))(*(y.ctypes.data for y in x))
                 for x in (heard, device.kept)
@@ -124,23 +126,22 @@ def solve(library, cost, by, count, method, *, seed, grid=(2, 64), arcs=500, **g
             assert all(map(wall_stands, device.kept))
         states = [DeviceState(*(x.view(np.int32) for x in device.kept)) for device in devices]
         asked = {
-            tuple(bool(state.requests(what)) for what in ("reduction", "cores", "lists"))
+            tuple(what for what in ("reduction", *BLOCKS) if state.requests(what))
             for state in states
         }
         assert len(asked) == 1, "they all ask for the same at the same time"
-        (reduction, cores, lists) = asked.pop()
+        request = asked.pop()
         for device in devices:
             device.next_steps.add(device.control(RELAY_STEP))
+            device.requests.update(request)
         if all(state.done for state in states):
-            assert not (reduction or cores or lists)
+            assert not request
             return devices
-        hear(0, 4)
-        if cores:
-            hear(1, 2)
-        elif lists:
-            hear(2, 3)
-        else:
-            assert reduction
+        (request,) = request
+        if request not in ("some", "few"):
+            hear(0, 5)
+        if request != "reduction":
+            hear(*BLOCKS[request])
     raise AssertionError("this does not end")
 
 
@@ -282,6 +283,7 @@ def test_auction(library, by):
     for schedule in SCHEDULES[1:]:
         device, _ = assert_as_on_cpu(library, cost, by, 2, "core", [schedule])
         assert {PLAY_ROUNDS, TAKE_LABELS} <= device.next_steps
+        assert {"cores", "some"} <= device.requests
     assert_as_on_cpu(library, costs("tied", 24, 24), by, 4, "core", SCHEDULES[:1])
 
 

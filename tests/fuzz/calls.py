@@ -23,7 +23,7 @@ from jaxmatch._ffi.sizes import size
 
 CALLS = Path(__file__).with_name("calls.json")
 # What the devices of a sharded problem have written for each other; the operands begin with costs.
-_GATHERED = {"device", "cores", "lists", "reduction"}
+_GATHERED = {"device", "cores", "lists", "packed", "reduction"}
 # Results in which a handler keeps what it needs itself: control and scratch.
 _SCRATCH = {"jaxmatch_assignment_core": {7, 8}, "jaxmatch_assignment_sharded": {7, 8}}
 _SOLUTION = {*range(7)}  # results that a sharded problem has once it is solved

@@ -6,6 +6,10 @@
 // set; kFar if there is none. It may call twice for a row, with equal values, and for masked rows.
 // With `rotated`, each block of columns has its classes rotated by a different number.
 //
+// select_parts(team, problem, v, rows, count, rotation, parts): divides the columns into parts, as
+// many as team.shares() allows, and selects of each the candidates of rows[k]: stores those of part
+// q at k * parts + q, in place of those of a row. Classes are rotated.
+//
 // find_least(team, problem, v, count, row_of, publish): least reduced costs of rows. Calls
 // publish(row, least), possibly several times for a row (the minimum counts), and possibly for
 // masked rows.

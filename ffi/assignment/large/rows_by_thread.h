@@ -18,8 +18,8 @@ JAXMATCH_INLINE void reduce(const P& p, const double* v, int64_t i, int64_t firs
 }
 
 template <bool kRotated, class P, class Publish>
-JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, uint32_t rotation,
-                                int classes, Publish publish) {
+JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, int64_t to,
+                                uint32_t rotation, int classes, Publish publish) {
   Candidates best[kColumnClasses];
   // each class twice, so that the classes of a block are contiguous
   double most[2 * kColumnClasses];
@@ -50,7 +50,7 @@ JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, uint32_t
   if (first < p.s.m) scan(first, int(p.s.m - first));
   double least = infinity(), horizon = infinity();
   for (int c = 0; c < classes; ++c) {
-    best[c].write(p, v, i * classes + c);
+    best[c].write(p, v, to * classes + c);
     if (best[c].col[0] >= 0) least = lesser(least, best[c].x[0]);
     horizon = lesser(horizon, best[c].horizon());
   }
@@ -65,9 +65,24 @@ void select_cores(Team& team, const P& p, const double* v, int64_t count, RowOf 
     if (!p.has_row(i)) return;
     vectorized([&]() JAXMATCH_VECTORIZED {
       if (p.classes() == kColumnClasses) {  // a compile-time constant
-        select_row<kRotated>(p, v, i, rotation, kColumnClasses, publish);
+        select_row<kRotated>(p, v, i, i, rotation, kColumnClasses, publish);
       } else {
-        select_row<kRotated>(p, v, i, rotation, p.classes(), publish);
+        select_row<kRotated>(p, v, i, i, rotation, p.classes(), publish);
+      }
+    });
+  });
+}
+
+template <class Team, class P>
+void select_parts(Team& team, const P& p, const double* v, const int32_t* rows, int64_t count,
+                  uint32_t rotation, int64_t /*parts*/) {
+  team.whole_rows(count, p.s.m, [&](int64_t k) {
+    vectorized([&]() JAXMATCH_VECTORIZED {
+      const auto publish = [](int64_t, int64_t, int64_t) {};
+      if (p.classes() == kColumnClasses) {
+        select_row<true>(p, v, rows[k], k, rotation, kColumnClasses, publish);
+      } else {
+        select_row<true>(p, v, rows[k], k, rotation, p.classes(), publish);
       }
     });
   });

@@ -17,11 +17,14 @@ JAXMATCH_DEVICE void load_costs_and_prices(const P& p, const double* v, const in
   for (int a = 0; a < kCols; ++a) price[a] = v[column_of(a)];
 }
 
+// Selects candidates of a few rows among the columns of blocks `first` to `last`, and stores them
+// in place of those of rows `to`.
 template <bool kRotated, int kRows, int kCols, class P, class Publish>
 JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
-                                     const int64_t (&row)[kRows], uint32_t rotation, int classes,
+                                     const int64_t (&row)[kRows], const int64_t (&to)[kRows],
+                                     int first, int last, uint32_t rotation, int classes,
                                      Publish publish) {
-  const int m = int(p.s.m), blocks = (m + classes - 1) / classes;
+  const int m = int(p.s.m);
   double least[kRows], horizon[kRows];
   JAXMATCH_UNROLL
   for (int r = 0; r < kRows; ++r) least[r] = horizon[r] = infinity();
@@ -55,8 +58,8 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
         }
       }
     };
-    const int end = column(blocks - 1) < m ? blocks : blocks - 1;
-    int block = 0;
+    const int end = column(last - 1) < m ? last : last - 1;
+    int block = first;
     for (; block + kCols <= end; block += kCols) {
       scan(block, ~0u, [&](int a) { return column(block + a); });
     }
@@ -67,7 +70,7 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
       // The last row may occur twice, and is then written twice with equal values.
-      best[r].write(p, v, row[r] * classes + c);
+      best[r].write(p, v, to[r] * classes + c);
       if (best[r].col[0] >= 0) least[r] = lesser(least[r], best[r].x[0]);
       horizon[r] = lesser(horizon[r], best[r].horizon());
     }
@@ -93,10 +96,45 @@ JAXMATCH_NOINLINE void select_cores(Team& team, const P& problem, const double* 
       present |= p.has_row(row[r]);
     }
     if (!present) return;
+    const auto select = [&](int classes) {
+      const int blocks = (int(p.s.m) + classes - 1) / classes;
+      select_together<kRotated, kRows, kCols>(p, v, g, row, row, 0, blocks, rotation, classes,
+                                              publish);
+    };
     if (p.classes() == kColumnClasses) {  // a compile-time constant
-      select_together<kRotated, kRows, kCols>(p, v, g, row, rotation, kColumnClasses, publish);
+      select(kColumnClasses);
     } else {
-      select_together<kRotated, kRows, kCols>(p, v, g, row, rotation, p.classes(), publish);
+      select(p.classes());
+    }
+  });
+}
+
+template <class Team, class P>
+JAXMATCH_NOINLINE void select_parts(Team& team, const P& problem, const double* v,
+                                    const int32_t* rows, int64_t count, uint32_t rotation,
+                                    int64_t parts) {
+  constexpr int kRows = 2, kCols = P::kComputed ? 4 : 8;
+  const P p = problem;
+  team.rows((count + kRows - 1) / kRows * parts, [&](Lanes g, int64_t k) {
+    const int64_t part = k % parts;
+    int64_t row[kRows], to[kRows];
+    JAXMATCH_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t place = lesser(k / parts * kRows + r, count - 1);
+      row[r] = load_relaxed(rows + place);
+      to[r] = place * parts + part;
+    }
+    const auto select = [&](int classes) {
+      const int64_t blocks = (p.s.m + classes - 1) / classes;
+      const int64_t width = (blocks + parts - 1) / parts;
+      const int64_t first = lesser(part * width, blocks), last = lesser(first + width, blocks);
+      select_together<true, kRows, kCols>(p, v, g, row, to, int(first), int(last), rotation,
+                                          classes, [](int64_t, int64_t, int64_t) {});
+    };
+    if (p.classes() == kColumnClasses) {
+      select(kColumnClasses);
+    } else {
+      select(p.classes());
     }
   });
 }

@@ -70,6 +70,8 @@ constexpr Size kSizes[] = {
     {"large.request.reduction", constant<kRequestReduction>},
     {"large.request.cores", constant<kRequestCores>},
     {"large.request.lists", constant<kRequestLists>},
+    {"large.request.some", constant<kRequestSome>},
+    {"large.request.few", constant<kRequestFew>},
     {"large.most_devices", constant<kColumnClasses>},
     {"large.longest_side", constant<kLongestSide>},
     // Arguments: n, m, and whether there are masks.
@@ -83,6 +85,14 @@ constexpr Size kSizes[] = {
     {"sharded.cores",
      [](const int64_t* a) {
        return words(sharded_example<true>(a).core_count() * GatheredBlocks::kBytesOfClass);
+     }},
+    {"sharded.packed.some",
+     [](const int64_t* a) {
+       return words(sharded_example<true>(a).packed_bytes(PackedBlocks::kSomePart));
+     }},
+    {"sharded.packed.few",
+     [](const int64_t* a) {
+       return words(sharded_example<true>(a).packed_bytes(PackedBlocks::kFewPart));
      }},
     {"sharded.lists",
      [](const int64_t* a) {

@@ -40,6 +40,11 @@ struct Candidates {
   }
   template <class P>
   JAXMATCH_DEVICE void write(const P& p, const double* v, int64_t at) const {
+    write(p, v, p.s.core_col + at, p.s.core_key + at);
+  }
+  template <class P>
+  JAXMATCH_DEVICE void write(const P& p, const double* v, ClassCols* to_cols,
+                             ClassKeys* to_keys) const {
     ClassCols cols;
     ClassKeys keys;
     JAXMATCH_UNROLL
@@ -48,8 +53,8 @@ struct Candidates {
       cols.x[b] = j;
       keys.x[b] = j < 0 ? 0 : int64_t(x[b] + v[j - p.col_id(0)]);
     }
-    p.s.core_col[at] = cols;
-    p.s.core_key[at] = keys;
+    *to_cols = cols;
+    *to_keys = keys;
   }
   // A lower bound on the reduced costs of the other columns of the class.
   JAXMATCH_DEVICE double horizon() const {

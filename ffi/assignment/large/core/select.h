@@ -15,15 +15,17 @@ JAXMATCH_DEVICE void select_all_cores(Team& team, const P& p, const double* v, P
   select_cores<false>(team, p, v, p.s.n, [](int64_t k) { return k; }, 0, publish);
 }
 
-// For the listed rows; `choice`, the number of this selection in the solve, determines the rotation
-// of the classes.
+// The rotation of the classes in the selection of number `choice` in a solve.
+JAXMATCH_DEVICE inline uint32_t rotation_of_choice(uint32_t choice) { return choice * 0x9E3779B1u; }
+
+// For the listed rows.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void select_listed_cores(Team& team, const P& p, const double* v,
                                          const int32_t* list, int64_t count, uint32_t choice,
                                          Publish publish) {
   select_cores<true>(
       team, p, v, count, [list](int64_t k) { return int64_t(load_relaxed(list + k)); },
-      choice * 0x9E3779B1u, publish);
+      rotation_of_choice(choice), publish);
 }
 
 }  // namespace jaxmatch::assignment::large

@@ -5,7 +5,8 @@
 // candidates are selected anew. All devices make the same bids, and exchange nothing: a bid for the
 // cheapest candidate needs no other column while that candidate is below the horizon. A row whose
 // candidates are all beyond it waits. When most rows that are free wait, the devices that own them
-// select their candidates anew, at the present prices, and all devices gather these.
+// select their candidates anew, at the present prices, and all devices gather these: in a packed
+// block if it has room for them. A device then reads and writes nothing of other rows.
 //
 // Candidates are selected by perturbed costs, as all bids of a scale are made: otherwise rows that
 // are near each other would have the same candidates, far too few for all of them.
@@ -15,6 +16,7 @@
 #include "assignment/large/auction/bids.h"
 #include "assignment/large/auction/refine.h"
 #include "assignment/large/sharded/core.h"
+#include "assignment/large/sharded/packed.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -41,17 +43,58 @@ struct PerturbedShard : Shard<T> {
   }
 };
 
+template <class T>
+JAXMATCH_DEVICE PerturbedShard<T> perturbed(const Sharded<T>& d) {
+  PerturbedShard<T> shard;
+  static_cast<Shard<T>&>(shard) = d.shard;
+  shard.epsilon = double(load_relaxed(&d.p.s.control->epsilon));
+  return shard;
+}
+
 // Selects the candidates of the marked rows, for all devices.
 template <class Team, class T>
 JAXMATCH_DEVICE Next request_candidates(Team& team, Sharded<T>& d) {
-  const Control& c = *d.p.s.control;
+  team.leader([&] { store_relaxed(d.p.s.control->frontier, 0); });
   publish_prices(team, d.p);
   reset_reduction(team, d);
-  PerturbedShard<T> shard;
-  static_cast<Shard<T>&>(shard) = d.shard;
-  shard.epsilon = double(load_relaxed(&c.epsilon));
-  select_repriced(team, d, shard, load_relaxed(&d.continuation->exchanges));
+  select_repriced(team, d, perturbed(d), load_relaxed(&d.continuation->exchanges));
   return {kPlayRounds, kRequestCores};
+}
+
+// Selects the candidates of the `waiting` rows in s.listed, for all devices.
+template <class Team, class T>
+JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t waiting, int turn) {
+  const LargeState& s = d.p.s;
+  const Partition& partition = d.partition;
+  const int classes = partition.classes();
+  int32_t* const mine = s.frontier + !turn * s.n;  // the other list holds rows that can bid
+  int32_t* const length = s.control->frontier + !turn;
+  int32_t* const rows_of = d.listed;  // of a device; tight columns are listed after an auction
+  team.leader([&] { store_relaxed(length, 0); });
+  team.each(partition.devices, [&](int64_t k) { store_relaxed(rows_of + k, 0); });
+  team.sync();
+  const int64_t count = team.sum(waiting, [&](int64_t k) {
+    const int64_t i = load_relaxed(s.listed + k);
+    const int64_t owner = partition.by_rows ? i / partition.each : partition.me;
+    atomic_add(rows_of + owner);
+    store_relaxed(s.horizon + i, kFar);
+    if (owner != partition.me) return false;
+    store_relaxed(mine + atomic_add(length), int32_t(i - d.shard.row0));
+    return true;
+  });
+  int64_t most = 0;  // the same on all devices
+  for (int64_t k = 0; k < partition.devices; ++k) {
+    most = greater(most, int64_t(load_relaxed(rows_of + k)));
+  }
+  const PackedBlocks& packed = d.packed;
+  if (most > packed.room(packed.bytes, classes)) {
+    team.sync();
+    return request_candidates(team, d);
+  }
+  select_packed(team, d, perturbed(d), mine, count, load_relaxed(&d.continuation->exchanges));
+  team.leader([&] { d.continuation->packed = 1; });
+  const bool few = most <= packed.room(packed.bytes_of_few, classes);
+  return {kPlayRounds, few ? kRequestFew : kRequestSome};
 }
 
 template <class Team, class T>
@@ -88,9 +131,7 @@ JAXMATCH_DEVICE Next begin_sharded_scale(Team& team, Sharded<T>& d) {
     d.continuation->scale_begins = 1;
     d.continuation->first_exchange = d.continuation->exchanges;
     d.continuation->turns = 0;
-    store_relaxed(s.control->frontier, 0);
   });
-  team.sync();
   return request_candidates(team, d);
 }
 
@@ -153,8 +194,8 @@ JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& prob
 }
 
 // One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
-// to that of the first row. Lists the rows that are free after it, and marks those that wait.
-// Returns how many began to.
+// to that of the first row. Lists the rows that are free after it, and marks and lists those that
+// wait. Returns how many began to.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64_t count, int turn,
                                           int64_t epsilon) {
@@ -168,6 +209,7 @@ JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64
     const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);
     if (j < 0) {
       store_relaxed(s.in_tree + i, int32_t(kReselects));
+      store_relaxed(s.listed + atomic_add(&d.continuation->waiting), i);
       return true;
     }
     const auto list = [&](int32_t row) { store_relaxed(next + atomic_add(length), row); };
@@ -178,6 +220,7 @@ JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64
     }
     const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
     store_relaxed(s.v + j, price);
+    store_relaxed(s.v_real + j, double(price));
     if (price < kLeastAuctionPrice) store_relaxed(&s.control->too_wide, 1);
     store_relaxed(s.bid + j, kNoBid);
     const int32_t owner = load_relaxed(s.row4col + j);
@@ -188,6 +231,36 @@ JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64
     store_relaxed(s.col4row + owner, int32_t(kFree));
     list(owner);
     return false;
+  });
+}
+
+// Takes the candidates that were requested, and lists all free rows, of which `listed` already are.
+// Returns their number.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t take_candidates(Team& team, Sharded<T>& d, int64_t listed, int turn,
+                                        int64_t epsilon) {
+  const LargeState& s = d.p.s;
+  const Continuation& from = *d.continuation;
+  int32_t* const rows = s.frontier + turn * s.n;
+  if (load_relaxed(&from.packed)) {
+    const int64_t waiting = load_relaxed(&from.waiting);
+    load_packed(team, d);
+    team.each(waiting, [&](int64_t k) {
+      const int32_t i = load_relaxed(s.listed + k);
+      store_relaxed(s.in_tree + i, int32_t(kUnchanged));
+      store_relaxed(rows + listed + k, i);
+    });
+    team.sync();
+    return listed + waiting;
+  }
+  int32_t* const length = s.control->frontier + turn;
+  load_cores(team, d, [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
+  if (load_relaxed(&from.scale_begins)) free_expensive_pairs(team, d, epsilon);
+  team.each(s.n, [&](int64_t i) { store_relaxed(s.in_tree + i, int32_t(kUnchanged)); });
+  team.leader([&] { store_relaxed(length, 0); });
+  team.sync();
+  return list_rows(team, s.n, rows, length, [&](int64_t i) {
+    return d.p.has_row(i) && load_relaxed(s.col4row + i) == kFree;
   });
 }
 
@@ -203,21 +276,16 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
   const bool gives_up = exchanges >= kMostExchanges;
   const bool may_exchange =
       !gives_up && exchanges - load_relaxed(&from.first_exchange) < kMostExchangesOfScale;
-  int64_t turns = load_relaxed(&from.turns);
-  load_cores(team, d, [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
-  if (load_relaxed(&from.scale_begins)) free_expensive_pairs(team, d, epsilon);
-  team.each(s.n, [&](int64_t i) { store_relaxed(s.in_tree + i, int32_t(kUnchanged)); });
-  team.leader([&] { store_relaxed(c.frontier, 0); });
+  int64_t turns = load_relaxed(&from.turns), waiting = 0, bids = 0;
+  int turn = int(turns & 1);  // the list of the rows that bid
+  int64_t count = take_candidates(team, d, load_relaxed(&from.count), turn, epsilon);
+  team.leader([&] { store_relaxed(&from.waiting, 0); });
   team.sync();
-  int64_t waiting = 0, bids = 0;
-  int64_t count = list_rows(team, s.n, s.frontier, c.frontier, [&](int64_t i) {
-    return d.p.has_row(i) && load_relaxed(s.col4row + i) == kFree;
-  });
   const int64_t stop = greater(rows / kStopPart, kFewestFree), most = kRoundsPerRow * rows;
   const auto ends = [&] {
     return count + waiting <= stop || turns >= most || load_relaxed(&c.too_wide);
   };
-  for (int turn = 0; !ends() && kWaitingPart * count > waiting; turn ^= 1, ++turns) {
+  for (; !ends() && kWaitingPart * count > waiting; turn ^= 1, ++turns) {
     bids += count;
     waiting += play_listed_round(team, d, count, turn, epsilon);
     count = load_relaxed(c.frontier + !turn);
@@ -234,11 +302,11 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
     if (over) c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
     from.turns = int32_t(over ? 0 : turns);
     from.exchanges = exchanges;
-    from.scale_begins = 0;
-    store_relaxed(c.frontier, 0);
+    from.scale_begins = from.packed = 0;
+    from.count = int32_t(count);
   });
   team.sync();
-  if (!over) return request_candidates(team, d);
+  if (!over) return request_for_waiting(team, d, waiting, turn);
   if (!refines) return {kBeginScale};
   // Price refinement begins at all pairs, with the row prices at which they are tight.
   team.each(s.n, [&](int64_t i) {

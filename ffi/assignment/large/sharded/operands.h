@@ -24,6 +24,7 @@ struct ShardedOperands {
   char* scratch;
   char* cores_out;
   TightList* lists_out;
+  char *packed_in, *packed_out;
   int64_t* reduction_out;
 
   // Words of the gathered blocks, valid whichever side becomes the canonical rows.
@@ -32,6 +33,13 @@ struct ShardedOperands {
   int64_t core_count() const {
     if (!has_core(method)) return 0;
     return std::max(each() * kColumnClasses, other() * (kColumnClasses / devices));
+  }
+  // Of the packed candidate sets of 1 / `part` of the rows.
+  int64_t packed_bytes(int64_t part) const {
+    if (!has_core(method)) return 0;
+    return PackedBlocks::kHeaderBytes +
+           std::max(each() / part * PackedRow::bytes_of(kColumnClasses),
+                    other() / part * PackedRow::bytes_of(kColumnClasses / devices));
   }
   // Canonical rows are the shorter side, unless masks decide.
   int64_t list_count() const {
@@ -68,6 +76,8 @@ struct ShardedOperands {
     const int64_t side = std::max(whole.n, whole.m);
     d.reduction = {reduction_in, reduction_out, side, devices, reduction_words()};
     d.gathered = gathered;
+    d.packed = {packed_in, packed_out, packed_bytes(PackedBlocks::kSomePart),
+                packed_bytes(PackedBlocks::kFewPart)};
     d.continuation = reinterpret_cast<Continuation*>(control + kContinuationAt);
     d.core = has_core(method);
     d.may_hold_auction = method == LargeMethod::kAuction;
@@ -110,7 +120,7 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
                                                     const ffi::Dictionary& attributes) {
   Attributes given("jaxmatch_assignment_sharded", attributes);
   const auto fail = [&](const std::string& what) { return ffi::Unexpected(given.error(what)); };
-  const auto shard = decode_assignment(args, rets, given, 5);
+  const auto shard = decode_assignment(args, rets, given, 6);
   if (!shard.has_value()) return ffi::Unexpected(shard.error());
   const auto operand = [&](const char* name, int64_t bytes) -> void* {
     const auto buffer = optional_operand(args, given, name, ffi::S32);
@@ -118,8 +128,8 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   };
   const auto kept = [&](size_t at) { return result_at(rets, kNumResults + at); };
   const auto control = kept(0), scratch = kept(1), cores = kept(2), lists = kept(3),
-             reduction = kept(4);
-  for (const auto& result : {control, scratch, cores, lists, reduction}) {
+             packed = kept(4), reduction = kept(5);
+  for (const auto& result : {control, scratch, cores, lists, packed, reduction}) {
     if (result->element_type() != ffi::S32) return fail("what the device keeps must be int32");
   }
   ShardedOperands o{};
@@ -154,15 +164,19 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   o.gathered.cores = static_cast<const char*>(operand("cores", devices * core_bytes));
   o.gathered.lists = static_cast<const TightList*>(
       operand("lists", devices * o.list_count() * int64_t(sizeof(TightList))));
+  const int64_t packed_bytes = o.packed_bytes(PackedBlocks::kSomePart);
+  o.packed_in = static_cast<char*>(operand("packed", devices * packed_bytes));
   o.control = static_cast<int32_t*>(control->untyped_data());
   o.cores_out = static_cast<char*>(cores->untyped_data());
   o.lists_out = static_cast<TightList*>(lists->untyped_data());
+  o.packed_out = static_cast<char*>(packed->untyped_data());
   o.reduction_out = static_cast<int64_t*>(reduction->untyped_data());
   if (given.failed()) return ffi::Unexpected(given.error());
   Sharded<float> measured;
   expect_sizes(args, rets, given, 1, o.whole.n, o.whole.m);
   if (given.failed()) return ffi::Unexpected(given.error());
   if (!o.me || !o.reduction_in || (core_bytes > 0 && !o.gathered.cores) || !o.gathered.lists ||
+      (packed_bytes > 0 && !o.packed_in) || int64_t(packed->size_bytes()) < packed_bytes ||
       int64_t(control->size_bytes()) < 4 * kControlWords ||
       int64_t(scratch->size_bytes()) < o.lay_out(&measured) ||
       int64_t(cores->size_bytes()) < core_bytes ||

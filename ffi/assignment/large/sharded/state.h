@@ -3,7 +3,8 @@
 //
 // Every device keeps the whole O(n) state (prices, pairs and candidate sets) and updates it
 // identically. Costs are read only by the device that owns them. Between calls devices all-gather a
-// min-reduction buffer and, when they changed, the candidate sets or the lists of tight columns.
+// min-reduction buffer and, when they changed, the candidate sets or the lists of tight columns; or
+// only the candidate sets of the rows of an auction that wait for them.
 // All decisions depend on gathered integers only, and not on their order of arrival, so that the
 // states of all devices stay bitwise equal.
 #ifndef JAXMATCH_LARGE_SHARDED_STATE_H_
@@ -45,7 +46,14 @@ enum Step : int32_t {
 };
 
 // The exchange needed before the next step.
-enum Request : int32_t { kRequestNothing, kRequestReduction, kRequestCores, kRequestLists };
+enum Request : int32_t {
+  kRequestNothing,
+  kRequestReduction,
+  kRequestCores,
+  kRequestLists,
+  kRequestSome,  // the packed candidate sets of some rows
+  kRequestFew,   // the same, of fewer
+};
 
 // State handed to the next launch, of the same call or of another, behind the control words and the
 // barrier.
@@ -62,6 +70,8 @@ struct Continuation {
   int32_t exchanges = 0;       // of candidates in an auction
   int32_t first_exchange = 0;  // of its scale
   int32_t turns = 0;           // rounds of its scale, or of price refinement
+  int32_t waiting = 0;         // rows that wait for candidates
+  int32_t packed = 0;          // their candidates have been packed
   int64_t spread = 0;          // of sampled rows: the greatest difference of their reduced costs
 };
 constexpr int64_t kContinuationAt = 88;
@@ -145,6 +155,38 @@ struct GatheredBlocks {
   static constexpr int64_t kBytesOfClass = sizeof(ClassKeys) + sizeof(ClassCols);
 };
 
+// The candidate set of a row in one shard, with the horizon there.
+struct PackedRow {
+  char* at;
+  int classes;
+
+  JAXMATCH_DEVICE ClassKeys* keys() const { return reinterpret_cast<ClassKeys*>(at); }
+  JAXMATCH_DEVICE ClassCols* cols() const { return reinterpret_cast<ClassCols*>(keys() + classes); }
+  JAXMATCH_DEVICE int64_t* horizon() const { return reinterpret_cast<int64_t*>(cols() + classes); }
+  JAXMATCH_DEVICE int64_t* row() const { return horizon() + 1; }
+  JAXMATCH_HOST_DEVICE static constexpr int64_t bytes_of(int64_t classes) {
+    return classes * GatheredBlocks::kBytesOfClass + 16;
+  }
+};
+
+// Packed candidate sets: in a block of each device their number, and the sets. Devices gather the
+// beginning of the blocks, of one of two lengths.
+struct PackedBlocks {
+  // A block holds the sets of the rows divided by these.
+  static constexpr int64_t kSomePart = 8, kFewPart = 64, kHeaderBytes = 16;
+  char *in, *out;  // [devices, bytes], [bytes]
+  int64_t bytes, bytes_of_few;
+
+  JAXMATCH_DEVICE static int64_t room(int64_t bytes, int classes) {
+    return (bytes - kHeaderBytes) / PackedRow::bytes_of(classes);
+  }
+  JAXMATCH_DEVICE int64_t* count(char* block) const { return reinterpret_cast<int64_t*>(block); }
+  JAXMATCH_DEVICE char* gathered(int64_t device) const { return in + device * bytes; }
+  JAXMATCH_DEVICE static PackedRow row(char* block, int64_t k, int classes) {
+    return {block + kHeaderBytes + k * PackedRow::bytes_of(classes), classes};
+  }
+};
+
 template <class T>
 struct Sharded {
   LargeProblem<T> p;  // the whole problem; of its costs only the quantizer is used
@@ -152,6 +194,7 @@ struct Sharded {
   Partition partition;
   ReductionBuffer reduction;
   GatheredBlocks gathered;
+  PackedBlocks packed;
   Continuation* continuation;
   uint64_t* offer;  // of columns: the place of the row that gave the label
   // [n, kListed]: all tight columns of a row, then -1; or kTooManyTight.
