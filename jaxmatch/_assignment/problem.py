@@ -131,7 +131,7 @@ def as_col_dual(
         return None
     must = "be an Assignment or real column duals"
     v = as_array("warm_start", col_dual, place, REAL - BOOLEAN, must)
-    if v.ndim == 0 or v.shape[-1] != shape[-1]:
+    if v.ndim > 0 and v.shape[-1] != shape[-1]:
         raise ValueError(
             f"`warm_start` has shape {v.shape}, but must have {shape}, one dual for each column "
             "(leading dimensions broadcast)."
