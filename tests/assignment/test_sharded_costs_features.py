@@ -167,7 +167,7 @@ def test_lowers_for_cuda(method, monkeypatch):
         text = solve.trace(cost).lower(lowering_platforms=("cuda",)).as_text()
     assert set(re.findall(r"custom_call @(jaxmatch_\w+)", text)) == {"jaxmatch_assignment_sharded"}
     for call in native_calls(text):
-        assert call["present"] == "col_mask device reduction cores lists"
+        assert call["present"] == "col_mask device reduction cores lists packed"
         assert call["method"] == method and int(call["devices"]) == DEVICES
 
 
