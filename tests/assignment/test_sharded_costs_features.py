@@ -137,7 +137,9 @@ def test_costs_stay_where_they_are(method, by):
 
     reduction, lists = 2 * (8 + 2 * SIDE), 16 * SIDE
     cores = SIDE // DEVICES * 32 * 12 if method == "core" else 0
-    gathered = {("s32", DEVICES * words) for words in (reduction, lists, cores) if words}
+    # Rows that wait in an auction: an eighth or a 64th of all, with number, horizon and padding.
+    packed = [4 + SIDE // DEVICES // part * (32 * 12 + 16) for part in (8, 64) if cores]
+    gathered = {("s32", DEVICES * words) for words in (reduction, lists, cores, *packed) if words}
     assert max(size for _, size in gathered) < SIDE * SIDE / 2
     with jax.set_mesh(sharding.mesh):
         for function, reduced in [
