@@ -91,6 +91,22 @@ JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int6
   }
 }
 
+// Row i takes column j, whose greatest bid is its own. Returns the row that loses the column, or a
+// negative number.
+JAXMATCH_DEVICE inline int32_t take_column(const LargeState& s, int32_t i, int32_t j,
+                                           uint64_t bid) {
+  const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
+  store_relaxed(s.v + j, price);
+  store_relaxed(s.v_real + j, double(price));
+  if (price < kLeastAuctionPrice) store_relaxed(&s.control->too_wide, 1);
+  store_relaxed(s.bid + j, kNoBid);
+  const int32_t owner = load_relaxed(s.row4col + j);
+  store_relaxed(s.row4col + j, i);
+  store_relaxed(s.col4row + i, j);
+  if (owner >= 0) store_relaxed(s.col4row + owner, int32_t(kFree));
+  return owner;
+}
+
 // One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
 // to that of the first row. Lists the rows of the window that are free after it. Returns the number
 // of bids that lost.
@@ -124,17 +140,8 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
       list(i);
       return true;
     }
-    const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
-    store_relaxed(s.v + j, price);
-    store_relaxed(s.v_real + j, double(price));
-    if (price < kLeastAuctionPrice) store_relaxed(&s.control->too_wide, 1);
-    store_relaxed(s.bid + j, kNoBid);
-    const int32_t owner = load_relaxed(s.row4col + j);
-    store_relaxed(s.row4col + j, i);
-    store_relaxed(s.col4row + i, j);
-    if (owner < 0) return false;
-    store_relaxed(s.col4row + owner, int32_t(kFree));
-    list(owner);
+    const int32_t owner = take_column(s, i, j, bid);
+    if (owner >= 0) list(owner);
     return false;
   });
 }

@@ -218,18 +218,9 @@ JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64
       list(i);
       return false;
     }
-    const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
-    store_relaxed(s.v + j, price);
-    store_relaxed(s.v_real + j, double(price));
-    if (price < kLeastAuctionPrice) store_relaxed(&s.control->too_wide, 1);
-    store_relaxed(s.bid + j, kNoBid);
-    const int32_t owner = load_relaxed(s.row4col + j);
-    store_relaxed(s.row4col + j, i);
-    store_relaxed(s.col4row + i, j);
+    const int32_t owner = take_column(s, i, j, bid);
     store_relaxed(d.paid + i, load_relaxed(s.nearest + k));
-    if (owner < 0) return false;
-    store_relaxed(s.col4row + owner, int32_t(kFree));
-    list(owner);
+    if (owner >= 0) list(owner);
     return false;
   });
 }
