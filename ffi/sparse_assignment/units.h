@@ -46,7 +46,7 @@ struct Units {
       if (scale == 1 || scale == -1) return scale < 0 ? -whole : whole;
       *rounded |= int64_t(x) != whole;
     }
-    *rounded |= nearest != y;
+    *rounded |= nearest != y || (y == 0 && x != 0);
     return int64_t(nearest);
   }
 };
@@ -107,7 +107,9 @@ JAXMATCH_HOST_DEVICE inline bool choose_units(const SparseProblem& p, const Cost
   const int of_most = most > 0 ? ilogb(most) + shift : -1;
   const int wanted = bits - of_most - 1, exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
-  units->must = int64_t(ldexp(most, exponent + shift));
+  // At least one unit, if all costs round to none.
+  const int64_t must = int64_t(ldexp(most, exponent + shift));
+  units->must = must > 1 ? must : 1;
   return true;
 }
 

@@ -6,18 +6,31 @@
 struct PlanCost {
   FullRangeSum sum;
 
-  // `mass` is in units, of which there are less than 2^64.
-  JAXMATCH_HOST_DEVICE void add(double cost, double mass) {
-    if (fabs(cost) < 0x1p900) {
-      sum.add(cost * mass);
-    } else {
-      sum.large.add(cost * 0x1p-100 * mass);
-    }
+  // `mass` is in units. It may have more bits than a double, and products twice as many: they are
+  // added without rounding, as large ones may cancel.
+  JAXMATCH_HOST_DEVICE void add(double cost, int64_t mass) {
+    const double low = double(mass & UINT32_MAX), high = double(mass - (mass & UINT32_MAX));
+    add_product(cost, high);
+    if (low > 0) add_product(cost, low);
   }
   // For a unit that is a power of two. Infinite only if the cost itself is out of range.
   JAXMATCH_HOST_DEVICE double value(double unit) const {
     const double large = sum.large.value(), small = sum.small.value();
     if (large == 0) return ldexp(small, ilogb(unit));
     return ldexp(large + small * 0x1p-100, ilogb(unit) + 100);
+  }
+
+ private:
+  JAXMATCH_HOST_DEVICE void add_product(double cost, double mass) {
+    const bool is_large = fabs(cost) >= 0x1p900;
+    if (is_large) cost *= 0x1p-100;
+    const double product = cost * mass, error = fma(cost, mass, -product);
+    if (is_large) {
+      sum.large.add(product);
+      sum.large.add(error);
+    } else {
+      sum.add(product);
+      sum.add(error);
+    }
   }
 };

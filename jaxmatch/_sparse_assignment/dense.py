@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxmatch._assignment.native import assignment
 from jaxmatch._common.arguments import solved_dtype
 from jaxmatch._common.result import Assignment, result_float
-from jaxmatch._common.rounding import accurate_sum, greatest
+from jaxmatch._common.rounding import accurate_sum, add_up, greatest
 from jaxmatch._common.status import Status
 from jaxmatch._sparse_assignment.edges import Edges
 from jaxmatch._sparse_assignment.price import price_of_rows
@@ -130,7 +130,7 @@ def _grown(res: Assignment, factor: Float[Array, "..."]) -> Assignment:
         cost=res.cost / factor,
         row_dual=res.row_dual / each,
         col_dual=res.col_dual / each,
-        gap=res.gap / factor + jnp.where(factor < 1, lost, 0),
+        gap=jnp.where(factor < 1, add_up(res.gap / factor, lost), res.gap),
     )
 
 

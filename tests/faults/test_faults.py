@@ -148,4 +148,9 @@ def test_a_compilation_cache_that_is_no_folder(tmp_path: Path):
 
 @pytest.mark.gpu
 def test_a_device_that_is_full():
-    run(_FULL_DEVICE, JAX_PLATFORMS="cuda", XLA_PYTHON_CLIENT_MEM_FRACTION="0.01")
+    run(
+        _FULL_DEVICE,
+        JAX_PLATFORMS="cuda",
+        XLA_PYTHON_CLIENT_MEM_FRACTION="0.01",
+        XLA_PYTHON_CLIENT_PREALLOCATE="true",
+    )

@@ -219,6 +219,39 @@ def test_duals_beside_the_greatest_price(method, pay):
         assert np.isfinite(res.row_dual).all() and np.isfinite(res.col_dual).all()
 
 
+@pytest.mark.parametrize("tiny", [[1.5e-323, 0.0], [0.0, 1.5e-323]], ids=["first", "second"])
+def test_costs_that_vanish_beside_great_ones(method, tiny):
+    """No unit holds both: the gap says that the tiny ones were not counted."""
+    cost = np.array([*tiny, 2.0**53, 2.0**53, 2.0**53, 0.0])
+    with x64(True):
+        graph = jm.BipartiteGraph.from_dense(np.ones((2, 3)))
+        res = solve(graph, cost, method)
+        assert int(res.status) == Status.OPTIMAL
+        assert 0 <= float(res.cost) <= float(res.gap) <= 64
+
+
+@pytest.mark.parametrize("total", [4.4e-323, 2.0**-1023, 3 * 2.0**-1023])
+def test_tiny_totals_beside_great_costs_that_nobody_pays(method, total):
+    given = {"unmatched_cost": np.full(1, np.finfo(np.float64).max)}
+    given["unmatched_col_cost"] = np.zeros(3)
+    with x64(True):
+        graph = jm.BipartiteGraph.from_dense(np.ones((1, 3)))
+        res = solve(graph, np.full(3, total), method, **given)
+        assert int(res.status) == Status.OPTIMAL and int(res.col4row[0]) >= 0
+        assert float(res.cost) == total or (method == "xla" and float(res.cost) == 0)
+
+
+def test_tiny_costs_where_a_column_must_be_matched(method):
+    """They round to no unit: leaving the column still costs more."""
+    tiny = 2.0**-1022
+    given = {"unmatched_cost": np.full(2, tiny), "unmatched_col_cost": np.array([-tiny, np.inf])}
+    with x64(True):
+        graph = jm.BipartiteGraph.from_dense(np.ones((2, 2)))
+        res = solve(graph, np.full(4, tiny), method, **given)
+        assert int(res.status) == Status.OPTIMAL
+        assert int(res.row4col[1]) >= 0 and 0 <= float(res.gap) < 1e-290
+
+
 def test_integers_that_may_overflow(method):
     """Exact up to the limit, refused beyond."""
     with x64(True):

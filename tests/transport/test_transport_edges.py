@@ -455,6 +455,13 @@ def test_products_of_costs_and_masses_beyond_the_range():
     assert res.cost == 0
     res = jm.solve_transport(np.array([[most, 1.0], [1.0, most]]), mass, mass)
     assert res.cost == 4
+    # Entries of the plan have 63 bits here.
+    half = 2.0**1023
+    cost = np.array([[-1.0, half, half], [1.0, half, -half]])
+    demand = np.array([1.770887431076117e21, 2.951479051793528e21, 2.951479051793528e21])
+    supply = np.array([4.1320706725109396e21, 3.541774862152234e21])
+    res = jm.solve_transport(cost, supply, demand)
+    assert res.status == Status.OPTIMAL and res.cost == -demand[0]
 
 
 def test_masked_duals_beside_infinite_ones():

@@ -106,37 +106,33 @@ struct Finish {
   // number of threads. Only a total beyond the range is infinite, no sum of a part.
   __device__ double total_cost() const {
     const int64_t count = p.n + p.m, chunks = w.chunks(count);
-    const double shrink = fabs(c.units.scale) < 0x1p-900 ? 0x1p-64 : 1;  // of costs near the end
     int64_t low = 0, high = 0;
     team.each_by_warp(chunks, [&](int64_t chunk) {
       const int64_t last = min((chunk + 1) * kChunk, count);
-      CompensatedSum own;
+      FullRangeSum own;
       for (int64_t k = chunk * kChunk + team.lane(); k < last; k += kWarpSize) {
         int64_t whole = 0;
-        own.add(cost_of(k, whole) * shrink);
+        own.add(cost_of(k, whole));
         low += whole & UINT32_MAX;
         high += whole >> 32;
       }
       for (int step = kWarpSize / 2; step > 0; step /= 2) {
-        const double sum = __shfl_xor_sync(kAllLanes, own.sum, step);
-        const double error = __shfl_xor_sync(kAllLanes, own.error, step);
-        own.add(sum);
-        own.add(error);
+        const auto other = [step](double x) { return __shfl_xor_sync(kAllLanes, x, step); };
+        own.add(FullRangeSum{{other(own.small.sum), other(own.small.error)},
+                             {other(own.large.sum), other(own.large.error)}});
       }
-      if (team.lane() != 0) return;
-      w.part[2 * chunk] = own.sum;
-      w.part[2 * chunk + 1] = own.error;
+      if (team.lane() == 0) w.part[chunk] = own;
     });
     low = team.sum(low);
     high = team.sum(high) + (low >> 32);
     team.sync();
-    CompensatedSum all;
+    FullRangeSum all;
     if (team.rank == 0 && threadIdx.x == 0) {
-      for (int64_t k = 0; k < 2 * chunks; ++k) all.add(w.part[k]);
-      all.add(double(high) * 0x1p32 * shrink);
-      all.add(double(low & UINT32_MAX) * shrink);
+      for (int64_t k = 0; k < chunks; ++k) all.add(w.part[k]);
+      all.add(double(high) * 0x1p32);
+      all.add(double(low & UINT32_MAX));
     }
-    return all.value() / shrink;
+    return all.value();
   }
 
   // Called, as all that is not a round: else its registers would be taken from those of rounds.

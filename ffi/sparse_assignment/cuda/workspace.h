@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/compensated_sum.h"
 #include "common/cuda/team_slots.h"
 #include "common/host_device.h"
 #include "common/sizes.h"
@@ -66,7 +67,7 @@ struct Workspace {
   uint64_t* arrivals;  // at barriers of several blocks; zero at launch
   Slots* slots;        // [2]
   Control* control;
-  double* part;                    // [2, chunks] of the cost
+  FullRangeSum* part;              // [chunks] of the cost
   int32_t* of_warps;               // [warps]
   Search* search;                  // [waves]
   int32_t* batch[2];               // [waves] rows, in waves in turn
@@ -94,7 +95,7 @@ struct Workspace {
     bytes = 0;
     take(base, arrivals, 1);
     take(base, slots, 2);
-    take(base, part, 2 * chunks(n + m));
+    take(base, part, chunks(n + m));
     take(base, of_warps, blocks() * kMostBlockWarps);
     take(base, search, waves());
     take(base, moved_dist, waves() * recorded());

@@ -113,7 +113,7 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
     if (Format<Elem>::kInteger) {
       integer_sum += __int128(each) * mass;
     } else {
-      sum.add(double(each), double(mass));
+      sum.add(double(each), mass);
     }
   });
   if (Format<Elem>::kInteger) return double(integer_sum) * unit;

@@ -162,7 +162,7 @@ __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double 
     if constexpr (C::kInteger) {
       whole += __int128(c.scale < 0 ? -c.units_of(raw) : c.units_of(raw)) * w.mass[k];
     } else {
-      sum.add(C::real(raw), double(w.mass[k]));
+      sum.add(C::real(raw), w.mass[k]);
     }
   }
   if constexpr (C::kInteger) return double(whole) * unit;
