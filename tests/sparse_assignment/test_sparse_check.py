@@ -1,5 +1,7 @@
 """`check_sparse_assignment` finds what is wrong; the price M; dense forms of small problems."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -227,14 +229,11 @@ def test_dense_forms_near_the_end_of_the_range(cardinality):
 @pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the CPU library")
 def test_gaps_of_dense_forms_are_rounded_up():
     """What vanishes in a part of the size may be less than the last bit of the gap."""
-    cost = np.array([[0.333984375, -1e-38, -3e38], [2.0**-30, -1e-40, -3e38]], np.float32)
     graph = jm.BipartiteGraph.from_dense(np.ones((3, 1)))
-    for maximize in (False, True):
-        _, form = as_problem(graph, jnp.asarray(cost))
-        res, _ = dense.solve(graph, form, maximize=maximize, cardinality="maximum", platform="cpu")
-        best = (cost.max(1) if maximize else cost.min(1)).astype(float)
-        excess = abs(np.asarray(res.cost, float) - best)
-        assert (excess <= np.asarray(res.gap, float)).all()
+    cost = np.array([-0.333984375, 1.5e-36, -3.3e38], np.float32)
+    _, form = as_problem(graph, jnp.asarray(cost))
+    res, _ = dense.solve(graph, form, maximize=True, cardinality="maximum", platform="cpu")
+    assert Fraction(float(res.gap)) >= Fraction(float(cost[1])) - Fraction(float(res.cost))
 
 
 @pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the CPU library")
