@@ -10,7 +10,7 @@ import shares
 from conftest import ROOT
 
 
-COUNT = 12
+COUNT = 24
 
 
 def test_shares_are_even():

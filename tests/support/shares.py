@@ -14,7 +14,7 @@ import pytest
 
 
 SECONDS = Path(__file__).parents[1] / "seconds.txt"
-_LEAST = 2.0  # seconds of a slow function
+_LEAST = 1.0  # seconds of a slow function
 
 
 def function_of(nodeid: str) -> str:
