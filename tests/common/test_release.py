@@ -18,11 +18,13 @@ def test_kernels_are_of_the_same_version():
 
 
 def test_citation_and_changelog_tell_the_version():
+    """And the date, once there is one."""
     citation = (ROOT / "CITATION.cff").read_text()
     cited = re.findall(r"^(?:version|date-released): \"?([^\"\n]+)", citation, re.MULTILINE)
     changelog = (ROOT / "CHANGELOG.md").read_text()
-    (newest, *_) = re.findall(r"^## (\d\S*) - (\S+)$", changelog, re.MULTILINE)
-    assert cited == list(newest) and cited[0] == PROJECT["version"]
+    (version, date), *_ = re.findall(r"^## (\d\S*) - (\S+)$", changelog, re.MULTILINE)
+    assert cited == [version] + [date] * (date != "unreleased")
+    assert version == PROJECT["version"]
 
 
 def test_page_of_installation_tells_the_version():
