@@ -24,8 +24,8 @@ from jaxmatch._ffi.sizes import size
 # Below these lengths of the longer side, a block holds an auction faster than the whole GPU, whose
 # rounds take longer. Where the sides differ, and columns stay free, a block's searches are longer.
 _LARGE_AUCTION, _LARGE_AUCTION_IF_NOT_SQUARE = 1536, 1025
-# Bytes of shared memory that a block needs for each row, and those that it has on any GPU.
-_BYTES_PER_ROW, _BYTES_ON_EVERY_GPU = 48, 99 << 10
+# Bytes of shared memory that a block needs for each row.
+_BYTES_PER_ROW = 48
 
 
 def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
@@ -92,11 +92,7 @@ def _has_block_auction(problem: AssignmentProblem) -> bool:
 
 def _fits_a_block(problem: AssignmentProblem) -> bool:
     """Whether the state of a problem surely fits the shared memory of a block."""
-    try:
-        gpus = jax.local_devices(backend="cuda")
-        shared = min(gpu.shared_memory_per_block_optin for gpu in gpus)
-    except (RuntimeError, AttributeError, ValueError):  # compiled elsewhere
-        shared = _BYTES_ON_EVERY_GPU
+    shared = native.shared_memory() or native.BYTES_ON_EVERY_GPU
     rows = max(problem.cost.shape[-2:])
     return native.fits_cuda(problem.cost) and rows * _BYTES_PER_ROW <= shared
 

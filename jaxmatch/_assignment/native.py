@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Literal
 
+import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment
@@ -17,11 +19,33 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Num
 
 
+# Bytes of shared memory that a block has on an H100, and those that it has on any GPU.
+_BYTES_ON_H100, BYTES_ON_EVERY_GPU = 227 << 10, 99 << 10
+
+
 def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
-    """Whether the state of a problem fits the shared memory that the CUDA kernels keep it in."""
+    """Whether the state of a problem fits the shared memory that the CUDA kernels keep it in.
+
+    On the GPUs of this process; where there is none, on an H100.
+    """
+    if is_symbolic(cost.shape[-2:]):
+        return True
     is_integer = jnp.issubdtype(cost.dtype, jnp.integer)
     longest = most("assignment.longest_side", cost.dtype.itemsize, is_integer)
-    return is_symbolic(cost.shape[-2:]) or max(cost.shape[-2:]) <= longest
+    side = max(cost.shape[-2:])
+    if side > longest or side * _BYTES_ON_H100 <= longest * BYTES_ON_EVERY_GPU:
+        return side <= longest
+    return side * _BYTES_ON_H100 <= longest * (shared_memory() or _BYTES_ON_H100)
+
+
+@functools.cache
+def shared_memory() -> int | None:
+    """Bytes that a block may have on each GPU of this process; None if it has no GPU."""
+    try:
+        gpus = jax.local_devices(backend="cuda")
+        return min(gpu.shared_memory_per_block_optin for gpu in gpus)
+    except (RuntimeError, AttributeError, ValueError):
+        return None
 
 
 def assignment(

@@ -9,6 +9,7 @@ import pytest
 from helpers import x64
 
 import jaxmatch as jm
+from jaxmatch._assignment import native
 from jaxmatch._ffi import libraries
 
 
@@ -67,6 +68,19 @@ def test_by_name(shape, gates, monkeypatch):
     """The name of the method for blocks stands for what solves longer sides, too."""
     text = program(monkeypatch, shape, "float32", gates, method="jonker_volgenant")
     assert {*re.findall(r"custom_call @(\w+)\(", text)} == {CORE}
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "side", "expected"),
+    [(227, 4096, BLOCKS), (163, 2941, BLOCKS), (163, 2942, CORE), (99, 1786, BLOCKS),
+     (99, 1787, CORE), (None, 4096, BLOCKS)],
+)  # fmt: skip
+def test_gpus_with_less_shared_memory(kilobytes, side, expected, monkeypatch):
+    """Batches of sides that do not fit a block there are solved one problem after the other."""
+    shared = kilobytes and kilobytes << 10
+    monkeypatch.setattr(native, "shared_memory", lambda: shared)
+    text = program(monkeypatch, (999, side, side), "float32", None)
+    assert {*re.findall(r"custom_call @(\w+)\(", text)} == {expected}
 
 
 def test_what_is_left_to_the_twin(monkeypatch):
