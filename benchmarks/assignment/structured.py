@@ -6,7 +6,8 @@ Families of `assignment/families.py` in float32. Every answer is held against it
 n = 4096 compared with scipy's optimum of the same float32 costs.
 
 On a GPU: batches and single problems by `method="auto"` and by the methods that it chooses from;
-wall milliseconds of a call, and scipy on all threads of the host. Writes
+wall milliseconds of a call, and those of scipy on the host: up to eight problems at once, a thread
+for each, and for a larger batch their time by as many times as it is larger. Writes
 `assignment_structured_gpu.json` and `.png`.
 
 Without one: `method="auto"` on one core beside scipy, lapx (`lapjvx`, `lapjvh`), lapcpp, laprust
@@ -126,7 +127,7 @@ def one_gpu_row(b: int, n: int, name: str, family: Family, by_scipy: bool = True
         prove(some, known, res[: len(some)] if b > 1 else jax.tree.map(lambda x: x[None], res))
         row[f"{method}_ms"] = median_ms(solve, cost, budget=0.1)
     row["auto_by_best"] = row["auto_ms"] / min(row[f"{m}_ms"] for m in methods[1:])
-    if known is not None:
+    if known is not None:  # one thread where there is one problem
         row |= {"scipy_threads_ms": scipy_ms, "speedup": scipy_ms / row["auto_ms"]}
     return row
 
@@ -188,17 +189,37 @@ def one_cpu_row(n: int, name: str, family: Family, leaves_out: set[str]) -> Row:
     return row | {f"{peer}_ms": ms for peer, ms in times.items()}
 
 
-def plot(rows: list[Row], peers: dict[str, str], title: str, path: Any) -> None:
-    """Bars of times on a logarithmic axis, one group for each family."""
+def plot_gpu(rows: list[Row], path: Any, where: str) -> None:
+    """Bars of times of the batches of 32 on a logarithmic axis, one group for each family."""
+    drawn = [row for row in rows if (row["problems"], row["rows"]) == (32, 1024)]
     figure, axes = plots.plt.subplots(figsize=(9, 3.6))
-    labels = [row["costs"] for row in rows]
-    series = {peer: [row.get(value) for row in rows] for peer, value in peers.items()}
-    plots.grouped_bars(axes, labels, series)
+    values = {"jaxmatch": "auto_ms", "scipy, 8 threads": "scipy_threads_ms"}
+    series = {name: [row.get(value) for row in drawn] for name, value in values.items()}
+    plots.grouped_bars(axes, [row["costs"] for row in drawn], series)
     axes.set_yscale("log")
     axes.set_ylabel("ms")
+    title = f"32 problems of 1024 × 1024, float32, {where}; scipy on its host: 8 problems, time × 4"
     axes.set_title(title, loc="left", fontsize=9)
     plots.legend(axes)
     axes.tick_params(axis="x", labelsize=7)
+    print(plots.save(figure, path))
+
+
+def plot_cpu(rows: list[Row], path: Any) -> None:
+    """Times of peers relative to ours, a mark for each problem; those not timed are left out."""
+    figure, axes = plots.plt.subplots(figsize=(13, 5.5))
+    labels = [f"{row['rows']}×{row['n']} {row['costs']}" for row in rows]
+    peers = ["scipy", *(name for name, _, _ in PEERS), "POT"]
+    series = {
+        peer: [record.ratio(row.get(f"{peer}_ms"), row["jaxmatch_ms"]) for row in rows]
+        for peer in peers
+    }
+    plots.relative_to_ours(axes, labels, {k: v for k, v in series.items() if any(v)})
+    axes.set_yticks([1, 2, 5, 10, 20, 50, 100], [f"{x}x" for x in (1, 2, 5, 10, 20, 50, 100)])
+    axes.text(len(rows) - 0.4, 1.04, "jaxmatch", color=plots.OURS, ha="right", va="bottom")
+    axes.set_title("Time of one problem on one core, relative to jaxmatch (higher is slower)")
+    plots.legend(axes, loc="upper left", ncols=len(peers))
+    axes.set_ylim(top=300)
     print(plots.save(figure, path))
 
 
@@ -206,22 +227,18 @@ def main() -> None:
     args = options.parse(options.parser(__doc__, "fewer and smaller problems"))
     on_gpu = jax.default_backend() == "gpu"
     name = f"assignment_structured_{'gpu' if on_gpu else 'cpu'}"
-    content = record.gpu() if on_gpu else {"cores": os.cpu_count()}
+    content: Row = record.gpu() if on_gpu else {"cores": os.cpu_count()}
     content |= record.environment(PACKAGES)
     content["rows"] = rows = []
     for row in (gpu_rows if on_gpu else cpu_rows)(args.quick):
         rows.append(row)
         record.write_json(args.out, name, content)  # a run may be cut off
     record.print_table("assignments, float32, ms", rows)
+    path = args.out / f"{name}.png"
     if on_gpu:
-        drawn = [row for row in rows if (row["problems"], row["rows"]) == (32, 1024)]
-        values = {"jaxmatch": "auto_ms", "scipy, all threads": "scipy_threads_ms"}
-        title = f"32 problems of 1024 × 1024, float32, one {content['gpu']}"
+        plot_gpu(rows, path, f"one {content['gpu']}")
     else:
-        drawn = [row for row in rows if row["rows"] == 1024]
-        values = {"jaxmatch": "jaxmatch_ms"} | {peer: f"{peer}_ms" for peer in peers()}
-        title = "one problem of 1024 × 1024 on one core"
-    plot(drawn, values, title, args.out / f"{name}.png")
+        plot_cpu(rows, path)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from matplotlib.axes import Axes  # noqa: E402
 
 OURS, THEIRS, OTHER, FOURTH, FIFTH = "#2060a0", "#c0c0c0", "#d08050", "#609060", "#a05070"
 CYCLE = (OURS, OTHER, FOURTH, FIFTH, "#806020", "#404040")
-MARKERS = "s^vDP"
+MARKERS = "s^vDPX"
+PEERS = ("#909090", OTHER, FIFTH, FOURTH, "#806020", "#404040")
 ROOM_BELOW = 0.17  # for the legend of a figure
 CAPS = {"elinewidth": 1, "capsize": 2}
 
@@ -95,7 +96,8 @@ def stacked_shares(axes: Axes, labels: Sequence[str], parts: Sequence[dict[str, 
 def relative_to_ours(axes: Axes, labels: Sequence[str], peers: Mapping[str, Sequence[Any]]) -> None:
     """Times of peers by ours, on a logarithmic axis; hollow where one was stopped (">2.5": a peer,
     "<0.4": ours)."""
-    for (name, values), color, marker in zip(peers.items(), ("#909090", OTHER, FIFTH), MARKERS):  # noqa: B905
+    looks = zip(PEERS[: len(peers)], MARKERS[: len(peers)], strict=True)
+    for (name, values), (color, marker) in zip(peers.items(), looks, strict=True):
         texts = ["nan" if x is None or x == "" else str(x) for x in values]
         ratios = np.array([float(x.lstrip("<>")) for x in texts])
         stopped = np.array([x.startswith(("<", ">")) for x in texts], bool)

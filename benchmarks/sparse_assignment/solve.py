@@ -165,7 +165,8 @@ def plot_cpu(rows: list[Row], path: Path) -> None:
     series = {v: [r.get(f"{k}/ours") for r in rows] for k, v in names.items()}
     plots.relative_to_ours(axes, labels, {k: v for k, v in series.items() if any(v)})
     axes.tick_params(axis="x", labelsize=5)
-    axes.set_title("Time of one problem on one core, relative to jaxmatch (higher is slower)")
+    title = "Time of one problem on one core, relative to jaxmatch"
+    axes.set_title(f"{title} (higher is slower; hollow: stopped there)")
     plots.legend(axes)
     print(plots.save(figure, path))
 
