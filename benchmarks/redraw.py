@@ -102,7 +102,7 @@ for name in ("cost", "quality", "shortest_path"):
     for backend in ("cpu", "gpu"):
         figure = f"learning_{backend}_{name}"
         FIGURES[figure] = f"{figure}.json", part(learning.draw, name)
-for name in ("batched", "capacity", "fast", "strong", "ties", "weak"):
+for name in ("batched", "capacity", "fast", "strong", "structured", "ties", "weak"):
     FIGURES[f"multi_gpu_{name}"] = f"multi_gpu_{name}.json", part(sharded.draw, name)
 
 

@@ -130,15 +130,16 @@ def ties(table: Table) -> Any:
 
 def capacity(table: Table) -> Any:
     figure, axes = plt.subplots(figsize=(8, 0.6 * len(table) + 1.6))
-    labels = []
+    labels, sides = [], {r["n"] for r in table}
     for r in table:
+        costs = r["costs"] if len(sides) == 1 else f"{r['costs']}, n = {r['n']:,}"
         size = f", {r['gigabytes']:.3g} GB" if r.get("gigabytes") else ""
         devices = f"{r['devices']} device{'s' if r['devices'] > 1 else ''}"
-        labels.append(f"{r['costs']}{size}, {r['form']}, {devices}")
+        labels.append(f"{costs}{size}, {r['form']}, {devices}")
     bars = axes.barh(labels, [r["ms"] for r in table], color=COLORS["core"])
     axes.bar_label(bars, fmt="%.4g", padding=3)
     axes.invert_yaxis()
-    axes.set_xlabel(f"ms of a call, n = {table[0]['n']}")
+    axes.set_xlabel("ms of a call" + (f", n = {table[0]['n']}" if len(sides) == 1 else ""))
     return figure
 
 
