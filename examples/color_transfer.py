@@ -30,6 +30,7 @@ from _color_transfer_plots import draw
 from PIL import Image
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_image
+from tqdm import tqdm
 
 import jaxmatch as jm
 
@@ -127,7 +128,8 @@ def main() -> None:
     begin = time.perf_counter()
     pictures = [load(name) for name in args.pictures]
     pixels = min(args.pixels, *(picture[..., 0].size for picture in pictures))
-    source, target = (palette_of(p, args.colors, pixels, args.seed) for p in pictures)
+    with tqdm(pictures, unit="palette", dynamic_ncols=True) as bar:
+        source, target = (palette_of(p, args.colors, pixels, args.seed) for p in bar)
     clustering = time.perf_counter() - begin
 
     cost = squared_distances(source.colors, target.colors)

@@ -163,12 +163,12 @@ def best_known(fact: dict[str, Any]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--starts", type=int, default=256)
+    parser.add_argument("--starts", type=int, default=200)
     parser.add_argument("--instances", nargs="+", default=[*BUILT_IN], metavar="NAME")
     parser.add_argument("--qaplib", type=Path, default=DEBIAN, help="folder of .dat and .sln files")
     parser.add_argument("--skip-scipy", action="store_true", help="it takes most of the time")
     parser.add_argument("--vertices", type=int, default=100, help="of the graphs")
-    parser.add_argument("--pairs", type=int, default=5, help="of graphs, for each level of noise")
+    parser.add_argument("--pairs", type=int, default=4, help="of graphs, for each level of noise")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="64 starts, fewer and smaller graphs")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "output")
