@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--instances", nargs="+", default=[*BUILT_IN], metavar="NAME")
     parser.add_argument("--qaplib", type=Path, default=DEBIAN, help="folder of .dat and .sln files")
     parser.add_argument("--skip-scipy", action="store_true", help="it takes most of the time")
-    parser.add_argument("--vertices", type=int, default=100, help="of the graphs")
+    parser.add_argument("--vertices", type=int, default=80, help="of the graphs")
     parser.add_argument("--pairs", type=int, default=4, help="of graphs, for each level of noise")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="64 starts, fewer and smaller graphs")
