@@ -95,6 +95,7 @@ def write_cuda_package(major: str) -> Path:
     package.mkdir(parents=True, exist_ok=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     fields = {"MAJOR": major, "VERSION": project["version"], "SOURCES": str(ROOT / "ffi")}
+    fields["REPOSITORY"] = project["urls"]["Repository"]
     for name in ("pyproject.toml", "README.md"):
         text = (HERE / "cuda" / name).read_text()
         for field, value in fields.items():

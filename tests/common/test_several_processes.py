@@ -13,6 +13,7 @@ import jaxmatch as jm
 
 pytestmark = pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the native library")
 PROGRAM = Path(__file__).parent / "programs" / "several_processes.py"
+GUIDE = Path(__file__).parent / "programs" / "several_hosts_guide.py"
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +43,19 @@ def test_sums_over_the_batch(runs):
     for found in together:
         for name in sums:
             np.testing.assert_allclose(found[name], alone[name], rtol=1e-6, err_msg=name)
+
+
+def test_program_of_the_guide(tmp_path):
+    """Each process has a part of the problems, and can read the results that one device finds."""
+    for processes in (1, 2):
+        for found in run_in_processes(GUIDE, tmp_path, processes):
+            assert found["cost"].shape == (8 * processes, 100, 100)
+            assert found["rows"].shape == (400, 400)
+            assert len(np.unique(found["rows"][:, 0])) == 400  # each process has its own
+            batch = jm.solve_assignment(found["cost"])
+            one = jm.solve_assignment(found["rows"])
+            for name in ("col4row", "row4col", "cost", "status"):
+                np.testing.assert_array_equal(found[f"batch_{name}"], getattr(batch, name))
+            np.testing.assert_array_equal(found["one_col4row"], one.col4row)
+            np.testing.assert_allclose(found["one_cost"], one.cost, rtol=1e-6)
+            assert found["one_status"] == jm.Status.OPTIMAL
