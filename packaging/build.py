@@ -21,8 +21,8 @@ HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "wheels"
 PLATFORM = "manylinux_2_28"
 
-# A wheel of more bytes is an error. Code for one GPU generation takes 6 to 10 MB, and so does PTX.
-LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 45_000_000}
+# A wheel of more bytes is an error: they have 5, 21 and 38 MB. One GPU generation takes 7 to 8 MB.
+LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 40_000_000}
 
 # GPU generations as CMake names them; the last is also there as PTX, from which drivers compile for
 # those to come. For CUDA 12 Blackwell is one of these: nvcc 12.4 does not know it.
