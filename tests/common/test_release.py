@@ -59,7 +59,7 @@ def test_links_on_pypi_are_absolute():
         else:
             path, _, end = relative.partition("#")
             assert (ROOT / path).exists()
-            picture = path.endswith(".png")
+            picture = path.endswith((".png", ".webp"))
             assert link == files + relative + "?raw=true" * picture and not (picture and end)
 
 
