@@ -4,7 +4,7 @@
     python examples/digit_matching.py --estimator fenchel-young   # another gradient rule
     python examples/digit_matching.py --k 24 --restarts 5         # on a GPU
 
-About 170 s on two cores of an Intel Xeon.
+About 165 s on two cores of an Intel Xeon.
 
 The task is one of Vlastelica et al. (*Differentiation of blackbox combinatorial solvers*, ICLR
 2020, Table 4). An input is a picture of k x k digits of MNIST. Neighbours are joined by edges that

@@ -4,7 +4,7 @@
     python examples/digits_detection.py --matcher optax  # the same with another solver
     python examples/digits_detection.py --devices 4      # the same on four GPUs
 
-About 120 s on two cores of an Intel Xeon.
+About 105 s on two cores of an Intel Xeon.
 
 Each step composes new 128x128 scenes of 1 to 8 digits, runs the model, matches its queries to the
 digits for all decoder layers in one batched call, and takes an optax step: one compiled function.

@@ -4,7 +4,7 @@
     python examples/graph_matching.py --quick       # fewer starts, for a first look
     python examples/graph_matching.py --instances nug30 sko100a tai100a    # of QAPLIB
 
-About 90 s on two cores of an Intel Xeon.
+About 40 s on two cores of an Intel Xeon.
 
 To place facilities so that what flows between them has a short way, or to find which vertex of one
 graph is which of another, is a quadratic assignment problem, which is hard. FAQ (Vogelstein et al.,
