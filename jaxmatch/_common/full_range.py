@@ -60,9 +60,10 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 class Parts(NamedTuple):
-    """x >= 0 as large + small / 2^k, one of which is 0.
+    """x >= 0 as large 2^40 + small / 2^k, one of which is 0.
 
-    Linear operations apply to both parts. No intermediate result is denormal.
+    Linear operations apply to both parts. No intermediate result is denormal, and no sum of finite
+    numbers overflows.
     """
 
     large: Float[Array, "..."]
@@ -86,7 +87,7 @@ class Parts(NamedTuple):
         else:
             small = by_bits(x)
         is_small = jnp.abs(x) < 2.0**below
-        return cls(jnp.where(is_small, 0, x), jnp.where(is_small, small, 0))
+        return cls(jnp.where(is_small, 0, x * 2.0**-_ROOM), jnp.where(is_small, small, 0))
 
     def map(self, f: Callable[[Array], Array]) -> Parts:
         return Parts(f(self.large), f(self.small))
@@ -98,9 +99,9 @@ class Parts(NamedTuple):
         return self.plus(other.map(jnp.negative))
 
     def whole(self) -> tuple[Array, Array]:
-        """The sum in units of 1 (small parts may be lost), and of 1 / 2^k (it may overflow)."""
-        _, k = _SMALL[self.large.dtype.name]
-        return self.large + self.small * 2.0**-k, self.large * 2.0**k + self.small
+        """The sum in units of 2^40 (small parts may be lost), and of 1 / 2^k (it may overflow)."""
+        scale = 2.0 ** (_SMALL[self.large.dtype.name][1] + _ROOM)
+        return self.large + self.small / scale, self.large * scale + self.small
 
     def at_most(self, bound: Parts) -> Bool[Array, "..."]:
         (x, x_scaled), (most, most_scaled) = self.whole(), bound.whole()
@@ -113,6 +114,7 @@ class Parts(NamedTuple):
 
 # For each dtype (below, k): numbers below 2^below are small, and scaled by 2^k.
 _SMALL = {"float32": (-40, 80), "float64": (-400, 700)}
+_ROOM = 40  # bits: sums of fewer than 2^31 numbers, times a node's degree, stay finite
 
 
 def choose(condition: Array, a: Parts, b: Parts) -> Parts:

@@ -47,8 +47,13 @@ def is_cut_of(value, side):
     return side[:, SOURCE] & ~side[:, SINK] & (crossing == value)
 
 
-@pytest.mark.parametrize("dtype, wide", [("int32", False), ("float32", False), ("float64", True)])
-def test_every_claim(dtype, wide):
+@pytest.mark.parametrize(
+    "dtype, wide, scale",
+    [("int32", False, 1), ("float32", False, 1), ("float64", True, 1),
+     # The numbers are finite, the flow through a node is not.
+     ("float32", False, 2.0**126), ("float32", True, 2.0**126), ("float64", True, 2.0**1022)],
+)  # fmt: skip
+def test_every_claim(dtype, wide, scale):
     value, flow, side = all_claims()
     valid = is_flow(value, flow)
     optimal = valid & is_cut_of(value, side)
@@ -56,10 +61,10 @@ def test_every_claim(dtype, wide):
     network = jm.FlowNetwork.from_edges(*EDGES.T, N)
     with x64(wide):
         claims = jm.Flow(
-            jnp.asarray(value, dtype), jnp.asarray(flow, dtype), jnp.asarray(side),
+            jnp.asarray(value * scale, dtype), jnp.asarray(flow * scale, dtype), jnp.asarray(side),
             jnp.zeros(len(value), jnp.int32),
         )  # fmt: skip
         check = jax.jit(jm.check_flow)
-        found = check(network, jnp.asarray(CAPACITY, dtype), SOURCE, SINK, claims)
+        found = check(network, jnp.asarray(CAPACITY * scale, dtype), SOURCE, SINK, claims)
     np.testing.assert_array_equal(found.valid, valid)
     np.testing.assert_array_equal(found.optimal, optimal)
