@@ -8,6 +8,10 @@ JAX_PLATFORMS ?= cpu
 # What an installed package has to be built again for.
 SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
+# What lint looks at.
+LINTED := $(shell find benchmarks docs examples ffi jaxmatch packaging tests -type f \
+	-not -path '*/__pycache__/*')
+
 # Of the slow tests, one in so many: others each day. `make test SHARE=3/8` names them.
 SHARE ?= 1
 
@@ -69,12 +73,15 @@ sanitize: $(VENV)/.dev
 	  ../$(BIN)/python -m sanitize $$kind $(if $(SEED),--seed $(SEED)) $(SANITIZE_ARGS) || exit 1; \
 	done
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.linted
+
+$(VENV)/.linted: $(VENV)/.dev $(LINTED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	find ffi tests -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs $(BIN)/clang-format --dry-run -Werror
+	touch $@
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix

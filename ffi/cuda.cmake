@@ -51,29 +51,34 @@ if(with_cuda)
     unset(CMAKE_CUDA_ARCHITECTURES CACHE)
   endif()
   jaxmatch_library(jaxmatch_cuda
-    common/cuda/noop.cu
-    assignment/cuda/handler.cu
-    assignment/large/cuda/handler.cu
-    assignment/large/cuda/sharded_handler.cu
     flow/cuda/handler.cu
-    grid_cut/cuda/handler.cu
     k_best/cuda/handler.cu
-    matching/cuda/handler.cu
-    perturbed/cuda/assignments.cu
-    perturbed/cuda/jvp.cu
-    sparse_assignment/cuda/handler.cu
-    sparse_assignment/cuda/near_handler.cu
-    transport/cuda/handler.cu)
+    matching/cuda/handler.cu)
+  # The headers of CUDA and XLA take longer than each of these.
+  set(handlers "")
+  foreach(handler common/cuda/noop assignment/cuda/handler assignment/large/cuda/handler
+          assignment/large/cuda/sharded_handler grid_cut/cuda/handler perturbed/cuda/assignments
+          perturbed/cuda/jvp sparse_assignment/cuda/handler sparse_assignment/cuda/near_handler
+          transport/cuda/handler)
+    string(APPEND handlers "#include \"${handler}.cu\"\n")
+  endforeach()
+  jaxmatch_unit(jaxmatch_cuda handlers .cu "${handlers}")
   jaxmatch_instances(jaxmatch_cuda assignment/cuda/warp.cuh Floats Doubles Integers)
-  jaxmatch_instances(jaxmatch_cuda assignment/cuda/auction.cuh Floats Doubles Integers LongIntegers)
+  jaxmatch_instances(jaxmatch_cuda assignment/cuda/auction.cuh
+                     TOGETHER Floats Doubles Integers LongIntegers)
   jaxmatch_instances(jaxmatch_cuda assignment/cuda/block.cuh Floats Doubles Integers LongIntegers)
-  jaxmatch_instances(jaxmatch_cuda transport/cuda/kernel.cuh Floats NarrowFloats Doubles Integers
-                     LongIntegers FloatPoints DoublePoints)
-  jaxmatch_instances(jaxmatch_cuda sparse_assignment/cuda/kernel.cuh kFewThreads kManyThreads)
-  jaxmatch_instances(jaxmatch_cuda assignment/large/cuda/solve.cuh ${costs_of_large_problems})
-  jaxmatch_instances(jaxmatch_cuda assignment/large/cuda/sharded.cuh ${costs_of_large_problems})
-  jaxmatch_instances(jaxmatch_cuda grid_cut/cuda/launch.cuh "int32_t, int32_t" "int32_t, int64_t"
-                     "int64_t, int64_t" "float, float" "double, double")
+  jaxmatch_instances(jaxmatch_cuda transport/cuda/kernel.cuh
+                     TOGETHER Floats NarrowFloats Doubles Integers LongIntegers)
+  jaxmatch_instances(jaxmatch_cuda transport/cuda/kernel.cuh TOGETHER FloatPoints DoublePoints)
+  jaxmatch_instances(jaxmatch_cuda sparse_assignment/cuda/kernel.cuh
+                     TOGETHER kFewThreads kManyThreads)
+  foreach(form solve sharded)
+    foreach(costs stored_costs point_costs)
+      jaxmatch_instances(jaxmatch_cuda assignment/large/cuda/${form}.cuh TOGETHER ${${costs}})
+    endforeach()
+  endforeach()
+  jaxmatch_instances(jaxmatch_cuda grid_cut/cuda/launch.cuh TOGETHER "int32_t, int32_t"
+                     "int32_t, int64_t" "int64_t, int64_t" "float, float" "double, double")
   # Linked in, so that the library loads on a machine with no driver.
   set_target_properties(jaxmatch_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   message(STATUS "CUDA library: architectures ${CMAKE_CUDA_ARCHITECTURES}")

@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "wheels"
 GLIBC = (2, 28)  # the oldest that the wheels run on
 
-# A wheel of more bytes is an error. That of cuda13 is one: it has 37.8 MB with four generations.
+# A wheel of more bytes is an error.
 LIMITS = {"cpu": 10_000_000, "aarch64": 10_000_000, "cuda12": 30_000_000, "cuda13": 30_000_000}
 
 # GPU generations as CMake names them; the last is also there as PTX, from which drivers compile for

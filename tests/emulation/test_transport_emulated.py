@@ -151,12 +151,28 @@ def test_structured_costs(library):
     assert bids > 90 and 0 < pivots < 900
 
 
+@pytest.mark.parametrize("most", [1, 9])
+@pytest.mark.parametrize("few", [0, 5])
+def test_many_bids_for_a_column(library, few, most):
+    """Columns hold far more than lanes, or get far more bids than they hold."""
+    random, supply, demand = integers(11, 2, 300, 3, 1, most + 1)
+    cost = random.integers(0, 99, (2, 300, 3)).astype(np.int32)
+    if few:  # the rest goes to a column that costs more
+        demand[:, 2] += demand[:, 0] - few
+        demand[:, 0] = few
+        cost[..., 2] += 50
+    _, counts = assert_as_on_cpu(library, cost, supply, demand)
+    assert (counts[:, 0] > 300).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(30, 20), (5, 150)], ids=str)
 @pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "l1", "cosine"])
-def test_points(library, metric, dtype):
+def test_points(library, metric, shape, dtype):
     """The bits of stored distances; a dummy row and a dummy column have stored costs."""
     random = np.random.default_rng(9)
-    x, y = (random.normal(size=(2, k, 3)) for k in (30, 20))
+    rows, cols = shape
+    x, y = (random.normal(size=(2, k, 3)) for k in shape)
     if metric == "cosine":
         x, y = (p / np.linalg.norm(p, axis=-1, keepdims=True) for p in (x, y))
     x, y = x.astype(dtype), y.astype(dtype)
@@ -166,8 +182,9 @@ def test_points(library, metric, dtype):
         term = {"l1": abs(near - far), "cosine": near * far}.get(metric, (near - far) ** 2)
         total = total + term
     cost = {"euclidean": np.sqrt(abs(total)), "cosine": 1 - total}.get(metric, total).astype(dtype)
-    supply, demand = (random.dirichlet(np.ones(k), 2) for k in (31, 21))
-    last_row, last_col = random.random((2, 21)).astype(dtype), random.random((2, 30)).astype(dtype)
+    supply, demand = (random.dirichlet(np.ones(k + 1), 2) for k in shape)
+    last_row = random.random((2, cols + 1)).astype(dtype)
+    last_col = random.random((2, rows)).astype(dtype)
     cost = np.concatenate([cost, last_col[..., None]], -1)
     cost = np.concatenate([cost, last_row[:, None]], -2)
     expected, counts = solve(library, cost, supply, demand)

@@ -120,6 +120,7 @@ struct Auction {
     // Below the resolution of float32 a price still moves.
     const float below = from_ordered_bits(ordered_bits(old) - 1);
     w.rest[i] = 0;
+    places()[i] = k;
     w.bid_col[k] = j;
     w.bid[k] = {mass, level < old ? level : below, atomicExch(&w.head[j], k)};
   }
@@ -140,7 +141,7 @@ struct Auction {
       k = given.next;
     }
     if (count > kWarpSize || (count > s.room && !h.reserve(s, count))) {
-      return take_bids_in_memory(j, head, s);
+      return take_bids_in_memory(j, s);
     }
     const int64_t mass = h.lane < count ? own.mass : 0;
     int64_t held = warp_sum(mass), kept = mass;
@@ -159,49 +160,77 @@ struct Auction {
     w.held[j] = held;
   }
   // The same for more holdings than lanes.
-  __device__ void take_bids_in_memory(int32_t j, int32_t head, Segment s) const {
+  __device__ void take_bids_in_memory(int32_t j, Segment s) const {
     const Holdings h = holdings();
     const int32_t* const rows = list(turn);
-    const int64_t demand = c.demand[j];
-    int32_t most = s.count;
-    for (int32_t k = head; k != kNone; k = w.bid[k].next) ++most;
-    if (most > s.room) {
+    int32_t bids = 0;
+    each_bid_for(j, [&](int32_t, unsigned lanes) { bids += __popc(lanes); });
+    if (s.count + bids > s.room) {
       const int32_t old = s.first;
-      if (!h.reserve(s, most)) {
-        for (int32_t k = head; k != kNone; k = w.bid[k].next) {
-          if (h.lane == 0) give_back(rows[k], w.bid[k].mass, turn + 1);
-        }
+      if (!h.reserve(s, s.count + bids)) {
+        each_bid_for(j, [&](int32_t k, unsigned lanes) {
+          if (lanes >> h.lane & 1) give_back(rows[k], w.bid[k].mass, turn + 1);
+        });
         w.control->full = 1;
         return;
       }
       for (int32_t k = h.lane; k < s.count; k += kWarpSize) h.pool[s.first + k] = h.pool[old + k];
       __syncwarp();
     }
-    int64_t held = w.held[j];
-    for (int32_t k = head; k != kNone; k = w.bid[k].next) {
-      held += w.bid[k].mass;
-      h.add(s, w.bid[k], rows[k]);
+    const int64_t demand = c.demand[j];
+    int64_t more = 0;
+    // A row has one holding in a column.
+    for (int32_t k = h.lane; k < s.count; k += kWarpSize) {
+      Holding& own = h.pool[s.first + k];
+      const int32_t again = bid_of(own.row);
+      if (again == kNone || w.bid_col[again] != j) continue;
+      Bid& bid = w.bid[again];
+      own.mass += bid.mass;
+      own.level = fminf(own.level, bid.level);
+      more += bid.mass;
+      bid.mass = 0;
     }
-    while (held > demand) {
-      const int32_t place = s.first + h.weakest(s);
-      const Holding own = h.pool[place];
-      const int64_t over = held - demand, mass = over < own.mass ? over : own.mass;
-      held -= mass;
-      s.count -= mass == own.mass;
-      const Holding last = h.pool[s.first + s.count];
-      __syncwarp();
-      if (h.lane == 0) {
-        give_back(own.row, mass, turn + 1);
-        h.pool[place] = mass == own.mass ? last : Holding{own.mass - mass, own.level, own.row};
+    __syncwarp();
+    each_bid_for(j, [&](int32_t k, unsigned lanes) {
+      const bool is_new = (lanes >> h.lane & 1) && w.bid[k].mass > 0;
+      lanes = __ballot_sync(kAllLanes, is_new);
+      if (is_new) {
+        const Bid& bid = w.bid[k];
+        h.pool[s.first + s.count + __popc(lanes & lanes_below(h.lane))] = {bid.mass, bid.level,
+                                                                           rows[k]};
+        more += bid.mass;
       }
-      __syncwarp();
+      s.count += __popc(lanes);
+    });
+    __syncwarp();
+    int64_t held = w.held[j] + warp_sum(more);
+    float level = kFarFloat;
+    if (held >= demand) {
+      level = h.cut(s, held, demand,
+                    [&](int32_t row, int64_t mass) { give_back(row, mass, turn + 1); });
+      held = demand;
     }
-    const float level = held == demand ? h.pool[s.first + h.weakest(s)].level : kFarFloat;
     if (h.lane != 0) return;
     w.v[j] = fminf(w.v[j], level);
     w.segment[j] = s;
     w.held[j] = held;
   }
+  // All lanes call f(k, the lanes whose bid k is for column j).
+  template <class F>
+  __device__ void each_bid_for(int32_t j, const F& f) const {
+    const int32_t count = listed(turn);
+    for (int32_t first = 0; first < count; first += kWarpSize) {
+      const int32_t k = first + team.lane();
+      const unsigned lanes = __ballot_sync(kAllLanes, k < count && w.bid_col[k] == j);
+      if (lanes != 0) f(k, lanes);
+    }
+  }
+  // The bid of a row in this round, or kNone. Entries of rows that do not bid are of any content.
+  __device__ int32_t bid_of(int32_t row) const {
+    const int32_t k = places()[row];
+    return k >= 0 && k < listed(turn) && list(turn)[k] == row ? k : kNone;
+  }
+  __device__ int32_t* places() const { return w.scratch[0]; }
 
   // All `count` rows of the list bid. Several warps of a block share a row while rows are few.
   __device__ void bid_all(int32_t count) const {

@@ -7,6 +7,8 @@
 
 namespace jaxmatch::transport {
 
+using assignment::kWarpSize;
+
 #if defined(__CUDACC__)
 template <class T>
 __device__ T load_past_l1(const T* at) {
@@ -55,42 +57,91 @@ struct PointRow {
   __device__ PointRow(const TransportProblem& p, int64_t i, int64_t first = 0)
       : p(p), i(i), first(first) {}
   __device__ PointRow from(int64_t j) const { return {p, i, first + j}; }
-  __device__ auto raw(int64_t j) const { return Type::pack(cost(first + j)); }
+  __device__ auto raw(int64_t j) const { return Type::pack(cost(p, i, first + j)); }
+  template <int N>
+  __device__ void load_group(typename Type::Raw (&raw)[N]) const {
+    double s[N];
+    const Points points(p);
+    if (i == points.n || first + (N - 1) * kWarpSize >= points.m) {
+#pragma unroll
+      for (int a = 0; a < N; ++a) s[a] = cost(p, i, first + a * kWarpSize);
+    } else {
+      points.distances(i, first, s);
+    }
+#pragma unroll
+    for (int a = 0; a < N; ++a) raw[a] = Type::pack(s[a]);
+  }
 
  private:
   __device__ static double load(const void* array, int64_t k) {
     return double(static_cast<const Coordinate*>(array)[k]);
   }
-  __device__ double cost(int64_t j) const {
-    const int64_t dummies = p.last_row ? 1 : 0, n = p.n - dummies, m = p.m - dummies;
-    if (i == n) return load(p.last_row, j);
-    if (j == m) return load(p.last_col, i);
-    const auto sum = [&](auto add) {
-      double s = 0;
-      for (int64_t k = 0; k < p.dims; ++k) {
-        s = add(s, load(p.row_points, k * n + i), load(p.col_points, k * m + j));
+  struct Points {
+    const TransportProblem& p;
+    int64_t n, m;  // points
+
+    __device__ explicit Points(const TransportProblem& p)
+        : p(p), n(p.n - (p.last_row ? 1 : 0)), m(p.m - (p.last_row ? 1 : 0)) {}
+    // To points j, j + kWarpSize, ... Without contraction.
+    template <int N>
+    __device__ void distances(int64_t i, int64_t j, double (&s)[N]) const {
+      const auto square = [](double s, double x, double y) {
+        const double d = __dsub_rn(x, y);
+        return __dadd_rn(s, __dmul_rn(d, d));
+      };
+      switch (p.metric) {
+        case assignment::Metric::kL1:
+          return sum(i, j, s, [](double s, double x, double y) {
+            return __dadd_rn(s, fabs(__dsub_rn(x, y)));
+          });
+        case assignment::Metric::kCosine:
+          sum(i, j, s, [](double s, double x, double y) { return __dadd_rn(s, __dmul_rn(x, y)); });
+#pragma unroll
+          for (int a = 0; a < N; ++a) s[a] = __dsub_rn(1, s[a]);
+          return;
+        default:
+          sum(i, j, s, square);
       }
-      return s;
-    };
-    // Without contraction.
-    const auto square = [](double s, double x, double y) {
-      const double d = __dsub_rn(x, y);
-      return __dadd_rn(s, __dmul_rn(d, d));
-    };
-    switch (p.metric) {
-      case assignment::Metric::kL1:
-        return sum(
-            [](double s, double x, double y) { return __dadd_rn(s, fabs(__dsub_rn(x, y))); });
-      case assignment::Metric::kCosine:
-        return __dsub_rn(
-            1, sum([](double s, double x, double y) { return __dadd_rn(s, __dmul_rn(x, y)); }));
-      case assignment::Metric::kEuclidean:
-        return __dsqrt_rn(sum(square));
-      default:
-        return sum(square);
+      if (p.metric != assignment::Metric::kEuclidean) return;
+#pragma unroll
+      for (int a = 0; a < N; ++a) s[a] = __dsqrt_rn(s[a]);
     }
+    template <int N, class Add>
+    __device__ void sum(int64_t i, int64_t j, double (&s)[N], const Add& add) const {
+#pragma unroll
+      for (int a = 0; a < N; ++a) s[a] = 0;
+      for (int64_t k = 0; k < p.dims; ++k) {
+        const double x = load(p.row_points, k * n + i);
+#pragma unroll
+        for (int a = 0; a < N; ++a) {
+          s[a] = add(s[a], x, load(p.col_points, k * m + j + a * kWarpSize));
+        }
+      }
+    }
+  };
+  // Most of what a kernel computes with single costs is done once: a call costs little there, and
+  // two dozen copies were most of the kernel.
+  __device__ __noinline__ static double cost(const TransportProblem& p, int64_t i, int64_t j) {
+    const Points points(p);
+    if (i == points.n) return load(p.last_row, j);
+    if (j == points.m) return load(p.last_col, i);
+    double s[1];
+    points.distances(i, j, s);
+    return s[0];
   }
 };
+
+// The costs of columns a warp's width apart, of which the first is the row's: loads are in flight
+// together.
+template <int N, class Row, class Raw>
+__device__ void load_group(const Row& row, Raw (&raw)[N]) {
+  if constexpr (Row::kComputed) {
+    row.load_group(raw);
+  } else {
+#pragma unroll
+    for (int a = 0; a < N; ++a) raw[a] = row.raw(a * kWarpSize);
+  }
+}
 
 template <class Type>
 struct RowOf {

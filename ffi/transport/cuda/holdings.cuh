@@ -65,38 +65,100 @@ struct Holdings {
     return lane < count ? left < own.mass ? left : own.mass : 0;
   }
 
-  // The same for holdings in memory.
-  __device__ void add(Segment& s, const Bid& bid, int32_t row) const {
-    int32_t known = INT32_MAX;
-    for (int32_t k = lane; k < s.count; k += kWarpSize) {
-      if (pool[s.first + k].row == row) known = k;
-    }
-    known = __reduce_min_sync(kAllLanes, known);
-    if (lane == 0) {
-      if (known < s.count) {
-        Holding& own = pool[s.first + known];
-        own.mass += bid.mass;
-        own.level = fminf(own.level, bid.level);
-      } else {
-        pool[s.first + s.count] = {bid.mass, bid.level, row};
-      }
-    }
-    s.count += known >= s.count;
-    __syncwarp();
+  // Holdings in memory leave from the last one by this order on.
+  __device__ static uint64_t order(const Holding& own) {
+    return uint64_t(ordered_bits(own.level)) << 32 | uint64_t(uint32_t(own.row));
   }
-  // The place of the holding that leaves first.
-  __device__ int32_t weakest(const Segment& s) const {
+  // Keeps up to `demand` of more mass than that. Calls f(row, mass) with what leaves, by one lane
+  // each. Returns the level of the last one that stays.
+  template <class F>
+  __device__ float cut(Segment& s, int64_t held, int64_t demand, const F& f) const {
+    constexpr int32_t kFew = 8;
+    for (int32_t k = 0; held > demand && k < kFew; ++k) held -= cut_last(s, held - demand, f);
+    if (held > demand) cut_from(s, first_to_leave(s, demand), demand, f);
+    return pool[s.first + last(s)].level;
+  }
+
+ private:
+  // The place of the last one.
+  __device__ int32_t last(const Segment& s) const {
     uint64_t key = ~uint64_t(0);
     int32_t place = INT32_MAX;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
-      const Holding& own = pool[s.first + k];
-      const uint64_t here =
-          ~(uint64_t(ordered_bits(own.level)) << 32 | uint64_t(uint32_t(own.row)));
+      const uint64_t here = ~order(pool[s.first + k]);
       if (here >= key) continue;
       key = here;
       place = k;
     }
     return __reduce_min_sync(kAllLanes, key == warp_least(key) ? place : INT32_MAX);
+  }
+  // At most `over` of the last one leaves. Returns how much.
+  template <class F>
+  __device__ int64_t cut_last(Segment& s, int64_t over, const F& f) const {
+    const int32_t place = s.first + last(s);
+    const Holding own = pool[place];
+    const int64_t mass = over < own.mass ? over : own.mass;
+    s.count -= mass == own.mass;
+    const Holding moved = pool[s.first + s.count];
+    __syncwarp();
+    if (lane == 0) {
+      f(own.row, mass);
+      pool[place] = mass == own.mass ? moved : Holding{own.mass - mass, own.level, own.row};
+    }
+    __syncwarp();
+    return mass;
+  }
+  // The greatest place in the order with at most `demand` before it, bit by bit: that of the
+  // holding of which a part may stay.
+  __device__ uint64_t first_to_leave(const Segment& s, int64_t demand) const {
+    uint64_t least = ~uint64_t(0), most = 0;
+    for (int32_t k = lane; k < s.count; k += kWarpSize) {
+      const uint64_t here = order(pool[s.first + k]);
+      least = here < least ? here : least;
+      most = here > most ? here : most;
+    }
+    least = warp_least(least);
+    most = ~warp_least(~most);
+    uint64_t bit = uint64_t(1) << 63, at = 0;
+    for (; bit != 0 && ((least ^ most) & bit) == 0; bit /= 2) at |= least & bit;
+    for (; bit != 0; bit /= 2) {
+      int64_t before = 0;
+      for (int32_t k = lane; k < s.count; k += kWarpSize) {
+        const Holding& own = pool[s.first + k];
+        before += order(own) < (at | bit) ? own.mass : 0;
+      }
+      if (warp_sum(before) <= demand) at |= bit;
+    }
+    return at;
+  }
+  // Those before `at` stay, and of that one what the others leave of the demand.
+  template <class F>
+  __device__ void cut_from(Segment& s, uint64_t at, int64_t demand, const F& f) const {
+    int64_t before = 0;
+    for (int32_t k = lane; k < s.count; k += kWarpSize) {
+      const Holding& own = pool[s.first + k];
+      before += order(own) < at ? own.mass : 0;
+    }
+    const int64_t left = demand - warp_sum(before);
+    int32_t count = 0;
+    for (int32_t first = 0; first < s.count; first += kWarpSize) {
+      const bool exists = first + lane < s.count;
+      const Holding own = exists ? pool[s.first + first + lane] : Holding{0, 0, 0};
+      __syncwarp();
+      const uint64_t here = order(own);
+      const int64_t mass = here < at                       ? own.mass
+                           : here == at && left < own.mass ? left
+                           : here == at                    ? own.mass
+                                                           : 0;
+      const bool stays = exists && mass > 0;
+      const unsigned lanes = __ballot_sync(kAllLanes, stays);
+      const int32_t place = s.first + count + __popc(lanes & lanes_below(lane));
+      if (stays) pool[place] = {mass, own.level, own.row};
+      if (exists && mass < own.mass) f(own.row, own.mass - mass);
+      count += __popc(lanes);
+      __syncwarp();
+    }
+    s.count = count;
   }
 };
 

@@ -35,9 +35,7 @@ struct RowScan {
                                     TwoLeast& own) const {
     for (; j - int32_t(threadIdx.x) % kWarpSize + N * kWarpSize <= last; j += N * kWarpSize) {
       typename C::Raw raw[N];
-      const auto here = row.from(j);
-#pragma unroll
-      for (int a = 0; a < N; ++a) raw[a] = here.raw(a * kWarpSize);
+      load_group(row.from(j), raw);
       keep_loads_together();
 #pragma unroll
       for (int a = 0; a < N; ++a) {

@@ -38,9 +38,7 @@ struct Simplex {
     int32_t j = first + team.lane();
     for (; j - team.lane() + kAtOnce * kWarpSize <= last; j += kAtOnce * kWarpSize) {
       typename C::Raw raw[kAtOnce];
-      const auto here = costs.from(j);
-#pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) raw[a] = here.raw(a * kWarpSize);
+      load_group(costs.from(j), raw);
 #pragma unroll
       for (int a = 0; a < kAtOnce; ++a) include(raw[a], j + a * kWarpSize);
     }
