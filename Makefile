@@ -8,9 +8,9 @@ JAX_PLATFORMS ?= cpu
 # What an installed package has to be built again for.
 SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
-# What lint looks at.
-LINTED := $(shell find benchmarks docs examples ffi jaxmatch packaging tests -type f \
-	-not -path '*/__pycache__/*')
+# What `make test` lints again for.
+LINTED := .ci/smoke.py .clang-format pyproject.toml $(shell find benchmarks docs examples ffi \
+	jaxmatch packaging tests -type f -not -path '*/__pycache__/*')
 
 # Of the slow tests, one in so many: others each day. `make test SHARE=3/8` names them.
 SHARE ?= 1
@@ -54,7 +54,7 @@ PYTEST = JAX_PLATFORMS=$(JAX_PLATFORMS) \
 	XLA_FLAGS="--xla_force_host_platform_device_count=4 $(XLA_FLAGS)" \
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --share $(SHARE)
 
-test: lint
+test: $(VENV)/.dev $(VENV)/.linted
 	$(PYTEST) -m "not examples" --doctest-modules tests jaxmatch $(PYTEST_ARGS)
 
 test-examples: $(VENV)/.dev
@@ -73,15 +73,16 @@ sanitize: $(VENV)/.dev
 	  ../$(BIN)/python -m sanitize $$kind $(if $(SEED),--seed $(SEED)) $(SANITIZE_ARGS) || exit 1; \
 	done
 
-lint: $(VENV)/.linted
-
-$(VENV)/.linted: $(VENV)/.dev $(LINTED)
+lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	find ffi tests -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs $(BIN)/clang-format --dry-run -Werror
-	touch $@
+	@touch $(VENV)/.linted
+
+$(VENV)/.linted: $(LINTED)
+	$(MAKE) lint
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix

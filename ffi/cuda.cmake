@@ -54,7 +54,7 @@ if(with_cuda)
     flow/cuda/handler.cu
     k_best/cuda/handler.cu
     matching/cuda/handler.cu)
-  # The headers of CUDA and XLA take longer than each of these.
+  # Parsing the headers of CUDA and XLA takes longer than compiling any of these.
   set(handlers "")
   foreach(handler common/cuda/noop assignment/cuda/handler assignment/large/cuda/handler
           assignment/large/cuda/sharded_handler grid_cut/cuda/handler perturbed/cuda/assignments

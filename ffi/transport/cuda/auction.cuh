@@ -120,7 +120,7 @@ struct Auction {
     // Below the resolution of float32 a price still moves.
     const float below = from_ordered_bits(ordered_bits(old) - 1);
     w.rest[i] = 0;
-    places()[i] = k;
+    bid_of_row()[i] = k;
     w.bid_col[k] = j;
     w.bid[k] = {mass, level < old ? level : below, atomicExch(&w.head[j], k)};
   }
@@ -168,21 +168,18 @@ struct Auction {
     if (s.count + bids > s.room) {
       const int32_t old = s.first;
       if (!h.reserve(s, s.count + bids)) {
-        each_bid_for(j, [&](int32_t k, unsigned lanes) {
-          if (lanes >> h.lane & 1) give_back(rows[k], w.bid[k].mass, turn + 1);
-        });
-        w.control->full = 1;
+        w.control->full = 1;  // the auction gives up
         return;
       }
       for (int32_t k = h.lane; k < s.count; k += kWarpSize) h.pool[s.first + k] = h.pool[old + k];
       __syncwarp();
     }
     const int64_t demand = c.demand[j];
-    int64_t more = 0;
+    int64_t held = w.held[j], more = 0;
     // A row has one holding in a column.
     for (int32_t k = h.lane; k < s.count; k += kWarpSize) {
       Holding& own = h.pool[s.first + k];
-      const int32_t again = bid_of(own.row);
+      const int32_t again = find_bid(own.row);
       if (again == kNone || w.bid_col[again] != j) continue;
       Bid& bid = w.bid[again];
       own.mass += bid.mass;
@@ -203,11 +200,11 @@ struct Auction {
       s.count += __popc(lanes);
     });
     __syncwarp();
-    int64_t held = w.held[j] + warp_sum(more);
+    held += warp_sum(more);
     float level = kFarFloat;
     if (held >= demand) {
-      level = h.cut(s, held, demand,
-                    [&](int32_t row, int64_t mass) { give_back(row, mass, turn + 1); });
+      level = h.trim(s, held, demand,
+                     [&](int32_t row, int64_t mass) { give_back(row, mass, turn + 1); });
       held = demand;
     }
     if (h.lane != 0) return;
@@ -225,12 +222,12 @@ struct Auction {
       if (lanes != 0) f(k, lanes);
     }
   }
-  // The bid of a row in this round, or kNone. Entries of rows that do not bid are of any content.
-  __device__ int32_t bid_of(int32_t row) const {
-    const int32_t k = places()[row];
+  // The index of a row's bid in this round, or kNone. Rows that do not bid have stale entries.
+  __device__ int32_t find_bid(int32_t row) const {
+    const int32_t k = bid_of_row()[row];
     return k >= 0 && k < listed(turn) && list(turn)[k] == row ? k : kNone;
   }
-  __device__ int32_t* places() const { return w.scratch[0]; }
+  __device__ int32_t* bid_of_row() const { return w.scratch[0]; }
 
   // All `count` rows of the list bid. Several warps of a block share a row while rows are few.
   __device__ void bid_all(int32_t count) const {

@@ -65,36 +65,36 @@ struct Holdings {
     return lane < count ? left < own.mass ? left : own.mass : 0;
   }
 
-  // Holdings in memory leave from the last one by this order on.
-  __device__ static uint64_t order(const Holding& own) {
+  // Holdings in memory are dropped in decreasing order of (level, row).
+  __device__ static uint64_t key_of(const Holding& own) {
     return uint64_t(ordered_bits(own.level)) << 32 | uint64_t(uint32_t(own.row));
   }
-  // Keeps up to `demand` of more mass than that. Calls f(row, mass) with what leaves, by one lane
-  // each. Returns the level of the last one that stays.
+  // Drops mass until `demand` is left of `held`. One lane calls f(row, mass) for what is dropped of
+  // a row. Returns the level of the last holding.
   template <class F>
-  __device__ float cut(Segment& s, int64_t held, int64_t demand, const F& f) const {
+  __device__ float trim(Segment& s, int64_t held, int64_t demand, const F& f) const {
     constexpr int32_t kFew = 8;
-    for (int32_t k = 0; held > demand && k < kFew; ++k) held -= cut_last(s, held - demand, f);
-    if (held > demand) cut_from(s, first_to_leave(s, demand), demand, f);
+    for (int32_t k = 0; held > demand && k < kFew; ++k) held -= drop_last(s, held - demand, f);
+    if (held > demand) drop_from(s, find_threshold(s, demand), demand, f);
     return pool[s.first + last(s)].level;
   }
 
  private:
-  // The place of the last one.
+  // The index of the holding with the greatest key.
   __device__ int32_t last(const Segment& s) const {
     uint64_t key = ~uint64_t(0);
     int32_t place = INT32_MAX;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
-      const uint64_t here = ~order(pool[s.first + k]);
+      const uint64_t here = ~key_of(pool[s.first + k]);
       if (here >= key) continue;
       key = here;
       place = k;
     }
     return __reduce_min_sync(kAllLanes, key == warp_least(key) ? place : INT32_MAX);
   }
-  // At most `over` of the last one leaves. Returns how much.
+  // Drops at most `over` of the last holding. Returns how much.
   template <class F>
-  __device__ int64_t cut_last(Segment& s, int64_t over, const F& f) const {
+  __device__ int64_t drop_last(Segment& s, int64_t over, const F& f) const {
     const int32_t place = s.first + last(s);
     const Holding own = pool[place];
     const int64_t mass = over < own.mass ? over : own.mass;
@@ -108,12 +108,12 @@ struct Holdings {
     __syncwarp();
     return mass;
   }
-  // The greatest place in the order with at most `demand` before it, bit by bit: that of the
-  // holding of which a part may stay.
-  __device__ uint64_t first_to_leave(const Segment& s, int64_t demand) const {
+  // The key of the holding at which the mass, summed by key, first exceeds `demand`; bit by bit:
+  // the greatest number with at most `demand` below it.
+  __device__ uint64_t find_threshold(const Segment& s, int64_t demand) const {
     uint64_t least = ~uint64_t(0), most = 0;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
-      const uint64_t here = order(pool[s.first + k]);
+      const uint64_t here = key_of(pool[s.first + k]);
       least = here < least ? here : least;
       most = here > most ? here : most;
     }
@@ -125,19 +125,20 @@ struct Holdings {
       int64_t before = 0;
       for (int32_t k = lane; k < s.count; k += kWarpSize) {
         const Holding& own = pool[s.first + k];
-        before += order(own) < (at | bit) ? own.mass : 0;
+        before += key_of(own) < (at | bit) ? own.mass : 0;
       }
       if (warp_sum(before) <= demand) at |= bit;
     }
     return at;
   }
-  // Those before `at` stay, and of that one what the others leave of the demand.
+  // Keeps the holdings with keys below `threshold`, and of that holding what they leave of
+  // `demand`.
   template <class F>
-  __device__ void cut_from(Segment& s, uint64_t at, int64_t demand, const F& f) const {
+  __device__ void drop_from(Segment& s, uint64_t threshold, int64_t demand, const F& f) const {
     int64_t before = 0;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
       const Holding& own = pool[s.first + k];
-      before += order(own) < at ? own.mass : 0;
+      before += key_of(own) < threshold ? own.mass : 0;
     }
     const int64_t left = demand - warp_sum(before);
     int32_t count = 0;
@@ -145,11 +146,9 @@ struct Holdings {
       const bool exists = first + lane < s.count;
       const Holding own = exists ? pool[s.first + first + lane] : Holding{0, 0, 0};
       __syncwarp();
-      const uint64_t here = order(own);
-      const int64_t mass = here < at                       ? own.mass
-                           : here == at && left < own.mass ? left
-                           : here == at                    ? own.mass
-                                                           : 0;
+      const uint64_t key = key_of(own);
+      int64_t mass = key < threshold ? own.mass : 0;
+      if (key == threshold) mass = left < own.mass ? left : own.mass;
       const bool stays = exists && mass > 0;
       const unsigned lanes = __ballot_sync(kAllLanes, stays);
       const int32_t place = s.first + count + __popc(lanes & lanes_below(lane));

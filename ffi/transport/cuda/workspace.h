@@ -95,7 +95,7 @@ struct Workspace {
   int32_t* above;               // [nodes + 1] parents
   Turned* turned;               // [nodes]
   int32_t* in_forest;           // [entries] flags of arcs
-  int32_t* scratch[4];          // [nodes + 1]
+  int32_t* scratch[4];          // [nodes + 1]; in an auction the first one has bids of rows
   int64_t nodes, holdings, entries, bytes;
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
