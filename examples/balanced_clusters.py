@@ -3,7 +3,7 @@
     python examples/balanced_clusters.py
     python examples/balanced_clusters.py --quick    # fewer starts and steps, for a first look
 
-About 10 s on two cores of an Intel Xeon.
+About 8 s on two cores of an Intel Xeon.
 
 The data are scikit-learn's 1797 images of 8x8 pixels, about 180 of each digit. Each step assigns
 all images to centres at the least sum of squared distances such that the sizes of all clusters

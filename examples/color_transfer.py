@@ -4,7 +4,7 @@
     python examples/color_transfer.py --quick     # smaller palettes, for a first look
     python examples/color_transfer.py --pictures mine.jpg yours.jpg
 
-About 10 s on two cores of an Intel Xeon.
+About 7 s on two cores of an Intel Xeon.
 
 Each palette has the centres of k-means over as many pixels of each photograph, and how many pixels
 each centre stands for. `solve_transport` moves the one palette to the other at the least sum of

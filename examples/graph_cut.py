@@ -3,7 +3,7 @@
     python examples/graph_cut.py
     python examples/graph_cut.py --smooth 0    # what the colours alone say
 
-About 7 s on two cores of an Intel Xeon.
+About 5 s on two cores of an Intel Xeon.
 
 The model is that of Boykov and Jolly (ICCV 2001): strokes pin some pixels to the object and to the
 background; colours that are likely under the strokes of one of them draw other pixels to it, and

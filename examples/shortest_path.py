@@ -3,7 +3,7 @@
     python examples/shortest_path.py
     python examples/shortest_path.py --methods SPO+ "implicit MLE"   # some of them
 
-About 25 s on two cores of an Intel Xeon, mostly to compile.
+About 16 s on two cores of an Intel Xeon, mostly to compile.
 
 The benchmark of PyEPO's notebook "Training and Testing": a 5x5 grid whose 40 arcs cost what depends
 on five features; a linear model predicts the costs, a solver takes the shortest path by them, and

@@ -3,7 +3,7 @@
     python examples/tracking.py
     python examples/tracking.py --quick     # fewer and shorter sequences, for a first look
 
-About 45 s on two cores of an Intel Xeon.
+About 30 s on two cores of an Intel Xeon.
 
 A track has a Kalman filter, which says where its object will be. A pair of a detection and a track
 costs -2 log of its likelihood, and is forbidden outside of a gate. A detection may stay without a
