@@ -26,6 +26,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._ffi.place import place_of
+from jaxmatch._transport.dummies import shift_duals
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
 from jaxmatch._transport.solve import _METHODS, _value_jvp
@@ -302,8 +303,7 @@ def _duals(
         of_col = xp.where(units.of_rows > units.of_cols, of_col, 0)
         of_col = xp.where(units.of_rows < units.of_cols, -of_row, of_col)
         of_row = -of_col
-    # An infinite dual is out of range, also if the shift is infinite, too.
-    u, v = (xp.where(xp.isinf(x), x, x + shift) for x, shift in ((u, of_col), (v, of_row)))
+    u, v = shift_duals(u, of_col, xp), shift_duals(v, of_row, xp)
     if units.least is not None:
         v = xp.where(units.least > 0, v[..., 0::2], v[..., 1::2])
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask

@@ -147,9 +147,14 @@ def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:
     )
 
 
+def shift_duals(dual: Array, shift: Array, xp: Any) -> Array:
+    """An infinite dual is out of range, also if the shift is infinite, too."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return xp.where(xp.isinf(dual), dual, dual + shift)
+
+
 def _shifted(dual: Array, shift: Array, mask: Array | None, xp: Any) -> Array:
-    # An infinite dual is out of range, also if the shift is infinite, too.
-    dual = xp.where(xp.isinf(dual), dual, dual + shift)
+    dual = shift_duals(dual, shift, xp)
     if mask is None:
         return dual
     return xp.where(mask | xp.isnan(dual), dual, xp.zeros_like(dual))  # NaN: not solved

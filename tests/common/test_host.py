@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -387,3 +388,16 @@ def test_a_forked_process_has_no_threads_and_goes_on():
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _FORK], env=environment, check=True, timeout=120
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_warnings_of_numpy(dtype):
+    """Outside of a trace the duals of dummies are shifted in NumPy, which would warn of overflows."""
+    most, random = np.finfo(dtype).max, np.random.default_rng(0)
+    costs = random.choice(np.array([-most, -most / 2, 0, 1, most / 2, most], dtype), (40, 3, 4))
+    left = random.choice(np.array([-most, 1, most], dtype), (40, 3))
+    supply, demand = (random.random((40, k)).astype(dtype) for k in (3, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        jm.solve_assignment(costs, row_capacity=np.full((40, 3), 2), unmatched_cost=left)
+        jm.solve_transport(costs, supply, demand, partial=np.full(40, 0.5, dtype))
