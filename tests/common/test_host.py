@@ -392,7 +392,7 @@ def test_a_forked_process_has_no_threads_and_goes_on():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_warnings_of_numpy(dtype):
-    """Outside of a trace the duals of dummies are shifted in NumPy, which would warn of overflows."""
+    """Outside of a trace NumPy shifts the duals of dummies, which may overflow."""
     most, random = np.finfo(dtype).max, np.random.default_rng(0)
     costs = random.choice(np.array([-most, -most / 2, 0, 1, most / 2, most], dtype), (40, 3, 4))
     left = random.choice(np.array([-most, 1, most], dtype), (40, 3))
