@@ -24,6 +24,24 @@ def test_shares_are_even():
     assert max(total.values()) <= max(1.1 * mean, *seconds.values())
 
 
+class _Item:
+    def __init__(self, nodeid, *, gpu=False):
+        self.nodeid, self.gpu = nodeid, gpu
+
+    def get_closest_marker(self, name):
+        return name if self.gpu else None
+
+
+def test_long_functions_are_divided():
+    """By their cases on the CPU."""
+    items = [_Item(f"a.py::long[{k}]", gpu=k == 3) for k in range(4)]
+    items += [_Item(f"a.py::short[{k}]") for k in range(3)]
+    found = shares.divided({"a.py::long": 90, "a.py::short": 60, "b.py::elsewhere": 99}, items)
+    assert found == {
+        **{f"a.py::long[{k}]": 30 for k in range(3)}, "a.py::short": 60, "b.py::elsewhere": 99,
+    }  # fmt: skip
+
+
 def test_every_slow_test_exists():
     for name in shares.read_seconds():
         path, _, function = name.partition("::")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -65,6 +66,38 @@ def test_dtypes(method, dtype, on, platform):
         assert_true(cost[b], problem(res, b))
     assert (res.gap == 0).all()
     assert_proved(cost, res.first)
+
+
+def test_costs_are_summed_exactly(platform):
+    """Great terms cancel in each assignment, and the smallest numbers are what is left."""
+    rng = np.random.default_rng(5)
+    cost = np.empty((6, 5, 5))
+    for one, great in zip(cost, [2.0**53 + 2, 1e40, 2.0**978, 2.0**1022, 1e-300, 0], strict=True):
+        less = 4 - 2.0**-51
+        one[:, :4] = [great, less, -less, -great]
+        one[:, 4] = rng.integers(-9, 10, 5) * 2.0**-1074
+    with x64(True):
+        res = solve(cost, 120)
+    for b, one in enumerate(cost):
+        assert_true(one, problem(res, b))
+        expected = np.repeat(np.sort(one[:, 4]), 24)
+        assert (res.cost[b] == expected).all()
+
+
+@pytest.mark.parametrize("widest", [2, 60, 1000])
+def test_costs_are_rounded_once(widest, platform):
+    """One assignment is allowed; Python's `math.fsum` rounds the sum of its costs once."""
+    rng = np.random.default_rng(widest)
+    size = rng.random((500, 9)) * 2.0 ** rng.integers(-widest, widest, (500, 9))
+    terms = np.where(rng.random((500, 9)) < 0.5, size, -size[:, rng.permutation(9)])
+    terms[:, 7] = -terms[:, 2]
+    cost = np.where(np.eye(9, dtype=bool), terms[:, None], np.inf)
+    with x64(True):
+        res = solve(cost, 1)
+    assert (res.status == jm.Status.OPTIMAL).all()
+    assert (res.gap > 0).any()  # with a gap of 0, units are summed as integers
+    expected = np.array([math.fsum(x) for x in terms])
+    assert (res.cost[:, 0] == expected).all()
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16"])

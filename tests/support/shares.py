@@ -1,7 +1,8 @@
 """`--share 8`: quick tests, and of the slow ones an eighth, another one each day.
 
 `tests/seconds.txt` names the functions that take long, with the seconds of all their cases on one
-core. `--write-seconds FILE` writes such a file.
+core. `--write-seconds FILE` writes such a file. The cases of the longest functions are in several
+shares; those of others share what they compile, and stay together.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 
 SECONDS = Path(__file__).parents[1] / "seconds.txt"
 _LEAST = 1.0  # seconds of a slow function
+_MOST = 60.0  # of a function whose cases stay together
 
 
 def function_of(nodeid: str) -> str:
@@ -23,12 +25,25 @@ def function_of(nodeid: str) -> str:
 
 
 def shares(seconds: dict[str, float], count: int) -> dict[str, int]:
-    """The share of each function, from 1: the slowest first, each to the least share so far."""
+    """The share of each name, from 1: the slowest first, each to the least share so far."""
     total, found = [0.0] * count, {}
     for name in sorted(seconds, key=lambda name: (-seconds[name], name)):
         least = total.index(min(total))
         total[least] += seconds[name]
         found[name] = least + 1
+    return found
+
+
+def divided(seconds: dict[str, float], items: list[pytest.Item]) -> dict[str, float]:
+    """The seconds of functions, or of each case where a function is long."""
+    cases = collections.defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("gpu") is None:
+            cases[function_of(item.nodeid)].append(item.nodeid)
+    found = {}
+    for function, total in seconds.items():
+        names = cases[function] if total > _MOST and cases[function] else [function]
+        found |= dict.fromkeys(names, total / len(names))
     return found
 
 
@@ -52,10 +67,10 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     chosen, count = parse(config.getoption("--share"))
     if count == 1:
         return
-    place = shares(read_seconds(), count)
+    place = shares(divided(read_seconds(), items), count)
     kept, left = [], []
     for item in items:
-        mine = place.get(function_of(item.nodeid), chosen) == chosen
+        mine = place.get(item.nodeid, place.get(function_of(item.nodeid), chosen)) == chosen
         (kept if mine else left).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)

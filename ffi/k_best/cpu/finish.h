@@ -44,7 +44,7 @@ void write_duals(const KBestProblem& p, const Form& f, const Matrix& c, const Tr
 template <class Elem>
 double sum_costs(const KBestProblem& p, const Form& f, const int32_t* col4row) {
   const Elem* const cost = static_cast<const Elem*>(p.cost);
-  FullRangeSum sum;
+  ExactSum sum;
   for (int32_t i = 0; i < f.rows; ++i) sum.add(double(widen(cost[f.place(p, i, col4row[i])])));
   return sum.value();
 }

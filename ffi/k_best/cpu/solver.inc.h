@@ -22,7 +22,7 @@ namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
 // clang-format off: each of these needs the ones before it.
-#include "common/compensated_sum.inc.h"
+#include "common/exact_sum.inc.h"
 #include "common/float16.inc.h"
 #include "common/cpu/number_format.inc.h"
 #include "common/cpu/lanes.inc.h"

@@ -2,7 +2,7 @@
 #ifndef JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 #define JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 
-#include "common/compensated_sum.h"
+#include "common/exact_sum.h"
 #include "k_best/cuda/costs.cuh"
 
 namespace jaxmatch::k_best {
@@ -61,7 +61,7 @@ __device__ inline double cost_of_node(const Shared& s, int64_t x, int64_t best) 
   if (s.exact) return double(best + s.workspace.cost[x]) / fabs(s.scale);
   const KBestProblem& p = s.problem;
   const int32_t* const col4row = s.col4row_of(x);
-  FullRangeSum sum;
+  ExactSum sum;
   for (int32_t i = 0; i < s.rows; ++i) {
     const int64_t row = s.row_list()[i], col = s.col_list()[col4row[i]];
     sum.add(real_cost(p, s.transposed ? col * p.m + row : row * p.m + col));

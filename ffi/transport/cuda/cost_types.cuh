@@ -119,8 +119,8 @@ struct PointRow {
       }
     }
   };
-  // Most of what a kernel computes with single costs is done once: a call costs little there, and
-  // two dozen copies were most of the kernel.
+  // A function of its own: inlined in two dozen places it was most of a kernel's code. Scans of
+  // many costs compute distances in place, so few calls are made.
   __device__ __noinline__ static double cost(const TransportProblem& p, int64_t i, int64_t j) {
     const Points points(p);
     if (i == points.n) return load(p.last_row, j);
