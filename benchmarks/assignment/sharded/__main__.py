@@ -11,8 +11,8 @@ Parts, all of them unless some are named:
 - `strong`: their table 5: one problem over more and more devices.
 - `fast`: `method="core"`, uniform float32 costs. Goal: on four GPUs 1.5 times as fast as on one at
   n = 150,000.
-- `structured`: 10,000 and 50,000 points on a sphere against a shape, and in a square: costs are
-  stored. Goal: 50,000 points on a sphere on two GPUs 1.6 times as fast as on one.
+- `structured`: 10,000 and 50,000 points on a sphere against a shape, in 20 clusters, and in a
+  square: costs are stored. Goal: 50,000 points on a sphere on two GPUs 1.6 times as fast as on one.
 - `ties`: n = 10,000, integer costs, many of them equal.
 - `capacity`: 200,000 x 200,000 costs (160 GB), and as many points, whose costs are not stored.
 

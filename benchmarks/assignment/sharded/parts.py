@@ -250,7 +250,7 @@ def _goal(what: str, least: float, found: float) -> Row:
 
 def structured_cases(quick: bool, counts: Sequence[int]) -> Iterator[Case]:
     for n in (200,) if quick else (10_000, 50_000):
-        for costs in ("sphere to shape", "uniform in the plane"):
+        for costs in problems.POINTS:
             for form, devices in _forms(counts):
                 yield _large(n, costs, "auto" if form == "plain" else "core", form, devices)
 
