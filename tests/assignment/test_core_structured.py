@@ -117,7 +117,7 @@ def test_forests_take_over(left, method):
     random, n = np.random.default_rng(3), 200
     rows = np.repeat(np.arange(10), [n // 10 + 3] * 5 + [n // 10 - 3] * 5)
     apart = np.abs(rows[:, None] - np.repeat(np.arange(10), n // 10))
-    cost = (100 * apart + random.random((n, n))).astype(np.float32)[: n - left]
+    cost = (1000 * apart + random.random((n, n))).astype(np.float32)[: n - left]
     with x64(True):
         state = solved_in_steps(cost, method)
         assert int(state.dense_steps) < int(state.steps) < 200
@@ -132,6 +132,16 @@ def test_the_core_method_goes_on_after_a_forest():
     with x64(True):
         state = solved_in_steps(cost)
         assert 0 < int(state.dense_steps) <= 8
+        assert_optimal(cost, state.result)
+
+
+def test_prices_of_clusters_move_at_once():
+    """Paths between clusters raise the prices of whole clusters beyond the horizons of their rows:
+    22 pricings where only half of the rows might exceed them."""
+    cost = FAMILIES["20 clusters"](2000, 2).astype(np.float32)[:1800]
+    with x64(True):
+        state = solved_in_steps(cost)
+        assert int(state.bids) > 0 and int(state.pricings) <= 8
         assert_optimal(cost, state.result)
 
 

@@ -182,8 +182,14 @@ def test_classes_are_turned(library):
     assert expected.status == jm.Status.OPTIMAL
 
 
+def far_clusters(n):
+    """A few rows too many in five of ten clusters, which are 1000 apart."""
+    cost = MISLEADING["clusters, few rows too many"](n, 0)
+    return (cost + 900 * np.floor(cost / 100)).astype(np.float32)
+
+
 def test_forests_take_over(library):
-    cost = MISLEADING["clusters, few rows too many"](200, 0).astype(np.float32)
+    cost = far_clusters(200)
     with x64(True):
         state = stepping.step(jnp.asarray(cost), stepping.init(cost, method="auction"), steps=10**6)
     assert int(state.dense_steps) > 0
@@ -218,7 +224,7 @@ def test_warps_share_a_row(library, rows, family, grid):
 
 
 def test_the_core_method_goes_on_after_a_forest(library):
-    cost = MISLEADING["clusters, few rows too many"](240, 0).astype(np.float32)
+    cost = far_clusters(240)
     with x64(True):
         state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
     assert int(state.dense_steps) > 0

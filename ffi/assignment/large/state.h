@@ -63,7 +63,7 @@ struct Progress {
   bool tight = true;        // the next search uses tight arcs only
   bool split = false;       // labels have no bits for hops
   bool limited = false;     // prices could not move as far as necessary
-  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon
+  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon; 0: all
   int16_t slow = 0;         // steps that found few paths
 };
 
@@ -72,8 +72,16 @@ enum AuctionState : int32_t {
   kNoAuction,    // of sharded costs, with more columns than rows or by a caller's wish
   kMayHoldLate,  // many costs are equal: see kPartFreeOfEqual and patience()
   kMayHoldAuction,
+  kHeldLateAuction,  // many costs are equal
   kHeldAuction,
 };
+
+JAXMATCH_DEVICE inline bool is_held(int32_t auction) {
+  return auction == kHeldAuction || auction == kHeldLateAuction;
+}
+JAXMATCH_DEVICE inline AuctionState state_when_held(int32_t before) {
+  return before == kMayHoldLate ? kHeldLateAuction : kHeldAuction;
+}
 
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
 // which a search polls.

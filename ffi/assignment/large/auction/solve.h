@@ -41,7 +41,7 @@ JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
     s.control->least_free = INT32_MAX;
-    s.control->auction = kHeldAuction;
+    s.control->auction = state_when_held(s.control->auction);
   });
   team.sync();
   return kAuction;
@@ -117,9 +117,7 @@ JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_fir
   begin(team, p);
   publish_prices(team, p);
   const int64_t step = (p.s.n + kSampledRows - 1) / kSampledRows;
-  const AuctionState auction = auction_first
-                                   ? kMayHoldAuction
-                                   : auction_for(find_spread(team, p, step), load_relaxed(&c.rows));
+  const AuctionState auction = auction_for(find_spread(team, p, step), load_relaxed(&c.rows));
   team.leader([&] { c.auction = auction; });
   team.sync();
   return auction_first ? begin_auction(team, p) : select_stage(team, p);
@@ -188,8 +186,7 @@ JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
 // Steps over all costs, after the core method has given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
-  const int auction = load_relaxed(&p.s.control->auction);
-  if (auction != kHeldAuction) return begin_auction(team, p);
+  if (!is_held(load_relaxed(&p.s.control->auction))) return begin_auction(team, p);
   if (selects_again(team, p)) return select_stage(team, p);
   --budget;
   return forest_stage(team, p);

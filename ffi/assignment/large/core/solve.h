@@ -40,7 +40,12 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
   }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
-constexpr int kLeastCaution = 1;  // see Progress
+// See Progress. After an auction, where clusters have more rows than columns, paths between them
+// raise the prices of whole clusters beyond the horizons, and rarely is a row freed. If many costs
+// are equal, many are.
+JAXMATCH_DEVICE inline int least_caution(const Control& c) {
+  return load_relaxed(&c.auction) == kHeldAuction ? 0 : 1;
+}
 // First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
 // up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
@@ -153,7 +158,7 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
   const bool spares = has_spares(*s.control);
   // After an auction of a wide problem a bid might take a column that is left, in place of one that
   // a row must take.
-  const bool may_bid = !spares || load_relaxed(&s.control->auction) != kHeldAuction;
+  const bool may_bid = !spares || !is_held(load_relaxed(&s.control->auction));
   for (; may_bid && rounds < kMostBidRounds && make_bids(team, p) > 0; ++rounds) take_bids(team, p);
   const int64_t free_rows = update_row_prices(team, p);
   if (spares) place_spares(team, p, free_rows);
@@ -235,10 +240,12 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
 
 // The caution increases after a pricing that freed many of the rows allowed beyond their horizon,
 // and decreases after one that freed few.
-JAXMATCH_DEVICE inline int next_caution(int caution, int64_t freed, int64_t rows) {
+JAXMATCH_DEVICE inline int next_caution(int caution, int least, int64_t freed, int64_t rows) {
   const int64_t allowed = most_beyond(rows, caution);
-  if (caution == kLeastCaution) return 4 * freed > allowed ? 3 : kLeastCaution;
-  return caution + (4 * freed > allowed && caution < 6) - (16 * freed < allowed);
+  const bool many = caution == 0 ? 64 * freed > allowed : 4 * freed > allowed;
+  if (caution <= 1 && many) return 3;
+  if (caution == least) return least;
+  return caution + (many && caution < 6) - (16 * freed < allowed);
 }
 
 // Parameters of a pricing; every thread has its own copy.
@@ -282,7 +289,7 @@ JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pric
     c.stale = 0;
     c.trees = pricing.trees || gives_up;
     c.progress.limited = false;
-    c.progress.caution = next_caution(c.progress.caution, freed, pricing.rows);
+    c.progress.caution = next_caution(c.progress.caution, least_caution(c), freed, pricing.rows);
   });
   // A column that a row has lost must have the price of the other free columns.
   const bool again = pricing.spares && (gives_up || (pricing.trees && freed > 0));

@@ -114,7 +114,7 @@ JAXMATCH_DEVICE Next begin_sharded_auction(Team& team, Sharded<T>& d) {
     s.control->last_epsilon = greater(spread / kLastEpsilon, int64_t{1});
     s.control->too_wide = 0;
     s.control->trees = 0;
-    s.control->auction = kHeldAuction;
+    s.control->auction = state_when_held(s.control->auction);
     d.continuation->exchanges = 0;
   });
   team.sync();

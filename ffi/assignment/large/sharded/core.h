@@ -150,7 +150,7 @@ JAXMATCH_DEVICE void publish_spread(Team& team, const Sharded<T>& d) {
 // At the first prices, or at those of an auction.
 template <class Team, class T>
 JAXMATCH_DEVICE Next select_first_cores(Team& team, Sharded<T>& d) {
-  const bool after_auction = load_relaxed(&d.p.s.control->auction) == kHeldAuction;
+  const bool after_auction = is_held(load_relaxed(&d.p.s.control->auction));
   if (!after_auction) begin(team, d.p);
   if (publish_prices(team, d.p) > 0 && after_auction) return {kRestart};
   reset_reduction(team, d);
@@ -176,7 +176,7 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
   Control& c = *s.control;
   team.leader([&] {
     d.continuation->lists_hold = 0;
-    if (c.auction == kHeldAuction) return;
+    if (is_held(c.auction)) return;
     const int64_t least = d.reduction.least(0);
     d.continuation->spread = least == ReductionBuffer::kIdentity ? 0 : -least;
     // In a wide problem dummy rows would have to bid, too.
