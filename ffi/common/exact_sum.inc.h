@@ -7,7 +7,7 @@
 // accumulator). Larger and slower than FullRangeSum.
 struct ExactSum {
   static constexpr int kWords = 68;  // 2^1024 * 2^31 < 2^(32 * 68 - 1074)
-  int64_t word[kWords] = {};
+  int64_t word[kWords] = {};         // each below 2^63: an addition adds less than 2^32
 
   JAXMATCH_HOST_DEVICE void add(double x) {
     uint64_t bits;
@@ -18,43 +18,40 @@ struct ExactSum {
     const uint64_t digits = exponent ? fraction | uint64_t(1) << 52 : fraction;
     const int shift = exponent ? exponent - 1 : 0, first = shift / 32;
     const uint64_t low = digits << (shift % 32), high = digits >> 32 >> (32 - shift % 32);
-    const int64_t sign = x < 0 ? -1 : 1;
+    const int64_t sign = bits >> 63 ? -1 : 1;
     word[first] += sign * int64_t(low & 0xffffffff);
     word[first + 1] += sign * int64_t(low >> 32);
     word[first + 2] += sign * int64_t(high);
   }
 
-  // Infinite if the sum is beyond the range of doubles.
-  JAXMATCH_HOST_DEVICE double value() const {
-    uint32_t digit[kWords];
-    bool negative = false;
-    if (carry(digit, 1) < 0) {
-      negative = true;
-      carry(digit, -1);
-    }
+  // Infinite if the sum is beyond the range of doubles. Changes the words, but not their sum.
+  JAXMATCH_HOST_DEVICE double value() {
+    const bool negative = carry(1) < 0;
+    if (negative) carry(-1);
     int top = kWords - 1;
-    while (top >= 0 && digit[top] == 0) --top;
+    while (top >= 0 && word[top] == 0) --top;
     if (top < 0) return 0;
     // The first 64 bits; the last one of them also says whether any bit after them is set.
-    const auto at = [&](int i) { return i < 0 ? uint32_t(0) : digit[i]; };
+    const auto at = [&](int i) { return i < 0 ? uint32_t(0) : uint32_t(word[i]); };
     int zeros = 0;
-    while (!(digit[top] << zeros >> 31)) ++zeros;
-    const uint64_t head = uint64_t(digit[top]) << 32 | at(top - 1), next = at(top - 2);
+    while (!(at(top) << zeros >> 31)) ++zeros;
+    const uint64_t head = uint64_t(at(top)) << 32 | at(top - 1), next = at(top - 2);
     const uint64_t tail = next << zeros;
     bool more = uint32_t(tail) != 0;
-    for (int i = 0; i < top - 2; ++i) more |= digit[i] != 0;
+    for (int i = 0; i < top - 2; ++i) more |= word[i] != 0;
     const uint64_t first = head << zeros | tail >> 32 | uint64_t(more);
     const double size = scaled(double(first), 32 * (top - 1) - zeros - 1074);
     return negative ? -size : size;
   }
 
  private:
-  // The words times `sign` with carries moved up; returns what is left above the last word.
-  JAXMATCH_HOST_DEVICE int64_t carry(uint32_t* digit, int64_t sign) const {
+  // Multiplies the words by `sign` and moves carries up: words are digits then. Returns what is
+  // left above the last one.
+  JAXMATCH_HOST_DEVICE int64_t carry(int64_t sign) {
     int64_t over = 0;
     for (int i = 0; i < kWords; ++i) {
       over += sign * word[i];
-      digit[i] = uint32_t(over);
+      word[i] = over & 0xffffffff;
       over >>= 32;
     }
     return over;

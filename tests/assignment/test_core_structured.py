@@ -113,7 +113,8 @@ def test_an_auction_takes_over(shape):
 @pytest.mark.parametrize("method", ["core", "auction"])
 @pytest.mark.parametrize("left", [0, 1, 30])
 def test_forests_take_over(left, method):
-    """Clusters with a few rows too many: all rows of a cluster have the same far columns."""
+    """Clusters with a few rows too many: all rows of a cluster have the same far columns. At a
+    distance of 100 candidates are enough."""
     random, n = np.random.default_rng(3), 200
     rows = np.repeat(np.arange(10), [n // 10 + 3] * 5 + [n // 10 - 3] * 5)
     apart = np.abs(rows[:, None] - np.repeat(np.arange(10), n // 10))

@@ -84,6 +84,26 @@ def test_costs_are_summed_exactly(platform):
         assert (res.cost[b] == expected).all()
 
 
+@pytest.mark.parametrize(
+    "terms, expected",
+    [
+        ([1, 2**-53], 1),  # a tie goes to the even number
+        ([1 + 2**-52, 2**-53], 1 + 2**-51),
+        ([1, 2**-53, 2**-1074], 1 + 2**-52),
+        ([-1, -(2**-53), -(2**-1074)], -1 - 2**-52),
+        ([2.0**1023, 2.0**1023], np.inf),
+        ([2.0**1023, 2.0**1023, -(2.0**1023)], 2.0**1023),
+    ],
+    ids=str,
+)
+def test_rounding_of_costs(terms, expected, platform):
+    terms = np.array([*terms, 1e-300, -1e-300])  # too far apart for common units
+    cost = np.where(np.eye(len(terms), dtype=bool), terms[:, None], np.inf)
+    with x64(True):
+        res = solve(cost, 1)
+    assert res.status == jm.Status.OPTIMAL and res.cost[0] == expected
+
+
 @pytest.mark.parametrize("widest", [2, 60, 1000])
 def test_costs_are_rounded_once(widest, platform):
     """One assignment is allowed; Python's `math.fsum` rounds the sum of its costs once."""

@@ -35,7 +35,7 @@ def shares(seconds: dict[str, float], count: int) -> dict[str, int]:
 
 
 def divided(seconds: dict[str, float], items: list[pytest.Item]) -> dict[str, float]:
-    """The seconds of functions, or of each case where a function is long."""
+    """The seconds of functions, or of each case of a long one, as if its cases were alike."""
     cases = collections.defaultdict(list)
     for item in items:
         if item.get_closest_marker("gpu") is None:

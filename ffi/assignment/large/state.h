@@ -72,15 +72,15 @@ enum AuctionState : int32_t {
   kNoAuction,    // of sharded costs, with more columns than rows or by a caller's wish
   kMayHoldLate,  // many costs are equal: see kPartFreeOfEqual and patience()
   kMayHoldAuction,
-  kHeldLateAuction,  // many costs are equal
+  kHeldAuctionOfEqual,  // many costs are equal
   kHeldAuction,
 };
 
 JAXMATCH_DEVICE inline bool is_held(int32_t auction) {
-  return auction == kHeldAuction || auction == kHeldLateAuction;
+  return auction == kHeldAuction || auction == kHeldAuctionOfEqual;
 }
 JAXMATCH_DEVICE inline AuctionState state_when_held(int32_t before) {
-  return before == kMayHoldLate ? kHeldLateAuction : kHeldAuction;
+  return before == kMayHoldLate ? kHeldAuctionOfEqual : kHeldAuction;
 }
 
 // Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,

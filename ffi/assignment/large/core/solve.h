@@ -40,9 +40,9 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
   }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
-// See Progress. After an auction, where clusters have more rows than columns, paths between them
-// raise the prices of whole clusters beyond the horizons, and rarely is a row freed. If many costs
-// are equal, many are.
+// See Progress. A path between clusters raises the prices of whole clusters beyond the horizons of
+// their rows, and pricing then frees few: so after an auction all rows may exceed them. Where many
+// costs are equal, pricing would free many.
 JAXMATCH_DEVICE inline int least_caution(const Control& c) {
   return load_relaxed(&c.auction) == kHeldAuction ? 0 : 1;
 }
@@ -181,6 +181,7 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   Progress progress = c.progress;
   int64_t free_rows = c.free_rows;
   bool stale = c.stale, gives_up = false;
+  int64_t moved = 0;
   const bool spares = has_spares(c);
   const int most_slow = patience(c);
   int steps = 0, next = kAugment;
@@ -205,6 +206,9 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
       }
       stale |= found.paths > 0 || found.reach > 0;
     }
+    // Prices are below kMostPrice after a pricing, and a search moves them by less than kTooFar.
+    moved += found.reach;
+    if (moved > kMostPrice) next = kPrice;
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
     // Prices have moved, or labels have new positions.
@@ -242,10 +246,10 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
 // and decreases after one that freed few.
 JAXMATCH_DEVICE inline int next_caution(int caution, int least, int64_t freed, int64_t rows) {
   const int64_t allowed = most_beyond(rows, caution);
+  // Where all rows may exceed them, few freed ones are many.
   const bool many = caution == 0 ? 64 * freed > allowed : 4 * freed > allowed;
   if (caution <= 1 && many) return 3;
-  if (caution == least) return least;
-  return caution + (many && caution < 6) - (16 * freed < allowed);
+  return int(greater(caution + (many && caution < 6) - (16 * freed < allowed), least));
 }
 
 // Parameters of a pricing; every thread has its own copy.
