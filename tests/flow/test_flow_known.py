@@ -1,5 +1,7 @@
 """The native flow methods: networks of known value, hard families, wide and narrow sums."""
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -182,23 +184,22 @@ FAMILIES = {
 SCALES = {"narrow": 1, "wide": 2**31, "terminals": 0}
 
 
-@pytest.fixture(scope="module")
-def families():
-    made = {}
-    for name, (make, *size) in FAMILIES.items():
-        n, senders, receivers, capacity, *ends = make(np.random.default_rng(len(name)), *size)
-        network = jm.FlowNetwork.from_edges(senders, receivers, n)
-        value = by_ortools(n, senders, receivers, capacity, *ends)
-        with jax.default_device(jax.devices("cpu")[0]):
-            side = np.asarray(jm.minimum_cut(network, capacity, *ends, method="xla").source_side)
-        made[name] = network, capacity, *ends, value, side
-    return made
+@cache
+def family(name):
+    """A network, its capacities and terminals, and its maximum and minimal cut by other code."""
+    make, *size = FAMILIES[name]
+    n, senders, receivers, capacity, *ends = make(np.random.default_rng(len(name)), *size)
+    network = jm.FlowNetwork.from_edges(senders, receivers, n)
+    value = by_ortools(n, senders, receivers, capacity, *ends)
+    with jax.default_device(jax.devices("cpu")[0]):
+        side = np.asarray(jm.minimum_cut(network, capacity, *ends, method="xla").source_side)
+    return network, capacity, *ends, value, side
 
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_families(name, method, scale, families):
-    network, capacity, source, sink, value, side = families[name]
+def test_families(name, method, scale):
+    network, capacity, source, sink, value, side = family(name)
     with x64(True):
         if scale == "terminals":
             # Beside an edge without end at either side, the other one's sum is what bounds flows.
@@ -223,9 +224,9 @@ def test_families(name, method, scale, families):
 @pytest.mark.gpu
 @pytest.mark.parametrize("solver", ["auto", "thread_centric", "two_level"])
 @pytest.mark.parametrize("name", ["random levels", "image", "tangle"])
-def test_racing_kernels_agree_with_themselves(name, solver, families):
+def test_racing_kernels_agree_with_themselves(name, solver):
     """Threads race in each of a hundred solves; flows may differ, value and cut do not."""
-    network, capacity, *ends, value, side = families[name]
+    network, capacity, *ends, value, side = family(name)
     capacity = capacity.astype(np.int32)
     with jax.default_device(jax.devices("cuda")[0]):
         for _ in range(100):
@@ -235,9 +236,9 @@ def test_racing_kernels_agree_with_themselves(name, solver, families):
             assert jm.check_flow(network, capacity, *ends, res).optimal
 
 
-def test_batch_of_capacities_over_one_network(method, families):
+def test_batch_of_capacities_over_one_network(method):
     """Some invalid, some of no flow, in both directions: nobody disturbs the neighbours."""
-    network, capacity, source, sink, value, _ = families["random levels"]
+    network, capacity, source, sink, value, _ = family("random levels")
     batch = np.stack([capacity, 0 * capacity, capacity * 3, capacity]).astype(np.int32)
     batch[3, 5] = -1
     res = to_numpy(jm.maximum_flow(network, np.tile(batch, (8, 1)), source, sink, method=method))
