@@ -104,6 +104,7 @@ for name in ("cost", "quality", "shortest_path"):
         FIGURES[figure] = f"{figure}.json", part(learning.draw, name)
 for name in ("batched", "capacity", "fast", "strong", "structured", "ties", "weak"):
     FIGURES[f"multi_gpu_{name}"] = f"multi_gpu_{name}.json", part(sharded.draw, name)
+FIGURES["multi_gpu_structured_2"] = "multi_gpu_structured_2.json", part(sharded.draw, "structured")
 
 
 def read(path: Path) -> Content:
