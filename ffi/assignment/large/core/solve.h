@@ -46,6 +46,10 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
 JAXMATCH_DEVICE inline int least_caution(const Control& c) {
   return load_relaxed(&c.auction) == kHeldAuction ? 0 : 1;
 }
+// With caution 0, a pricing follows each search that moves prices farther: only a pricing finds out
+// that they have become too large. Without one, each search matches a row, so that 2^16 of them
+// would have to follow each other before 64 bits overflow.
+constexpr int64_t kMostMove = kTooFar >> 13;
 // First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
 // up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
@@ -181,7 +185,6 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   Progress progress = c.progress;
   int64_t free_rows = c.free_rows;
   bool stale = c.stale, gives_up = false;
-  int64_t moved = 0;
   const bool spares = has_spares(c);
   const int most_slow = patience(c);
   int steps = 0, next = kAugment;
@@ -206,9 +209,7 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
       }
       stale |= found.paths > 0 || found.reach > 0;
     }
-    // Prices are below kMostPrice after a pricing, and a search moves them by less than kTooFar.
-    moved += found.reach;
-    if (moved > kMostPrice) next = kPrice;
+    if (progress.caution == 0 && found.reach > kMostMove) next = kPrice;
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
     // Prices have moved, or labels have new positions.
@@ -246,7 +247,7 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
 // and decreases after one that freed few.
 JAXMATCH_DEVICE inline int next_caution(int caution, int least, int64_t freed, int64_t rows) {
   const int64_t allowed = most_beyond(rows, caution);
-  // Where all rows may exceed them, few freed ones are many.
+  // Where all rows may exceed their horizons, a 64th of the rows is many.
   const bool many = caution == 0 ? 64 * freed > allowed : 4 * freed > allowed;
   if (caution <= 1 && many) return 3;
   return int(greater(caution + (many && caution < 6) - (16 * freed < allowed), least));
