@@ -63,7 +63,8 @@ struct Progress {
   bool tight = true;        // the next search uses tight arcs only
   bool split = false;       // labels have no bits for hops
   bool limited = false;     // prices could not move as far as necessary
-  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon; 0: all
+  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon at will,
+  int8_t excess_bits = 0;   // and all by 2^excess_bits; 0: not at all
   int16_t slow = 0;         // steps that found few paths
 };
 

@@ -28,11 +28,17 @@ struct Movement {
   }
 };
 
+// How far prices may move beyond the horizons of their rows: of `most` rows at will, of the others
+// by `excess`.
+struct MoveLimit {
+  int64_t most, excess;
+};
+
 // Moves prices from reach `from` to reach `to`. Returns the number of rows whose price exceeds
-// their horizon.
+// their horizon by more than `excess`.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const Search& search,
-                                    int64_t from, int64_t to) {
+                                    int64_t from, int64_t to, int64_t excess) {
   const LargeState& s = p.s;
   const Movement before{s, search, from}, after{s, search, to};
   const auto fall_of = [&](int64_t j) { return after.fall_of(j) - before.fall_of(j); };
@@ -46,7 +52,7 @@ JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const 
     if (!p.has_row(i)) return false;
     const int64_t rise = rise_of(i), u = load_relaxed(s.u + i) + rise;
     if (rise != 0) store_relaxed(s.u + i, u);
-    return u > load_relaxed(s.horizon + i);
+    return u - excess > load_relaxed(s.horizon + i);
   });
   team.leader([&] {
     s.control->spare_price -=
@@ -55,17 +61,16 @@ JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const 
   return beyond;
 }
 
-// Moves prices up to `reach`, or less far if the prices of more than `most` rows would exceed their
-// horizon: without near paths, a few rows would move the prices of all others. Returns the reach
-// attained.
+// Moves prices up to `reach`, or less far, as `limit` says: without near paths, a few rows would
+// move the prices of all others. Returns the reach attained.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
-                                          const Search& search, int64_t reach, int64_t most) {
+                                          const Search& search, int64_t reach, MoveLimit limit) {
   int64_t moved = 0;
   for (int cuts = 0; reach != moved;) {
-    const int64_t beyond = move_prices(team, p, search, moved, reach);
+    const int64_t beyond = move_prices(team, p, search, moved, reach, limit.excess);
     moved = reach;
-    if (beyond > most) reach = cuts++ < kMostCuts ? reach / 2 : 0;
+    if (beyond > limit.most) reach = cuts++ < kMostCuts ? reach / 2 : 0;
   }
   return moved;
 }
@@ -125,7 +130,7 @@ struct Found {
 // doubling.
 template <class Team, class T>
 JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search& search,
-                              int64_t most_beyond) {
+                              MoveLimit limit) {
   const LargeState& s = p.s;
   // A search along tight arcs takes longer than traversing its paths.
   const bool few =
@@ -161,7 +166,7 @@ JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search
     });
     team.sync();
     const int64_t farthest = load_relaxed(&s.control->reach);
-    reach = move_prices_up_to(team, p, search, farthest, most_beyond);
+    reach = move_prices_up_to(team, p, search, farthest, limit);
     limited = reach < farthest;
   }
   const auto is_chosen = [&](int64_t j) {

@@ -40,23 +40,26 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
   }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
-// See Progress. A path between clusters raises the prices of whole clusters beyond the horizons of
-// their rows, and pricing then frees few: so after an auction all rows may exceed them. Where many
-// costs are equal, pricing would free many.
-JAXMATCH_DEVICE inline int least_caution(const Control& c) {
-  return load_relaxed(&c.auction) == kHeldAuction ? 0 : 1;
-}
-// With caution 0, a pricing follows each search that moves prices farther: only a pricing finds out
-// that they have become too large. Without one, each search matches a row, so that 2^16 of them
-// would have to follow each other before 64 bits overflow.
+// A pricing follows each search that moves prices farther: only a pricing finds out that they have
+// become too large. Without one, each search matches a row, so that 2^16 of them would have to
+// follow each other before 64 bits overflow.
 constexpr int64_t kMostMove = kTooFar >> 13;
+// See adapt_limit(). A pricing freed many or few rows: more than one in kManyFreed, less than one
+// in kFewFreed.
+constexpr int kLeastCaution = 1, kMostExcessBits = 50;
+constexpr int64_t kManyFreed = 256, kFewFreed = 1024;
 // First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
 // up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
 
-// The number of rows whose price may exceed their horizon.
+// The number of rows whose price may exceed their horizon at will.
 JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
+}
+
+JAXMATCH_DEVICE inline MoveLimit move_limit(const Progress& progress, int64_t rows) {
+  const int64_t excess = progress.excess_bits > 0 ? int64_t{1} << progress.excess_bits : 0;
+  return {most_beyond(rows, progress.caution), excess};
 }
 
 // The first bound of a search; negative: unbounded. Before prices have moved: half the mean
@@ -106,7 +109,7 @@ JAXMATCH_DEVICE Found run_step(Team& team, const LargeProblem<T>& p, Search& sea
   } else if (!search.names_parents()) {
     set_parents(team, p, search);
   }
-  return augment(team, p, search, most_beyond(load_relaxed(&p.s.control->rows), progress.caution));
+  return augment(team, p, search, move_limit(progress, load_relaxed(&p.s.control->rows)));
 }
 
 // Each stage returns the next stage. All threads of the team call it and take the same branches.
@@ -209,7 +212,7 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
       }
       stale |= found.paths > 0 || found.reach > 0;
     }
-    if (progress.caution == 0 && found.reach > kMostMove) next = kPrice;
+    if (found.reach > kMostMove) next = kPrice;
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
     // Prices have moved, or labels have new positions.
@@ -243,14 +246,36 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// The caution increases after a pricing that freed many of the rows allowed beyond their horizon,
-// and decreases after one that freed few.
-JAXMATCH_DEVICE inline int next_caution(int caution, int least, int64_t freed, int64_t rows) {
-  const int64_t allowed = most_beyond(rows, caution);
-  // Where all rows may exceed their horizons, a 64th of the rows is many.
-  const bool many = caution == 0 ? 64 * freed > allowed : 4 * freed > allowed;
-  if (caution <= 1 && many) return 3;
-  return int(greater(caution + (many && caution < 6) - (16 * freed < allowed), least));
+// Adapts how far prices may move, by the number of rows that a pricing has freed.
+//
+// The caution increases after a pricing that freed many of the rows that might exceed their
+// horizon, and decreases after one that freed few. With the least caution, if prices could not move
+// as far as necessary and hardly a row was freed, horizons are too low: a path between clusters
+// raises the prices of whole clusters beyond them. Then, with `may_exceed`, all prices may exceed
+// horizons by an excess, first as much as prices moved last. It doubles after each such pricing,
+// and falls to a quarter after one that freed a 256th of the rows. Without a bound on it, a quarter
+// of the rows was freed again and again (20 clusters of 16,000 rows).
+JAXMATCH_DEVICE inline void adapt_limit(Progress& progress, bool may_exceed, int64_t freed,
+                                        int64_t rows) {
+  int excess_bits = progress.excess_bits, caution = progress.caution;
+  if (excess_bits > 0 && kManyFreed * freed > rows) {
+    excess_bits = greater(excess_bits - 2, 0);
+  } else if (may_exceed && progress.limited && caution == kLeastCaution &&
+             kFewFreed * freed < rows) {
+    const int64_t least = excess_bits > 0 ? int64_t{2} << excess_bits : progress.usual_reach;
+    do ++excess_bits;
+    while (int64_t{1} << excess_bits < least && excess_bits < kMostExcessBits);
+  } else if (excess_bits == 0) {
+    const int64_t allowed = most_beyond(rows, caution);
+    const bool many = 4 * freed > allowed, few = 16 * freed < allowed;
+    if (caution == kLeastCaution) {
+      caution = many ? 3 : kLeastCaution;
+    } else {
+      caution += (many && caution < 6) - few;
+    }
+  }
+  progress.excess_bits = int8_t(excess_bits);
+  progress.caution = int8_t(caution);
 }
 
 // Parameters of a pricing; every thread has its own copy.
@@ -293,8 +318,9 @@ JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pric
     c.free_rows = int32_t(pricing.free_rows + freed);
     c.stale = 0;
     c.trees = pricing.trees || gives_up;
+    // Where many costs are equal, pricing would free many rows.
+    adapt_limit(c.progress, c.auction == kHeldAuction, freed, pricing.rows);
     c.progress.limited = false;
-    c.progress.caution = next_caution(c.progress.caution, least_caution(c), freed, pricing.rows);
   });
   // A column that a row has lost must have the price of the other free columns.
   const bool again = pricing.spares && (gives_up || (pricing.trees && freed > 0));
