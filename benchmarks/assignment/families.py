@@ -37,14 +37,14 @@ def shifted(n: int, seed: int) -> np.ndarray:
     return squared_distances(rng.normal(size=(n, 2)), rng.normal(size=(n, 2)) + 1)
 
 
-def two_clusterings(n: int, seed: int) -> Points:
-    """20 clusters in the plane, with other populations on each side."""
+def two_clusterings(n: int, seed: int, count: int = 20, spread: float = 0.02) -> Points:
+    """`count` clusters in the plane, with other populations on each side."""
     rng = np.random.default_rng(seed)
-    centers = rng.random((20, 2))
+    centers = rng.random((count, 2))
 
     def cloud() -> np.ndarray:
-        of_point = rng.choice(20, n, p=rng.dirichlet(np.ones(20)))
-        return centers[of_point] + rng.normal(size=(n, 2)) * 0.02
+        of_point = rng.choice(count, n, p=rng.dirichlet(np.ones(count)))
+        return centers[of_point] + rng.normal(size=(n, 2)) * spread
 
     return cloud(), cloud()
 

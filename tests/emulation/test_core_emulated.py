@@ -17,7 +17,13 @@ from helpers import assert_same_bits, x64
 from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
-from benchmarks.assignment.families import FAMILIES, MISLEADING, POINTS
+from benchmarks.assignment.families import (
+    FAMILIES,
+    MISLEADING,
+    POINTS,
+    squared_distances,
+    two_clusterings,
+)
 from jaxmatch import stepping
 from jaxmatch._assignment import native_large
 
@@ -228,6 +234,15 @@ def test_the_core_method_goes_on_after_a_forest(library):
     with x64(True):
         state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
     assert int(state.dense_steps) > 0
+    assert_as_on_cpu(library, cost, "core", SCHEDULES[2:])
+
+
+def test_prices_exceed_horizons(library):
+    """Of far clusters, after more pricings than are waited for."""
+    cost = squared_distances(*two_clusterings(240, 6, 3, 0.01)).astype(np.float32)
+    with x64(True):
+        state = stepping.step(jnp.asarray(cost), stepping.init(cost), steps=10**6)
+    assert int(state.bids) > 0 and 16 < int(state.pricings) <= 50
     assert_as_on_cpu(library, cost, "core", SCHEDULES[2:])
 
 
