@@ -40,16 +40,16 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
   }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
-// A pricing follows each search that moves prices farther: only a pricing finds out that they have
-// become too large. Without one, each search matches a row, so that 2^16 of them would have to
-// follow each other before 64 bits overflow.
+// A pricing follows each search that moves prices farther, as only a pricing finds out that they
+// have become too large for 64 bits. Labels without hops alone can reach that far.
 constexpr int64_t kMostMove = kTooFar >> 13;
-// See adapt_limit(). A pricing freed many or few rows: more than one in kManyFreed, less than one
-// in kFewFreed.
+// See adapt_limit(). With an excess a pricing freed many rows if it freed more than one in
+// kManyFreed; hardly a row, if less than one in kFewFreed.
 constexpr int kLeastCaution = 1, kMostExcessBits = 50;
 constexpr int64_t kManyFreed = 256, kFewFreed = 1024;
-// Pricings of the same selection before prices may exceed horizons by more: with few of them,
-// 50,000 points in the plane took 790 ms instead of 580 on an H200.
+// The excess waits for so many pricings of the same selection. Where it did not wait, 50,000 points
+// in the plane took 790 ms on one H200, in one measurement, and 580 without an excess: see
+// benchmarks/notes/assignment_structured.md.
 constexpr int kPricingsWithoutExcess = 16;
 // First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
 // up to 1.3 times as long.
@@ -251,31 +251,30 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
 
 // Adapts how far prices may move, by the number of rows that a pricing has freed.
 //
-// The caution increases after a pricing that freed many of the rows that might exceed their
-// horizon, and decreases after one that freed few. With the least caution, if prices could not move
-// as far as necessary and hardly a row was freed, horizons are too low: a path between clusters
-// raises the prices of whole clusters beyond them. Then, with `may_exceed`, all prices may exceed
-// horizons by an excess, first as much as prices moved last. It doubles after each such pricing,
-// and falls to a quarter after one that freed a 256th of the rows. Without a bound on it, a quarter
-// of the rows was freed again and again (20 clusters of 16,000 rows).
+// The caution increases after a pricing that freed more than a quarter of the rows that might
+// exceed their horizon, and decreases after one that freed less than a 16th. With the least
+// caution, if prices could not move as far as necessary and hardly a row was freed, horizons are
+// too low: a path between clusters raises the prices of whole clusters beyond them. Then, with
+// `may_exceed`, all prices may exceed horizons by an excess, first as much as prices moved last. It
+// doubles after each such pricing, and falls to a quarter after one that freed many. It ends where
+// the caution increases. Without a bound on it, a seventh to a quarter of the rows was freed again
+// and again (20 clusters of 16,000 rows).
 JAXMATCH_DEVICE inline void adapt_limit(Progress& progress, bool may_exceed, int64_t freed,
                                         int64_t rows) {
   int excess_bits = progress.excess_bits, caution = progress.caution;
-  if (excess_bits > 0 && kManyFreed * freed > rows) {
+  const int64_t allowed = most_beyond(rows, caution);
+  const bool too_far = 4 * freed > allowed, hindered = progress.limited && kFewFreed * freed < rows;
+  if (too_far) {
+    caution = caution == kLeastCaution ? 3 : lesser(caution + 1, 6);
+    excess_bits = 0;
+  } else if (excess_bits > 0 && kManyFreed * freed > rows) {
     excess_bits = greater(excess_bits - 2, 0);
-  } else if (may_exceed && progress.limited && caution == kLeastCaution &&
-             kFewFreed * freed < rows) {
-    const int64_t least = excess_bits > 0 ? int64_t{2} << excess_bits : progress.usual_reach;
-    do ++excess_bits;
-    while (int64_t{1} << excess_bits < least && excess_bits < kMostExcessBits);
-  } else if (excess_bits == 0) {
-    const int64_t allowed = most_beyond(rows, caution);
-    const bool many = 4 * freed > allowed, few = 16 * freed < allowed;
-    if (caution == kLeastCaution) {
-      caution = many ? 3 : kLeastCaution;
-    } else {
-      caution += (many && caution < 6) - few;
-    }
+  } else if (may_exceed && hindered && caution == kLeastCaution) {
+    const int64_t least =
+        excess_bits > 0 ? int64_t{2} << excess_bits : greater(progress.usual_reach, int64_t{2});
+    while (excess_bits < kMostExcessBits && int64_t{1} << excess_bits < least) ++excess_bits;
+  } else if (16 * freed < allowed) {
+    caution = greater(caution - 1, kLeastCaution);
   }
   progress.excess_bits = int8_t(excess_bits);
   progress.caution = int8_t(caution);
