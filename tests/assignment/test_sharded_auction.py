@@ -22,12 +22,12 @@ pytestmark = pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the nati
 # Without an auction, shifted clouds took 9,000 exchanges of this size, and products 17,600.
 STRUCTURED = ["sphere to shape", "shifted clouds", "20 clusters", "outer product"]
 SIDE, MOST_EXCHANGES = 600, 600
-FAR_CLUSTERS = "far clusters"  # prices exceed horizons: see test_prices_of_clusters_move_far
+TEN_CLUSTERS = "ten clusters"  # where prices exceed horizons: see test_core_structured.py
 
 
 def family(name, n=SIDE):
-    if name == FAR_CLUSTERS:
-        return squared_distances(*two_clusterings(n, 6, 3, 0.01)).astype(np.float32)
+    if name == TEN_CLUSTERS:
+        return squared_distances(*two_clusterings(n, 4, 10, 0.02)).astype(np.float32)
     return (FAMILIES | MISLEADING)[name](n, 1).astype(np.float32)
 
 
@@ -59,8 +59,18 @@ def test_exchanges_are_few(exchanges):
             assert_optimal(cost, res)
 
 
+def test_prices_exceed_horizons(exchanges):
+    """250 exchanges where only half of the rows might."""
+    cost = family(TEN_CLUSTERS, 240)
+    with x64(True):
+        res = jax.block_until_ready(sharded(cost, "row_axis", 2, method="core"))
+        jax.effects_barrier()
+        assert len(exchanges) < 200
+        assert_optimal(cost, res)
+
+
 @pytest.mark.parametrize("by", SIDES)
-@pytest.mark.parametrize("name", [*STRUCTURED, FAR_CLUSTERS])
+@pytest.mark.parametrize("name", [*STRUCTURED, TEN_CLUSTERS])
 def test_same_bits_on_any_number_of_devices(name, by):
     cost = family(name, 240)
     with x64(True):
