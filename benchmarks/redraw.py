@@ -104,7 +104,8 @@ for name in ("cost", "quality", "shortest_path"):
         FIGURES[figure] = f"{figure}.json", part(learning.draw, name)
 for name in ("batched", "capacity", "fast", "strong", "structured", "ties", "weak"):
     FIGURES[f"multi_gpu_{name}"] = f"multi_gpu_{name}.json", part(sharded.draw, name)
-FIGURES["multi_gpu_structured_2"] = "multi_gpu_structured_2.json", part(sharded.draw, "structured")
+for name in ("batched", "fast", "strong", "structured", "ties", "weak"):
+    FIGURES[f"multi_gpu_{name}_2"] = f"multi_gpu_{name}_2.json", part(sharded.draw, name)
 
 
 def read(path: Path) -> Content:
