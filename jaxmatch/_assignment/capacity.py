@@ -6,8 +6,9 @@ minimum is split into a part that the dummy row must not fill and one that it ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,18 +26,13 @@ from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._ffi.place import place_of
 from jaxmatch._transport.dummies import shift_duals
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
 from jaxmatch._transport.solve import _METHODS, _value_jvp
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 # Totals of capacities saturate here. At most so many pairs are matched.
 _MOST_PAIRS = 2**30

@@ -6,7 +6,7 @@ Shares no code with the solvers: an error would have to be made twice.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from jaxmatch._common.given import INTEGERS, REAL, require
 from jaxmatch._common.result import CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._transport.check import (
     _are_different,
     _at,
@@ -39,15 +40,8 @@ from jaxmatch._transport.check import (
     existing,
     slack_of_pairs,
 )
-from jaxmatch._transport.check_costs import StoredCosts, with_unmatched
+from jaxmatch._transport.check_costs import CheckCosts, StoredCosts, with_unmatched
 from jaxmatch._transport.problem import TransportProblem
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int
-
-    from jaxmatch._transport.check_costs import CheckCosts
 
 
 class Claim(NamedTuple):

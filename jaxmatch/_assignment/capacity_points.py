@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,17 +21,14 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.problem import _broadcast, as_mask
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch._transport.check import existing
 from jaxmatch._transport.check_costs import PointCosts
 from jaxmatch._transport.point_problem import PointProblem, with_point_dummies
 from jaxmatch._transport.points import balanced
 
 
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float
-
-    Capacities = tuple[ArrayLike | None, ArrayLike | None, ArrayLike | None]
+Capacities = tuple[ArrayLike | None, ArrayLike | None, ArrayLike | None]
 
 
 def as_problem(

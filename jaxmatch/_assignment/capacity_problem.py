@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._assignment.problem import _broadcast, as_col_dual, as_cost, as_mask
+from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.given import INTEGERS, typed
+from jaxmatch._common.typing import Array, ArrayLike, Int, Num
 from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.dummies import as_unmatched_cost
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Int, Num
-
-    from jaxmatch._assignment.stepping import Progress
 
 _MOST = 2**31 - 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -12,10 +12,7 @@ from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, result_float
 from jaxmatch._common.symbolic import is_symbolic
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 @registered

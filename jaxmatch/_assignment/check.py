@@ -6,7 +6,6 @@ Shares no code with the solvers: an error would have to be made twice.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from jax import lax
 
@@ -18,11 +17,8 @@ from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import ArrayLike
 from jaxmatch._ffi.place import in_full_precision
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
 
 
 @unchecked

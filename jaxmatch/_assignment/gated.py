@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +22,10 @@ from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, result_float
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, DTypeLike, Int, Num
 from jaxmatch._ffi.dispatch import rebatch
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
-
-
-if TYPE_CHECKING:
-    from jax.typing import DTypeLike
-    from jaxtyping import Array, Bool, Int, Num
 
 
 Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, Bool, Float, Num
 from jaxmatch._ffi.call import names_of, native_call
 from jaxmatch._ffi.results import assignment_fields, buffers
 from jaxmatch._ffi.sizes import most, size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Num
 
 
 # Bytes of shared memory that a block has on an H100, and those that it has on any GPU.

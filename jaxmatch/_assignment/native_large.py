@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.result import Assignment
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._ffi import results
 from jaxmatch._ffi.call import names_of, native_call
 from jaxmatch._ffi.sizes import most, size
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 LARGE_METHODS = ("core", "auction", "classical", "tree")
 SHARDED_METHODS = ("core", "classical", "tree")

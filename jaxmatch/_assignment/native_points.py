@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jaxmatch._common.result import Assignment
+from jaxmatch._common.typing import Array, Bool, Float
 from jaxmatch._ffi.call import names_of, native_call
 from jaxmatch._ffi.results import assignment_fields
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
 
 
 def points_assignment(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment
+from jaxmatch._common.typing import Array, Bool, Int
 from jaxmatch._ffi.call import names_of, native_call
 from jaxmatch._ffi.results import assignment_fields, buffers
 from jaxmatch._ffi.sizes import most, size
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
 
 # The core method has stalled if more than 1 / `_PART_FREE` of the rows are still free after
 # `_LEAST_PRICINGS` pricings. Where it converges, a tenth are free after the first step. Where the

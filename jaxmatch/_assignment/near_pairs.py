@@ -11,14 +11,14 @@ from jax import lax
 
 from jaxmatch._common.limits import MOST_GRAPH_EDGES
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._matching.graph import BipartiteGraph
 
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
-
     from jaxmatch._assignment.near_points import NearProblem
+
 
 _STRIP_BITS = 15  # as in ffi/sparse_assignment/cuda/near_pairs.cuh
 _MOST_CELLS = 1 << (_STRIP_BITS - 1)  # of a coordinate

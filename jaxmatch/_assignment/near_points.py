@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,10 @@ from jaxmatch._common.gradient import envelope_value, instantiated, is_constant
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._sparse_assignment.native import near_assignment, sparse_assignment
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int
 
 NEAR_METHODS = ("auto", "xla")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.core
@@ -11,9 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Int
+from jaxmatch._common.typing import Array, Int
 
 
 T = TypeVar("T")

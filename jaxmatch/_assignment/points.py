@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any, Unpack, overload
 
 from jax import lax
 from jax.sharding import PartitionSpec
@@ -14,6 +14,7 @@ from jaxmatch._assignment.capacity_points import (
     check_points_with_capacities,
     solve_points_with_capacities,
 )
+from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import method_with_limit
 from jaxmatch._assignment.near_points import (
@@ -37,15 +38,10 @@ from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._ffi.sizes import most
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float
-
-    from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
 
 _JV = "jonker_volgenant"
 _CAPACITIES = ("row_capacity", "col_capacity", "col_minimum")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
@@ -13,10 +11,7 @@ from jaxmatch._common.distances import distances
 from jaxmatch._common.gradient import instantiated
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+from jaxmatch._common.typing import Array, Float
 
 
 def value_jvp(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,8 @@ from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.given import BOOLEAN, NARROW, REAL
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import require_sizes
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.place import BY_JAX, Place
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
 
 
 class AssignmentProblem(NamedTuple):

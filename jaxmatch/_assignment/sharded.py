@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,8 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike, varying_axes
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.dispatch import by_platform
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
 
 
 def solve_sharded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,7 @@ from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Num
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
 
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any, Unpack, overload
 
 import jax
 import jax.core
@@ -12,6 +12,7 @@ from jax import lax
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.capacity import solve_with_capacities
+from jaxmatch._assignment.capacity_problem import OfColumns, Options
 from jaxmatch._assignment.methods import (
     HERE,
     METHODS,
@@ -30,14 +31,8 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_at_most
+from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.place import place_of
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float, Int
-
-    from jaxmatch._assignment.capacity_problem import OfColumns, Options
 
 
 @overload

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +19,11 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Int
 from jaxmatch._ffi import libraries
 from jaxmatch._ffi.dispatch import by_platform, until_done
 from jaxmatch._ffi.sizes import size
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Int
 
 # Takes the number of matched rows and the number of rows to match.
 Progress = Callable[["Array", "Array"], None]

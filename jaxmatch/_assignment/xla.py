@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 
@@ -11,10 +9,7 @@ from jaxmatch._assignment.xla_paths import Placement, place
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.rounding import as_float, greatest, nonzero_below
 from jaxmatch._common.status import Status
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def solve(

@@ -11,18 +11,14 @@ is matched to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.rounding import accurate_sum, add_up, sum_up, two_sum
-
-
-if TYPE_CHECKING:
-    from jax.typing import DTypeLike
-    from jaxtyping import Array, Bool, Float, Int
+from jaxmatch._common.typing import Array, Bool, DTypeLike, Float, Int
 
 
 class Placement(NamedTuple):

@@ -8,13 +8,11 @@ greater lower bound on the threshold (`raised`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
+from jaxmatch._common.typing import Array, Bool, Float, Int
 
 
 class Bound(NamedTuple):

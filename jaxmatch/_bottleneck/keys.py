@@ -5,19 +5,13 @@ Read by their bits: XLA would flush denormal numbers to zero. Both zeros have th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxmatch._common.full_range import widen
 from jaxmatch._common.result import result_float
-
-
-if TYPE_CHECKING:
-    from jax.typing import DTypeLike
-    from jaxtyping import Array, Float, Int, Num
+from jaxmatch._common.typing import Array, DTypeLike, Float, Int, Num
 
 
 def as_keys(cost: Num[Array, "..."], maximize: bool) -> Int[Array, "..."]:

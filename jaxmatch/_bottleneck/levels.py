@@ -5,7 +5,7 @@ After Burkard, Dell'Amico and Martello, *Assignment Problems*, section 6.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -22,13 +22,9 @@ from jaxmatch._bottleneck.search import (
     tested,
     where,
 )
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
-
-    from jaxmatch._common.result import Assignment
+from jaxmatch._common.typing import Array, Bool, Int
 
 
 class Levels(NamedTuple):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Result
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
+from jaxmatch._common.typing import Array, Bool, Float, Int
 
 
 @registered

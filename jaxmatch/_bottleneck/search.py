@@ -8,7 +8,7 @@ the bound and the middle by turns: the middle limits their number to two for eac
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,7 @@ from jaxmatch._bottleneck.bounds import Bound, raised, uncovered
 from jaxmatch._bottleneck.keys import middle
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
+from jaxmatch._common.typing import Array, Bool, Int
 
 
 _FIRST_TURNS = 8  # that test the lower bound

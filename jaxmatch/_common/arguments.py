@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.core
@@ -15,12 +15,8 @@ import numpy as np
 
 from jaxmatch._common.given import BOOLEAN, INTEGERS, NARROW, REAL, SOLVED, require, typed
 from jaxmatch._common.result import Assignment
+from jaxmatch._common.typing import Array, ArrayLike
 from jaxmatch._ffi.place import BY_JAX, Place
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array
 
 
 R = TypeVar("R")

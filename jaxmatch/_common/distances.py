@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 from jax import lax
 
@@ -12,12 +10,9 @@ from jaxmatch._common.given import BOOLEAN, REAL
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import require_sizes
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.place import BY_JAX
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 

@@ -6,15 +6,13 @@ XLA flushes denormal numbers to zero, so they are read by their bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..."]:

@@ -5,16 +5,14 @@ Errors name the argument, what was expected and what to do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
+from jaxmatch._common.typing import ArrayLike
 
 
 def _dtypes(names: str) -> frozenset[np.dtype]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,8 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 T = TypeVar("T")
 

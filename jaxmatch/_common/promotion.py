@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array
+from jaxmatch._common.typing import Array, ArrayLike
 
 
 def same_rank(*arrays: ArrayLike) -> list[Array]:

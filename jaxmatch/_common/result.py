@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import jax
 import jax.core
@@ -15,10 +15,7 @@ import numpy as np
 from jaxmatch._common.registered import registered
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def result_float() -> jnp.dtype:

@@ -5,16 +5,11 @@ Sums are pairwise, along an explicit tree: their order depends on neither batch 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.result import result_float
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Num
+from jaxmatch._common.typing import Array, Bool, Float, Num
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,12 +29,8 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, DTypeLike
 from jaxmatch._ffi.host_call import host_call
-
-
-if TYPE_CHECKING:
-    from jax.typing import DTypeLike
-    from jaxtyping import Array
 
 
 # A closed jaxpr: its class is `ClosedJaxpr` up to JAX 0.11, and `Jaxpr` later.

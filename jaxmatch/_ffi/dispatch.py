@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, Bool
 from jaxmatch._ffi import libraries
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool
 
 
 R = TypeVar("R")

@@ -7,7 +7,6 @@ that it is feasible and as large as the cut.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +17,7 @@ from jaxmatch._common.given import require
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow, MinimumCut
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._flow.check import (
     as_capacity,
@@ -31,10 +31,6 @@ from jaxmatch._flow.check import (
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network
 from jaxmatch._flow.solve import maximum_flow
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Int, Num
 
 ADVICE = "`MinimumCut(value, source_side, status)` makes one"
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def integer_and_most() -> tuple[np.dtype, int]:

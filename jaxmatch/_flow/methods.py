@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Flow
+from jaxmatch._common.typing import Array
 from jaxmatch._ffi.dispatch import Method, by_platform, mapped_first, rebatch, until_done
 from jaxmatch._flow import native
 from jaxmatch._flow import xla as _xla_flow
 from jaxmatch._flow.network import FlowNetwork
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array
 
 
 METHODS = {

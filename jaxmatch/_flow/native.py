@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.result import Flow
+from jaxmatch._common.typing import Array, Bool, Int, Num
 from jaxmatch._ffi.call import Result, as_text, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int, Num
-
-    from jaxmatch._flow.network import FlowNetwork
+from jaxmatch._flow.network import FlowNetwork
 
 
 class FlowBuffers(NamedTuple):

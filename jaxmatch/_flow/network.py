@@ -6,7 +6,7 @@ import dataclasses
 import operator
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,7 @@ from jaxmatch._common.limits import MOST_NETWORK_EDGES, MOST_VERTICES
 from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
 from jaxmatch._common.symbolic import is_symbolic
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Int
+from jaxmatch._common.typing import Array, ArrayLike, Int
 
 
 LAYOUTS = ("csr", "rcsr", "bcsr")

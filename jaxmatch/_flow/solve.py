@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,10 @@ from jaxmatch._common.result import Flow, MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._flow.methods import CHOICES, METHODS, OPTIONS, solve_flow, solve_here
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 @unchecked

@@ -19,7 +19,7 @@ solve. Each round is a pass over all arcs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +29,9 @@ from jax import lax
 from jaxmatch._common.result import Flow
 from jaxmatch._common.rounding import accurate_sum
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Int, Num
 from jaxmatch._flow import fixed_point
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int, Num
-
-    from jaxmatch._flow.network import FlowNetwork
+from jaxmatch._flow.network import FlowNetwork
 
 
 class _Arcs(NamedTuple):

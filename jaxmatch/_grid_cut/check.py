@@ -6,7 +6,7 @@ Shares no code with the solvers of grids, not even the order of the directions.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,15 +16,12 @@ from jaxmatch._common.given import require
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Int
 from jaxmatch._ffi.place import BY_JAX, in_full_precision
 from jaxmatch._flow.cut_check import ADVICE, MinimumCutCheck, check_cut
 from jaxmatch._flow.network import FlowNetwork, network_on_host
 from jaxmatch._grid_cut.solve import as_capacities, as_connectivity
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Int
 
 # The first half of the directions in the table of `grid_cut`.
 _DIRECTIONS = {

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._common.typing import Array, Bool, Int, Num
 from jaxmatch._ffi.call import Result, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int, Num
 
 
 def grid_cut(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jax import lax
@@ -19,15 +18,11 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
+from jaxmatch._common.typing import Array, ArrayLike, Bool
 from jaxmatch._ffi.dispatch import Method, by_platform
 from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool
 
 
 _METHODS = {

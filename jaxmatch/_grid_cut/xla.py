@@ -15,18 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow.fixed_point import frexp, is_usable, times_power
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 _FIRST_HALF = {
     4: [(0, 1), (1, 0)],

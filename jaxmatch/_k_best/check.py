@@ -24,13 +24,11 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._ffi.place import in_full_precision
 
 
 if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int
-
     from jaxmatch._k_best.result import KBestAssignments
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 
+from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import most, size
 from jaxmatch._k_best.result import KBestAssignments
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array
-
-    from jaxmatch._assignment.problem import AssignmentProblem
 
 
 def fits_cuda(problem: AssignmentProblem, k: int) -> bool:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment, Result
+from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._k_best.check import KBestCheck, check_list
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float, Int
 
 
 @registered

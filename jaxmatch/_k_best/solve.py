@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +17,12 @@ from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
 from jaxmatch._k_best import xla as _xla_k_best
 from jaxmatch._k_best.native import fits_cuda, k_best
 from jaxmatch._k_best.result import KBestAssignments
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 
 _LONGEST_LIST = 1 << 27

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +13,8 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.rounding import as_float, greatest, sum_error
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._k_best.result import KBestAssignments
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 class _Nodes(NamedTuple):

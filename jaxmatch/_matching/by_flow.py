@@ -10,23 +10,17 @@ closed form, except for one sort of the edges by column.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.limits import MOST_NETWORK_EDGES
 from jaxmatch._common.result import Matching
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Int
 from jaxmatch._flow.methods import solve_flow
 from jaxmatch._flow.network import FlowNetwork
+from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._matching.xla import is_csr
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
-
-    from jaxmatch._matching.graph import BipartiteGraph
 
 
 def solve_by_flow(graph: BipartiteGraph, warm_start: Int[Array, "... n"] | None = None) -> Matching:

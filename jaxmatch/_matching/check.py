@@ -6,7 +6,6 @@ Shares no code with the solvers: an error would have to be made twice.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +15,8 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, Bool, Int
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
 
 
 @registered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
+from jaxmatch._common.typing import Array, ArrayLike, Int
 from jaxmatch._matching.host import (
     as_numbers,
     as_shape,
@@ -21,11 +22,6 @@ from jaxmatch._matching.host import (
     csr_both_ways,
     pad_and_stack,
 )
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Int
 
 
 _BUILDERS = "`from_edges` and its siblings make one"

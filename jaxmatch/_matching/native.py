@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Matching
+from jaxmatch._common.typing import Array, Bool, Int
 from jaxmatch._ffi.call import Result, as_text, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
-
-    from jaxmatch._matching.graph import BipartiteGraph
+from jaxmatch._matching.graph import BipartiteGraph
 
 
 class MatchingBuffers(NamedTuple):

@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -17,17 +17,13 @@ from jaxmatch._common.indices import existing
 from jaxmatch._common.result import Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Int
 from jaxmatch._ffi.dispatch import Method, by_platform, until_done
 from jaxmatch._ffi.place import BY_JAX, Place, place_of
 from jaxmatch._matching import native
 from jaxmatch._matching import xla as _xla_matching
 from jaxmatch._matching.by_flow import solve_by_flow
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Int
 
 
 _METHODS = {

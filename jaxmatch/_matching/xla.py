@@ -13,7 +13,7 @@ over all edges.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,8 @@ from jax import lax
 
 from jaxmatch._common.result import Matching
 from jaxmatch._common.status import Status
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
-
-    from jaxmatch._matching.graph import BipartiteGraph
+from jaxmatch._common.typing import Array, Bool, Int
+from jaxmatch._matching.graph import BipartiteGraph
 
 
 class _Edges(NamedTuple):

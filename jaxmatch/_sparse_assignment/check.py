@@ -7,7 +7,7 @@ shares the price of rows, and with all the checks of arguments.)
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,9 @@ from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
 from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.price import price_of_rows
 from jaxmatch._sparse_assignment.problem import (
     CARDINALITIES,
@@ -38,14 +40,8 @@ from jaxmatch._sparse_assignment.problem import (
 )
 
 
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Int, Num
-
-    from jaxmatch._matching.graph import BipartiteGraph
-
-    # An unevaluated sum of a float and a rest, exact.
-    Pair = tuple[Array, Array]
+# An unevaluated sum of a float and a rest, exact.
+Pair = tuple[Array, Array]
 
 
 @unchecked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +12,11 @@ from jaxmatch._common.arguments import solved_dtype
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.rounding import accurate_sum, add_up, greatest
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
+from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.edges import Edges
 from jaxmatch._sparse_assignment.price import price_of_rows
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
-
-    from jaxmatch._matching.graph import BipartiteGraph
-    from jaxmatch._sparse_assignment.problem import SparseProblem
+from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 MOST_SIDES = 128

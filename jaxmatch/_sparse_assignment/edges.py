@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from jaxmatch._common.typing import Array, Bool, Int, Num
+from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._matching.xla import is_csr
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int, Num
-
-    from jaxmatch._matching.graph import BipartiteGraph
 
 
 class Edges(NamedTuple):

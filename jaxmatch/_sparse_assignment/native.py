@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Assignment, result_float
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
-
-    from jaxmatch._matching.graph import BipartiteGraph
+from jaxmatch._matching.graph import BipartiteGraph
 
 
 def sparse_assignment(

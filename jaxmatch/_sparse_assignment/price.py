@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
+from jaxmatch._common.typing import Array, Float
 from jaxmatch._flow.fixed_point import frexp, times_power
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 
 def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:

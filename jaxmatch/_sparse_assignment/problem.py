@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -14,14 +14,10 @@ from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.given import NARROW
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
 from jaxmatch._transport.problem import expanded
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
 
 
 CARDINALITIES = ("full", "maximum")

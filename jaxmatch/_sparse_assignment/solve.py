@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,10 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_symbolic, require_sizes
+from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
-from jaxmatch._matching.graph import check_graph
+from jaxmatch._matching.graph import BipartiteGraph, check_graph
 from jaxmatch._sparse_assignment import dense
 from jaxmatch._sparse_assignment import xla as _xla_sparse
 from jaxmatch._sparse_assignment.native import sparse_assignment
@@ -32,14 +33,8 @@ from jaxmatch._sparse_assignment.problem import (
 )
 
 
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float, Int
-
-    from jaxmatch._matching.graph import BipartiteGraph
-
-    # A result, and the edge of each row's pair.
-    Solution = tuple[Assignment, Int[Array, "... n"]]
+# A result, and the edge of each row's pair.
+Solution = tuple[Assignment, Int[Array, "... n"]]
 
 
 @unchecked

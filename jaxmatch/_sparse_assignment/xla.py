@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -17,16 +17,12 @@ from jaxmatch._common.rounding import (
     two_sum,
 )
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Float, Int
+from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.edges import Edges
 from jaxmatch._sparse_assignment.price import price_of_rows
+from jaxmatch._sparse_assignment.problem import SparseProblem
 from jaxmatch._sparse_assignment.xla_paths import Arcs, Doubled, match_all
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
-
-    from jaxmatch._matching.graph import BipartiteGraph
-    from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 class _Canonical(NamedTuple):

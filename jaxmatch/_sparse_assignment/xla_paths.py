@@ -14,17 +14,14 @@ tight arcs; trees are disjoint, so all their paths are flipped together. Conflic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 class Arcs(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,18 +26,12 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._ffi.place import in_full_precision
-from jaxmatch._transport.check_costs import StoredCosts, with_unmatched
+from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
 from jaxmatch._transport.dummies import as_unmatched_cost
+from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem, as_problem
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
-
-    from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima
-    from jaxmatch._transport.point_problem import PointProblem
 
 
 @registered

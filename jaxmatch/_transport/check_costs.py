@@ -7,7 +7,7 @@ then −inf, which proves nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import lax
@@ -16,12 +16,10 @@ from jaxmatch._assignment.certificate import _between_0_and, _minus, _small, _sp
 from jaxmatch._assignment.sharded_check import in_blocks
 from jaxmatch._common.distances import distances
 from jaxmatch._common.result import result_float
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
-
-    Pair = tuple[Array, Array | None]
+Pair = tuple[Array, Array | None]
 
 
 class RowMinima(NamedTuple):

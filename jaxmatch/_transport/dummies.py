@@ -8,7 +8,7 @@ at least that much, and 0 lets the costs decide.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,13 +16,9 @@ import numpy as np
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.result import Transport
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
 from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.problem import TransportProblem
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Num
 
 
 def as_unmatched_cost(

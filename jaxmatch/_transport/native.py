@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
 
 from jaxmatch._common.result import Transport, result_float
+from jaxmatch._common.typing import Array
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array
-
-    from jaxmatch._transport.point_problem import PointProblem
-    from jaxmatch._transport.problem import TransportProblem
+from jaxmatch._transport.point_problem import PointProblem
+from jaxmatch._transport.problem import TransportProblem
 
 
 def transport(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -10,12 +10,8 @@ from jaxmatch._common.arguments import as_array
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.given import BOOLEAN, REAL
 from jaxmatch._common.result import result_float
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._transport.problem import TransportProblem, as_masses, expanded
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
 
 
 class PointProblem(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._transport import solve as _dense
@@ -29,10 +30,6 @@ from jaxmatch._transport.point_problem import (
     with_point_dummies,
 )
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "col_mask")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jax import lax
@@ -13,16 +13,13 @@ from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, ArrayLike
 from jaxmatch._ffi.place import in_full_precision
 from jaxmatch._transport.check import TransportCheck, as_claim, check_plan, existing
 from jaxmatch._transport.check_costs import PointCosts
 from jaxmatch._transport.point_problem import PointProblem, as_point_problem
 from jaxmatch._transport.points import ARGUMENTS
 
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array
 
 _MANY = 1 << 10  # problems of a batch whose size is unknown
 

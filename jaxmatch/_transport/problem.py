@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,8 @@ from jaxmatch._assignment.problem import as_col_dual, as_cost, as_mask
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED
 from jaxmatch._common.symbolic import broadcast_shapes
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.place import BY_JAX, Place
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
 
 
 class TransportProblem(NamedTuple):

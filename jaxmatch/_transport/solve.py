@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
 from jaxmatch._transport import xla as _xla_transport
@@ -29,11 +30,6 @@ from jaxmatch._transport.dummies import (
 )
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem, as_problem
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 
 @unchecked

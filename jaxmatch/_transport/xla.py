@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -18,13 +18,10 @@ from jaxmatch._common.rounding import (
     two_sum,
 )
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow import fixed_point as grid
 from jaxmatch._transport.xla_masses import Masses, as_mass, in_units, indices
 from jaxmatch._transport.xla_paths import Search, move
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, Num
 
 
 def solve(

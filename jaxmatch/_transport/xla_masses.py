@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.rounding import as_float
 from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, DTypeLike, Int, Num
 from jaxmatch._flow import fixed_point as grid
-
-
-if TYPE_CHECKING:
-    from jax.typing import DTypeLike
-    from jaxtyping import Array, Bool, Int, Num
 
 
 class Masses(NamedTuple):

@@ -8,17 +8,14 @@ close no cycle. The plan is basic at any time, and the state of the loop is O(n 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._transport.xla_masses import indices, put
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
 
 
 class Search(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +14,9 @@ from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.registered import registered
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import ArrayLike, Float
 from jaxmatch.estimators._equality import EqualByValue
 from jaxmatch.estimators._oracle import LinearOracle
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Float
 
 
 T = TypeVar("T")

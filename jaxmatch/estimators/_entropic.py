@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +11,12 @@ from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
 from jaxmatch._common.promotion import last_iota, same_rank
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch.estimators._base import Estimator, estimator, per_problem, static
 from jaxmatch.estimators._oracle import LinearOracle
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float
-
-    from jaxmatch._common.result import Assignment
 
 
 @estimator

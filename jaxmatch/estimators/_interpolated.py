@@ -6,7 +6,7 @@ They are not linear in the tangent: reverse mode only, and `estimator.jvp` for f
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jaxmatch._common.arguments import check_name
 from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.estimators._base import (
     Estimator,
     estimator,
@@ -25,11 +26,6 @@ from jaxmatch.estimators._base import (
 from jaxmatch.estimators._noise import NOISES, noise_like
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 
 def _moved(oracle: LinearOracle, cost: Array, found: Solution, step: Array) -> Solution:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.estimators._base import (
     Estimator,
     depending_on,
@@ -22,11 +23,6 @@ from jaxmatch.estimators._base import (
 from jaxmatch.estimators._noise import NOISES
 from jaxmatch.estimators._oracle import LinearOracle
 from jaxmatch.estimators._samples import Noisy, jvp_of_mean, solve_samples
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxmatch._common.switches import compiled
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array
+from jaxmatch._common.typing import Array
 
 
 _linear_map = Primitive("jaxmatch_linear_map")

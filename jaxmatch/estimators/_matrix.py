@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 
 from jaxmatch._assignment.problem import as_problem
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.estimators._base import Estimator
 from jaxmatch.estimators._oracle import assignment_oracle
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 
 @unchecked

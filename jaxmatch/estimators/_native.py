@@ -4,18 +4,15 @@ their mean."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 
 from jaxmatch._assignment.native import fits_cuda
+from jaxmatch._common.typing import Array, Bool, Float, Int, UInt
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int, UInt
 
 
 _MOST_BYTES = 1 << 29  # of noisy costs in the workspace, but at least one sample per problem

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,9 @@ from jax import lax
 
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, Float, UInt
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch.estimators import _native
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, UInt
 
 
 def _normals(u: Array, v: Array) -> tuple[Array, Array]:

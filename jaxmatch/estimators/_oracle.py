@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,17 +14,12 @@ from jax import lax
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.registered import registered_tuple
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
+from jaxmatch._flow.network import FlowNetwork
 from jaxmatch.estimators._equality import EqualByValue
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num
-
-    from jaxmatch._common.result import Assignment
-    from jaxmatch._flow.network import FlowNetwork
 
 
 @registered_tuple

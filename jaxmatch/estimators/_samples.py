@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.status import Status
 from jaxmatch._common.symbolic import is_symbolic
+from jaxmatch._common.typing import Array, Bool, Float
 from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch.estimators import _native
 from jaxmatch.estimators._linear_map import linear_map
@@ -33,10 +34,6 @@ from jaxmatch.estimators._noise import (
     noise_streams,
 )
 from jaxmatch.estimators._oracle import Columns, LinearOracle
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
 
 
 _MOST_NOISE = 2**24  # numbers generated at a time, but at least those of one sample

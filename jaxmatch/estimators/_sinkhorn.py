@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,7 @@ from ott.problems.linear import linear_problem
 from ott.solvers.linear import acceleration, sinkhorn
 
 from jaxmatch._common.switches import compiled
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
+from jaxmatch._common.typing import Array, Bool, Float
 
 
 _COOLING = 0.9

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+from jaxmatch._common.typing import Array, Float
 
 
 _TERMS = 10

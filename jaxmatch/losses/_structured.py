@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.registered import registered
+from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch.estimators._base import forbid_second_derivative
 from jaxmatch.estimators._oracle import LinearOracle
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
 
 
 @registered

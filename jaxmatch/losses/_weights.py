@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 
 from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.symbolic import broadcast_shapes
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 
 
 class Side:

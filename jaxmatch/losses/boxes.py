@@ -6,16 +6,11 @@ Coordinates may be pixels or normalised to the image; the losses use normalised 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 
 from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.switches import unchecked
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+from jaxmatch._common.typing import Array, Float
 
 
 @unchecked

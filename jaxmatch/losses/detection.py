@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +14,9 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch.losses import boxes as _boxes
 from jaxmatch.losses.hungarian import gather_matched, hungarian_matching
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int
 
 
 @registered

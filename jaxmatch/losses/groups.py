@@ -6,17 +6,13 @@ leading axis of the predictions, like decoder layers, and repeated targets are a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.switches import unchecked
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, PyTree
+from jaxmatch._common.typing import Array, ArrayLike, PyTree
 
 
 @unchecked

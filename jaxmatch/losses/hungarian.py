@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,7 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int, Num, PyTree
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num, PyTree
 
 
 @registered

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.losses.hungarian import HungarianLoss, hungarian_loss
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float
 
 
 @unchecked

@@ -6,18 +6,13 @@ sampled points, the same for all masks. Logits above 0 are inside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.switches import unchecked
-
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
+from jaxmatch._common.typing import Array, Bool, Float
 
 
 @unchecked

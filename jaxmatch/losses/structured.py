@@ -9,13 +9,14 @@ terms of an objective, such as the smoothness of `labelling_oracle`.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.registered import registered
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch.estimators._base import Estimator, per_problem, prepare
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.losses._structured import StructuredLoss as StructuredLoss
@@ -27,11 +28,6 @@ from jaxmatch.losses._structured import (
     over_allowed,
     piecewise_linear,
 )
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Int
 
 
 @registered

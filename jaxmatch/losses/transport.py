@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jax import lax
@@ -15,6 +14,7 @@ from jaxmatch._common.gradient import envelope_value, fixed_along, is_constant
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
+from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.sizes import most
 from jaxmatch._transport.points import solve_transport_points
 from jaxmatch._transport.solve import ACROSS, solve_transport
@@ -22,11 +22,7 @@ from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
 from jaxmatch.losses.hungarian import gather_matched
 
 
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Float, Int
-
-    Metric = str | Callable[[Array, Array], Array]
+Metric = str | Callable[[Array, Array], Array]
 
 
 @unchecked

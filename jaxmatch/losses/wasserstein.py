@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.switches import unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
-
-
-if TYPE_CHECKING:
-    from jax.typing import ArrayLike
-    from jaxtyping import Array, Bool, Float, Num
 
 
 @unchecked
