@@ -17,15 +17,10 @@ from jaxmatch._assignment.capacity_problem import (
     as_capacities,
     as_capacity_problem,
 )
-from jaxmatch._assignment.certificate import (
-    AssignmentCheck,
-    _between_0_and,
-    _small,
-    _split,
-    _sum_down,
-)
+from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, require
+from jaxmatch._common.proof import is_tiny, split, sum_down
 from jaxmatch._common.result import CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled
@@ -161,13 +156,13 @@ def check_pairs(
         r, r_rest = jnp.where(all_rows, jnp.inf, jnp.zeros_like(of_row, real)), None
         least = jnp.where(all_cols, of_col, least)
     else:
-        r, r_rest = _split(problem.unmatched_cost, maximize)
+        r, r_rest = split(problem.unmatched_cost, maximize)
         r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
         valid &= ((left == 0) | (r < jnp.inf)).all()
 
-    tiny = _between_0_and(_small(v.dtype), v).any()
+    tiny = is_tiny(v).any()
     if problem.unmatched_cost is not None:
-        tiny |= (rows & _between_0_and(_small(v.dtype), problem.unmatched_cost)).any()
+        tiny |= (rows & is_tiny(problem.unmatched_cost)).any()
     # Rows left over go to one more column, whose dual is 0. A column pays for room that it leaves,
     # or for more rows than it must have.
     v = jnp.where(least == 0, jnp.minimum(v, 0), v)
@@ -183,7 +178,7 @@ def check_pairs(
     tiny |= minima.has_tiny.any()
     units = jnp.concatenate([times, jnp.maximum(room, 0), jnp.maximum(above, 0)])
     flushed = jnp.where(tiny, _flushed(costs.dtype, units), 0)
-    gap = 0 - _sum_down(-jnp.concatenate([*terms, flushed[None]]))
+    gap = 0 - sum_down(-jnp.concatenate([*terms, flushed[None]]))
     sound = jnp.isfinite(v).all() & minima.is_sound.all() & (r > -jnp.inf).all()
     proved = valid & sound & ~jnp.isnan(gap)
     gap = jnp.where(proved, gap, jnp.inf)

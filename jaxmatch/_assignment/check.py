@@ -10,19 +10,19 @@ from functools import partial
 from jax import lax
 
 from jaxmatch._assignment.capacity_check import check_with_capacities
-from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, reduce_rows
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions, reduce_rows
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._common.typing import ArrayLike
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._common.typing import Array, ArrayLike
+from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost")
+@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", on_host=True)
 def check_assignment(
     cost: ArrayLike,
     result: Assignment | CapacitatedAssignment | Transport,
@@ -94,9 +94,12 @@ def check_assignment(
     if has_capacities:
         others = (row_mask, col_mask, unmatched_cost)
         return check_with_capacities(cost, result, capacities, *others, maximize=bool(maximize))
-    problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
+    place = current_place()
+    problem = as_problem(cost, row_mask, col_mask, unmatched_cost, place=place)
     *batch, n, m = problem.cost.shape
-    result = as_assignment(result, (*batch, n), (*batch, m), "`cost`")
+    result = as_assignment(result, (*batch, n), (*batch, m), "`cost`", place)
+    if place.native:
+        return _check_batch(problem, result, maximize=bool(maximize))
     return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
 
 
@@ -114,5 +117,8 @@ def _check_batch(
     bound = DualBound.of(
         cost.shape, row_mask, col_mask, unmatched_cost, col_dual, maximize, cost.dtype
     )
-    reductions = reduce_rows(cost, bound.rows, bound.cols, bound.v, col4row, maximize)
-    return bound.verify(reductions, col4row, row4col, col_dual)
+
+    def reduce(v: Array) -> RowReductions:
+        return reduce_rows(cost, bound.rows, bound.cols, v, col4row, maximize)
+
+    return bound.verify(reduce, col4row, row4col, col_dual)

@@ -99,22 +99,20 @@ def check_shards(
     ) -> RowReductions:
         return _reduce_shard(partial(rows_of, costs), rows, cols, v, col4row, partition, maximize)
 
-    replicated = PartitionSpec()
-    shared = (bound.rows, bound.cols, bound.v, result.col4row)
-    arguments = (lax.stop_gradient(costs), *shared)
-    if partition.is_local:
-        reductions = reduce_shard(*arguments)
-    else:
-        in_specs = (specs, *(replicated for _ in shared))
-        resharded = partition.resharded(specs, costs)
-        reductions = jax.shard_map(
+    def reduce(v: Array) -> RowReductions:
+        replicated = PartitionSpec()
+        shared = (bound.rows, bound.cols, v, result.col4row)
+        if partition.is_local:
+            return reduce_shard(lax.stop_gradient(costs), *shared)
+        return jax.shard_map(
             reduce_shard,
             mesh=partition.mesh,
-            in_specs=in_specs,
+            in_specs=(specs, *(replicated for _ in shared)),
             out_specs=replicated,
             check_vma=False,  # all devices gather the same numbers
-        )(resharded, *shared)
-    return bound.verify(reductions, result.col4row, result.row4col, result.col_dual)
+        )(partition.resharded(specs, costs), *shared)
+
+    return bound.verify(reduce, result.col4row, result.row4col, result.col_dual)
 
 
 def _reduce_shard(

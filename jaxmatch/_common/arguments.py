@@ -125,6 +125,7 @@ def as_result(
     beside: str,
     advice: str,
     argument: str = "result",
+    place: Place = BY_JAX,
 ) -> R:
     """A result with the given fields as arrays of the given shapes, all other fields None.
 
@@ -135,7 +136,7 @@ def as_result(
     for field, shape in fields.items():
         dtypes, words = _KINDS[field]
         name = f"{argument}.{field}"
-        x = as_array(name, getattr(result, field), BY_JAX, dtypes, f"be {words}", "")
+        x = as_array(name, getattr(result, field), place, dtypes, f"be {words}", "")
         if x.shape != shape:
             raise ValueError(
                 f"`{name}` must have shape {shape} to go with {beside}, got {x.shape}."
@@ -146,7 +147,11 @@ def as_result(
 
 
 def as_assignment(
-    result: Any, rows: tuple[int, ...], cols: tuple[int, ...], beside: str
+    result: Any,
+    rows: tuple[int, ...],
+    cols: tuple[int, ...],
+    beside: str,
+    place: Place = BY_JAX,
 ) -> Assignment:
     """The fields of an assignment that a check reads, with checked shapes."""
     return as_result(
@@ -157,6 +162,7 @@ def as_assignment(
         "of pairs from elsewhere `Assignment.empty(shape).replace(col4row=..., row4col=..., "
         "col_dual=...)` makes one, without column duals nothing is proved; for a result with "
         "capacities pass these as to the solver",
+        place=place,
     )
 
 

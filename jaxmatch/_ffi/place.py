@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import inspect
 from collections.abc import Callable, Hashable
 from functools import wraps
@@ -72,6 +73,13 @@ class Place(NamedTuple):
 
 BY_JAX = Place(native=False, x64=False, numpy=False)
 
+_current = contextvars.ContextVar("place", default=BY_JAX)
+
+
+def current_place() -> Place:
+    """Where the innermost function decorated by `in_full_precision` runs."""
+    return _current.get()
+
 
 def place_of(*arrays: Any, options: Hashable = None) -> Place:
     """The place to solve a problem with these arrays, any of which may be None.
@@ -104,11 +112,15 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
     return Place(native=native, x64=x64, numpy=True)
 
 
-def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]:
+def in_full_precision(
+    main: str, *arrays: str, on_host: bool = False
+) -> Callable[[Function], Function]:
     """Decorator for functions without native code: computes 64-bit NumPy input in 64 bits.
 
     `main` and `arrays` name the arguments whose dtypes matter, besides `result` and `cut`. `main`
-    decides the kind of results.
+    decides the kind of results. With `on_host` the function runs on NumPy arrays where it can,
+    outside of a trace and on the CPU, so that nothing is compiled: all its arrays are NumPy arrays
+    then, and `current_place` tells.
     """
 
     def decorate(function: Function) -> Function:
@@ -126,12 +138,48 @@ def in_full_precision(main: str, *arrays: str) -> Callable[[Function], Function]
             numbers += jax.tree.leaves([others.pop(name, None) for name in ("result", "cut")])
             traced = [x for x in jax.tree.leaves(others) if isinstance(x, jax.Array)]
             place = place_of(*numbers, *traced)
+            if on_host:
+                place = _on_host(place, (*numbers, *traced))
+            if place.native:
+                return _run_on_host(function, bound, place)
             with place.precision():
                 return place.bring_home(function(*bound.args, **bound.kwargs))
 
         return in_place  # type: ignore[return-value]
 
     return decorate
+
+
+def _on_host(place: Place, arrays: tuple[Any, ...]) -> Place:
+    """The place of a function that can run on NumPy arrays, in place of JAX arrays on the CPU."""
+    if place.numpy:
+        return place._replace(native=True)
+    known = [x for x in arrays if isinstance(x, jax.Array)]
+    if not isinstance(arrays[0], jax.Array) or not all(map(_is_on_cpu, known)):
+        return place
+    device, committed = next(iter(arrays[0].devices())), any(x.committed for x in known)
+    return place._replace(native=True, device=device, committed=committed)
+
+
+def _is_on_cpu(x: jax.Array) -> bool:
+    """Whether an array outside of a trace is on one device, a CPU."""
+    if isinstance(x, jax.core.Tracer) or type(x.sharding) is not SingleDeviceSharding:
+        return False
+    return next(iter(x.devices())).platform == "cpu"
+
+
+def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, place: Place) -> T:
+    """Calls a function with NumPy arrays for all its JAX arrays, also those inside of results."""
+    arguments = jax.tree.map(
+        lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, (bound.args, bound.kwargs)
+    )
+    token = _current.set(place)
+    try:
+        with place.precision(), np.errstate(all="ignore"):
+            result = jax.tree.map(np.asarray, function(*arguments[0], **arguments[1]))
+    finally:
+        _current.reset(token)
+    return place.bring_home(result)
 
 
 def _is_wide(x: Any) -> bool:

@@ -10,16 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment.certificate import (
-    DualBound,
-    _is_inverse,
-    _split,
-    _sum_down,
-    _take,
-    reduce_rows,
-)
+from jaxmatch._assignment.certificate import DualBound, RowReductions, reduce_rows
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.proof import is_inverse, split, sum_down, take
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
@@ -97,12 +91,15 @@ def _check_one(
     bound = DualBound.of(
         cost.shape, row_mask, col_mask, None, result.col_dual, maximize, cost.dtype
     )
-    reductions = reduce_rows(cost, bound.rows, bound.cols, bound.v, col4row[0], maximize)
-    first = bound.verify(reductions, col4row[0], row4col[0], result.col_dual)
+
+    def reduce(v: Array) -> RowReductions:
+        return reduce_rows(cost, bound.rows, bound.cols, v, col4row[0], maximize)
+
+    first = bound.verify(reduce, col4row[0], row4col[0], result.col_dual)
 
     listed = jnp.arange(k, dtype=jnp.int32) < result.count
     matched, used = col4row >= 0, row4col >= 0
-    valid = jax.vmap(_is_inverse)(col4row, row4col) & jax.vmap(_is_inverse)(row4col, col4row)
+    valid = jax.vmap(is_inverse)(col4row, row4col) & jax.vmap(is_inverse)(row4col, col4row)
     valid &= ~(matched & ~bound.rows[None]).any(1) & ~(used & ~bound.cols[None]).any(1)
     num_rows, num_cols = bound.rows.sum(dtype=jnp.int32), bound.cols.sum(dtype=jnp.int32)
     valid &= matched.sum(1, dtype=jnp.int32) == jnp.minimum(num_rows, num_cols)
@@ -113,7 +110,7 @@ def _check_one(
     valid &= ((value[1:] >= value[:-1]) | ~listed[1:]).all()
     valid &= _are_different(col4row, listed)
     gap = jnp.where(valid, first.gap, jnp.inf)
-    return KBestCheck(valid=valid, optimal=gap == 0, gap=gap)
+    return KBestCheck(valid=valid, optimal=valid & first.optimal, gap=gap)
 
 
 def _are_costs(
@@ -121,10 +118,10 @@ def _are_costs(
 ) -> Bool[Array, " k"]:
     """Whether all pairs are allowed, and each value is the sum of their costs, rounded."""
     matched, at = col4row >= 0, col4row.T
-    parts = [_take(x, at).T for x in _split(cost, maximize) if x is not None]
+    parts = [take(x, at).T for x in split(cost, maximize) if x is not None]
     allowed = (~matched | jnp.isfinite(parts[0])).all(1)
     terms = jnp.concatenate([jnp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
-    low, high = _sum_down(terms), 0 - _sum_down(-terms)
+    low, high = sum_down(terms), 0 - sum_down(-terms)
     # XLA may flush denormal numbers to 0.
     narrow = cost.dtype != value.dtype and jnp.issubdtype(cost.dtype, jnp.floating)
     info = jnp.finfo(value.dtype)

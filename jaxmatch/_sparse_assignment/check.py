@@ -13,17 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment.certificate import (
-    AssignmentCheck,
-    _between_0_and,
-    _is_inverse,
-    _minus,
-    _small,
-    _split,
-    _sum_down,
-    _take,
-)
+from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_assignment, check_name
+from jaxmatch._common.proof import is_inverse, is_tiny, minus, split, sum_down, take
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -147,11 +139,11 @@ def _check_one(
 
     # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
     cost = problem.cost[: row.size]
-    c, c_rest = _split(cost, maximize)
+    c, c_rest = split(cost, maximize)
     c_rest = jnp.zeros_like(c) if c_rest is None else jnp.where(exists, c_rest, 0)
     c = jnp.where(exists, jnp.where(jnp.isnan(c), -jnp.inf, c), jnp.inf)
     sound = ~(c == -jnp.inf).any()
-    tiny = (exists & _between_0_and(_small(real), cost)).any()
+    tiny = (exists & is_tiny(cost)).any()
 
     (r, r_rest), (s, s_rest) = _prices(problem, rows, cols, maximize=maximize, maximum=maximum)
     if maximum:
@@ -163,19 +155,19 @@ def _check_one(
     for x, price, there in prices:
         if x is not None:
             sound &= ~(price == -jnp.inf).any()
-            tiny |= (there & _between_0_and(_small(real), x)).any()
+            tiny |= (there & is_tiny(x)).any()
 
     # Column duals, at most the price of staying.
     v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
     sound &= jnp.isfinite(v).all()
     v = jnp.minimum(jnp.where(jnp.isfinite(v), v, 0), s)
-    tiny |= _between_0_and(_small(real), v).any()
+    tiny |= is_tiny(v).any()
 
     def least_of_rows(x: Array) -> Array:
         return jnp.full((n,), jnp.inf, real).at[row].min(x)
 
     # u_i = min_j C_ij − v_j, as a float and a rest, in lexicographic order; at most r_i.
-    x, x_rest = _minus(c, c_rest, v[col])
+    x, x_rest = minus(c, c_rest, v[col])
     least = least_of_rows(x)
     least_rest = least_of_rows(jnp.where(x == least[row], x_rest, jnp.inf))
     u = jnp.minimum(least, r)
@@ -183,23 +175,23 @@ def _check_one(
     u_rest = jnp.where(r == u, jnp.minimum(u_rest, r_rest), u_rest)
 
     # The least cost of each row's pair, of which there may be parallel edges.
-    own = exists & (c < jnp.inf) & (col == _take(col4row, row))
+    own = exists & (c < jnp.inf) & (col == take(col4row, row))
     best = least_of_rows(jnp.where(own, x, jnp.inf))
     best_rest = least_of_rows(jnp.where(own & (x == best[row]), x_rest, jnp.inf))
     matched, used = col4row >= 0, row4col >= 0
-    valid = sane & _is_inverse(col4row, row4col) & _is_inverse(row4col, col4row)
+    valid = sane & is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
     valid &= (~matched | jnp.zeros((n,), bool).at[row].max(own)).all()
     must = (r == jnp.inf) & (not maximum)
     valid &= (~rows | matched | ~must).all() & (~cols | used | (s < jnp.inf)).all()
 
     # Lower bounds of minus the slack of pairs, and of what stays.
     pair, pair_rest = jnp.where(matched, best, r), jnp.where(matched, best_rest, r_rest)
-    of_rows = _sum_down(jnp.stack([-pair, u, -pair_rest, u_rest], -1))
+    of_rows = sum_down(jnp.stack([-pair, u, -pair_rest, u_rest], -1))
     of_rows = jnp.where(rows, of_rows, 0)
-    of_cols = _sum_down(jnp.stack([v, -s, -s_rest], -1))
+    of_cols = sum_down(jnp.stack([v, -s, -s_rest], -1))
     of_cols = jnp.where(cols & ~used, of_cols, 0)
     flushed = jnp.where(tiny, _flushed(problem, n + m), 0).astype(real)
-    gap = 0 - _sum_down(jnp.concatenate([of_rows, of_cols, -flushed[None]]))
+    gap = 0 - sum_down(jnp.concatenate([of_rows, of_cols, -flushed[None]]))
     gap = jnp.where(valid & sound & ~jnp.isnan(gap), gap, jnp.inf)
     return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)
 
@@ -237,7 +229,7 @@ def _prices(
     real, may_stay = result_float(), maximum or problem.unmatched_cost is not None
 
     def given(price: Num[Array, " k"]) -> Pair:
-        x, rest = _split(price, maximize)
+        x, rest = split(price, maximize)
         rest = jnp.zeros_like(x) if rest is None else rest
         return jnp.where(jnp.isnan(x), -jnp.inf, x), rest
 

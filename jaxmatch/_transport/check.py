@@ -13,15 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment.certificate import (
-    _between_0_and,
-    _minus,
-    _small,
-    _split,
-    _sum_down,
-)
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED, require
+from jaxmatch._common.proof import is_tiny, minus, split, sum_down
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
@@ -199,7 +193,7 @@ def check_plan(
     unmet, fits_too = _left(mass, j, demand, near)
     valid &= fits & fits_too
 
-    tiny, sound = _between_0_and(_small(v.dtype), v).any(), jnp.isfinite(v).all()
+    tiny, sound = is_tiny(v).any(), jnp.isfinite(v).all()
     if not stays:
         valid &= (left == 0).all() & (unmet == 0).all()
         minima = costs.minima(v)
@@ -210,7 +204,7 @@ def check_plan(
         valid &= (_left(mass, one, moved[None], near)[0] == 0).all()
         u = jnp.where(rows, -result.row_dual if maximize else result.row_dual, 0)
         u = u.astype(real_dtype)
-        tiny |= _between_0_and(_small(u.dtype), u).any()
+        tiny |= is_tiny(u).any()
         valid &= jnp.isfinite(u).all()
         u, v = jnp.minimum(u, 0), jnp.minimum(v, 0)
         minima = costs.minima(v, u)
@@ -218,11 +212,11 @@ def check_plan(
         terms += [_times_up(left, -u), _times_up(unmet, -v)]
     else:
         assert unmatched_cost is not None
-        tiny |= (rows & _between_0_and(_small(v.dtype), unmatched_cost)).any()
+        tiny |= (rows & is_tiny(unmatched_cost)).any()
         v = jnp.minimum(v, 0)
         minima = costs.minima(v)
         # What stays is moved to one more column, whose dual is 0.
-        r, r_rest = _split(unmatched_cost, maximize)
+        r, r_rest = split(unmatched_cost, maximize)
         r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
         valid &= ((left == 0) | (r < jnp.inf)).all()
         sound &= (r > -jnp.inf).all()
@@ -235,7 +229,7 @@ def check_plan(
     tiny |= minima.has_tiny.any()
     sound &= minima.is_sound.all()
     flushed = jnp.where(tiny, _flushed(costs.dtype, mass), 0)
-    gap = 0 - _sum_down(-jnp.concatenate([*terms, flushed[None]]))
+    gap = 0 - sum_down(-jnp.concatenate([*terms, flushed[None]]))
     proved = valid & sound & ~jnp.isnan(gap)
     gap = jnp.where(proved, gap, jnp.inf)
     return TransportCheck(valid=valid, optimal=gap == 0, gap=gap)
@@ -293,8 +287,8 @@ def slack_of_pairs(
     own: Pair, v: Float[Array, " k"], least: Float[Array, " k"], least_rest: Float[Array, " k"]
 ) -> Float[Array, " k"]:
     """Upper bounds of the cost of each pair − v − least − least_rest."""
-    x, x_rest = _minus(-own[0], None if own[1] is None else -own[1], -v)
-    return 0 - _sum_down(jnp.stack([x, least, x_rest, least_rest], -1))
+    x, x_rest = minus(-own[0], None if own[1] is None else -own[1], -v)
+    return 0 - sum_down(jnp.stack([x, least, x_rest, least_rest], -1))
 
 
 def _partial_slack(
@@ -305,7 +299,7 @@ def _partial_slack(
     least = minima.slack.min(initial=jnp.inf)
     least = jnp.where(least < jnp.inf, least, 0)
     parts = [-own[0], v, u] + ([] if own[1] is None else [-own[1]])
-    return 0 - _sum_down(jnp.stack([*parts, jnp.broadcast_to(least, u.shape)], -1))
+    return 0 - sum_down(jnp.stack([*parts, jnp.broadcast_to(least, u.shape)], -1))
 
 
 def _flushed(dtype: jnp.dtype, mass: Num[Array, " k"]) -> Float[Array, ""]:
@@ -313,7 +307,7 @@ def _flushed(dtype: jnp.dtype, mass: Num[Array, " k"]) -> Float[Array, ""]:
     real = result_float()
     narrow = dtype != real and jnp.issubdtype(dtype, jnp.floating)
     tiny = float(jnp.finfo(jnp.float32 if narrow else real).tiny)
-    total = 0 - _sum_down(-mass.astype(real))
+    total = 0 - sum_down(-mass.astype(real))
     return _times_up(total, jnp.full_like(total, 64 * tiny))
 
 

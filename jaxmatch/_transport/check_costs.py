@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment.certificate import _between_0_and, _minus, _small, _split, _sum_down
 from jaxmatch._assignment.sharded_check import in_blocks
 from jaxmatch._common.distances import distances
+from jaxmatch._common.proof import is_tiny, minus, split, sum_down
 from jaxmatch._common.result import result_float
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
@@ -107,7 +107,7 @@ class PointCosts:
 
 
 def _as_costs(cost: Array, exists: Array, maximize: bool) -> Pair:
-    c, c_rest = _split(cost, maximize)
+    c, c_rest = split(cost, maximize)
     c = jnp.where(exists, c, jnp.inf)
     return jnp.where(jnp.isnan(c), -jnp.inf, c), c_rest
 
@@ -117,16 +117,16 @@ def _reduce(
 ) -> RowMinima:
     exists = rows[:, None] & cols[None, :]
     c, c_rest = _as_costs(cost, exists, maximize)
-    x, x_rest = _minus(c, c_rest, v[None, :])
+    x, x_rest = minus(c, c_rest, v[None, :])
     least = x.min(-1, initial=jnp.inf)
     slack = None
     if u is not None:
         parts = jnp.broadcast_arrays(x, jnp.where(x < jnp.inf, x_rest, 0), -u[:, None])
-        slack = _sum_down(jnp.stack(parts, -1)).min(-1, initial=jnp.inf)
+        slack = sum_down(jnp.stack(parts, -1)).min(-1, initial=jnp.inf)
     return RowMinima(
         least,
         jnp.where(x == least[:, None], x_rest, jnp.inf).min(-1, initial=jnp.inf),
-        (exists & _between_0_and(_small(v.dtype), cost)).any(-1),
+        (exists & is_tiny(cost)).any(-1),
         (c > -jnp.inf).all(-1),
         slack,
     )
@@ -140,7 +140,7 @@ def with_unmatched(
     Returns the least of each row, and the costs of the pairs.
     """
     r, r_rest = unmatched
-    x, x_rest = _minus(r, r_rest, jnp.zeros_like(r))
+    x, x_rest = minus(r, r_rest, jnp.zeros_like(r))
     least = jnp.minimum(minima.least, x)
     rest = jnp.where(minima.least == least, minima.least_rest, jnp.inf)
     rest = jnp.where(x == least, jnp.minimum(rest, x_rest), rest)
