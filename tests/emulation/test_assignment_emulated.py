@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from extreme_helpers import Kind, judge, problems
 from helpers import assert_same_bits, numpy_dtype, x64
+from scipy.optimize import linear_sum_assignment
 from test_assignment_families import batch, families, hidden
 
 import jaxmatch as jm
@@ -328,6 +329,31 @@ def test_rounds_of_an_auction(family, n, m, given):
     np.testing.assert_array_equal(prices, again)
     rounds, scanned = counts[0]
     assert rounds < 4 * n and scanned < 90 * n
+
+
+def heavy_tailed(family, n):
+    random = np.random.default_rng(8)
+    if family == "exp(3 N)":
+        return np.exp(3 * random.normal(size=(n, n)))
+    if family == "u^4":
+        return random.random((n, n)) ** 4
+    costs = FAMILIES["20 clusters"](n, 5)
+    return np.where(random.random((n, n)) < 0.02, 1e7 * np.ptp(costs), costs)
+
+
+@pytest.mark.parametrize("family", ["exp(3 N)", "u^4", "clusters with far outliers"])
+def test_prices_of_an_auction_on_costs_with_a_heavy_tail(family):
+    """They prove half of the optimum, although the spread of the costs is 10^4 to 10^8 times it.
+
+    The other half are the last few rows, which searches match.
+    """
+    n = 160
+    costs = heavy_tailed(family, n).astype(np.float32)
+    prices, pairs = (x[0].astype(np.float64) for x in emulated.auction(costs[None], pairs=True))
+    bound = (costs - prices).min(-1).sum() + prices.sum()
+    optimum = costs[linear_sum_assignment(costs)].sum(dtype=np.float64)
+    assert 0.5 * optimum <= bound <= optimum * (1 + 1e-6)
+    assert (pairs >= 0).sum() >= n - 4
 
 
 def test_auction_is_not_held_where_few_pairs_are_of_use():

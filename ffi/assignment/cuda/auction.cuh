@@ -255,10 +255,23 @@ struct Auction : AuctionState<CostsType> {
            (float(costs.satisfied) >= easy * float(rows) || costs.useful <= kFewUseful * rows);
   }
 
+  // How the scale falls, in parts of the spread of the costs, or of what rows pay where costs have
+  // a heavy tail. There the first scale is a guess: it rises where bids at it do not end.
+  struct Schedule {
+    float first, last, most;
+  };
+  __device__ static Schedule schedule(const Inspected& costs) {
+    constexpr float kFirst = 1.0f / 32, kLast = 1e-6f, kFirstOfTail = 0.125f,
+                    kLastOfTail = 0x1p-20f;
+    const float first = costs.spread * kFirst;
+    if (!(costs.scale < costs.spread)) return {first, costs.spread * kLast, first};
+    return {costs.scale * kFirstOfTail, costs.scale * kLastOfTail, first};
+  }
+
   __device__ void run() {
-    // Limits in parts of the spread of the costs, of rows, and in rounds.
-    constexpr float kFirst = 1.0f / 32, kFactor = 0.25f, kLast = 1e-6f;
-    constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4, kLackingPart = 4;
+    // Limits in parts of rows, and in rounds.
+    constexpr float kFactor = 0.25f, kRise = 8;
+    constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4, kLackingPart = 4, kPatience = 64;
     this->begin();
     const Inspected costs = inspect(*this);
     if (rows <= kFewest || cols <= kFewest) return write_result(false);
@@ -267,13 +280,20 @@ struct Auction : AuctionState<CostsType> {
     const int stop = max(kFewest, rows / kStopPart);
     const int dummies = this->may_leave() ? cols : cols - rows;
     const int few = min(stop, dummies / kLackingPart);
-    const float last = fmaxf(costs.spread * kLast, costs.unit / 2);
-    for (float scale = costs.spread * kFirst;; scale *= kFactor) {
+    const Schedule falls = schedule(costs);
+    const float last = fmaxf(falls.last, costs.unit / 2);
+    float rises_to = falls.most;  // no more after the first scale
+    for (float scale = falls.first;; scale = epsilon * kFactor) {
       begin_scale(scale);
-      // If the problem is infeasible, rows bid without end.
+      // If the problem is infeasible, rows bid forever.
       const int most_rounds = rounds + kRoundsPerRow * rows;
+      int since = rounds, before = free_rows;
       for (; rounds < most_rounds;) {
         if (free_rows > stop) {
+          if (epsilon < rises_to && rounds - since >= kPatience) {
+            if (free_rows > before / 2) epsilon = step = next_step = epsilon * kRise;
+            since = rounds, before = free_rows;
+          }
           play_round();
         } else if (dummies > 0 && lacking() > few) {
           lower_top();
@@ -281,7 +301,8 @@ struct Auction : AuctionState<CostsType> {
           break;
         }
       }
-      if (scale <= last || rounds >= most_rounds) break;
+      if (epsilon <= last || rounds >= most_rounds) break;
+      rises_to = 0;
       this->sync();
     }
     write_result(true);

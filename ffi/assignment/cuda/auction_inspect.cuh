@@ -8,6 +8,7 @@ namespace jaxmatch::assignment {
 
 struct Inspected {
   float spread, unit;  // of the finite costs; all are multiples of the unit
+  float scale;         // of what rows pay: the spread, or far less, see scale_of_rows()
   bool usable;
   int satisfied;  // rows that could have a best column of their own, or stay unmatched
   int useful;     // pairs that are allowed, and cost less than to leave the row unmatched
@@ -42,6 +43,43 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   for (int from = 1; from <= a.cluster.blocks; ++from)
     all += int64_t(slots[from * kRangeWords - 1]);
   return all * kGoodPart >= a.rows;
+}
+
+// The scale of what rows pay. Where costs have a heavy tail, such as exp(3 N) for a normal N, it is
+// far below their spread: nearly all rows have a column below that scale. An auction that starts
+// and ends in parts of the spread could not tell such costs apart. By all blocks together;
+// next_best holds the least that each row can pay.
+template <class A>
+__device__ float scale_of_rows(const A& a, float spread) {
+  constexpr int kScales = 4, kBits = 16, kFewPart = 16;
+  constexpr float kScaleOf[kScales] = {0x1p-14f, 0x1p-22f, 0x1p-30f, 0x1p-38f};
+  using Word = unsigned long long;
+  Word* above = a.f.template shared<Word>(a.b.at.partial);
+  if (a.thread == 0) *above = 0;
+  a.sync();
+  Word mine = 0;  // for each scale, the rows that pay more
+  for (int t = a.thread; t < a.rows_here(); t += a.size) {
+    const float pays = a.next_best[t] - float(a.base);
+    for (int k = 0; k < kScales; ++k) mine += Word(pays > spread * kScaleOf[k]) << k * kBits;
+  }
+  if (mine > 0) atomicAdd(above, mine);
+  a.sync();
+  // A word of the slots that no one else uses.
+  constexpr int kWord = kRangeWords - 2;
+  Word* slots = a.f.template shared<Word>(a.b.at.range);
+  if (a.thread < a.cluster.blocks) {
+    *a.cluster.in_block(slots + a.cluster.rank * kRangeWords + kWord, a.thread) = *above;
+  }
+  a.cluster.sync();
+  Word all = 0;
+  for (int from = 0; from < a.cluster.blocks; ++from) all += slots[from * kRangeWords + kWord];
+  float scale = spread;
+  for (int k = 0; k < kScales; ++k) {
+    const int rows = int(all >> k * kBits & ((1 << kBits) - 1));
+    if (rows * kFewPart > a.rows) break;
+    scale = spread * kScaleOf[k];
+  }
+  return scale;
 }
 
 // Sets the unmatched costs of this block's rows.
@@ -82,6 +120,7 @@ __device__ Inspected inspect(A& a) {
     o = merge(o);
     useful = __reduce_add_sync(kAllLanes, useful);
     const bool stays = leave <= o.least && leave < kFar;
+    if (a.lane() == 0) a.next_best[t] = fminf(o.least, leave);
     a.send(t, make_entry(float(useful),
                          stays            ? A::kStays
                          : o.least < kFar ? o.col
@@ -90,7 +129,7 @@ __device__ Inspected inspect(A& a) {
   }
   a.send_count(a.rows_here());
   constexpr int kOfRange = sizeof(range.word) / sizeof(range.word[0]), kWords = 2 + kOfRange;
-  static_assert(kWords < kRangeWords);
+  static_assert(kWords < kRangeWords - 1);
   uint64_t words[kWords] = {ordered_bits(most), ordered_bits(-least)};
   for (int k = 0; k < kOfRange; ++k) words[2 + k] = range.word[k];
   a.f.group.all_max(words, a.f.template shared<uint64_t>(a.b.at.partial));
@@ -125,13 +164,14 @@ __device__ Inspected inspect(A& a) {
   const float spread = float(most - least);
   const bool usable = spread > 1e-30f && spread < 1e37f;
   a.base = usable ? least : 0;
+  const float scale = usable ? scale_of_rows(a, spread) : spread;
   // A row whose unmatched cost is far above all costs bids as if it had to be matched.
   for (int t = a.thread; a.may_leave() && t < a.rows_here(); t += a.size) {
     const double x = double(a.leave[t]);
     a.leave[t] = x <= most + spread ? float(x - a.base) : kFar;
   }
   a.sync();
-  return {spread, unit, usable && !is_far_wider(a, spread, unit), satisfied, useful};
+  return {spread, unit, scale, usable && !is_far_wider(a, spread, unit), satisfied, useful};
 }
 
 }  // namespace jaxmatch::assignment
