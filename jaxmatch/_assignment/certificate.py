@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax import lax
 
 from jaxmatch._common.proof import (
     TOLERANCE,
@@ -154,9 +155,25 @@ class DualBound(NamedTuple):
         xp, reductions = module_of(self.v), reduce(self.v)
         valid = self._is_valid(reductions, col4row, row4col)
         proved = valid & xp.isfinite(xp.where(self.cols, col_dual, 0)).all(-1)
-        gap, tolerance = self._gap(self.v, reductions, col4row, row4col)
-        optimal, gap = judged(xp.where(proved, gap, xp.inf), tolerance)
-        return AssignmentCheck(valid=valid, optimal=optimal, gap=gap)
+
+        def gap(v: Array, reductions: RowReductions) -> tuple[Array, Array]:
+            gap, tolerance = self._gap(v, reductions, col4row, row4col)
+            return xp.where(proved & ~xp.isnan(gap), gap, xp.inf), tolerance
+
+        def lowered(first: tuple[Array, Array]) -> tuple[Array, Array]:
+            """Duals below exact ones add to the slack of their own row alone."""
+            v = self.v - self.spacing * xp.abs(self.v)
+            second, _ = gap(v, reduce(v))
+            return xp.minimum(first[0], second), first[1]
+
+        found = gap(self.v, reductions)
+        open_ = (proved & (found[0] > found[1])).any()
+        if xp is jnp:
+            found = lax.cond(open_, lowered, lambda first: first, found)
+        elif open_:
+            found = lowered(found)
+        optimal, bound = judged(*found)
+        return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
 
     def _is_valid(
         self, reductions: RowReductions, col4row: Array, row4col: Array

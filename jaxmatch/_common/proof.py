@@ -273,7 +273,7 @@ def flushed_to(dtype: Any, x: Any) -> float:
 # What a gap says
 
 # Multiplies the spacing of floats times the magnitudes that were rounded.
-TOLERANCE = 4
+TOLERANCE = 2
 
 
 def spacing(*dtypes: Any) -> float:
