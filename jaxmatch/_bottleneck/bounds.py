@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from jaxmatch._common.proof import module_of
 from jaxmatch._common.typing import Array, Bool, Float, Int
 
 
@@ -41,10 +42,10 @@ def uncovered(
     columns and u_i ≤ 1, and it is outside. So is a row that stays unmatched, with c = 0. Hence the
     cover has k vertices less than there are pairs.
     """
-    lowest = jnp.finfo(u.dtype).min
-    level = jnp.where(closed, u, lowest).max(-1, keepdims=True)
+    xp, lowest = module_of(u), jnp.finfo(u.dtype).min
+    level = xp.where(closed, u, lowest).max(-1, keepdims=True)
     # Only columns that must be matched and are not, in place of a pair with a row of dual 0.
-    end = jnp.where(closed.any(-1, keepdims=True), level, 0) - 0.5
+    end = xp.where(closed.any(-1, keepdims=True), level, 0) - 0.5
     return u > end, v > -end
 
 
@@ -61,16 +62,16 @@ def raised(
     the least keys of rows; the rows with lesser ones complete the cover. The same holds for
     columns. The bound is the greatest integer if too few pairs remain; forbidden pairs have it.
     """
-    never = jnp.iinfo(key.dtype).max
-    key = jnp.where(rows[..., :, None] & cols[..., None, :], key, never)
+    xp, never = module_of(key), jnp.iinfo(key.dtype).max
+    key = xp.where(rows[..., :, None] & cols[..., None, :], key, never)
     of_rows, of_cols = key.min(-1), key.min(-2)
     by_rows, by_cols = _in_order(of_rows, closed), _in_order(of_cols, closed)
-    least = jnp.maximum(by_rows, by_cols)
+    least = xp.maximum(by_rows, by_cols)
     in_rows, at = (by_rows >= by_cols)[..., None], least[..., None]
     row_cover = ~rows | (in_rows & (of_rows < at))
     return Bound(least, row_cover, ~cols | (~in_rows & (of_cols < at)))
 
 
 def _in_order(x: Int[Array, "... k"], place: Int[Array, "..."]) -> Int[Array, "..."]:
-    at = (place - 1).clip(0, x.shape[-1] - 1)[..., None]
-    return jnp.take_along_axis(jnp.sort(x, axis=-1), at, axis=-1)[..., 0]
+    xp, at = module_of(x), (place - 1).clip(0, x.shape[-1] - 1)[..., None]
+    return xp.take_along_axis(xp.sort(x, axis=-1), at, axis=-1)[..., 0]

@@ -9,20 +9,22 @@ from collections.abc import Callable
 from functools import partial
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._bottleneck.result import BottleneckAssignment, BottleneckCheck
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.full_range import widen
+from jaxmatch._common.proof import is_inverse, module_of, take_pairs
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask")
+@in_full_precision("cost", "row_mask", "col_mask", on_host=True)
 def check_bottleneck(
     cost: ArrayLike,
     result: BottleneckAssignment,
@@ -71,13 +73,16 @@ def check_bottleneck(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    problem = as_problem(cost, row_mask, col_mask)
+    place = current_place()
+    problem = as_problem(cost, row_mask, col_mask, place=place)
     *batch, n, m = problem.cost.shape
     rows, cols = (*batch, n), (*batch, m)
     shapes = {"col4row": rows, "row4col": cols, "bottleneck": tuple(batch)}
     shapes |= {"row_cover": rows, "col_cover": cols}
     advice = "`BottleneckAssignment(...)` makes one of its fields"
-    result = as_result(result, BottleneckAssignment, shapes, "`cost`", advice)
+    result = as_result(result, BottleneckAssignment, shapes, "`cost`", advice, place=place)
+    if place.native:
+        return _check_batch(problem, result, maximize=bool(maximize))
     return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
 
 
@@ -93,12 +98,12 @@ def _check_batch(
     problem: AssignmentProblem, result: BottleneckAssignment, *, maximize: bool
 ) -> BottleneckCheck:
     cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
-    col4row, row4col = result.col4row, result.row4col
-    rows = jnp.ones_like(col4row, bool) if row_mask is None else row_mask
-    cols = jnp.ones_like(row4col, bool) if col_mask is None else col_mask
-    size = jnp.minimum(*(x.sum(-1, dtype=jnp.int32) for x in (rows, cols)))
+    xp, col4row, row4col = module_of(cost), result.col4row, result.row4col
+    rows = xp.ones_like(col4row, bool) if row_mask is None else row_mask
+    cols = xp.ones_like(row4col, bool) if col_mask is None else col_mask
+    size = xp.minimum(*(x.sum(-1, dtype=jnp.int32) for x in (rows, cols)))
     matched = col4row >= 0
-    valid = _leads_back(col4row, row4col) & _leads_back(row4col, col4row)
+    valid = is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
     valid &= (~matched | rows).all(-1) & ((row4col < 0) | cols).all(-1)
     valid &= matched.sum(-1, dtype=jnp.int32) == size
     nothing = jnp.inf if maximize else -jnp.inf
@@ -106,12 +111,11 @@ def _check_batch(
         valid &= result.bottleneck == nothing
         return BottleneckCheck(valid, valid)
 
-    at = col4row.clip(0, cost.shape[-1] - 1)[..., None]
-    own = jnp.take_along_axis(cost, at, axis=-1)[..., 0]
+    own = take_pairs(cost, col4row)
     worst = _worst(own, matched, maximize)
     stated = (size == 0) & (result.bottleneck == nothing)
     stated |= (size > 0) & _is_rounded(worst, result.bottleneck)
-    valid &= (~matched | jnp.isfinite(own)).all(-1) & stated
+    valid &= (~matched | xp.isfinite(own)).all(-1) & stated
 
     exists = rows[..., :, None] & cols[..., None, :]
     sane = (~exists | _is_sound(cost, nothing)).all((-2, -1))
@@ -127,18 +131,8 @@ def _check_batch(
 
 def _is_sound(cost: Num[Array, "..."], unbounded: float) -> Bool[Array, "..."]:
     if not jnp.issubdtype(cost.dtype, jnp.floating):
-        return jnp.ones_like(cost, bool)
-    return ~(jnp.isnan(cost) | (cost == unbounded))
-
-
-def _leads_back(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Array, "..."]:
-    """Whether every index is -1 or leads to an entry that leads back."""
-    if back.shape[-1] == 0:
-        return (there == -1).all(-1)
-    in_range = (there >= -1) & (there < back.shape[-1])
-    returned = jnp.take_along_axis(back, there.clip(0, back.shape[-1] - 1), axis=-1)
-    here = lax.broadcasted_iota(back.dtype, there.shape, there.ndim - 1)
-    return (in_range & ((there == -1) | (returned == here))).all(-1)
+        return module_of(cost).ones_like(cost, bool)
+    return ~(module_of(cost).isnan(cost) | (cost == unbounded))
 
 
 def _is_rounded(x: Num[Array, "..."], stated: Float[Array, "..."]) -> Bool[Array, "..."]:
@@ -146,7 +140,7 @@ def _is_rounded(x: Num[Array, "..."], stated: Float[Array, "..."]) -> Bool[Array
     is_float = jnp.issubdtype(x.dtype, jnp.floating)
     wider = is_float and x.dtype.itemsize < stated.dtype.itemsize
     x = widen(x, stated.dtype) if wider else x.astype(stated.dtype)
-    return ~_less(x, stated) & ~_less(stated, x) & ~jnp.isnan(stated)
+    return ~_less(x, stated) & ~_less(stated, x) & ~module_of(x).isnan(stated)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -159,15 +153,16 @@ def _less(x: Num[Array, "..."], y: Num[Array, "..."]) -> Bool[Array, "..."]:
 
 def _worst(x: Num[Array, "... n"], among: Bool[Array, "... n"], maximize: bool) -> Array:
     """The greatest of the numbers, or the least; any if there is none."""
+    xp = module_of(x)
 
     def find(rank: Array) -> Int[Array, "..."]:
         floating = jnp.issubdtype(rank.dtype, jnp.floating)
         info = jnp.finfo(rank.dtype) if floating else jnp.iinfo(rank.dtype)
-        other = jnp.asarray(info.max if maximize else info.min, rank.dtype)
-        best = lax.argmin if maximize else lax.argmax
-        return best(jnp.where(among, rank, other), rank.ndim - 1, jnp.int32)
+        other = xp.asarray(info.max if maximize else info.min, rank.dtype)
+        best = xp.argmin if maximize else xp.argmax
+        return best(xp.where(among, rank, other), -1)
 
-    return jnp.take_along_axis(x, _in_order(find, x)[..., None], axis=-1)[..., 0]
+    return xp.take_along_axis(x, _in_order(find, x)[..., None], axis=-1)[..., 0]
 
 
 def _in_order(compare: Callable[..., Array], *numbers: Num[Array, "..."]) -> Array:
@@ -177,8 +172,8 @@ def _in_order(compare: Callable[..., Array], *numbers: Num[Array, "..."]) -> Arr
         return compare(*map(_rank, numbers))
 
     dtype = numbers[0].dtype
-    if not jnp.issubdtype(dtype, jnp.floating):
-        return compare(*numbers)
+    if not jnp.issubdtype(dtype, jnp.floating) or module_of(numbers[0]) is np:
+        return compare(*numbers)  # NumPy flushes none
     if dtype != jnp.float64:
         return by_rank(*numbers)
     # TPUs cannot bitcast float64.

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from jaxmatch._common.full_range import widen
+from jaxmatch._common.proof import bits_of, module_of
 from jaxmatch._common.result import result_float
 from jaxmatch._common.typing import Array, DTypeLike, Float, Int, Num
 
@@ -18,7 +19,7 @@ def as_keys(cost: Num[Array, "..."], maximize: bool) -> Int[Array, "..."]:
     """Integers in the order of the costs, best first: int64 for 64-bit costs, else int32."""
     if jnp.issubdtype(cost.dtype, jnp.integer):
         return ~cost if maximize else cost
-    if cost.dtype == jnp.float64:
+    if cost.dtype == jnp.float64 and module_of(cost) is jnp:
         key = lax.platform_dependent(cost, tpu=_of_two_floats, default=_of_bits)
     else:
         key = _of_bits(cost)
@@ -31,7 +32,7 @@ def as_numbers(key: Int[Array, "..."], dtype: DTypeLike, maximize: bool) -> Floa
     if jnp.issubdtype(dtype, jnp.integer):
         return (~key if maximize else key).astype(result_float())
     key = -key if maximize else key
-    if dtype == jnp.float64:
+    if dtype == jnp.float64 and module_of(key) is jnp:
         return lax.platform_dependent(key, tpu=_to_two_floats, default=_to_float64)
     return widen(_to_bits(key, dtype), result_float())
 
@@ -44,16 +45,17 @@ def middle(low: Int[Array, "..."], high: Int[Array, "..."]) -> Int[Array, "..."]
 def _of_bits(x: Float[Array, "..."]) -> Int[Array, "..."]:
     """The magnitude as an integer, with the sign of the float."""
     bits = jnp.finfo(x.dtype).bits
-    signed = lax.bitcast_convert_type(x, jnp.dtype(f"int{bits}"))
+    signed = bits_of(x, jnp.dtype(f"int{bits}"))
     signed = signed.astype(jnp.int32) if bits < 32 else signed
     size = signed & (2 ** (bits - 1) - 1)
-    return jnp.where(signed < 0, -size, size)
+    return module_of(x).where(signed < 0, -size, size)
 
 
 def _to_bits(key: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     integer = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
-    size = jnp.abs(key).astype(integer)
-    return lax.bitcast_convert_type(jnp.where(key < 0, size | jnp.iinfo(integer).min, size), dtype)
+    xp = module_of(key)
+    size = xp.abs(key).astype(integer)
+    return bits_of(xp.where(key < 0, size | jnp.iinfo(integer).min, size), dtype)
 
 
 def _to_float64(key: Int[Array, "..."]) -> Float[Array, "..."]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._bottleneck.bounds import Bound, raised
@@ -22,6 +21,7 @@ from jaxmatch._bottleneck.search import (
     tested,
     where,
 )
+from jaxmatch._common.proof import either, module_of, repeat
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.typing import Array, Bool, Int
@@ -66,30 +66,30 @@ def find_lexicographic(
         done = is_done(s)
         return where(done, s, _turn(s, sides, done, solve))
 
-    no = jnp.zeros_like(skip)
+    no = module_of(key).zeros_like(skip)
     start = Levels(search, key, ~sides.rows & False, ~sides.cols & False, search.bound, no, no)
     start = vary_alike(start, (start, sides, skip))
-    end = lax.while_loop(lambda s: ~is_done(s).all(), turn, start)
+    end = repeat(lambda s: ~is_done(s).all(), turn, start, module_of(key))
     return end._replace(proof=where(end.settled, end.proof, end.search.bound))
 
 
 def _turn(s: Levels, sides: Sides, done: Bool[Array, "..."], solve: Solver) -> Levels:
     """Solves one problem: a test of a threshold where a search goes on, else a level's."""
-    search, settle = s.search, s.search.ended
+    xp, search, settle = module_of(s.key), s.search, s.search.ended
     at = where(settle, search.most, search.threshold)
     own, matched = own_keys(s.key, search.pairs), search.pairs.col4row >= 0
     in_level = (matched & (own == at[..., None])).sum(-1, dtype=jnp.int32)
-    price = where(settle, in_level + 1, jnp.ones_like(in_level))[..., None, None]
+    price = where(settle, in_level + 1, xp.ones_like(in_level))[..., None, None]
 
     here = at[..., None, None]
     of_level = settle[..., None, None] & (s.key == here)
     must = s.must_rows[..., :, None] | s.must_cols[..., None, :]
-    cost = jnp.where(s.key > here, price, of_level.astype(jnp.int32)) - jnp.where(must, price, 0)
-    res = solve(AssignmentProblem(jnp.where(done[..., None, None], 0, cost), *sides.masks))
+    cost = xp.where(s.key > here, price, of_level.astype(jnp.int32)) - xp.where(must, price, 0)
+    res = solve(AssignmentProblem(xp.where(done[..., None, None], 0, cost), *sides.masks))
 
     after = tested(search, s.key, at, res, sides, (s.must_rows, s.must_cols))
     settling = settle & ~done
-    return lax.cond(
+    return either(
         settling.any(),
         lambda: where(settle, _settled(s, cost, res, sides), s._replace(search=after)),
         lambda: s._replace(search=after),
@@ -98,16 +98,17 @@ def _turn(s: Levels, sides: Sides, done: Bool[Array, "..."], solve: Solver) -> L
 
 def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sides) -> Levels:
     """Keeps only optimal assignments for these costs, and begins the search for the next level."""
+    xp = module_of(s.key)
     least, never = jnp.iinfo(s.key.dtype).min, jnp.iinfo(s.key.dtype).max
     u, v, level = res.row_dual, res.col_dual, s.search.most[..., None, None]
     tight = cost.astype(u.dtype) == u[..., :, None] + v[..., None, :]
-    key = jnp.where(s.key == level, least, s.key)
-    key = jnp.where(tight & (s.key <= level), key, never)
+    key = xp.where(s.key == level, least, s.key)
+    key = xp.where(tight & (s.key <= level), key, never)
 
     rows, cols = (x[..., None] for x in sides.counts)
     pairs = Pairs(res.col4row, res.row4col)
     search = Search(
-        bound=raised(key, sides.rows, sides.cols, jnp.minimum(*sides.counts)),
+        bound=raised(key, sides.rows, sides.cols, xp.minimum(*sides.counts)),
         most=greatest(own_keys(key, pairs), pairs.col4row >= 0),
         found=s.search.found,
         pairs=pairs,
@@ -115,7 +116,7 @@ def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sid
     )
     # Above, sums of two duals would not be exact.
     most = 2.0 ** (jnp.finfo(u.dtype).nmant)
-    large = (jnp.abs(u) >= most).any(-1) | (jnp.abs(v) >= most).any(-1)
+    large = (xp.abs(u) >= most).any(-1) | (xp.abs(v) >= most).any(-1)
     return Levels(
         search,
         key,

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._bottleneck.bounds import Bound, raised, uncovered
 from jaxmatch._bottleneck.keys import middle
+from jaxmatch._common.proof import either, module_of, repeat
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.typing import Array, Bool, Int
@@ -71,8 +71,9 @@ class Search(NamedTuple):
 
 def first(key: Int[Array, "... n m"], most: Int[Array, "..."], sides: Sides) -> Search:
     """Before the first turn. `most`: the greatest key of a pair that is allowed."""
-    bound = raised(key, sides.rows, sides.cols, jnp.minimum(*sides.counts))
-    no = jnp.zeros_like(most, bool)
+    xp = module_of(key)
+    bound = raised(key, sides.rows, sides.cols, xp.minimum(*sides.counts))
+    no = xp.zeros_like(most, bool)
     pairs = Pairs(*(x.astype(jnp.int32) * 0 - 1 for x in (sides.rows, sides.cols)))
     return Search(bound, most, no, pairs, no.astype(jnp.int32))
 
@@ -93,7 +94,7 @@ def find(search: Search, key: Array, sides: Sides, skip: Array, solve: Solver) -
         return where(done, search, tested(search, key, at, res, sides))
 
     start = vary_alike(search, (search, key, sides, skip))
-    return lax.while_loop(lambda s: ~is_done(s).all(), turn, start)
+    return repeat(lambda s: ~is_done(s).all(), turn, start, module_of(key))
 
 
 def tested(
@@ -127,7 +128,7 @@ def tested(
         return where(fits, search.bound, raised(key, sides.rows & rows, sides.cols & cols, count))
 
     return Search(
-        bound=lax.cond(fits.all(), lambda: search.bound, higher),
+        bound=either(fits.all(), lambda: search.bound, higher),
         most=where(fits, greatest(own, matched), search.most),
         found=search.found | fits,
         pairs=where(fits, pairs, search.pairs),
@@ -137,19 +138,21 @@ def tested(
 
 def own_keys(key: Int[Array, "... n m"], pairs: Pairs) -> Int[Array, "... n"]:
     """The key of each row's pair, any for a row without one."""
-    at = jnp.maximum(pairs.col4row, 0)[..., None]
-    return jnp.take_along_axis(key, at, axis=-1)[..., 0]
+    xp = module_of(key)
+    at = xp.maximum(pairs.col4row, 0)[..., None]
+    return xp.take_along_axis(key, at, axis=-1)[..., 0]
 
 
 def greatest(key: Int[Array, "... n"], among: Bool[Array, "... n"]) -> Int[Array, "..."]:
     least = jnp.iinfo(key.dtype).min
-    return jnp.where(among, key, least).max(-1, initial=least)
+    return module_of(key).where(among, key, least).max(-1, initial=least)
 
 
 def where(condition: Bool[Array, "..."], a: T, b: T) -> T:
     """Of two pytrees, problem by problem."""
 
     def select(x: Array, y: Array) -> Array:
-        return jnp.where(jnp.expand_dims(condition, range(condition.ndim, x.ndim)), x, y)
+        xp, inner = module_of(condition), tuple(range(condition.ndim, x.ndim))
+        return xp.where(xp.expand_dims(condition, inner), x, y)
 
     return jax.tree.map(select, a, b)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 
-from jaxmatch._assignment.methods import METHODS, UNSIZED
+from jaxmatch._assignment.methods import HERE, METHODS, UNSIZED
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._bottleneck.keys import as_keys, as_numbers
 from jaxmatch._bottleneck.levels import find_lexicographic
@@ -16,16 +17,18 @@ from jaxmatch._bottleneck.result import BottleneckAssignment
 from jaxmatch._bottleneck.search import Pairs, Sides, find, first, own_keys
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.gradient import entries, envelope_value, is_constant, sum_where
-from jaxmatch._common.result import result_float
+from jaxmatch._common.proof import module_of
+from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi import libraries
+from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask")
+@in_full_precision("cost", "row_mask", "col_mask", on_host=True)
 def bottleneck_assignment(
     cost: ArrayLike,
     *,
@@ -79,10 +82,14 @@ def bottleneck_assignment(
     **Source:** Burkard, Dell'Amico and Martello, *Assignment Problems*, SIAM 2009, section 6.2.
     """
     check_name("method", method, METHODS)
-    problem = as_problem(cost, row_mask, col_mask, symbolic=method in UNSIZED)
-    return _solve(
-        problem, maximize=bool(maximize), lexicographic=bool(lexicographic), method=method
-    )
+    options: dict[str, Any] = {"maximize": bool(maximize), "lexicographic": bool(lexicographic)}
+    place = current_place()
+    if not (method in HERE and libraries.has_cpu_library()):
+        place = place.by_jax()
+    problem = as_problem(cost, row_mask, col_mask, place=place, symbolic=method in UNSIZED)
+    if place.native:
+        return _solved(problem, solve=HERE[method], **options)[0]
+    return _solve(problem, **options, method=method)
 
 
 class _Critical(NamedTuple):
@@ -98,8 +105,8 @@ def _solve(
     problem: AssignmentProblem, *, maximize: bool, lexicographic: bool, method: str
 ) -> BottleneckAssignment:
     def solve(problem: AssignmentProblem) -> BottleneckAssignment:
-        options = {"maximize": maximize, "lexicographic": lexicographic, "method": method}
-        res, critical = _solved(lax.stop_gradient(problem), **options)
+        options: dict[str, Any] = {"maximize": maximize, "lexicographic": lexicographic}
+        res, critical = _solved(lax.stop_gradient(problem), solve=METHODS[method], **options)
         value = envelope_value(res.bottleneck, problem.cost, critical, _value_jvp)
         return res.replace(bottleneck=value)
 
@@ -107,19 +114,23 @@ def _solve(
 
 
 def _solved(
-    problem: AssignmentProblem, *, maximize: bool, lexicographic: bool, method: str
+    problem: AssignmentProblem,
+    *,
+    maximize: bool,
+    lexicographic: bool,
+    solve: Callable[..., Assignment],
 ) -> tuple[BottleneckAssignment, _Critical]:
     cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
-    *batch, n, m = cost.shape
-    rows = jnp.ones_like(cost, bool, shape=(*batch, n)) if row_mask is None else row_mask
-    cols = jnp.ones_like(cost, bool, shape=(*batch, m)) if col_mask is None else col_mask
+    xp, (*batch, n, m) = module_of(cost), cost.shape
+    rows = xp.ones_like(cost, bool, shape=(*batch, n)) if row_mask is None else row_mask
+    cols = xp.ones_like(cost, bool, shape=(*batch, m)) if col_mask is None else col_mask
     sides = Sides(rows, cols, problem.masks)
-    empty = jnp.minimum(*sides.counts) == 0
+    empty = xp.minimum(*sides.counts) == 0
     if 0 in (n, m):
         return _without_pairs(sides, empty, maximize)
     key, most, invalid = _keys(cost, rows[..., :, None] & cols[..., None, :], maximize)
-    start, solve = first(key, most, sides), partial(METHODS[method], maximize=False)
-    skip, overflow = empty | invalid, jnp.zeros_like(empty)
+    start, solve = first(key, most, sides), partial(solve, maximize=False)
+    skip, overflow = empty | invalid, xp.zeros_like(empty)
     if lexicographic:
         end = find_lexicographic(start, key, sides, skip, solve)
         search, proof, overflow = end.search, end.proof, end.overflow
@@ -127,18 +138,18 @@ def _solved(
         search = find(start, key, sides, skip, solve)
         proof = search.bound
 
-    status = jnp.where(search.found, Status.OPTIMAL, Status.INFEASIBLE)
-    status = jnp.where(overflow, Status.OVERFLOW, status)
-    status = jnp.where(empty, Status.OPTIMAL, status)
-    status = jnp.where(invalid, Status.INVALID_COST, status).astype(jnp.int32)
+    status = xp.where(search.found, Status.OPTIMAL, Status.INFEASIBLE)
+    status = xp.where(overflow, Status.OVERFLOW, status)
+    status = xp.where(empty, Status.OPTIMAL, status)
+    status = xp.where(invalid, Status.INVALID_COST, status).astype(jnp.int32)
     solved = status == Status.OPTIMAL
     proved = (solved & ~empty)[..., None]
     value = as_numbers(proof.least, cost.dtype, maximize)
-    value = jnp.where(empty, jnp.inf if maximize else -jnp.inf, value)
+    value = xp.where(empty, jnp.inf if maximize else -jnp.inf, value)
     res = BottleneckAssignment(
-        col4row=jnp.where(proved, search.pairs.col4row, -1),
-        row4col=jnp.where(proved, search.pairs.row4col, -1),
-        bottleneck=jnp.where(solved, value, jnp.nan),
+        col4row=xp.where(proved, search.pairs.col4row, -1),
+        row4col=xp.where(proved, search.pairs.row4col, -1),
+        bottleneck=xp.where(solved, value, jnp.nan),
         row_cover=proved & rows & proof.row_cover,
         col_cover=proved & cols & proof.col_cover,
         status=status,
@@ -149,14 +160,15 @@ def _solved(
 def _without_pairs(
     sides: Sides, empty: Bool[Array, "..."], maximize: bool
 ) -> tuple[BottleneckAssignment, _Critical]:
-    zero = jnp.zeros_like(empty, jnp.int32)
+    xp = module_of(empty)
+    zero = xp.zeros_like(empty, jnp.int32)
     res = BottleneckAssignment(
         col4row=sides.rows.astype(jnp.int32) * 0 - 1,
         row4col=sides.cols.astype(jnp.int32) * 0 - 1,
-        bottleneck=jnp.full_like(zero, jnp.inf if maximize else -jnp.inf, result_float()),
+        bottleneck=xp.full_like(zero, jnp.inf if maximize else -jnp.inf, result_float()),
         row_cover=sides.rows & False,
         col_cover=sides.cols & False,
-        status=zero + Status.OPTIMAL,
+        status=zero + int(Status.OPTIMAL),
     )
     return res, _Critical(zero, zero, ~empty)
 
@@ -166,24 +178,26 @@ def _keys(
 ) -> tuple[Int[Array, "... n m"], Int[Array, "..."], Bool[Array, "..."]]:
     """The keys, the greatest integer where a pair is forbidden; the greatest key of the others;
     and whether a cost is invalid."""
-    key, invalid = as_keys(cost, maximize), jnp.zeros_like(exists[..., 0, 0])
+    xp, key = module_of(cost), as_keys(cost, maximize)
+    invalid = xp.zeros_like(exists[..., 0, 0])
     least, never = jnp.iinfo(key.dtype).min, jnp.iinfo(key.dtype).max
     if jnp.issubdtype(cost.dtype, jnp.floating):
         unbounded = jnp.inf if maximize else -jnp.inf
-        invalid = (exists & (jnp.isnan(cost) | (cost == unbounded))).any(-2).any(-1)
-        exists = exists & jnp.isfinite(cost)
-    most = jnp.where(exists, key, least).max(-2).max(-1)
-    return jnp.where(exists, key, never), most, invalid
+        invalid = (exists & (xp.isnan(cost) | (cost == unbounded))).any(-2).any(-1)
+        exists = exists & xp.isfinite(cost)
+    most = xp.where(exists, key, least).max(-2).max(-1)
+    return xp.where(exists, key, never), most, invalid
 
 
 def _critical(
     key: Int[Array, "... n m"], least: Int[Array, "..."], res: BottleneckAssignment
 ) -> _Critical:
+    xp = module_of(key)
     own = own_keys(key, Pairs(res.col4row, res.row4col))
     is_critical = (res.col4row >= 0) & (own == least[..., None])
-    row = jnp.argmax(is_critical, -1).astype(jnp.int32)
-    col = jnp.take_along_axis(res.col4row, row[..., None], -1)[..., 0]
-    return _Critical(row, jnp.maximum(col, 0), is_critical.any(-1))
+    row = xp.argmax(is_critical, -1).astype(jnp.int32)
+    col = xp.take_along_axis(res.col4row, row[..., None], -1)[..., 0]
+    return _Critical(row, xp.maximum(col, 0), is_critical.any(-1))
 
 
 def _value_jvp(

@@ -43,6 +43,8 @@ def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
 
 def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     """Converts to a wider dtype without flushing denormal numbers."""
+    if isinstance(x, (np.ndarray, np.generic)):  # NumPy flushes none
+        return x.astype(dtype)  # type: ignore[return-value]
     if x.dtype == jnp.bfloat16:  # its denormal numbers are denormal as float32, too
         bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16
         x = lax.bitcast_convert_type(bits, jnp.float32)

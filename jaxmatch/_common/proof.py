@@ -89,6 +89,27 @@ def min_at(size: int, index: Int[Array, " k"], x: Float[Array, " k"]) -> Float[A
     return least  # type: ignore[return-value]
 
 
+def bits_of(x: Num[Array, "..."], dtype: Any) -> Num[Array, "..."]:
+    """The bits of x as another dtype of the same size."""
+    return x.view(dtype) if module_of(x) is np else lax.bitcast_convert_type(x, dtype)
+
+
+def repeat(going: Callable[[T], Any], turn: Callable[[T], T], state: T, xp: Any) -> T:
+    """`turn` as long as `going`: a loop of Python, or a compiled one."""
+    if xp is jnp:
+        return lax.while_loop(going, turn, state)
+    while going(state):
+        state = turn(state)
+    return state
+
+
+def either(condition: Any, a: Callable[[], T], b: Callable[[], T]) -> T:
+    """The result of one of two functions."""
+    if module_of(condition) is jnp:
+        return lax.cond(condition, a, b)
+    return a() if condition else b()
+
+
 def take(x: Num[Array, "... k"], index: Int[Array, "... l"]) -> Num[Array, "... l"]:
     """x at the indices; an arbitrary entry where an index is out of range."""
     xp = module_of(x)

@@ -175,7 +175,8 @@ def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, plac
     )
     token = _current.set(place)
     try:
-        with place.precision(), np.errstate(all="ignore"):
+        # Inside of a trace, arrays that are not traced are constants.
+        with place.precision(), jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
             result = jax.tree.map(np.asarray, function(*arguments[0], **arguments[1]))
     finally:
         _current.reset(token)
