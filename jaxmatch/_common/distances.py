@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import math
+
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._common.arguments import as_array, check_name
 from jaxmatch._common.given import BOOLEAN, REAL
-from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.promotion import common_dtype, module_of
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float
-from jaxmatch._ffi.place import BY_JAX
+from jaxmatch._ffi.place import BY_JAX, Place
 
+
+_MOST_DIFFERENCES = 2**18  # at once, in the cache of a core
 
 METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 
 
 def as_points(
-    x: ArrayLike, y: ArrayLike, metric: str
+    x: ArrayLike, y: ArrayLike, metric: str, place: Place = BY_JAX
 ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"]]:
     """Two sets of points of one dimension and dtype, for a metric that exists."""
-    points = _as_coordinates("x", x), _as_coordinates("y", y)
+    points = _as_coordinates("x", x, place), _as_coordinates("y", y, place)
     if points[0].shape[-1] != points[1].shape[-1]:
         raise ValueError(
             "`x` and `y` must have points of the same dimension, got shapes "
@@ -34,8 +40,8 @@ def as_points(
     return points[0].astype(dtype), points[1].astype(dtype)
 
 
-def _as_coordinates(name: str, points: ArrayLike) -> Float[Array, "... n d"]:
-    points = as_array(name, points, BY_JAX, REAL - BOOLEAN, "hold real coordinates")
+def _as_coordinates(name: str, points: ArrayLike, place: Place) -> Float[Array, "... n d"]:
+    points = as_array(name, points, place, REAL - BOOLEAN, "hold real coordinates")
     if points.ndim < 2:
         raise ValueError(f"`{name}` must be points [..., n, d], got shape {[*points.shape]}.")
     long = points.dtype == jnp.float64 or (
@@ -44,35 +50,54 @@ def _as_coordinates(name: str, points: ArrayLike) -> Float[Array, "... n d"]:
     return points.astype(result_float() if long else jnp.float32)
 
 
+def constant(x: Array) -> Array:
+    """Without derivative."""
+    return lax.stop_gradient(x) if isinstance(x, jax.Array) else x
+
+
 def directions(points: Float[Array, "... n d"]) -> Float[Array, "... n d"]:
     """Unit vectors; NaN with derivative 0 for points without a direction."""
-    most = jnp.abs(points).max(axis=-1, keepdims=True, initial=0)
-    has_one = (most > 0) & jnp.isfinite(most)
-    points = jnp.where(has_one, points, 1)  # keeps NaN out of the derivative
-    most = lax.stop_gradient(jnp.where(has_one, most, 1))
+    xp = module_of(points)
+    most = xp.abs(points).max(axis=-1, keepdims=True, initial=0)
+    has_one = (most > 0) & xp.isfinite(most)
+    points = xp.where(has_one, points, 1)  # keeps NaN out of the derivative
+    most = constant(xp.where(has_one, most, 1))
     scale = _moderate(most)  # XLA multiplies by reciprocals, and denormal ones are zero to it
     points = points * scale / (most * scale)  # keeps squares from overflow
-    return jnp.where(has_one, points / jnp.linalg.norm(points, axis=-1, keepdims=True), jnp.nan)
+    units = points / xp.linalg.norm(points, axis=-1, keepdims=True)
+    return xp.where(has_one, units, xp.nan)
 
 
 def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -> Array:
     """Distances over the last dimension; the others broadcast. The cosine expects unit vectors."""
+    xp = module_of(x, y)
     if metric == "cosine":
         return 1 - (x * y).sum(-1)
     apart = x - y
     if metric == "l1":
-        return jnp.abs(apart).sum(-1)
+        return xp.abs(apart).sum(-1)
     if metric == "sqeuclidean":
         return (apart * apart).sum(-1)
     # Squares must neither overflow nor underflow.
-    scale = _moderate(lax.stop_gradient(jnp.abs(apart).max(-1, initial=0)))
+    scale = _moderate(constant(xp.abs(apart).max(-1, initial=0)))
     squared = ((apart * scale[..., None]) ** 2).sum(-1)
     # The inner `where` makes the derivative 0 for equal points.
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), squared) / scale
+    return xp.where(squared > 0, xp.sqrt(xp.where(squared > 0, squared, 1)), squared) / scale
+
+
+def pairwise(x: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:
+    """All distances of two sets of NumPy points, row by row where the differences are many."""
+    *batch, n, d = np.broadcast_shapes(x.shape, (*y.shape[:-2], 1, 1))
+    m = y.shape[-2]
+    step = max(1, _MOST_DIFFERENCES // max(1, math.prod(batch) * m * d))
+    others = y[..., None, :, :]
+    parts = [distances(x[..., k : k + step, None, :], others, metric) for k in range(0, n, step)]
+    return np.concatenate(parts, -2) if parts else np.zeros((*batch, n, m), x.dtype)
 
 
 def _moderate(most: Float[Array, "..."]) -> Float[Array, "..."]:
     """A power of two times which numbers, of which these are the greatest, can be squared."""
-    large, power = (400, 560) if most.dtype == jnp.float64 else (50, 70)
-    scale = jnp.where(most > 2.0**large, 2.0**-power, 1).astype(most.dtype)
-    return jnp.where(most < 2.0**-large, 2.0**power, scale).astype(most.dtype)
+    xp = module_of(most)
+    large, power = (400, 560) if most.dtype == np.float64 else (50, 70)
+    scale = xp.where(most > 2.0**large, 2.0**-power, 1).astype(most.dtype)
+    return xp.where(most < 2.0**-large, 2.0**power, scale).astype(most.dtype)

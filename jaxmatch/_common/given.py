@@ -75,6 +75,18 @@ def typed(
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
 
 
+def numeric(name: str, x: Any) -> Any:
+    """x itself; an error for an array of strings, dates or other objects."""
+    if isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
+        return x
+    array = as_given(name, x)
+    if isinstance(array, np.ndarray) and not (
+        array.dtype == bool or jnp.issubdtype(array.dtype, np.number)
+    ):
+        raise TypeError(f"`{name}` must hold numbers, got {_words(array.dtype)}.")
+    return array
+
+
 def _words(dtype: Any) -> str:
     kinds = {"O": "Python objects", "S": "strings", "U": "strings"}
     kind = kinds.get(getattr(dtype, "kind", ""))

@@ -1,5 +1,5 @@
 """Explicit promotion, for `jax_numpy_rank_promotion="raise"` and
-`jax_numpy_dtype_promotion="strict"`."""
+`jax_numpy_dtype_promotion="strict"`; on NumPy arrays by NumPy, on all others by JAX."""
 
 from __future__ import annotations
 
@@ -7,21 +7,36 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._common.typing import Array, ArrayLike
 
 
+def module_of(*arrays: Any) -> Any:
+    """`numpy` if all of these are NumPy arrays or None, else `jax.numpy`."""
+    return np if all(x is None or isinstance(x, _NUMPY) for x in arrays) else jnp
+
+
+_NUMPY = (np.ndarray, np.generic)
+
+
 def same_rank(*arrays: ArrayLike) -> list[Array]:
     """Expands arrays to the largest rank by leading dimensions of size 1."""
+    if module_of(*arrays) is np:
+        rank = max(np.ndim(x) for x in arrays)
+        return [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]  # type: ignore[union-attr]
     converted = [jnp.asarray(x) for x in arrays]
     rank = max(x.ndim for x in converted)
     return [lax.expand_dims(x, range(rank - x.ndim)) for x in converted]
 
 
-def last_iota(dtype: Any, size: int, rank: int) -> Array:
+def last_iota(dtype: Any, size: int, rank: int, xp: Any = jnp) -> Array:
     """0, 1, ... along the last of `rank` dimensions; all others have size 1."""
-    return lax.broadcasted_iota(dtype, (*(1 for _ in range(rank - 1)), size), rank - 1)
+    shape = (*(1 for _ in range(rank - 1)), size)
+    if xp is np:
+        return np.arange(size, dtype=dtype).reshape(shape)  # type: ignore[return-value]
+    return lax.broadcasted_iota(dtype, shape, rank - 1)
 
 
 def common_dtype(*of: Any) -> jnp.dtype:

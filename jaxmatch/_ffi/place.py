@@ -62,9 +62,7 @@ class Place(NamedTuple):
                 return jax.device_put(result, self.device)
             with jax.default_device(self.device):
                 return jax.device_put(result)
-        if self.native or not self.numpy:
-            return result
-        return jax.tree.map(np.asarray, result)
+        return result if self.native or not self.numpy else to_numpy(result)
 
     def by_jax(self) -> Place:
         """The same place for a solver without native code."""
@@ -72,6 +70,13 @@ class Place(NamedTuple):
 
 
 BY_JAX = Place(native=False, x64=False, numpy=False)
+NEVER_COMPILED = ("never compiled",)  # options of what NumPy computes on this host
+
+
+def to_numpy(tree: T) -> T:
+    """The same pytree of NumPy arrays."""
+    return jax.tree.map(np.asarray, tree)
+
 
 _current = contextvars.ContextVar("place", default=BY_JAX)
 
@@ -101,7 +106,7 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
         assert device is not None
         if options is None or device.platform != "cpu" or not libraries.has_cpu_library():
             return BY_JAX
-        if _is_worth_compiling(arrays, options):
+        if options is not NEVER_COMPILED and _is_worth_compiling(arrays, options):
             return BY_JAX
         return Place(native=True, x64=False, numpy=False, device=device, committed=committed)
     x64 = result_float().itemsize == 4 and any(_is_wide(x) for x in arrays)

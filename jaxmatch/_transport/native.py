@@ -36,7 +36,7 @@ def transport_points(
 
     Points are coordinate-major, as neighbouring lanes load neighbouring points.
     """
-    x, y = (jnp.swapaxes(p, -1, -2) for p in (problem.x, problem.y))
+    x, y = (p.swapaxes(-1, -2) for p in (problem.x, problem.y))
     optional = {
         "col_points": (y, 2),
         "last_row": (problem.last_row, 1),

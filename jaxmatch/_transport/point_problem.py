@@ -9,8 +9,10 @@ import jax.numpy as jnp
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.given import BOOLEAN, REAL
+from jaxmatch._common.promotion import module_of
 from jaxmatch._common.result import result_float
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
+from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.problem import TransportProblem, as_masses, expanded
 
 
@@ -44,12 +46,14 @@ def as_point_problem(
     partial: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
     col_dual: ArrayLike | None = None,
+    *,
+    place: Place = BY_JAX,
 ) -> tuple[PointProblem, Float[Array, "... n"] | None]:
     """Checks the arguments and broadcasts them to one batch shape; and the unmatched cost.
 
     `moved` of the problem is `partial`: it has no dummies yet.
     """
-    rows, cols = as_points(x, y, metric)
+    rows, cols = as_points(x, y, metric, place)
     fields = as_masses(
         {"x": rows.shape, "y": cols.shape},
         (f"point of `x` {rows.shape}", f"point of `y` {cols.shape}"),
@@ -58,23 +62,25 @@ def as_point_problem(
         masks,
         partial,
         col_dual,
+        place=place,
     )
     batch = fields[0].shape[:-1]
     if metric == "cosine":
         rows, cols = directions(rows), directions(cols)
-    problem = PointProblem(expanded(rows, batch, 2), expanded(cols, batch, 2), *fields)
-    return problem, _as_unmatched_cost(unmatched_cost, problem)
+    rows, cols = (expanded(points, batch, 2, place.xp) for points in (rows, cols))
+    problem = PointProblem(rows, cols, *fields)
+    return problem, _as_unmatched_cost(unmatched_cost, problem, place)
 
 
 def _as_unmatched_cost(
-    unmatched_cost: ArrayLike | None, problem: PointProblem
+    unmatched_cost: ArrayLike | None, problem: PointProblem, place: Place
 ) -> Float[Array, "... n"] | None:
     if unmatched_cost is None:
         return None
-    r = as_array("unmatched_cost", unmatched_cost, dtypes=REAL - BOOLEAN, must="be real")
+    r = as_array("unmatched_cost", unmatched_cost, place, REAL - BOOLEAN, "be real")
     shape = problem.x.shape[:-1]
     try:
-        return jnp.broadcast_to(r.astype(problem.x.dtype), shape)
+        return place.xp.broadcast_to(r.astype(problem.x.dtype), shape)
     except ValueError:
         raise ValueError(
             f"`unmatched_cost` has shape {r.shape}, which does not broadcast to {shape} "
@@ -90,13 +96,15 @@ def with_point_dummies(
 ) -> PointProblem:
     """The balanced problem; see `jaxmatch._transport.dummies`. A `last_col` of None is 0."""
 
+    xp = module_of(problem.x)
+
     def wider(x: Array | None, value: bool | int) -> Array | None:
         if x is None:
             return None
-        return jnp.concatenate([x, jnp.full_like(x[..., :1], value, shape=(*x.shape[:-1], 1))], -1)
+        return xp.concatenate([x, xp.full_like(x[..., :1], value, shape=(*x.shape[:-1], 1))], -1)
 
     if last_col is None:
-        last_col = jnp.zeros_like(problem.x, shape=problem.x.shape[:-1])
+        last_col = xp.zeros_like(problem.x, shape=problem.x.shape[:-1])
     return problem._replace(
         supply=wider(problem.supply, 0),
         demand=wider(problem.demand, 0),

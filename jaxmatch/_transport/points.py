@@ -11,15 +11,17 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.arguments import check_name
-from jaxmatch._common.distances import distances
+from jaxmatch._common.distances import METRICS, distances
+from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value, instantiated, is_constant
+from jaxmatch._common.promotion import module_of
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import place_of
 from jaxmatch._transport import solve as _dense
 from jaxmatch._transport.dummies import without_dummies
 from jaxmatch._transport.native import transport_points
@@ -35,7 +37,6 @@ ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "
 
 
 @unchecked
-@in_full_precision("x", *ARGUMENTS)
 def solve_transport_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -93,18 +94,34 @@ def solve_transport_points(
     each other; `TypeError` for points that are not real.
     """
     check_name("method", method, _METHODS)
+    check_name("metric", metric, METRICS)
     _dense.exclude_each_other(partial, unmatched_cost)
-    problem, unmatched = as_point_problem(
-        x,
-        y,
-        metric,
-        (supply, demand),
-        (row_mask, col_mask),
-        partial,
-        unmatched_cost,
-        _dense._duals_of(warm_start),
+    x = as_given("x", x)
+    y, *masses, partial, unmatched_cost, duals, row_mask, col_mask = all_given(
+        y=y,
+        supply=supply,
+        demand=demand,
+        partial=partial,
+        unmatched_cost=unmatched_cost,
+        warm_start=_dense._duals_of(warm_start),
+        row_mask=row_mask,
+        col_mask=col_mask,
     )
-    return _solve(problem, unmatched, metric=metric, maximize=bool(maximize), method=method)
+    maximize, masks = bool(maximize), (row_mask, col_mask)
+    arrays = (x, y, *masses, partial, unmatched_cost, duals, *masks)
+    place = place_of(*arrays, options=("transport_points", metric, maximize, method))
+    if method == "xla":
+        place = place.by_jax()
+    with place.precision():
+        problem, unmatched = as_point_problem(
+            x, y, metric, tuple(masses), masks, partial, unmatched_cost, duals, place=place
+        )
+        if place.native:
+            solve = bind(transport_points, metric=metric, maximize=maximize, platform="cpu")
+            res = _with_dummies(solve, problem, unmatched, maximize=maximize)
+        else:
+            res = _solve(problem, unmatched, metric=metric, maximize=maximize, method=method)
+        return place.bring_home(res)
 
 
 @compiled(static_argnames=("metric", "maximize", "method"))
@@ -119,21 +136,33 @@ def _solve(
     solve_balanced = bind(balanced, metric=metric, maximize=maximize, method=method)
 
     def solve(problem: PointProblem, unmatched_cost: Array | None) -> Transport:
-        if unmatched_cost is None and problem.moved is None:
-            return solve_balanced(problem)
-        zero = jnp.zeros_like(problem.y, shape=problem.y.shape[:-1])
-        if unmatched_cost is None:
-            assert problem.moved is not None
-            # The dummies must not send to each other, so that exactly that much moves.
-            both, moved = -jnp.inf if maximize else jnp.inf, problem.moved
-        else:
-            both, moved = 0, jnp.zeros_like(problem.supply, shape=problem.supply.shape[:-1])
-        last = jnp.full_like(zero, both, shape=(*zero.shape[:-1], 1))
-        last_row = jnp.concatenate([zero, last], -1)
-        res = solve_balanced(with_point_dummies(problem, last_row, unmatched_cost, moved))
-        return without_dummies(res, problem)
+        return _with_dummies(solve_balanced, problem, unmatched_cost, maximize=maximize)
 
     return over_batch_shards(solve, problem, unmatched_cost, core_dims=2)
+
+
+def _with_dummies(
+    solve: Callable[[PointProblem], Transport],
+    problem: PointProblem,
+    unmatched_cost: Array | None,
+    *,
+    maximize: bool,
+) -> Transport:
+    """Solves a problem that need not move all mass as one that does."""
+    if unmatched_cost is None and problem.moved is None:
+        return solve(problem)
+    xp = module_of(problem.x)
+    zero = xp.zeros_like(problem.y, shape=problem.y.shape[:-1])
+    if unmatched_cost is None:
+        assert problem.moved is not None
+        # The dummies must not send to each other, so that exactly that much moves.
+        both, moved = -xp.inf if maximize else xp.inf, problem.moved
+    else:
+        both, moved = 0, xp.zeros_like(problem.supply, shape=problem.supply.shape[:-1])
+    last = xp.full_like(zero, both, shape=(*zero.shape[:-1], 1))
+    last_row = xp.concatenate([zero, last], -1)
+    res = solve(with_point_dummies(problem, last_row, unmatched_cost, moved))
+    return without_dummies(res, problem, xp)
 
 
 def balanced(problem: PointProblem, *, metric: str, maximize: bool, method: str) -> Transport:

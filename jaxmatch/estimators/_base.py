@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.registered import registered
 from jaxmatch._common.sharding import vary_alike
@@ -42,6 +43,7 @@ class Estimator(EqualByValue, abc.ABC):
     ) -> tuple[Array, Array]: ...
 
     @unchecked
+    @outside_of_jit("cost", whole=False)
     def solution(
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None, state: Any = None
     ) -> Float[Array, "..."]:
@@ -64,6 +66,7 @@ class Estimator(EqualByValue, abc.ABC):
         return rule._solution(oracle, prepared, key, state).astype(_dtype_of(cost))
 
     @unchecked
+    @outside_of_jit("cost", "tangent", whole=False)
     def jvp(
         self,
         oracle: LinearOracle,

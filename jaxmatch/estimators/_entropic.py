@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import last_iota, same_rank
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
@@ -82,6 +83,7 @@ class Entropic(Estimator):
         return jax.jvp(lambda c: _solution(self, oracle, c), (cost,), (tangent,))
 
     @unchecked
+    @outside_of_jit("cost", whole=False)
     def value(
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None
     ) -> Float[Array, "..."]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.arguments import check_name
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.estimators._base import (
@@ -187,6 +188,7 @@ class Perturbed(Estimator):
         return jax.jvp(lambda c: _perturbed(self, oracle, c, key), (cost,), (tangent,))
 
     @unchecked
+    @outside_of_jit("cost", whole=False)
     def value(self, oracle: LinearOracle, cost: ArrayLike, *, key: Any) -> Float[Array, "..."]:
         """The smoothed optimum `E[min_y <C + σZ, y>]` of each problem, NaN if it was not solved.
 

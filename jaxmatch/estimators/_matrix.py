@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxmatch._assignment.problem import as_problem
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
@@ -15,6 +16,7 @@ from jaxmatch.estimators._oracle import assignment_oracle
 
 
 @unchecked
+@outside_of_jit("cost", "row_mask", "col_mask", "unmatched_cost", whole=False)
 def assignment_matrix(
     cost: ArrayLike,
     *,

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.arguments import as_array
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import last_iota
 from jaxmatch._common.registered import registered_tuple
 from jaxmatch._common.result import Assignment
@@ -85,6 +86,7 @@ class LinearOracle(EqualByValue):
         return dataclasses.replace(self, find=find, data=(*self.data, *constants))
 
     @unchecked
+    @outside_of_jit("cost", whole=False)
     def solve(self, cost: Num[Array, "..."], warm_start: Any = None) -> Solution:
         """The solution for the costs, without gradient."""
         data, cost, warm_start = lax.stop_gradient((self.data, cost, warm_start))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 
@@ -13,11 +16,17 @@ class Side:
     """The weights and the mask of one of the two distributions; `name` is for errors."""
 
     def __init__(
-        self, name: str, size: int, weight: ArrayLike | None, mask: ArrayLike | None = None
+        self,
+        name: str,
+        size: int,
+        weight: ArrayLike | None,
+        mask: ArrayLike | None = None,
+        *,
+        xp: Any = jnp,
     ):
-        self.size = size
-        self.weight = None if weight is None else as_floats(weight)[0]
-        self.mask = None if mask is None else jnp.asarray(mask)
+        self.size, self.xp = size, xp
+        self.weight = None if weight is None else as_floats(weight, xp=xp)[0]
+        self.mask = None if mask is None else xp.asarray(mask)
         if self.mask is not None and self.mask.dtype != bool:
             raise TypeError(f"`{name}_mask` must be bool, got {self.mask.dtype}.")
         for kind, array in (("weight", self.weight), ("mask", self.mask)):
@@ -37,20 +46,22 @@ class Side:
 
     def count(self) -> Int[Array, "..."]:
         """The number of unmasked entries."""
+        xp = self.xp
         if self.mask is None:
-            return jnp.asarray(self.size, jnp.int32)
+            return xp.asarray(self.size, xp.int32)
         shape = broadcast_shapes(self.mask.shape, (self.size,))
-        return jnp.broadcast_to(self.mask, shape).sum(-1, dtype=jnp.int32)
+        return xp.broadcast_to(self.mask, shape).sum(-1, dtype=xp.int32)
 
     def masses(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
         """Weights, 0 where masked, and whether they make sense; where not, they are replaced."""
-        weight = jnp.ones(self.size) if self.weight is None else self.weight
+        xp = self.xp
+        weight = xp.ones(self.size, result_float()) if self.weight is None else self.weight
         if self.mask is not None:
             mask, weight = same_rank(self.mask, weight)
-            weight = jnp.where(mask, weight, 0)
+            weight = xp.where(mask, weight, 0)
         total = weight.sum(-1, keepdims=True)
-        valid = (weight >= 0).all(-1, keepdims=True) & (total > 0) & jnp.isfinite(total)
-        return jnp.where(valid, weight, 1), valid[..., 0]
+        valid = (weight >= 0).all(-1, keepdims=True) & (total > 0) & xp.isfinite(total)
+        return xp.where(valid, weight, 1), valid[..., 0]
 
     def probabilities(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
         """The same, divided by their sum."""
@@ -66,7 +77,7 @@ def broadcast_batches(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ValueError(f"The batch dimensions must broadcast, got {given}.") from None
 
 
-def as_floats(*arrays: ArrayLike) -> list[Array]:
-    converted = [jnp.asarray(x) for x in arrays]
+def as_floats(*arrays: ArrayLike, xp: Any = jnp) -> list[Array]:
+    converted = [xp.asarray(x) for x in arrays]
     dtype = common_dtype(*converted, jnp.float32)
     return [x.astype(dtype) for x in converted]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.eager import outside_of_jit
+from jaxmatch._common.promotion import common_dtype, module_of, same_rank
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, Float
 
 
 @unchecked
+@outside_of_jit("boxes", by_numpy=True)
 def box_cxcywh_to_xyxy(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     """Corners `(x0, y0, x1, y1)` of boxes given as `(cx, cy, w, h)`.
 
@@ -23,10 +25,11 @@ def box_cxcywh_to_xyxy(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     """
     (boxes,) = _as_floats(boxes)
     centre, size = boxes[..., :2], boxes[..., 2:]
-    return jnp.concatenate([centre - size / 2, centre + size / 2], axis=-1)
+    return module_of(boxes).concatenate([centre - size / 2, centre + size / 2], axis=-1)
 
 
 @unchecked
+@outside_of_jit("boxes", by_numpy=True)
 def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     """Centre and size `(cx, cy, w, h)` of boxes given as `(x0, y0, x1, y1)`.
 
@@ -36,10 +39,11 @@ def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
     """
     (boxes,) = _as_floats(boxes)
     low, high = boxes[..., :2], boxes[..., 2:]
-    return jnp.concatenate([(low + high) / 2, high - low], axis=-1)
+    return module_of(boxes).concatenate([(low + high) / 2, high - low], axis=-1)
 
 
 @unchecked
+@outside_of_jit("boxes", by_numpy=True)
 def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
     """Area of `xyxy` boxes; a box with swapped corners along an axis is empty and has area 0.
 
@@ -47,11 +51,11 @@ def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
     >>> jm.losses.box_area(jnp.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.0, 0.0, 1.0]])).tolist()
     [0.25, 0.0]
     """
-    width, height = _size(boxes)
-    return width * height
+    return _area(boxes)
 
 
 @unchecked
+@outside_of_jit("boxes1", "boxes2", by_numpy=True)
 def elementwise_box_iou(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> Float[Array, "..."]:
@@ -71,6 +75,7 @@ def elementwise_box_iou(
 
 
 @unchecked
+@outside_of_jit("boxes1", "boxes2", by_numpy=True)
 def elementwise_generalized_box_iou(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> Float[Array, "..."]:
@@ -97,13 +102,15 @@ def elementwise_generalized_box_iou(
     """
     boxes1, boxes2 = same_rank(*_as_floats(boxes1, boxes2))
     intersection, union = _intersection_union(boxes1, boxes2)
-    low = jnp.minimum(boxes1[..., :2], boxes2[..., :2])
-    high = jnp.maximum(boxes1[..., 2:], boxes2[..., 2:])
-    hull = box_area(jnp.concatenate([low, high], axis=-1))
+    xp = module_of(boxes1, boxes2)
+    low = xp.minimum(boxes1[..., :2], boxes2[..., :2])
+    high = xp.maximum(boxes1[..., 2:], boxes2[..., 2:])
+    hull = _area(xp.concatenate([low, high], axis=-1))
     return _ratio(intersection, union) - _ratio(hull - union, hull)
 
 
 @unchecked
+@outside_of_jit("boxes1", "boxes2", by_numpy=True)
 def box_iou(
     boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
 ) -> Float[Array, "... n m"]:
@@ -124,10 +131,12 @@ def box_iou(
 
     `[..., n, m]`; see [`elementwise_box_iou`][jaxmatch.losses.elementwise_box_iou].
     """
+    boxes1, boxes2 = _as_floats(boxes1, boxes2)
     return elementwise_box_iou(boxes1[..., :, None, :], boxes2[..., None, :, :])
 
 
 @unchecked
+@outside_of_jit("boxes1", "boxes2", by_numpy=True)
 def generalized_box_iou(
     boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
 ) -> Float[Array, "... n m"]:
@@ -143,6 +152,7 @@ def generalized_box_iou(
     `[..., n, m]`; see
     [`elementwise_generalized_box_iou`][jaxmatch.losses.elementwise_generalized_box_iou].
     """
+    boxes1, boxes2 = _as_floats(boxes1, boxes2)
     return elementwise_generalized_box_iou(boxes1[..., :, None, :], boxes2[..., None, :, :])
 
 
@@ -151,27 +161,30 @@ def _as_floats(*boxes: Array) -> list[Array]:
     dtype = common_dtype(*boxes)
     if not jnp.issubdtype(dtype, jnp.floating):
         dtype = common_dtype(dtype, jnp.float32)
-    return [jnp.asarray(x, dtype) for x in boxes]
+    xp = module_of(*boxes)
+    return [xp.asarray(x, dtype) for x in boxes]
 
 
-def _size(boxes: Float[Array, "... 4"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    width = jnp.maximum(boxes[..., 2] - boxes[..., 0], 0)
-    height = jnp.maximum(boxes[..., 3] - boxes[..., 1], 0)
-    return width, height
+def _area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
+    xp = module_of(boxes)
+    width = xp.maximum(boxes[..., 2] - boxes[..., 0], 0)
+    height = xp.maximum(boxes[..., 3] - boxes[..., 1], 0)
+    return width * height
 
 
 def _intersection_union(
     boxes1: Float[Array, "... 4"], boxes2: Float[Array, "... 4"]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     boxes1, boxes2 = same_rank(*_as_floats(boxes1, boxes2))
-    low = jnp.maximum(boxes1[..., :2], boxes2[..., :2])
-    high = jnp.minimum(boxes1[..., 2:], boxes2[..., 2:])
-    intersection = box_area(jnp.concatenate([low, high], axis=-1))
-    return intersection, box_area(boxes1) + box_area(boxes2) - intersection
+    xp = module_of(boxes1, boxes2)
+    low = xp.maximum(boxes1[..., :2], boxes2[..., :2])
+    high = xp.minimum(boxes1[..., 2:], boxes2[..., 2:])
+    intersection = _area(xp.concatenate([low, high], axis=-1))
+    return intersection, _area(boxes1) + _area(boxes2) - intersection
 
 
 def _ratio(part: Float[Array, "..."], whole: Float[Array, "..."]) -> Float[Array, "..."]:
     """part / whole; 0 for an empty whole, in value and gradient."""
-    empty = whole <= 0
+    xp, empty = module_of(part, whole), whole <= 0
     # The inner select keeps 0/0 out of the gradient, the outer one out of the value.
-    return jnp.where(empty, 0, part / jnp.where(empty, 1, whole))
+    return xp.where(empty, 0, part / xp.where(empty, 1, whole))

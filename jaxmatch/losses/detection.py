@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import common_dtype, last_iota, same_rank
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
@@ -17,6 +18,9 @@ from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch.losses import boxes as _boxes
 from jaxmatch.losses.hungarian import gather_matched, hungarian_matching
+
+
+_ARRAYS = ("logits", "boxes", "labels", "target_boxes", "target_mask")
 
 
 @registered
@@ -95,6 +99,7 @@ class DetectionCriterion:
             )
 
     @unchecked
+    @outside_of_jit(*_ARRAYS[:4])
     def matching_cost(
         self,
         logits: Float[Array, "... n c"],
@@ -129,6 +134,7 @@ class DetectionCriterion:
         return self.cost_class * class_cost + self.cost_l1 * l1 - self.cost_giou * giou
 
     @unchecked
+    @outside_of_jit(*_ARRAYS, "num_targets", trees=("matching",))
     def __call__(
         self,
         logits: Float[Array, "... n c"],
@@ -245,6 +251,7 @@ class DetectionCriterion:
 
 
 @unchecked
+@outside_of_jit("logits", "targets")
 def sigmoid_focal_loss(
     logits: Float[Array, "..."], targets: ArrayLike, alpha: float = 0.25, gamma: float = 2.0
 ) -> Float[Array, "..."]:
@@ -294,6 +301,8 @@ def _check_boxes(logits: Array, boxes: Array, labels: Array, target_boxes: Array
             "`logits` must have shape [..., n, classes] and `labels` [..., m], got "
             f"{logits.shape} and {labels.shape}."
         )
+    if not jnp.issubdtype(labels.dtype, jnp.integer):
+        raise TypeError(f"`labels` must hold integers, the classes, got {labels.dtype}; cast them.")
     if boxes.shape[-2:] != (logits.shape[-2], 4):
         raise ValueError(
             f"`boxes` must have shape [..., n, 4] for `logits` [..., n, classes] {logits.shape}, "

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, PyTree
 
 
 @unchecked
+@outside_of_jit(trees=("outputs",))
 def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2) -> PyTree[Array]:
     """Split queries into groups along a new leading axis; each group is matched to all targets.
 
@@ -68,6 +70,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
 
 
 @unchecked
+@outside_of_jit(trees=("targets",))
 def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> PyTree[Array]:
     """Repeat every target, so that several queries learn it: the hybrid branch of H-DETR.
 

@@ -11,6 +11,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment.solve import solve_assignment
+from jaxmatch._common.distances import constant
+from jaxmatch._common.eager import outside_of_jit
+from jaxmatch._common.given import as_given
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
@@ -71,9 +74,9 @@ def hungarian_matching(
     the target of each prediction, −1 for none. With more targets than predictions, some targets
     stay unmatched. If `status` is not `OPTIMAL`, all indices of that problem are −1.
     """
-    cost = lax.stop_gradient(jnp.asarray(cost))
+    cost = constant(as_given("cost", cost))
     if unmatched_cost is not None:
-        unmatched_cost = lax.stop_gradient(jnp.asarray(unmatched_cost))
+        unmatched_cost = constant(as_given("unmatched_cost", unmatched_cost))
     return solve_assignment(
         cost,
         row_mask=output_mask,
@@ -85,6 +88,7 @@ def hungarian_matching(
 
 
 @unchecked
+@outside_of_jit("index", trees=("values",))
 def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyTree[Array]:
     """Gather along the matched axis; an index of −1 gives zeros without gradient.
 
@@ -104,6 +108,8 @@ def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyT
 
     The same pytree of arrays `[..., k, *features]`.
     """
+    if not jnp.issubdtype(index.dtype, jnp.integer):
+        raise TypeError(f"`index` must hold integers, got {index.dtype}; cast it.")
     axis = index.ndim - 1
 
     def gather(x: ArrayLike) -> Array:
@@ -124,6 +130,7 @@ def gather_matched(values: PyTree[ArrayLike], index: Int[Array, "... k"]) -> PyT
 
 
 @unchecked
+@outside_of_jit("output_mask", trees=("outputs", "targets", "matching"))
 def matched_loss(
     outputs: PyTree[Array],
     targets: PyTree[Array],
@@ -181,6 +188,7 @@ def matched_loss(
 
 
 @unchecked
+@outside_of_jit("target_mask", "output_mask", trees=("outputs", "targets"))
 def hungarian_loss(
     outputs: PyTree[Array],
     targets: PyTree[Array],

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
@@ -15,6 +16,7 @@ from jaxmatch.losses.hungarian import HungarianLoss, hungarian_loss
 
 
 @unchecked
+@outside_of_jit("outputs", "targets", "target_mask", "output_mask")
 def permutation_invariant_loss(
     outputs: Float[Array, "... n time"],
     targets: Float[Array, "... m time"],
@@ -103,6 +105,7 @@ def permutation_invariant_loss(
 
 
 @unchecked
+@outside_of_jit("outputs", "targets")
 def negative_si_snr(
     outputs: Float[Array, "... n time"],
     targets: Float[Array, "... m time"],

@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.promotion import common_dtype, same_rank
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, Bool, Float
 
 
 @unchecked
+@outside_of_jit("logits", "masks")
 def sigmoid_mask_cost(
     logits: Float[Array, "... n p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
 ) -> Float[Array, "... n m"]:
@@ -50,6 +52,7 @@ def sigmoid_mask_cost(
 
 
 @unchecked
+@outside_of_jit("logits", "masks")
 def dice_cost(
     logits: Float[Array, "... n p"],
     masks: Float[Array, "... m p"] | Bool[Array, "... m p"],
@@ -83,6 +86,7 @@ def dice_cost(
 
 
 @unchecked
+@outside_of_jit("logits", "masks")
 def sigmoid_mask_loss(
     logits: Float[Array, "... m p"], masks: Float[Array, "... m p"] | Bool[Array, "... m p"]
 ) -> Float[Array, "... m"]:
@@ -110,6 +114,7 @@ def sigmoid_mask_loss(
 
 
 @unchecked
+@outside_of_jit("logits", "masks")
 def dice_loss(
     logits: Float[Array, "... m p"],
     masks: Float[Array, "... m p"] | Bool[Array, "... m p"],

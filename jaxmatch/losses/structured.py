@@ -14,6 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.registered import registered
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
@@ -48,6 +49,7 @@ class Regret:
 
 
 @unchecked
+@outside_of_jit("cost", "target", whole=False)
 def fenchel_young_loss(
     oracle: LinearOracle, cost: ArrayLike, target: ArrayLike, *, estimator: Any, key: Any = None
 ) -> StructuredLoss:
@@ -111,6 +113,7 @@ def fenchel_young_loss(
 
 
 @unchecked
+@outside_of_jit("cost", "true_cost", "true_solution", whole=False)
 def spo_plus_loss(
     oracle: LinearOracle,
     cost: ArrayLike,
@@ -183,6 +186,7 @@ def _spo_plus(
 
 
 @unchecked
+@outside_of_jit("cost", "true_cost", "strength", whole=False)
 def perturbation_gradient_loss(
     oracle: LinearOracle,
     cost: ArrayLike,
@@ -285,6 +289,7 @@ def _difference(
 
 
 @unchecked
+@outside_of_jit("cost", "true_cost", whole=False)
 def regret(
     oracle: LinearOracle,
     cost: ArrayLike,

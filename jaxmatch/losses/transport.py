@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
 from jaxmatch._assignment.solve import solve_assignment
-from jaxmatch._common.distances import METRICS, directions, distances
+from jaxmatch._common.distances import METRICS, constant, directions, distances, pairwise
+from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.gradient import envelope_value, fixed_along, is_constant
-from jaxmatch._common.promotion import last_iota, same_rank
+from jaxmatch._common.promotion import last_iota, module_of, same_rank
+from jaxmatch._common.result import result_float
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float, Int
@@ -26,6 +28,7 @@ Metric = str | Callable[[Array, Array], Array]
 
 
 @unchecked
+@outside_of_jit("x", "y", "x_weight", "y_weight", "x_mask", "y_mask", by_numpy=True)
 def earth_mover_distance(
     x: Float[Array, "... n d"],
     y: Float[Array, "... m d"],
@@ -86,13 +89,14 @@ def earth_mover_distance(
             f"`metric` must be one of {[*METRICS]} or a function of x and y that returns costs, "
             f"got {metric!r}."
         )
-    x, y = as_floats(x, y)
+    xp = jnp if callable(metric) else module_of(x, y, x_weight, y_weight, x_mask, y_mask)
+    x, y = as_floats(x, y, xp=xp)
     _check_clouds(x, y, metric)
     (n, m), lead = (x.shape[-2], y.shape[-2]), (x.shape[:-2], y.shape[:-2])
     require_sizes("x", x.shape[-2:], "mask its padding (`x_mask`)")
     require_sizes("y", y.shape[-2:], "mask its padding (`y_mask`)")
-    x_side = Side("x", n, x_weight, x_mask)
-    y_side = Side("y", m, y_weight, y_mask)
+    x_side = Side("x", n, x_weight, x_mask, xp=xp)
+    y_side = Side("y", m, y_weight, y_mask, xp=xp)
     batch = broadcast_batches(*lead, *x_side.batches, *y_side.batches)
     x, y = (_sanitized(p, side) for p, side in ((x, x_side), (y, y_side)))
     x, y = same_rank(x, y)
@@ -100,27 +104,28 @@ def earth_mover_distance(
         x, y = directions(x), directions(y)
     plain = x_side.is_plain and y_side.is_plain
     if plain and n == m and method in ("auto", "xla"):
-        matching = solve_assignment(lax.stop_gradient(_costs(x, y, metric)), method=method)
-        total, sound = jnp.full(batch, n, matching.cost.dtype), jnp.ones(batch, bool)
+        matching = solve_assignment(constant(_costs(x, y, metric)), method=method)
+        total, sound = xp.full(batch, n, matching.cost.dtype), xp.ones(batch, bool)
         optimum, cols = matching.cost, matching.col4row
-        rows = jnp.where(cols < 0, -1, last_iota(jnp.int32, n, cols.ndim))
-        share = jnp.full(cols.shape, 1 / n, optimum.dtype)
+        rows = xp.where(cols < 0, -1, last_iota(np.int32, n, cols.ndim, xp))
+        share = xp.full(cols.shape, 1 / n, optimum.dtype)
     else:
         supply, demand, total, sound = _masses(x_side, y_side)
         given = {"row_mask": x_side.mask, "col_mask": y_side.mask, "method": method}
         if isinstance(metric, str) and metric != "cosine" and _is_fast_without_matrix(x, y):
-            points = lax.stop_gradient((x, y))
+            points = constant(x), constant(y)
             res = solve_transport_points(*points, supply, demand, metric=metric, **given)
         else:
-            cost = lax.stop_gradient(_costs(x, y, metric))
+            cost = constant(_costs(x, y, metric))
             res = solve_transport(cost, supply, demand, **given)
         optimum, rows, cols = res.cost, res.rows, res.cols
-        total = jnp.broadcast_to(total, batch).astype(optimum.dtype)
+        total = xp.broadcast_to(total, batch).astype(optimum.dtype)
         share = res.mass.astype(optimum.dtype) / total[..., None]
-    pairs = _pair_costs(x, y, rows, cols, metric).astype(optimum.dtype)
     value = optimum / total
-    value = envelope_value(value, (pairs, value), (share, rows >= 0), _value_jvp)
-    return jnp.where(jnp.broadcast_to(sound, batch), value, jnp.nan)
+    if xp is jnp:
+        pairs = _pair_costs(x, y, rows, cols, metric).astype(optimum.dtype)
+        value = envelope_value(value, (pairs, value), (share, rows >= 0), _value_jvp)
+    return xp.where(xp.broadcast_to(sound, batch), value, xp.nan)
 
 
 def _value_jvp(
@@ -146,22 +151,23 @@ def _is_fast_without_matrix(x: Array, y: Array) -> bool:
 
 def _masses(x_side: Side, y_side: Side) -> tuple[Array, Array, Array, Array]:
     """Supply, demand, their sum, and whether both sides have a mass."""
+    xp = x_side.xp
     if x_side.weight is None and y_side.weight is None:
         # Every point of a side has as many units as the other side has points.
         rows, cols = x_side.count(), y_side.count()
         if x_side.mask is None and y_side.mask is None:
             common = math.gcd(x_side.size, y_side.size)
             rows, cols = rows // common, cols // common
-            total = jnp.asarray(math.lcm(x_side.size, y_side.size), float)
+            total = xp.asarray(math.lcm(x_side.size, y_side.size), result_float())
         else:
             rows, cols = same_rank(rows, cols)
-            total = rows.astype(float) * cols.astype(float)
-        supply = jnp.broadcast_to(cols[..., None], (*cols.shape, x_side.size))
-        demand = jnp.broadcast_to(rows[..., None], (*rows.shape, y_side.size))
-        return supply, demand, jnp.maximum(total, 1), total > 0
+            total = rows.astype(result_float()) * cols.astype(result_float())
+        supply = xp.broadcast_to(cols[..., None], (*cols.shape, x_side.size))
+        demand = xp.broadcast_to(rows[..., None], (*rows.shape, y_side.size))
+        return supply, demand, xp.maximum(total, 1), total > 0
     (supply, has_supply), (demand, has_demand) = (s.probabilities() for s in (x_side, y_side))
     has_supply, has_demand = same_rank(has_supply, has_demand)
-    return supply, demand, jnp.ones(()), has_supply & has_demand
+    return supply, demand, xp.ones((), result_float()), has_supply & has_demand
 
 
 def _check_clouds(x: Array, y: Array, metric: Metric) -> None:
@@ -178,7 +184,7 @@ def _sanitized(points: Array, side: Side) -> Array:
     if side.mask is None:
         return points
     mask, points = same_rank(side.mask[..., None], points)
-    return jnp.where(mask, points, 0)
+    return side.xp.where(mask, points, 0)
 
 
 @compiled(static_argnames="metric")
@@ -189,7 +195,9 @@ def _distances(x: Array, y: Array, metric: str) -> Float[Array, "... n m"]:
 
 def _costs(x: Array, y: Array, metric: Metric) -> Array:
     if isinstance(metric, str):
-        return _distances(x, y, metric)
+        if module_of(x, y) is jnp:
+            return _distances(x, y, metric)
+        return pairwise(x, y, metric)
     cost = metric(x, y)
     if cost.shape[-2:] != (x.shape[-2], y.shape[-2]):
         raise ValueError(

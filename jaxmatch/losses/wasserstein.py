@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-
-from jaxmatch._common.promotion import last_iota, same_rank
+from jaxmatch._common.eager import outside_of_jit
+from jaxmatch._common.promotion import last_iota, module_of, same_rank
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
 
 
 @unchecked
+@outside_of_jit("x", "y", "x_weight", "y_weight", by_numpy=True)
 def wasserstein_1d(
     x: Float[Array, "... n"],
     y: Float[Array, "... m"],
@@ -52,30 +52,33 @@ def wasserstein_1d(
 
     **Raises:** `ValueError` for shapes that do not fit, no samples, and p below 1.
     """
-    x, y = as_floats(x, y)
+    xp = module_of(x, y, x_weight, y_weight)
+    x, y = as_floats(x, y, xp=xp)
     _check_power(p)
     if x.ndim < 1 or y.ndim < 1 or not (x.shape[-1] and y.shape[-1]):
         raise ValueError(
             "`x` must have shape [..., n] and `y` [..., m], with n, m >= 1, got "
             f"{x.shape} and {y.shape}."
         )
-    x_side = Side("x", x.shape[-1], x_weight)
-    y_side = Side("y", y.shape[-1], y_weight)
+    x_side = Side("x", x.shape[-1], x_weight, xp=xp)
+    y_side = Side("y", y.shape[-1], y_weight, xp=xp)
     lead = (x.shape[:-1], y.shape[:-1])
     batch = broadcast_batches(*lead, *x_side.batches, *y_side.batches)
-    sound = jnp.broadcast_to(_finite(x), batch) & jnp.broadcast_to(_finite(y), batch)
-    x, y = same_rank(*(jnp.where(_finite(z)[..., None], z, 0) for z in (x, y)))
+    (a, a_valid), (b, b_valid) = x_side.masses(), y_side.masses()
+    sound = xp.broadcast_to(a_valid, batch) & xp.broadcast_to(b_valid, batch)
+    finite = xp.broadcast_to(_finite(x), batch) & xp.broadcast_to(_finite(y), batch)
+    far = _far_apart(_expand(x, batch), _expand(a, batch), _expand(y, batch), _expand(b, batch))
+    x, y = same_rank(*(xp.where(_finite(z)[..., None], z, 0) for z in (x, y)))
     if x_side.weight is None and y_side.weight is None and x.shape[-1] == y.shape[-1]:
-        value = _power(jnp.sort(x) - jnp.sort(y), p).mean(-1)
+        value = _power(xp.sort(x, -1) - xp.sort(y, -1), p).mean(-1)
     else:
-        (a, a_valid), (b, b_valid) = x_side.masses(), y_side.masses()
-        sound &= jnp.broadcast_to(a_valid, batch) & jnp.broadcast_to(b_valid, batch)
         x, y, a, b = (_expand(z, batch).astype(x.dtype) for z in (x, y, a, b))
         value = _quantile_integral(x, a, y, b, p)
-    return jnp.where(sound, value, jnp.nan)
+    return xp.where(sound, xp.where(finite, value, far), xp.nan)
 
 
 @unchecked
+@outside_of_jit("a", "b", "positions", by_numpy=True)
 def histogram_distance(
     a: Float[Array, "... k"],
     b: Float[Array, "... k"],
@@ -115,7 +118,8 @@ def histogram_distance(
 
     **Raises:** `ValueError` for shapes that do not fit, no bins, and p below 1.
     """
-    a, b = as_floats(a, b)
+    xp = module_of(a, b, positions)
+    a, b = as_floats(a, b, xp=xp)
     _check_power(p)
     k = a.shape[-1] if a.ndim else 0
     if not k or b.ndim < 1 or b.shape[-1] != k:
@@ -123,9 +127,9 @@ def histogram_distance(
             f"`a` and `b` must have shape [..., k], with k >= 1, got {a.shape} and {b.shape}."
         )
     if positions is None:
-        t = jnp.arange(k, dtype=a.dtype)
+        t = xp.arange(k, dtype=a.dtype)
     else:
-        t = jnp.asarray(positions).astype(a.dtype)
+        t = xp.asarray(positions).astype(a.dtype)
         if t.ndim < 1 or t.shape[-1] != k:
             raise ValueError(
                 f"`positions` must have shape [..., {k}], one for each bin, got {t.shape}."
@@ -133,15 +137,17 @@ def histogram_distance(
     if p != 1:
         return wasserstein_1d(t, t, a, b, p=p)
     batch = broadcast_batches(t.shape[:-1], a.shape[:-1], b.shape[:-1])
-    (a, a_valid), (b, b_valid) = (Side(*z).probabilities() for z in (("a", k, a), ("b", k, b)))
-    valid = [jnp.broadcast_to(z, batch) for z in (_finite(t), a_valid, b_valid)]
-    a, b, t = (_expand(z, batch) for z in (a, b, jnp.where(_finite(t)[..., None], t, 0)))
+    (a, a_valid), (b, b_valid) = (
+        Side(name, k, z, xp=xp).probabilities() for name, z in (("a", a), ("b", b))
+    )
+    valid = [xp.broadcast_to(z, batch) for z in (_finite(t), a_valid, b_valid)]
+    a, b, t = (_expand(z, batch) for z in (a, b, xp.where(_finite(t)[..., None], t, 0)))
     excess = a - b
     if positions is not None:
-        order = jnp.argsort(t, -1)
-        excess, t = (jnp.take_along_axis(x, order, -1) for x in (excess, t))
-    value = (_magnitude(jnp.cumsum(excess, -1)[..., :-1]) * jnp.diff(t, axis=-1)).sum(-1)
-    return jnp.where(valid[0] & valid[1] & valid[2], value, jnp.nan)
+        order = xp.argsort(t, -1)
+        excess, t = (xp.take_along_axis(x, order, -1) for x in (excess, t))
+    value = (_magnitude(xp.cumsum(excess, -1)[..., :-1]) * xp.diff(t, axis=-1)).sum(-1)
+    return xp.where(valid[0] & valid[1] & valid[2], value, xp.nan)
 
 
 def _check_power(p: float) -> None:
@@ -150,47 +156,63 @@ def _check_power(p: float) -> None:
 
 
 def _expand(x: Array, batch: tuple[int, ...]) -> Array:
-    return jnp.broadcast_to(x, (*batch, x.shape[-1]))
+    return module_of(x).broadcast_to(x, (*batch, x.shape[-1]))
 
 
 def _finite(x: Num[Array, "... n"]) -> Bool[Array, "..."]:
-    return jnp.isfinite(x).all(-1)
+    return module_of(x).isfinite(x).all(-1)
+
+
+def _far_apart(x: Array, a: Array, y: Array, b: Array) -> Float[Array, "..."]:
+    """The distance if a sample is not finite: +inf, or NaN where there is none.
+
+    Infinite samples of both sides have no distance, nor have those of weight 0.
+    """
+    xp = module_of(x, a, y, b)
+    undefined = xp.zeros(x.shape[:-1], bool)
+    for z, weight in ((x, a), (y, b)):
+        undefined |= (xp.isnan(z) | (xp.isinf(z) & (weight == 0))).any(-1)
+    for limit in (-xp.inf, xp.inf):
+        undefined |= (x == limit).any(-1) & (y == limit).any(-1)
+    return xp.where(undefined, xp.nan, xp.inf)
 
 
 def _magnitude(x: Array) -> Array:
     """|x|, with the derivative 0 at 0, where JAX takes 1."""
-    return jnp.where(x == 0, 0, jnp.abs(x))
+    xp = module_of(x)
+    return xp.where(x == 0, 0, xp.abs(x))
 
 
 def _power(difference: Array, p: float) -> Array:
     if p == 2:
         return difference**2
-    distance = _magnitude(difference)
+    xp, distance = module_of(difference), _magnitude(difference)
     if p == 1:
         return distance
     apart = distance != 0
-    return jnp.where(apart, jnp.where(apart, distance, 1) ** p, 0)
+    return xp.where(apart, xp.where(apart, distance, 1) ** p, 0)
 
 
 def _quantile_integral(x: Array, a: Array, y: Array, b: Array, p: float) -> Float[Array, "..."]:
     """The integral over quantiles of |x − y|^p, for weights `a` and `b` of any sum."""
+    xp = module_of(x, a, y, b)
 
     def steps(values: Array, weight: Array) -> tuple[Array, Array]:
-        order = jnp.argsort(values, -1)
-        values, weight = (jnp.take_along_axis(z, order, -1) for z in (values, weight))
-        level = jnp.cumsum(weight, -1)
+        order = xp.argsort(values, -1)
+        values, weight = (xp.take_along_axis(z, order, -1) for z in (values, weight))
+        level = xp.cumsum(weight, -1)
         return values, level / level[..., -1:]  # ends at 1 exactly
 
     (x, x_level), (y, y_level) = steps(x, a), steps(y, b)
     n, m = x.shape[-1], y.shape[-1]
-    level = jnp.concatenate([x_level, y_level], -1)
-    order = jnp.argsort(level, -1)
-    level = jnp.take_along_axis(level, order, -1)
-    width = jnp.diff(level, axis=-1, prepend=jnp.zeros_like(level[..., :1]))
+    level = xp.concatenate([x_level, y_level], -1)
+    order = xp.argsort(level, -1, stable=True)
+    level = xp.take_along_axis(level, order, -1)
+    width = xp.diff(level, axis=-1, prepend=xp.zeros_like(level[..., :1]))
     # Before a level, the quantile of x is the value after all smaller levels of x.
     of_x = order < n
-    before = jnp.cumsum(of_x, -1, dtype=jnp.int32) - of_x.astype(jnp.int32)
-    at_x = jnp.minimum(before, n - 1)
-    at_y = jnp.minimum(last_iota(jnp.int32, n + m, level.ndim) - before, m - 1)
-    apart = jnp.take_along_axis(x, at_x, -1) - jnp.take_along_axis(y, at_y, -1)
+    before = xp.cumsum(of_x, -1, dtype=xp.int32) - of_x.astype(xp.int32)
+    at_x = xp.minimum(before, n - 1)
+    at_y = xp.minimum(last_iota(xp.int32, n + m, level.ndim, xp) - before, m - 1)
+    apart = xp.take_along_axis(x, at_x, -1) - xp.take_along_axis(y, at_y, -1)
     return (width * _power(apart, p)).sum(-1)

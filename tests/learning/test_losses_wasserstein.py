@@ -23,8 +23,8 @@ def test_line_as_scipy(n, m):
     for weights in ((None, None), (a, None), (None, b), (a, b), (5 * a, b)):
         got = in_x64(wasserstein_1d, x, y, *weights)
         np.testing.assert_allclose(got, wasserstein_distance(x, y, *weights), rtol=1e-12)
-        got = wasserstein_1d(x, y, *weights)
-        assert got.dtype == jnp.float32
+        got = wasserstein_1d(jnp.asarray(x), jnp.asarray(y), *weights)
+        assert isinstance(got, jax.Array) and got.dtype == jnp.float32
         np.testing.assert_allclose(got, wasserstein_distance(x, y, *weights), rtol=1e-5)
 
 
@@ -104,7 +104,7 @@ def test_line_batches_against_loops_and_coincident_samples():
 
 def test_line_without_a_distance():
     x, y, a, b = samples(37, batch=(5,))
-    x[1, 0], y[2, 0], a[3, 0], b[4] = np.nan, np.inf, -1, 0
+    x[1, 0], x[2, 0], y[2, 0], a[3, 0], b[4] = np.nan, np.inf, np.inf, -1, 0
 
     def loss(x, y, a, b):
         values = wasserstein_1d(x, y, a, b)
@@ -114,6 +114,31 @@ def test_line_without_a_distance():
     (_, values), grads = grad_of(*(jnp.asarray(z) for z in (x, y, a, b)))
     assert np.isnan(values).tolist() == [False] + [True] * 4
     assert all(np.isfinite(g).all() and g[0].any() and not g[1:].any() for g in grads)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize(
+    "x, y, weight",
+    [
+        ([1, 2, np.inf], [1, 1], None),
+        ([1, 2, np.inf], [-np.inf, 1], None),
+        ([1, -np.inf, np.inf], [1, 1], None),
+        ([1, 2, np.inf], [np.inf, 1], None),
+        ([-np.inf, np.inf], [-np.inf, 5], None),
+        ([1, 2, np.inf], [1, 2, 3], None),
+        ([1, np.inf], [1, 2], None),
+        ([1, np.inf], [1, 2], [1, 0]),
+        ([1, np.inf], [1, np.nan], None),
+    ],
+)
+def test_infinite_samples_as_scipy(x, y, weight):
+    """Infinitely far, or without a distance; and without a gradient, as the other problems."""
+    x, y = np.array(x, float), np.array(y, float)
+    expected = wasserstein_distance(x, y, weight)
+    np.testing.assert_equal(wasserstein_1d(x, y, weight), expected)
+    np.testing.assert_equal(np.asarray(jax.jit(wasserstein_1d)(x, y, weight)), expected)
+    slope = jax.grad(wasserstein_1d, argnums=(0, 1))(jnp.asarray(x), jnp.asarray(y), weight)
+    assert not any(g.any() for g in slope)
 
 
 def test_histograms_as_scipy():
