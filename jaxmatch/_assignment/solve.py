@@ -20,6 +20,7 @@ from jaxmatch._assignment.methods import (
     check_goes_with_limit,
     method_with_limit,
 )
+from jaxmatch._assignment.one_matrix import pairs_of_matrix
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
@@ -214,6 +215,9 @@ def linear_sum_assignment(
     problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
     duals, masks and everything else, and documents gradient, cost and exactness.
     """
+    pairs = pairs_of_matrix(cost_matrix, bool(maximize))
+    if pairs is not None:
+        return pairs
     cost_matrix = as_given("cost_matrix", cost_matrix)
     place = place_of(cost_matrix, options=(bool(maximize), "sorted"))
     with place.precision():

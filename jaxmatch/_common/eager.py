@@ -75,8 +75,9 @@ def outside_of_jit(
             if not leaves or any(isinstance(x, jax.core.Tracer) for x in leaves):
                 return function(**arrays, **others)
             place = place_of(*leaves, options=NEVER_COMPILED if by_numpy else None)
-            static = _static(others) if whole else None
-            if static is None:
+            static = _static(others)
+            compiles = whole and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
+            if static is None or not (place.native or compiles):
                 return _by_operations(function, place.by_jax(), arrays, others)
             with place.precision():
                 if place.native:
@@ -93,15 +94,20 @@ def outside_of_jit(
 
 def _static(options: dict[str, Any]) -> tuple[tuple[str, Any], ...] | None:
     """Static arguments as a key of compiled programs; None if they cannot be one."""
-    for x in options.values():
-        if callable(x) and not x.__module__.startswith("jaxmatch."):
-            return None
+    if any(callable(x) and not _is_own(x) for x in options.values()):
+        return None
     static = tuple(sorted(options.items()))
     try:
         hash(static)
     except TypeError:
         return None
     return static
+
+
+def _is_own(function: Any) -> bool:
+    """Whether this library has the function, or the class of an object, under a name."""
+    module, name = (getattr(function, key, "") or "" for key in ("__module__", "__qualname__"))
+    return module.startswith("jaxmatch.") and "<locals>" not in name
 
 
 def _on_host(x: Any) -> np.ndarray:

@@ -34,13 +34,19 @@ def unchecked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled(
-    *, static_argnames: str | tuple[str, ...] = (), static_argnums: int | tuple[int, ...] = ()
+    *,
+    static_argnames: str | tuple[str, ...] = (),
+    static_argnums: int | tuple[int, ...] = (),
+    out_shardings: Any = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """`jax.jit` that also compiles under `jax.disable_jit()`, without checks of its results."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         jitted = jax.jit(
-            function, static_argnames=static_argnames or None, static_argnums=static_argnums or None
+            function,
+            static_argnames=static_argnames or None,
+            static_argnums=static_argnums or None,
+            **({} if out_shardings is None else {"out_shardings": out_shardings}),
         )
 
         @unchecked

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from jax.sharding import SingleDeviceSharding
 
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.result import result_float
+from jaxmatch._common.switches import compiled
 from jaxmatch._ffi import libraries
 
 
@@ -27,6 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # but its compilation takes as long as 300 calls. Compiling once the calls so far have lost that
 # time bounds any sequence of calls by twice the optimal time.
 _CALLS_BEFORE_COMPILATION = 400
+_CALLS_BEFORE_IDENTITY = 40  # whose compilation takes as long as so many conversions
 _MOST_SIGNATURES = 4096
 
 
@@ -46,22 +49,19 @@ class Place(NamedTuple):
 
     def precision(self) -> contextlib.AbstractContextManager[Any]:
         """The context manager in which the problem is solved."""
-        if not self.x64 and (self.native or not self.numpy):
-            return contextlib.nullcontext()
+        if self.native or not self.numpy:
+            return jax.enable_x64(True) if self.x64 else _NO_CONTEXT
         context = contextlib.ExitStack()
         if self.x64:
             context.enter_context(jax.enable_x64(True))
-        if self.numpy and not self.native:  # inside a trace NumPy arrays are constants
-            context.enter_context(jax.ensure_compile_time_eval())
+        # Inside a trace NumPy arrays are constants.
+        context.enter_context(jax.ensure_compile_time_eval())
         return context
 
     def bring_home(self, result: T) -> T:
         """Converts the result to the kind of arrays that the caller passed."""
         if self.device is not None:
-            if self.committed:
-                return jax.device_put(result, self.device)
-            with jax.default_device(self.device):
-                return jax.device_put(result)
+            return to_jax(result, self.device, self.committed)
         return result if self.native or not self.numpy else to_numpy(result)
 
     def by_jax(self) -> Place:
@@ -78,12 +78,44 @@ def to_numpy(tree: T) -> T:
     return jax.tree.map(np.asarray, tree)
 
 
+_NO_CONTEXT = contextlib.nullcontext()
+
 _current = contextvars.ContextVar("place", default=BY_JAX)
 
 
 def current_place() -> Place:
     """Where the innermost function decorated by `in_full_precision` runs."""
     return _current.get()
+
+
+def to_jax(tree: T, device: Any, committed: bool) -> T:
+    """The same pytree of NumPy arrays as arrays of JAX on a device.
+
+    A compiled identity converts several times as fast as `jax.device_put`. There is one for all
+    scalars, and one for arrays of types that come often.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    identity = _identity(device if committed else None)
+    with _NO_CONTEXT if committed else jax.default_device(device):
+        if all(x.ndim == 0 for x in leaves) or _came_often(_types(leaves), _CALLS_BEFORE_IDENTITY):
+            return jax.tree.unflatten(structure, identity(*leaves))
+        scalars = [x for x in leaves if x.ndim == 0]
+        scalars = iter(identity(*scalars)) if scalars else iter(())
+        others = [x for x in leaves if x.ndim > 0]
+        others = iter(jax.device_put(others, device if committed else None))
+        leaves = [next(others if x.ndim else scalars) for x in leaves]
+    return jax.tree.unflatten(structure, leaves)
+
+
+@functools.lru_cache(maxsize=64)
+def _identity(device: Any) -> Callable[..., tuple[jax.Array, ...]]:
+    """`device`: of committed arrays."""
+
+    def identity(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+        return arrays
+
+    place = None if device is None else SingleDeviceSharding(device)
+    return compiled(out_shardings=place)(identity)
 
 
 def place_of(*arrays: Any, options: Hashable = None) -> Place:
@@ -115,6 +147,12 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
         return BY_JAX
     native = options is not None and on_cpu and libraries.has_cpu_library()
     return Place(native=native, x64=x64, numpy=True)
+
+
+def is_solved_here(x: np.ndarray) -> bool:
+    """Whether `place_of(x)` is native."""
+    libraries.warn_without_cuda()
+    return libraries.has_cpu_library() and _default_platform() == "cpu"
 
 
 def in_full_precision(
@@ -206,14 +244,22 @@ def _default_platform() -> str:
     return device if isinstance(device, str) else device.platform
 
 
-_calls: dict[Hashable, int] = {}
-
-
 def _is_worth_compiling(arrays: tuple[Any, ...], options: Hashable) -> bool:
     """Whether enough problems of this signature were solved for a compilation to pay off."""
+    return _came_often((_types(arrays), options), _CALLS_BEFORE_COMPILATION)
+
+
+def _types(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([None if x is None else (np.shape(x), getattr(x, "dtype", None)) for x in arrays])
+
+
+def _came_often(key: Hashable, calls: int) -> bool:
+    """Counts this call; whether there were so many before it."""
     if len(_calls) >= _MOST_SIGNATURES:
         _calls.clear()
-    types = tuple([None if x is None else (np.shape(x), getattr(x, "dtype", None)) for x in arrays])
-    calls = _calls.get((types, options), 0)
-    _calls[types, options] = calls + 1
-    return calls >= _CALLS_BEFORE_COMPILATION
+    before = _calls.get(key, 0)
+    _calls[key] = before + 1
+    return before >= calls
+
+
+_calls: dict[Hashable, int] = {}

@@ -14,11 +14,12 @@ from jaxmatch._ffi.call import Result
 
 def assignment_fields(n: int, m: int) -> list[Result]:
     """The fields of an `Assignment`."""
-    return [*_assignment_fields(n, m, result_float())]
+    return [*assignment_fields_of(n, m, result_float())]
 
 
 @lru_cache(maxsize=4096)
-def _assignment_fields(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
+def assignment_fields_of(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
+    """The same with floats of a given dtype."""
     index = np.dtype(np.int32)
     return (
         Result((n,), index),

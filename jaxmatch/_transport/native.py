@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._common.result import Transport, result_float
 from jaxmatch._common.typing import Array
@@ -65,18 +67,7 @@ def _call(
     }
     given = {name: (x, core) for name, (x, core) in optional.items() if x is not None}
     n, m = supply.shape[-1], demand.shape[-1]
-    entries, real = max(n + m - 1, 0), result_float()
-    results = [
-        Result((entries,), jnp.int32),
-        Result((entries,), jnp.int32),
-        Result((entries,), supply.dtype),
-        Result((), real),
-        Result((n,), real),
-        Result((m,), real),
-        Result((), real),
-        Result((), jnp.int32),
-        Result((2,), jnp.int32),
-    ]
+    results = [*_results(n, m, supply.dtype, result_float())]
     if platform == "cuda":
         results += buffers([size("transport.workspace", n, m)])
     out = native_call(
@@ -88,3 +79,19 @@ def _call(
         **attributes,
     )
     return Transport(*out[:8]), out[8]
+
+
+@lru_cache(maxsize=4096)
+def _results(n: int, m: int, mass: np.dtype, real: np.dtype) -> tuple[Result, ...]:
+    index, entries = np.dtype(np.int32), max(n + m - 1, 0)
+    return (
+        Result((entries,), index),
+        Result((entries,), index),
+        Result((entries,), mass),
+        Result((), real),
+        Result((n,), real),
+        Result((m,), real),
+        Result((), real),
+        Result((), index),
+        Result((2,), index),
+    )

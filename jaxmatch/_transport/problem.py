@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._assignment.problem import as_col_dual, as_cost, as_mask
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED
+from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.place import BY_JAX, Place
@@ -119,10 +120,15 @@ def expanded(x: Array, batch: tuple[int, ...], core: int, xp: Any = jnp) -> Any:
 
 def mass_dtype(*dtypes: np.dtype) -> np.dtype:
     """The dtype in which masses are solved: int32, int64, float32 or float64."""
+    return _mass_dtype(dtypes, result_float())
+
+
+@lru_cache
+def _mass_dtype(dtypes: tuple[np.dtype, ...], real: np.dtype) -> np.dtype:
     floats = [x for x in dtypes if jnp.issubdtype(x, jnp.floating)]
     wide = any(x.itemsize == 8 for x in floats or dtypes)
     name = "float" if floats else "int"
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.dtype(f"{name}{64 if wide else 32}")))
+    return np.dtype(f"{name}{64 if wide and real.itemsize == 8 else 32}")
 
 
 def _as_partial(

@@ -80,7 +80,7 @@ def solve_transport(
     (widened) dtype of supply and demand.
 
     **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED`, `INVALID_MASS`, `INVALID_COST`, `OVERFLOW`;
-    see [statuses][].
+    see [statuses][]. Nothing is raised for them, unless you call `res.raise_for_status()`.
 
     **Gradient:** of `res.cost`: the plan, the supply that stays, and for masses the duals, see
     [Guarantees][gradients].

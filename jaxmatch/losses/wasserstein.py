@@ -42,8 +42,9 @@ def wasserstein_1d(
 
     **Returns:**
 
-    `[...]`, in the promoted dtype. NaN, with gradient 0, for samples or weights that are not
-    finite, negative weights, and weights that sum to 0.
+    `[...]`, in the promoted dtype. +inf, with gradient 0, if samples of one side are infinite. NaN,
+    with gradient 0, if both sides have samples at the same infinity, for samples that are NaN, and
+    for weights that are not finite, negative, or sum to 0.
 
     **Gradient:** with respect to samples and weights, by automatic differentiation: samples that
     are paired by their quantiles are pulled together.

@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 (names bfloat16 to NumPy)
 import numpy as np
 
-from jaxmatch._ffi.host_call import _plan
+from jaxmatch._ffi.host_call import plan_of
 from jaxmatch._ffi.libraries import cpu_library
 from jaxmatch._ffi.sizes import size
 
@@ -99,7 +99,7 @@ def _run(call: Call, fill: int) -> tuple[int, str, list[np.ndarray]]:
     types = tuple((x.shape, x.dtype) for x in call.operands)
     first = (0, call.operands[0].ndim)  # no batch: results have their full shapes
     attributes = tuple(sorted(call.attributes.items()))
-    plan = _plan.__wrapped__(call.target, types, tuple(call.results), first, attributes)
+    plan = plan_of.__wrapped__(call.target, types, tuple(call.results), first, attributes)
     memory = [_filled(np.ascontiguousarray(x)) for x in call.operands]
     lengths = [math.prod(shape) * dtype.itemsize for shape, dtype in call.results]
     for k, length in enumerate(lengths):
