@@ -43,3 +43,17 @@ def common_dtype(*of: Any) -> jnp.dtype:
     """The promoted dtype of arrays or dtypes, where a function documents promotion."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*of)
+
+
+def float_dtype(*of: Any) -> jnp.dtype:
+    """The promoted dtype of arrays or dtypes in which a loss computes, at least float32.
+
+    64-bit integers are computed in float64, where there is one.
+    """
+    return common_dtype(jnp.float32, *[_as_float(getattr(x, "dtype", x)) for x in of])
+
+
+def _as_float(dtype: Any) -> Any:
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
+    is_long = dtype.itemsize == 8 and jnp.issubdtype(dtype, jnp.integer)
+    return np.dtype(np.float64) if is_long else dtype

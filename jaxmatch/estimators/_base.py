@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxmatch._common.eager import outside_of_jit
-from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.promotion import common_dtype, float_dtype
 from jaxmatch._common.registered import registered
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
@@ -136,7 +136,7 @@ def prepare(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, li
 
 def _dtype_of(cost: ArrayLike) -> jnp.dtype:
     dtype = jnp.asarray(cost).dtype
-    return dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.dtype(jnp.float32)
+    return dtype if jnp.issubdtype(dtype, jnp.inexact) else float_dtype(dtype)
 
 
 def static(*, default: Any) -> Any:

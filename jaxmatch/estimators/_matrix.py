@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxmatch._assignment.problem import as_problem
 from jaxmatch._common.eager import outside_of_jit
-from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.promotion import float_dtype
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.estimators._base import Estimator
@@ -81,11 +81,11 @@ def assignment_matrix(
         )
     alone = unmatched_cost is not None
     oracle = assignment_oracle(row_mask=row_mask, col_mask=col_mask, may_stay_unmatched=alone)
-    dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else jnp.float32
+    dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else float_dtype(cost)
     if unmatched_cost is None:
         extended = cost.astype(dtype)
     else:
-        wide = common_dtype(cost, unmatched_cost, jnp.float32)
+        wide = float_dtype(cost, unmatched_cost)
         extended = jnp.concatenate([cost.astype(wide), unmatched_cost[..., None].astype(wide)], -1)
     extended = -extended if maximize else extended
     y = estimator.solution(oracle, extended, key=key, state=state)

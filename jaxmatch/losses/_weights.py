@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.promotion import float_dtype, same_rank
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
@@ -79,5 +79,5 @@ def broadcast_batches(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def as_floats(*arrays: ArrayLike, xp: Any = jnp) -> list[Array]:
     converted = [xp.asarray(x) for x in arrays]
-    dtype = common_dtype(*converted, jnp.float32)
+    dtype = float_dtype(*converted)
     return [x.astype(dtype) for x in converted]

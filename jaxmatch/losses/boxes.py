@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from jaxmatch._common.eager import outside_of_jit
-from jaxmatch._common.promotion import common_dtype, module_of, same_rank
+from jaxmatch._common.promotion import common_dtype, float_dtype, module_of, same_rank
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, Float
 
@@ -160,7 +160,7 @@ def _as_floats(*boxes: Array) -> list[Array]:
     """Casts all boxes to one float dtype; integers promote with float32."""
     dtype = common_dtype(*boxes)
     if not jnp.issubdtype(dtype, jnp.floating):
-        dtype = common_dtype(dtype, jnp.float32)
+        dtype = float_dtype(*boxes)
     xp = module_of(*boxes)
     return [xp.asarray(x, dtype) for x in boxes]
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.eager import outside_of_jit
-from jaxmatch._common.promotion import common_dtype, last_iota, same_rank
+from jaxmatch._common.promotion import float_dtype, last_iota, same_rank
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
@@ -291,7 +291,7 @@ def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Arra
 
 def _as_floats(*arrays: Array) -> list[Array]:
     """Casts all arrays to one dtype, at least float32."""
-    dtype = common_dtype(*arrays, jnp.float32)
+    dtype = float_dtype(*arrays)
     return [jnp.asarray(x, dtype) for x in arrays]
 
 

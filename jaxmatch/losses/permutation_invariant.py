@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.eager import outside_of_jit
-from jaxmatch._common.promotion import common_dtype, same_rank
+from jaxmatch._common.promotion import float_dtype, same_rank
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch.losses.hungarian import HungarianLoss, hungarian_loss
@@ -142,7 +142,7 @@ def negative_si_snr(
     **Source:** Le Roux, Wisdom, Erdogan and Hershey, *SDR - half-baked or well done?*, ICASSP 2019.
     """
     o, t = jnp.asarray(outputs), jnp.asarray(targets)
-    dtype = common_dtype(o, t, jnp.float32)
+    dtype = float_dtype(o, t)
     o, t = same_rank(*(_unit(x.astype(dtype), zero_mean) for x in (o, t)))
     cosine = jnp.matmul(o, t.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)
     # 1 - cosine^2 is the same noise, but suffers from cancellation for good outputs.

@@ -59,7 +59,7 @@ def earth_mover_distance(
     **Arguments:**
 
     - `x`, `y`: `[..., n, d]` and `[..., m, d]`; leading axes broadcast. Half precision and integers
-      are computed in float32.
+      of 32 bits are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
       Default: all points weigh the same.
     - `metric`: `"sqeuclidean"` (the distance is then W₂²), `"euclidean"` (W₁), `"l1"`, `"cosine"`,
@@ -68,7 +68,7 @@ def earth_mover_distance(
     - `x_mask`, `y_mask`: bool, broadcast to `[..., n]` and `[..., m]`; False is padding.
     - `method`: as in [`solve_transport`][jaxmatch.solve_transport].
 
-    **Returns:** `f[...]`, float32, or float64 under `jax_enable_x64`.
+    **Returns:** `f[...]`, float32, or float64 under `jax_enable_x64` and for NumPy's 64-bit arrays.
 
     **Status:** the distance is NaN, and its gradient 0, for points that are NaN or infinite (with
     `"cosine"` also at the origin), weights that are negative or not finite, and clouds without an

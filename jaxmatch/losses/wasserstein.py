@@ -35,7 +35,7 @@ def wasserstein_1d(
     **Arguments:**
 
     - `x`, `y`: `[..., n]` and `[..., m]`, in any order; leading axes broadcast. Half precision and
-      integers are computed in float32.
+      integers of 32 bits are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
       Default: all samples weigh the same. A sample of weight 0 does not exist, but must be finite.
     - `p`: at least 1.
@@ -104,7 +104,7 @@ def histogram_distance(
     **Arguments:**
 
     - `a`, `b`: `[..., k]`, not negative; leading axes broadcast. Each is divided by its sum. Half
-      precision and integers are computed in float32.
+      precision and integers of 32 bits are computed in float32.
     - `positions`: `[k]` or `[..., k]`, where the bins are, in any order. Default: 0, 1, 2, ...
     - `p`: at least 1; above 1 the result is the p-th power of the distance.
 

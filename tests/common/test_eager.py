@@ -136,6 +136,9 @@ def test_integers_of_64_bits_in_losses():
     x, y = np.array([2**53 - 1, 2**53 - 3]), np.array([2**53 - 2, 2**53 - 8])
     assert losses.wasserstein_1d(x, y) == 3
     assert losses.earth_mover_distance(x[:, None], y[:, None], metric="l1") == 3
+    cost = np.array([[2**25 + 1, 2**25], [2**25, 2**25]])
+    matrix = jm.assignment_matrix(cost, estimator=estimators.Identity())
+    assert matrix.dtype == np.float64 and matrix.tolist() == [[0, 1], [1, 0]]
 
 
 def test_the_first_array_decides_the_kind():

@@ -102,6 +102,7 @@ def test_in_float32_and_on_the_twin(weighted):
     x, y, a, b = clouds(5)
     weights = (a, b) if weighted else (None, None)
     expected = in_x64(earth_mover_distance, x, y, *weights)
+    x, y = jnp.asarray(x), jnp.asarray(y)
     for method in ("auto", "network_simplex", "xla"):
         got = earth_mover_distance(x, y, *weights, method=method)
         assert got.dtype == jnp.float32 and got.shape == ()
