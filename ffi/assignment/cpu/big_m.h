@@ -36,37 +36,15 @@ bool is_big_m(double x, int big_m) {
   return big_m >= 0 && exponent_of_real<Elem>(x) >= big_m;
 }
 
-// A set of exponents.
-struct Exponents {
-  uint64_t word[32] = {};
-
-  void add(int e) { word[e >> 6] |= uint64_t(1) << (e & 63); }
-  // The greatest, or -1.
-  int most() const {
-    int w = 31;
-    while (w > 0 && !word[w]) --w;
-    return word[w] ? 64 * w + 63 - __builtin_clzll(word[w]) : -1;
+// The least exponent above the highest gap of `width` exponents, or kNoBigM.
+inline int above_gap(const Exponents& found, int width) {
+  int above = kNoBigM;
+  for (int e = found.least(), next; e < 2048; e = next) {
+    next = found.next(e);
+    if (next < 2048 && next - e > width) above = next;
   }
-  // The least, or 2048.
-  int least() const {
-    int w = 0;
-    while (w < 31 && !word[w]) ++w;
-    return word[w] ? 64 * w + __builtin_ctzll(word[w]) : 2048;
-  }
-  // The least exponent above the highest gap of `width` exponents, or kNoBigM.
-  int above_gap(int width) const {
-    int above = kNoBigM;
-    for (int w = 31; w >= 0; --w) {
-      for (uint64_t rest = word[w]; rest;) {
-        const int e = 64 * w + 63 - __builtin_clzll(rest);
-        if (above >= 0 && above - e > width) return above;
-        above = e;
-        rest ^= uint64_t(1) << (e & 63);
-      }
-    }
-    return kNoBigM;
-  }
-};
+  return above;
+}
 
 // The exponents of finite costs, and of those below zero alone, which are wanted.
 struct CostExponents {
@@ -124,9 +102,9 @@ int find_big_m(const S& s, double most, double least) {
   }
   found.add_row(s, 0);
   if (found.all.least() + width >= greatest) found.add(exponent_of_real<Elem>(least), false);
-  if (found.all.above_gap(width) == kNoBigM) return kNoBigM;
+  if (above_gap(found.all, width) == kNoBigM) return kNoBigM;
   for (int64_t i = 1; i < s.rows; ++i) found.add_row(s, i);
-  const int big_m = found.all.above_gap(width);
+  const int big_m = above_gap(found.all, width);
   if (big_m == kNoBigM || found.wanted.most() >= big_m) return kNoBigM;
   return all_rows_have_others(s, big_m) ? big_m : kNeedsBigM;
 }

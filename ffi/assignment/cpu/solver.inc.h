@@ -24,6 +24,7 @@ namespace {
 #include "common/compensated_sum.inc.h"
 #include "common/float16.inc.h"
 #include "common/cpu/number_format.inc.h"
+#include "common/exponents.inc.h"
 #include "common/cpu/lanes.inc.h"
 #include "common/cpu/transpose.inc.h"
 #include "common/cpu/stack.inc.h"

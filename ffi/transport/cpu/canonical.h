@@ -1,6 +1,6 @@
 // Canonical form: only rows and columns that have mass, at least as many rows as columns. The costs
-// are copied if the problem is transposed or a column is left out. Otherwise they are read in
-// place.
+// are copied if the problem is transposed, a column is left out, or levels of costs are to change.
+// Otherwise they are read in place.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
@@ -39,10 +39,16 @@ struct CanonicalForm {
   }
 
   const TransportProblem& p;
-  bool transposed = false, gathered = false, few_columns = false;
+  bool transposed = false, gathered = false, few_columns = false, has_levels = false;
   int32_t rows = 0, cols = 0;
   const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if transposed)
   const int32_t* col_list = nullptr;
+};
+
+// Of a plan.
+struct Arc {
+  int64_t mass;
+  int32_t row, col;  // of the problem
 };
 
 template <class C>
@@ -63,6 +69,7 @@ struct Workspace {
   int32_t *above, *child, *next, *previous, *size, *stack;
   int64_t *flow, *price;
   double* shadow;
+  Arc* saved;  // [nodes] of another plan, if there are levels
 
   // Sizes are bounds for both orientations, until `known` tells which one it is.
   void allocate(const TransportProblem& p, const CanonicalForm& f, bool known, Stack* s) {
@@ -96,6 +103,7 @@ struct Workspace {
     flow = s->take<int64_t>(nodes + 1);
     price = s->take<int64_t>(nodes + 1);
     shadow = s->take<double>(nodes + DoubleLanes::kWidth);
+    saved = s->take<Arc>(known && f.has_levels ? nodes : 0);
     given.allocate(p, s);
     storage.allocate(f, known, s);
   }
@@ -107,8 +115,8 @@ struct Workspace {
 
 // Sets the costs, which are copied if need be, and the place of the column prices.
 template <class Lanes, class Elem>
-void set_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
-               const Workspace<Costs<Lanes, Elem>>& w) {
+void take_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
+                const Workspace<Costs<Lanes, Elem>>& w) {
   Elem* const gathered = w.storage.gathered;
   const Elem* const cost = static_cast<const Elem*>(f.p.cost);
   c->rows = f.rows;
@@ -140,5 +148,17 @@ void set_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
     const Elem* const row = cost + f.row_list[i] * row_step;
     Elem* const out = gathered + int64_t(i) * f.cols;
     for (int32_t j = 0; j < f.cols; ++j) out[j] = row[f.col_list[j] * col_step];
+  }
+}
+
+template <class Lanes, class Elem>
+void set_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
+               const Workspace<Costs<Lanes, Elem>>& w) {
+  take_costs(c, f, w);
+  Poll poll;
+  for (int32_t i = 0; c->map.changes() && i < f.rows; ++i) {
+    poll.after(2 * f.cols);
+    Elem* const row = w.storage.gathered + int64_t(i) * f.cols;
+    for (int32_t j = 0; j < f.cols; ++j) row[j] = c->mapped(row[j]);
   }
 }

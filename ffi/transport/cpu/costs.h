@@ -80,9 +80,16 @@ struct Costs {
   double scale = 1;       // from costs to units; negative to maximise
   int64_t forbidden = 0;  // units of a forbidden pair: more than any cycle of allowed ones
   double coarse = 1;      // units, see Basis::grow_tree
+  CostMap map;            // from costs as given to those here
   double* v;              // [padded cols] column prices; -infinity in the padding
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
+  Elem mapped(Elem x) const {
+    if constexpr (!Format<Elem>::kInteger) {
+      if (map.changes()) return mapped_cost(map, x, scale < 0);
+    }
+    return x;
+  }
   double key_of(Elem x) const { return double(widen(x)) * scale; }
   double key(int64_t i, int64_t j) const { return key_of(row(i)[j]); }
 
@@ -137,10 +144,13 @@ CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
   return found;
 }
 
+// The most arcs of a path or a cycle, with room for roundings. `shorter`: rows or columns.
+inline double most_arcs(int64_t shorter) { return 2 * double(shorter) + 2; }
+
 // Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
 template <class C>
 bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter) {
-  const double arcs = 2 * double(shorter) + 2;
+  const double arcs = most_arcs(shorter);
   const double sign = maximize ? -1 : 1;
   if constexpr (Format<typename C::Elem>::kInteger) {
     c.scale = sign;

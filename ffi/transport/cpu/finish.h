@@ -36,9 +36,10 @@ void write_failure(const TransportProblem& p, Status status) {
 }
 
 // A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
-// with moderate prices, as no allowed pair needs those of a forbidden one.
+// with moderate prices, as no allowed pair needs those of a forbidden one. `finite`: some of these
+// pairs are not forbidden but cost at least as much as c says.
 template <class C>
-void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
+void release_forbidden(Basis<C>& b, const C& c, bool finite, int32_t* in_part) {
   for (int32_t x = 0; x < b.nodes; ++x) {
     b.poll.after(kMissNs);
     const int32_t parent = b.above[x];
@@ -58,7 +59,7 @@ void release_forbidden(Basis<C>& b, const C& c, int32_t* in_part) {
       for (int32_t j = 0; j < c.cols; ++j) {
         if (!in_part[c.rows + j]) continue;
         const int64_t cost = c.units_of(row[j]);
-        if (cost == c.forbidden) continue;
+        if (cost == c.forbidden && !finite) continue;
         const int64_t slack = cost - b.price[i] - b.price[c.rows + j];
         most = slack < most ? slack : most;
       }
@@ -80,9 +81,11 @@ bool uses_forbidden(Basis<C>& b, const C& c) {
 }
 
 // Duals of the problem in units of the costs, in double; NaN for rows and columns without mass.
-// These then get the greatest dual that the others allow. u and v are [n] and [m].
+// These then get the greatest dual that the others allow at the costs that `map` leaves. u and v
+// are [n] and [m].
 template <class Given>
-void extend_duals(const TransportProblem& p, const Given& given, double* u, double* v) {
+void extend_duals(const TransportProblem& p, const Given& given, const CostMap& map, double* u,
+                  double* v) {
   using Elem = typename Given::Elem;
   const double sign = p.maximize ? -1 : 1, infinity = __builtin_inf();
   const auto is_new = [](double x) { return x != x; };
@@ -94,11 +97,11 @@ void extend_duals(const TransportProblem& p, const Given& given, double* u, doub
     if (!p.col_mask || p.col_mask[j]) {
       given.for_column(j, [&](int64_t i, Elem cost) {
         if (is_new(u[i]) || (p.row_mask && !p.row_mask[i])) return;
-        const double x = sign * double(widen(cost)) - u[i];
+        const double x = difference_below(map.of(sign * double(widen(cost))), u[i]);
         least = x < least ? x : least;
       });
     }
-    v[j] = least < infinity ? least : 0;
+    v[j] = least < infinity ? dual_below(p, least) : 0;
   }
   for (int64_t i = 0; i < p.n; ++i) {
     if (!is_new(u[i])) continue;
@@ -108,9 +111,9 @@ void extend_duals(const TransportProblem& p, const Given& given, double* u, doub
     const Elem* const row = exists ? given.row(i) : nullptr;
     for (int64_t j = 0; exists && j < p.m; ++j) {
       if (p.col_mask && !p.col_mask[j]) continue;
-      const double x = sign * double(widen(row[j])) - v[j];
+      const double x = difference_below(map.of(sign * double(widen(row[j]))), v[j]);
       least = x < least ? x : least;
     }
-    u[i] = least < infinity ? least : 0;
+    u[i] = least < infinity ? dual_below(p, least) : 0;
   }
 }

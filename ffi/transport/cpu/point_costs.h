@@ -137,18 +137,21 @@ struct PointCosts : Costs<LanesType, ElemType>, PointStorage<ElemType> {
     compute_distances<LanesType, kVectorsAtOnce>(metric, this->row_points + i * dims, dims,
                                                  this->col_points, this->width, this->width, costs);
     if (this->last_col) costs[this->cols - 1] = this->last_col[i];
+    if (this->map.changes()) {
+      for (int32_t j = 0; j < this->cols; ++j) costs[j] = this->mapped(costs[j]);
+    }
     this->kept_row[slot] = int32_t(i);
     return costs;
   }
   Elem cost_of(int64_t i, int64_t j) const {
     if (this->last_row && i == this->rows - 1) return this->last_row[j];
-    if (this->last_col && j == this->cols - 1) return this->last_col[i];
+    if (this->last_col && j == this->cols - 1) return this->mapped(this->last_col[i]);
     const int64_t slot = uint32_t(i) % uint32_t(this->slots), dims = this->dims;
     if (this->kept_row[slot] == i) return this->kept[slot * this->width + j];
     Elem cost = 0;
     compute_distances<ScalarLanes<double>, 1>(metric, this->row_points + i * dims, dims,
                                               this->col_points + j, this->width, 1, &cost);
-    return cost;
+    return this->mapped(cost);
   }
   double key(int64_t i, int64_t j) const { return this->key_of(cost_of(i, j)); }
   int64_t units(int64_t i, int64_t j) const { return this->units_of(cost_of(i, j)); }
@@ -193,7 +196,7 @@ void set_costs(PointCosts<Lanes, Elem>* c, const CanonicalForm& f,
   if (f.row_list[f.rows - 1] != x_dummy) own.last_row = nullptr;
   if (f.col_list[f.cols - 1] != y_dummy) own.last_col = nullptr;
   for (int32_t j = 0; own.last_row && j < f.cols; ++j) {
-    own.last_row[j] = stored(x_dummy, f.col_list[j]);
+    own.last_row[j] = c->mapped(stored(x_dummy, f.col_list[j]));
   }
   for (int32_t i = 0; own.last_col && i < f.rows; ++i) {
     own.last_col[i] = stored(f.row_list[i], y_dummy);

@@ -27,14 +27,17 @@ using assignment::kCachedBytes, assignment::Metric;
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
 #include "transport/plan_cost.inc.h"
+#include "transport/duals_below.inc.h"
 #include "common/float16.inc.h"
 #include "common/cpu/number_format.inc.h"
 #include "common/cpu/lanes.inc.h"
 #include "common/cpu/transpose.inc.h"
 #include "common/cpu/stack.inc.h"
 #include "common/cpu/two_least.inc.h"
+#include "common/cost_levels.inc.h"
 #include "transport/cpu/masses.h"
 #include "transport/cpu/costs.h"
+#include "transport/cpu/levels.h"
 #include "transport/cpu/scan.h"
 #include "transport/cpu/auction.h"
 #include "transport/cpu/parts.h"
@@ -61,7 +64,7 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
   for (int32_t j = 0; j < c.cols; ++j) {
     of_cols[f.col_list[j]] = double(b.price[c.rows + j]) * per_unit;
   }
-  extend_duals(p, given, u, v);
+  extend_duals(p, given, c.map, u, v);
   double most = 0;
   for (int64_t i = 0; i < p.n; ++i) {
     most = fmax(most, fabs(u[i]));
@@ -74,25 +77,28 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
   return most;
 }
 
-// Writes the plan, ordered by rows and within these by columns, and returns its cost. `at` and
-// `first` are scratch.
-template <class C>
-double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
-                  const typename C::Given& given, double unit, int32_t* first, int32_t* at) {
-  using Elem = typename C::Elem;
-  const auto for_arcs = [&](const auto& g) {
-    for (int32_t x = 0; x < b.nodes; ++x) {
-      b.poll.after(kMissNs);
-      if (b.flow[x] == 0) continue;
-      const int32_t y = b.above[x], row = b.is_row(x) ? x : y, col = (b.is_row(x) ? y : x) - c.rows;
-      const int32_t i = f.row_list[row], j = f.col_list[col];
-      if (f.transposed) {
-        g(j, i, b.flow[x]);
-      } else {
-        g(i, j, b.flow[x]);
-      }
+// Calls g(row, column, mass), of the problem, for all arcs with mass.
+template <class C, class G>
+void for_arcs(const CanonicalForm& f, const C& c, Basis<C>& b, const G& g) {
+  for (int32_t x = 0; x < b.nodes; ++x) {
+    b.poll.after(kMissNs);
+    if (b.flow[x] == 0) continue;
+    const int32_t y = b.above[x], row = b.is_row(x) ? x : y, col = (b.is_row(x) ? y : x) - c.rows;
+    const int32_t i = f.row_list[row], j = f.col_list[col];
+    if (f.transposed) {
+      g(j, i, b.flow[x]);
+    } else {
+      g(i, j, b.flow[x]);
     }
-  };
+  }
+}
+
+// Writes the plan that `for_arcs` gives, ordered by rows and within these by columns, and returns
+// its cost. `at` and `first` are scratch.
+template <class Given, class ForArcs>
+double write_plan(const TransportProblem& p, const Given& given, const ForArcs& for_arcs,
+                  double unit, int32_t* first, int32_t* at) {
+  using Elem = typename Given::Elem;
   for (int64_t i = 0; i <= p.n; ++i) first[i] = 0;
   for_arcs([&](int32_t i, int32_t, int64_t) { ++first[i + 1]; });
   for (int64_t i = 0; i < p.n; ++i) first[i + 1] += first[i];
@@ -120,18 +126,40 @@ double write_plan(const TransportProblem& p, const CanonicalForm& f, const C& c,
   return sum.value(unit);
 }
 
-// Writes the results. `whole`: all costs are whole numbers of units.
+// What the plan of the basis costs more than the one of `count` saved arcs.
+template <class C>
+double excess_over_saved(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
+                         const Workspace<C>& w, int32_t count) {
+  const double sign = p.maximize ? -1 : 1;
+  PlanCost sum;
+  for_arcs(f, c, b, [&](int32_t i, int32_t j, int64_t mass) {
+    sum.add(sign * double(widen(w.given.at(i, j))), mass);
+  });
+  for (int32_t k = 0; k < count; ++k) {
+    sum.add(-sign * double(widen(w.given.at(w.saved[k].row, w.saved[k].col))), w.saved[k].mass);
+  }
+  return sum.value(w.masses.unit);
+}
+
+// Writes the results. `whole`: all costs are whole numbers of units. `saved`: so many arcs are of
+// another plan, which is written if it costs less.
 template <class C>
 void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
-                    const Workspace<C>& w, bool whole) {
+                    const Workspace<C>& w, bool whole, int32_t saved) {
   const Masses& masses = w.masses;
   const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
-  const double value = write_plan(p, f, c, b, w.given, masses.unit, w.first, w.order);
+  const double excess = saved > 0 ? excess_over_saved(p, f, c, b, w, saved) : 0;
+  const auto arcs = [&](const auto& g) {
+    if (!(excess > 0)) return for_arcs(f, c, b, g);
+    for (int32_t k = 0; k < saved; ++k) g(w.saved[k].row, w.saved[k].col, w.saved[k].mass);
+  };
+  const double value = write_plan(p, w.given, arcs, masses.unit, w.first, w.order);
   write_real(p.value, p.result_dtype, 0, value);
   double gap = 0;
   // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
+  if (excess > 0) gap = fmax(gap - excess, 0);
   gap *= 1 + 0x1p-50;
   if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
@@ -147,7 +175,7 @@ void write_empty(const TransportProblem& p, const Given& given, double* u, doubl
   const double nan = __builtin_nan(""), sign = p.maximize ? -1 : 1;
   for (int64_t i = 0; i < p.n; ++i) u[i] = nan;
   for (int64_t j = 0; j < p.m; ++j) v[j] = 0;
-  extend_duals(p, given, u, v);
+  extend_duals(p, given, CostMap{}, u, v);
   for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, sign * u[i] + 0.0);
   for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
   write_plan_end(p, 0);
@@ -207,6 +235,68 @@ int64_t begin_by_paths(const C& c, Workspace<C>& w, bool warm, const Put& put) {
   return paths.paths;
 }
 
+// Solves for the costs that `map` leaves, which `found` describes. If there is a plan, calls
+// write(costs, basis, whether all costs are whole numbers of units).
+template <class C, class Write>
+Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
+                    const CostSummary& found, const CostMap& map, const Write& write) {
+  C c;
+  c.map = map;
+  if (!choose_unit(c, found, p.maximize, f.cols)) return kOverflow;
+  set_costs(&c, f, w);
+  const bool warm = start_warm(p, f, c, w.u);
+  Basis<C> basis = w.basis(c);
+  basis.clear();
+  int32_t added = 0;
+  const auto add = [&](int32_t i, int32_t j, int64_t mass) { basis.add(i, j, mass, added++); };
+  int64_t tries;
+  if (f.few_columns) {
+    tries = begin_by_paths(c, w, warm, add);
+  } else {
+    tries = begin_by_auction(c, w, warm, p.moved != nullptr, add);
+  }
+  basis.grow_tree(w.order);
+  Simplex<C> simplex{basis, c};
+  // A product that underflows to 0 looks whole.
+  const bool whole = simplex.run() && found.least * fabs(c.scale) > 0;
+  p.counts[kBids] += int32_t(tries);
+  p.counts[kPivots] += int32_t(simplex.pivots);
+  if (uses_forbidden(basis, c)) return kInfeasible;
+  write(c, basis, whole);
+  return kOptimal;
+}
+
+// Solves without the costs above level `needed`, then with more levels while some mass needs them.
+// A plan that pays for a higher level is first found for costs in which levels are nearer, as those
+// below are rounded at its scale.
+template <class C>
+Status solve_levels(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
+                    const CostSummary& found, const CostLevels& levels, int needed) {
+  for (int end = needed + 1; end <= levels.count; ++end) {
+    const bool forbids = end < levels.count;
+    CostSummary part = found;
+    part.forbids |= forbids;
+    const CostMap near = draw_near(levels, end, most_arcs(f.cols), &part.most);
+    int32_t saved = 0;
+    if (near.draws_near()) {
+      const auto save = [&](const C& c, Basis<C>& b, bool) {
+        for_arcs(f, c, b,
+                 [&](int32_t i, int32_t j, int64_t mass) { w.saved[saved++] = {mass, i, j}; });
+      };
+      if (solve_mapped(p, f, w, part, near, save) == kInfeasible) continue;
+    }
+    const double most = levels.level[end - 1].most;
+    part.most = most > 0 ? most : found.most;
+    const auto write = [&](const C& c, Basis<C>& b, bool whole) {
+      if (c.forbidden > 0) release_forbidden(b, c, forbids, w.order);
+      write_solution(p, f, c, b, w, whole, saved);
+    };
+    const Status status = solve_mapped(p, f, w, part, forbid_from(levels, end), write);
+    if (status != kInfeasible) return status;
+  }
+  return kInfeasible;
+}
+
 template <class C>
 bool solve_as(const TransportProblem& p, Arena* arena) {
   CanonicalForm f(p);
@@ -229,6 +319,13 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
     write_empty(p, w.given, w.u, w.v);
     return true;
   }
+  CostLevels levels;
+  int needed = 0;
+  if (!Format<typename C::Elem>::kInteger && may_have_levels(p, w.given, found, w.masses)) {
+    levels = find_levels(p, w.given, w.masses, most_arcs(f.cols), w.v, &needed);
+    f.has_levels = levels.count > 1;
+    f.gathered |= f.has_levels;
+  }
   // Paths hold several rows of costs at once.
   f.few_columns &= C::can_keep_rows(f) && double(found.most_whole) < kMostExactWhole;
   if (C::kComputed || f.gathered || f.few_columns) {
@@ -240,36 +337,9 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
     w.masses = {w.masses.row, w.masses.col};
     read_masses(p, &w.masses);
   }
-  C c;
-  if (!choose_unit(c, found, p.maximize, f.cols)) {
-    write_failure(p, kOverflow);
-    return true;
-  }
   f.list(w);
-  set_costs(&c, f, w);
-  const bool warm = start_warm(p, f, c, w.u);
-  Basis<C> basis = w.basis(c);
-  basis.clear();
-  int32_t added = 0;
-  const auto add = [&](int32_t i, int32_t j, int64_t mass) { basis.add(i, j, mass, added++); };
-  int64_t tries;
-  if (f.few_columns) {
-    tries = begin_by_paths(c, w, warm, add);
-  } else {
-    tries = begin_by_auction(c, w, warm, p.moved != nullptr, add);
-  }
-  basis.grow_tree(w.order);
-  Simplex<C> simplex{basis, c};
-  // A product that underflows to 0 looks whole.
-  const bool whole = simplex.run() && found.least * fabs(c.scale) > 0;
-  p.counts[kBids] = int32_t(tries);
-  p.counts[kPivots] = int32_t(simplex.pivots);
-  if (uses_forbidden(basis, c)) {
-    write_failure(p, kInfeasible);
-    return true;
-  }
-  if (c.forbidden > 0) release_forbidden(basis, c, w.order);
-  write_solution(p, f, c, basis, w, whole);
+  status = solve_levels(p, f, w, found, levels, needed);
+  if (status != kOptimal) write_failure(p, status);
   return true;
 }
 

@@ -1,0 +1,88 @@
+// Levels of costs (common/cpu/cost_levels.inc.h): a problem is solved without its higher levels as
+// long as all mass can do without them.
+//
+// Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
+
+// The number that stands in for a cost of any format, which holds these numbers: infinity and
+// powers of two below a cost.
+template <class Elem>
+Elem mapped_cost(const CostMap& map, Elem cost, bool maximize) {
+  using F = Format<Elem>;
+  const double x = maximize ? -widen(cost) : widen(cost), y = map.of(x);
+  if (x == y) return cost;
+  using Bits = typename F::Bits;
+  Bits bits = F::kInfinityBits;
+  if (y < __builtin_inf()) {
+    bits = Bits(Bits(ilogb(y) - (F::kLowest + F::kDigits - 2)) << (F::kDigits - 1));
+  }
+  if (maximize) bits |= Bits(Bits(1) << (8 * sizeof(Bits) - 1));
+  Elem out;
+  memcpy(&out, &bits, sizeof out);
+  return out;
+}
+
+// Calls f(i, j, x) for all finite costs x, signed as in a minimisation, between rows and columns
+// with mass.
+template <class Given, class F>
+void for_used_costs(const TransportProblem& p, const Given& given, const Masses& masses,
+                    const F& f) {
+  const double sign = p.maximize ? -1 : 1;
+  Poll poll;
+  for (int64_t i = 0; i < p.n; ++i) {
+    if (masses.row[i] == 0) continue;
+    poll.after(2 * p.m);
+    const typename Given::Elem* const row = given.row(i);
+    for (int64_t j = 0; j < p.m; ++j) {
+      const double x = sign * double(widen(row[j]));
+      if (masses.col[j] > 0 && x < __builtin_inf()) f(i, j, x);
+    }
+  }
+}
+
+template <class Given>
+bool may_have_levels(const TransportProblem& p, const Given& given, const CostSummary& found,
+                     const Masses& masses) {
+  Exponents seen;
+  int64_t i = 0;
+  while (masses.row[i] == 0) ++i;
+  const typename Given::Elem* const row = given.row(i);
+  for (int64_t j = 0; j < p.m; ++j) {
+    const double x = widen(row[j]);
+    if (masses.col[j] > 0 && x != 0 && fabs(x) < __builtin_inf()) seen.add(exponent_of(x));
+  }
+  return may_have_levels(seen, found.most, found.least);
+}
+
+// The levels of the costs; and the first level whose costs are needed: some row or column has no
+// lower one. `least` is scratch, [m].
+template <class Given>
+CostLevels find_levels(const TransportProblem& p, const Given& given, const Masses& masses,
+                       double outweighs, double* least, int* needed) {
+  Exponents all, wanted;
+  for_used_costs(p, given, masses, [&](int64_t, int64_t, double x) {
+    if (x == 0) return;
+    all.add(exponent_of(x));
+    if (x < 0) wanted.add(exponent_of(x));
+  });
+  CostLevels found;
+  found.split(all, wanted.most(), outweighs);
+  const double infinity = __builtin_inf();
+  for (int64_t j = 0; j < p.m; ++j) least[j] = masses.col[j] > 0 ? infinity : -infinity;
+  *needed = 0;
+  int64_t row = -1;
+  double of_row = -infinity;
+  const auto need = [&](double x) {
+    const int at = x < infinity ? found.of(x) : 0;  // where all are forbidden, none helps
+    *needed = at > *needed ? at : *needed;
+  };
+  for_used_costs(p, given, masses, [&](int64_t i, int64_t j, double x) {
+    found.level[found.of(x)].add(fabs(x));
+    if (i != row) need(of_row);
+    of_row = i == row && of_row < x ? of_row : x;
+    row = i;
+    least[j] = x < least[j] ? x : least[j];
+  });
+  need(of_row);
+  for (int64_t j = 0; j < p.m; ++j) need(least[j]);
+  return found;
+}
