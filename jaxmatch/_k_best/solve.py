@@ -55,8 +55,8 @@ def k_best_assignments(
 
     **Arguments:**
 
-    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair; a great
-      number in its place would round all others.
+    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair, and a
+      number far above all others comes last.
     - `k`: how many assignments to list, static, from 1 to 2^27. There may be fewer: `count` says
       how many there are.
     - `maximize`: list the greatest totals; −inf then forbids a pair.

@@ -22,14 +22,14 @@ class _Nodes(NamedTuple):
 
     exists: Bool[Array, " k"]
     cost: Float[Array, " k"]  # of the assignment, negated when maximising
-    error: Float[Array, " k"]  # a bound on how far rounding has moved that
+    error: Float[Array, " k"]  # a bound on cost - optimum of the subproblem, and of its roundings
     col4row: Int[Array, "k n"]
     row4col: Int[Array, "k m"]
     allowed: Bool[Array, "k n m"]
 
 
-# Subproblems, and the greatest gap and rounding of all.
-_State = tuple[_Nodes, "Array", "Array"]
+# Subproblems, and the least cost that one of those left out might have.
+_State = tuple[_Nodes, "Array"]
 
 
 def solve(
@@ -58,34 +58,39 @@ def solve(
 
     def list_of(res: Assignment, allowed: Array, usable: Array) -> _Nodes:
         exists = usable & (res.status == Status.OPTIMAL)
-        error = jnp.where(exists, _sum_error(cost, res), 0)
+        # Each of two assignments may differ by a rounding of each cost, and by that of their sum.
+        error = res.gap + 2 * (_sum_error(cost, res) + min(n, m) * low.astype(res.gap.dtype))
+        error = jnp.where(exists, error, 0)
         return _Nodes(exists, sign * res.cost, error, res.col4row, res.row4col, allowed)
 
     def partition(r: Array, state: _State) -> _State:
         """Node r is the next of the list. All others of its subproblem belong to its children."""
-        nodes, gap, error = state
+        nodes, bound = state
         allowed = _children(nodes.allowed[r], nodes.col4row[r])
         res = jax.vmap(best_of)(allowed)
         children = list_of(res, allowed, nodes.exists[r] & (nodes.col4row[r] >= 0))
-        gap = jnp.maximum(gap, jnp.where(children.exists, res.gap, 0).max(initial=0))
-        error = jnp.maximum(error, children.error.max(initial=0))
         both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), nodes, children)
         listed = jnp.arange(both.cost.size, dtype=jnp.int32) <= r
-        best = _order(both, listed)[: nodes.cost.size]
-        return jax.tree.map(lambda x: x[best], both), gap, error
+        order = _order(both, listed)
+        best, rest = order[: nodes.cost.size], order[nodes.cost.size :]
+        least = _least_costs(both)[rest].min(initial=jnp.inf)
+        return jax.tree.map(lambda x: x[best], both), jnp.minimum(bound, least)
 
     places = min(k, _most_assignments(n, m, k))
     root = list_of(first, jnp.ones_like(cost, bool), jnp.ones_like(first.status, bool))
     nodes = jax.tree.map(
         lambda x: jnp.concatenate([x[None], jnp.zeros((places - 1, *x.shape), x.dtype)]), root
     )
-    start = vary_alike((nodes, first.gap, root.error), (nodes, first))
-    nodes, gap, error = lax.fori_loop(0, places - 1, partition, start)
+    start = vary_alike((nodes, jnp.full_like(first.gap, jnp.inf)), (nodes, first))
+    nodes, bound = lax.fori_loop(0, places - 1, partition, start)
     # Sums of rounded numbers may have found them in another order.
     order = _order(nodes, jnp.zeros_like(nodes.exists))
     nodes = jax.tree.map(lambda x: x[order], nodes)
-    # Each of two assignments may differ by a rounding of each cost, and by that of their sum.
-    gap = gap + 2 * (error + min(n, m) * low.astype(gap.dtype))
+    # What is left out may be better than it seems, but counts only where it is among the least.
+    within = nodes.exists & (nodes.cost < jnp.inf)
+    last = jnp.where(within, nodes.cost, -jnp.inf).max(initial=-jnp.inf)
+    gap = jnp.maximum(nodes.error.max(initial=0), jnp.maximum(last - bound, 0))
+    gap = jnp.where(first.status == Status.OPTIMAL, gap, first.gap)
 
     def fill(x: Array, found: Array, otherwise: float) -> Array:
         found = found.reshape(found.shape + (1,) * (x.ndim - 1))
@@ -114,6 +119,13 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
         return sum_error(jnp.where(pairs, cost, 0).sum(1).astype(total.dtype), total)
 
     return jnp.vectorize(of_one, signature="(n),()->()")(res.col4row, res.cost)
+
+
+def _least_costs(nodes: _Nodes) -> Float[Array, " k"]:
+    """What the best assignment of each might cost; +inf beyond the range of floats, and if none."""
+    rounding = 2 * float(jnp.finfo(nodes.cost.dtype).eps) * jnp.abs(nodes.cost)
+    below = jnp.where(nodes.error > 0, nodes.error + rounding, 0)
+    return jnp.where(nodes.exists & (nodes.cost < jnp.inf), nodes.cost - below, jnp.inf)
 
 
 def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:

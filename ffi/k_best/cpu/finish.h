@@ -49,6 +49,19 @@ double sum_costs(const KBestProblem& p, const Form& f, const int32_t* col4row) {
   return sum.value();
 }
 
+// Whether the best assignment has a cost of at least `from`.
+template <class Elem>
+bool first_pays(const KBestProblem& p, const Form& f, const Matrix& c, const Tree& tree,
+                double from) {
+  const double sign = p.maximize ? -1 : 1;
+  const Elem* const cost = static_cast<const Elem*>(p.cost);
+  const int32_t* const col4row = tree.col4row_of(0);
+  for (int32_t i = 0; i < c.rows; ++i) {
+    if (sign * double(widen(cost[f.place(p, i, col4row[i])])) >= from) return true;
+  }
+  return false;
+}
+
 // An assignment of the list and its cost, signed for a minimisation.
 struct Ranked {
   double cost;

@@ -25,6 +25,7 @@ namespace {
 #include "common/exact_sum.inc.h"
 #include "common/float16.inc.h"
 #include "common/cpu/number_format.inc.h"
+#include "common/cost_levels.inc.h"
 #include "common/cpu/lanes.inc.h"
 #include "common/cpu/stack.inc.h"
 #include "k_best/cpu/vectors.h"
@@ -90,6 +91,51 @@ struct Workspace {
   }
 };
 
+// Lists the k best assignments for the costs that `map` leaves, of which `most` is the greatest.
+// Returns how many there are.
+template <class Elem>
+int64_t enumerate(const KBestProblem& p, const Form& f, Workspace& w, int64_t k, double most,
+                  const CostMap& map) {
+  Matrix& c = w.c;
+  CostSummary found;
+  found.most = most;
+  if (!Format<Elem>::kInteger) choose_unit<Elem>(found, p.maximize, &c);
+  c.map = map;
+  convert_costs<Elem>(p, f, &c);
+  w.tree.size = 0;
+  Search search{c, w.now, w.open, w.dist, w.from, w.length, w.busy, w.settled, 0, p.counts};
+  Partition partition{c, w.tree, w.open, w.avoid, w.into, w.bound};
+  Enumeration all{c, k, w.tree, search, partition, Queue{w.tree, w.queue}, {w.known, 0, k}};
+  return all.run() ? w.tree.size : 0;
+}
+
+// Solves without the higher levels of costs if there are enough assignments, then with more levels.
+// Those below are rounded at the scale of a higher level, which is drawn near them for that. False
+// if there is no assignment.
+template <class Elem>
+bool solve_levels(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
+                  const CostSummary& found) {
+  const CostLevels levels = find_levels<Elem>(p, f, found);
+  for (int end = 1; end <= levels.count; ++end) {
+    double most = 0;
+    CostMap map = draw_near(levels, end, most_pairs(f), &most);
+    const bool draws = map.draws_near();
+    const double all_most = levels.count > 1 ? levels.level[end - 1].most : found.most;
+    if (!draws) most = all_most;
+    const int64_t count = enumerate<Elem>(p, f, w, k, most, map);
+    if (count < k && end < levels.count) continue;
+    if (count == 0) return false;
+    write_solution<Elem>(p, f, w.c, w.tree, w.ranked);
+    // Duals prove nothing at costs that are drawn near, if the best assignment has one of them.
+    if (draws && first_pays<Elem>(p, f, w.c, w.tree, levels.level[1].from)) {
+      enumerate<Elem>(p, f, w, 1, all_most, forbid_from(levels, end));
+      write_duals(p, f, w.c, w.tree);
+    }
+    return true;
+  }
+  return false;
+}
+
 template <class Elem>
 bool solve_as(const KBestProblem& p, Arena* arena) {
   Form f(p);
@@ -99,24 +145,12 @@ bool solve_as(const KBestProblem& p, Arena* arena) {
   w.allocate(&f, p, k, &stack);
   if (!reserve(arena, stack.used, &stack)) return false;
   w.allocate(&f, p, k, &stack);
-  Matrix& c = w.c;
   p.counts[kSearches] = p.counts[kScans] = 0;
   const CostSummary found = summarize_costs<Elem>(p, f);
   Status status = found.invalid ? kInvalidCost : kOptimal;
-  if (status == kOptimal && !choose_unit<Elem>(found, p.maximize, &c)) status = kOverflow;
-  if (status != kOptimal) {
-    write_failure(p, status);
-    return true;
-  }
-  convert_costs<Elem>(p, f, &c);
-  Search search{c, w.now, w.open, w.dist, w.from, w.length, w.busy, w.settled, 0, p.counts};
-  Partition partition{c, w.tree, w.open, w.avoid, w.into, w.bound};
-  Enumeration all{c, k, w.tree, search, partition, Queue{w.tree, w.queue}, {w.known, 0, k}};
-  if (!all.run()) {
-    write_failure(p, kInfeasible);
-    return true;
-  }
-  write_solution<Elem>(p, f, c, w.tree, w.ranked);
+  if (status == kOptimal && !choose_unit<Elem>(found, p.maximize, &w.c)) status = kOverflow;
+  if (status == kOptimal && !solve_levels<Elem>(p, f, w, k, found)) status = kInfeasible;
+  if (status != kOptimal) write_failure(p, status);
   return true;
 }
 

@@ -76,6 +76,7 @@ struct Matrix {
   int32_t rows, cols;
   int64_t stride;
   double scale;  // from costs to units; negative to maximise
+  CostMap map;   // from costs as given to those in units
   bool exact;    // no cost was rounded
 
   bool has_spare() const { return cols > rows; }
@@ -85,9 +86,10 @@ struct Matrix {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;     // NaN, or infinite on the side that does not forbid
-  uint64_t most_whole = 0;  // greatest magnitude of integers
-  double most = 0;          // and of finite floats
+  bool invalid = false;            // NaN, or infinite on the side that does not forbid
+  uint64_t most_whole = 0;         // greatest magnitude of integers
+  double most = 0;                 // and of finite floats
+  double least = __builtin_inf();  // of those that are not 0
 };
 
 template <class Elem>
@@ -108,10 +110,42 @@ CostSummary summarize_costs(const KBestProblem& p, const Form& f) {
         const bool finite = size < __builtin_inf();
         found.invalid |= !(x > -__builtin_inf());
         found.most = finite && size > found.most ? size : found.most;
+        found.least = size > 0 && size < found.least ? size : found.least;
       }
     }
   }
   return found;
+}
+
+// How many costs one of a higher level is to outweigh: those of two assignments.
+inline double most_pairs(const Form& f) { return 2 * (double(f.rows) + 1); }
+
+// The levels of the costs.
+template <class Elem>
+CostLevels find_levels(const KBestProblem& p, const Form& f, const CostSummary& found) {
+  CostLevels levels;
+  if constexpr (Format<Elem>::kInteger) return levels;
+  const double sign = p.maximize ? -1 : 1;
+  const auto for_row = [&](int32_t i, const auto& g) {
+    for (int32_t j = 0; j < f.cols; ++j) {
+      const double x = sign * double(widen(static_cast<const Elem*>(p.cost)[f.place(p, i, j)]));
+      if (x < __builtin_inf()) g(x);
+    }
+  };
+  Exponents seen, wanted;
+  const auto see = [&](double x) {
+    if (x == 0) return;
+    seen.add(exponent_of(x));
+    if (x < 0) wanted.add(exponent_of(x));
+  };
+  if (f.rows > 0) for_row(0, see);
+  if (!may_have_levels(seen, found.most, found.least)) return levels;
+  for (int32_t i = 1; i < f.rows; ++i) for_row(i, see);
+  levels.split(seen, wanted.most(), most_pairs(f));
+  for (int32_t i = 0; i < f.rows; ++i) {
+    for_row(i, [&](double x) { levels.level[levels.of(x)].add(fabs(x)); });
+  }
+  return levels;
 }
 
 // Chooses the unit, the least for which all sums fit. False if integers do not fit.
@@ -132,11 +166,13 @@ bool choose_unit(const CostSummary& found, bool maximize, Matrix* c) {
 }
 
 template <class Elem>
-int64_t units_of(Elem x, double scale, bool* rounded) {
+int64_t units_of(Elem x, double scale, const CostMap& map, bool* rounded) {
   if constexpr (Format<Elem>::kInteger) {
     return scale < 0 ? -int64_t(x) : int64_t(x);
   } else {
-    const double real = double(widen(x)), y = real * scale;
+    const double sign = scale < 0 ? -1 : 1, given = sign * double(widen(x));
+    const double real = map.of(given), y = real * fabs(scale);
+    *rounded |= real < given;
     if (!(y < __builtin_inf())) return kForbidden;
     const int64_t units = as_integer(y);
     *rounded |= double(units) != y || (units == 0 && real != 0);  // y may have underflowed
@@ -156,7 +192,7 @@ void convert_costs(const KBestProblem& p, const Form& f, Matrix* c) {
       const Elem* const row = cost + f.row_list[i] * row_step;
       int64_t* const out = c->cost + i * c->stride;
       for (int32_t j = first; j < end; ++j) {
-        out[j] = units_of(row[f.col_list[j] * col_step], c->scale, &rounded);
+        out[j] = units_of(row[f.col_list[j] * col_step], c->scale, c->map, &rounded);
       }
     }
   }
