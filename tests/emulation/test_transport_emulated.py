@@ -246,3 +246,32 @@ def test_failures(library):
     res, _ = assert_as_on_cpu(library, cost, supply, demand)
     expected = ["UNBALANCED", "INVALID_MASS", "INVALID_COST", "INFEASIBLE"]
     assert [jm.Status(int(x)).name for x in res.status] == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_large_numbers(library, dtype, blocks):
+    """They act as +inf does; where some mass needs one, the rest is optimal."""
+    random, supply, demand = integers(7, 4, 6, 9, low=1)
+    cost = random.random((4, 6, 9)).astype(dtype)
+    forbidden = random.random(cost.shape) < np.array([0.2, 0.4, 0.7, 0.9])[:, None, None]
+    for large in (1e6, 1e18, float(np.finfo(dtype).max)):
+        numbers = np.where(forbidden, large, cost).astype(dtype)
+        res, _ = assert_as_on_cpu(library, numbers, supply, demand, blocks=blocks)
+        infinite = np.where(forbidden, np.inf, cost).astype(dtype)
+        want, _ = solve(library, infinite, supply, demand, blocks=blocks)
+        solved = want.status == jm.Status.OPTIMAL
+        assert (res.cost[solved] == want.cost[solved]).all() and solved.any()
+        assert (res.gap[solved] <= want.gap[solved] + 1e-12).all()
+        # A number that outweighs all others, and rounds none.
+        moderate = np.where(forbidden, 1024, cost).astype(dtype)
+        want, _ = solve(library, moderate, supply, demand, blocks=blocks)
+        assert not solved.all()
+        for b in range(4):
+            parts = []
+            for plan in (res, want):
+                used = plan.rows[b] >= 0
+                at = b, plan.rows[b][used], plan.cols[b][used]
+                small = np.where(forbidden[at], 0, cost[at].astype(float))
+                parts.append((small @ plan.mass[b][used], forbidden[at] @ plan.mass[b][used]))
+            np.testing.assert_allclose(*parts, rtol=1e-12)

@@ -30,22 +30,28 @@ struct Costs {
   int64_t forbidden = 0;           // units of a forbidden pair: more than any cycle of allowed ones
   float normal = 1;                // from costs to magnitudes of at most 1, negative to maximise
   double units_per_normal = 1;
+  const CostMap* map = nullptr;  // null: no cost changes
 
   __device__ auto row(int64_t i) const { return typename RowOf<Type>::Row(p, i); }
   __device__ Raw raw(int64_t i, int64_t j) const { return row(i).raw(j); }
   // Rounded, for estimates.
   __device__ float estimate(Raw x) const {
+    if (!kInteger && map) return float(mapped(x) * fabs(double(normal)));
     if constexpr (sizeof(Raw) == 4) return Type::single(x) * normal;
     return float(real(x) * double(normal));
   }
   __device__ static double real(Raw x) { return Type::real(x); }
-  __device__ double key(int64_t i, int64_t j) const { return real(raw(i, j)) * scale; }
+  // What stands in for a cost of a minimisation.
+  __device__ double mapped(Raw x) const {
+    const double y = p.maximize ? -real(x) : real(x);
+    return map ? map->of(y) : y;
+  }
   __device__ int64_t units_of(Raw x) const {
     if constexpr (kInteger) {
       const int64_t y = sizeof(Raw) == 4 ? int64_t(int32_t(x)) : int64_t(x);
       return scale < 0 ? -y : y;
     } else {
-      const double y = real(x) * scale;
+      const double y = mapped(x) * fabs(scale);
       return y < __builtin_huge_val() ? as_integer(y) : forbidden;
     }
   }
@@ -59,6 +65,7 @@ struct CostSummary {
   bool invalid = false;  // NaN, or infinite on the side that does not forbid
   bool forbids = false;  // some pair is forbidden
   double most = 0;       // greatest magnitude of finite costs
+  double least = kFar;   // of those that are not 0
 };
 
 // Looks at all unmasked costs, also those of rows and columns without mass.
@@ -74,15 +81,20 @@ __device__ CostSummary summarize_costs(Team team, const C& c) {
       own.invalid |= !(x > -infinity);
       own.forbids |= !(size < infinity);
       if (size < infinity) own.most = fmax(own.most, size);
+      if (size > 0) own.least = fmin(own.least, size);
     }
   });
-  return {team.any(own.invalid), team.any(own.forbids), team.most(own.most)};
+  return {team.any(own.invalid), team.any(own.forbids), team.most(own.most),
+          -team.most(-own.least)};
 }
+
+// The most arcs of a path or a cycle, with room for roundings. `shorter`: rows or columns.
+__device__ inline double most_arcs(int64_t shorter) { return 2 * double(shorter) + 2; }
 
 // Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
 template <class C>
 __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
-  const double arcs = 2 * double(shorter) + 2, sign = c.p.maximize ? -1 : 1;
+  const double arcs = most_arcs(shorter), sign = c.p.maximize ? -1 : 1;
   const int most = found.most > 0 ? ilogb(found.most) + 1 : 0;
   c.normal = float(sign * ldexp(1.0, max(-126, min(-most, 126))));
   if constexpr (C::kInteger) {
@@ -108,7 +120,7 @@ __device__ bool are_whole(Team team, const C& c) {
     team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0) return;
       for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
-        const double x = C::real(c.raw(i, j)), y = x * c.scale;
+        const double x = c.mapped(c.raw(i, j)), y = x * fabs(c.scale);
         if (c.demand[j] == 0 || !(y < __builtin_huge_val())) continue;
         // A product that underflows to 0 looks whole.
         rounded |= double(as_integer(y)) != y || (y == 0 && x != 0);

@@ -2,14 +2,12 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 
-#include "common/compensated_sum.h"
+#include "transport/cuda/levels.cuh"
 #include "transport/cuda/masses.cuh"
-#include "transport/cuda/plan.cuh"
-#include "transport/cuda/tree.cuh"
 
 namespace jaxmatch::transport {
 
-#include "transport/plan_cost.inc.h"
+#include "transport/duals_below.inc.h"
 
 __device__ inline void write_real(void* out, Dtype dtype, int64_t at, double x) {
   if (dtype == Dtype::kF32) {
@@ -66,9 +64,10 @@ __device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
 }
 
 // A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
-// with moderate prices, as no allowed pair needs those of a forbidden one.
+// with moderate prices, as no allowed pair needs those of a forbidden one. `finite`: some of these
+// pairs are not forbidden but cost at least as much as c says.
 template <class C>
-__device__ void release_forbidden(Team team, const Tree<C>& t) {
+__device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
   const Workspace& w = t.w;
   const C& c = t.c;
   int32_t* const inside = w.scratch[0];
@@ -90,7 +89,7 @@ __device__ void release_forbidden(Team team, const Tree<C>& t) {
       for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
         if (!inside[c.p.n + j] || c.demand[j] == 0) continue;
         const int64_t cost = c.units(i, j);
-        if (cost == c.forbidden) continue;
+        if (cost == c.forbidden && !finite) continue;
         const int64_t slack = cost - w.price[i] - w.price[c.p.n + j];
         most = slack < most ? slack : most;
       }
@@ -123,21 +122,24 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
     }
     double least = kFar;
     for (int64_t i = 0; i < p.n && c.has_col(j) && !empty; ++i) {
-      if (c.supply[i] > 0) least = fmin(least, sign * C::real(c.raw(i, j)) - w.row_dual[i]);
+      if (c.supply[i] > 0) {
+        least = fmin(least, difference_below(c.mapped(c.raw(i, j)), w.row_dual[i]));
+      }
     }
-    w.col_dual[j] = least < kFar ? least : 0;
+    w.col_dual[j] = least < kFar ? dual_below(p, least) : 0;
   });
   team.sync();
   team.each_by_warp(p.n, [&](int64_t i) {
     if (c.supply[i] > 0) return;
     double least = kFar;
     for (int64_t j = team.lane(); j < p.m && c.has_row(i); j += kWarpSize) {
-      if (c.has_col(j)) least = fmin(least, sign * C::real(c.raw(i, j)) - w.col_dual[j]);
+      if (!c.has_col(j)) continue;
+      least = fmin(least, difference_below(c.mapped(c.raw(i, j)), w.col_dual[j]));
     }
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
       least = fmin(least, __shfl_xor_sync(kAllLanes, least, step));
     }
-    if (team.lane() == 0) w.row_dual[i] = least < kFar ? least : 0;
+    if (team.lane() == 0) w.row_dual[i] = least < kFar ? dual_below(p, least) : 0;
   });
   team.sync();
   double most = 0;
@@ -169,20 +171,16 @@ __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double 
   return sum.value(unit);
 }
 
-// By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units.
+// By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units; `saved`:
+// so many arcs are of another plan, which is written if it costs less.
 template <class C>
-__device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, bool whole) {
+__device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, bool whole,
+                           int32_t saved) {
   Team team = t.team;
   const Workspace& w = t.w;
   const TransportProblem& p = t.c.p;
-  const Plan plan{team, w};
-  plan.clear();
-  team.each(t.nodes, [&](int64_t x) {
-    if (w.flow[x] == 0) return;
-    const int32_t y = t.above[x], row = t.is_row(int32_t(x)) ? int32_t(x) : y;
-    plan.append(row, int32_t(x) + y - row - t.rows, w.flow[x]);
-  });
-  const int32_t count = plan.sort();
+  double excess;
+  const int32_t count = list_better(t, saved, masses.unit, &excess);
   team.each(count, [&](int64_t k) {
     p.rows[k] = int32_t(w.key[k] >> 32);
     p.cols[k] = int32_t(uint32_t(w.key[k]));
@@ -197,6 +195,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
     // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
     if (!whole) gap += double(masses.total) * masses.unit / fabs(t.c.scale);
     if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
+    if (excess > 0) gap = fmax(gap - excess, 0.0);
     gap *= 1 + 0x1p-50;
     if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
     if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {

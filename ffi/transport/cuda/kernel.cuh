@@ -33,6 +33,65 @@ __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   return usable;
 }
 
+// An optimal basis for the costs as they are now. Returns whether it does without forbidden pairs.
+template <class C>
+__device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
+  const C& c = tree.c;
+  const Holding* const held = hold_auction(team, c, w, start_warm(team, c, w));
+  if (team.rank == 0) grow_basis(tree, held);
+  team.sync();
+  const int32_t pivots = pivot_to_optimum(tree, team);
+  team.one([&] {
+    c.p.counts[kBids] += w.control->bids;
+    c.p.counts[kPivots] += pivots;
+  });
+  if (c.forbidden == 0) return true;
+  if (team.rank == 0) {
+    const int32_t used = find_forbidden(tree, true);
+    team.one([&] { w.control->found = used; });
+  }
+  team.sync();
+  const bool found = w.control->found == kNone;
+  team.sync();
+  return found;
+}
+
+// Solves without the costs above level `needed`, then with more levels while some mass needs them.
+// A plan that pays for a higher level is first found for costs in which levels are nearer, as those
+// below are rounded at its scale.
+template <class C>
+__device__ void solve_levels(Team team, C& c, const Workspace& w, bool tree_in_shared,
+                             const CostSummary& found, int needed, int64_t shorter) {
+  const Team first = team.alone();
+  const int levels = team.s.levels.count;
+  const double arcs = most_arcs(shorter);
+  int end = needed + 1;
+  bool near = draws_near(team, end, arcs);
+  int32_t saved = 0;
+  for (;;) {
+    CostSummary part = found;
+    set_map(team, c, end, near, arcs, &part);
+    if (!choose_unit(c, part, shorter)) return write_failure(team, c.p, kOverflow);
+    const Tree<C> tree(first, c, w, tree_in_shared);
+    if (!find_basis(team, tree, w)) {
+      if (end == levels) return write_failure(team, c.p, kInfeasible);
+      near = draws_near(team, ++end, arcs);
+      continue;
+    }
+    if (near) {
+      if (team.rank == 0) saved = save_plan(tree);
+      near = false;
+      team.sync();
+      continue;
+    }
+    if (c.forbidden > 0) release_forbidden(team, tree, end < levels);
+    const double most = write_duals(team, c, w, false);
+    const bool whole = are_whole(team, c);
+    if (team.rank == 0) write_plan(tree, w.control->masses, most, whole, saved);
+    return;
+  }
+}
+
 template <class C>
 __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_in_shared) {
   const TransportProblem& p = c.p;
@@ -53,31 +112,12 @@ __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_i
   used_rows = team.sum(used_rows);
   used_cols = team.sum(used_cols);
   if (used_rows == 0) return write_empty(team, c, w);
-  if (!choose_unit(c, found, used_rows < used_cols ? used_rows : used_cols)) {
-    return write_failure(team, p, kOverflow);
+  const int64_t shorter = used_rows < used_cols ? used_rows : used_cols;
+  int needed = 0;
+  if (!C::kInteger && may_have_levels(found)) {
+    needed = find_levels(team, c, w, most_arcs(shorter));
   }
-  const Holding* const held = hold_auction(team, c, w, start_warm(team, c, w));
-  const Tree<C> tree(first, c, w, tree_in_shared);
-  if (team.rank == 0) grow_basis(tree, held);
-  team.sync();
-  const int32_t pivots = pivot_to_optimum(tree, team);
-  team.one([&] {
-    p.counts[kBids] = w.control->bids;
-    p.counts[kPivots] = pivots;
-  });
-  if (c.forbidden > 0) {
-    if (team.rank == 0) {
-      const int32_t used = find_forbidden(tree, true);
-      team.one([&] { w.control->found = used; });
-    }
-    team.sync();
-    if (w.control->found != kNone) return write_failure(team, p, kInfeasible);
-    team.sync();
-    release_forbidden(team, tree);
-  }
-  const double most = write_duals(team, c, w, false);
-  const bool whole = are_whole(team, c);
-  if (team.rank == 0) write_plan(tree, masses, most, whole);
+  solve_levels(team, c, w, tree_in_shared, found, needed, shorter);
 }
 
 template <class Type>
@@ -87,6 +127,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int64_t k = blockIdx.x / unsigned(batch.blocks);
   if (threadIdx.x == 0) {
     shared.barriers = 0;
+    shared.levels = CostLevels{};
     shared.problem = problem_of(batch.first, k);
     shared.workspace =
         Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n, batch.first.m);

@@ -3,6 +3,9 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_TEAM_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_TEAM_CUH_
 
+#include <cmath>
+#include <cstring>
+
 #include "assignment/cuda/group.cuh"
 #include "common/cuda/memory_order.cuh"
 #include "common/cuda/team.cuh"
@@ -10,6 +13,8 @@
 #include "transport/cuda/workspace.h"
 
 namespace jaxmatch::transport {
+
+#include "common/cost_levels.inc.h"
 
 using assignment::from_ordered_bits, assignment::ordered_bits;
 using assignment::kAllLanes, assignment::kWarpSize, assignment::keep_loads_together;
@@ -57,6 +62,10 @@ struct alignas(16) Shared {
   TwoLeast part[kWarps];
   uint64_t slots[2][kWarps];
   uint64_t barriers;  // that the block has passed
+  CostLevels levels;
+  CostMap map;
+  double most;                             // of the costs that it leaves
+  uint32_t exponents[2 * kExponentWords];  // of costs, and of those below 0
   TransportProblem problem;
   Workspace workspace;
 

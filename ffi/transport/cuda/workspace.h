@@ -40,9 +40,12 @@ struct alignas(16) Bid {
   int32_t next;  // for the same column
 };
 
+constexpr int kExponentWords = 64;  // of 32 bits, of a set
+
 // What the blocks of a problem share.
 struct Control {
   Masses masses;
+  uint32_t exponents[2 * kExponentWords];
   int32_t listed[3];  // rows, in rounds of an auction in turn
   int32_t used;       // of the pool
   int32_t stuck;      // a row that must bid has no allowed column
@@ -82,6 +85,8 @@ struct Workspace {
   int64_t* flow;                // [nodes] of the arc to the parent
   uint64_t* key;                // [entries] arcs: row << 32 | column
   int64_t* mass;                // [entries] of arcs, or costs of those that may enter
+  uint64_t* saved_key;          // [nodes] arcs of another plan
+  int64_t* saved_mass;          // [nodes]
   float *v, *u;                 // of the auction: [m] prices, [n] least reduced costs
   float* shadow;                // [nodes] of the prices, rounded
   double *row_dual, *col_dual;  // [n], [m]
@@ -114,6 +119,8 @@ struct Workspace {
     take(base, flow, nodes + 1);
     take(base, key, entries);
     take(base, mass, entries);
+    take(base, saved_key, nodes);
+    take(base, saved_mass, nodes);
     take(base, v, m);
     take(base, u, n);
     take(base, shadow, nodes);
