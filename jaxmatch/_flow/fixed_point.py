@@ -115,6 +115,19 @@ def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"
     return jnp.minimum(jnp.floor(times_power(x, -exponent)), top).astype(integer)
 
 
+def is_fine(
+    exponent: Int[Array, ""], cut: Float[Array, ""], rounded: Bool[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether the answer stands whose cut has this capacity.
+
+    The bound is at most 2^10 times the flow. If capacities are rounded to units, each of the cut is
+    by at most 2^-50 of the flow; without x64 by 2^-26.
+    """
+    bits = bits_of_bound()
+    most = jnp.where(rounded, 9 if bits == 60 else 3, 9)
+    return (cut == 0) | ~jnp.isfinite(cut) | (exponent + bits <= frexp(cut)[1] + most)
+
+
 def is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
     """Whether no capacity is NaN or negative."""
     dtype = capacity.dtype

@@ -29,7 +29,7 @@ from jax import lax
 from jaxmatch._common.result import Flow
 from jaxmatch._common.rounding import accurate_sum
 from jaxmatch._common.status import Status
-from jaxmatch._common.typing import Array, Bool, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow import fixed_point
 from jaxmatch._flow.network import FlowNetwork
 
@@ -61,8 +61,8 @@ class _Capacities(NamedTuple):
     beyond: Bool[Array, " a"]  # the sum saturated: more than any flow can use
     bound: Int[Array, ""]  # upper bound on the flow, the initial excess of the source
     unbounded: Bool[Array, ""]  # a flow that reaches `bound` is infinite
-    overflow: Bool[Array, ""]  # the bound saturated
     exponent: Int[Array, ""]  # of a unit, as a power of two
+    rounded: Bool[Array, ""]  # a capacity is no multiple of the unit
 
 
 class _State(NamedTuple):
@@ -160,39 +160,68 @@ def _solve_valid(
 
     The argument `source_side` marks the source alone.
     """
-    alone = source_side
-    of_slot = jnp.where(valid & slots.live, capacity[slots.edge], 0)
-    capacities = _capacities(arcs, slots, of_slot, source, sink)
-    n = source_side.size
+    # No flow need enter the source or leave the sink.
+    used = slots.live & (arcs.head[slots.arc] != source) & (arcs.tail[slots.arc] != sink)
+    of_slot = jnp.where(valid & used, capacity[slots.edge], 0)
+    if jnp.issubdtype(capacity.dtype, jnp.integer):
+        capacities = _whole_capacities(arcs, slots, of_slot, source, sink)
+        found = _maximum(arcs, slots, capacities, source, sink, source_side)
+        flow = jnp.zeros_like(capacity).at[slots.edge].set(found.units.astype(capacity.dtype))
+        # A residual path to the sink remains only if the excess of the source was too small.
+        overflow = found.source_side[sink]
+        if capacities.bound.dtype.itemsize == 8:
+            overflow |= found.sent >= fixed_point.integer_and_most()[1]
+        value = found.sent.astype(value_dtype(capacity.dtype))
+        return value, flow, found.source_side, overflow
+
+    def solve(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        """With the capacity of a cut as a bound, whether the units were fine, and the results."""
+        known = state[0]
+        capacities = _capacities_in_units(arcs, slots, of_slot, known, source, sink)
+        found = _maximum(arcs, slots, capacities, source, sink, source_side)
+        infinite = capacities.unbounded & (found.sent == capacities.bound)
+        # Then every cut is infinite, and the one with the fewest nodes is the source alone.
+        side = jnp.where(infinite, source_side, found.source_side)
+        cut = side[arcs.tail[slots.arc]] & ~side[arcs.head[slots.arc]]
+        leaving = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(cut, of_slot, 0))
+        value = jnp.where(infinite, jnp.inf, accurate_sum(leaving)).astype(of_slot.dtype)
+        amount = fixed_point.times_power(found.units.astype(of_slot.dtype), capacities.exponent)
+        amount = jnp.where(value > 0, amount, 0)  # no flow need circulate where none arrives
+        flow = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(infinite, jnp.nan, amount))
+        fine = fixed_point.is_fine(capacities.exponent, value, capacities.rounded)
+        return value, fine, flow, side, ~infinite & ~jnp.isfinite(value)
+
+    zero = 0 * source
+    endless = jnp.asarray(jnp.inf, of_slot.dtype) + zero.astype(of_slot.dtype)
+    start = (endless, zero != 0, jnp.zeros_like(of_slot), source_side, zero != 0)
+    # A coarse unit finds a cut whose capacity makes the next unit fine.
+    value, _, flow, source_side, overflow = lax.while_loop(lambda state: ~state[1], solve, start)
+    return value, flow, source_side, overflow
+
+
+class _Found(NamedTuple):
+    sent: Int[Array, ""]
+    units: Int[Array, " e"]  # the flow on each slot
+    source_side: Bool[Array, " n"]
+
+
+def _maximum(
+    arcs: _Arcs,
+    slots: _Slots,
+    capacities: _Capacities,
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+    alone: Bool[Array, " n"],
+) -> _Found:
+    n = alone.size
     state = _route(arcs, capacities, source, sink, n)
     open_back = ((_residual(capacities, state.flow) > 0) | capacities.beyond)[arcs.partner]
-    distance = jnp.where(source_side, 0, jnp.int32(2 * n))
-    distance, _ = _breadth_first(arcs, open_back, distance, source_side)
-    source_side = distance < 2 * n
-    sent = state.excess[sink]
-
+    distance = jnp.where(alone, 0, jnp.int32(2 * n))
+    distance, _ = _breadth_first(arcs, open_back, distance, alone)
     net = jnp.maximum(state.flow[slots.arc], 0)  # fills the edges of an arc in order
     units = (net - capacities.before).clip(0, capacities.slot)
     units = jnp.where(slots.live, units, 0)
-    if jnp.issubdtype(capacity.dtype, jnp.integer):
-        flow = jnp.zeros_like(capacity).at[slots.edge].set(units.astype(capacity.dtype))
-        # A residual path to the sink remains only if the excess of the source was too small.
-        return (
-            sent.astype(value_dtype(capacity.dtype)),
-            flow,
-            source_side,
-            (capacities.overflow | source_side[sink]),
-        )
-
-    infinite = capacities.unbounded & (sent == capacities.bound)
-    # Then every cut is infinite, and the one with the fewest nodes is the source alone.
-    source_side = jnp.where(infinite, alone, source_side)
-    amount = fixed_point.times_power(units.astype(of_slot.dtype), capacities.exponent)
-    flow = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(infinite, jnp.nan, amount))
-    cut = source_side[arcs.tail[slots.arc]] & ~source_side[arcs.head[slots.arc]]
-    leaving = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(cut, of_slot, 0))
-    value = jnp.where(infinite, jnp.inf, accurate_sum(leaving)).astype(capacity.dtype)
-    return value, flow, source_side, ~infinite & ~jnp.isfinite(value)
+    return _Found(state.excess[sink], units, distance < 2 * n)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -234,27 +263,67 @@ def _slots(edge_ptr: Int[Array, " a+1"], arc_edge: Int[Array, " e"]) -> _Slots:
     return _Slots(arc_edge.clip(0, e - 1), arc, live, position)
 
 
-def _capacities(
+def _whole_capacities(
     arcs: _Arcs,
     slots: _Slots,
-    of_slot: Num[Array, " e"],
+    of_slot: Int[Array, " e"],
     source: Int[Array, ""],
     sink: Int[Array, ""],
 ) -> _Capacities:
-    """Converts to fixed point, with a bound on the flow: the capacity at the source or sink."""
-    a = len(arcs.tail)
     integer, most = fixed_point.integer_and_most()
-    leaves, reaches = arcs.tail[slots.arc] == source, arcs.head[slots.arc] == sink
-    out_of, into = jnp.where(leaves, of_slot, 0), jnp.where(reaches, of_slot, 0)
-    exponent, unbounded = jnp.zeros_like(source), jnp.zeros_like(leaves, shape=())
-    is_float = jnp.issubdtype(of_slot.dtype, jnp.floating)
-    if not is_float:
-        units = of_slot.astype(integer)
-    else:
-        exponent, nothing, unbounded = _unit(of_slot, out_of, into)
-        units = jnp.where(nothing, jnp.sign(of_slot).astype(integer), 0)
-        units = jnp.where(nothing, units, fixed_point.in_units(of_slot, exponent))
+    units = jnp.minimum(of_slot.astype(integer), most)
+    never = jnp.zeros_like(source, bool)
+    out_of, into = fixed_point.totals(_at_ends(arcs, slots, units, source, sink))
+    bound = jnp.minimum(out_of, into)
+    return _of_arcs(arcs, slots, units, bound, never, 0 * source, never)
 
+
+def _capacities_in_units(
+    arcs: _Arcs,
+    slots: _Slots,
+    of_slot: Float[Array, " e"],
+    known: Float[Array, ""],
+    source: Int[Array, ""],
+    sink: Int[Array, ""],
+) -> _Capacities:
+    """In fixed point, with a bound on the flow: the capacity at the source, at the sink, or of a
+    known cut."""
+    integer, _ = fixed_point.integer_and_most()
+    exponent, nothing, unbounded = _unit(
+        *_at_ends(arcs, slots, of_slot, source, sink), known, of_slot
+    )
+    units = jnp.where(nothing, jnp.sign(of_slot).astype(integer), 0)
+    units = jnp.where(nothing, units, fixed_point.in_units(of_slot, exponent))
+    out_of, into = fixed_point.totals(_at_ends(arcs, slots, units, source, sink))
+    finite = fixed_point.totals(jnp.where(jnp.isinf(of_slot), 0, units)[None])[0]
+    bound = jnp.minimum(out_of, into)
+    bound = jnp.minimum(
+        bound, fixed_point.stopping_sum(fixed_point.in_units(known, exponent), 1)[0]
+    )
+    bound = jnp.where(unbounded, fixed_point.stopping_sum(finite, 1)[0], bound)
+    whole = fixed_point.times_power(units.astype(of_slot.dtype), exponent)
+    rounded = ((whole < of_slot) & (units <= bound) & (of_slot < jnp.inf)).any()
+    return _of_arcs(arcs, slots, units, bound, unbounded, exponent, rounded)
+
+
+def _at_ends(
+    arcs: _Arcs, slots: _Slots, x: Num[Array, " e"], source: Int[Array, ""], sink: Int[Array, ""]
+) -> Num[Array, "2 e"]:
+    """The slots out of the source, and those into the sink; 0 elsewhere."""
+    leaves, reaches = arcs.tail[slots.arc] == source, arcs.head[slots.arc] == sink
+    return jnp.stack([jnp.where(leaves, x, 0), jnp.where(reaches, x, 0)])
+
+
+def _of_arcs(
+    arcs: _Arcs,
+    slots: _Slots,
+    units: Int[Array, " e"],
+    bound: Int[Array, ""],
+    unbounded: Bool[Array, ""],
+    exponent: Int[Array, ""],
+    rounded: Bool[Array, ""],
+) -> _Capacities:
+    a, (_, most) = len(arcs.tail), fixed_point.integer_and_most()
     sums, beyond = fixed_point.running_sums(slots.position, units)
     last = (
         jnp.zeros_like(units, jnp.int32, shape=(a,))
@@ -262,36 +331,37 @@ def _capacities(
         .max(jnp.where(slots.live, jnp.arange(len(units), dtype=jnp.int32), 0))
     )
     has_edges = jnp.zeros_like(units, bool, shape=(a,)).at[slots.arc].max(slots.live)
-    finite = ~jnp.isinf(of_slot) if is_float else jnp.ones_like(leaves)
-    parts = (leaves, reaches, finite)
-    out_units, in_units, finite_units = fixed_point.totals(
-        jnp.stack([jnp.where(part, units, 0) for part in parts])
-    )
-    bound = jnp.minimum(out_units, in_units)
+    arc = jnp.where(has_edges, sums[last], 0)
+    enough = jnp.where(bound < most, jnp.minimum(bound, most - 1) + 1, most)
     return _Capacities(
         slot=units,
         before=fixed_point.before(slots.position, sums),
-        arc=jnp.where(has_edges, sums[last], 0),
-        beyond=has_edges & beyond[last],
-        bound=jnp.where(unbounded, fixed_point.stopping_sum(finite_units, 1)[0], bound),
+        arc=jnp.minimum(arc, enough),
+        beyond=(has_edges & beyond[last]) | (arc >= enough),
+        bound=bound,
         unbounded=unbounded,
-        overflow=(bound >= most) & ~unbounded & (integer.itemsize == 8),
         exponent=exponent,
+        rounded=rounded,
     )
 
 
 def _unit(
-    of_slot: Num[Array, " e"], out_of: Num[Array, " e"], into: Num[Array, " e"]
+    out_of: Float[Array, " e"],
+    into: Float[Array, " e"],
+    known: Float[Array, ""],
+    of_slot: Float[Array, " e"],
 ) -> tuple[Array, Array, Array]:
     """The exponent of the unit, whether no flow is possible, and whether none bounds it."""
     sums = [fixed_point.exponent_of_sum(x) for x in (out_of, into)]
     infinite = [(x == jnp.inf).any() for x in (out_of, into)]
-    unbounded = infinite[0] & infinite[1]
+    is_known = known < jnp.inf
+    unbounded = infinite[0] & infinite[1] & ~is_known
     nothing = (sums[0][1] & ~infinite[0]) | (sums[1][1] & ~infinite[1])
     far = jnp.iinfo(jnp.int32).max
-    bounds = (jnp.where(inf, far, k) for (k, _), inf in zip(sums, infinite, strict=True))
+    bounds = [jnp.where(inf, far, k) for (k, _), inf in zip(sums, infinite, strict=True)]
+    bounds.append(jnp.where(is_known, fixed_point.frexp(jnp.where(is_known, known, 1))[1], far))
     finite = fixed_point.exponent_of_sum(of_slot)[0]
-    exponent = jnp.where(unbounded, finite, jnp.minimum(*bounds))
+    exponent = jnp.where(unbounded, finite, jnp.minimum(jnp.minimum(*bounds[:2]), bounds[2]))
     # One more unit: the bound is the sum of all finite capacities plus 1.
     exponent += unbounded.astype(exponent.dtype) - fixed_point.bits_of_bound()
     return exponent, nothing, unbounded

@@ -97,7 +97,7 @@ int64_t run_launches(const FlowState& s, const FlowPlan& plan, FlowMethod method
         }
       });
     }
-    grid.launch([&] { finish_problem<C, V>(s, alone); });
+    grid.launch([&] { finish_problem<C, V>(s, plan, alone); });
   } while (!s.control->done && ++launches < 10'000);
   return launches;
 }

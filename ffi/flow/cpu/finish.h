@@ -119,22 +119,27 @@ void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status
   *out.status = status;
 }
 
-// Requires a maximum pseudoflow in the residual network.
+// Requires a maximum pseudoflow in the residual network. `cut` is the capacity of its cut; not read
+// for integers.
 template <class T, class C, class V>
 void write_results(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
-                   const Spread& spread, HostArena& memory, const FlowResults<C, V>& out) {
+                   double cut, const Spread& spread, const FlowResults<C, V>& out) {
   const int64_t value = write_flow(p, capacity, units, spread, out.flow);
   *out.status = kOptimal;
   if constexpr (std::is_integral_v<C>) {
-    if (value > std::numeric_limits<V>::max()) return write_nothing(p.network, out, kOverflow);
+    if (units.overflows(value) || value > std::numeric_limits<V>::max()) {
+      return write_nothing(p.network, out, kOverflow);
+    }
     *out.value = V(value);
   } else if (units.is_unbounded() && value >= units.bound()) {
     *out.value = std::numeric_limits<V>::infinity();
     std::fill_n(out.flow, p.network.edges, std::numeric_limits<C>::quiet_NaN());
   } else {
-    const V sum = V(cut_capacity(p.network, capacity, out.source_side, memory));
+    const V sum = V(cut);
     if (sum > std::numeric_limits<V>::max()) return write_nothing(p.network, out, kOverflow);
     *out.value = sum;
+    // No flow need circulate where none arrives.
+    if (cut == 0) std::fill_n(out.flow, p.network.edges, C{0});
   }
 }
 

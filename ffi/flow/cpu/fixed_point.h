@@ -34,22 +34,29 @@ void for_each_edge_into(const FlowNetworkCsr& g, int32_t to, F f) {
 // capacities, if it bounds every flow by 2^60 units, else the least one that does, with capacities
 // rounded down to it. Integer flows are conserved exactly.
 //
-// No flow exceeds `bound`: the smaller of the sums of capacities out of the source and into the
-// sink. A larger capacity counts as bound + 1: such an arc is never full, so minimum cuts do not
-// change.
+// The bound is the least of the sums of capacities out of the source and into the sink, and of the
+// capacity of a known cut. A larger capacity counts as bound + 1: such an arc is never full, so
+// minimum cuts do not change. Of integers the bound is at most 2^61, and a flow that reaches that
+// overflows.
+//
+// Where floats bound the flow far above its value (numbers that stand for "no limit" at both ends),
+// the unit is too coarse. A solve in such units finds a cut of far less capacity, which bounds the
+// next solve: `is_fine` tells whether the answer stands.
 template <class C>
 class FixedPoint {
  public:
-  // Returns kOptimal if the capacities are valid and all sums fit.
-  Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
-    most_ = kTooMuch;
-    if constexpr (std::is_integral_v<C>) {
-      C signs = 0;
-      for (int32_t k = 0; k < g.edges; ++k) signs |= capacity[k];
-      if (signs < 0) return kInvalidCapacity;
-    } else {
-      if (!choose_unit(g, capacity, source, sink)) return kInvalidCapacity;
+  // Wider than double: sums of the largest doubles overflow a double.
+  using Wide = long double;
+
+  // `known`: the capacity of a cut, or infinity. Returns kOptimal if the capacities are valid.
+  Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink,
+                Wide known) {
+    int least_bit = 0;
+    if (!are_valid(g, capacity, least_bit)) return kInvalidCapacity;
+    if constexpr (std::is_floating_point_v<C>) {
+      choose_unit(g, capacity, source, sink, known, least_bit);
     }
+    most_ = kTooMuch;
     int64_t out = 0, in = 0;
     for_each_edge_out(g, source, [&](int32_t k) { add(out, capacity[k]); });
     for_each_edge_into(g, sink, [&](int32_t k) { add(in, capacity[k]); });
@@ -58,14 +65,32 @@ class FixedPoint {
     if (is_unbounded_) {
       bound_ = 1;
       for (int32_t k = 0; k < g.edges; ++k) {
-        if (capacity[k] <= std::numeric_limits<C>::max()) add(bound_, capacity[k]);
+        if (is_finite(capacity[k])) add(bound_, capacity[k]);
       }
     }
+    if constexpr (std::is_floating_point_v<C>) {
+      // One more unit: the number of units may be rounded.
+      const Wide limit = std::ldexp(known, -exponent_) * (1 + Wide(0x1p-50)) + 1;
+      if (limit < Wide(bound_)) bound_ = int64_t(limit);
+    }
     most_ = bound_ + 1;
-    return bound_ < kTooMuch ? kOptimal : kOverflow;
+    return kOptimal;
+  }
+
+  // True if the answer stands whose cut has this capacity. Of floats the bound is at most 2^9 times
+  // the flow, so each capacity of the cut is rounded by at most 2^-50 of it; or at most 2^20 times
+  // where nothing is rounded.
+  bool is_fine(Wide cut) const {
+    if constexpr (std::is_integral_v<C>) {
+      return true;
+    } else {
+      return cut == 0 || greatest_ <= cut * (is_rounded_ ? 0x1p9 : 0x1p20);
+    }
   }
 
   int64_t bound() const { return bound_; }
+  // True if this flow may be cut off by the limit of integers.
+  static bool overflows(int64_t flow) { return std::is_integral_v<C> && flow >= kTooMuch; }
   // The larger of the sums out of the source and into the sink, at most 2^61.
   int64_t largest_sum() const { return largest_sum_; }
   // True if infinite capacities leave the source and enter the sink: then a flow of `bound` units
@@ -92,44 +117,52 @@ class FixedPoint {
  private:
   static constexpr int64_t kTooMuch = int64_t{1} << 61;
 
+  static bool is_finite(C c) { return c <= std::numeric_limits<C>::max(); }
   // Saturates at kTooMuch.
   void add(int64_t& sum, C capacity) const { sum = std::min(sum + units(capacity), kTooMuch); }
 
-  // False if a capacity is negative or NaN.
-  bool choose_unit(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink) {
-    int least_bit = std::numeric_limits<int>::max();
-    bool valid = true;
-    for (int32_t k = 0; k < g.edges; ++k) {
-      const double c = capacity[k];
-      valid &= c >= 0;
-      if (c > 0 && c <= std::numeric_limits<double>::max()) {
-        least_bit = std::min(least_bit, lowest_bit(c));
+  // False if a capacity is negative or NaN. Of floats also finds the exponent of the lowest bit.
+  static bool are_valid(const FlowNetworkCsr& g, const C* capacity, int& least_bit) {
+    if constexpr (std::is_integral_v<C>) {
+      C signs = 0;
+      for (int32_t k = 0; k < g.edges; ++k) signs |= capacity[k];
+      return signs >= 0;
+    } else {
+      least_bit = std::numeric_limits<int>::max();
+      bool valid = true;
+      for (int32_t k = 0; k < g.edges; ++k) {
+        const double c = capacity[k];
+        valid &= c >= 0;
+        if (c > 0 && c <= std::numeric_limits<double>::max()) {
+          least_bit = std::min(least_bit, lowest_bit(c));
+        }
       }
+      return valid;
     }
-    if (!valid) return false;
-    // Wider than double: sums of the largest doubles overflow a double.
-    using Wide = long double;
+  }
+
+  void choose_unit(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink,
+                   Wide known, int least_bit) {
     Wide out = 0, in = 0;
     for_each_edge_out(g, source, [&](int32_t k) { out += Wide(capacity[k]); });
     for_each_edge_into(g, sink, [&](int32_t k) { in += Wide(capacity[k]); });
-    Wide bound = std::min(out, in);
-    is_unbounded_ = std::isinf(bound);
+    greatest_ = std::min({out, in, known});
+    is_unbounded_ = std::isinf(greatest_);
     if (is_unbounded_) {
-      bound = 0;
+      greatest_ = 0;
       for (int32_t k = 0; k < g.edges; ++k) {
-        if (capacity[k] <= std::numeric_limits<C>::max()) bound += Wide(capacity[k]);
+        if (is_finite(capacity[k])) greatest_ += Wide(capacity[k]);
       }
     }
-    int exponent =
-        -1074;  // exponent of the unit; where nothing can flow, any capacity is at least one
-    if (bound > 0) {
-      std::frexp(bound, &exponent);
-      exponent = std::max(exponent - 60, least_bit);
+    exponent_ = -1074;  // where nothing can flow, any capacity is at least one unit
+    if (greatest_ > 0) {
+      std::frexp(greatest_, &exponent_);
+      is_rounded_ = greatest_ > std::ldexp(Wide(1), least_bit + std::numeric_limits<C>::digits);
+      exponent_ = std::max(exponent_ - 60, least_bit);
     }
     // Two factors: 2^-exponent itself may not be representable.
-    scale_[0] = std::ldexp(1.0, -exponent / 2);
-    scale_[1] = std::ldexp(1.0, -exponent - (-exponent / 2));
-    return true;
+    scale_[0] = std::ldexp(1.0, -exponent_ / 2);
+    scale_[1] = std::ldexp(1.0, -exponent_ - (-exponent_ / 2));
   }
 
   // Exponent of the lowest set bit.
@@ -143,7 +176,10 @@ class FixedPoint {
   }
 
   int64_t bound_ = 0, most_ = 0, largest_sum_ = 0;
+  Wide greatest_ = 0;  // the bound before it is rounded to units
+  int exponent_ = 0;   // of the unit
   bool is_unbounded_ = false;
+  bool is_rounded_ = false;  // units, or flows in C, are not exact
   double scale_[2] = {1, 1};
 };
 

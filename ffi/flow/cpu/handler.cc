@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <optional>
+#include <type_traits>
 
 #include "common/cpu/host_arena.h"
 #include "common/cpu/interruptible.h"
@@ -40,15 +42,24 @@ void solve_residual(FlowMethod method, const Residual<T>& g, HostArena& memory) 
   }
 }
 
+// Writes the results if they stand in these units; else returns the capacity of a cut, with which
+// better units can be chosen.
 template <class T, class C, class V>
-void solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
-              const FixedPoint<C>& units, int32_t source, int32_t sink, bool keeps_terminals,
-              const Spread& spread, HostArena& memory, const FlowResults<C, V>& out) {
+std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
+                               const FixedPoint<C>& units, int32_t source, int32_t sink,
+                               bool keeps_terminals, const Spread& spread, HostArena& memory,
+                               const FlowResults<C, V>& out) {
   const auto p = set_up_flow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
   solve_residual(method, p.residual, memory);
   find_source_side(p, memory, out.source_side);
+  double cut = 0;
+  if constexpr (std::is_floating_point_v<C>) {
+    cut = cut_capacity(g, capacity, out.source_side, memory);
+    if (!units.is_fine(cut)) return cut;
+  }
   ExcessReturn<T>(p, memory).run();
-  write_results(p, capacity, units, spread, memory, out);
+  write_results(p, capacity, units, cut, spread, out);
+  return std::nullopt;
 }
 
 // `is_sound`: the result of checking the network, if it has been checked already.
@@ -65,15 +76,18 @@ void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_soun
       source == sink || !heads_rise(g, source) || !heads_rise(g, sink)) {
     return write_nothing(g, out, kInvalidGraph);
   }
-  FixedPoint<C> units;
-  const Status status = units.choose(g, capacity, source, sink);
-  if (status != kOptimal) return write_nothing(g, out, status);
-  const FlowSums sums = sum_units(g, capacity, units, source, sink);
-  if (sums.fit_int32()) {
-    solve_in<int32_t>(o.method, g, capacity, units, source, sink, false, spread, memory, out);
-  } else {
-    solve_in<int64_t>(o.method, g, capacity, units, source, sink, !sums.fit_terminals(), spread,
-                      memory, out);
+  std::optional<double> known = std::numeric_limits<double>::infinity();
+  while (known) {
+    FixedPoint<C> units;
+    const Status status = units.choose(g, capacity, source, sink, *known);
+    if (status != kOptimal) return write_nothing(g, out, status);
+    const FlowSums sums = sum_units(g, capacity, units, source, sink);
+    const auto solve = [&](auto zero) {
+      return solve_in<decltype(zero)>(o.method, g, capacity, units, source, sink,
+                                      !sums.fit_terminals(), spread, memory, out);
+    };
+    known = sums.fit_int32() ? solve(int32_t{0}) : solve(int64_t{0});
+    memory.reset();
   }
 }
 

@@ -63,6 +63,11 @@ T units_of_arc(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& 
   return T(sum);
 }
 
+template <class T>
+void close(FlowArc<T>* arcs, T* arc_units, int32_t a) {
+  arc_units[a] = arcs[a].out = arcs[arcs[a].reverse].in = 0;
+}
+
 template <class T, class C>
 FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units,
                            int32_t source, int32_t sink, bool keeps_terminals, const Spread& spread,
@@ -87,6 +92,9 @@ FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const Fix
   std::copy_n(g.arc_ptr, g.nodes, begin);
   std::copy_n(g.arc_ptr + 1, g.nodes, end);
   if (keeps_terminals) {
+    // No flow need enter the source or leave the sink.
+    for (int32_t a = begin[source]; a < end[source]; ++a) close(arcs, arc_units, arcs[a].reverse);
+    for (int32_t a = begin[sink]; a < end[sink]; ++a) close(arcs, arc_units, a);
     excess[source] = supply[source] = T(units.bound());
     excess[sink] = -T(units.bound());
   } else {

@@ -28,6 +28,30 @@ class FlowFinish {
         capacity_(static_cast<const C*>(s.capacity)),
         reversed_(__ldcg(&s.control->reversed) != 0) {}
 
+  // True if the problem begins again, with the capacity of the cut as a bound.
+  __device__ bool must_repeat() {
+    if (FlowStage(__ldcg(&c_.stage)) != FlowStage::kEnd) return false;
+    FixedPoint<C> units(grid_, s_);
+    if (!kIsFloat<C> && units.is_fine(0)) return false;
+    const double cut = cut_capacity();
+    const bool infinite = __ldcg(&c_.unbounded) != 0 && __ldcg(&c_.value) >= __ldcg(&c_.bound);
+    if (infinite || units.is_fine(cut)) return false;
+    grid_.barrier_reduce();
+    if (grid_.leader()) {
+      // Above all flow, although the sum was rounded.
+      c_.known = cut * (1 + 0x1p-20);
+      c_.stage = int32_t(FlowStage::kBegin);
+      c_.value = c_.rounds = c_.gap = c_.finest = c_.unbounded = 0;
+      for (int group = kAtSource; group <= kOfAll; ++group) {
+        c_.greatest[group] = c_.infinite[group] = 0;
+        c_.roughly[group] = c_.high[group] = c_.low[group] = 0;
+      }
+    }
+    grid_.barrier_reduce();
+    return true;
+  }
+
+  // The results. After must_repeat().
   __device__ void run() {
     const FlowStage stage = FlowStage(__ldcg(&c_.stage));
     Status status = stage == FlowStage::kBad   ? Status(__ldcg(&c_.status))
@@ -39,7 +63,7 @@ class FlowFinish {
     if constexpr (kIsFloat<V>) {
       if (status == kOptimal) {
         infinite = __ldcg(&c_.unbounded) != 0 && flow >= __ldcg(&c_.bound);
-        value = V(cut_capacity());
+        value = V(__ldcg(&c_.cut));
         if (value == V(infinity()) && !infinite) status = kOverflow;
         if (infinite) value = V(infinity());
       }
@@ -49,7 +73,7 @@ class FlowFinish {
     // A broken invariant must not pass for a proof of optimality.
     if (status == kOptimal && __ldcg(&c_.overdrawn) != 0) status = kUnfinished;
     if (status == kOptimal) {
-      write_flow(infinite);
+      write_flow(infinite, kIsFloat<V> && value == V(0));
     } else {
       value = no_number<V>();
       grid_.each(g_.edges, [&](int64_t k) { flow_[k] = no_number<C>(); });
@@ -68,14 +92,14 @@ class FlowFinish {
 
  private:
   // Edges of an arc fill up in their order; if the net flow is in the other direction, they get
-  // none.
-  __device__ void write_flow(bool infinite) {
+  // none. Where nothing arrives no flow need circulate.
+  __device__ void write_flow(bool infinite, bool none) {
     const int exponent = __ldcg(&c_.exponent);
     const bool narrow = __ldcg(&c_.narrow) != 0;
     grid_.each(g_.arcs, [&](int64_t at) {
       const int32_t arc = int32_t(at), first = g_.edge_ptr[arc], last = g_.edge_ptr[arc + 1];
       if (first == last) return;
-      int64_t left = narrow ? flow_of<int32_t>(arc) : flow_of<int64_t>(arc);
+      int64_t left = none ? 0 : narrow ? flow_of<int32_t>(arc) : flow_of<int64_t>(arc);
       for (int32_t k = first; k < last; ++k) {
         const int32_t edge = g_.arc_edge[k];
         const int64_t x = max(min(left, units_of(capacity_[edge], exponent)), int64_t(0));

@@ -4,6 +4,11 @@
 // For integers the unit is 1. For floats it is the least power of two in which the bound is at most
 // 2^60, with capacities rounded down to it, or a greater one in which all capacities are whole
 // numbers.
+//
+// Where capacities at both ends are far above the flow (numbers that stand for "no limit"), that
+// unit is too coarse, and integers may overflow: then integers too are rounded to a unit. A solve
+// in such units finds a cut of far less capacity, at which capacities are clipped in the next
+// solve; FixedPoint::is_fine tells whether the answer stands.
 #ifndef JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 #define JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 
@@ -32,7 +37,7 @@ __device__ inline int64_t units_of(C c, int exponent) {
     const double x = floor(scalbn(double(c), -exponent));
     return x < double(kMostUnits) ? int64_t(x) : kMostUnits;
   } else {
-    return c < kMostUnits ? int64_t(c) : kMostUnits;
+    return int64_t(c) >> exponent;
   }
 }
 
@@ -72,7 +77,11 @@ class FixedPoint {
   // last search of the preflow is also the one for the source-most cut, and in long networks it
   // took half as many rounds.
   __device__ void choose(const FlowTuning& tuning) {
-    if constexpr (kIsFloat<C>) choose_unit();
+    if constexpr (kIsFloat<C>) {
+      choose_unit();
+    } else {
+      choose_unit_of_integers();
+    }
     const int exponent = __ldcg(&c_.exponent);
     const bool unbounded = __ldcg(&c_.unbounded) != 0;
     each_group(unbounded, [&](int group, bool exists, C c) {
@@ -88,6 +97,12 @@ class FixedPoint {
     if (grid_.leader()) {
       const int64_t out = total(kAtSource), in = total(kAtSink);
       c_.bound = unbounded ? total(kOfAll) + 1 : min(in, out);
+      if (kIsFloat<C> && c_.known > 0) {
+        c_.bound = min(c_.bound, units_of(c_.known, exponent) + 1);
+      }
+      if (kIsFloat<C> && scalbn(double(c_.bound), exponent + c_.finest - kOffset) >= kMostExact) {
+        c_.rounded = 1;
+      }
       bool reversed = tuning.direction == 0 ? in - in / 5 <= out : tuning.direction == 2;
       reversed =
           reversed ? in < kMostUnits : out >= kMostUnits;  // the flow out of the root must fit
@@ -100,8 +115,9 @@ class FixedPoint {
   }
 
   // The sum of the arc's edges, at most bound + 1: the sum does not overflow, and an arc is full
-  // here only if its edges are full.
+  // here only if its edges are full. No flow need enter the source or leave the sink.
   __device__ int64_t arc_units(int32_t arc, int exponent, int64_t bound) const {
+    if (g_.arc_head[arc] == *s_.source || s_.tail(arc) == *s_.sink) return 0;
     int64_t sum = 0;
     for (int32_t k = g_.edge_ptr[arc], last = g_.edge_ptr[arc + 1]; k < last; ++k) {
       sum = min(sum + units_of(capacity_[g_.arc_edge[k]], exponent), bound + 1);
@@ -109,8 +125,21 @@ class FixedPoint {
     return sum;
   }
 
+  // True if the answer stands whose cut has this capacity. Of floats the bound is at most 2^9 times
+  // the flow, or 2^20 times where nothing is rounded.
+  __device__ bool is_fine(double cut) const {
+    const int exponent = __ldcg(&c_.exponent);
+    const double known = __ldcg(&c_.known);
+    if (!kIsFloat<C>) return exponent == 0;
+    if (cut == 0 || !(cut < infinity() / 2) || (known > 0 && cut > known / 2)) return true;
+    const double most = cut * (__ldcg(&c_.rounded) != 0 ? 0x1p9 : 0x1p20);
+    return scalbn(double(__ldcg(&c_.bound)), exponent) <= most;
+  }
+
  private:
   static constexpr int kOffset = 4096;  // makes exponents positive; zero stands for none
+  // Whole numbers below this are exact in C.
+  static constexpr double kMostExact = sizeof(C) == 4 ? 0x1p24 : 0x1p53;
   static constexpr int kRoughBits = 30;
 
   // f(group, exists, capacity) for edges out of the source, into the sink, and for all edges if
@@ -130,7 +159,7 @@ class FixedPoint {
           end = g_.edge_ptr[arc + 1];
         }
         for (; __any_sync(kAllLanes, edge < end); ++edge) {
-          f(group, edge < end, edge < end ? capacity_[g_.arc_edge[edge]] : C(0));
+          f(group, edge < end, edge < end ? clipped(capacity_[g_.arc_edge[edge]]) : C(0));
         }
       }
     }
@@ -138,13 +167,42 @@ class FixedPoint {
     const int32_t count = g_.edge_ptr[g_.arcs];  // without self-loops
     for (int64_t at = grid_.thread() - grid_.lane(); at < count; at += grid_.threads()) {
       const int64_t own = at + grid_.lane();
-      f(kOfAll, own < count, own < count ? capacity_[g_.arc_edge[own]] : C(0));
+      f(kOfAll, own < count, own < count ? clipped(capacity_[g_.arc_edge[own]]) : C(0));
     }
+  }
+  __device__ C clipped(C c) const {
+    const double known = __ldcg(&c_.known);
+    return known > 0 && double(c) > known ? C(known) : c;
   }
   __device__ int64_t total(int group) const {
     const uint64_t low = uint64_t(__ldcg(c_.low + group));
     const int64_t high = __ldcg(c_.high + group) + int64_t(low >> 32);
     return high >= kMostUnits >> 32 ? kMostUnits : high << 32 | int64_t(low & 0xffffffff);
+  }
+
+  // The unit is 1 if either sum is below 2^61, or a cut is known.
+  __device__ void choose_unit_of_integers() {
+    each_group(false, [&](int group, bool, C c) {
+      const int64_t high = warp_sum(int64_t(c) >> 32), low = warp_sum(int64_t(c) & 0xffffffff);
+      if (grid_.lane() == 0 && (high | low) != 0) {
+        add_atomically(c_.high + group, high);
+        add_atomically(c_.low + group, low);
+      }
+    });
+    grid_.barrier_reduce();
+    if (grid_.leader()) {
+      const auto bits = [&](int group) {
+        return 32 + bits_of(uint64_t(__ldcg(c_.high + group)) +
+                            (uint64_t(__ldcg(c_.low + group)) >> 32));
+      };
+      const int least = min(bits(kAtSource), bits(kAtSink));
+      c_.exponent = least > kBoundBits + 1 && __ldcg(&c_.known) == 0 ? least - kBoundBits : 0;
+    }
+    grid_.barrier_reduce();
+    if (grid_.leader()) {
+      for (int group = kAtSource; group <= kAtSink; ++group) c_.high[group] = c_.low[group] = 0;
+    }
+    grid_.barrier_reduce();
   }
 
   __device__ void choose_unit() {
@@ -185,6 +243,7 @@ class FixedPoint {
                             : min(exponent_of(kAtSource), exponent_of(kAtSink));
       }
       const int finest = __ldcg(&c_.finest);
+      c_.rounded = finest > 0 && exponent > kOffset - finest;
       c_.exponent = finest > 0 ? max(exponent, kOffset - finest) : 0;
     }
     grid_.barrier_reduce();

@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
 
 template <class C, class V>
 __global__ void __launch_bounds__(kFlowThreads, 1)
-    flow_finish_kernel(const __grid_constant__ FlowState s) {
-  finish_problem<C, V>(s, false);
+    flow_finish_kernel(const __grid_constant__ FlowState s, const __grid_constant__ FlowPlan plan) {
+  finish_problem<C, V>(s, plan, false);
 }
 
 // One problem per block.
@@ -72,10 +72,11 @@ __global__ void __launch_bounds__(kSmallThreads)
 
 template <class C, class V>
 __global__ void __launch_bounds__(kSmallThreads)
-    flow_finish_small_kernel(const __grid_constant__ FlowBatch batch) {
+    flow_finish_small_kernel(const __grid_constant__ FlowBatch batch,
+                             const __grid_constant__ FlowPlan plan) {
   __shared__ FlowState s;
   state_of_block(batch, s);
-  finish_problem<C, V>(s, true);
+  finish_problem<C, V>(s, plan, true);
 }
 
 // The first and the last kernel for one combination of types.

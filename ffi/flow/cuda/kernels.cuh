@@ -55,9 +55,32 @@ __device__ inline void solve_problem(const FlowState& s, const FlowPlan& plan, b
           plan.budget);
 }
 
+// The solve of a problem that begins again, with numbers of 64 bits, to its end. One function for
+// all types of capacities.
+__device__ __noinline__ void solve_again(FlowGrid& grid, const FlowState& s,
+                                         const FlowTuning& tuning) {
+  FlowSolve<int64_t>(grid, s, tuning)
+      .run(
+          [&](int32_t active, bool relabels, int64_t cycles) {
+            AutoPushes<int64_t>(grid, s, tuning).run(active, relabels, cycles);
+          },
+          -1);
+}
+
+// Where the unit was too coarse, begins again: in this kernel, as the host does not know, or in the
+// next call if each takes limited steps.
 template <class C, class V>
-__device__ inline void finish_problem(const FlowState& s, bool alone) {
+__device__ inline void finish_problem(const FlowState& s, const FlowPlan& plan, bool alone) {
   FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);
+  FlowTuning tuning = plan.tuning;
+  tuning.wide = 1;
+  while (FlowFinish<C, V>(grid, s).must_repeat() && plan.budget < 0) {
+    begin_flow<C>(grid, s, tuning, plan.ordered);
+    grid.barrier_reduce();
+    if (FlowStage(__ldcg(&s.control->stage)) == FlowStage::kBad) break;
+    solve_again(grid, s, tuning);
+    grid.barrier_reduce();
+  }
   FlowFinish<C, V>(grid, s).run();
 }
 

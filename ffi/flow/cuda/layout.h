@@ -24,7 +24,8 @@ struct FlowControl {
   int32_t narrow;        // all sums fit into 31 bits
   int32_t rounds;        // global relabellings of this stage so far
   int32_t gap;           // lowest height found without nodes
-  int32_t exponent;      // floats: the unit is 2^exponent
+  int32_t exponent;      // the unit is 2^exponent; for integers 0, or more in a rough solve
+  int32_t rounded;       // floats: a capacity or a flow is rounded
   int32_t unbounded;     // floats: arcs of infinite capacity leave the source and enter the sink
   int32_t overdrawn;     // an arc carried more than its capacity, or excess was lost: never
   // Published by one block at the end of a search of its own.
@@ -36,6 +37,7 @@ struct FlowControl {
   int32_t finest;       // exponent of the lowest set bit of all
   int64_t roughly[3];   // rounded sums
   int64_t high[3], low[3];
+  double known;   // the capacity of a cut, which bounds the next solve; 0: none
   int64_t bound;  // upper bound on every flow
   int64_t value;  // flow out of the root; from the second stage on the maximum flow
   double cut;     // floats: the capacity of the minimum cut
